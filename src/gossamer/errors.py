@@ -1,0 +1,56 @@
+"""Errors a user can act on: what was required, what came, what to do.
+
+    GossamerError
+    ├── InvalidInput      (also a ValueError)  a value that cannot be used
+    │   └── InvalidNetwork                     a graph or matrix that is no network
+    ├── Unsupported       an engine was asked for something it cannot give
+    ├── MissingExtra      (also an ImportError) an optional dependency is not installed
+    └── OutputError       (also an OSError)    a result could not be written
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from importlib import import_module
+from types import ModuleType
+
+
+class GossamerError(Exception):
+    """Root of every error this package raises on purpose."""
+
+
+class InvalidInput(GossamerError, ValueError):
+    """A value that cannot be used; the text says what was required and what came."""
+
+
+class InvalidNetwork(InvalidInput):
+    """A graph or matrix that does not satisfy the assumptions on a network."""
+
+
+class Unsupported(GossamerError):
+    """An engine was asked for something it cannot give; the text says what can."""
+
+
+class MissingExtra(GossamerError, ImportError):
+    """An optional dependency is missing; the text says how to install it."""
+
+
+class OutputError(GossamerError, OSError):
+    """A result could not be written where it was asked for."""
+
+
+def nearest(word: str, choices: Iterable[str]) -> str:
+    """Return `` (did you mean 'x'?)`` for the choice closest to `word`, or nothing."""
+    close = difflib.get_close_matches(word, list(choices), n=1, cutoff=0.4)
+    return f" (did you mean {close[0]!r}?)" if close else ""
+
+
+def require(module: str, extra: str) -> ModuleType:
+    """Import an optional dependency, or say which extra brings it."""
+    try:
+        return import_module(module)
+    except ImportError as error:
+        raise MissingExtra(
+            f"this needs the package {module!r}, which is not installed; run: pip install 'gossamer[{extra}]'"
+        ) from error

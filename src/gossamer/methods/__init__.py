@@ -1,0 +1,73 @@
+"""The methods, one definition each; `base.py` is the contract, `table.py` reads a method's coefficients off."""
+
+from __future__ import annotations
+
+from gossamer.errors import InvalidInput, nearest
+from gossamer.methods.anytime_sda import AnytimeSDA
+from gossamer.methods.averaging import BroadcastGossip, ChebyshevAveraging, LinearIteration, PairwiseGossip
+from gossamer.methods.base import Method
+from gossamer.methods.dmasg import DASG, DMASG
+from gossamer.methods.dsg import DSG
+from gossamer.methods.rrma import RRMA
+from gossamer.methods.sda import SDA
+from gossamer.methods.ssda import MSDA, SSDA
+from gossamer.methods.sstm import SSTM
+
+METHODS: dict[str, type[Method]] = {
+    method.name: method
+    for method in (
+        SDA,
+        AnytimeSDA,
+        DSG,
+        DASG,
+        DMASG,
+        SSTM,
+        RRMA,
+        SSDA,
+        MSDA,
+        ChebyshevAveraging,
+        LinearIteration,
+        PairwiseGossip,
+        BroadcastGossip,
+    )
+}
+"""Every method of this package by name."""
+
+
+def resolve(method: Method | str) -> Method:
+    """Return `method` itself, or the registered method of that name with its default parameters."""
+    if isinstance(method, Method):
+        return method
+    if isinstance(method, str):
+        plain = {_plain(name): cls for name, cls in METHODS.items()}
+        if _plain(method) in plain:
+            return plain[_plain(method)]()
+        raise InvalidInput(
+            f"no method is called {method!r}{nearest(method.lower(), METHODS)}; there are {', '.join(METHODS)}"
+        )
+    hint = "; write its parentheses" if isinstance(method, type) and issubclass(method, Method) else ""
+    raise InvalidInput(f"a method or the name of one is needed, but {method!r} came{hint}")
+
+
+def _plain(name: str) -> str:
+    return name.lower().replace("-", "").replace("_", "").replace(" ", "")
+
+
+__all__ = [
+    "DASG",
+    "DMASG",
+    "DSG",
+    "METHODS",
+    "MSDA",
+    "RRMA",
+    "SDA",
+    "SSDA",
+    "SSTM",
+    "AnytimeSDA",
+    "BroadcastGossip",
+    "ChebyshevAveraging",
+    "LinearIteration",
+    "Method",
+    "PairwiseGossip",
+    "resolve",
+]

@@ -1,0 +1,128 @@
+"""R-RRMA-AC-SA^2: restarted, regularised accelerated stochastic approximation on the dual.
+
+Gorbunov, Dvinskikh, Gasnikov 2019, on Foster et al. 2019 (recursive regularisation) and Ghadimi and Lan
+(AC-SA). The original also selects among several independent trajectories; that choice depends on the data,
+so it is not linear and is left out here. The constants of the outer restarts are ours.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gossamer.errors import InvalidInput
+from gossamer.methods.base import Method, Number, check_positive
+from gossamer.network import Network
+
+
+class State(NamedTuple):
+    aggregate: Number  #: AC-SA's output so far (ag)
+    x: Number
+    anchor: Number  #: sum of lam 2^s xh_s over the regularising stages done
+    theta: Number
+
+
+class Coefficients(NamedTuple):
+    restart: NDArray[np.float64]  #: 1 where a new AC-SA run starts from the aggregate
+    forget: NDArray[np.float64]  #: 1 where an outer restart drops the anchors
+    to_aggregate: NDArray[np.float64]  #: weight of ag in md
+    to_x: NDArray[np.float64]  #: weight of x in md
+    pull: NDArray[np.float64]  #: a lam/(lam+ga)
+    keep: NDArray[np.float64]  #: ((1-a)lam+ga)/(lam+ga)
+    gradient: NDArray[np.float64]  #: a/(lam+ga)
+    blend: NDArray[np.float64]  #: a
+    regular: NDArray[np.float64]  #: sum of lam 2^s in the gradient
+    fix: NDArray[np.float64]  #: lam 2^s where a stage ends and its output becomes an anchor
+
+
+@dataclass(frozen=True)
+class RRMA(Method):
+    """Outer restarts with doubling batches around RRMA-AC-SA^2.
+
+        AC-SA, lam strongly convex, H smooth, t = 1, 2, ...: a = 2/(t+1), ga = 4H/(t(t+1)), D = ga + (1-a^2) lam
+            md = (1-a)(lam+ga)/D ag + a((1-a)lam+ga)/D x;   g = L (md + R) + the gradient of the regulariser
+            x  <- [a lam md + ((1-a)lam+ga) x - a g]/(lam+ga);   ag <- a x + (1-a) ag
+        AC-SA^2: two runs, the second from the first's output.
+        RRMA: floor(log2(H/lam)) stages; after stage s the term lam 2^(s-1) ||x - xh_s||^2 joins the objective.
+        Restart k: `effort` sqrt(k) ln(k) gradients with batches of `batch` 2^k samples, k the condition number.
+        output: ag + the mean of a fresh last batch (in the last round, which needs no exchange)
+    """
+
+    batch: int = 1
+    effort: float = 4.0
+
+    name: ClassVar[str] = "r-rrma-ac-sa2"
+    State: ClassVar[type[Any]] = State
+
+    def __post_init__(self) -> None:
+        check_positive("effort", self.effort)
+        if self.batch < 1:
+            raise InvalidInput(f"batch must be at least 1, but {self.batch!r} came")
+
+    def _runs(self, network: Network, rounds: int) -> list[int]:
+        """How many gradients each outer restart spends."""
+        kappa = max(network.condition_number, 1.0 + 1e-9)
+        budget = max(2, math.ceil(self.effort * math.sqrt(kappa) * math.log(max(kappa, math.e))))
+        steps = rounds - 1
+        restarts = max(1, steps // budget)
+        return [len(part) for part in np.array_split(np.arange(steps), restarts)]
+
+    def batches(self, network: Network, rounds: int) -> NDArray[np.float64]:
+        runs = self._runs(network, rounds)
+        sizes = [np.full(length, self.batch * 2.0**k) for k, length in enumerate(runs)]
+        last = self.batch * 2.0 ** (len(runs) - 1) * max(1, runs[-1])
+        return np.append(np.concatenate(sizes), last)
+
+    def coefficients(self, network: Network, rounds: int) -> Coefficients:
+        low, high = network.lambda_2, network.lambda_max
+        stages = max(1, math.floor(math.log2(high / low))) if high > low else 1
+        table = {name: np.zeros(rounds) for name in Coefficients._fields}
+        table["keep"][-1] = table["to_x"][-1] = 1.0  # the last round only draws the last batch
+        t = 0
+        for length in self._runs(network, rounds):
+            regular = 0.0
+            outer = True
+            for stage, part in enumerate(np.array_split(np.arange(length), stages)):
+                for half in np.array_split(part, 2):
+                    lam, smooth = low + regular, high + regular
+                    for k in range(1, len(half) + 1):
+                        a, ga = 2 / (k + 1), 4 * smooth / (k * (k + 1))
+                        d = ga + (1 - a * a) * lam
+                        table["restart"][t] = k == 1
+                        table["forget"][t] = outer
+                        table["to_aggregate"][t] = (1 - a) * (lam + ga) / d
+                        table["to_x"][t] = a * ((1 - a) * lam + ga) / d
+                        table["pull"][t] = a * lam / (lam + ga)
+                        table["keep"][t] = ((1 - a) * lam + ga) / (lam + ga)
+                        table["gradient"][t] = a / (lam + ga)
+                        table["blend"][t] = a
+                        table["regular"][t] = regular
+                        outer = False
+                        t += 1
+                if len(part):
+                    table["fix"][t - 1] = low * 2.0 ** (stage + 1)
+                    regular += low * 2.0 ** (stage + 1)
+        return Coefficients(**table)
+
+    @staticmethod
+    def message(c: Coefficients, s: State, y: Number) -> Number:
+        start = s.x + c.restart * (s.aggregate - s.x)
+        return c.to_aggregate * s.aggregate + c.to_x * start + y
+
+    @staticmethod
+    def step(c: Coefficients, s: State, y: Number, mixed: Number) -> State:
+        start = s.x + c.restart * (s.aggregate - s.x)
+        anchor = s.anchor - c.forget * s.anchor
+        middle = c.to_aggregate * s.aggregate + c.to_x * start
+        gradient = mixed + c.regular * middle - anchor
+        x = c.pull * middle + c.keep * start - c.gradient * gradient
+        aggregate = s.aggregate + c.blend * (x - s.aggregate)
+        return State(aggregate=aggregate, x=x, anchor=anchor + c.fix * aggregate, theta=aggregate + y)
+
+    @staticmethod
+    def estimate(c: Coefficients, s: State) -> Number:
+        return s.theta

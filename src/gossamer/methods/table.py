@@ -1,0 +1,144 @@
+"""A method as numbers: the coefficients of its four functions, read off by evaluating them on unit vectors.
+
+Because a method only adds and scales, round t is
+
+    message   m  = message_state[t] . s + message_input[t] y
+    registers s' = step_state[t] s + step_input[t] y + step_mixed[t] u,     u = sum_j L_ij m_j
+    estimate  e  = estimate_state[t] . s'
+
+and one table serves every engine. All rounds are probed at once: the functions receive the coefficients as
+arrays over rounds. A function that is not linear is caught here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gossamer.errors import InvalidInput
+from gossamer.methods.base import Method, check_rounds
+from gossamer.network import Network
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Table:
+    """Coefficients of a method on one network for one number of rounds; R registers, T rounds."""
+
+    message_state: Array  #: (T, R)
+    message_input: Array  #: (T,)
+    step_state: Array  #: (T, R, R)
+    step_input: Array  #: (T, R)
+    step_mixed: Array  #: (T, R)
+    estimate_state: Array  #: (T, R)
+    batches: Array  #: (T,) samples per agent and round
+
+    @property
+    def rounds(self) -> int:
+        return len(self.batches)
+
+    @property
+    def registers(self) -> int:
+        return self.message_state.shape[1]
+
+    @property
+    def samples(self) -> float:
+        """Samples each agent takes in all."""
+        return float(self.batches.sum())
+
+    @property
+    def exchanges(self) -> int:
+        """Rounds in which the neighbours' messages are used; the others need no communication."""
+        return int(np.count_nonzero(self.step_mixed.any(axis=1)))
+
+    @property
+    def arrays(self) -> tuple[Array, ...]:
+        return (
+            self.message_state,
+            self.message_input,
+            self.step_state,
+            self.step_input,
+            self.step_mixed,
+            self.estimate_state,
+            self.batches,
+        )
+
+    def starts_like(self, other: Table) -> bool:
+        """Whether this table is `other`'s for fewer rounds, so that one pass of `other` serves both."""
+        n = self.rounds
+        return n <= other.rounds and all(
+            np.array_equal(a, b[:n]) for a, b in zip(self.arrays, other.arrays, strict=True)
+        )
+
+
+def tabulate(method: Method, network: Network, rounds: int) -> Table:
+    """Read the coefficients of `method` on `network` for `rounds` rounds."""
+    rounds = check_rounds(rounds)
+    c = method.coefficients(network, rounds)
+    for field, value in zip(c._fields, c, strict=True):
+        shape = np.shape(value)
+        if shape not in ((), (rounds,)) or not np.all(np.isfinite(value)):
+            raise InvalidInput(
+                f"{type(method).__name__}.coefficients must give finite floats or arrays of length rounds={rounds}, "
+                f"but {field} has shape {shape}" + ("" if np.all(np.isfinite(value)) else " and is not finite")
+            )
+    size = len(method.State._fields)
+
+    def outputs(s: Array, y: float, mixed: float) -> Array:
+        """(T, 1 + R + 1): message, new registers and estimate for given inputs, in every round."""
+        state = method.State(*s)
+        rows = [
+            method.message(c, state, y),
+            *method.step(c, state, y, mixed),
+            method.estimate(c, state),
+        ]
+        if len(rows) != size + 2:
+            raise InvalidInput(f"{type(method).__name__}.step must return a State of {size} registers")
+        return np.stack([np.broadcast_to(np.asarray(row, dtype=float), (rounds,)) for row in rows], axis=1)
+
+    unit = np.eye(size + 2)
+    probes = np.stack([outputs(e[:size], e[size], e[size + 1]) for e in unit], axis=2)  # (T, outputs, inputs)
+    _check_linear(method, outputs, probes, size)
+    batches = np.asarray(method.batches(network, rounds), dtype=float)
+    if batches.shape != (rounds,):
+        raise InvalidInput(
+            f"{type(method).__name__}.batches must give one size per round ({rounds}), but shape {batches.shape} came"
+        )
+    table = Table(
+        message_state=np.ascontiguousarray(probes[:, 0, :size]),
+        message_input=np.ascontiguousarray(probes[:, 0, size]),
+        step_state=np.ascontiguousarray(probes[:, 1:-1, :size]),
+        step_input=np.ascontiguousarray(probes[:, 1:-1, size]),
+        step_mixed=np.ascontiguousarray(probes[:, 1:-1, size + 1]),
+        estimate_state=np.ascontiguousarray(probes[:, -1, :size]),
+        batches=batches,
+    )
+    silent = batches == 0
+    if table.step_input[silent].any() or table.message_input[silent].any():
+        raise InvalidInput(
+            f"{type(method).__name__} uses an observation in round {int(np.argmax(silent))}, "
+            "in which it takes no samples; give the observation a zero coefficient there"
+        )
+    return table
+
+
+def _check_linear(method: Method, outputs: Callable[..., Array], probes: Array, size: int) -> None:
+    point = np.random.default_rng(20).uniform(0.5, 2.0, size + 2)
+    expected = probes @ point
+    actual: Any = outputs(point[:size], point[size], point[size + 1])
+    nothing = outputs(np.zeros(size), 0.0, 0.0)
+    scale = 1.0 + np.abs(probes) @ point
+    names = ["message", *(f"step ({field})" for field in method.State._fields), "estimate"]
+    for k, name in enumerate(names):
+        if np.any(np.abs(actual - expected)[:, k] > 1e-9 * scale[:, k]) or np.any(nothing[:, k] != 0):
+            raise InvalidInput(
+                f"{name} of {type(method).__name__} is not linear in (registers, observation, mixed): "
+                "a method may only add and scale; put whatever changes between rounds into coefficients()"
+            )
+    if np.any(probes[:, 0, size + 1]) or np.any(probes[:, -1, size : size + 2]):
+        raise InvalidInput(f"{type(method).__name__}.message and estimate must not use what was mixed")

@@ -1,0 +1,212 @@
+"""Eigenvalues and eigenvectors of a gossip matrix, in closed form where the graph has one.
+
+A `Spectrum` diagonalises L = Q diag(eigenvalues) Q*, with mode 0 the constant vector. Engines need only four
+products with Q, so a path of a million agents costs a cosine transform and no matrix:
+
+    analyse(x)     Q* x              coordinates of x in the eigenmodes
+    synthesise(c)  Q c               back again
+    energy(v)      sum_i |q_im|^2 v_i   what each mode sees of a quantity per agent (a variance)
+    spread(v)      sum_m |q_im|^2 v_m   what each agent sees of a quantity per mode
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from functools import reduce
+from typing import Any, Literal
+
+import numpy as np
+import scipy.fft
+import scipy.linalg
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+
+
+class Spectrum(ABC):
+    """The spectral decomposition of a gossip matrix; arrays run over agents or modes along axis 0."""
+
+    eigenvalues: NDArray[np.float64]
+
+    @abstractmethod
+    def analyse(self, x: Array) -> Array: ...
+
+    @abstractmethod
+    def synthesise(self, c: Array) -> Array: ...
+
+    @abstractmethod
+    def energy(self, v: Array) -> Array: ...
+
+    @abstractmethod
+    def spread(self, v: Array) -> Array: ...
+
+
+class DenseSpectrum(Spectrum):
+    """Any symmetric matrix, by a dense eigendecomposition."""
+
+    def __init__(self, gossip: Array) -> None:
+        values, vectors = scipy.linalg.eigh(gossip)
+        # Mode 0 is known exactly: no rounding there means no rounding in the average itself.
+        values[0] = 0.0
+        vectors[:, 0] = 1.0 / np.sqrt(len(values))
+        self.eigenvalues = values
+        self.vectors = vectors
+
+    def analyse(self, x: Array) -> Array:
+        return np.tensordot(self.vectors.T, x, axes=1)
+
+    def synthesise(self, c: Array) -> Array:
+        return np.tensordot(self.vectors, c, axes=1)
+
+    def energy(self, v: Array) -> Array:
+        return np.tensordot(self.vectors.T**2, v, axes=1)
+
+    def spread(self, v: Array) -> Array:
+        return np.tensordot(self.vectors**2, v, axes=1)
+
+
+class _Axis:
+    """One factor of a product graph: how it transforms one axis of an array, and its Laplacian eigenvalues."""
+
+    def __init__(self, kind: Literal["path", "cycle"], size: int) -> None:
+        k = np.arange(size)
+        self.kind = kind
+        self.size = size
+        angle = np.pi * k / size if kind == "path" else 2 * np.pi * k / size
+        self.eigenvalues = 4.0 * np.sin(angle / 2) ** 2
+        # cos^2 of mode k is (1 + cos of mode 2k)/2; beyond the last mode the cosine folds back, negated.
+        double = 2 * k
+        self._fold = np.where(double < size, double, 2 * size - double)
+        self._sign = np.where(double < size, 1.0, np.where(double == size, 0.0, -1.0))
+
+    def analyse(self, x: Array, axis: int) -> Array:
+        if self.kind == "path":
+            return _dct(x, 2, axis)
+        return np.asarray(scipy.fft.fft(x, axis=axis, norm="ortho"))
+
+    def synthesise(self, c: Array, axis: int) -> Array:
+        if self.kind == "path":
+            return _dct(c, 3, axis)
+        return np.asarray(scipy.fft.ifft(c, axis=axis, norm="ortho"))
+
+    def energy(self, v: Array, axis: int) -> Array:
+        flat = v.sum(axis=axis, keepdims=True) / self.size
+        if self.kind == "cycle":
+            return np.broadcast_to(flat, v.shape)
+        v = np.moveaxis(v, axis, 0)
+        cosines = scipy.fft.dct(v, axis=0) / 2
+        doubled = cosines[self._fold % self.size] * _column(self._sign, v.ndim)
+        doubled[0] = 0.0
+        return np.moveaxis(doubled, 0, axis) / self.size + flat
+
+    def spread(self, v: Array, axis: int) -> Array:
+        flat = v.sum(axis=axis, keepdims=True) / self.size
+        if self.kind == "cycle":
+            return np.broadcast_to(flat, v.shape)
+        v = np.moveaxis(v, axis, 0)
+        folded = np.zeros_like(v, dtype=float)
+        np.add.at(folded, self._fold[1:] % self.size, v[1:] * _column(self._sign[1:], v.ndim))
+        cosines = scipy.fft.dct(folded, type=3, axis=0) / 2 + folded[0] / 2
+        return np.moveaxis(cosines, 0, axis) / self.size + flat
+
+
+class ProductSpectrum(Spectrum):
+    """A scaled Laplacian of a product of paths and cycles: path, cycle, grid, torus, hypercube."""
+
+    def __init__(self, scale: float, factors: Sequence[tuple[Literal["path", "cycle"], int]]) -> None:
+        self._axes = [_Axis(kind, size) for kind, size in factors]
+        self._shape = tuple(axis.size for axis in self._axes)
+        sums = reduce(np.add.outer, [axis.eigenvalues for axis in self._axes])
+        self.eigenvalues = scale * np.asarray(sums).reshape(-1)
+
+    def _each_axis(self, x: Array, transform: str) -> Array:
+        trailing = x.shape[1:]
+        x = x.reshape(*self._shape, *trailing)
+        for number, axis in enumerate(self._axes):
+            x = getattr(axis, transform)(x, number)
+        return x.reshape(-1, *trailing)
+
+    def analyse(self, x: Array) -> Array:
+        return self._each_axis(x, "analyse")
+
+    def synthesise(self, c: Array) -> Array:
+        return np.real(self._each_axis(c, "synthesise"))
+
+    def energy(self, v: Array) -> Array:
+        return self._each_axis(v, "energy")
+
+    def spread(self, v: Array) -> Array:
+        return self._each_axis(v, "spread")
+
+
+class CompleteSpectrum(Spectrum):
+    """A scaled Laplacian of the complete graph: all modes but the constant share one eigenvalue."""
+
+    def __init__(self, scale: float, agents: int) -> None:
+        self._basis = _Axis("path", agents)
+        self.eigenvalues = np.full(agents, scale * agents)
+        self.eigenvalues[0] = 0.0
+
+    def analyse(self, x: Array) -> Array:
+        return self._basis.analyse(x, 0)
+
+    def synthesise(self, c: Array) -> Array:
+        return self._basis.synthesise(c, 0)
+
+    def energy(self, v: Array) -> Array:
+        return self._basis.energy(v, 0)
+
+    def spread(self, v: Array) -> Array:
+        return self._basis.spread(v, 0)
+
+
+class StarSpectrum(Spectrum):
+    """A scaled Laplacian of a star with agent 0 in the centre.
+
+    Modes: the constant (0), centre against leaves (N), and any vector on the leaves with sum zero (1).
+    """
+
+    def __init__(self, scale: float, agents: int) -> None:
+        self._leaves = _Axis("path", agents - 1)
+        self.eigenvalues = np.full(agents, float(scale))
+        self.eigenvalues[0] = 0.0
+        self.eigenvalues[1] = scale * agents
+        n = agents - 1
+        self._pair = np.array([[1.0, n], [np.sqrt(n), -np.sqrt(n)]]) / np.sqrt([[agents], [agents]])
+        # rows: constant and centre-against-leaves in the coordinates (centre, sum of leaves / n)
+        self._n = n
+
+    def analyse(self, x: Array) -> Array:
+        inner = self._leaves.analyse(x[1:], 0)
+        pair = np.stack([x[0], inner[0] / np.sqrt(self._n)])
+        return np.concatenate([np.tensordot(self._pair, pair, axes=1), inner[1:]])
+
+    def synthesise(self, c: Array) -> Array:
+        centre, level = np.tensordot(np.linalg.inv(self._pair), c[:2], axes=1)
+        leaves = np.concatenate([(level * np.sqrt(self._n))[None], c[2:]])
+        return np.concatenate([centre[None], self._leaves.synthesise(leaves, 0)])
+
+    def energy(self, v: Array) -> Array:
+        agents = self._n + 1
+        total = v[1:].sum(axis=0)
+        first = np.stack([(v[0] + total) / agents, (self._n * v[0] + total / self._n) / agents])
+        return np.concatenate([first, self._leaves.energy(v[1:], 0)[1:]])
+
+    def spread(self, v: Array) -> Array:
+        agents = self._n + 1
+        centre = (v[0] + self._n * v[1]) / agents
+        shared = (v[0] + v[1] / self._n) / agents
+        inner = np.concatenate([np.zeros_like(v[:1], dtype=float), v[2:]])
+        return np.concatenate([centre[None], self._leaves.spread(inner, 0) + shared])
+
+
+def _dct(x: Array, kind: Literal[2, 3], axis: int) -> Array:
+    """Orthonormal cosine transform, of complex arrays too (a path crossed with a cycle)."""
+    if np.iscomplexobj(x):
+        return _dct(x.real, kind, axis) + 1j * _dct(x.imag, kind, axis)
+    return np.asarray(scipy.fft.dct(x, type=kind, axis=axis, norm="ortho"))
+
+
+def _column(v: Array, ndim: int) -> Array:
+    return v.reshape(-1, *([1] * (ndim - 1)))
