@@ -1,0 +1,1 @@
+"""Agents: the method deployed on a real network, one process per agent."""

@@ -1,0 +1,1 @@
+"""How agents reach each other: in process, over Eclipse Zenoh, over MPI."""
