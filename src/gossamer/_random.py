@@ -4,9 +4,9 @@ Every number is a function of (seed, purpose, trial, agent, component, round) an
 not depend on the number of threads, on how the trials are cut into blocks, or on the order of the draws, and
 a deployed agent can draw exactly the observations that a simulation drew for it.
 
-The generator is Philox4x32-10, the counter-based generator of Salmon, Moraes, Dror and Shaw ("Parallel random
-numbers: as easy as 1, 2, 3", SC 2011).  It maps a counter of four 32-bit words and a key of two to four random
-32-bit words.  The words are used as follows.
+The generator is Philox4x32-10, the counter-based generator of Salmon, Moraes, Dror and Shaw ("Parallel
+random numbers: as easy as 1, 2, 3", SC 2011).  It maps a counter of four 32-bit words and a key of two to
+four random 32-bit words.  The counter is used as follows.
 
 ====  ==============================
 word  counter
@@ -17,11 +17,11 @@ c2    trial
 c3    component | (purpose << 24)
 ====  ==============================
 
-The key is a 64-bit number derived from the seed by `key`; its low half is the first key word.  One call of the
-generator serves the four rounds of a quad.  Uniforms are (w + 1/2) / 2**32, word k for round 4 * quad + k.
-Normals come by Box and Muller's method: words 0 and 1 give the radius and the angle of the normals of the
-first two rounds (cosine, then sine), words 2 and 3 those of the last two.  The radius has 32 bits, so a normal
-never exceeds 6.77 in absolute value.
+The key is a 64-bit number derived from the seed by `key`; its low half is the first key word.  One call of
+the generator serves the four rounds of a quad.  Uniforms are (w + 1/2) / 2**32, word k for round
+4 * quad + k.  Normals come by Box and Muller's method: words 0 and 1 give the radius sqrt(-2 log u) and the
+angle 2 pi w / 2**32 of the normals of the first two rounds (cosine, then sine), words 2 and 3 those of the
+last two.  The radius has 32 bits, so a normal never exceeds 6.77 in absolute value.
 
 The ranges are those of the counter: round < 2**34, agent and trial < 2**32, component < 2**24, purpose < 256.
 The compiled functions do not check them (a number beyond its range wraps round); `normals` and `uniforms` do.
@@ -41,8 +41,9 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 from llvmlite import ir  # type: ignore[import-untyped, unused-ignore]
-from numba import carray, njit, types  # type: ignore[import-untyped, unused-ignore]
+from numba import njit, types  # type: ignore[import-untyped, unused-ignore]
 from numba.extending import intrinsic  # type: ignore[import-untyped, unused-ignore]
+from numba.np.numpy_support import carray  # type: ignore[import-untyped, unused-ignore]
 from numpy.typing import NDArray
 
 __all__ = [
@@ -77,16 +78,17 @@ PROBLEM = 4
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
+_OPTIONS: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy", "boundscheck": False}
+
+
 def _compiled(function: _Function) -> _Function:
     """Compile with the options that every function here uses."""
-    options = {"cache": True, "nogil": True, "error_model": "numpy", "boundscheck": False}
-    return cast(_Function, njit(**options)(function))
+    return cast(_Function, njit(**_OPTIONS)(function))
 
 
 def _inlined(function: _Function) -> _Function:
     """Compile like `_compiled`, and have LLVM put the code into every caller, so that loops vectorise."""
-    options = {"cache": True, "nogil": True, "error_model": "numpy", "boundscheck": False}
-    return cast(_Function, njit(forceinline=True, **options)(function))
+    return cast(_Function, njit(forceinline=True, **_OPTIONS)(function))
 
 
 def _intrinsic(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -126,7 +128,11 @@ def _fma(typing: Any, x: Any, y: Any, z: Any) -> Any:
 
 @_intrinsic
 def _prefer_wide_vectors(typing: Any) -> Any:
-    """Ask LLVM to use vectors of 512 bits in the calling function, where the machine has them."""
+    """Have LLVM compile the calling function for itself, with vectors of 512 bits where the machine has them.
+
+    By itself LLVM takes vectors of 256 bits on most machines that have longer ones, for fear of a lower
+    clock.  The function is not inlined either, so its loops are compiled the same wherever it is called.
+    """
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         builder.function.attributes.add("noinline")
@@ -134,6 +140,11 @@ def _prefer_wide_vectors(typing: Any) -> Any:
         return context.get_dummy_value()
 
     return types.none(), generate
+
+
+# Lanes are worked on in blocks of so many, and within a block in multiples of the grain (the widest vector).
+_LANES = 128
+_GRAIN = 8
 
 
 @_intrinsic
@@ -146,12 +157,7 @@ def _scratch(typing: Any) -> Any:
             memory.align = 64
         return builder.bitcast(memory, ir.DoubleType().as_pointer())
 
-    return types.CPointer(types.float64)(), generate
-
-
-# Lanes are worked on by so many at once; the scratch memory of a block is 8 KB.
-_LANES = 64
-_GRAIN = 8
+    return types.CPointer(types.float64)(), generate  # type: ignore[no-untyped-call, unused-ignore]
 
 
 # Philox4x32: multipliers and key increments.
@@ -164,17 +170,19 @@ _W1 = np.uint64(0xBB67AE85)
 
 # The bits of 2**52: a 32-bit integer or-ed into them gives the float64 2**52 + integer.
 _MAGIC_BITS = np.uint64(0x4330000000000000)
-_MAGIC = 2.0**52
+_MAGIC_LESS_HALF = 2.0**52 - 0.5
+_MAGIC_AND_33 = 2.0**52 + 33.0
 
 _SCALE = 2.0**-32
 
-# The logarithm: w + 1/2 = 2**k m with sqrt(1/2) <= m < sqrt(2).
+# The logarithm: w + 1/2 = 2**k h with k >= 0 and sqrt(1/8) <= h < sqrt(1/2), also for w = 0.
 _MANTISSA = np.uint64(52)
 _EXPONENT_MASK = np.uint64(0xFFF0000000000000)
-_ROOT_HALF_BITS = np.uint64(0x3FE6A09E667F3BCD)
+_ROOT_EIGHTH_BITS = np.uint64(0x3FD6A09E667F3BCD)
 _TWO_LN2 = 2.0 * math.log(2.0)
 
-# The polynomials are those of fdlibm (Sun Microsystems, 1993): e_log.c (times two), k_sin.c and k_cos.c.
+# The polynomials are those of fdlibm (Sun Microsystems, 1993): e_log.c times two, and k_sin.c and k_cos.c in
+# steps of 2**-32 of a turn instead of radians.
 _L1 = 2.0 * 6.666666666666735130e-01
 _L2 = 2.0 * 3.999999999940941908e-01
 _L3 = 2.0 * 2.857142874366239149e-01
@@ -182,31 +190,32 @@ _L4 = 2.0 * 2.222219843214978396e-01
 _L5 = 2.0 * 1.818357216161805012e-01
 _L6 = 2.0 * 1.531383769920937332e-01
 _L7 = 2.0 * 1.479819860511658591e-01
-_S1 = -1.66666666666666324348e-01
-_S2 = 8.33333333332248946124e-03
-_S3 = -1.98412698298579493134e-04
-_S4 = 2.75573137070700676789e-06
-_S5 = -2.50507602534068634195e-08
-_S6 = 1.58969099521155010221e-10
-_C1 = 4.16666666666666019037e-02
-_C2 = -1.38888888888741095749e-03
-_C3 = 2.48015872894767294178e-05
-_C4 = -2.75573143513906633035e-07
-_C5 = 2.08757232129817482790e-09
-_C6 = -1.13596475577881948265e-11
+_S0 = 6.283185307179586 * 2.0**-32
+_S1 = -41.34170224039968 * 2.0**-96
+_S2 = 81.60524927596886 * 2.0**-160
+_S3 = -76.7058597089433 * 2.0**-224
+_S4 = 42.05868552483791 * 2.0**-288
+_S5 = -15.093830287058815 * 2.0**-352
+_S6 = 3.7813859205893228 * 2.0**-416
+_C1 = -19.739208802178716 * 2.0**-64
+_C2 = 64.9393940226682 * 2.0**-128
+_C3 = -85.45681720660279 * 2.0**-192
+_C4 = 60.2446413424593 * 2.0**-256
+_C5 = -26.426252110769937 * 2.0**-320
+_C6 = 7.90314500414306 * 2.0**-384
+_C7 = -1.697786258825899 * 2.0**-448
 
 # The angle: quarter turns and a signed rest of at most an eighth of a turn.
 _EIGHTH = np.uint64(1 << 29)
 _QUARTER_SHIFT = np.uint64(30)
 _QUARTER_MASK = np.uint64((1 << 30) - 1)
 _EIGHTH_MAGIC = 2.0**52 + 2.0**29
-_STEP = 2.0 * math.pi * 2.0**-32
+_ZERO = np.uint64(0)
 _ONE = np.uint64(1)
 _TWO = np.uint64(2)
 _SIGN_SHIFT = np.uint64(62)
 
 _PURPOSE_SHIFT = np.uint64(24)
-_ROUND_SHIFT = np.uint64(2)
 _ROUND_MASK = np.uint64(3)
 
 
@@ -229,13 +238,17 @@ def _philox(
 
 
 @_inlined
-def _squared_radius(w: np.uint64) -> float:
-    """Return -2 log((w + 1/2) / 2**32) for a 32-bit word w."""
-    bits = _as_bits(_as_float(_MAGIC_BITS | w) - (_MAGIC - 0.5))
-    exponent = (bits - _ROOT_HALF_BITS) & _EXPONENT_MASK
-    f = _as_float(bits - exponent) - 1.0
-    e = (_MAGIC + 32.0) - _as_float(_MAGIC_BITS | (exponent >> _MANTISSA))
-    s = f / (f + 2.0)
+def _reduce(x: float) -> tuple[float, float]:
+    """Return e and h with (w + 1/2) / 2**32 = 2**-e 2 h and sqrt(1/8) <= h < sqrt(1/2), for x = 2**52 + w."""
+    bits = _as_bits(x - _MAGIC_LESS_HALF)
+    exponent = (bits - _ROOT_EIGHTH_BITS) & _EXPONENT_MASK
+    e = _MAGIC_AND_33 - _as_float(_MAGIC_BITS | (exponent >> _MANTISSA))
+    return e, _as_float(bits - exponent)
+
+
+@_inlined
+def _finish(e: float, s: float) -> float:
+    """Return 2 e log(2) - 2 log(2 h) for s = (2 h - 1) / (2 h + 1)."""
     z = s * s
     zz = z * z
     p = _fma(zz, _fma(z, _L7, _L6), _fma(z, _L5, _L4))
@@ -246,19 +259,41 @@ def _squared_radius(w: np.uint64) -> float:
 
 
 @_inlined
-def _cos_sin(w: np.uint64) -> tuple[float, float]:
-    """Return the cosine and the sine of 2 pi w / 2**32 for a 32-bit word w."""
-    shifted = w + _EIGHTH
+def _radii(x0: float, x2: float) -> tuple[float, float]:
+    """Return sqrt(-2 log u) for two uniforms u, whose words are given as 2**52 + w."""
+    # One division serves both logarithms.
+    e0, h0 = _reduce(x0)
+    e2, h2 = _reduce(x2)
+    g0 = h0 + 0.5
+    g2 = h2 + 0.5
+    d = 1.0 / (g0 * g2)
+    s0 = (h0 - 0.5) * g2 * d
+    s2 = (h2 - 0.5) * g0 * d
+    return math.sqrt(_finish(e0, s0)), math.sqrt(_finish(e2, s2))
+
+
+@_inlined
+def _cos_sin(x: float) -> tuple[float, float]:
+    """Return the cosine and the sine of 2 pi w / 2**32 for a 32-bit word w, given as 2**52 + w."""
+    shifted = _as_bits(x) + _EIGHTH
     quarter = shifted >> _QUARTER_SHIFT
-    x = (_as_float(_MAGIC_BITS | (shifted & _QUARTER_MASK)) - _EIGHTH_MAGIC) * _STEP
-    z = x * x
-    zz = z * z
-    p = _fma(zz, _fma(zz, _fma(z, _S6, _S5), _fma(z, _S4, _S3)), _fma(z, _S2, _S1))
-    sine = _fma(z * x, p, x)
-    p = _fma(zz, _fma(zz, _fma(z, _C6, _C5), _fma(z, _C4, _C3)), _fma(z, _C2, _C1))
-    cosine = _fma(zz, p, _fma(z, -0.5, 1.0))
+    y = _as_float(_MAGIC_BITS | (shifted & _QUARTER_MASK)) - _EIGHTH_MAGIC
+    z = y * y
+    p = _fma(z, _S6, _S5)
+    p = _fma(z, p, _S4)
+    p = _fma(z, p, _S3)
+    p = _fma(z, p, _S2)
+    p = _fma(z, p, _S1)
+    sine = y * _fma(z, p, _S0)
+    p = _fma(z, _C7, _C6)
+    p = _fma(z, p, _C5)
+    p = _fma(z, p, _C4)
+    p = _fma(z, p, _C3)
+    p = _fma(z, p, _C2)
+    p = _fma(z, p, _C1)
+    cosine = _fma(z, p, 1.0)
     # Turn by the quarters: swap if odd; the cosine is negative in quarters 1 and 2, the sine in 2 and 3.
-    odd = (quarter & _ONE) != np.uint64(0)
+    odd = (quarter & _ONE) != _ZERO
     a = sine if odd else cosine
     b = cosine if odd else sine
     a_sign = ((quarter + _ONE) & _TWO) << _SIGN_SHIFT
@@ -267,30 +302,39 @@ def _cos_sin(w: np.uint64) -> tuple[float, float]:
 
 
 @_inlined
-def _four_normals(
-    c0: np.uint64, c1: np.uint64, c2: np.uint64, c3: np.uint64, k0: np.uint64, k1: np.uint64
-) -> tuple[float, float, float, float]:
-    """Return the four normals of one counter."""
-    w0, w1, w2, w3 = _philox(c0, c1, c2, c3, k0, k1)
-    r0 = math.sqrt(_squared_radius(w0))
-    r2 = math.sqrt(_squared_radius(w2))
-    x0, x1 = _cos_sin(w1)
-    x2, x3 = _cos_sin(w3)
-    return r0 * x0, r0 * x1, r2 * x2, r2 * x3
+def _uniform(x: float) -> float:
+    """Return (w + 1/2) / 2**32 for a 32-bit word w, given as 2**52 + w."""
+    return (x - _MAGIC_LESS_HALF) * _SCALE
 
+
+@_inlined
+def _last_word(purpose: int, component: int) -> np.uint64:
+    """Return the counter word of a component and a purpose."""
+    return np.uint64(component) | (np.uint64(purpose) << _PURPOSE_SHIFT)
 
 
 @_compiled
 def _block_words(
-    block: NDArray[np.float64], n: int, c0: np.uint64, c1: np.uint64, c2: np.uint64, c3: np.uint64,
-    d1: np.uint64, d2: np.uint64, key: np.uint64
+    block: NDArray[np.float64],
+    n: int,
+    c0: np.uint64,
+    c1: np.uint64,
+    c2: np.uint64,
+    c3: np.uint64,
+    key: np.uint64,
+    over_agents: np.uint64,
+    over_trials: np.uint64,
 ) -> None:
+    """Write the words of n lanes, each as the float64 2**52 + w.
+
+    The masks are all ones for the counter word that counts the lanes and zero for the other.
+    """
     _prefer_wide_vectors()
     k0 = key & _LOW
     k1 = key >> _HALF
     for b in range(n):
         lane = np.uint64(b)
-        w0, w1, w2, w3 = _philox(c0, c1 + (d1 & lane), c2 + (d2 & lane), c3, k0, k1)
+        w0, w1, w2, w3 = _philox(c0, c1 + (lane & over_agents), c2 + (lane & over_trials), c3, k0, k1)
         block[0, b] = _as_float(_MAGIC_BITS | w0)
         block[1, b] = _as_float(_MAGIC_BITS | w1)
         block[2, b] = _as_float(_MAGIC_BITS | w2)
@@ -298,35 +342,62 @@ def _block_words(
 
 
 @_compiled
-def _block_normals(block: NDArray[np.float64], n: int) -> None:
+def _block_normals(out: NDArray[Any], start: int, block: NDArray[np.float64], n: int) -> None:
+    """Write the normals of n lanes of words into the columns of out from start on; out is not the block."""
     _prefer_wide_vectors()
+    first = np.uint64(start)  # unsigned, so that Numba does not ask whether an index is negative
     for b in range(n):
-        r0 = math.sqrt(_squared_radius(_as_bits(block[0, b]) & _LOW))
-        r2 = math.sqrt(_squared_radius(_as_bits(block[2, b]) & _LOW))
-        x0, x1 = _cos_sin(_as_bits(block[1, b]) & _LOW)
-        x2, x3 = _cos_sin(_as_bits(block[3, b]) & _LOW)
-        block[0, b] = r0 * x0
-        block[1, b] = r0 * x1
-        block[2, b] = r2 * x2
-        block[3, b] = r2 * x3
+        lane = first + np.uint64(b)
+        r0, r2 = _radii(block[0, b], block[2, b])
+        x0, x1 = _cos_sin(block[1, b])
+        x2, x3 = _cos_sin(block[3, b])
+        out[0, lane] = r0 * x0
+        out[1, lane] = r0 * x1
+        out[2, lane] = r2 * x2
+        out[3, lane] = r2 * x3
+
 
 @_compiled
-def _normal_block(block, n, c0, c1, c2, c3, d1, d2, key):
-    _block_words(block, n, c0,c1,c2,c3,d1,d2,key)
-    _block_normals(block, n)
+def _block_uniforms(out: NDArray[Any], start: int, block: NDArray[np.float64], n: int) -> None:
+    """Write the uniforms of n lanes of words into the columns of out from start on."""
+    _prefer_wide_vectors()
+    first = np.uint64(start)
+    for k in range(4):
+        for b in range(n):
+            out[k, first + np.uint64(b)] = _uniform(block[k, b])
+
 
 @_compiled
-def _fill(out, key, c0, c1, c2, c3, d1, d2):
+def _fill_normals(
+    out: NDArray[Any],
+    c0: np.uint64,
+    c1: np.uint64,
+    c2: np.uint64,
+    c3: np.uint64,
+    key: np.uint64,
+    over_agents: np.uint64,
+    over_trials: np.uint64,
+) -> None:
+    """Fill out with normals, its lanes counting agents or trials."""
     lanes = out.shape[1]
     block = carray(_scratch(), (4, _LANES))
     for start in range(0, lanes, _LANES):
         n = min(_LANES, lanes - start)
-        m = (n + _GRAIN - 1) // _GRAIN * _GRAIN
+        full = (n + _GRAIN - 1) // _GRAIN * _GRAIN
         s = np.uint64(start)
-        _normal_block(block, m, c0, c1 + (d1 & s), c2 + (d2 & s), c3, d1, d2, key)
-        for k in range(4):
-            for b in range(n):
-                out[k, start + b] = block[k, b]
+        _block_words(
+            block, full, c0, c1 + (s & over_agents), c2 + (s & over_trials), c3, key, over_agents, over_trials
+        )
+        if n == full:
+            _block_normals(out, start, block, n)
+        else:
+            # The last vector is computed in full, aside, and the lanes that count are copied.
+            rest = carray(_scratch(), (4, _LANES))
+            _block_normals(rest, 0, block, full)
+            for k in range(4):
+                for b in range(n):
+                    out[k, s + np.uint64(b)] = rest[k, b]
+
 
 @_compiled
 def fill_normals(
@@ -338,14 +409,81 @@ def fill_normals(
     component: int,
     first_trial: int,
 ) -> None:
-    c0 = np.uint64(quad)
-    c1 = np.uint64(agent)
-    c2 = np.uint64(first_trial)
-    c3 = np.uint64(component) | (np.uint64(purpose) << _PURPOSE_SHIFT)
-    _fill(out, np.uint64(key), c0,c1,c2,c3,np.uint64(0),_LOW)
+    """Fill `out` with the standard normals of four rounds, one lane for each of consecutive trials.
+
+    ``out[k, b]`` becomes the normal of round ``4 * quad + k`` and of trial ``first_trial + b``.
+
+    Parameters
+    ----------
+    out
+        Array of shape (4, B), float64 or float32.  It should be C-contiguous, and typed so; other layouts
+        give the same numbers more slowly.  Fastest if B is a multiple of 8.
+    key
+        What `key` made of the seed.
+    purpose
+        One of the purposes of this module.
+    quad
+        Number of the round, divided by four and rounded down.
+    agent, component
+        Whose normals, and which of its components.
+    first_trial
+        Trial of the first lane.
+    """
+    _fill_normals(
+        out,
+        np.uint64(quad),
+        np.uint64(agent),
+        np.uint64(first_trial),
+        _last_word(purpose, component),
+        np.uint64(key),
+        _ZERO,
+        _LOW,
+    )
+
 
 @_compiled
 def fill_normals_agents(
+    out: NDArray[Any],
+    key: np.uint64,
+    purpose: int,
+    quad: int,
+    first_agent: int,
+    component: int,
+    trial: int,
+) -> None:
+    """Fill `out` with the standard normals of four rounds, one lane for each of consecutive agents.
+
+    ``out[k, b]`` becomes the normal of round ``4 * quad + k`` and of agent ``first_agent + b``.
+
+    Parameters
+    ----------
+    out
+        Array of shape (4, B), as in `fill_normals`.
+    key
+        What `key` made of the seed.
+    purpose
+        One of the purposes of this module.
+    quad
+        Number of the round, divided by four and rounded down.
+    first_agent
+        Agent of the first lane.
+    component, trial
+        Which component, in which trial.
+    """
+    _fill_normals(
+        out,
+        np.uint64(quad),
+        np.uint64(first_agent),
+        np.uint64(trial),
+        _last_word(purpose, component),
+        np.uint64(key),
+        _LOW,
+        _ZERO,
+    )
+
+
+@_compiled
+def fill_uniforms(
     out: NDArray[Any],
     key: np.uint64,
     purpose: int,
@@ -354,8 +492,249 @@ def fill_normals_agents(
     component: int,
     first_trial: int,
 ) -> None:
-    c0 = np.uint64(quad)
-    c1 = np.uint64(agent)
+    """Fill `out` with the uniforms of four rounds, one lane for each of consecutive trials.
+
+    ``out[k, b]`` becomes the uniform of round ``4 * quad + k`` and of trial ``first_trial + b``.  It lies
+    strictly between 0 and 1 in a float64; in a float32 it may be rounded to 1.
+
+    Parameters
+    ----------
+    out
+        Array of shape (4, B), as in `fill_normals`.
+    key
+        What `key` made of the seed.
+    purpose
+        One of the purposes of this module.
+    quad
+        Number of the round, divided by four and rounded down.
+    agent, component
+        Whose uniforms, and which of its components.
+    first_trial
+        Trial of the first lane.
+    """
+    lanes = out.shape[1]
+    block = carray(_scratch(), (4, _LANES))
     c2 = np.uint64(first_trial)
-    c3 = np.uint64(component) | (np.uint64(purpose) << _PURPOSE_SHIFT)
-    _fill(out, np.uint64(key), c0,c1,c2,c3,_LOW,np.uint64(0))
+    c3 = _last_word(purpose, component)
+    for start in range(0, lanes, _LANES):
+        n = min(_LANES, lanes - start)
+        full = (n + _GRAIN - 1) // _GRAIN * _GRAIN
+        trial = c2 + np.uint64(start)
+        _block_words(block, full, np.uint64(quad), np.uint64(agent), trial, c3, np.uint64(key), _ZERO, _LOW)
+        _block_uniforms(out, start, block, n)
+
+
+@_compiled
+def words(
+    key: np.uint64, purpose: int, quad: int, agent: int, component: int, trial: int
+) -> tuple[np.uint64, np.uint64, np.uint64, np.uint64]:
+    """Return the four random 32-bit words of a quad of rounds, each in a uint64.
+
+    Parameters
+    ----------
+    key
+        What `key` made of the seed.
+    purpose
+        One of the purposes of this module.
+    quad
+        Number of the round, divided by four and rounded down.
+    agent, component, trial
+        Whose words, of which component, in which trial.
+    """
+    k = np.uint64(key)
+    c3 = _last_word(purpose, component)
+    return _philox(np.uint64(quad), np.uint64(agent), np.uint64(trial), c3, k & _LOW, k >> _HALF)
+
+
+@_compiled
+def _word(key: np.uint64, purpose: int, trial: int, agent: int, component: int, round: int) -> np.uint64:
+    """Return the random 32-bit word of one round."""
+    r = np.uint64(round)
+    w0, w1, w2, w3 = words(key, purpose, round >> 2, agent, component, trial)
+    k = r & _ROUND_MASK
+    return (w0 if k == _ZERO else w1) if k < _TWO else (w2 if k == _TWO else w3)
+
+
+@_compiled
+def normal(key: np.uint64, purpose: int, trial: int, agent: int, component: int, round: int) -> float:
+    """Return the standard normal of one round, bit for bit the one that the fill functions write.
+
+    Parameters
+    ----------
+    key
+        What `key` made of the seed.
+    purpose
+        One of the purposes of this module.
+    trial, agent, component, round
+        Where the number is used.
+    """
+    r = np.uint64(round)
+    w0, w1, w2, w3 = words(key, purpose, round >> 2, agent, component, trial)
+    r0, r2 = _radii(_as_float(_MAGIC_BITS | w0), _as_float(_MAGIC_BITS | w2))
+    second = (r & _TWO) != _ZERO
+    x, y = _cos_sin(_as_float(_MAGIC_BITS | (w3 if second else w1)))
+    return (r2 if second else r0) * (y if (r & _ONE) != _ZERO else x)
+
+
+@_compiled
+def uniform(key: np.uint64, purpose: int, trial: int, agent: int, component: int, round: int) -> float:
+    """Return the uniform of one round, strictly between 0 and 1: the one that `fill_uniforms` writes.
+
+    Parameters
+    ----------
+    key
+        What `key` made of the seed.
+    purpose
+        One of the purposes of this module.
+    trial, agent, component, round
+        Where the number is used.
+    """
+    return _uniform(_as_float(_MAGIC_BITS | _word(key, purpose, trial, agent, component, round)))
+
+
+@_compiled
+def index(key: np.uint64, purpose: int, trial: int, round: int, n: int) -> int:
+    """Return a random integer from 0 to n - 1, for example an edge that gossips in a round.
+
+    Each integer has its probability 1 / n up to 2**-32.  The word is that of agent 0 and component 0.
+
+    Parameters
+    ----------
+    key
+        What `key` made of the seed.
+    purpose
+        One of the purposes of this module.
+    trial, round
+        Where the number is used.
+    n
+        How many integers there are to choose from, at least 1 and less than 2**32.
+    """
+    # As an int64: Numba makes a float64 of a uint64 and an int64.
+    return np.int64((_word(key, purpose, trial, 0, 0, round) * np.uint64(n)) >> _HALF)  # type: ignore[return-value]
+
+
+@_compiled
+def _draw(
+    out: NDArray[np.float64],
+    gaussian: bool,
+    key: np.uint64,
+    purpose: int,
+    first_trial: int,
+    first_agent: int,
+    first_round: int,
+) -> None:
+    """Fill out, of shape (rounds, agents, components, trials), with normals or with uniforms."""
+    rounds, agents, components, trials = out.shape
+    buffer = np.empty((4, trials))
+    for agent in range(agents):
+        for component in range(components):
+            for quad in range(first_round // 4, (first_round + rounds + 3) // 4):
+                if gaussian:
+                    fill_normals(buffer, key, purpose, quad, first_agent + agent, component, first_trial)
+                else:
+                    fill_uniforms(buffer, key, purpose, quad, first_agent + agent, component, first_trial)
+                for k in range(4):
+                    row = 4 * quad + k - first_round
+                    if 0 <= row < rounds:
+                        out[row, agent, component] = buffer[k]
+
+
+def key(seed: int) -> np.uint64:
+    """Return the 64-bit key of a seed, which the compiled functions take.
+
+    Parameters
+    ----------
+    seed
+        A non-negative integer of any size.
+    """
+    if isinstance(seed, bool):
+        raise TypeError(
+            f"seed must be a non-negative integer, not the truth value {seed}; pass for example 1"
+        )
+    try:
+        number = operator.index(seed)
+    except TypeError:
+        raise TypeError(
+            f"seed must be a non-negative integer, not {seed!r} of type {type(seed).__name__}; "
+            "pass for example 1"
+        ) from None
+    if number < 0:
+        raise ValueError(f"seed must not be negative, but {number} came; pass for example {-number}")
+    return cast(np.uint64, np.random.SeedSequence(number).generate_state(1, np.uint64)[0])
+
+
+def _check_range(name: str, values: range, limit: int) -> None:
+    """Refuse a range with steps, or one that leaves the generator's counter."""
+    if not isinstance(values, range):
+        raise TypeError(f"{name} must be a range, not {values!r}; pass for example range(10)")
+    if len(values) and values.step != 1:
+        raise ValueError(f"{name} must be a range of step 1, not {values!r}; draw them all and take a slice")
+    if len(values) and (values.start < 0 or values.stop > limit):
+        raise ValueError(f"{name} must lie between 0 and {limit - 1}, but {values!r} came; choose others")
+
+
+def _check_and_draw(
+    gaussian: bool, seed: int, purpose: int, trials: range, agents: range, components: int, rounds: range
+) -> NDArray[np.float64]:
+    """Check the arguments of `normals` and `uniforms`, and draw."""
+    if not 0 <= purpose < 1 << 8:
+        raise ValueError(
+            f"purpose must lie between 0 and 255, but {purpose} came; use the module's constants"
+        )
+    if not 0 <= components <= 1 << 24:
+        raise ValueError(f"components must lie between 0 and {1 << 24}, but {components} came; draw fewer")
+    _check_range("trials", trials, 1 << 32)
+    _check_range("agents", agents, 1 << 32)
+    _check_range("rounds", rounds, 1 << 34)
+    out = np.empty((len(rounds), len(agents), components, len(trials)))
+    if out.size:
+        _draw(out, gaussian, key(seed), purpose, trials.start, agents.start, rounds.start)
+    return out
+
+
+def normals(
+    seed: int, purpose: int, trials: range, agents: range, components: int, rounds: range
+) -> NDArray[np.float64]:
+    """Return the standard normals that a simulation with this seed uses.
+
+    Parameters
+    ----------
+    seed
+        A non-negative integer.
+    purpose
+        One of the purposes of this module.
+    trials, agents, rounds
+        Which ones: ranges of step 1.  An agent that runs by itself asks for one trial and one agent.
+    components
+        How many components each agent has.
+
+    Returns
+    -------
+    ndarray
+        Of shape (rounds, agents, components, trials).
+    """
+    return _check_and_draw(True, seed, purpose, trials, agents, components, rounds)
+
+
+def uniforms(
+    seed: int, purpose: int, trials: range, agents: range, components: int, rounds: range
+) -> NDArray[np.float64]:
+    """Return the uniforms, strictly between 0 and 1, that a simulation with this seed uses.
+
+    Parameters
+    ----------
+    seed
+        A non-negative integer.
+    purpose
+        One of the purposes of this module.
+    trials, agents, rounds
+        Which ones: ranges of step 1.
+    components
+        How many components each agent has.
+
+    Returns
+    -------
+    ndarray
+        Of shape (rounds, agents, components, trials).
+    """
+    return _check_and_draw(False, seed, purpose, trials, agents, components, rounds)
