@@ -57,6 +57,20 @@ class Table:
         return int(np.count_nonzero(self.step_mixed.any(axis=1)))
 
     @property
+    def ledger(self) -> tuple[int, ...]:
+        """The registers that are sums over an agent's edges, so that each edge can keep its own share.
+
+        They depend only on themselves and on what was mixed, and nothing else uses what was mixed. Empty: the
+        method has no such form (see "The edge ledger" in the design).
+        """
+        held = set(np.flatnonzero(~self.step_input.any(axis=0)).tolist())
+        uses = (self.step_state != 0).any(axis=0)
+        while outside := {r for r in held if set(np.flatnonzero(uses[r]).tolist()) - held}:
+            held -= outside
+        mixed = set(np.flatnonzero(self.step_mixed.any(axis=0)).tolist())
+        return tuple(sorted(held)) if mixed and mixed <= held else ()
+
+    @property
     def arrays(self) -> tuple[Array, ...]:
         return (
             self.message_state,

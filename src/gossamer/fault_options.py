@@ -1,0 +1,115 @@
+"""Faults in the words of the command line.
+
+--loss 0.3 --burst 10,0.17 --delay 2,0.1
+--crash 17@500 --restart 17@800 --join 5@100 --partition 0-49@200-1200
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from gossamer.errors import InvalidInput
+from gossamer.faults import Bursts, Crash, Delay, Fault, Faults, Join, Loss, Partition, Restart
+
+
+def parse_loss(text: str) -> Loss:
+    """`0.3`"""
+    (probability,) = _numbers("--loss", text, "PROBABILITY, for example 0.3", 1)
+    return Loss(probability)
+
+
+def parse_bursts(text: str) -> Bursts:
+    """`10,0.17` or, with both directions of a link bad together, `10,0.17,both`"""
+    numbers, _, both = text.rpartition(",") if text.endswith(",both") else (text, "", "")
+    length, fraction = _numbers("--burst", numbers, "MEAN_LENGTH,FRACTION[,both], for example 10,0.17", 2)
+    return Bursts(length, fraction, both=bool(both))
+
+
+def parse_delay(text: str) -> Delay:
+    """`2,0.1`"""
+    rounds, probability = _numbers("--delay", text, "ROUNDS,PROBABILITY, for example 2,0.1", 2)
+    return Delay(int(rounds) if rounds.is_integer() else rounds, probability)  # type: ignore[arg-type]
+
+
+def parse_crash(text: str) -> Crash:
+    """`17@500`"""
+    return Crash(*_agent_and_round("--crash", text))
+
+
+def parse_restart(text: str) -> Restart:
+    """`17@800`"""
+    return Restart(*_agent_and_round("--restart", text))
+
+
+def parse_join(text: str) -> Join:
+    """`5@100`"""
+    return Join(*_agent_and_round("--join", text))
+
+
+def parse_partition(text: str) -> Partition:
+    """`0-49@200-1200`, groups separated by `/`; `3:4@200-1200` cuts an edge; `0-49@200-` never heals"""
+    form = "AGENTS@START-STOP, for example 0-49@200-1200 or 0-9,20/10-19@200- or (edges) 3:4,4:5@0-100"
+    matched = re.fullmatch(r"([\d,:/-]+)@(\d+)-(\d*)", text.strip())
+    if matched is None:
+        raise _misread("--partition", text, form)
+    who, start, stop = matched.groups()
+    span = int(start), int(stop) if stop else None
+    try:
+        if ":" in who:
+            pairs = [pair.split(":") for pair in who.split(",")]
+            return Partition((), *span, edges=[(int(a), int(b)) for a, b in pairs])
+        return Partition([_agents(group) for group in who.split("/")], *span)
+    except InvalidInput:
+        raise
+    except ValueError:
+        raise _misread("--partition", text, form) from None
+
+
+def parse_faults(
+    *,
+    loss: str | None = None,
+    burst: str | None = None,
+    delay: str | None = None,
+    crash: Iterable[str] = (),
+    restart: Iterable[str] = (),
+    join: Iterable[str] = (),
+    partition: Iterable[str] = (),
+) -> Faults:
+    """Make the faults that the options of the command line describe."""
+    items: list[Fault] = []
+    items += [parse_loss(loss)] if loss is not None else []
+    items += [parse_bursts(burst)] if burst is not None else []
+    items += [parse_delay(delay)] if delay is not None else []
+    items += [*map(parse_crash, crash), *map(parse_restart, restart), *map(parse_join, join)]
+    return Faults(*items, *map(parse_partition, partition))
+
+
+def _misread(option: str, text: str, form: str) -> InvalidInput:
+    return InvalidInput(f"{option} takes {form}, but {text!r} came")
+
+
+def _numbers(option: str, text: str, form: str, count: int) -> list[float]:
+    try:
+        numbers = [float(part) for part in text.split(",")]
+    except ValueError:
+        raise _misread(option, text, form) from None
+    if len(numbers) != count:
+        raise _misread(option, text, form)
+    return numbers
+
+
+def _agent_and_round(option: str, text: str) -> tuple[int, int]:
+    matched = re.fullmatch(r"(\d+)@(\d+)", text.strip())
+    if matched is None:
+        raise _misread(option, text, "AGENT@ROUND, for example 17@500")
+    return int(matched[1]), int(matched[2])
+
+
+def _agents(text: str) -> list[int]:
+    """`0-9,20` as numbers."""
+    agents: list[int] = []
+    for part in text.split(","):
+        first, _, last = part.partition("-")
+        agents += range(int(first), int(last or first) + 1)
+    return agents
