@@ -51,7 +51,7 @@ def parse_partition(text: str) -> Partition:
     """`0-49@200-1200`, groups separated by `/`; `3:4@200-1200` cuts an edge; `0-49@200-` never heals"""
     form = "AGENTS@START-STOP, for example 0-49@200-1200 or 0-9,20/10-19@200- or (edges) 3:4,4:5@0-100"
     matched = re.fullmatch(r"([\d,:/-]+)@(\d+)-(\d*)", text.strip())
-    if matched is None:
+    if matched is None or "--" in text:
         raise _misread("--partition", text, form)
     who, start, stop = matched.groups()
     span = int(start), int(stop) if stop else None
@@ -110,6 +110,6 @@ def _agents(text: str) -> list[int]:
     """`0-9,20` as numbers."""
     agents: list[int] = []
     for part in text.split(","):
-        first, _, last = part.partition("-")
-        agents += range(int(first), int(last or first) + 1)
+        first, dash, last = part.partition("-")
+        agents += range(int(first), int(last if dash else first) + 1)
     return agents

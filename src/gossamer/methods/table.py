@@ -103,21 +103,19 @@ def tabulate(method: Method, network: Network, rounds: int) -> Table:
             )
     size = len(method.State._fields)
 
-    def outputs(s: Array, y: float, mixed: float) -> Array:
-        """(T, 1 + R + 1): message, new registers and estimate for given inputs, in every round."""
+    def outputs(c: Any, s: Array, y: float, mixed: float) -> Array:
+        """(T, 1 + R + 1): message, new registers and estimate for given inputs, in every round of c."""
         state = method.State(*s)
-        rows = [
-            method.message(c, state, y),
-            *method.step(c, state, y, mixed),
-            method.estimate(c, state),
-        ]
+        rows = [method.message(c, state, y), *method.step(c, state, y, mixed), method.estimate(c, state)]
         if len(rows) != size + 2:
             raise InvalidInput(f"{type(method).__name__}.step must return a State of {size} registers")
-        return np.stack([np.broadcast_to(np.asarray(row, dtype=float), (rounds,)) for row in rows], axis=1)
+        return np.stack(np.broadcast_arrays(*rows, np.empty(_rounds_of(c)))[:-1], axis=-1)
 
     unit = np.eye(size + 2)
-    probes = np.stack([outputs(e[:size], e[size], e[size + 1]) for e in unit], axis=2)  # (T, outputs, inputs)
-    _check_linear(method, outputs, probes, size)
+    probes = np.stack([outputs(c, e[:size], e[size], e[size + 1]) for e in unit], axis=-1)
+    if probes.ndim == 2:  # every coefficient is a constant
+        probes = np.broadcast_to(probes, (rounds, *probes.shape))
+    _check_linear(method, c, outputs, probes, size)
     batches = np.asarray(method.batches(network, rounds), dtype=float)
     if batches.shape != (rounds,):
         raise InvalidInput(
@@ -141,11 +139,19 @@ def tabulate(method: Method, network: Network, rounds: int) -> Table:
     return table
 
 
-def _check_linear(method: Method, outputs: Callable[..., Array], probes: Array, size: int) -> None:
+def _rounds_of(c: Any) -> tuple[int, ...]:
+    return np.broadcast_shapes(*(np.shape(value) for value in c))
+
+
+def _check_linear(method: Method, c: Any, outputs: Callable[..., Array], probes: Array, size: int) -> None:
+    """Evaluate the functions at one more point, in a few rounds: a linear function has no freedom left there."""
+    few = np.unique(np.linspace(0, len(probes) - 1, 16).astype(int))
+    some = type(c)(*(value if np.ndim(value) == 0 else value[few] for value in c))
+    probes = probes[few]
     point = np.random.default_rng(20).uniform(0.5, 2.0, size + 2)
     expected = probes @ point
-    actual: Any = outputs(point[:size], point[size], point[size + 1])
-    nothing = outputs(np.zeros(size), 0.0, 0.0)
+    actual = outputs(some, point[:size], point[size], point[size + 1])
+    nothing = np.atleast_2d(outputs(some, np.zeros(size), 0.0, 0.0))
     scale = 1.0 + np.abs(probes) @ point
     names = ["message", *(f"step ({field})" for field in method.State._fields), "estimate"]
     for k, name in enumerate(names):

@@ -1,0 +1,298 @@
+"""Simulation with messages lost and agents dying: the edge ledger, all edges and trials in one compiled loop.
+
+The dual variable of SDA and its kin is a sum of flows over the agent's edges, x_i = sum_j g_ij with
+g_ij = -g_ji. So each end of an edge keeps a ledger of that edge, and runs the method's own `step` on it, with
+L-weight x (message_i - message_j) in the place of `mixed`. Without faults this is the method itself; then:
+
+- A message carries the round, what the method tells neighbours, the sender's ledger of the edge, and how many
+  rounds ago the sender last heard the receiver.
+- The end with the smaller number is right: the other end first adopts its ledger, negated; then both apply
+  the same update.
+- An end that hears nothing leaves the edge as it is.
+- An edge moves only while each end has been heard by the other within the last 5 rounds (`HEARD_WITHIN`). An
+  end that hears but must not move still adopts.
+- Late is lost: a message of another round is not used.
+- A neighbour declared dead: the edge is dropped and its flow returns. A new edge, or that of an agent that
+  comes back, starts at zero at both ends, as if just heard.
+
+An agent that joins late, or was away, goes by its own clock where its own observations are concerned: the
+gain of its running mean is one over the rounds in which it took part. Observations are those of `gs.simulate`
+with the same seed. Errors are measured against the average of the means of the agents alive at the end.
+"""
+
+from __future__ import annotations
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gossamer import _random
+from gossamer.engines._faulty_kernels import Coefficients, Graph, Memory, add_ledgers, run
+from gossamer.errors import InvalidInput, Unsupported
+from gossamer.faults import HEARD_WITHIN, Faults
+from gossamer.methods import METHODS, resolve
+from gossamer.methods.base import Method
+from gossamer.methods.table import Table, tabulate
+from gossamer.network import Network
+from gossamer.observations import Observations
+
+_BLOCK = 64
+"""Trials that are run side by side; results do not depend on it."""
+
+_MEMORY = 1 << 25
+"""About so many bytes of observations are drawn ahead by each thread."""
+
+
+@dataclass(frozen=True)
+class FaultySimulation:
+    """What a simulation with faults found.
+
+    estimates  (trials, N, n) every agent's answer; NaN for agents that are dead at the end
+    alive      (N,) who is alive at the end
+    target     (n,) the average of the means of those agents, against which errors are measured
+    rounds     how many rounds were run
+    """
+
+    estimates: NDArray[np.float64]
+    alive: NDArray[np.bool_]
+    target: NDArray[np.float64]
+    rounds: int
+
+    @property
+    def errors(self) -> NDArray[np.float64]:
+        """(trials,) sum over the living agents of ||estimate_i - target||^2, in every trial."""
+        gaps: NDArray[np.float64] = self.estimates[:, self.alive] - self.target
+        return np.asarray((gaps**2).sum(axis=(1, 2)))
+
+    @property
+    def mse(self) -> float:
+        """The mean over trials of `errors`."""
+        return float(self.errors.mean())
+
+    @property
+    def stderr(self) -> float:
+        """The standard error of `mse`."""
+        trials = len(self.errors)
+        return float(self.errors.std(ddof=1) / np.sqrt(trials)) if trials > 1 else float("nan")
+
+    @property
+    def per_agent(self) -> NDArray[np.float64]:
+        """(N,) the mean over trials of ||estimate_i - target||^2; NaN for agents that are dead at the end."""
+        return np.asarray(((self.estimates - self.target) ** 2).sum(axis=2).mean(axis=0))
+
+
+def simulate_faulty(
+    method: Method | str,
+    network: Network,
+    observations: Observations,
+    rounds: int,
+    trials: int = 100,
+    seed: int = 0,
+    faults: Faults | None = None,
+    *,
+    rule: str = "ledger",
+    heard_within: int = HEARD_WITHIN,
+) -> FaultySimulation:
+    """Run `method` in its edge-ledger form for `rounds` rounds while `faults` happen.
+
+    Parameters
+        method, network, observations, rounds, trials, seed   as in `gs.simulate`
+        faults        what goes wrong; None: nothing
+        rule          "ledger", or "skip" to see what happens without a ledger: an agent leaves the neighbours
+                      it does not hear out of its sum
+        heard_within  A of the ledger's rules
+    """
+    faults = Faults() if faults is None else faults
+    method = resolve(method)
+    table = tabulate(method, network, rounds)
+    if not table.ledger or method.mixing != "matrix":
+        raise Unsupported(_without_ledger(method))
+    if rule not in ("ledger", "skip"):
+        raise InvalidInput(f"rule must be 'ledger' or 'skip', but {rule!r} came")
+    if trials < 1 or heard_within < 1:
+        raise InvalidInput(
+            f"trials and heard_within must be at least 1, but {trials} and {heard_within} came"
+        )
+    if observations.agents != network.agents:
+        raise InvalidInput(
+            f"the observations are of {observations.agents} agents, but the network has {network.agents}"
+        )
+    faults.check(network.agents)
+    story = _Story(network, table, observations, faults, seed, rule == "skip", heard_within)
+    alive = story.phases[-1].alive.astype(bool)
+    if not alive.any():
+        raise InvalidInput("nobody is alive at the end, so there is nothing to estimate; let an agent live")
+    story.check_clocks(method)
+    blocks = [range(start, min(start + _BLOCK, trials)) for start in range(0, trials, _BLOCK)]
+    with ThreadPoolExecutor(min(len(blocks), os.cpu_count() or 1)) as pool:
+        estimates = np.concatenate(list(pool.map(story.run, blocks)))
+    target = (observations.mean + (rounds - 1) * observations.drift)[alive].mean(axis=0)
+    return FaultySimulation(estimates, alive, target, rounds)
+
+
+class _Phase(NamedTuple):
+    """Rounds start .. stop - 1, in which nobody joins or crashes and no partition begins or heals."""
+
+    start: int
+    stop: int
+    alive: NDArray[np.uint8]  #: (N,)
+    up: NDArray[np.uint8]  #: (2E,) links between living agents that no partition cuts
+    fresh: NDArray[np.int64]  #: links that are dropped, or new, at the start
+
+
+class _Story:
+    """What happens in every trial alike: the method's table, the phases, and who took part when."""
+
+    def __init__(
+        self,
+        network: Network,
+        table: Table,
+        observations: Observations,
+        faults: Faults,
+        seed: int,
+        skip: bool,
+        heard_within: int,
+    ) -> None:
+        self.table = table
+        self.observations = observations
+        self.chains = faults.chains
+        self.seed = seed
+        self.skip = skip
+        self.heard_within = heard_within
+        self.graph = _links(network)
+        ledger = np.array(table.ledger, dtype=np.int64)
+        local = np.setdiff1d(np.arange(table.registers), ledger)
+        self.method = Coefficients(
+            table.message_state,
+            table.message_input,
+            table.step_state,
+            table.step_input,
+            table.step_mixed,
+            ledger,
+            local,
+        )
+        starts = [round for round in faults.changes if round < table.rounds]
+        self.phases = [
+            self._phase(network.agents, faults, start, stop)
+            for start, stop in pairwise([*starts, table.rounds])
+        ]
+        self.batches = {} if np.all(table.batches == 1) else self._batches_of_absentees()
+
+    def _phase(self, agents: int, faults: Faults, start: int, stop: int) -> _Phase:
+        pairs = zip(self.graph.senders.tolist(), self.graph.receivers.tolist(), strict=True)
+        touched = [event.agent for event in faults.events if event.round == start and event.what != "end"]
+        touching = np.isin(self.graph.senders, touched) | np.isin(self.graph.receivers, touched)
+        return _Phase(
+            start,
+            stop,
+            np.array([faults.alive(agent, start) for agent in range(agents)], dtype=np.uint8),
+            np.array([faults.up(start, a, b) for a, b in pairs], dtype=np.uint8),
+            np.flatnonzero(touching),
+        )
+
+    def _batches_of_absentees(self) -> dict[int, NDArray[np.float64]]:
+        """The batch sizes, round by round, of the agents that are not always there: their clocks differ."""
+        lengths = [phase.stop - phase.start for phase in self.phases]
+        present = np.repeat([phase.alive for phase in self.phases], lengths, axis=0).astype(bool)  # (T, N)
+        clocks = np.maximum(np.cumsum(present, axis=0) - 1, 0)
+        sizes = np.where(present, self.table.batches[clocks], 0.0)
+        return {agent: sizes[:, agent] for agent in np.flatnonzero(~present.all(axis=0)).tolist()}
+
+    def check_clocks(self, method: Method) -> None:
+        """Complain if an agent takes part so little that the method has no unbiased estimate for it yet."""
+        present = sum((phase.stop - phase.start) * phase.alive.astype(np.int64) for phase in self.phases)
+        clocks = np.asarray(present)
+        answers = _answers_to_ones(self.table)
+        for agent in np.flatnonzero(self.phases[-1].alive).tolist():
+            if abs(answers[clocks[agent] - 1] - answers[-1]) > 1e-9:
+                raise Unsupported(
+                    f"agent {agent} takes part in {clocks[agent]} of {self.table.rounds} rounds, too few for "
+                    f"{type(method).__name__}, whose estimate is made for a fixed number of rounds; "
+                    "use AnytimeSDA, or let the agent join earlier"
+                )
+
+    def run(self, trials: range) -> NDArray[np.float64]:
+        """(trials, N, n): the estimates of a block of trials."""
+        agents, components = self.observations.mean.shape
+        links, block = len(self.graph.own), len(trials)
+        memory = Memory(
+            registers=np.zeros((agents, self.table.registers, components, block)),
+            ledgers=np.zeros((links, len(self.table.ledger), components, block)),
+            last_heard=np.full((links, block), -1, dtype=np.int32),
+            chains=np.zeros((len(self.chains), links, block), dtype=np.uint8),
+            heard=np.ones((4, links, block), dtype=np.uint8),
+            clock=np.zeros(agents, dtype=np.int64),
+        )
+        key = _random.key(self.seed)
+        at_once = max(1, _MEMORY // (8 * agents * components * block))
+        for phase in self.phases:
+            memory.ledgers[phase.fresh] = 0.0
+            memory.last_heard[phase.fresh] = phase.start - 1
+            for start in range(phase.start, phase.stop, at_once):
+                rounds = range(start, min(start + at_once, phase.stop))
+                run(
+                    memory,
+                    self.graph,
+                    self.method,
+                    self._observe(rounds, trials),
+                    phase.alive,
+                    phase.up,
+                    self.chains,
+                    key,
+                    start,
+                    trials.start,
+                    self.heard_within,
+                    self.skip,
+                )
+        alive = self.phases[-1].alive
+        add_ledgers(memory, self.graph, self.method, alive)
+        weights = self.table.estimate_state[np.maximum(memory.clock - 1, 0)]
+        estimates: NDArray[np.float64] = np.einsum("ir,irnb->bin", weights, memory.registers)
+        estimates[:, alive == 0] = np.nan
+        return estimates
+
+    def _observe(self, rounds: range, trials: range) -> NDArray[np.float64]:
+        unit = bool(np.all(self.table.batches == 1))
+        samples = self.observations.sample(
+            self.seed, rounds, trials, batches=None if unit else self.table.batches
+        )
+        for agent, sizes in self.batches.items():
+            own = self.observations.sample(self.seed, rounds, trials, range(agent, agent + 1), sizes)
+            samples[:, agent] = own[:, 0]
+        return samples
+
+
+def _links(network: Network) -> Graph:
+    low, high = np.ascontiguousarray(network.edges.T)
+    weight = -np.asarray(network.gossip[low, high]).ravel()
+    receivers = np.column_stack([low, high]).ravel()
+    senders = np.column_stack([high, low]).ravel()
+    own = np.argsort(receivers, kind="stable")
+    indptr = np.concatenate([[0], np.cumsum(np.bincount(receivers, minlength=network.agents))])
+    return Graph(low, high, weight, senders, receivers, indptr, own)
+
+
+def _answers_to_ones(table: Table) -> NDArray[np.float64]:
+    """(T,) the estimate after each round of an agent that saw only ones and has no neighbours."""
+    answers = np.empty(table.rounds)
+    state = np.zeros(table.registers)
+    for t in range(table.rounds):
+        state = table.step_state[t] @ state + table.step_input[t]
+        answers[t] = table.estimate_state[t] @ state
+    return answers
+
+
+def _without_ledger(method: Method) -> str:
+    able = []
+    for name, candidate in METHODS.items():
+        if candidate.mixing == "matrix" and tabulate(candidate(), Network.path(2), 8).ledger:
+            able.append(name)
+    return (
+        f"{type(method).__name__} has no edge ledger, so lost messages would make it drift away; "
+        f"methods with a ledger are {', '.join(able)}"
+    )

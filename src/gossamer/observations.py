@@ -1,0 +1,265 @@
+"""What the agents see: independent noisy samples, one stream per agent.
+
+Sample k of agent i in trial r is a pure function of (seed, r, i, k), see `_random.py`: it does not depend on
+threads, blocks or engines, and a deployed agent with a simulated sensor draws the same numbers.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from gossamer import _random
+from gossamer.errors import InvalidInput, Unsupported
+
+Array = NDArray[np.float64]
+
+LARGEST_BATCH = 100_000
+"""Beyond this many samples a round only Gaussian batch means are drawn (in one draw, exactly)."""
+
+
+class Observations(ABC):
+    """Streams of N agents with n components: means, variances, and how to draw them.
+
+        mean      (N, n) expected value of every stream (at round 0, where it drifts)
+        variance  (N, n)
+        drift     (N, n) change of the mean per round; zero unless `Drifting`
+    """
+
+    mean: Array
+    variance: Array
+    uniforms: ClassVar[tuple[int, ...]] = (_random.OBSERVATION,)
+    """The uniform streams that `from_uniforms` consumes."""
+
+    @property
+    def agents(self) -> int:
+        return int(self.mean.shape[0])
+
+    @property
+    def components(self) -> int:
+        return int(self.mean.shape[1])
+
+    @property
+    def drift(self) -> Array:
+        return np.zeros_like(self.mean)
+
+    def target(self, rounds: int) -> Array:
+        """(n,) the average of the means in the last of `rounds` rounds: what every agent wants to know."""
+        average: Array = (self.mean + (rounds - 1) * self.drift).mean(axis=0)
+        return average
+
+    def sample(
+        self,
+        seed: int,
+        rounds: range,
+        trials: range,
+        agents: range | None = None,
+        batches: Array | None = None,
+    ) -> Array:
+        """Return (rounds, agents, n, trials): the mean of each round's batch of samples.
+
+        `batches` holds the batch size of every round from 0 up to rounds.stop; None means one sample each.
+        """
+        agents = range(self.agents) if agents is None else agents
+        if batches is None:
+            return self._samples(seed, rounds, trials, agents)
+        sizes = batches[rounds.start : rounds.stop]
+        if sizes.size and sizes.max() > LARGEST_BATCH:
+            raise Unsupported(
+                f"batches of {sizes.max():.3g} samples cannot be drawn one by one from {type(self).__name__}; "
+                f"use Gaussian observations or batches of at most {LARGEST_BATCH}"
+            )
+        # A round takes the next samples of the agent's stream, as many as its batch.
+        ends = np.cumsum(batches[: rounds.stop]).astype(int)
+        parts = []
+        for end, size in zip(ends[rounds.start :], sizes.astype(int), strict=True):
+            if size == 0:
+                parts.append(np.zeros((len(agents), self.components, len(trials))))
+            else:
+                parts.append(self._samples(seed, range(end - size, end), trials, agents).mean(axis=0))
+        return np.stack(parts)
+
+    def _samples(self, seed: int, numbers: range, trials: range, agents: range) -> Array:
+        streams = [
+            _random.uniforms(seed, purpose, trials, agents, self.components, numbers) for purpose in self.uniforms
+        ]
+        where = slice(agents.start, agents.stop, agents.step)
+        return self.from_uniforms(where, *streams)
+
+    @abstractmethod
+    def from_uniforms(self, agents: slice, *uniforms: Array) -> Array:
+        """Turn independent uniforms of shape (samples, agents, n, trials) into samples of those agents."""
+
+
+class Gaussian(Observations):
+    """Normal samples. mean (N,) or (N, n); std a scalar or one per agent and component (0: no noise)."""
+
+    def __init__(self, mean: ArrayLike, std: ArrayLike = 1.0) -> None:
+        self.mean = _means(mean)
+        self.std = _like(self.mean, std, "std", np.ndim(mean))
+        if self.std.min() < 0:
+            raise InvalidInput(f"std must not be negative, but {self.std.min():g} came")
+        self.variance = self.std**2
+
+    def sample(
+        self,
+        seed: int,
+        rounds: range,
+        trials: range,
+        agents: range | None = None,
+        batches: Array | None = None,
+    ) -> Array:
+        """Batch means of Gaussian samples are Gaussian: one draw per round, whatever the batch."""
+        agents = range(self.agents) if agents is None else agents
+        noise = _random.normals(seed, _random.OBSERVATION, trials, agents, self.components, rounds)
+        if batches is not None:
+            sizes = batches[rounds.start : rounds.stop]
+            scale = np.where(sizes > 0, 1 / np.sqrt(np.maximum(sizes, 1)), 0.0)
+            noise *= scale[:, None, None, None]
+        where = slice(agents.start, agents.stop, agents.step)
+        return self.mean[where, :, None] + self.std[where, :, None] * noise
+
+    def from_uniforms(self, agents: slice, *uniforms: Array) -> Array:
+        raise NotImplementedError("Gaussian samples come from normals, see sample()")
+
+
+class Bernoulli(Observations):
+    """1 with probability p, otherwise 0. p (N,) or (N, n)."""
+
+    def __init__(self, p: ArrayLike) -> None:
+        self.mean = _means(p)
+        if self.mean.min() < 0 or self.mean.max() > 1:
+            raise InvalidInput(
+                f"probabilities lie between 0 and 1, but {self.mean.min():g} to {self.mean.max():g} came"
+            )
+        self.variance = self.mean * (1 - self.mean)
+
+    def from_uniforms(self, agents: slice, *uniforms: Array) -> Array:
+        return (uniforms[0] < self.mean[agents, :, None]).astype(float)
+
+
+class Uniform(Observations):
+    """Uniform between low and high, each (N,) or (N, n) or a scalar for one of them."""
+
+    def __init__(self, low: ArrayLike, high: ArrayLike) -> None:
+        shape_from = low if np.ndim(low) else high
+        whole = _means(shape_from)
+        self.low = _like(whole, low, "low", np.ndim(shape_from))
+        self.high = _like(whole, high, "high", np.ndim(shape_from))
+        if np.any(self.low > self.high):
+            raise InvalidInput("low must not exceed high")
+        self.mean = (self.low + self.high) / 2
+        self.variance = (self.high - self.low) ** 2 / 12
+
+    def from_uniforms(self, agents: slice, *uniforms: Array) -> Array:
+        low, high = self.low[agents, :, None], self.high[agents, :, None]
+        return low + (high - low) * uniforms[0]
+
+
+class StudentT(Observations):
+    """Heavy tails: Student's t with `df` degrees of freedom, scaled to the given mean and standard deviation."""
+
+    uniforms: ClassVar[tuple[int, ...]] = (_random.OBSERVATION, _random.SECOND)
+
+    def __init__(self, mean: ArrayLike, std: ArrayLike = 1.0, df: float = 5.0) -> None:
+        if not df > 2:
+            raise InvalidInput(f"Student's t has a variance only for df > 2, but df={df!r} came")
+        self._like = Gaussian(mean, std)
+        self.mean, self.variance, self.df = self._like.mean, self._like.variance, float(df)
+
+    def from_uniforms(self, agents: slice, *uniforms: Array) -> Array:
+        # Bailey (1994): a polar method that needs just two uniforms and no rejection.
+        u, v = uniforms
+        t = np.sqrt(self.df * (u ** (-2 / self.df) - 1)) * np.cos(2 * np.pi * v)
+        scale = self._like.std * np.sqrt((self.df - 2) / self.df)
+        return self.mean[agents, :, None] + scale[agents, :, None] * t
+
+
+class Empirical(Observations):
+    """Recorded samples, drawn again at random: an array (N, K) or (N, K, n), K recordings per agent.
+
+    Means and variances are those of the recordings.
+    """
+
+    def __init__(self, samples: ArrayLike) -> None:
+        array = np.asarray(samples, dtype=float)
+        if array.ndim == 2:
+            array = array[:, :, None]
+        if array.ndim != 3 or 0 in array.shape:
+            raise InvalidInput(
+                f"recorded samples have the shape (agents, samples) or (agents, samples, components), "
+                f"but {np.shape(samples)} came"
+            )
+        _finite(array, "recorded samples")
+        self.samples = array
+        self.mean = array.mean(axis=1)
+        self.variance = array.var(axis=1)
+
+    def from_uniforms(self, agents: slice, *uniforms: Array) -> Array:
+        # One recording is drawn whole: its components stay together.
+        pick = (uniforms[0][:, :, 0, :] * self.samples.shape[1]).astype(int)
+        recorded = self.samples[agents]
+        chosen = recorded[np.arange(recorded.shape[0])[None, :, None], pick]
+        return np.ascontiguousarray(np.moveaxis(chosen, 3, 2))
+
+
+class Drifting(Observations):
+    """Streams whose means move by `rate` per round (a scalar, (N,) or (N, n)); the noise is that of `base`."""
+
+    def __init__(self, base: Observations, rate: ArrayLike) -> None:
+        self.base = base
+        self.mean, self.variance = base.mean, base.variance
+        self._rate = _like(base.mean, rate, "rate", np.ndim(rate))
+
+    @property
+    def drift(self) -> Array:
+        return self._rate
+
+    def sample(
+        self,
+        seed: int,
+        rounds: range,
+        trials: range,
+        agents: range | None = None,
+        batches: Array | None = None,
+    ) -> Array:
+        agents = range(self.agents) if agents is None else agents
+        still = self.base.sample(seed, rounds, trials, agents, batches)
+        where = slice(agents.start, agents.stop, agents.step)
+        return still + np.asarray(rounds)[:, None, None, None] * self._rate[where, :, None]
+
+    def from_uniforms(self, agents: slice, *uniforms: Array) -> Array:
+        return self.base.from_uniforms(agents, *uniforms)
+
+
+def _means(mean: ArrayLike) -> Array:
+    array = np.asarray(mean, dtype=float)
+    if array.ndim not in (1, 2) or array.size == 0:
+        raise InvalidInput(
+            f"one value per agent, (N,), or per agent and component, (N, n), is needed, but shape {array.shape} came"
+        )
+    _finite(array, "the means")
+    return array[:, None].copy() if array.ndim == 1 else array.copy()
+
+
+def _like(mean: Array, value: ArrayLike, name: str, ndim: int) -> Array:
+    array = np.asarray(value, dtype=float)
+    _finite(array, name)
+    if array.ndim == 1 and (ndim == 1 or mean.shape[1] == 1):
+        array = array[:, None]
+    try:
+        return np.broadcast_to(array, mean.shape).copy()
+    except ValueError:
+        hint = f"; for one {name} per agent write {name}[:, None]" if array.shape == mean.shape[:1] else ""
+        raise InvalidInput(
+            f"{name} must be a scalar or broadcast to the shape {mean.shape} of the means, "
+            f"but shape {np.shape(value)} came{hint}"
+        ) from None
+
+
+def _finite(array: Array, what: str) -> None:
+    if not np.all(np.isfinite(array)):
+        raise InvalidInput(f"{what} must be finite, but {int(np.sum(~np.isfinite(array)))} NaN or infinite came")
