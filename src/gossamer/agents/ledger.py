@@ -1,0 +1,236 @@
+"""The edge ledger: a dual method run per edge, so that both ends of an edge can compare what they hold.
+
+Registers that depend only on themselves and on `mixed` (x and y of SDA, x and memory of Anytime SDA) are sums
+of flows over the agent's edges: x_i = sum_j g_ij with g_ij = -g_ji. Running the method's own `step` on each
+edge, with d_ij = w_ij (m_i - m_j) as that edge's `mixed`, is the method exactly; but now each edge has a ledger
+that both of its ends hold. The other registers (running means, averages) stay with the agent.
+
+The rules
+- A message carries the sender's value, its ledger of that edge, and which message of the receiver it heard
+  last (the echo).
+- One end is right: the other first adopts its ledger, negated; then both apply the same update. Right is the
+  end that has compared this ledger since it started (`settled`); if both or neither have, the smaller number.
+- An end that hears nothing leaves that edge as it is.
+- An edge moves only while the other end has heard me within my last A rounds: at most A of my messages were
+  sent after the one it echoes. Counting in the hearer's own messages, not in round numbers, lets an agent that
+  is ten times slower than its neighbours take part in each of its rounds. An echo of 0 (never heard) counts
+  from my own start, so a fleet that starts together moves in its first round.
+- A dead neighbour's edge is dropped: its flow returns. A new, dropped or restarted edge is not settled.
+
+Serials start at the clock's microseconds and grow by one per round. So one number is both the incarnation of
+an agent and the order of its messages: an echo of an earlier life is too old to let an edge move, and a
+message from an earlier life is refused as stale. A restarted agent adopts what its neighbours hold, whichever
+of them is smaller: a live ledger is never overwritten by one from a disk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gossamer.agents.node import Outgoing, Schedule
+from gossamer.errors import Unsupported
+from gossamer.methods.base import Method
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Split:
+    """Which registers live on edges and which on the agent, as positions in the method's State."""
+
+    edge: tuple[int, ...]
+    local: tuple[int, ...]
+
+
+def split(method: Method, coefficients: Any) -> Split:
+    """Read off which registers of `method` live on edges; Unsupported where it has no ledger form.
+
+    Edge registers are those that `mixed` reaches, with all that they depend on in any round. They must not
+    depend on the observation, or their sum over edges would count it once per edge.
+    """
+    size = len(method.State._fields)
+
+    def reaches(probe: Array) -> NDArray[np.bool_]:
+        new = method.step(coefficients, method.State(*probe[:size]), probe[size], probe[size + 1])
+        return np.array([np.any(np.asarray(v) != 0.0) for v in new])
+
+    columns = np.stack([reaches(e) for e in np.eye(size + 2)], axis=1)  # registers x (registers, y, mixed)
+    edge = set(np.flatnonzero(columns[:, size + 1]).tolist())
+    while not (needed := {int(k) for i in edge for k in np.flatnonzero(columns[i, :size])}) <= edge:
+        edge |= needed
+    on_edges = sorted(edge)
+    if method.mixing != "matrix" or not edge or np.any(columns[on_edges, size]):
+        raise Unsupported(
+            f"{method.name} has no ledger form: what gossip changes depends on the agent's own observations; "
+            "ledgers exist for dual methods (anytime-sda, sda, ssda)"
+        )
+    return Split(tuple(on_edges), tuple(i for i in range(size) if i not in edge))
+
+
+@dataclass(frozen=True)
+class LedgerState:
+    """Everything a ledger must remember over a restart. Arrays are copies, so another thread may write them."""
+
+    age: int
+    serial: int
+    samples: float
+    local: Array  #: (local registers, n)
+    flows: Mapping[int, Array]  #: neighbour -> (edge registers, n)
+
+
+class Ledger:
+    """One agent of a dual method in edge-ledger form. Pure: no clock, no transport.
+
+    coefficients  the method's, over rounds of the agent's own age; the last entry holds for ever after
+    weights       neighbour -> w_ij = -L_ij
+    silence       A, in rounds
+    serial        the first message's number, above every number this agent ever used before
+    restored      what an earlier life remembered
+    """
+
+    def __init__(
+        self,
+        method: Method,
+        coefficients: Any,
+        me: int,
+        weights: Mapping[int, float],
+        dimension: int = 1,
+        *,
+        silence: int = 5,
+        serial: int = 1,
+        restored: LedgerState | None = None,
+    ) -> None:
+        self.method = method
+        self.me = me
+        self.dimension = dimension
+        self.silence = silence
+        self._schedule = Schedule(coefficients)
+        self._running_mean = "gain" in coefficients._fields
+        self._split = split(method, coefficients)
+        self.edge_registers = len(self._split.edge)
+        self._place = {j: k for k, j in enumerate(sorted(weights))}
+        self._weights = np.array([weights[j] for j in self._place])[:, None]
+        degree = len(self._place)
+        self._flows = np.zeros((self.edge_registers, degree, dimension))
+        self._local = np.zeros((len(self._split.local), dimension))
+        self._used = [0] * degree  # serial of each neighbour's newest used message
+        self._settled = [False] * degree
+        self._born = serial
+        self.serial = serial
+        self.age = 0
+        self.samples = 0.0
+        if restored is not None:
+            self._restore(restored)
+        self._c = self._schedule(self.age)
+        self._observation = np.zeros(dimension)
+        self._zeros = np.zeros(dimension)
+        self._state = self._assemble()
+        self._value = self._zeros
+
+    def _restore(self, state: LedgerState) -> None:
+        self.age, self.samples = state.age, state.samples
+        self._local[:] = state.local
+        for j, flow in state.flows.items():
+            if j in self._place:
+                self._flows[:, self._place[j]] = flow
+
+    def _assemble(self) -> Any:
+        """The method's registers: the agent's own, and the sums of its edges."""
+        registers: list[Array] = [self._zeros] * len(self.method.State._fields)
+        for k, i in enumerate(self._split.local):
+            registers[i] = self._local[k]
+        sums = self._flows.sum(axis=1)
+        for k, i in enumerate(self._split.edge):
+            registers[i] = sums[k]
+        return self.method.State(*registers)
+
+    # -- a round --------------------------------------------------------------------------------------------
+
+    def begin(self, observation: Array, samples: float = 1.0, weight: float | None = None) -> None:
+        """Start a round with the mean of `samples` new observations (0: none; `observation` is then ignored).
+
+        weight is the gain of the agent's running mean, where the method keeps one; by default samples / all
+        samples so far, so that the mean is the plain mean of everything this agent saw, at whatever rate.
+        """
+        self.samples += samples
+        if weight is None:
+            weight = samples / self.samples if samples else 0.0
+        self._c = self._schedule(self.age)
+        if self._running_mean:
+            self._c = self._c._replace(gain=weight)
+        self._observation = observation
+        self._value = self.method.message(self._c, self._state, observation)
+
+    def tell(self, neighbour: int, holding: int = 0) -> Outgoing:
+        k = self._place[neighbour]
+        echo = max(self._used[k], holding)
+        return Outgoing(self.serial, echo, self._settled[k], self._value, self._flows[:, k])
+
+    def finish(self, heard: Mapping[int, Outgoing]) -> None:
+        places: list[int] = []
+        moving: list[Array] = []
+        for j, message in heard.items():
+            k = self._place[j]
+            mine, theirs = self._settled[k], message.settled
+            if theirs > mine or (theirs == mine and j < self.me):
+                self._flows[:, k] = -message.ledger
+            self._settled[k] = True
+            self._used[k] = message.serial
+            unheard = self.serial - (message.echo or self._born)
+            if 0 <= unheard <= self.silence:
+                places.append(k)
+                moving.append(message.value)
+        if places:
+            self._move(places, np.array(moving))
+        # The edges' registers enter the agent's own as they were when the message was made.
+        after = self.method.step(self._c, self._state, self._observation, self._zeros)
+        for row, i in enumerate(self._split.local):
+            self._local[row] = after[i]
+        self._state = self._assemble()
+        self.serial += 1
+        self.age += 1
+
+    def _move(self, places: list[int], values: Array) -> None:
+        mixed = self._weights[places] * (self._value - values)
+        registers: list[Any] = [0.0] * len(self.method.State._fields)
+        for k, i in enumerate(self._split.edge):
+            registers[i] = self._flows[k, places]
+        after = self.method.step(self._c, self.method.State(*registers), 0.0, mixed)
+        for k, i in enumerate(self._split.edge):
+            self._flows[k, places] = after[i]
+
+    # -- what others read -------------------------------------------------------------------------------------
+
+    @property
+    def estimate(self) -> Array:
+        return np.asarray(self.method.estimate(self._c, self._state), dtype=float)
+
+    @property
+    def value(self) -> Array:
+        """What this agent told its neighbours in the current round."""
+        return self._value
+
+    def local(self, register: str) -> Array:
+        """One of the agent's own registers by name."""
+        return self._local[self._split.local.index(self.method.State._fields.index(register))]
+
+    def flow(self, neighbour: int) -> Array:
+        """This end's ledger of one edge, shape (edge registers, n)."""
+        return self._flows[:, self._place[neighbour]].copy()
+
+    def drop(self, neighbour: int) -> None:
+        """The neighbour is dead: its flow returns, and whoever comes back starts a new edge."""
+        k = self._place[neighbour]
+        self._flows[:, k] = 0.0
+        self._settled[k] = False
+        self._state = self._assemble()
+
+    def remember(self) -> LedgerState:
+        """A copy of what must survive a restart."""
+        flows = {j: self.flow(j) for j in self._place}
+        return LedgerState(self.age, self.serial, self.samples, self._local.copy(), flows)

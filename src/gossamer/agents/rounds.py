@@ -1,0 +1,212 @@
+"""Rounds: one agent's conversation with its neighbours, over any transport.
+
+A round tells every neighbour, hears them, and finishes. It waits for a neighbour that is connected for at most
+the time-out; for one that missed rounds, half as long for each miss, down to a sixteenth, so a silent neighbour
+costs two time-outs in all and not one per round. It does not wait for a neighbour whose message of a later
+round is here: that one has moved on. Round numbers are Lamport clocks: who is two or more rounds behind a
+neighbour jumps to its round. Late is lost.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from gossamer.agents.node import Array, Core
+from gossamer.agents.settings import Limits
+from gossamer.agents.transports.base import Transport
+from gossamer.agents.wire import Codec, Reason, Received
+
+_MOST_HALVINGS = 4
+
+
+@dataclass
+class Peer:
+    """What the rounds know of one neighbour."""
+
+    id: int
+    current: Received | None = None  # its message for the round that runs
+    ahead: Received | None = None  # its newest message for a later round
+    newest: int = 0  # the largest serial seen
+    misses: int = 0  # rounds in a row without a used message
+    quiet: float = 0.0  # seconds of listening since anything valid came
+    dead: bool = False
+    used: int = 0
+    lost: int = 0
+    late: int = 0
+    heard_at: float = -math.inf
+    round_trip: float = math.nan
+    value: Array = field(default_factory=lambda: np.zeros(0))
+
+    @property
+    def heard(self) -> bool:
+        return self.newest > 0
+
+
+class Rounds:
+    """Drives a core (a `Ledger` or a `Node`) over a transport, one round at a time."""
+
+    def __init__(
+        self,
+        me: int,
+        core: Core,
+        transport: Transport,
+        neighbours: tuple[int, ...],
+        *,
+        timeout: float,
+        death: float = math.inf,
+        limits: Limits | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.core = core
+        self.transport = transport
+        self.peers = {j: Peer(j) for j in neighbours}
+        self.round = 0
+        self.sent = 0
+        self.received = 0
+        self.rejected: Counter[str] = Counter()
+        self._timeout = timeout
+        self._death = death
+        self._clock = clock
+        self._codec = Codec(
+            me, frozenset(neighbours), core.dimension, core.edge_registers, limits or Limits()
+        )
+        self._sent_at: dict[int, float] = {}  # when the two newest serials were sent
+        self._was = clock()
+
+    def gather(self, seconds: float) -> bool:
+        """Wait until all neighbours are connected, or so many seconds; returns whether they are."""
+        deadline = self._clock() + seconds
+        while not (together := self.transport.present() >= self.peers.keys()) and self._clock() < deadline:
+            self.listen(min(deadline, self._clock() + 0.02))
+        return together
+
+    def listen(self, deadline: float) -> None:
+        """Take in messages until the deadline without sending any."""
+        self.transport.exchange(self.round, {}, deadline, self._deliver_only)
+
+    def step(self, observation: Array, samples: float = 1.0, weight: float | None = None) -> None:
+        """One round: begin, tell, hear, finish."""
+        started = self._clock()
+        self.core.begin(observation, samples, weight)
+        self.listen(started)
+        self._catch_up()
+        present = self.transport.present()
+        outgoing = {}
+        for j, peer in self.peers.items():
+            if j in present:
+                holding = peer.current.content.serial if peer.current else 0
+                told = self.core.tell(j, holding)
+                outgoing[j] = self._codec.encode(self.round, told)
+                self._sent_at[told.serial] = started
+                self._sent_at.pop(told.serial - 2, None)
+        self.sent += len(outgoing)
+        self._hear(outgoing, started)
+        self._finish()
+
+    def _catch_up(self) -> None:
+        """Jump to the latest round heard, and sort the messages that wait into now, later and late."""
+        self.round = max([self.round, *(p.ahead.round for p in self.peers.values() if p.ahead)])
+        for peer in self.peers.values():
+            if peer.current and peer.current.round < self.round:
+                self._lose(peer)
+                peer.current = None
+            if peer.ahead and peer.ahead.round <= self.round:
+                if peer.ahead.round == self.round:
+                    peer.current = peer.ahead
+                else:
+                    self._lose(peer)
+                peer.ahead = None
+
+    def _lose(self, peer: Peer) -> None:
+        peer.late += 1
+        self.rejected[Reason.LATE] += 1
+
+    def _hear(self, outgoing: dict[int, bytes], started: float) -> None:
+        """Send, then listen until everyone told is heard or patience ends; alone, until someone comes."""
+        told = frozenset(outgoing)
+        while True:
+            patience = self._patience(told)
+            deadline = started + patience if patience else 0.0
+            self.transport.exchange(self.round, outgoing, deadline, self._deliver)
+            outgoing = {}
+            if not self._patience(told) or self._clock() >= deadline or self._behind():
+                return
+
+    def _patience(self, told: frozenset[int]) -> float:
+        """Seconds this round may last, for the neighbours still missing; 0 when nobody is."""
+        present = self.transport.present()
+        if not told:
+            return 0.0 if present else self._timeout
+        missing = [
+            p.misses
+            for j, p in self.peers.items()
+            if j in told and j in present and not (p.current or p.ahead)
+        ]
+        return self._timeout / 2 ** min(*missing, _MOST_HALVINGS) if missing else 0.0
+
+    def _behind(self) -> bool:
+        return any(p.ahead is not None and p.ahead.round > self.round + 1 for p in self.peers.values())
+
+    def _deliver(self, sender: int, payload: bytes) -> bool:
+        self._take(sender, payload)
+        return True
+
+    def _deliver_only(self, sender: int, payload: bytes) -> bool:
+        self._take(sender, payload)
+        return False
+
+    def _take(self, sender: int, payload: bytes) -> None:
+        self.received += 1
+        message = self._codec.decode(sender, payload, self.round)
+        if isinstance(message, Reason):
+            self.rejected[message] += 1
+            return
+        peer = self.peers[sender]
+        if message.content.serial <= peer.newest:
+            self.rejected[Reason.STALE] += 1
+            return
+        peer.newest = message.content.serial
+        peer.quiet = 0.0
+        if (sent_at := self._sent_at.get(message.content.echo)) is not None:
+            trip = self._clock() - sent_at
+            peer.round_trip = trip if math.isnan(peer.round_trip) else 0.9 * peer.round_trip + 0.1 * trip
+        if message.round < self.round:
+            self._lose(peer)
+        elif message.round == self.round:
+            peer.current = message
+        else:
+            if peer.ahead:
+                self._lose(peer)
+            peer.ahead = message
+
+    def _finish(self) -> None:
+        now = self._clock()
+        self.core.finish({j: p.current.content for j, p in self.peers.items() if p.current})
+        # A process that was stopped must not blame its neighbours for its own absence.
+        elapsed = min(now - self._was, 2 * self._timeout)
+        self._was = now
+        for peer in self.peers.values():
+            if peer.current:
+                self._account(peer, peer.current, now)
+            else:
+                peer.misses += 1
+                peer.lost += 1
+                peer.quiet += elapsed
+                if peer.quiet >= self._death and not peer.dead:
+                    peer.dead = True
+                    self.core.drop(peer.id)
+        self.round += 1
+
+    def _account(self, peer: Peer, message: Received, now: float) -> None:
+        peer.current = None
+        peer.misses = 0
+        peer.dead = False
+        peer.used += 1
+        peer.heard_at = now
+        peer.value = message.content.value

@@ -1,0 +1,79 @@
+"""Agents in one process: the public fake. It loses nothing, keeps order and needs no network."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from queue import Empty, SimpleQueue
+
+from gossamer.agents.transports.base import Deliver
+
+Inbox = SimpleQueue[tuple[int, bytes] | None]
+"""(sender, payload) in the order of arrival; None only wakes."""
+
+
+def listen(inbox: Inbox, deadline: float, deliver: Deliver) -> None:
+    """Deliver from `inbox` as `Transport.exchange` promises; shared by the transports that have one."""
+    while True:
+        try:
+            item = inbox.get_nowait()
+        except Empty:
+            remaining = deadline - time.monotonic()
+            if remaining <= 0:
+                return
+            try:
+                item = inbox.get(timeout=remaining)
+            except Empty:
+                return
+        if item is None or deliver(*item):
+            return
+
+
+class Memory:
+    """A network inside one process.
+
+    network = Memory()
+    a, b = network.transport(0, (1,)), network.transport(1, (0,))
+    """
+
+    def __init__(self) -> None:
+        self._members: dict[int, MemoryTransport] = {}
+
+    def transport(self, me: int, neighbours: tuple[int, ...]) -> MemoryTransport:
+        return MemoryTransport(self, me, neighbours)
+
+
+class MemoryTransport:
+    """One agent's end of a `Memory` network."""
+
+    def __init__(self, network: Memory, me: int, neighbours: tuple[int, ...]) -> None:
+        self.me = me
+        self.neighbours = frozenset(neighbours)
+        self._network = network
+        self._inbox: Inbox = SimpleQueue()
+
+    def open(self) -> None:
+        self._network._members[self.me] = self
+        self._tell_neighbours()
+
+    def exchange(self, round: int, outgoing: Mapping[int, bytes], deadline: float, deliver: Deliver) -> None:
+        for neighbour, payload in outgoing.items():
+            member = self._network._members.get(neighbour)
+            if member is not None and self.me in member.neighbours:
+                member._inbox.put((self.me, payload))
+        listen(self._inbox, deadline, deliver)
+
+    def present(self) -> frozenset[int]:
+        return self.neighbours & self._network._members.keys()
+
+    def wake(self) -> None:
+        self._inbox.put(None)
+
+    def close(self) -> None:
+        if self._network._members.get(self.me) is self:
+            del self._network._members[self.me]
+            self._tell_neighbours()
+
+    def _tell_neighbours(self) -> None:
+        for neighbour in self.present():
+            self._network._members[neighbour].wake()
