@@ -49,21 +49,21 @@ def parse_join(text: str) -> Join:
 
 def parse_partition(text: str) -> Partition:
     """`0-49@200-1200`, groups separated by `/`; `3:4@200-1200` cuts an edge; `0-49@200-` never heals"""
-    form = "AGENTS@START-STOP, for example 0-49@200-1200 or 0-9,20/10-19@200- or (edges) 3:4,4:5@0-100"
-    matched = re.fullmatch(r"([\d,:/-]+)@(\d+)-(\d*)", text.strip())
-    if matched is None or "--" in text:
-        raise _misread("--partition", text, form)
+    agents = r"\d+(?:-\d+)?(?:[,/]\d+(?:-\d+)?)*"
+    edges = r"\d+:\d+(?:,\d+:\d+)*"
+    matched = re.fullmatch(rf"({agents}|{edges})@(\d+)-(\d*)", text.strip())
+    if matched is None:
+        raise _misread(
+            "--partition",
+            text,
+            "AGENTS@START-STOP, for example 0-49@200-1200 or 0-9,20/10-19@200- or (edges) 3:4,4:5@0-100",
+        )
     who, start, stop = matched.groups()
     span = int(start), int(stop) if stop else None
-    try:
-        if ":" in who:
-            pairs = [pair.split(":") for pair in who.split(",")]
-            return Partition((), *span, edges=[(int(a), int(b)) for a, b in pairs])
-        return Partition([_agents(group) for group in who.split("/")], *span)
-    except InvalidInput:
-        raise
-    except ValueError:
-        raise _misread("--partition", text, form) from None
+    if ":" in who:
+        pairs = [pair.split(":") for pair in who.split(",")]
+        return Partition((), *span, edges=[(int(a), int(b)) for a, b in pairs])
+    return Partition([_agents(group) for group in who.split("/")], *span)
 
 
 def parse_faults(
@@ -110,6 +110,8 @@ def _agents(text: str) -> list[int]:
     """`0-9,20` as numbers."""
     agents: list[int] = []
     for part in text.split(","):
-        first, dash, last = part.partition("-")
-        agents += range(int(first), int(last if dash else first) + 1)
+        first, _, last = part.partition("-")
+        if int(last or first) < int(first):
+            raise InvalidInput(f"--partition takes agents in rising order, but {part!r} came")
+        agents += range(int(first), int(last or first) + 1)
     return agents

@@ -81,7 +81,7 @@ def run(
     agents, _, components, trials = memory.registers.shape
     messages = np.empty((agents, components, trials))
     scratch = np.empty((3, len(method.ledger), trials))
-    updated = np.empty((len(method.local), trials))
+    updated = np.empty((len(method.local), components, trials))
     for t in range(first_round, first_round + len(observations)):
         if t % 4 == 0 and len(chains):
             fill_heard(
@@ -95,6 +95,14 @@ def run(
 
 
 @_compiled
+def _add(total: Floats, weight: float, terms: Floats) -> None:
+    """total += weight * terms for arrays of (components, trials), in loops that compile fast."""
+    for c in range(total.shape[0]):
+        for b in range(total.shape[1]):
+            total[c, b] += weight * terms[c, b]
+
+
+@_compiled
 def add_ledgers(memory: Memory, graph: Graph, method: Coefficients, alive: Flags) -> None:
     """x_i = sum_j g_ij: set the registers that live on the edges from the ledgers."""
     for i in range(len(alive)):
@@ -103,7 +111,7 @@ def add_ledgers(memory: Memory, graph: Graph, method: Coefficients, alive: Flags
                 total = memory.registers[i, method.ledger[q]]
                 total[:] = 0.0
                 for place in range(graph.indptr[i], graph.indptr[i + 1]):
-                    total += memory.ledgers[graph.own[place], q]
+                    _add(total, 1.0, memory.ledgers[graph.own[place], q])
 
 
 @_compiled
@@ -111,11 +119,10 @@ def _speak(messages: Floats, memory: Memory, method: Coefficients, y: Floats, al
     for i in range(len(alive)):
         if alive[i]:
             now = memory.clock[i]
-            messages[i] = method.message_input[now] * y[i]
+            messages[i] = 0.0
+            _add(messages[i], method.message_input[now], y[i])
             for r in range(memory.registers.shape[1]):
-                weight = method.message_state[now, r]
-                if weight != 0.0:
-                    messages[i] += weight * memory.registers[i, r]
+                _add(messages[i], method.message_state[now, r], memory.registers[i, r])
 
 
 @_compiled
@@ -203,14 +210,12 @@ def _step_locally(memory: Memory, method: Coefficients, y: Floats, alive: Flags,
     for i in range(len(alive)):
         if alive[i]:
             now = memory.clock[i]
-            for c in range(y.shape[1]):
-                for r in range(len(method.local)):
-                    row = method.local[r]
-                    updated[r] = method.step_input[now, row] * y[i, c]
-                    for s in range(memory.registers.shape[1]):
-                        weight = method.step_state[now, row, s]
-                        if weight != 0.0:
-                            updated[r] += weight * memory.registers[i, s, c]
-                for r in range(len(method.local)):
-                    memory.registers[i, method.local[r], c] = updated[r]
+            updated[:] = 0.0
+            for r in range(len(method.local)):
+                row = method.local[r]
+                _add(updated[r], method.step_input[now, row], y[i])
+                for s in range(memory.registers.shape[1]):
+                    _add(updated[r], method.step_state[now, row, s], memory.registers[i, s])
+            for r in range(len(method.local)):
+                memory.registers[i, method.local[r]] = updated[r]
             memory.clock[i] += 1
