@@ -1,0 +1,264 @@
+"""A private certificate authority for one fleet, and a certificate for each of its agents.
+
+The authority is made for the fleet and signs nothing else: to hold a certificate of it is to be a member.  An
+agent's certificate carries its name as common name (access control goes by it) and the addresses it may be
+reached at (whoever connects checks them).  Keys are elliptic (P-256), written with mode 0600 into a directory
+of mode 0700 before anything is put into them, and appear in no log and no error.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gossamer.errors import InvalidInput, OutputError, require
+
+if TYPE_CHECKING:
+    from cryptography import x509
+    from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
+
+AUTHORITY_DAYS = 3650
+AGENT_DAYS = 825
+
+_CLOCK_SKEW = timedelta(hours=1)
+"""Certificates are valid from an hour ago, because the clocks of a fleet never quite agree."""
+
+_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,62}[A-Za-z0-9])?")
+
+
+@dataclass(frozen=True)
+class Credential:
+    """Where one certificate and its private key are."""
+
+    certificate: Path
+    key: Path
+
+
+@dataclass(frozen=True)
+class Authority:
+    """A certificate authority in a directory: `ca.pem` is for everybody, `ca.key` for its owner alone."""
+
+    directory: Path
+    certificate: x509.Certificate
+    key: EllipticCurvePrivateKey = field(repr=False)
+
+    @classmethod
+    def create(
+        cls, directory: Path, name: str = "gossamer fleet", *, days: float = AUTHORITY_DAYS
+    ) -> Authority:
+        """Make a new authority in `directory`, which must not hold one already."""
+        require("cryptography", "agents")
+        from cryptography import x509
+        from cryptography.hazmat.primitives.asymmetric import ec
+
+        if (directory / "ca.key").exists():
+            raise InvalidInput(
+                f"{directory} holds an authority already, and a new one would shut out every agent "
+                "it signed; choose another directory, or remove this one first"
+            )
+        key = ec.generate_private_key(ec.SECP256R1())
+        certificate = _sign(
+            name,
+            key.public_key(),
+            name,
+            key,
+            days=days,
+            extensions=[
+                (x509.BasicConstraints(ca=True, path_length=0), True),
+                (_usage(certificates=True), True),
+            ],
+        )
+        _make_private(directory)
+        _write(directory / "ca.key", _pem_of_key(key), private=True)
+        _write(directory / "ca.pem", _pem_of_certificate(certificate))
+        return cls(directory, certificate, key)
+
+    @classmethod
+    def load(cls, directory: Path) -> Authority:
+        """Read an authority back, to issue or renew certificates."""
+        require("cryptography", "agents")
+        from cryptography import x509
+        from cryptography.hazmat.primitives.asymmetric import ec
+        from cryptography.hazmat.primitives.serialization import load_pem_private_key
+
+        try:
+            certificate = x509.load_pem_x509_certificate((directory / "ca.pem").read_bytes())
+            key = load_pem_private_key((directory / "ca.key").read_bytes(), password=None)
+        except (OSError, ValueError) as error:
+            raise InvalidInput(
+                f"an authority is a directory with ca.pem and ca.key, but in {directory} "
+                f"they cannot be read ({type(error).__name__}); run `gossamer fleet init` to make one"
+            ) from None
+        if not isinstance(key, ec.EllipticCurvePrivateKey):
+            raise InvalidInput(f"the key in {directory} must be an elliptic one, but it is of another kind")
+        return cls(directory, certificate, key)
+
+    def issue(
+        self, name: str, hosts: Iterable[str], *, days: float = AGENT_DAYS, start: datetime | None = None
+    ) -> Credential:
+        """Write a certificate and key for the agent `name`, reachable at `hosts` (names or IP addresses).
+
+        `start` is when it becomes valid (default: now, less an hour for clocks that run slow).
+        """
+        from cryptography import x509
+        from cryptography.hazmat.primitives.asymmetric import ec
+        from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+        both_ends = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
+        check_name(name)
+        key = ec.generate_private_key(ec.SECP256R1())
+        issuer = self.certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)[0].value
+        addresses = [_address(host) for host in dict.fromkeys(hosts)]
+        certificate = _sign(
+            name,
+            key.public_key(),
+            str(issuer),
+            self.key,
+            days=days,
+            start=start,
+            extensions=[
+                (x509.BasicConstraints(ca=False, path_length=None), True),
+                (_usage(certificates=False), True),
+                (x509.ExtendedKeyUsage(both_ends), False),
+                (x509.SubjectAlternativeName(addresses), False),
+            ],
+        )
+        credential = Credential(self.directory / f"{name}.pem", self.directory / f"{name}.key")
+        _write(credential.key, _pem_of_key(key), private=True)
+        _write(credential.certificate, _pem_of_certificate(certificate))
+        return credential
+
+
+def check_name(name: str) -> str:
+    """Return `name` if it can be an agent's name: it is a common name and a file name at once."""
+    if not _NAME.fullmatch(name):
+        raise InvalidInput(
+            "an agent's name has 1 to 64 letters, digits, dots, dashes and underscores, "
+            f"and starts and ends with a letter or a digit, but {name!r} came"
+        )
+    if name == "ca":
+        raise InvalidInput(
+            f"the name {name!r} is that of the fleet's authority; call the agent something else"
+        )
+    return name
+
+
+def check_private(path: Path) -> None:
+    """Complain if a key can be read by anybody but its owner."""
+    try:
+        mode = path.stat().st_mode & 0o777
+    except OSError as error:
+        raise InvalidInput(
+            f"the agent needs its private key {path}, which cannot be read ({error.strerror}); "
+            "run `gossamer fleet init`, or copy the key to this machine"
+        ) from None
+    if os.name == "posix" and mode & 0o077:
+        raise InvalidInput(
+            f"the key {path} must be readable by its owner alone (mode 0600), but its mode is {mode:04o}; "
+            f"run: chmod 600 {path}"
+        )
+
+
+def expires(path: Path) -> datetime:
+    """When the certificate in a PEM file expires."""
+    require("cryptography", "agents")
+    from cryptography import x509
+
+    try:
+        return x509.load_pem_x509_certificate(path.read_bytes()).not_valid_after_utc
+    except (OSError, ValueError) as error:
+        raise InvalidInput(
+            f"{path} must be a certificate in PEM form, but it cannot be read ({type(error).__name__})"
+        ) from None
+
+
+def _sign(
+    name: str,
+    public_key: object,
+    issuer: str,
+    key: EllipticCurvePrivateKey,
+    *,
+    days: float,
+    extensions: list[tuple[x509.ExtensionType, bool]],
+    start: datetime | None = None,
+) -> x509.Certificate:
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes
+    from cryptography.x509.oid import NameOID
+
+    start = datetime.now(UTC) - _CLOCK_SKEW if start is None else start
+    builder = x509.CertificateBuilder(
+        issuer_name=x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, issuer)]),
+        subject_name=x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)]),
+        public_key=public_key,  # type: ignore[arg-type]
+        serial_number=x509.random_serial_number(),
+        not_valid_before=start,
+        not_valid_after=start + timedelta(days=days),
+        extensions=[],
+    )
+    for extension, critical in extensions:
+        builder = builder.add_extension(extension, critical=critical)
+    return builder.sign(key, hashes.SHA256())
+
+
+def _usage(*, certificates: bool) -> x509.KeyUsage:
+    from cryptography import x509
+
+    return x509.KeyUsage(
+        digital_signature=not certificates,
+        key_cert_sign=certificates,
+        crl_sign=certificates,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        encipher_only=False,
+        decipher_only=False,
+    )
+
+
+def _address(host: str) -> x509.GeneralName:
+    from cryptography import x509
+
+    try:
+        return x509.IPAddress(ipaddress.ip_address(host))
+    except ValueError:
+        return x509.DNSName(host)
+
+
+def _pem_of_key(key: EllipticCurvePrivateKey) -> bytes:
+    from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+
+    return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+
+
+def _pem_of_certificate(certificate: x509.Certificate) -> bytes:
+    from cryptography.hazmat.primitives.serialization import Encoding
+
+    return certificate.public_bytes(Encoding.PEM)
+
+
+def _make_private(directory: Path) -> None:
+    try:
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise OutputError(f"cannot make the directory {directory}: {error.strerror}") from error
+
+
+def _write(path: Path, content: bytes, *, private: bool = False) -> None:
+    """Write a file whose mode is right before its content is there."""
+    temporary = path.with_name(path.name + ".new")
+    try:
+        temporary.unlink(missing_ok=True)
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600 if private else 0o644)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+        temporary.replace(path)
+    except OSError as error:
+        raise OutputError(f"cannot write {path}: {error.strerror}") from error
