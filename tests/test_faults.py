@@ -7,6 +7,7 @@ import pytest
 
 from gossamer import fault_options as options
 from gossamer.engines.faulty import simulate_faulty
+from gossamer.engines.simulate import simulate
 from gossamer.errors import InvalidInput, Unsupported
 from gossamer.faults import (
     HEARD_WITHIN,
@@ -56,13 +57,14 @@ def told_by_agents(network, samples, faults, seed, trial, method):
     near = {i: network.neighbours(i).tolist() for i in agents}
     mean, smooth, clock = (np.zeros(network.agents) for _ in range(3))
     ledger = {(i, j): (0.0, 0.0) for i in agents for j in near[i]}  # kept by i about its edge to j: x, y
-    last = dict.fromkeys(ledger, -1)
+    last, settled, born = dict.fromkeys(ledger), dict.fromkeys(ledger, False), dict.fromkeys(agents, 0)
     for t, y in enumerate(samples):
         for event in faults.events:
-            if event.round == t and event.what != "end":
-                for pair in ledger:
-                    if event.agent in pair:
-                        ledger[pair], last[pair] = (0.0, 0.0), t - 1
+            for i, j in ledger:
+                if event.round == t and (event.what, event.agent) in (("drop", j), ("begin", i)):
+                    ledger[i, j], settled[i, j] = (0.0, 0.0), False
+                if event.round == t and (event.what, event.agent) == ("begin", i):
+                    last[i, j], born[i] = None, t
         theta = {}
         for i in agents:
             if links.alive(i, t):
@@ -70,18 +72,18 @@ def told_by_agents(network, samples, faults, seed, trial, method):
                 mean[i] += (y[i] - mean[i]) / clock[i]
                 smooth[i] += max(1 / clock[i], min(1.0, 1 / window)) * (mean[i] - smooth[i])
                 theta[i] = smooth[i] + sum(ledger[i, j][0] for j in near[i])
-        sent = {pair: (theta.get(pair[0]), ledger[pair], t - last[pair]) for pair in ledger}
+        sent = {pair: (theta.get(pair[0]), ledger[pair], last[pair], settled[pair]) for pair in ledger}
         for i, j in sent:
             if links.heard(t, j, i):
-                their_theta, their_ledger, their_age = sent[j, i]
+                their_theta, their_ledger, echo, they_are_settled = sent[j, i]
                 x, before = ledger[i, j]
-                if j < i:
+                if they_are_settled > settled[i, j] or (they_are_settled == settled[i, j] and j < i):
                     x, before = -their_ledger[0], -their_ledger[1]
-                if their_age <= HEARD_WITHIN:
+                since = born[i] if echo is None else echo
+                if since >= born[i] and t - since <= HEARD_WITHIN:
                     moved = x - eta * weights[i, j] * (theta[i] - their_theta)
                     x, before = moved + zeta * (moved - before), moved
-                ledger[i, j] = x, before
-                last[i, j] = t
+                ledger[i, j], last[i, j], settled[i, j] = (x, before), t, True
     return np.array([smooth[i] + sum(ledger[i, j][0] for j in near[i]) for i in agents])
 
 
@@ -312,6 +314,16 @@ def test_without_faults_the_ledger_is_the_method(method):
     np.testing.assert_allclose(result.per_agent.sum(), result.mse)
 
 
+def test_without_faults_it_is_the_plain_simulation():
+    network, observations = Network.path(9), gaussian(9, components=2)
+    plain = simulate(AnytimeSDA(), network, observations, rounds=70, trials=20, seed=4)
+    ledger = simulate_faulty(AnytimeSDA(), network, observations, rounds=70, trials=20, seed=4)
+    np.testing.assert_allclose(ledger.estimates, plain.estimates, atol=1e-12)
+    np.testing.assert_allclose(
+        [ledger.mse, ledger.stderr, *ledger.per_agent], [plain.mse, plain.stderr, *plain.per_agent]
+    )
+
+
 def test_the_compiled_rules_are_those_of_agents_that_send_messages():
     network = Network.grid(3, 4)
     observations = gaussian(12)
@@ -336,6 +348,31 @@ def test_the_compiled_rules_are_those_of_agents_that_send_messages():
     np.testing.assert_allclose(result.estimates[:, alive, 0], np.array(expected)[:, alive], atol=1e-12)
     assert np.isnan(result.estimates[:, 9]).all()
     np.testing.assert_allclose(result.target, observations.mean[alive].mean(axis=0))
+
+
+@pytest.mark.parametrize("method", [AnytimeSDA(), SDA()])
+def test_a_fleet_in_lock_step_gives_the_same_numbers_under_the_same_losses(method):
+    from gossamer.agents.ledger import Ledger
+
+    network, observations, rounds = Network.grid(3, 3), gaussian(9, components=2), 80
+    faults = Faults(Loss(0.2), Bursts(8, 0.3), Delay(1, 0.05), Partition(range(4), 30, 45))
+    c = method.coefficients(network, rounds)
+    agents = []
+    for i in range(9):
+        weights = {j: -network.gossip[i, j] for j in network.neighbours(i).tolist()}
+        agents.append(Ledger(method, c, i, weights, 2))
+    links = faults.bind(seed=3)
+    for t, y in enumerate(observations.sample(3, range(rounds), range(1))[..., 0]):
+        for i, agent in enumerate(agents):
+            agent.begin(y[i])
+        sent = {
+            (i, j): agent.tell(j) for i, agent in enumerate(agents) for j in network.neighbours(i).tolist()
+        }
+        sent = {pair: told._replace(ledger=told.ledger.copy()) for pair, told in sent.items()}
+        for i, agent in enumerate(agents):
+            agent.finish({j: told for (j, k), told in sent.items() if k == i and links.heard(t, j, i)})
+    result = simulate_faulty(method, network, observations, rounds, trials=1, seed=3, faults=faults)
+    np.testing.assert_allclose(result.estimates[0], [agent.estimate for agent in agents], atol=1e-12)
 
 
 def test_results_do_not_depend_on_the_number_of_trials_run_together():
@@ -455,7 +492,12 @@ def test_methods_without_a_ledger_are_refused():
     ("changes", "error", "text"),
     [
         ({"faults": Faults(Crash(6, 2))}, InvalidInput, "Crash names agent 6, but the agents are 0..5"),
-        ({"observations": gaussian(4)}, InvalidInput, "observations are of 4 agents, but the network has 6"),
+        ({"observations": gaussian(4)}, InvalidInput, "network has 6 agents, but the observations have 4"),
+        (
+            {"rounds": [10, 20]},
+            InvalidInput,
+            r"with faults, rounds must be one whole number, but \[10, 20\] came",
+        ),
         ({"rule": "hope"}, InvalidInput, "rule must be 'ledger' or 'skip', but 'hope' came"),
         ({"trials": 0}, InvalidInput, "trials and heard_within must be at least 1, but 0 and 5 came"),
         (

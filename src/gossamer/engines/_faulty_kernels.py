@@ -53,10 +53,12 @@ class Memory(NamedTuple):
 
     registers: Floats  #: (N, R, n, B); those of the ledger are sums over the agent's links
     ledgers: Floats  #: (2E, Q, n, B)
-    last_heard: NDArray[np.int32]  #: (2E, B) the last round in which the link's message arrived
+    last_heard: NDArray[np.int32]  #: (2E, B) the last round in which the link's message arrived; -1: none yet
+    settled: Flags  #: (2E, B) whether the end has compared its ledger since it began
     chains: Flags  #: (K, 2E, B) states of the random link faults
     heard: Flags  #: (4, 2E, B) which messages of the present four rounds arrive
     clock: Numbers  #: (N,) rounds in which the agent has taken part
+    born: Numbers  #: (N,) the round in which it began, or came back
 
 
 @_compiled
@@ -146,25 +148,27 @@ def _exchange(
     difference = np.empty(trials)
     for e in range(len(graph.weight)):
         low, high = 2 * e, 2 * e + 1
+        ends = (graph.low[e], graph.high[e])
         if not (up[low] or up[high]) and not skip:
             continue
         for b in range(trials):
-            arrived[0, b] = up[low] and memory.heard[t % 4, low, b]
-            arrived[1, b] = up[high] and memory.heard[t % 4, high, b]
-            # The other end says how long ago it last heard this one, before this round.
-            moves[0, b] = arrived[0, b] and t - memory.last_heard[high, b] <= heard_within
-            moves[1, b] = arrived[1, b] and t - memory.last_heard[low, b] <= heard_within
+            for side in range(2):
+                arrived[side, b] = up[low + side] and memory.heard[t % 4, low + side, b]
+                moves[side, b] = arrived[side, b] and (
+                    t - _last_heard(memory.last_heard[high - side, b], memory.born[ends[side]])
+                    <= heard_within
+                )
         for c in range(components):
             for b in range(trials):
-                difference[b] = graph.weight[e] * (
-                    messages[graph.low[e], c, b] - messages[graph.high[e], c, b]
-                )
+                difference[b] = graph.weight[e] * (messages[ends[0], c, b] - messages[ends[1], c, b])
             for q in range(size):
                 for b in range(trials):
-                    low_old[q, b] = memory.ledgers[low, q, c, b]
-                    high_old[q, b] = memory.ledgers[high, q, c, b]
-                    if arrived[1, b] and not skip:
-                        high_old[q, b] = -low_old[q, b]  # the end with the smaller number is right
+                    mine, theirs = memory.ledgers[low, q, c, b], memory.ledgers[high, q, c, b]
+                    low_is_right = memory.settled[low, b] >= memory.settled[high, b]
+                    adopts = arrived[1, b] and low_is_right and not skip
+                    high_old[q, b] = -mine if adopts else theirs
+                    adopts = arrived[0, b] and not low_is_right and not skip
+                    low_old[q, b] = -theirs if adopts else mine
             for side in range(2):
                 old = low_old if side == 0 else high_old
                 sign = 1.0 if side == 0 else -1.0
@@ -177,6 +181,19 @@ def _exchange(
             for side in range(2):
                 if arrived[side, b]:
                     memory.last_heard[low + side, b] = t
+                    memory.settled[low + side, b] = 1
+
+
+@_compiled
+def _last_heard(echo: int, born: int) -> int:
+    """The round in which the other end last heard this one, from the round that it echoes (-1: none yet).
+
+    None yet counts from this end's own beginning, so that agents that begin together move in their first
+    round. An echo of an earlier life counts as never.
+    """
+    if echo < 0:
+        return born
+    return echo if echo >= born else -(1 << 40)
 
 
 @_compiled

@@ -6,14 +6,18 @@ L-weight x (message_i - message_j) in the place of `mixed`. Without faults this 
 
 - A message carries the round, what the method tells neighbours, the sender's ledger of the edge, and how many
   rounds ago the sender last heard the receiver.
-- The end with the smaller number is right: the other end first adopts its ledger, negated; then both apply
-  the same update.
+- One end is right: the other first adopts its ledger, negated; then both apply the same update. Right is the
+  end with the smaller number; but an end that has compared its ledger since it began (`settled`) is right
+  against one that has not, so that a live ledger is not overwritten by an agent that comes back.
 - An end that hears nothing leaves the edge as it is.
 - An edge moves only while each end has been heard by the other within the last 5 rounds (`HEARD_WITHIN`). An
   end that hears but must not move still adopts.
 - Late is lost: a message of another round is not used.
-- A neighbour declared dead: the edge is dropped and its flow returns. A new edge, or that of an agent that
-  comes back, starts at zero at both ends, as if just heard.
+- A neighbour declared dead: the edge is dropped and its flow returns. A new edge starts at zero, and so do
+  the edges of an agent that comes back.
+
+These are the rules of `agents/ledger.py`, and the same seed loses the same messages: a fleet in lock-step and
+this simulation give the same numbers.
 
 An agent that joins late, or was away, goes by its own clock where its own observations are concerned: the
 gain of its running mean is one over the rounds in which it took part. Observations are those of `gs.simulate`
@@ -24,7 +28,7 @@ from __future__ import annotations
 
 import os
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -33,6 +37,8 @@ from numpy.typing import NDArray
 
 from gossamer import _random
 from gossamer.engines._faulty_kernels import Coefficients, Graph, Memory, add_ledgers, run
+from gossamer.engines.exact import check_match
+from gossamer.engines.simulate import Simulation
 from gossamer.errors import InvalidInput, Unsupported
 from gossamer.faults import HEARD_WITHIN, Faults
 from gossamer.methods import METHODS, resolve
@@ -49,41 +55,15 @@ _MEMORY = 1 << 25
 
 
 @dataclass(frozen=True)
-class FaultySimulation:
-    """What a simulation with faults found.
+class FaultySimulation(Simulation):
+    """What a simulation with faults found: a `Simulation` that knows who lived.
 
-    estimates  (trials, N, n) every agent's answer; NaN for agents that are dead at the end
-    alive      (N,) who is alive at the end
-    target     (n,) the average of the means of those agents, against which errors are measured
-    rounds     how many rounds were run
+    alive   (N,) who is alive at the end; the estimates and errors of the others are NaN
+    target  (n,) the average of the means of the living, against which errors are measured and summed
     """
 
-    estimates: NDArray[np.float64]
-    alive: NDArray[np.bool_]
-    target: NDArray[np.float64]
-    rounds: int
-
-    @property
-    def errors(self) -> NDArray[np.float64]:
-        """(trials,) sum over the living agents of ||estimate_i - target||^2, in every trial."""
-        gaps: NDArray[np.float64] = self.estimates[:, self.alive] - self.target
-        return np.asarray((gaps**2).sum(axis=(1, 2)))
-
-    @property
-    def mse(self) -> float:
-        """The mean over trials of `errors`."""
-        return float(self.errors.mean())
-
-    @property
-    def stderr(self) -> float:
-        """The standard error of `mse`."""
-        trials = len(self.errors)
-        return float(self.errors.std(ddof=1) / np.sqrt(trials)) if trials > 1 else float("nan")
-
-    @property
-    def per_agent(self) -> NDArray[np.float64]:
-        """(N,) the mean over trials of ||estimate_i - target||^2; NaN for agents that are dead at the end."""
-        return np.asarray(((self.estimates - self.target) ** 2).sum(axis=2).mean(axis=0))
+    alive: NDArray[np.bool_] = field(kw_only=True)
+    target: NDArray[np.float64] = field(kw_only=True)
 
 
 def simulate_faulty(
@@ -109,6 +89,9 @@ def simulate_faulty(
     """
     faults = Faults() if faults is None else faults
     method = resolve(method)
+    check_match(network, observations)
+    if np.ndim(rounds):
+        raise InvalidInput(f"with faults, rounds must be one whole number, but {rounds!r} came")
     table = tabulate(method, network, rounds)
     if not table.ledger or method.mixing != "matrix":
         raise Unsupported(_without_ledger(method))
@@ -117,10 +100,6 @@ def simulate_faulty(
     if trials < 1 or heard_within < 1:
         raise InvalidInput(
             f"trials and heard_within must be at least 1, but {trials} and {heard_within} came"
-        )
-    if observations.agents != network.agents:
-        raise InvalidInput(
-            f"the observations are of {observations.agents} agents, but the network has {network.agents}"
         )
     faults.check(network.agents)
     story = _Story(network, table, observations, faults, seed, rule == "skip", heard_within)
@@ -132,7 +111,21 @@ def simulate_faulty(
     with ThreadPoolExecutor(min(len(blocks), os.cpu_count() or 1)) as pool:
         estimates = np.concatenate(list(pool.map(story.run, blocks)))
     target = (observations.mean + (rounds - 1) * observations.drift)[alive].mean(axis=0)
-    return FaultySimulation(estimates, alive, target, rounds)
+    squares = ((estimates - target) ** 2).sum(axis=2)
+    errors = squares[:, alive].sum(axis=1)
+    return FaultySimulation(
+        method=method,
+        rounds=rounds,
+        trials=trials,
+        seed=seed,
+        mse=float(errors.mean()),
+        stderr=float(errors.std(ddof=1) / np.sqrt(trials)) if trials > 1 else float("nan"),
+        errors=errors,
+        per_agent=squares.mean(axis=0),
+        _estimates=estimates,
+        alive=alive,
+        target=target,
+    )
 
 
 class _Phase(NamedTuple):
@@ -142,7 +135,8 @@ class _Phase(NamedTuple):
     stop: int
     alive: NDArray[np.uint8]  #: (N,)
     up: NDArray[np.uint8]  #: (2E,) links between living agents that no partition cuts
-    fresh: NDArray[np.int64]  #: links that are dropped, or new, at the start
+    dropped: NDArray[np.int64]  #: links from agents that are declared dead at the start
+    begun: NDArray[np.int64]  #: agents that begin or come back at the start
 
 
 class _Story:
@@ -185,14 +179,15 @@ class _Story:
 
     def _phase(self, agents: int, faults: Faults, start: int, stop: int) -> _Phase:
         pairs = zip(self.graph.senders.tolist(), self.graph.receivers.tolist(), strict=True)
-        touched = [event.agent for event in faults.events if event.round == start and event.what != "end"]
-        touching = np.isin(self.graph.senders, touched) | np.isin(self.graph.receivers, touched)
+        now = [event for event in faults.events if event.round == start]
+        dead = [event.agent for event in now if event.what == "drop"]
         return _Phase(
             start,
             stop,
             np.array([faults.alive(agent, start) for agent in range(agents)], dtype=np.uint8),
             np.array([faults.up(start, a, b) for a, b in pairs], dtype=np.uint8),
-            np.flatnonzero(touching),
+            np.flatnonzero(np.isin(self.graph.senders, dead)),
+            np.array([event.agent for event in now if event.what == "begin"], dtype=np.int64),
         )
 
     def _batches_of_absentees(self) -> dict[int, NDArray[np.float64]]:
@@ -224,15 +219,16 @@ class _Story:
             registers=np.zeros((agents, self.table.registers, components, block)),
             ledgers=np.zeros((links, len(self.table.ledger), components, block)),
             last_heard=np.full((links, block), -1, dtype=np.int32),
+            settled=np.zeros((links, block), dtype=np.uint8),
             chains=np.zeros((len(self.chains), links, block), dtype=np.uint8),
             heard=np.ones((4, links, block), dtype=np.uint8),
             clock=np.zeros(agents, dtype=np.int64),
+            born=np.zeros(agents, dtype=np.int64),
         )
         key = _random.key(self.seed)
         at_once = max(1, _MEMORY // (8 * agents * components * block))
         for phase in self.phases:
-            memory.ledgers[phase.fresh] = 0.0
-            memory.last_heard[phase.fresh] = phase.start - 1
+            self._begin(memory, phase)
             for start in range(phase.start, phase.stop, at_once):
                 rounds = range(start, min(start + at_once, phase.stop))
                 run(
@@ -255,6 +251,14 @@ class _Story:
         estimates: NDArray[np.float64] = np.einsum("ir,irnb->bin", weights, memory.registers)
         estimates[:, alive == 0] = np.nan
         return estimates
+
+    def _begin(self, memory: Memory, phase: _Phase) -> None:
+        own = np.flatnonzero(np.isin(self.graph.receivers, phase.begun))
+        for links in (phase.dropped, own):
+            memory.ledgers[links] = 0.0
+            memory.settled[links] = 0
+        memory.last_heard[own] = -1
+        memory.born[phase.begun] = phase.start
 
     def _observe(self, rounds: range, trials: range) -> NDArray[np.float64]:
         unit = bool(np.all(self.table.batches == 1))
