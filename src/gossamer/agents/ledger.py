@@ -2,8 +2,8 @@
 
 Registers that depend only on themselves and on `mixed` (x and y of SDA, x and memory of Anytime SDA) are sums
 of flows over the agent's edges: x_i = sum_j g_ij with g_ij = -g_ji. Running the method's own `step` on each
-edge, with d_ij = w_ij (m_i - m_j) as that edge's `mixed`, is the method exactly; but now each edge has a ledger
-that both of its ends hold. The other registers (running means, averages) stay with the agent.
+edge, with d_ij = w_ij (m_i - m_j) as that edge's `mixed`, is the method exactly; but now each edge has a
+ledger that both of its ends hold. The other registers (running means, averages) stay with the agent.
 
 The rules
 - A message carries the sender's value, its ledger of that edge, and which message of the receiver it heard
@@ -12,9 +12,9 @@ The rules
   end that has compared this ledger since it started (`settled`); if both or neither have, the smaller number.
 - An end that hears nothing leaves that edge as it is.
 - An edge moves only while the other end has heard me within my last A rounds: at most A of my messages were
-  sent after the one it echoes. Counting in the hearer's own messages, not in round numbers, lets an agent that
-  is ten times slower than its neighbours take part in each of its rounds. An echo of 0 (never heard) counts
-  from my own start, so a fleet that starts together moves in its first round.
+  sent after the one it echoes. Counting in the hearer's own messages, not in round numbers, lets an agent
+  that is ten times slower than its neighbours take part in each of its rounds. An echo of 0 (never heard)
+  counts from my own start, so a fleet that starts together moves in its first round.
 - A dead neighbour's edge is dropped: its flow returns. A new, dropped or restarted edge is not settled.
 
 Serials start at the clock's microseconds and grow by one per round. So one number is both the incarnation of
@@ -74,7 +74,7 @@ def split(method: Method, coefficients: Any) -> Split:
 
 @dataclass(frozen=True)
 class LedgerState:
-    """Everything a ledger must remember over a restart. Arrays are copies, so another thread may write them."""
+    """What a ledger must remember over a restart. Arrays are copies, so another thread may save them."""
 
     age: int
     serial: int
@@ -168,8 +168,9 @@ class Ledger:
 
     def tell(self, neighbour: int, holding: int = 0) -> Outgoing:
         k = self._place[neighbour]
-        echo = max(self._used[k], holding)
-        return Outgoing(self.serial, echo, self._settled[k], self._value, self._flows[:, k])
+        return Outgoing(
+            self.serial, holding or self._used[k], self._settled[k], self._value, self._flows[:, k]
+        )
 
     def finish(self, heard: Mapping[int, Outgoing]) -> None:
         places: list[int] = []
@@ -204,7 +205,7 @@ class Ledger:
         for k, i in enumerate(self._split.edge):
             self._flows[k, places] = after[i]
 
-    # -- what others read -------------------------------------------------------------------------------------
+    # -- what others read ----------------------------------------------------------------------------
 
     @property
     def estimate(self) -> Array:
@@ -217,7 +218,8 @@ class Ledger:
 
     def local(self, register: str) -> Array:
         """One of the agent's own registers by name."""
-        return self._local[self._split.local.index(self.method.State._fields.index(register))]
+        own: Array = self._local[self._split.local.index(self.method.State._fields.index(register))]
+        return own
 
     def flow(self, neighbour: int) -> Array:
         """This end's ledger of one edge, shape (edge registers, n)."""

@@ -53,7 +53,7 @@ class Core(Protocol):
 
 
 class Schedule:
-    """Coefficients by round from a NamedTuple of floats and arrays over rounds; the last entry holds for ever."""
+    """Coefficients of each round, from a NamedTuple of floats and arrays; the last entry holds for ever."""
 
     def __init__(self, coefficients: Any) -> None:
         self.rounds = min((len(v) for v in coefficients if np.ndim(v)), default=1)
@@ -69,7 +69,7 @@ class Schedule:
 
 
 class Activation(NamedTuple):
-    """Which exchange of a random-gossip method is active in a round; all agents draw the same from one seed."""
+    """Who exchanges in a round of random gossip; all agents draw the same from one seed."""
 
     mixing: str
     edges: NDArray[np.int64]  #: (E, 2) as in network.edges
@@ -141,8 +141,8 @@ class Node:
         missing = sorted(set(weights) - set(heard))
         if missing:
             raise Unsupported(
-                f"agent {self.me} heard nothing from {missing} in round {self.round}, and {self.method.name} in node "
-                "form needs every message; use the ledger form where messages may be lost"
+                f"agent {self.me} heard nothing from {missing} in round {self.round}, and {self.method.name} "
+                "in node form needs every message; use the ledger form where messages may be lost"
             )
         mixed = np.zeros(self.dimension)
         for j, weight in weights.items():

@@ -1,10 +1,10 @@
 """Rounds: one agent's conversation with its neighbours, over any transport.
 
-A round tells every neighbour, hears them, and finishes. It waits for a neighbour that is connected for at most
-the time-out; for one that missed rounds, half as long for each miss, down to a sixteenth, so a silent neighbour
-costs two time-outs in all and not one per round. It does not wait for a neighbour whose message of a later
-round is here: that one has moved on. Round numbers are Lamport clocks: who is two or more rounds behind a
-neighbour jumps to its round. Late is lost.
+A round tells every neighbour, hears them, and finishes. It waits for a neighbour that is connected for at
+most the time-out; for one that missed rounds, half as long for each miss, down to a sixteenth, so a
+silent neighbour costs two time-outs in all and not one per round. It does not wait for a neighbour whose
+message of a later round is here: that one has moved on. Round numbers are Lamport clocks: who is two or
+more rounds behind a neighbour jumps to its round. Late is lost.
 """
 
 from __future__ import annotations
@@ -42,10 +42,6 @@ class Peer:
     heard_at: float = -math.inf
     round_trip: float = math.nan
     value: Array = field(default_factory=lambda: np.zeros(0))
-
-    @property
-    def heard(self) -> bool:
-        return self.newest > 0
 
 
 class Rounds:
@@ -200,6 +196,7 @@ class Rounds:
                 peer.quiet += elapsed
                 if peer.quiet >= self._death and not peer.dead:
                     peer.dead = True
+                    peer.newest = 0  # whoever comes back may have lost its store and its clock
                     self.core.drop(peer.id)
         self.round += 1
 

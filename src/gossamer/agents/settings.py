@@ -36,7 +36,7 @@ class Neighbour:
 
 @dataclass(frozen=True)
 class Tls:
-    """The three PEM files of mutual TLS: the fleet's authority, this agent's certificate and its private key."""
+    """The PEM files of mutual TLS: the fleet's authority, this agent's certificate and its private key."""
 
     authority: Path
     certificate: Path
@@ -127,7 +127,7 @@ class AgentSettings:
         ids = [n.id for n in self.neighbours]
         if len(set(ids)) != len(ids) or self.id in ids:
             raise InvalidInput(
-                f"neighbours must be different agents other than agent {self.id} itself, but {sorted(ids)} came"
+                f"neighbours must be different agents other than agent {self.id}, but {sorted(ids)} came"
             )
         _number("step_size", self.step_size, above=0.0)
         _number("momentum", self.momentum, least=0.0, below=1.0)

@@ -16,13 +16,15 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gossamer.errors import InvalidInput
-from gossamer.network import Network
+
+if TYPE_CHECKING:
+    from gossamer.network import Network
 
 Number = Any
 """A float, or an array that broadcasts: message, step and estimate never need to know which."""

@@ -9,14 +9,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gossamer.errors import InvalidInput
 from gossamer.methods.base import Method, Number, check_positive
-from gossamer.network import Network
+
+if TYPE_CHECKING:
+    from gossamer.network import Network
 
 
 class State(NamedTuple):

@@ -14,14 +14,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gossamer.errors import InvalidInput
 from gossamer.methods.base import Method, check_rounds
-from gossamer.network import Network
+
+if TYPE_CHECKING:
+    from gossamer.network import Network
 
 Array = NDArray[np.float64]
 

@@ -1,8 +1,8 @@
 """The transport: one verb, and who is there.
 
-A transport carries bytes between an agent and its neighbours. It knows nothing of rounds, ledgers or methods;
-it must not raise for a neighbour that is absent, slow or gone. What it may lose, duplicate, delay and reorder
-is anything: the agent copes. What it must never do is deliver a message under another sender's number.
+A transport carries bytes between an agent and its neighbours. It knows nothing of ledgers or methods, and
+does not raise for a neighbour that is absent, slow or gone. It may lose, delay, duplicate and reorder
+messages: the agent copes. What it must never do is deliver a message under another sender's number.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Deliver = Callable[[int, bytes], bool]
 
 @runtime_checkable
 class Transport(Protocol):
-    """What an agent needs of a network. All methods are called from the agent's own thread, but for `wake`."""
+    """What an agent needs of a network. All but `wake` is called from the agent's own thread."""
 
     def open(self) -> None:
         """Start to listen and to seek the neighbours; return at once, whether or not anyone is there."""
@@ -24,16 +24,68 @@ class Transport(Protocol):
     def exchange(self, round: int, outgoing: Mapping[int, bytes], deadline: float, deliver: Deliver) -> None:
         """Send each neighbour its message, then deliver what arrives.
 
-        Returns when `deliver` says that it heard enough, when `deadline` (on time.monotonic's clock) has passed,
-        or when `wake` was called. Messages that wait already are delivered even after the deadline, so an empty
-        `outgoing` and a deadline in the past drain the inbox. Never raises for an absent neighbour.
+        Returns when `deliver` says that it heard enough, when `deadline` (of time.monotonic) has passed,
+        when a neighbour came or went, or when `wake` was called. Messages that are here already are
+        delivered even after the deadline, so an empty `outgoing` and a deadline in the past drain the
+        inbox. Never raises for an absent neighbour.
         """
 
     def present(self) -> frozenset[int]:
         """The neighbours known to be connected now. A transport that cannot know says all of them."""
 
     def wake(self) -> None:
-        """Make a running `exchange` return at once; called from any thread."""
+        """Make a running `exchange` return soon; called from any thread."""
 
     def close(self) -> None:
         """Stop; may be called twice."""
+
+
+class Links(Protocol):
+    """What a fault model says of each message; `gossamer.faults.Faults.bind` gives one."""
+
+    def lost(self, round: int, sender: int, receiver: int) -> bool:
+        """Whether the message of this round never arrives."""
+
+    def delay(self, round: int, sender: int, receiver: int) -> int:
+        """How many rounds late it arrives."""
+
+
+class Faulty:
+    """A transport with faults on purpose: loses and delays this agent's messages as `links` says.
+
+    A message that is k rounds late is handed to the transport in the first exchange whose round is k later.
+    """
+
+    def __init__(self, transport: Transport, me: int, links: Links) -> None:
+        self._transport = transport
+        self._me = me
+        self._links = links
+        self._held: list[tuple[int, int, bytes]] = []  # (due round, receiver, payload)
+
+    def open(self) -> None:
+        self._transport.open()
+
+    def exchange(self, round: int, outgoing: Mapping[int, bytes], deadline: float, deliver: Deliver) -> None:
+        due = [item for item in self._held if item[0] <= round] if self._held and outgoing else []
+        for item in due:
+            self._held.remove(item)
+            self._transport.exchange(round, {item[1]: item[2]}, 0.0, deliver)
+        on_time = {}
+        for receiver, payload in outgoing.items():
+            if self._links.lost(round, self._me, receiver):
+                continue
+            late = self._links.delay(round, self._me, receiver)
+            if late:
+                self._held.append((round + late, receiver, payload))
+            else:
+                on_time[receiver] = payload
+        self._transport.exchange(round, on_time, deadline, deliver)
+
+    def present(self) -> frozenset[int]:
+        return self._transport.present()
+
+    def wake(self) -> None:
+        self._transport.wake()
+
+    def close(self) -> None:
+        self._transport.close()

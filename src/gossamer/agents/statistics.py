@@ -1,0 +1,226 @@
+"""What an agent averages beside its observations, and how the answers are read back.
+
+Averaging is linear and runs on vectors, so everything that is a mean of something over the network comes for
+the price of more components:
+
+    1                      who has observed anything at all (or, weighting by samples, how many per round)
+    r                      the observation itself
+    r^2                    for the network-wide variance
+    [r <= b] per bin edge  for the network-wide distribution and its quantiles
+    e_k residual           K noise replicates, for the standard error
+
+Every answer is a ratio to the first component. So an agent that has seen nothing yet does not pull the
+average towards zero; and with weighting by samples, where an agent feeds the sum and the count of each
+round, the ratio counts every observation alike. (An agent's weight is then its observations per round of
+its own life, so one that joins late weighs what its rate is, not what its total is.)
+
+The standard error. Agent i's estimate is a linear function of all observations, sum over j, t of a_ijt r_jt,
+whose weights a depend on the network, on the losses and on who died, and which nobody knows. But the
+replicates pass through the very same weights. Each observation adds to replicate k the number e_k (r - m)
+sqrt((c-1)/c), where m is the mean of the agent's earlier observations, c their count with this one, and
+e_k a fresh standard normal number. The recursive residuals (r - m) sqrt((c-1)/c) are uncorrelated with
+variance sigma_j^2, so replicate k has mean zero and the variance of the estimate itself, and
+
+    standard error = sqrt(mean over k of replicate_k^2)
+
+This is the multiplier bootstrap, computed by the network for each agent, without knowing the network's size,
+its shape or the other agents' noise. With K replicates the standard error itself has a relative error of
+1/sqrt(2K) (25% for K = 8): an interval uses Student's t with K degrees of freedom (2.31 standard errors
+for 95% with K = 8, not 1.96). Assumed: observations of an agent are uncorrelated in time, and independent
+between agents. Not covered: means that have not mixed yet (watch the distance to the neighbours), and an
+agent's first observation, which has no residual.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gossamer.agents.settings import AgentSettings
+from gossamer.errors import InvalidInput, Unsupported
+
+Array = NDArray[np.float64]
+
+_BLOCK = 256
+_FAINTEST = 1e-6
+"""Below this share of observing agents the ratio is noise, and the answer is nan."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Which component of the averaged vector means what."""
+
+    dimension: int
+    variance: bool = False
+    bins: tuple[float, ...] = ()
+    weighting: str = "agents"
+    replicates: int = 0
+
+    @classmethod
+    def of(cls, settings: AgentSettings) -> Layout:
+        s = settings
+        return cls(s.dimension, s.variance, s.bins, s.weighting, s.replicates)
+
+    @property
+    def features(self) -> int:
+        """Components without the first and the replicates."""
+        return self.dimension * (1 + self.variance + len(self.bins))
+
+    @property
+    def size(self) -> int:
+        """Length of the averaged vector."""
+        return 1 + self.features + self.dimension * self.replicates
+
+    @cached_property
+    def _edges(self) -> Array:
+        return np.array(self.bins)[:, None]
+
+    def check(self, observation: object) -> Array:
+        """Return an observation as a vector, or say what is wrong with it."""
+        vector = np.atleast_1d(np.asarray(observation, dtype=float))
+        if vector.shape != (self.dimension,):
+            raise InvalidInput(
+                f"an observation must have {self.dimension} number(s), but one of shape {vector.shape} came"
+            )
+        if not np.isfinite(vector).all():
+            raise InvalidInput(
+                f"an observation must be finite numbers, but {observation!r} came; leave it out"
+            )
+        return vector
+
+    def read(self, vector: Array) -> Answers:
+        """The answers in an averaged vector."""
+        return Answers(self, vector)
+
+
+@dataclass(frozen=True)
+class Answers:
+    """What an averaged vector says; arrays of shape (n,), nan while nothing is known."""
+
+    layout: Layout
+    vector: Array
+
+    @cached_property
+    def _ratio(self) -> Array:
+        presence = self.vector[0]
+        if not presence > _FAINTEST:
+            return np.full(len(self.vector), np.nan)
+        ratio: Array = self.vector / presence
+        return ratio
+
+    @property
+    def presence(self) -> float:
+        """Share of agents that have observed (weighting by agents), or observations per agent and round."""
+        return float(self.vector[0])
+
+    @property
+    def mean(self) -> Array:
+        return self._ratio[1 : 1 + self.layout.dimension]
+
+    @property
+    def variance(self) -> Array | None:
+        """Variance of a single observation drawn from the whole network, or None if it is not averaged."""
+        n = self.layout.dimension
+        if not self.layout.variance:
+            return None
+        return np.maximum(self._ratio[1 + n : 1 + 2 * n] - self.mean**2, 0.0)
+
+    @property
+    def standard_error(self) -> Array:
+        k, n = self.layout.replicates, self.layout.dimension
+        if k == 0:
+            return np.full(n, np.nan)
+        replicates = self._ratio[1 + self.layout.features :].reshape(k, n)
+        error: Array = np.sqrt(np.mean(replicates**2, axis=0))
+        return error
+
+    @property
+    def distribution(self) -> Array:
+        """Share of observations at or below each bin edge, made increasing; shape (edges, n)."""
+        if not self.layout.bins:
+            raise Unsupported("no histogram is averaged; set bins to learn quantiles")
+        n = self.layout.dimension
+        start = 1 + n * (1 + self.layout.variance)
+        shares = self._ratio[start : 1 + self.layout.features].reshape(-1, n)
+        increasing: Array = np.clip(np.maximum.accumulate(shares, axis=0), 0.0, 1.0)
+        return increasing
+
+    def quantile(self, q: float) -> Array:
+        """The network-wide q-quantile, linear between bin edges; the outermost edge beyond them."""
+        if not 0 <= q <= 1:
+            raise InvalidInput(f"a quantile is between 0 and 1, but {q!r} came")
+        shares = self.distribution
+        edges = np.array(self.layout.bins)
+        return np.array([np.interp(q, column, edges) for column in shares.T])
+
+
+@dataclass(frozen=True)
+class Batch:
+    """The observations of one round, as the rounds want them."""
+
+    observation: Array
+    samples: int
+    weight: float
+
+
+class Feed:
+    """Turns an agent's observations into what it averages.
+
+    Needs the agent's own mean of the first features so far; keeps nothing else, so a restart loses nothing.
+    """
+
+    def __init__(self, layout: Layout, *, gain: float | None = None, seed: int | None = None) -> None:
+        self.layout = layout
+        self._gain = gain
+        self._random = np.random.default_rng(seed)
+        self._normals = np.zeros((0, layout.replicates, 1))
+        self._nothing = np.zeros(layout.size)
+
+    def batch(self, new: Sequence[Array], mean: Array, samples: float, age: int) -> Batch:
+        """What to feed for `new` observations, after `samples` earlier ones whose mean vector is `mean`."""
+        count = len(new)
+        by_samples = self.layout.weighting == "samples"
+        if not count:
+            return Batch(self._nothing, 0, 1.0 / (age + 1) if by_samples else 0.0)
+        n = self.layout.dimension
+        presence = mean[0]
+        own = mean[1 : 1 + n] / presence if presence else np.zeros(n)
+        total = np.zeros(self.layout.size)
+        seen = samples
+        for observation in new:
+            seen += 1
+            residual = (observation - own) * np.sqrt((seen - 1) / seen)
+            own = own + (observation - own) / seen
+            total += self._features(observation, residual)
+        if by_samples:
+            return Batch(total, count, self._floor(1.0 / (age + 1), 1))
+        return Batch(total / count, count, self._floor(count / seen, count))
+
+    def _floor(self, weight: float, count: int) -> float:
+        return weight if self._gain is None else max(weight, 1 - (1 - self._gain) ** count)
+
+    def _features(self, observation: Array, residual: Array) -> Array:
+        layout = self.layout
+        vector = np.empty(layout.size)
+        n = layout.dimension
+        vector[0] = 1.0
+        vector[1 : 1 + n] = observation
+        if layout.variance:
+            vector[1 + n : 1 + 2 * n] = observation**2
+        if layout.bins:
+            start = 1 + n * (1 + layout.variance)
+            vector[start : 1 + layout.features] = (observation <= layout._edges).ravel()
+        if layout.replicates:
+            vector[1 + layout.features :] = (self._next_normals() * residual).ravel()
+        return vector
+
+    def _next_normals(self) -> Any:
+        if not len(self._normals):
+            self._normals = self._random.standard_normal((_BLOCK, self.layout.replicates, 1))
+        first, self._normals = self._normals[0], self._normals[1:]
+        return first

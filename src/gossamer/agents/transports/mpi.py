@@ -1,0 +1,72 @@
+"""Agents over MPI, one agent per rank: for clusters that have MPI and for comparing; it knows no absence.
+
+mpiexec -n 4 python program.py        # in it: MpiTransport(neighbours), the agent's number is its rank
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from gossamer.agents.transports.base import Deliver
+from gossamer.errors import InvalidInput, require
+
+_TAG = 71
+_NAP = 5e-5
+"""Seconds between two looks into an empty inbox, after a short spell of looking without pause."""
+
+
+class MpiTransport:
+    """One rank's end. Neighbours are ranks of `communicator` (the world by default)."""
+
+    def __init__(self, neighbours: tuple[int, ...], communicator: Any = None) -> None:
+        self._mpi = require("mpi4py.MPI", "mpi")
+        self._comm = self._mpi.COMM_WORLD if communicator is None else communicator
+        self.me = int(self._comm.Get_rank())
+        size = int(self._comm.Get_size())
+        strangers = [j for j in neighbours if not 0 <= j < size or j == self.me]
+        if strangers:
+            raise InvalidInput(f"neighbours must be other ranks below {size}, but {strangers} came")
+        self.neighbours = frozenset(neighbours)
+        self._pending: list[tuple[Any, bytes]] = []  # MPI reads the bytes until the send is complete
+        self._woken = False
+
+    def open(self) -> None:
+        self._woken = False
+
+    def exchange(self, round: int, outgoing: Mapping[int, bytes], deadline: float, deliver: Deliver) -> None:
+        self._pending = [(request, data) for request, data in self._pending if not request.Test()]
+        for neighbour, payload in outgoing.items():
+            request = self._comm.Isend([payload, self._mpi.BYTE], dest=neighbour, tag=_TAG)
+            self._pending.append((request, payload))
+        status = self._mpi.Status()
+        looks = 0
+        while True:
+            if self._comm.Iprobe(source=self._mpi.ANY_SOURCE, tag=_TAG, status=status):
+                arrived = bytearray(status.Get_count(self._mpi.BYTE))
+                sender = status.Get_source()
+                self._comm.Recv([arrived, self._mpi.BYTE], source=sender, tag=_TAG)
+                if sender in self.neighbours and deliver(sender, bytes(arrived)):
+                    return
+                looks = 0
+            elif self._woken or time.monotonic() >= deadline:
+                self._woken = False
+                return
+            else:
+                looks += 1
+                if looks > 20:
+                    time.sleep(_NAP)
+
+    def present(self) -> frozenset[int]:
+        return self.neighbours
+
+    def wake(self) -> None:
+        self._woken = True
+
+    def close(self) -> None:
+        for request, _ in self._pending:
+            if not request.Test():
+                request.Cancel()
+                request.Free()
+        self._pending.clear()
