@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 
 from gossamer import _random
 from gossamer.engines import _kernels
-from gossamer.engines.exact import check_horizons, check_match
+from gossamer.engines.exact import check_horizons, check_match, serves_all_horizons
 from gossamer.errors import InvalidInput
+from gossamer.faults import Faults
 from gossamer.methods import Method, resolve
 from gossamer.methods.table import Table, tabulate
 from gossamer.network import Network
@@ -24,6 +25,7 @@ Array = NDArray[Any]
 
 LANES = 128
 CACHE = 2**20  # bytes a block of trials should fit in, so that its registers stay close to the core
+MANY = 16  # from this many horizons on, ask first whether one table serves them all instead of comparing each
 LARGE = 4096  # from this many agents on, a few trials run with threads over agents instead of over trials
 STEP_WORK = 2**26  # agent-updates per call of a kernel: Ctrl-C and the progress bar are served between calls
 GIVEN = 2**24  # numbers drawn at once for observations that are not Gaussian
@@ -67,6 +69,7 @@ def simulate(
     trials: int = 100,
     seed: int = 0,
     *,
+    faults: Faults | None = None,
     first_trial: int = 0,
     keep_estimates: bool = True,
     dtype: type[np.floating[Any]] = np.float64,
@@ -79,8 +82,16 @@ def simulate(
     times the number of threads, fewer on large networks), plus the estimates. `progress` shows a bar on long
     runs when standard error is a terminal (None), always (True) or never (False). Ctrl-C returns the trials
     finished so far, marked partial.
+
+    With `faults` the method runs in its edge-ledger form (see `faulty.py`), for one number of rounds.
     """
     method = resolve(method)
+    if faults is not None:
+        from gossamer.engines.faulty import simulate_faulty
+
+        if first_trial or dtype is not np.float64:
+            raise InvalidInput("with faults, trials start at 0 and are computed in float64")
+        return simulate_faulty(method, network, observations, rounds, trials, seed, faults)  # type: ignore[arg-type]
     check_match(network, observations)
     horizons = check_horizons(rounds)
     if int(trials) != trials or trials < 1:
@@ -130,6 +141,10 @@ class _Run:
 
     def _passes(self) -> list[tuple[Table, list[int]]]:
         """Horizons with the same coefficients share one pass over the rounds."""
+        if len(self.horizons) > MANY:
+            table = tabulate(self.method, self.network, int(self.horizons.max()))
+            if serves_all_horizons(table, self.method, self.network):
+                return [(table, list(range(len(self.horizons))))]
         passes: list[tuple[Table, list[int]]] = []
         for which in np.argsort(-self.horizons, kind="stable").tolist():
             table = tabulate(self.method, self.network, int(self.horizons[which]))

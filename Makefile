@@ -1,0 +1,37 @@
+# make run     everything the paper shows, reproduced, with a report        make test   all checks and tests
+# make quick   the everyday tests (under 90 seconds)                        make bench  speed, as ratios in one run
+PYTHON ?= python3
+BIN := .venv/bin
+STAMP := .venv/.ready
+
+.PHONY: setup run test quick lint bench clean
+.DEFAULT_GOAL := setup
+
+setup: $(STAMP)
+
+$(STAMP): pyproject.toml constraints.txt
+	$(PYTHON) -c 'import sys; assert sys.version_info >= (3, 11), "Python 3.11 or newer is needed, this is " + sys.version'
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[all,dev]'
+	touch $(STAMP)
+
+run: setup
+	$(BIN)/gossamer reproduce --out results/paper
+
+lint: setup
+	$(BIN)/ruff check src tests benchmarks examples
+	$(BIN)/ruff format --check src tests benchmarks examples
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+quick: setup
+	$(BIN)/python -m pytest -n 2 -m "not slow"
+
+test: lint
+	$(BIN)/python -m pytest -n 2
+
+bench: setup
+	$(BIN)/python -m benchmarks
+
+clean:
+	rm -rf .venv results .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

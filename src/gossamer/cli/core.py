@@ -1,0 +1,306 @@
+"""network, exact, simulate, compare, plan: the questions a researcher asks, on the command line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+from gossamer import theory
+from gossamer.cli.output import emit, shown, writing
+from gossamer.cli.parsing import parse_horizons, parse_method, parse_methods, parse_observations
+from gossamer.engines.exact import exact as run_exact
+from gossamer.engines.simulate import simulate as run_simulate
+from gossamer.errors import InvalidInput, Unsupported
+from gossamer.fault_options import parse_faults
+from gossamer.graphs import EXAMPLES, parse_network
+from gossamer.network import Network
+from gossamer.observations import Observations
+from gossamer.planning import plan as run_plan
+
+Graph = Annotated[str, typer.Argument(help=f"A network by name ({EXAMPLES}) or a file: edge list, GraphML, JSON.")]
+Weights = Annotated[str, typer.Option(help="metropolis, laplacian, max-degree or best-constant.")]
+MethodName = Annotated[
+    str, typer.Option("--method", "-m", help="sda, anytime-sda:smoothing=20, ... or my_file.py:MyMethod.")
+]
+Rounds = Annotated[str, typer.Option("--rounds", "-T", help="1500, or 100,200,400, or a range 10:1000.")]
+Spread = Annotated[float, typer.Option(help="Means are drawn uniformly from [0, spread].")]
+Std = Annotated[float, typer.Option(help="Standard deviation of every observation.")]
+Data = Annotated[Path | None, typer.Option(help="CSV of recorded samples, a column an agent, instead of Gaussians.")]
+Seed = Annotated[int, typer.Option(help="Seed of graphs, means and observations.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+Csv = Annotated[Path | None, typer.Option("--csv", help="Also write the table to this CSV file.")]
+Plot = Annotated[Path | None, typer.Option("--plot", help="Also draw it: PNG, PDF or SVG by the file's ending.")]
+
+
+def network(
+    graph: Graph,
+    weights: Weights = "metropolis",
+    seed: Seed = 0,
+    as_json: AsJson = False,
+    csv: Csv = None,
+    plot: Plot = None,
+) -> None:
+    """What a network is like: size, degrees, eigenvalues, k*, and what averaging on it takes."""
+    net = parse_network(graph, weights, seed)
+    record = {
+        "network": net.name,
+        "agents": net.agents,
+        "edges": len(net.edges),
+        "least_degree": int(net.degrees.min()),
+        "most_degree": int(net.degrees.max()),
+        "lambda_max": net.lambda_max,
+        "lambda_2": net.lambda_2,
+        "condition_number": net.condition_number,
+        "k_star": theory.k_star(net),
+    }
+    if as_json or csv:
+        emit([record], title=net.name, as_json=as_json, csv=csv)
+    if not as_json:
+        rows = [{"property": key.replace("_", " "), "value": shown(value)} for key, value in record.items()]
+        emit(rows, title=net.name, headings={})
+    if plot:
+        from gossamer.cli.plots import draw_network
+
+        with writing(plot):
+            draw_network(net, plot)
+
+
+def exact(
+    graph: Graph,
+    method: MethodName = "anytime-sda",
+    rounds: Rounds = "1500",
+    spread: Spread = 10.0,
+    std: Std = 1.0,
+    data: Data = None,
+    weights: Weights = "metropolis",
+    seed: Seed = 0,
+    as_json: AsJson = False,
+    csv: Csv = None,
+    plot: Plot = None,
+) -> None:
+    """The expected error itself, with no sampling: E sum_i ||estimate_i - mubar||^2."""
+    net, obs = _problem(graph, weights, spread, std, seed, data)
+    chosen = parse_method(method)
+    horizons = parse_horizons(rounds)
+    result = run_exact(chosen, net, obs, horizons)
+    records = []
+    for k, t in enumerate(horizons):
+        limit = theory.centralised_limit(obs, t)
+        record = {
+            "rounds": t,
+            "mse": result.mse[k],
+            "bias": result.bias[k],
+            "variance": result.variance[k],
+            "centralised_limit": limit,
+            "times_limit": result.mse[k] / limit if limit > 0 else None,
+        }
+        if np.any(result.uncertainty):
+            record["uncertainty"] = result.uncertainty[k]
+        records.append(record)
+    emit(records, title=f"{chosen.name} on {net.name}: expected squared error", as_json=as_json, csv=csv)
+    if plot:
+        _draw(plot, {chosen.name: (horizons, result.mse)}, obs, horizons, f"{chosen.name} on {net.name}")
+
+
+def simulate(
+    graph: Graph,
+    method: MethodName = "anytime-sda",
+    rounds: Rounds = "1500",
+    trials: Annotated[int, typer.Option(help="Independent trials.")] = 100,
+    spread: Spread = 10.0,
+    std: Std = 1.0,
+    data: Data = None,
+    weights: Weights = "metropolis",
+    seed: Seed = 0,
+    loss: Annotated[str | None, typer.Option(help="Probability that a message is lost: 0.3.")] = None,
+    burst: Annotated[str | None, typer.Option(help="Bursts of loss: MEAN_LENGTH,FRACTION[,both].")] = None,
+    delay: Annotated[str | None, typer.Option(help="Late messages: ROUNDS,PROBABILITY.")] = None,
+    crash: Annotated[list[str] | None, typer.Option(help="An agent dies: AGENT@ROUND.")] = None,
+    restart: Annotated[list[str] | None, typer.Option(help="A dead agent comes back: AGENT@ROUND.")] = None,
+    join: Annotated[list[str] | None, typer.Option(help="An agent comes late: AGENT@ROUND.")] = None,
+    partition: Annotated[list[str] | None, typer.Option(help="A cut: AGENTS@START-STOP.")] = None,
+    as_json: AsJson = False,
+    csv: Csv = None,
+    plot: Plot = None,
+) -> None:
+    """Simulated trials, next to the exact error where there is one. Faults run the method's edge-ledger form."""
+    net, obs = _problem(graph, weights, spread, std, seed, data)
+    chosen = parse_method(method)
+    horizons = parse_horizons(rounds)
+    faults = parse_faults(
+        loss=loss,
+        burst=burst,
+        delay=delay,
+        crash=crash or (),
+        restart=restart or (),
+        join=join or (),
+        partition=partition or (),
+    )
+    notes = []
+    if faults.items:
+        if len(horizons) > 1:
+            raise InvalidInput("with faults one number of rounds is simulated at a time; give --rounds one number")
+        one = run_simulate(chosen, net, obs, horizons[0], trials, seed, faults=faults)
+        mse, stderr, done, partial = [one.mse], [one.stderr], one.trials, one.partial
+        alive = int(np.sum(~np.isnan(one.per_agent)))
+        notes.append(f"{alive} of {net.agents} agents alive at the end; errors are against the average of their means")
+    else:
+        result = run_simulate(chosen, net, obs, horizons, trials, seed, keep_estimates=False)
+        mse, stderr, done, partial = result.mse, result.stderr, result.trials, result.partial
+    expected = _exact_if_any(chosen, net, obs, horizons) if not faults.items else None
+    records = [
+        {
+            "rounds": t,
+            "mse": mse[k],
+            "stderr": stderr[k],
+            "exact": None if expected is None else expected[k],
+            "centralised_limit": theory.centralised_limit(obs, t),
+        }
+        for k, t in enumerate(horizons)
+    ]
+    if partial:
+        notes.append(f"interrupted: {done} of {trials} trials were finished and are shown")
+    emit(records, title=f"{chosen.name} on {net.name}: {done} trials", as_json=as_json, csv=csv, notes=notes)
+    if plot:
+        _draw(plot, {chosen.name: (horizons, mse)}, obs, horizons, f"{chosen.name} on {net.name}, simulated")
+
+
+def compare(
+    graph: Graph,
+    methods: Annotated[
+        str, typer.Option("--methods", "-m", help="Methods separated by spaces, or all.")
+    ] = "sda anytime-sda anytime-sda:acceleration=chebyshev dsg d-masg",
+    rounds: Rounds = "300,1500,3000",
+    spread: Spread = 10.0,
+    std: Std = 1.0,
+    data: Data = None,
+    weights: Weights = "metropolis",
+    seed: Seed = 0,
+    as_json: AsJson = False,
+    csv: Csv = None,
+    plot: Plot = None,
+) -> None:
+    """Several methods side by side, exactly, with the theory's bounds and the limits nobody can beat."""
+    net, obs = _problem(graph, weights, spread, std, seed, data)
+    horizons = parse_horizons(rounds)
+    chosen = parse_methods(methods)
+    curves = {_label(m): (horizons, run_exact(m, net, obs, horizons).mse) for m in chosen}
+    extra: dict[str, Callable[[int], float | None]] = {
+        "Theorem 1 (SDA)": lambda t: _bound(theory.theorem_1, net, obs, t),
+        "Theorem 2 (DSG)": lambda t: _bound(theory.theorem_2, net, obs, t),
+        "network limit": lambda t: _limit(net, obs, t),
+        "centralised limit": lambda t: theory.centralised_limit(obs, t),
+    }
+    records = [
+        {"method": name, **{f"T={t}": float(values[k]) for k, t in enumerate(horizons)}}
+        for name, (_, values) in curves.items()
+    ]
+    records += [{"method": name, **{f"T={t}": value(t) for t in horizons}} for name, value in extra.items()]
+    every = -(-len(horizons) // 5)
+    columns = ["method", *(f"T={t}" for t in horizons[every - 1 :: every])]
+    emit(records, title=f"Expected squared error on {net.name}", as_json=as_json, csv=csv, columns=columns)
+    if plot:
+        _draw(plot, curves, obs, horizons, f"{net.name}: expected squared error")
+
+
+def plan(
+    graph: Annotated[list[str], typer.Argument(help=f"One or more networks: {EXAMPLES}, or files.")],
+    target: Annotated[str, typer.Option("--target", "-e", help="Target error, or several: 1e-2,1e-3.")] = "0.001",
+    methods: Annotated[
+        str, typer.Option("--methods", "-m", help="Methods separated by spaces, or all.")
+    ] = "anytime-sda anytime-sda:acceleration=chebyshev sda",
+    most_rounds: Annotated[int, typer.Option(help="Give up beyond this many rounds.")] = 1_000_000,
+    spread: Spread = 10.0,
+    std: Std = 1.0,
+    data: Data = None,
+    weights: Weights = "metropolis",
+    seed: Seed = 0,
+    as_json: AsJson = False,
+    csv: Csv = None,
+    plot: Plot = None,
+) -> None:
+    """Rounds, samples, messages and bytes for a target error; which method is cheapest."""
+    try:
+        targets = [float(part) for part in target.split(",")]
+    except ValueError:
+        raise InvalidInput(f"targets are numbers separated by commas, but {target!r} came") from None
+    records, notes = [], []
+    for name in graph:
+        net, obs = _problem(name, weights, spread, std, seed, data)
+        for goal in targets:
+            plans = run_plan([net], obs, goal, parse_methods(methods), most_rounds=most_rounds)
+            records += [
+                {
+                    "network": net.name,
+                    "target": goal,
+                    "method": _label(p.method),
+                    "rounds": p.rounds,
+                    "samples": p.samples if p.reached else None,
+                    "messages": p.messages if p.reached else None,
+                    "bytes": p.bytes if p.reached else None,
+                    "mse": p.mse,
+                }
+                for p in plans
+            ]
+            notes += [p.note for p in plans if not p.reached]
+            if len(plans) > 1 and any(p.reached for p in plans):
+                notes.append(f"{net.name}, {goal:g}: fewest rounds with {_label(plans.cheapest().method)}")
+    emit(
+        records,
+        title="What a target error costs (samples per agent, messages in the whole network)",
+        as_json=as_json,
+        csv=csv,
+        notes=notes,
+        columns=["network", "target", "method", "rounds", "samples", "messages"],
+    )
+    if plot:
+        from gossamer.cli.plots import draw_costs
+
+        with writing(plot):
+            draw_costs(records, plot)
+
+
+def _problem(
+    graph: str, weights: str, spread: float, std: float, seed: int, data: Path | None
+) -> tuple[Network, Observations]:
+    net = parse_network(graph, weights, seed)
+    return net, parse_observations(net, spread, std, seed, data)
+
+
+def _label(method: Any) -> str:
+    acceleration = getattr(method, "acceleration", "nesterov")
+    return str(method.name) if acceleration == "nesterov" else f"{method.name}, {acceleration}"
+
+
+def _bound(theorem: Callable[..., theory.Bound], net: Network, obs: Observations, rounds: int) -> float | None:
+    try:
+        bound = theorem(net, obs, rounds)
+    except Unsupported:
+        return None
+    return bound.total if bound.applies else None
+
+
+def _limit(net: Network, obs: Observations, rounds: int) -> float | None:
+    try:
+        return float(theory.network_limit(net, obs, rounds))
+    except Unsupported:
+        return None
+
+
+def _exact_if_any(method: Any, net: Network, obs: Observations, horizons: list[int]) -> Any:
+    try:
+        return run_exact(method, net, obs, horizons).mse
+    except Unsupported:
+        return None
+
+
+def _draw(path: Path, curves: dict[str, Any], obs: Observations, horizons: list[int], title: str) -> None:
+    from gossamer.cli.plots import draw_errors
+
+    limits = [theory.centralised_limit(obs, t) for t in horizons]
+    with writing(path):
+        draw_errors(curves, horizons, limits, title, path)

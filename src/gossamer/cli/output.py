@@ -1,0 +1,116 @@
+"""Results as a table on the screen, JSON on standard output, CSV or a picture in a file; errors without traceback."""
+
+from __future__ import annotations
+
+import csv as csv_module
+import json
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from gossamer.errors import OutputError
+
+Record = Mapping[str, Any]
+
+
+def emit(
+    records: Sequence[Record],
+    *,
+    title: str,
+    as_json: bool = False,
+    csv: Path | None = None,
+    notes: Sequence[str] = (),
+    columns: Sequence[str] | None = None,
+    headings: Mapping[str, str] | None = None,
+) -> None:
+    """Show records (all with the same keys) as a table, or as JSON; write them to `csv` as well if given.
+
+    `columns` chooses and `headings` renames columns on the screen only; JSON and CSV keep all keys.
+    """
+    if csv is not None:
+        write_csv(records, csv)
+    if as_json:
+        print(json.dumps([{k: plain(v) for k, v in record.items()} for record in records], indent=2))
+        return
+    console = screen()
+    console.print(title, style="bold", highlight=False)
+    table = Table(header_style="bold", box=None, pad_edge=False, show_header=headings != {})
+    keys = list(columns or (records[0] if records else []))
+    for key in keys:
+        numeric = all(isinstance(plain(record[key]), int | float | None) for record in records)
+        heading = (headings or {}).get(key, key.replace("_", " "))
+        table.add_column(heading, justify="right" if numeric else "left", no_wrap=True)
+    for record in records:
+        table.add_row(*(shown(record[key]) for key in keys))
+    console.print(table)
+    for note in notes:
+        console.print(note, style="dim")
+    if csv is not None:
+        console.print(f"written to {csv}", style="dim")
+
+
+def screen() -> Console:
+    """The console of standard output; where that is no terminal, wide enough for any table of ours."""
+    console = Console()
+    return console if console.is_terminal else Console(width=160)
+
+
+def write_csv(records: Sequence[Record], path: Path) -> None:
+    """Write records as CSV, or say why that was not possible."""
+    with writing(path), path.open("w", newline="") as file:
+        writer = csv_module.DictWriter(file, fieldnames=list(records[0]) if records else [])
+        writer.writeheader()
+        writer.writerows({k: plain(v) for k, v in record.items()} for record in records)
+
+
+class writing:
+    """Context in which a failure to write `path` becomes an error a user can act on."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        if isinstance(error, OSError):
+            raise OutputError(
+                f"{self.path} cannot be written ({error.strerror or error}); choose a file in a folder you can write to"
+            ) from error
+
+
+def plain(value: Any) -> Any:
+    """A value that JSON and CSV know: NumPy scalars become numbers, infinities and NaN become None."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, np.ndarray):
+        return [plain(v) for v in value.tolist()]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
+
+
+def shown(value: Any) -> str:
+    """A value as a person reads it."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return f"{value:,}".replace(",", " ")
+    if isinstance(value, float):
+        if math.isnan(value):
+            return "-"
+        if math.isinf(value):
+            return "inf"
+        if value == int(value) and 1 <= abs(value) < 1e15:
+            return shown(int(value))
+        return f"{value:.3g}"
+    return str(value)

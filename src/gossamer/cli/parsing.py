@@ -1,0 +1,115 @@
+"""What a user types, turned into networks, methods and observations."""
+
+from __future__ import annotations
+
+import ast
+import csv
+import importlib.util
+from dataclasses import fields
+from pathlib import Path
+
+import numpy as np
+
+from gossamer.errors import InvalidInput, nearest
+from gossamer.methods import METHODS, Method, resolve
+from gossamer.network import Network
+from gossamer.observations import Empirical, Gaussian, Observations
+
+
+def parse_method(text: str) -> Method:
+    """`sda`, `sda:burn_in=100`, `anytime-sda:acceleration=chebyshev,smoothing=20`, or `my_file.py:MyMethod`."""
+    if ".py:" in text:
+        return _from_file(text)
+    name, _, rest = text.partition(":")
+    method = resolve(name)
+    if not rest:
+        return method
+    kind = type(method)
+    known = [f.name for f in fields(kind)]  # type: ignore[arg-type]
+    values = {}
+    for part in rest.split(","):
+        key, equals, value = part.partition("=")
+        key = key.strip().replace("-", "_")
+        if not equals or key not in known:
+            raise InvalidInput(
+                f"{name} takes {', '.join(known) or 'no parameters'} as name=value, "
+                f"but {part!r} came{nearest(key, known)}"
+            )
+        values[key] = _value(value.strip())
+    return kind(**values)
+
+
+def _value(text: str) -> object:
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        return text
+
+
+def _from_file(text: str) -> Method:
+    file, _, name = text.rpartition(":")
+    path = Path(file)
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    if spec is None or spec.loader is None or not path.exists():
+        raise InvalidInput(f"a method of your own is given as FILE.py:ClassName, but there is no file {file!r}")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    found = getattr(module, name, None)
+    if not (isinstance(found, type) and issubclass(found, Method)):
+        raise InvalidInput(f"{file} has no class {name!r} derived from gossamer.Method")
+    return found()
+
+
+def parse_methods(text: str) -> list[Method]:
+    """Several methods separated by spaces or semicolons; `all` is every method with an exact error."""
+    if text.strip() == "all":
+        return [cls() for cls in METHODS.values() if cls.mixing == "matrix"]
+    return [parse_method(part) for part in text.replace(";", " ").split()]
+
+
+def parse_observations(network: Network, spread: float, std: float, seed: int, data: Path | None) -> Observations:
+    """Gaussian streams with means uniform on [0, spread], or the recorded samples of a CSV file, a column an agent."""
+    if data is not None:
+        return Empirical(read_numbers(data).T)
+    if not (np.isfinite(spread) and spread >= 0):
+        raise InvalidInput(f"--spread must be a finite number of at least 0, but {spread!r} came")
+    return Gaussian(np.random.default_rng(seed).uniform(0, spread, network.agents), std)
+
+
+def read_numbers(path: Path) -> np.ndarray:
+    """Read a CSV file of numbers, with or without a heading; every row must be complete."""
+    try:
+        rows = [row for row in csv.reader(path.read_text().splitlines()) if row]
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidInput(f"{path} cannot be read: {error}") from error
+    if rows and not _numeric(rows[0]):
+        rows = rows[1:]
+    if not rows:
+        raise InvalidInput(f"{path} holds no numbers")
+    for number, row in enumerate(rows, start=1):
+        if len(row) != len(rows[0]) or not _numeric(row):
+            raise InvalidInput(f"{path}, data row {number}: {len(rows[0])} numbers are needed, but {','.join(row)!r} came")
+    return np.array(rows, dtype=float)
+
+
+def _numeric(row: list[str]) -> bool:
+    try:
+        [float(cell) for cell in row]
+    except ValueError:
+        return False
+    return True
+
+
+def parse_horizons(text: str) -> list[int]:
+    """`1500`, `100,200,400`, or `10:1000` (about 40 horizons from 10 to 1000, evenly spread on a log scale)."""
+    try:
+        if ":" in text:
+            low, high = (int(part) for part in text.split(":"))
+            if not 1 <= low <= high:
+                raise ValueError
+            return sorted({round(t) for t in np.geomspace(low, high, 40)})
+        return [int(part) for part in text.split(",")]
+    except ValueError:
+        raise InvalidInput(
+            f"rounds are given as 1500, as 100,200,400 or as a range 10:1000, but {text!r} came"
+        ) from None

@@ -1,0 +1,269 @@
+"""Planning: rounds, samples and messages for a target error, and parameters that make the error least."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import numpy as np
+from scipy.optimize import minimize
+
+from gossamer.engines.exact import analysable, every_round, exact
+from gossamer.errors import InvalidInput, Unsupported
+from gossamer.methods import AnytimeSDA, Method, resolve
+from gossamer.methods.base import check_positive, check_rounds, nesterov
+from gossamer.network import Network
+from gossamer.observations import Observations
+
+LOOK_BACK = 64
+"""Where the error is not computed for every T, this many horizons before the answer are checked to miss the target."""
+
+MOST_ROUNDS = 1_000_000
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a target error costs. samples are per agent; messages and bytes are those of the whole network."""
+
+    method: Method
+    network: Network
+    target: float
+    rounds: int | None  #: None: the target is out of reach, see `note`
+    mse: float
+    samples: float
+    messages: float
+    bytes: float
+    note: str = ""
+
+    @property
+    def reached(self) -> bool:
+        return self.rounds is not None
+
+
+class Plans(list[Plan]):
+    """Several plans, one per combination that was asked for."""
+
+    def cheapest(self, by: str = "rounds") -> Plan:
+        """The plan with the least "rounds", "samples", "messages" or "bytes" among those that reach their target."""
+        if by not in ("rounds", "samples", "messages", "bytes"):
+            raise InvalidInput(f"cheapest by rounds, samples, messages or bytes, but {by!r} came")
+        reached = [plan for plan in self if plan.reached]
+        if not reached:
+            raise InvalidInput("none of these plans reaches its target: " + "; ".join(plan.note for plan in self))
+        return min(reached, key=lambda plan: float(getattr(plan, by)))
+
+
+def plan(
+    network: Network | Sequence[Network],
+    observations: Observations,
+    target: float | Sequence[float],
+    method: Method | str | Iterable[Method | str] | None = None,
+    *,
+    most_rounds: int = MOST_ROUNDS,
+) -> Any:
+    """Return the smallest number of rounds with exact mse <= target, and what it costs.
+
+    One network, target and method give a `Plan`; sequences of any of them give `Plans`, one per combination,
+    with `.cheapest(by=...)`. The default method is AnytimeSDA.
+
+    For methods that do not depend on the horizon every T is examined. For the others (SDA with its burn-in of
+    T/2, say) the answer is found by doubling and bisection, and the `LOOK_BACK` horizons before it are checked
+    to miss the target.
+    """
+    several = False
+
+    def listed(value: Any, one: type | tuple[type, ...]) -> list[Any]:
+        nonlocal several
+        if isinstance(value, one):
+            return [value]
+        several = True
+        return list(value)
+
+    networks = listed(network, Network)
+    targets = listed(float(target) if np.isscalar(target) else target, float)
+    methods = listed(AnytimeSDA() if method is None else method, (Method, str))
+    plans = Plans(_plan(n, observations, float(t), m, most_rounds) for n in networks for t in targets for m in methods)
+    if several:
+        return plans
+    if not plans[0].reached:
+        raise InvalidInput(plans[0].note)
+    return plans[0]
+
+
+def _plan(network: Network, observations: Observations, target: float, method: Method | str, most: int) -> Plan:
+    method = analysable(method)
+    check_positive("target", target)
+    check_rounds(most)
+    rounds = _first(method, network, observations, target, most)
+    if rounds is None:
+        last = exact(method, network, observations, most)
+        note = (
+            f"{method.name} does not reach an error of {target:g} within {most} rounds (there it is {last.mse:.3g}); "
+            "allow more rounds or samples, or use another method"
+        )
+        return Plan(method, network, target, None, last.mse, np.inf, np.inf, np.inf, note)
+    found = exact(method, network, observations, rounds)
+    size = 8 * observations.components
+    return Plan(
+        method, network, target, rounds, found.mse, found.samples, found.messages, found.messages * size
+    )
+
+
+def _first(
+    method: Method, network: Network, observations: Observations, target: float, most: int
+) -> int | None:
+    """The smallest T up to `most` with exact mse <= target."""
+    length = min(256, most)
+    while True:
+        errors = every_round(method, network, observations, length)
+        if errors is None:
+            return _first_by_bisection(method, network, observations, target, most)
+        good = np.flatnonzero(errors[0] + errors[1] <= target)
+        if good.size:
+            return int(good[0]) + 1
+        if length == most:
+            return None
+        if length >= 4096 and _settled(errors[0] + errors[1]):
+            return None
+        length = min(4 * length, most)
+
+
+def _settled(errors: Any) -> bool:
+    """Whether the error stopped falling: a method that takes no new samples, say. Anything useful falls like 1/T."""
+    return bool(errors[-1] > 0.98 * errors[len(errors) // 2])
+
+
+def _first_by_bisection(
+    method: Method, network: Network, observations: Observations, target: float, most: int
+) -> int | None:
+    def reaches(rounds: int) -> bool:
+        try:
+            return bool(exact(method, network, observations, rounds).mse <= target)
+        except InvalidInput:  # too few rounds for the method's own parameters, a burn-in say
+            return False
+
+    low, high = 0, 1
+    while not reaches(high):
+        if high == most:
+            return None
+        low, high = high, min(2 * high, most)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if reaches(middle) else (middle, high)
+    candidate = high
+    while candidate > max(1, high - LOOK_BACK):  # neighbouring horizons differ by parity, so look a little further
+        candidate -= 1
+        if reaches(candidate):
+            high = candidate
+    return high
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """A method with the parameters that minimise the exact error, next to the error it started from."""
+
+    method: Any
+    mse: float
+    before: float
+
+
+def tune(
+    method: Method | str,
+    network: Network,
+    observations: Observations,
+    rounds: int,
+    parameters: Sequence[str] | None = None,
+) -> Tuned:
+    """Choose burn-in, step size, momentum (or smoothing and gain) that minimise the exact error after `rounds`.
+
+    `parameters` names the ones to choose; by default all that the method has among burn_in, step_size, momentum
+    and smoothing. The search starts from the default choice and never returns anything worse.
+    """
+    method = analysable(resolve(method))
+    rounds = check_rounds(rounds)
+    starts: dict[str, Callable[[], float]] = {
+        "burn_in": lambda: rounds // 2,
+        "step_size": lambda: nesterov(network, None, None).step_size,
+        "momentum": lambda: nesterov(network, None, None).momentum,
+        "smoothing": lambda: max(method.window(network), 1.0) if isinstance(method, AnytimeSDA) else 0.0,
+    }
+    own = {f.name for f in fields(method)}  # type: ignore[arg-type]
+    names = [name for name in starts if name in own] if parameters is None else list(parameters)
+    if isinstance(method, AnytimeSDA) and method.acceleration == "chebyshev" and parameters is None:
+        names = ["smoothing"]
+    for name in names:
+        if name not in own or name not in starts:
+            raise Unsupported(
+                f"{method.name} has no parameter {name!r} to tune; it has {', '.join(sorted(own & set(starts))) or 'none'}"
+            )
+    if not names:
+        raise Unsupported(f"{method.name} has none of the parameters {', '.join(starts)} to tune")
+
+    def error(candidate: Any) -> float:
+        with np.errstate(all="ignore"):
+            value = float(exact(candidate, network, observations, rounds).mse)
+        return value if np.isfinite(value) else np.inf
+
+    best, before = method, error(method)
+    least = before
+    continuous = [name for name in names if name != "burn_in"]
+    for _ in range(3):
+        sweep = least
+        if "burn_in" in names:
+            best, least = _best_burn_in(best, least, rounds, error)
+        if continuous:
+            best, least = _best_continuous(best, least, continuous, starts, error)
+        if least > sweep * (1 - 1e-4):
+            break
+    return Tuned(best, least, before)
+
+
+def _best_burn_in(best: Any, least: float, rounds: int, error: Callable[[Any], float]) -> tuple[Any, float]:
+    low, high = 0, rounds - 1
+    while True:
+        grid = np.unique(np.linspace(low, high, 17).astype(int))
+        tried = [(error(replace(best, burn_in=int(b))), int(b)) for b in grid]
+        value, burn_in = min(tried)
+        if value < least:
+            best, least = replace(best, burn_in=burn_in), value
+        step = max(1, (high - low) // 16)
+        if step == 1:
+            return best, least
+        low, high = max(0, burn_in - step), min(rounds - 1, burn_in + step)
+
+
+def _best_continuous(
+    best: Any,
+    least: float,
+    names: list[str],
+    starts: dict[str, Callable[[], float]],
+    error: Callable[[Any], float],
+) -> tuple[Any, float]:
+    """Nelder-Mead in coordinates where every point is admissible: log for sizes, logit for the momentum."""
+
+    def encode(name: str) -> float:
+        value = getattr(best, name)
+        value = starts[name]() if value is None else value
+        if name == "momentum":
+            value = min(max(value, 1e-6), 1 - 1e-9)
+            return float(np.log(value / (1 - value)))
+        return float(np.log(max(value, 1e-9)))
+
+    def decode(point: Any) -> Any:
+        values = {
+            name: float(1 / (1 + np.exp(-x)) if name == "momentum" else np.exp(x))
+            for name, x in zip(names, point, strict=True)
+        }
+        return replace(best, **values)
+
+    def objective(point: Any) -> float:
+        value = error(decode(point))
+        return float(np.log(value)) if 0 < value < np.inf else 1e3
+
+    found = minimize(
+        objective, [encode(name) for name in names], method="Nelder-Mead", options={"maxiter": 80 * len(names)}
+    )
+    candidate = decode(found.x)
+    value = error(candidate)
+    return (candidate, value) if value < least else (best, least)

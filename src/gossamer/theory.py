@@ -1,0 +1,204 @@
+"""The paper's bounds, term by term, and the two limits nobody can beat.
+
+A bound is returned with its terms and with whether its conditions hold (`applies`): outside them the paper
+promises nothing. Constants that the paper hides in O(.) are parameters.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse.csgraph import shortest_path
+
+from gossamer.errors import InvalidInput, Unsupported
+from gossamer.methods.base import check_rounds
+from gossamer.network import Network
+from gossamer.observations import Observations
+
+Array = NDArray[np.float64]
+
+DISTANCE_LIMIT = 5000
+"""All distances between agents are computed for at most this many agents."""
+
+
+@dataclass(frozen=True)
+class Bound:
+    """An upper bound on an error: its terms by name, and whether its conditions hold."""
+
+    terms: dict[str, float]
+    applies: bool
+    condition: str
+
+    @property
+    def total(self) -> float:
+        return float(sum(self.terms.values()))
+
+
+def k_star(network: Network | float) -> int:
+    """Definition 1: the smallest k from which on (1 + k/(r+1)) (1 - 1/r)^k <= (1 - 1/(2r))^k, r = sqrt(kappa).
+
+    Takes a network or a condition number.
+    """
+    kappa = network.condition_number if isinstance(network, Network) else float(network)
+    if not kappa >= 1 - 1e-9:
+        raise InvalidInput(f"a condition number is at least 1, but {kappa!r} came")
+    root = math.sqrt(max(kappa, 1.0))
+    if root - 1 < 1e-9:
+        return 1
+
+    def excess(k: int) -> float:  # concave in k and 0 at k = 0: positive, then negative for good
+        return math.log1p(k / (root + 1)) + k * (math.log1p(-1 / root) - math.log1p(-1 / (2 * root)))
+
+    low, high = 0, 1
+    while excess(high) > 0:
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if excess(middle) > 0 else (low, middle)
+    return high
+
+
+def theorem_1(network: Network, observations: Observations, rounds: int) -> Bound:
+    """Theorem 1: the error of SDA with the paper's parameters after T rounds, T0 = T/2 >= k*.
+
+    16 k/T^2 e^(-T/(2 sqrt k)) sum_i ||mu_i - mubar||^2 + 24 (k* + sqrt k) sum_ij sigma_ij^2/T^2
+    + 2 sum_j max_i sigma_ij^2/T
+    """
+    rounds = check_rounds(rounds)
+    kappa, start = network.condition_number, k_star(network)
+    spread = ((observations.mean - observations.mean.mean(axis=0)) ** 2).sum()
+    variance = observations.variance
+    return Bound(
+        terms={
+            "bias": float(16 * kappa / rounds**2 * math.exp(-rounds / (2 * math.sqrt(kappa))) * spread),
+            "mixing noise": float(24 * (start + math.sqrt(kappa)) * variance.sum() / rounds**2),
+            "averaging noise": float(2 * variance.max(axis=0).sum() / rounds),
+        },
+        applies=rounds / 2 >= start and not np.any(observations.drift),
+        condition=f"T/2 >= k* = {start}",
+    )
+
+
+def theorem_2(network: Network, observations: Observations, rounds: int) -> Bound:
+    """Theorem 2: the error of DSG after T rounds, for W = I - L with eigenvalues inside (-1, 1) but one."""
+    rounds = check_rounds(rounds)
+    if network.spectrum is None:
+        raise Unsupported("Theorem 2 needs every eigenvalue of the network, and this one is too large to decompose")
+    moduli = np.sort(np.abs(1 - network.spectrum.eigenvalues))[::-1][1:]
+    stable = moduli[0] < 1
+    kappa = 1 / (1 - moduli[0]) if stable else math.inf
+    ordered = np.sort(observations.variance, axis=0)[::-1][:-1].sum(axis=1)
+    with np.errstate(divide="ignore"):
+        mixing = (ordered / (1 - moduli**2)).sum() if stable else math.inf
+    return Bound(
+        terms={
+            "bias": float(2 * kappa**2 * (observations.mean**2).sum() / rounds**2),
+            "mixing noise": float(2 * mixing / rounds**2),
+            "averaging noise": float(2 * observations.variance.sum() / (network.agents * rounds)),
+        },
+        applies=bool(stable) and not np.any(observations.drift),
+        condition="the spectral radius of W - 11'/N is below 1",
+    )
+
+
+def corollary_1(
+    network: Network,
+    *,
+    gram: Array,
+    mean: Array,
+    variance: Array,
+    rounds: int,
+    gram_rounds: int,
+    constant: float = 1.0,
+) -> Bound:
+    """Corollary 1: the error of distributed linear estimation, up to the universal constant C_1.
+
+    gram (N, d, d) holds A_i'A_i, mean (N, d) the means mu_i of A_i'Y_i, variance (N, d) their variances.
+    """
+    kappa = network.condition_number
+    average = gram.mean(axis=0)
+    inverse = float(np.linalg.norm(np.linalg.inv(average), 2))
+    centre = mean.mean(axis=0)
+    apart = float((np.linalg.norm(gram - average, 2, axis=(1, 2)) ** 2).sum())
+    first = float(centre @ centre) * inverse**4 * math.exp(-gram_rounds / math.sqrt(kappa)) * apart
+    second = inverse**2 * (
+        math.exp(-rounds / math.sqrt(kappa)) * float(((mean - centre) ** 2).sum())
+        + math.sqrt(kappa) * float(variance.sum()) / rounds**2
+        + float(variance.max(axis=0).sum()) / rounds
+    )
+    start = k_star(network)
+    return Bound(
+        terms={"matrix (T1)": constant * first, "vector (T2)": constant * second},
+        applies=rounds / 2 >= start,
+        condition=f"T/2 >= k* = {start}, and T' so large that ||Abar^-1|| ||Ahat_i - Abar|| <= 1/2",
+    )
+
+
+def corollary_2(
+    network: Network,
+    *,
+    rewards: Array,
+    variance: Array,
+    discount: float,
+    rounds: int,
+    constant: float = 1.0,
+) -> Bound:
+    """Corollary 2: the expected max-agent sup-norm error of plug-in policy evaluation, up to the constant C_2.
+
+    rewards (N, S) and variance (N, S) are per agent and state.
+    """
+    kappa, states = network.condition_number, rewards.shape[1]
+    spread = math.sqrt(float(((rewards - rewards.mean(axis=0)) ** 2).sum()))
+    short = 1 - discount
+    start = k_star(network)
+    terms = {
+        "bias": math.exp(-rounds / (2 * math.sqrt(kappa))) * spread / short,
+        "mixing noise": kappa**0.25 * math.sqrt(float(variance.sum())) / (short * rounds),
+        "averaging noise": math.sqrt(float(variance.max(axis=0).sum())) / (short * math.sqrt(rounds)),
+        "transitions": math.sqrt(math.log(states)) / (short**1.5 * math.sqrt(rounds)),
+        "transitions, higher order": math.log(states) / (short**2 * rounds),
+    }
+    return Bound(
+        terms={name: constant * value for name, value in terms.items()},
+        applies=rounds / 2 >= start,
+        condition=f"T/2 >= k* = {start}",
+    )
+
+
+def centralised_limit(observations: Observations, rounds: int) -> float:
+    """The error if every agent held everybody's samples of T rounds: sum_ij sigma_ij^2/(N T)."""
+    return float(observations.variance.sum() / (observations.agents * check_rounds(rounds)))
+
+
+def network_limit(
+    network: Network,
+    observations: Observations,
+    rounds: int,
+    batches: Array | None = None,
+    *,
+    per_agent: bool = False,
+) -> float | Array:
+    """The least variance of unbiased estimates when news travels one edge a round.
+
+    A round's message can carry that round's observation, so after T rounds agent i can know the observations of
+    rounds t <= T - max(d_ij, 1) of agent j: n_ij = T - max(d_ij, 1) + 1 samples, or as many as the batches of
+    those rounds hold. The best weights are equal on these, summing to 1/N, hence
+    sum_j sigma_j^2/(N^2 n_ij) at agent i. Infinite while some agent is too far to be heard of.
+    """
+    rounds = check_rounds(rounds)
+    if network.agents > DISTANCE_LIMIT:
+        raise Unsupported(
+            f"the network limit needs all distances between agents: at most {DISTANCE_LIMIT} agents, "
+            f"but this network has {network.agents}"
+        )
+    distance = shortest_path(network.gossip != 0, unweighted=True, directed=False).astype(int)
+    known = np.concatenate([[0.0], np.cumsum(np.ones(rounds) if batches is None else batches)])
+    heard = known[np.clip(rounds + 1 - np.maximum(distance, 1), 0, rounds)]
+    total = observations.variance.sum(axis=1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        share = np.where(total[None, :] > 0, total[None, :] / heard, np.where(heard > 0, 0.0, np.inf))
+    limit: Array = share.sum(axis=1) / network.agents**2
+    return limit if per_agent else float(limit.sum())
