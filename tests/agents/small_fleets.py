@@ -1,0 +1,80 @@
+"""What the tests of agents share: settings of small fleets on loopback, free ports, bounded waits."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gossamer.agents.settings import AgentSettings, Neighbour, Tls
+from gossamer.methods import AnytimeSDA
+from gossamer.network import Network
+
+PLAINTEXT = "ignore:agent .* talks in plaintext"
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports that are free now; all are held open until all are known, so they differ."""
+    sockets = [socket.socket() for _ in range(count)]
+    try:
+        for s in sockets:
+            s.bind(("127.0.0.1", 0))
+        return [s.getsockname()[1] for s in sockets]
+    finally:
+        for s in sockets:
+            s.close()
+
+
+def weights_of(network: Network, i: int) -> dict[int, float]:
+    return {int(j): float(-network.gossip[i, int(j)]) for j in network.neighbours(i)}
+
+
+def fleet(network: Network, *, certificates: Path | None = None, **changes: Any) -> list[AgentSettings]:
+    """Settings of one agent per node of `network`, on free loopback ports."""
+    ports = free_ports(network.agents)
+    c = AnytimeSDA().coefficients(network, 1)
+    parameters: dict[str, Any] = {
+        "step_size": c.step_size,
+        "momentum": float(c.momentum),
+        "smoothing": AnytimeSDA().window(network),
+        "timeout": 0.2,
+        "death": 5.0,
+        "replicates": 0,
+    }
+    parameters.update(changes)
+    settings = []
+    for i in range(network.agents):
+        neighbours = tuple(
+            Neighbour(j, w, endpoint=f"127.0.0.1:{ports[j]}") for j, w in weights_of(network, i).items()
+        )
+        tls = None
+        if certificates is not None:
+            tls = Tls(certificates / "ca.pem", certificates / f"agent{i}.pem", certificates / f"agent{i}.key")
+        settings.append(AgentSettings(i, neighbours, endpoint=f"127.0.0.1:{ports[i]}", tls=tls, **parameters))
+    return settings
+
+
+def make_certificates(directory: Path, agents: int) -> Path:
+    """A small authority and one certificate per agent, as `gossamer fleet init` makes them."""
+    from gossamer.agents.certificates import Authority
+
+    authority = Authority.create(directory)
+    for i in range(agents):
+        authority.issue(f"agent{i}", ["127.0.0.1"])
+    return directory
+
+
+def until(condition: Callable[[], bool], what: str, seconds: float = 20.0) -> None:
+    """Wait for a condition, at most so long."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, f"{what} did not happen within {seconds} s"
+        time.sleep(0.005)
+
+
+def spread(values: list[float]) -> float:
+    return float(np.ptp(values))

@@ -1,0 +1,247 @@
+"""The agent itself, in process: observing, reading, pacing, weighting, statistics and their honesty."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from small_fleets import fleet
+
+from gossamer.agents.agent import Agent, Snapshot
+from gossamer.agents.statistics import Feed, Layout
+from gossamer.agents.transports.memory import Memory
+from gossamer.errors import InvalidInput, Unsupported
+from gossamer.network import Network
+
+
+async def wait_for(condition, what: str, seconds: float = 15.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, f"{what} did not happen within {seconds} s"
+        await asyncio.sleep(0.005)
+
+
+def in_memory(settings, memory: Memory | None = None, **arguments) -> list[Agent]:
+    memory = memory or Memory()
+    return [
+        Agent(s, transport=memory.transport(s.id, tuple(n.id for n in s.neighbours)), **arguments)
+        for s in settings
+    ]
+
+
+async def enter(agents: list[Agent]) -> None:
+    for agent in agents:
+        await agent.__aenter__()
+
+
+async def leave(agents: list[Agent]) -> None:
+    for agent in agents:
+        await agent.__aexit__(None, None, None)
+
+
+def test_every_agent_learns_the_average() -> None:
+    async def main() -> None:
+        agents = in_memory(fleet(Network.cycle(4), replicates=4))
+        await enter(agents)
+        for value, agent in enumerate(agents):
+            agent.observe(float(value))
+        await wait_for(lambda: all(abs(a.estimate - 1.5) < 1e-6 for a in agents), "agreement")
+        snapshot = agents[0].snapshot
+        assert snapshot.samples == 1
+        assert snapshot.state == "running"
+        assert [n.state for n in snapshot.neighbours] == ["alive", "alive"]
+        assert all(n.distance < 1e-3 and n.used > 0 and n.round_trip > 0 for n in snapshot.neighbours)
+        await leave(agents)
+        assert agents[0].snapshot.state == "stopped"
+
+    asyncio.run(main())
+
+
+def test_vectors_variance_and_quantiles() -> None:
+    rng = np.random.default_rng(3)
+    data = rng.normal([0.0, 10.0], [1.0, 3.0], (3, 400, 2)) + np.arange(3)[:, None, None]
+
+    async def main() -> None:
+        bins = tuple(np.linspace(-5, 25, 61))
+        agents = in_memory(fleet(Network.path(3), dimension=2, variance=True, bins=bins, replicates=8))
+        await enter(agents)
+        for agent, rows in zip(agents, data, strict=True):
+            for row in rows:
+                agent.observe(row)
+        pooled = data.reshape(-1, 2)
+        await wait_for(
+            lambda: all(np.abs(a.estimate - pooled.mean(axis=0)).max() < 1e-6 for a in agents), "agreement"
+        )
+        answers = agents[2].snapshot.answers
+        np.testing.assert_allclose(answers.variance, pooled.var(axis=0), rtol=1e-4)
+        np.testing.assert_allclose(answers.quantile(0.9), np.quantile(pooled, 0.9, axis=0), atol=0.3)
+        assert answers.mean.shape == agents[2].standard_error.shape == (2,)
+        await leave(agents)
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize(("weighting", "expected"), [("agents", 4.0), ("samples", 2.5)])
+def test_weighting(weighting: str, expected: float) -> None:
+    """Agent 0 sees three ones a round, agent 1 a seven a round, agent 2 nothing at all."""
+
+    class Thrice:
+        def __init__(self, agent: Agent) -> None:
+            self.agent = agent
+
+        def __call__(self, snapshot: Snapshot) -> None:
+            for _ in range(3):
+                self.agent.observe(1.0)
+
+    async def main() -> None:
+        agents = in_memory(fleet(Network.path(3), weighting=weighting))
+        agents[0].subscribe(Thrice(agents[0]))
+        agents[1].subscribe(lambda snapshot: agents[1].observe(7.0))
+        await enter(agents)
+        await wait_for(lambda: all(abs(a.estimate - expected) < 0.02 for a in agents), "the weighted mean")
+        assert agents[2].snapshot.samples == 0
+        await leave(agents)
+
+    asyncio.run(main())
+
+
+def test_bad_observations_are_refused_and_change_nothing() -> None:
+    agent = in_memory(fleet(Network.path(2)))[0]
+    for bad in (np.nan, np.inf, [1.0, 2.0], [[1.0]], []):
+        with pytest.raises(InvalidInput, match="an observation must"):
+            agent.observe(bad)
+    with pytest.raises(ValueError):
+        agent.observe("abc")
+    assert agent.snapshot.samples == 0
+    assert np.isnan(agent.estimate)
+
+
+def test_pace_and_paced_sources() -> None:
+    """An iterable gives one observation a round; a pace spaces the rounds."""
+
+    async def main() -> None:
+        memory = Memory()
+        settings = fleet(Network.path(2), pace=0.02)
+        agents = [in_memory([s], memory, source=[float(s.id)] * 10)[0] for s in settings]
+        started = time.monotonic()
+        await enter(agents)
+        await wait_for(lambda: all(a.snapshot.age >= 15 for a in agents), "15 rounds")
+        assert time.monotonic() - started > 14 * 0.02
+        assert [a.snapshot.samples for a in agents] == [10, 10]
+        assert agents[0].estimate == pytest.approx(0.5, abs=1e-3)
+        await leave(agents)
+
+    asyncio.run(main())
+
+
+def test_live_sources_and_snapshots() -> None:
+    async def sensor():
+        for value in range(20):
+            yield float(value)
+            await asyncio.sleep(0)
+
+    async def main() -> None:
+        memory = Memory()
+        settings = fleet(Network.path(2))
+        agents = [in_memory([s], memory, source=sensor())[0] for s in settings]
+        await enter(agents)
+        seen = []
+        async for snapshot in agents[0].snapshots(every=0.01):
+            seen.append(snapshot)
+            if snapshot.samples == 20 and abs(agents[0].estimate - 9.5) < 1e-6:
+                break
+            assert len(seen) < 1000
+        assert seen[0].round <= seen[-1].round
+        await leave(agents)
+
+    asyncio.run(main())
+
+
+def test_an_agent_alone_goes_on_at_the_pace_of_its_time_out() -> None:
+    async def main() -> None:
+        agent = in_memory(fleet(Network.path(2), timeout=0.02))[0]
+        async with agent:
+            agent.observe(3.0)
+            await wait_for(lambda: agent.snapshot.age >= 5, "five rounds alone")
+            assert agent.snapshot.age < 2000  # it does not spin
+            assert agent.estimate == 3.0
+            assert agent.snapshot.neighbours[0].state == "joining"
+
+    asyncio.run(main())
+
+
+def test_a_failure_in_the_rounds_reaches_the_program() -> None:
+    async def main() -> None:
+        agent = in_memory(fleet(Network.path(2), timeout=0.02), source=[1.0, float("nan")])[0]
+        async with agent:
+            await wait_for(lambda: agent.snapshot.state == "stopped", "the end")
+
+    with pytest.raises(Exception, match=r"agent 0 stopped: an observation must be finite"):
+        asyncio.run(main())
+
+
+def test_durable_needs_a_store() -> None:
+    async def main() -> None:
+        async with in_memory(fleet(Network.path(2), timeout=0.02))[0] as agent:
+            await agent.observe_durable(1.0)
+
+    with pytest.raises(Unsupported, match="give it a store"):
+        asyncio.run(main())
+
+
+def test_durable_observations_are_acknowledged_and_resumed(tmp_path: Path) -> None:
+    settings = fleet(Network.path(2), timeout=0.02, commit=30.0)[0]
+
+    async def first() -> None:
+        async with in_memory([settings], store=tmp_path / "a.db")[0] as agent:
+            for value in (1.0, 2.0, 6.0):
+                await asyncio.wait_for(agent.observe_durable(value), 10)
+            assert agent.snapshot.acknowledged == 3
+            agent.observe(7.0)  # not waited for: safe at the latest when the agent is left
+
+    async def second() -> None:
+        async with in_memory([settings], store=tmp_path / "a.db")[0] as agent:
+            assert agent.snapshot.samples == agent.snapshot.acknowledged == 4
+            assert agent.estimate == pytest.approx(4.0)
+
+    asyncio.run(first())
+    asyncio.run(second())
+
+
+def simulate(layout: Layout, network: Network, rounds: int, trials: int, seed: int) -> np.ndarray:
+    """Estimates and standard errors of all agents, by feeds and ledgers alone; shape (trials, agents, 2)."""
+    from test_ledger import drive, ledgers
+
+    from gossamer.methods import AnytimeSDA
+
+    rng = np.random.default_rng(seed)
+    out = np.empty((trials, network.agents, 2))
+    means = np.arange(network.agents, dtype=float)
+    for trial in range(trials):
+        agents = ledgers(network, AnytimeSDA(), 40, layout.size)
+        feeds = [Feed(layout, seed=1000 * trial + i) for i in range(network.agents)]
+        for _ in range(rounds):
+            batches = [
+                feed.batch([np.array([rng.normal(m, 1 + m)])], agent.local("mean"), agent.samples, agent.age)
+                for feed, agent, m in zip(feeds, agents, means, strict=True)
+            ]
+            drive(agents, network, [[b.observation for b in batches]])
+        answers = [layout.read(agent.estimate) for agent in agents]
+        out[trial] = [[a.mean[0], a.standard_error[0]] for a in answers]
+    return out
+
+
+@pytest.mark.slow
+def test_the_standard_error_covers() -> None:
+    """Intervals of Student's t with K degrees of freedom contain the truth about 95% of the time."""
+    network = Network.cycle(5)
+    results = simulate(Layout(dimension=1, replicates=8), network, rounds=60, trials=150, seed=5)
+    errors, reported = results[..., 0] - 2.0, results[..., 1]
+    covered = np.abs(errors) <= 2.306 * reported
+    # Agents of one trial nearly agree, so a trial counts once: the standard error of the share is sqrt(pq/150).
+    assert covered.mean() == pytest.approx(0.95, abs=3 * np.sqrt(0.05 * 0.95 / 150))
+    rms = np.sqrt((errors**2).mean())
+    assert np.sqrt((reported**2).mean()) == pytest.approx(rms, rel=3 / np.sqrt(2 * 150) + 0.05)
