@@ -28,7 +28,7 @@ import os
 import signal
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -176,20 +176,18 @@ class _Rows(Source):
     def __init__(self, dimension: int, path: Path, columns: list[str] | None = None) -> None:
         super().__init__(dimension)
         self.path = path
-        self.columns = columns
-        self._places: list[int] | None = None
         self._first = True
         if not path.is_file():
             raise InvalidInput(f"the source csv:FILE needs a file that exists, but there is no file {path}")
         if columns is not None and len(columns) != dimension:
             raise InvalidInput(f"columns= must name {dimension} column(s), but it names {len(columns)}")
+        self._places = None if columns is None else _places(path, columns)
 
     def understand(self, item: Any) -> Vector | None:
         line, first = str(item), self._first
         self._first = False
         if first:
-            if self.columns is not None:
-                self._places = _places(line, self.columns, self.path)
+            if self._places is not None:
                 return None
             with contextlib.suppress(BadObservation):
                 return parse_line(line, self.dimension)
@@ -227,9 +225,10 @@ class GrowingCsvFile(_Rows, LiveSource):
                     pending = ""
                     continue
                 await asyncio.sleep(_POLL)
-                if file.tell() > self.path.stat().st_size:
-                    file.seek(0)
-                    pending, self._first = "", True
+                with contextlib.suppress(FileNotFoundError):  # away for a moment while it is rotated
+                    if file.tell() > self.path.stat().st_size:
+                        file.seek(0)
+                        pending, self._first = "", True
 
 
 class Simulated(PacedSource):
@@ -250,13 +249,8 @@ class Simulated(PacedSource):
             )
 
     def raw(self) -> Iterator[Vector]:
-        from gossamer import _random
-
-        agents = range(self.agent, self.agent + 1)
         for start in itertools.count(0, self._BLOCK):
-            rounds = range(start, start + self._BLOCK)
-            noise = _random.normals(self.seed, _random.OBSERVATION, range(1), agents, self.dimension, rounds)
-            for row in noise[:, 0, :, 0]:
+            for row in _normals(self.seed, self.agent, self.dimension, start, self._BLOCK):
                 yield self.mean + self.std * row
 
     def understand(self, item: Any) -> Vector:
@@ -278,7 +272,10 @@ class FromIterator(LiveSource):
         return vector(item, self.dimension)
 
 
-def parse_source(text: str, dimension: int, agent: int) -> Source:
+AnySource = PacedSource | LiveSource
+
+
+def parse_source(text: str, dimension: int, agent: int) -> AnySource:
     """Return the source that `text` describes (see the top of this file) for the agent number `agent`."""
     kind, _, rest = text.partition(":")
     if text == "-":
@@ -341,10 +338,10 @@ async def _lines(reader: asyncio.StreamReader) -> AsyncIterator[str]:
         yield line.decode("utf-8", "replace")
 
 
-def _csv(rest: str, dimension: int) -> Source:
+def _csv(rest: str, dimension: int) -> AnySource:
     name, *options = rest.split(",")
     columns: list[str] | None = None
-    kind: Callable[..., Source] = CsvFile
+    kind: type[CsvFile] | type[GrowingCsvFile] = CsvFile
     for option in options:
         if option == "follow":
             kind = GrowingCsvFile
@@ -355,7 +352,7 @@ def _csv(rest: str, dimension: int) -> Source:
     return kind(dimension, Path(name), columns)
 
 
-def _simulated(rest: str, dimension: int, agent: int) -> Source:
+def _simulated(rest: str, dimension: int, agent: int) -> AnySource:
     try:
         mean_text, std_text, seed_text = rest.split(",")
         mean = [float(part) for part in mean_text.split(":")]
@@ -369,8 +366,33 @@ def _simulated(rest: str, dimension: int, agent: int) -> Source:
     return Simulated(dimension, mean, std, seed, agent)
 
 
-def _places(line: str, columns: list[str], path: Path) -> list[int]:
-    names = [name.strip().strip('"') for name in line.split(",")]
+def _normals(seed: int, agent: int, components: int, start: int, count: int) -> NDArray[np.float64]:
+    """The numbers of `_random.normals` (trial 0), to the last digit or two, of shape (count, components).
+
+    `_random.py` explains them. It is compiled, and a compiler would double the memory of an agent and the time
+    it takes to start, for a few numbers a second: so here they are in NumPy. A test holds the two together.
+    """
+    low, half = np.uint64(0xFFFFFFFF), np.uint64(32)
+    key = np.random.SeedSequence(seed).generate_state(1, np.uint64)[0]
+    k0, k1 = key & low, key >> half
+    quads = np.arange(start // 4, (start + count + 3) // 4, dtype=np.uint64)[:, None]
+    c3 = np.arange(components, dtype=np.uint64)[None, :]
+    c0, c1, c2, c3 = np.broadcast_arrays(quads, np.uint64(agent), np.uint64(0), c3)
+    for _ in range(10):
+        p0, p1 = c0 * np.uint64(0xD2511F53), c2 * np.uint64(0xCD9E8D57)
+        c0, c1, c2, c3 = (p1 >> half) ^ c1 ^ k0, p1 & low, (p0 >> half) ^ c3 ^ k1, p0 & low
+        k0, k1 = (k0 + np.uint64(0x9E3779B9)) & low, (k1 + np.uint64(0xBB67AE85)) & low
+    words = np.stack([c0, c1, c2, c3], axis=1) * 2.0**-32
+    radius = np.sqrt(-2 * np.log(words[:, 0::2] + 2.0**-33))
+    angle = 2 * np.pi * words[:, 1::2]
+    pairs = np.stack([radius * np.cos(angle), radius * np.sin(angle)], axis=2)
+    return pairs.reshape(-1, components)[start % 4 :][:count]
+
+
+def _places(path: Path, columns: list[str]) -> list[int]:
+    """The places of the columns in a file whose first row holds their names."""
+    with path.open(encoding="utf-8", errors="replace") as file:
+        names = [name.strip().strip('"') for name in file.readline().split(",")]
     missing = [column for column in columns if column not in names]
     if missing:
         raise InvalidInput(f"{path} has the columns {', '.join(names)}, but columns= asks for {missing[0]!r}")

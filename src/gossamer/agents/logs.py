@@ -1,0 +1,147 @@
+"""Structured logs of an agent's process: JSON lines on standard error, Zenoh's own words among them.
+
+Zenoh is silent by default and, when it speaks, writes coloured text to standard output. But what it says when
+it refuses a connection is what an operator must see, at both ends. So `capture_zenoh` puts a pipe in the place
+of standard output, turns the lines that matter into log records, and gives the real standard output for the
+estimates.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import re
+import sys
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import TextIO
+
+from gossamer.errors import require
+
+log = logging.getLogger("gossamer.agents.zenoh")
+
+ZENOH_LEVELS = (
+    "warn,zenoh::net::runtime::orchestrator=debug,zenoh::net::routing::interceptor::access_control=debug"
+)
+"""What Zenoh must say for a refusal to be visible; the environment variable RUST_LOG overrides it."""
+
+_LINE = re.compile(r"\S+Z\s+(?P<level>[A-Z]+)\s+.*?ThreadId\(\d+\)\s+(?P<target>[\w:]+):\s(?P<text>.*)")
+_PLACE = re.compile(r" at /\S+\.rs:\d+\.?")
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+_NO_CONNECTION = re.compile(
+    r"Unable to connect to (?:configured peer )?(?P<peer>\S+?)!? (?P<why>.*?)\.* ?Retry"
+)
+_REASONS = {
+    "Hint: increase the system open file limit.": "",
+    "received corrupt message of type InvalidContentType": "it does not speak TLS",
+    "peer sent no certificates": "it showed no certificate",
+}
+_CHATTER = ("Gossip is disabled", "Scouting delay elapsed")
+
+_STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "taskName"}
+
+
+class JsonFormatter(logging.Formatter):
+    """One JSON object a line: time, level, logger, message, the agent, and whatever `extra` holds."""
+
+    def __init__(self, agent: str) -> None:
+        super().__init__()
+        self.agent = agent
+
+    def format(self, record: logging.LogRecord) -> str:
+        entry: dict[str, object] = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "agent": self.agent,
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        entry |= {name: value for name, value in vars(record).items() if name not in _STANDARD}
+        if record.exc_info:
+            entry["error"] = self.formatException(record.exc_info)
+        return json.dumps(entry, default=str)
+
+
+class Sparing(logging.Filter):
+    """Let the 1st, 2nd, 4th, 8th, ... of equal messages pass: a stranger must not fill the disk by knocking."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._seen: Counter[tuple[str, str]] = Counter()
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        key = (record.name, record.getMessage())
+        if len(self._seen) > 10_000:  # messages that differ each time must not fill the memory either
+            self._seen.clear()
+        self._seen[key] += 1
+        times = self._seen[key]
+        if times > 1:
+            record.times = times
+        return times & (times - 1) == 0
+
+
+def set_up(agent: str, level: str = "info", stream: TextIO | None = None) -> None:
+    """Send this process's logs and warnings to standard error as JSON lines."""
+    handler = logging.StreamHandler(stream or sys.stderr)
+    handler.setFormatter(JsonFormatter(agent))
+    handler.addFilter(Sparing())
+    logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
+    logging.captureWarnings(True)
+
+
+@contextmanager
+def capture_zenoh() -> Iterator[TextIO]:
+    """Turn Zenoh's log lines into log records while this lasts; gives the real standard output."""
+    zenoh = require("zenoh", "agents")
+    sys.stdout.flush()
+    read, write = os.pipe()
+    with os.fdopen(os.dup(1), "w", buffering=1, encoding="utf-8") as real:
+        os.dup2(write, 1)
+        os.close(write)
+        lines = os.fdopen(read, encoding="utf-8", errors="replace")
+        thread = threading.Thread(target=_forward, args=(lines,), name="zenoh-log", daemon=True)
+        thread.start()
+        zenoh.init_log_from_env_or(ZENOH_LEVELS)
+        try:
+            yield real
+        finally:
+            # The thread must see the end of the pipe: a thread that still reads would hang Python's exit.
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, 1)
+            os.close(nowhere)
+            thread.join(timeout=1)
+
+
+def _forward(lines: TextIO) -> None:
+    with lines:
+        for line in lines:
+            level, text = translate(line)
+            if text:
+                log.log(level, "%s", text)
+
+
+def translate(line: str) -> tuple[int, str]:
+    """Return the level and the text, in our words, of a line of Zenoh's log; no text: not worth a line."""
+    plain = _COLOUR.sub("", line).strip()
+    match = _LINE.fullmatch(plain)
+    if not match:
+        return logging.INFO, plain
+    text, target = match["text"], match["target"]
+    if text.startswith(_CHATTER):
+        return logging.DEBUG, ""
+    text = _PLACE.sub("", text)
+    for theirs, ours in _REASONS.items():
+        text = text.replace(theirs, ours)
+    text = re.sub(r"Can not create a new \w+ link bound to .*?: \[(.*)\]", r"\1", text)
+    text = text.strip(" .")
+    if failed := _NO_CONNECTION.match(text):
+        return logging.WARNING, f"cannot connect to {failed['peer']}: {failed['why'].strip(' .')}"
+    if target.startswith("zenoh_link_tls"):
+        return logging.WARNING, f"refused a connection: {text}"
+    if match["level"] in ("DEBUG", "TRACE") and "access_control" not in target:
+        return logging.DEBUG, ""
+    return getattr(logging, match["level"], logging.INFO), f"zenoh: {text}"
