@@ -20,6 +20,7 @@ from gossamer.errors import InvalidInput
 from gossamer.network import Network
 
 NETWORK = Network.cycle(4)
+MPI_FLAGS = ("--map-by", ":oversubscribe", "--mca", "pml", "ob1", "--mca", "btl", "self,sm")
 
 
 def neighbours_of(i: int) -> tuple[int, ...]:
@@ -75,8 +76,7 @@ def test_mpi_conforms(tmp_path: Path) -> None:
     )
     mpiexec = Path(sys.executable).with_name("mpiexec")
     done = subprocess.run(
-        [mpiexec, "--map-by", ":oversubscribe", "--mca", "pml", "ob1", "--mca", "btl", "self,sm"]
-        + ["-n", "4", sys.executable, program],
+        [mpiexec, *MPI_FLAGS, "-n", "4", sys.executable, program],
         env={**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"},
         capture_output=True,
         text=True,

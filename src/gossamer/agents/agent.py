@@ -181,7 +181,7 @@ class Agent:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
         self._stop.set()
-        self._transport.wake()
+        self._rounds.stop()
         await asyncio.to_thread(self._end)
         if self._failure is not None and error is None:
             raise GossamerError(f"agent {self.settings.id} stopped: {self._failure}") from self._failure

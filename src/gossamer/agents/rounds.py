@@ -74,6 +74,7 @@ class Rounds:
         )
         self._sent_at: dict[int, float] = {}  # when the two newest serials were sent
         self._was = clock()
+        self._stopped = False
 
     def gather(self, seconds: float) -> bool:
         """Wait until all neighbours are connected, or so many seconds; returns whether they are."""
@@ -81,6 +82,11 @@ class Rounds:
         while not (together := self.transport.present() >= self.peers.keys()) and self._clock() < deadline:
             self.listen(min(deadline, self._clock() + 0.02))
         return together
+
+    def stop(self) -> None:
+        """End the running round without waiting for anyone; called from any thread."""
+        self._stopped = True
+        self.transport.wake()
 
     def listen(self, deadline: float) -> None:
         """Take in messages until the deadline without sending any."""
@@ -126,7 +132,7 @@ class Rounds:
     def _hear(self, outgoing: dict[int, bytes], started: float) -> None:
         """Send, then listen until everyone told is heard or patience ends; alone, until someone comes."""
         told = frozenset(outgoing)
-        while True:
+        while not self._stopped:
             patience = self._patience(told)
             deadline = started + patience if patience else 0.0
             self.transport.exchange(self.round, outgoing, deadline, self._deliver)

@@ -1,0 +1,148 @@
+"""Without faults, agents compute what the simulation computes: every method, in process and over Zenoh."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pytest
+from small_fleets import PLAINTEXT, fleet, until, weights_of
+
+import gossamer as gs
+from gossamer.agents.agent import Agent
+from gossamer.agents.ledger import Ledger
+from gossamer.agents.node import Activation, Core, Node
+from gossamer.agents.rounds import Rounds
+from gossamer.agents.transports.base import Transport
+from gossamer.agents.transports.memory import Memory
+from gossamer.agents.transports.zenoh import ZenohTransport
+from gossamer.methods import METHODS
+from gossamer.methods.base import Method
+
+NETWORK = gs.Network.grid(2, 3)
+ROUNDS = 96
+SEED = 11
+OBSERVATIONS = gs.Gaussian(np.column_stack([np.arange(6.0), -np.arange(6.0)]), std=2.0)
+PATIENCE = 30.0
+
+
+def simulated(method: Method) -> np.ndarray:
+    return gs.simulate(method, NETWORK, OBSERVATIONS, ROUNDS, trials=1, seed=SEED).estimates[0]
+
+
+def observed(method: Method) -> np.ndarray:
+    """(rounds, agents, n): what each agent sees in trial 0 of the simulation."""
+    batches = method.batches(NETWORK, ROUNDS)
+    return OBSERVATIONS.sample(SEED, range(ROUNDS), range(1), batches=batches)[..., 0]
+
+
+def node(method: Method, i: int) -> Core:
+    activation = None
+    if method.mixing != "matrix":
+        activation = Activation(method.mixing, NETWORK.edges, NETWORK.agents, SEED)
+    return Node(method, method.coefficients(NETWORK, ROUNDS), i, weights_of(NETWORK, i), 2, activation)
+
+
+def ledger(method: Method, i: int) -> Core:
+    return Ledger(method, method.coefficients(NETWORK, ROUNDS), i, weights_of(NETWORK, i), 2)
+
+
+def run(transports: list[Transport], cores: list[Core], observations: np.ndarray) -> np.ndarray:
+    """Run one agent per thread over opened transports, and return their estimates."""
+    failures: list[BaseException] = []
+
+    def live(i: int) -> None:
+        try:
+            neighbours = tuple(weights_of(NETWORK, i))
+            rounds = Rounds(i, cores[i], transports[i], neighbours, timeout=PATIENCE)
+            assert rounds.gather(PATIENCE)
+            for t in range(ROUNDS):
+                rounds.step(observations[t, i])
+            assert all(peer.lost == peer.late == 0 for peer in rounds.peers.values())
+        except BaseException as failure:
+            failures.append(failure)
+
+    threads = [threading.Thread(target=live, args=(i,)) for i in range(NETWORK.agents)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(timeout=2 * PATIENCE)
+        assert not thread.is_alive()
+    if failures:
+        raise failures[0]
+    return np.array([core.estimate for core in cores])
+
+
+@pytest.fixture(scope="module")
+def in_process() -> list[Transport]:
+    memory = Memory()
+    transports = [memory.transport(i, tuple(weights_of(NETWORK, i))) for i in range(NETWORK.agents)]
+    for transport in transports:
+        transport.open()
+    return list(transports)
+
+
+@pytest.fixture(scope="module")
+def over_zenoh() -> Iterator[list[Transport]]:
+    transports = [ZenohTransport(s) for s in fleet(NETWORK)]
+    for transport in transports:
+        with pytest.warns(UserWarning, match="plaintext"):
+            transport.open()
+    yield list(transports)
+    for transport in transports:
+        transport.close()
+
+
+def close_to(actual: np.ndarray, expected: np.ndarray) -> None:
+    np.testing.assert_allclose(actual, expected, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("where", ["in_process", "over_zenoh"])
+def test_every_method_equals_the_simulation(name: str, where: str, request: pytest.FixtureRequest) -> None:
+    method = METHODS[name]()
+    cores = [node(method, i) for i in range(NETWORK.agents)]
+    close_to(run(request.getfixturevalue(where), cores, observed(method)), simulated(method))
+
+
+@pytest.mark.parametrize("name", ["sda", "anytime-sda", "ssda"])
+@pytest.mark.parametrize("where", ["in_process", "over_zenoh"])
+def test_ledgers_equal_the_simulation(name: str, where: str, request: pytest.FixtureRequest) -> None:
+    method = METHODS[name]()
+    cores = [ledger(method, i) for i in range(NETWORK.agents)]
+    close_to(run(request.getfixturevalue(where), cores, observed(method)), simulated(method))
+
+
+def deployed(make: Callable[..., Transport | None]) -> np.ndarray:
+    """Whole agents, as they are deployed: estimates after ROUNDS rounds."""
+    method = gs.AnytimeSDA()
+    y = observed(method)
+    settings = fleet(NETWORK, dimension=2, timeout=PATIENCE, death=2 * PATIENCE, replicates=2)
+    answers: dict[int, np.ndarray] = {}
+
+    async def main() -> None:
+        agents = [Agent(s, transport=make(s), source=list(y[:, s.id])) for s in settings]
+        for agent in agents:
+            i = agent.settings.id
+            agent.subscribe(lambda s, i=i: answers.setdefault(i, s.estimate) if s.age == ROUNDS else None)
+        for agent in agents:
+            await agent.__aenter__()
+        await asyncio.to_thread(until, lambda: len(answers) == len(agents), f"{ROUNDS} rounds")
+        for agent in agents:
+            await agent.__aexit__(None, None, None)
+
+    asyncio.run(main())
+    return np.array([answers[i] for i in range(len(settings))])
+
+
+def test_whole_agents_in_process_equal_the_simulation() -> None:
+    memory = Memory()
+    estimates = deployed(lambda s: memory.transport(s.id, tuple(n.id for n in s.neighbours)))
+    close_to(estimates, simulated(gs.AnytimeSDA()))
+
+
+@pytest.mark.filterwarnings(PLAINTEXT)
+def test_whole_agents_over_zenoh_equal_the_simulation() -> None:
+    close_to(deployed(lambda s: None), simulated(gs.AnytimeSDA()))
