@@ -28,7 +28,7 @@ from numpy.typing import ArrayLike, NDArray
 from gossamer.agents.ledger import Ledger
 from gossamer.agents.rounds import Peer, Rounds
 from gossamer.agents.settings import AgentSettings
-from gossamer.agents.statistics import Answers, Feed, Layout
+from gossamer.agents.statistics import Answers, Batch, Feed, Layout
 from gossamer.agents.store import Saved, Store
 from gossamer.agents.transports.base import Transport
 from gossamer.errors import GossamerError, InvalidInput, Unsupported
@@ -318,26 +318,37 @@ class Agent:
         settings = self.settings
         due = time.monotonic()
         while not self._stop.is_set():
-            if settings.pace is not None:
-                due = max(due + settings.pace, time.monotonic())
+            began = time.monotonic()
             self._round()
             self._commit(wait=False)
             for callback in tuple(self._callbacks):
                 callback(self.snapshot)
-            while settings.pace is not None and time.monotonic() < due and not self._stop.is_set():
-                self._rounds.listen(due)
+            if settings.pace is not None:
+                due = max(min(due, began) + settings.pace, time.monotonic())
+                self._pause(began + settings.pace / 2, due)
         if self._pending:  # what was observed and not yet used must reach the store
             batch = self._batch()
             self._ledger.begin(batch.observation, batch.samples, batch.weight)
             self._ledger.finish({})
         self._commit(wait=True)
 
-    def _round(self) -> None:
+    def _pause(self, early: float, due: float) -> None:
+        """Wait for the next round's time; from `early` on a neighbour that has begun it ends the wait.
+
+        So neighbours of one pace fall into step. Without it one that started a moment later would be late in
+        every round, for as long as the fleet lives.
+        """
+        while (now := time.monotonic()) < due and not self._stop.is_set():
+            if now >= early and self._rounds.called():
+                return
+            self._rounds.listen(early if now < early else due, until_called=now >= early)
+
+    def _round(self, due: float) -> None:
         batch = self._batch()
-        self._rounds.step(batch.observation, batch.samples, batch.weight)
+        self._rounds.step(batch.observation, batch.samples, batch.weight, until=due)
         self._vector = self._ledger.estimate
 
-    def _batch(self) -> Any:
+    def _batch(self) -> Batch:
         new = []
         for _ in range(len(self._pending)):
             new.append(self._pending.popleft())

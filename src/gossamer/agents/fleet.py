@@ -13,16 +13,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import scipy.sparse as sp
+from numpy.typing import NDArray
 
 from gossamer.agents.certificates import Authority, check_name, check_private
+from gossamer.agents.fleet_text import fleet_text
 from gossamer.agents.settings import AgentSettings, Limits, Neighbour, Tls
 from gossamer.errors import InvalidInput, OutputError, require
 from gossamer.methods.anytime_sda import AnytimeSDA
-from gossamer.network import Network
 
 if TYPE_CHECKING:
     import msgspec
+
+    from gossamer.network import Network
 else:
     msgspec = require("msgspec", "agents")
 
@@ -144,21 +146,21 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
             raise InvalidInput(
                 f"{path} exists already; choose another directory, or say --force to write it anew"
             )
-        directory.mkdir(parents=True, exist_ok=True)
-        where = directory / self.certificates
-        authority = (
-            Authority.load(where) if (where / "ca.key").exists() else Authority.create(where, self.fleet)
-        )
-        for agent in self.agents:
-            host = agent.endpoint.rpartition(":")[0].strip("[]")
-            authority.issue(agent.name, [host])
-        from gossamer.agents.fleet_text import fleet_text
-
+        text = fleet_text(self)
+        self.certify(directory)
         try:
-            path.write_text(fleet_text(self), encoding="utf-8")
+            path.write_text(text, encoding="utf-8")
         except OSError as error:
             raise OutputError(f"cannot write {path}: {error.strerror}") from error
         return path
+
+    def certify(self, directory: Path) -> None:
+        """Give every agent a fresh certificate, from the authority that is there, or from a new one."""
+        where = directory / self.certificates
+        known = (where / "ca.key").exists()
+        authority = Authority.load(where) if known else Authority.create(where, self.fleet)
+        for agent in self.agents:
+            authority.issue(agent.name, [agent.endpoint.rpartition(":")[0].strip("[]")])
 
     # -- reading -----------------------------------------------------------------------------------
 
@@ -192,6 +194,8 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         ids = [agent.id for agent in self.agents]
         if ids != list(range(len(ids))):
             raise InvalidInput(f"agents: ids must be 0, 1, 2, ... in this order, but {_some(ids)} came")
+        if len(ids) < 2:
+            raise InvalidInput(f"agents: a fleet has at least 2 agents, but {len(ids)} came")
         _distinct("agents: name", [agent.name for agent in self.agents])
         _distinct("agents: endpoint", [agent.endpoint for agent in self.agents])
         for agent in self.agents:
@@ -215,20 +219,27 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
     def _check_spectrum(self) -> None:
         """The step size must fit the edges, or the fleet diverges: an edge added by hand changes both."""
-        largest = self.as_network().lambda_max
-        if self.method.step_size > (1 + 1e-6) / largest:
+        eigenvalues = np.linalg.eigvalsh(self.gossip())
+        if eigenvalues[1] <= 1e-12 * eigenvalues[-1]:
+            self.as_network()  # not connected: the network says how
+        if self.method.step_size > (1 + 1e-6) / eigenvalues[-1]:
             raise InvalidInput(
-                f"method.step_size must be at most 1/lambda_1 = {1 / largest:.6g} for these edges, "
+                f"method.step_size must be at most 1/lambda_1 = {1 / eigenvalues[-1]:.6g} for these edges, "
                 f"but {self.method.step_size:.6g} came; run `gossamer fleet init` again after changing edges"
             )
 
+    def gossip(self) -> NDArray[np.float64]:
+        """The gossip matrix L, dense."""
+        matrix = np.zeros((len(self.agents), len(self.agents)))
+        for i, j, weight in self.edges:
+            matrix[i, j] = matrix[j, i] = -weight
+        return matrix - np.diag(matrix.sum(axis=1))
+
     def as_network(self) -> Network:
         """The fleet's network, for plans and exact errors."""
-        first, second, weights = (np.array(column) for column in zip(*self.edges, strict=True))
-        n = len(self.agents)
-        off = sp.coo_matrix((weights, (first.astype(int), second.astype(int))), shape=(n, n)).tocsr()
-        off = off + off.T
-        return Network.from_gossip_matrix(sp.diags(np.asarray(off.sum(axis=1)).ravel()) - off)
+        from gossamer.network import Network  # an agent does without it, and without SciPy's memory
+
+        return Network.from_gossip_matrix(self.gossip())
 
     # -- one agent ---------------------------------------------------------------------------------
 

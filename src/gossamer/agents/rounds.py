@@ -1,10 +1,12 @@
 """Rounds: one agent's conversation with its neighbours, over any transport.
 
-A round tells every neighbour, hears them, and finishes. It waits for a neighbour that is connected for at
-most the time-out; for one that missed rounds, half as long for each miss, down to a sixteenth, so a
-silent neighbour costs two time-outs in all and not one per round. It does not wait for a neighbour whose
-message of a later round is here: that one has moved on. Round numbers are Lamport clocks: who is two or
-more rounds behind a neighbour jumps to its round. Late is lost.
+A round tells every neighbour, hears them, and finishes. It waits for a connected neighbour at most the
+time-out, and half as long for each round in a row in which nothing at all came from it, down to a
+sixteenth: a neighbour that fell silent costs two time-outs in all, not one per round. (One that sends but
+is late is worth the full wait.) It does not wait for a neighbour whose message of a later round is here:
+that one has moved on. With a pace, a round stays open for the missing until the next one is due, so a
+slow agent can be heard as often as it speaks. Round numbers are Lamport clocks: who is two or more rounds
+behind a neighbour jumps to its round. Late is lost.
 """
 
 from __future__ import annotations
@@ -34,6 +36,7 @@ class Peer:
     ahead: Received | None = None  # its newest message for a later round
     newest: int = 0  # the largest serial seen
     misses: int = 0  # rounds in a row without a used message
+    silent: int = 0  # rounds in a row without any valid message, used or late
     quiet: float = 0.0  # seconds of listening since anything valid came
     dead: bool = False
     used: int = 0
@@ -88,12 +91,19 @@ class Rounds:
         self._stopped = True
         self.transport.wake()
 
-    def listen(self, deadline: float) -> None:
-        """Take in messages until the deadline without sending any."""
-        self.transport.exchange(self.round, {}, deadline, self._deliver_only)
+    def listen(self, deadline: float, *, until_called: bool = False) -> None:
+        """Take in messages until the deadline, or until the next one if `until_called`, without sending any."""
+        deliver = self._deliver if until_called else self._deliver_only
+        self.transport.exchange(self.round, {}, deadline, deliver)
 
-    def step(self, observation: Array, samples: float = 1.0, weight: float | None = None) -> None:
-        """One round: begin, tell, hear, finish."""
+    def called(self) -> bool:
+        """Whether a neighbour has begun the round that comes next."""
+        return any(peer.current or peer.ahead for peer in self.peers.values())
+
+    def step(
+        self, observation: Array, samples: float = 1.0, weight: float | None = None, until: float = 0.0
+    ) -> None:
+        """One round: begin, tell, hear, finish. It stays open for the missing at least until `until`."""
         started = self._clock()
         self.core.begin(observation, samples, weight)
         self.listen(started)
@@ -108,7 +118,7 @@ class Rounds:
                 self._sent_at[told.serial] = started
                 self._sent_at.pop(told.serial - 2, None)
         self.sent += len(outgoing)
-        self._hear(outgoing, started)
+        self._hear(outgoing, started, until)
         self._finish()
 
     def _catch_up(self) -> None:
@@ -129,12 +139,12 @@ class Rounds:
         peer.late += 1
         self.rejected[Reason.LATE] += 1
 
-    def _hear(self, outgoing: dict[int, bytes], started: float) -> None:
+    def _hear(self, outgoing: dict[int, bytes], started: float, until: float) -> None:
         """Send, then listen until everyone told is heard or patience ends; alone, until someone comes."""
         told = frozenset(outgoing)
         while not self._stopped:
             patience = self._patience(told)
-            deadline = started + patience if patience else 0.0
+            deadline = max(started + patience, until) if patience else 0.0
             self.transport.exchange(self.round, outgoing, deadline, self._deliver)
             outgoing = {}
             if not self._patience(told) or self._clock() >= deadline or self._behind():
@@ -175,6 +185,7 @@ class Rounds:
             return
         peer.newest = message.content.serial
         peer.quiet = 0.0
+        peer.silent = 0
         if (sent_at := self._sent_at.get(message.content.echo)) is not None:
             trip = self._clock() - sent_at
             peer.round_trip = trip if math.isnan(peer.round_trip) else 0.9 * peer.round_trip + 0.1 * trip
@@ -198,6 +209,7 @@ class Rounds:
                 self._account(peer, peer.current, now)
             else:
                 peer.misses += 1
+                peer.silent += 1
                 peer.lost += 1
                 peer.quiet += elapsed
                 if peer.quiet >= self._death and not peer.dead:

@@ -24,7 +24,7 @@ from gossamer.agents.agent import Agent, Snapshot
 from gossamer.agents.certificates import expires
 from gossamer.agents.fleet import Fleet
 from gossamer.agents.sources import AnySource, parse_source
-from gossamer.errors import GossamerError, InvalidInput, require
+from gossamer.errors import GossamerError, InvalidInput, OutputError, require
 
 if TYPE_CHECKING:
     import msgspec
@@ -64,6 +64,10 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     report: float = 1.0
     rounds: int = 0
     guarded: bool = False
+
+    def text(self) -> str:
+        """The options as the one argument of `python -m gossamer.agents.run`."""
+        return msgspec.json.encode(self).decode()
 
 
 async def run(options: Options, output: TextIO) -> None:
@@ -270,7 +274,7 @@ def main(options: Options) -> int:
             asyncio.run(run(options, output))
     except GossamerError as error:
         log.error("%s", error)
-        return 2 if isinstance(error, InvalidInput) else 1
+        return 2 if isinstance(error, InvalidInput) else 3 if isinstance(error, OutputError) else 1
     except BrokenPipeError:
         log.error("whoever read the estimates is gone")
         return 1

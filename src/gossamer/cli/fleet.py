@@ -1,0 +1,284 @@
+"""gossamer agent, gossamer fleet init|up|status|renew: the method deployed on real machines."""
+
+from __future__ import annotations
+
+import json
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.live import Live
+
+from gossamer.cli.fleet_table import fleet_line, fleet_table
+from gossamer.errors import InvalidInput
+from gossamer.graphs import EXAMPLES, parse_network, read_network
+
+if TYPE_CHECKING:
+    from gossamer.agents.fleet import Fleet
+    from gossamer.agents.local import LocalFleet
+
+fleet_app = typer.Typer(
+    name="fleet", help="A fleet of agents: make it, run it here, look at it.", no_args_is_help=True
+)
+
+_PLAIN_EVERY = 5.0
+_FRAMES = 4.0
+
+FleetFile = Annotated[Path, typer.Argument(help="The fleet's file, fleet.toml.")]
+Source = Annotated[
+    str | None,
+    typer.Option(
+        help="Observations: - (standard input), csv:FILE or csv:FILE,follow, cmd:COMMAND, sim:MEAN,STD,SEED."
+    ),
+]
+Every = Annotated[
+    str | None, typer.Option(help='Pace of the rounds, "100ms"; 0: as fast as neighbours answer.')
+]
+Store = Annotated[Path | None, typer.Option(help="Directory whose files survive a crash.")]
+Insecure = Annotated[bool, typer.Option("--insecure", help="Plaintext without certificates: for tests only.")]
+MetricsHost = Annotated[str, typer.Option(help="Address on which the metrics are served.")]
+
+
+@fleet_app.command()
+def init(
+    topology: Annotated[str | None, typer.Option(help=f"A network by name: {EXAMPLES}.")] = None,
+    out: Annotated[Path, typer.Option("--out", "-o", help="Directory to write.")] = Path("fleet"),
+    edges: Annotated[
+        Path | None, typer.Option(help="Instead: a file of edges, two agents a line (hostA:7447 hostB:7447).")
+    ] = None,
+    hosts: Annotated[Path | None, typer.Option(help="With --edges: a file of lines NAME HOST:PORT.")] = None,
+    weights: Annotated[
+        str, typer.Option(help="metropolis, laplacian, max-degree or best-constant.")
+    ] = "metropolis",
+    dimension: Annotated[int, typer.Option(help="How many numbers one observation has.")] = 1,
+    every: Annotated[
+        str, typer.Option(help='Pace of the rounds; "0": as fast as neighbours answer.')
+    ] = "100ms",
+    source: Source = None,
+    port: Annotated[int, typer.Option(help="First port of a fleet on this machine.")] = 7447,
+    name: Annotated[str, typer.Option(help="Name of the fleet.")] = "gossamer",
+    seed: Annotated[int, typer.Option(help="Seed of random networks and of the simulated sensors.")] = 0,
+    force: Annotated[
+        bool, typer.Option("--force", help="Write fleet.toml anew; the authority stays.")
+    ] = False,
+) -> None:
+    """Write fleet.toml, a private certificate authority and a certificate for each agent."""
+    from gossamer.agents.fleet import (
+        Fleet,
+        Observations,
+        Rounds,
+        names_and_endpoints,
+        read_hosts,
+        simulated_sources,
+    )
+
+    if (topology is None) == (edges is None):
+        raise InvalidInput("a fleet needs a network: give either --topology NAME or --edges FILE")
+    if hosts is not None and edges is None:
+        raise InvalidInput("--hosts says where the agents of an edge list are; give --edges as well")
+    if topology is not None:
+        network = parse_network(topology, weights, seed)
+        names = [f"agent{i}" for i in range(network.agents)]
+        endpoints = [f"127.0.0.1:{port + i}" for i in range(network.agents)]
+        sources = simulated_sources(network.agents, seed)
+    else:
+        assert edges is not None
+        network = read_network(edges, weights)
+        names, endpoints = names_and_endpoints(network, None if hosts is None else read_hosts(hosts))
+        sources = ["-"] * network.agents
+    made = Fleet.create(
+        network,
+        names=names,
+        endpoints=endpoints,
+        sources=sources if source is None else [source] * network.agents,
+        fleet=name,
+        observations=Observations(dimension=dimension),
+        rounds=Rounds(every=every),
+    )
+    path = made.write(out, overwrite=force)
+    console = Console()
+    console.print(f"[bold]{path}[/]: {network.agents} agents, {len(network.edges)} edges", highlight=False)
+    console.print(f"certificates in {out / made.certificates} (keep ca.key safe)", highlight=False)
+    if topology is not None:
+        console.print(f"next: gossamer fleet up {path}", highlight=False)
+    else:
+        console.print(f"next, on each host: gossamer agent {path} --id NAME --source SOURCE", highlight=False)
+
+
+@fleet_app.command()
+def up(
+    fleet: FleetFile,
+    source: Source = None,
+    every: Every = None,
+    store: Store = None,
+    only: Annotated[str | None, typer.Option(help="Only these agents: 0-3,7.")] = None,
+    metrics_port: Annotated[int, typer.Option(help="Metrics of agent i on this port + i; 0: none.")] = 0,
+    metrics_host: MetricsHost = "127.0.0.1",
+    insecure: Insecure = False,
+    for_: Annotated[str | None, typer.Option("--for", help='Stop after this time, "30s".')] = None,
+) -> None:
+    """Run all agents of a fleet on this machine, with a live table, until Ctrl-C."""
+    from gossamer.agents.fleet import duration
+    from gossamer.agents.local import LocalFleet
+
+    seconds = None if for_ is None else duration("--for", for_)
+    agents = LocalFleet(
+        fleet,
+        only=None if only is None else parse_numbers(only),
+        source=source,
+        every=None if every is None else duration("--every", every),
+        store=None if store is None else str(store.resolve()),
+        metrics_port=metrics_port,
+        metrics_host=metrics_host,
+        insecure=insecure,
+    )
+    console = Console()
+    if insecure:
+        console.print("[bold red]plaintext:[/] anyone on the network can read and forge messages")
+    with _stoppable() as stopping, agents:
+        _watch(agents, console, stopping, seconds)
+        failed = [status for status in agents.status() if status.state.startswith("exit")]
+    console.print("all agents stopped", style="dim")
+    if failed:
+        console.print(f"{len(failed)} agents ended by themselves; see {fleet.parent / 'logs'}", style="red")
+        raise typer.Exit(1)
+
+
+def _watch(agents: LocalFleet, console: Console, stopping: Callable[[], bool], seconds: float | None) -> None:
+    """Show the fleet until it is stopped, its time is over, or no agent is left."""
+    start = time.monotonic()
+    plain_due = start
+
+    def passed() -> float:
+        return time.monotonic() - start
+
+    def going() -> bool:
+        return not stopping() and agents.alive() > 0 and (seconds is None or passed() < seconds)
+
+    if not console.is_terminal:
+        while going():
+            if time.monotonic() >= plain_due:
+                console.print(fleet_line(agents.status(), passed()), highlight=False, soft_wrap=True)
+                plain_due += _PLAIN_EVERY
+            time.sleep(0.1)
+        console.print(fleet_line(agents.status(), passed()), highlight=False, soft_wrap=True)
+        return
+    with Live(console=console, auto_refresh=False) as live:
+        while True:
+            # Heading, table head and foot, messages and the cursor's line need 10 lines beside the agents.
+            rows = max(console.height - 10, 1)
+            name = agents.fleet.network or agents.fleet.fleet
+            live.update(fleet_table(name, agents.status(), seconds=passed(), rows=rows), refresh=True)
+            if not going():
+                return
+            time.sleep(1 / _FRAMES)
+
+
+@contextmanager
+def _stoppable() -> Iterator[Callable[[], bool]]:
+    """Turn Ctrl-C, SIGTERM and a closed terminal into a wish that can be asked for."""
+    wishes: list[int] = []
+
+    def wish(number: int, frame: FrameType | None) -> None:
+        wishes.append(number)
+
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = {number: signal.signal(number, wish) for number in numbers}
+    try:
+        yield lambda: bool(wishes)
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@fleet_app.command()
+def status(
+    fleet: FleetFile,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+) -> None:
+    """Show how the agents on this machine are, from the status files they write twice a second.
+
+    Exit code 0 if every agent seen here runs, 1 if one does not.
+    """
+    from gossamer.agents.fleet import Fleet
+    from gossamer.agents.local import read_status
+
+    found = Fleet.read(fleet)
+    agents = read_status(found, fleet.parent)
+    if as_json:
+        rows = [{"agent": a.member.name, **a.details, "state": a.state} for a in agents]
+        print(json.dumps(rows, indent=2))
+    else:
+        Console().print(fleet_table(found.network or found.fleet, agents))
+    if any(agent.state not in ("running", "unknown") for agent in agents):
+        raise typer.Exit(1)
+
+
+@fleet_app.command()
+def renew(fleet: FleetFile) -> None:
+    """Give every agent a new certificate from the fleet's authority (ca.key must be here)."""
+    from gossamer.agents.certificates import Authority, expires
+    from gossamer.agents.fleet import Fleet
+
+    found: Fleet = Fleet.read(fleet)
+    Authority.load(fleet.parent / found.certificates)
+    found.certify(fleet.parent)
+    end = expires(fleet.parent / found.certificates / f"{found.agents[0].name}.pem")
+    print(
+        f"{len(found.agents)} certificates renewed, valid until {end:%Y-%m-%d}; copy them and restart the agents"
+    )
+
+
+def agent(
+    fleet: FleetFile,
+    id_: Annotated[str, typer.Option("--id", help="The agent's number or name.")],
+    source: Source = None,
+    every: Every = None,
+    store: Store = None,
+    metrics_port: Annotated[int, typer.Option(help="Serve Prometheus metrics on this port; 0: none.")] = 0,
+    metrics_host: MetricsHost = "127.0.0.1",
+    insecure: Insecure = False,
+    report: Annotated[str, typer.Option(help='Time between two estimates on standard output, "1s".')] = "1s",
+    rounds: Annotated[int, typer.Option(help="Stop after so many rounds; 0: run until stopped.")] = 0,
+) -> None:
+    """Run one agent: estimates as JSON lines on standard output, logs as JSON lines on standard error."""
+    from gossamer.agents.fleet import Fleet, duration
+    from gossamer.agents.run import Options, main
+
+    # Mistakes are reported here, to a person; from `main` on, everything is JSON.
+    Fleet.read(fleet).member(id_)
+    options = Options(
+        fleet=str(fleet),
+        agent=id_,
+        source=source,
+        every=None if every is None else duration("--every", every),
+        store=None if store is None else str(store),
+        metrics_port=metrics_port,
+        metrics_host=metrics_host,
+        insecure=insecure,
+        report=duration("--report", report),
+        rounds=rounds,
+    )
+    code = main(options)
+    if code:
+        raise typer.Exit(code)
+
+
+def parse_numbers(text: str) -> list[int]:
+    """Return [0, 1, 2, 3, 7] for "0-3,7"."""
+    numbers: list[int] = []
+    try:
+        for part in text.split(","):
+            first, dash, last = part.partition("-")
+            numbers += range(int(first), int(last if dash else first) + 1)
+    except ValueError:
+        raise InvalidInput(f"--only takes numbers such as 0-3,7, but {text!r} came") from None
+    if not numbers or len(set(numbers)) != len(numbers):
+        raise InvalidInput(f"--only names each agent once, but {text!r} came")
+    return numbers

@@ -1,0 +1,124 @@
+"""A fleet on the screen: a table of its agents, or a line for logs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from rich import box
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+if TYPE_CHECKING:
+    from gossamer.agents.local import AgentStatus
+
+_COLOURS = {"running": "green", "starting": "cyan", "stopped": "dim", "unknown": "dim"}
+_NO_TROUBLE = ("running", "starting", "stopped", "unknown")
+
+
+def fleet_table(
+    name: str, status: Sequence[AgentStatus], *, seconds: float | None = None, rows: int | None = None
+) -> RenderableType:
+    """The fleet's agents in a table of at most `rows` rows, those in trouble first if not all fit."""
+    table = Table(
+        box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold", expand=False
+    )
+    table.add_column("agent", no_wrap=True, max_width=16)
+    for heading in ("rounds", "samples", "estimate", "± s.e.", "distance", "messages", "lost"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("state", no_wrap=True)
+    shown = list(status)
+    if rows is not None and len(shown) > max(rows, 1):
+        ordered = sorted(shown, key=lambda agent: (agent.state in _NO_TROUBLE, agent.member.id))
+        shown = ordered[: max(rows - 1, 1)]
+    for agent in shown:
+        table.add_row(
+            agent.member.name,
+            compact(agent.rounds),
+            compact(agent.samples),
+            vector(agent.estimate),
+            small(agent.standard_error[0] if agent.standard_error else None),
+            small(agent.distance),
+            compact(agent.sent + agent.received),
+            _losses(agent),
+            Text(agent.state, style=_COLOURS.get(agent.state, "bold red")),
+        )
+    parts: list[RenderableType] = [_heading(name, status, seconds), table]
+    if len(shown) < len(status):
+        parts.append(Text(f"... and {len(status) - len(shown)} more agents", style="dim"))
+    parts += [
+        Text(f"{agent.member.name}: {agent.problem}", style="red", overflow="ellipsis", no_wrap=True)
+        for agent in [agent for agent in status if agent.problem][:3]
+    ]
+    return Group(*parts)
+
+
+def fleet_line(status: Sequence[AgentStatus], seconds: float) -> str:
+    """The whole fleet in one line, where there is no terminal."""
+    facts = summary(status)
+    words = [f"{seconds:.0f}s", *(f"{count} {state}" for state, count in facts["states"].items())]
+    words += [f"rounds {facts['rounds']}", f"samples {facts['samples']}", f"lost {facts['lost']}"]
+    if facts["estimate"] is not None:
+        words += [f"estimate {facts['estimate']:.6g}", f"spread {facts['spread']:.3g}"]
+    problem = next((f"{agent.member.name}: {agent.problem}" for agent in status if agent.problem), "")
+    return ", ".join(words) + (f" ({problem})" if problem else "")
+
+
+def summary(status: Sequence[AgentStatus]) -> dict[str, Any]:
+    """The fleet in a few numbers: how many in which state, and how well their estimates agree."""
+    states: dict[str, int] = {}
+    for agent in status:
+        states[agent.state] = states.get(agent.state, 0) + 1
+    known = [agent.estimate[0] for agent in status if agent.estimate and agent.estimate[0] is not None]
+    return {
+        "states": states,
+        "rounds": max((agent.rounds for agent in status), default=0),
+        "samples": sum(agent.samples for agent in status),
+        "lost": sum(agent.lost for agent in status),
+        "estimate": math.fsum(known) / len(known) if known else None,
+        "spread": max(known) - min(known) if known else None,
+    }
+
+
+def _heading(name: str, status: Sequence[AgentStatus], seconds: float | None) -> Text:
+    facts = summary(status)
+    text = Text(no_wrap=True, overflow="ellipsis")
+    text.append(name, style="bold")
+    for state, count in facts["states"].items():
+        text.append(f"  {count} {state}", style=_COLOURS.get(state, "bold red"))
+    if facts["estimate"] is not None:
+        text.append(f"  estimate {vector((facts['estimate'],))}  spread {small(facts['spread'])}")
+    if seconds is not None:
+        text.append(f"  {seconds:.0f} s", style="dim")
+    return text
+
+
+def _losses(agent: AgentStatus) -> Text:
+    """Rounds without a neighbour's message; messages that were refused stand behind a plus sign."""
+    text = Text(compact(agent.lost))
+    if agent.rejected:
+        text.append(f"+{compact(agent.rejected)}", style="red")
+    return text
+
+
+def compact(number: int) -> str:
+    """A count in at most six characters."""
+    for unit, size in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
+        if number >= 100 * size or (number >= size and size > 1e3):
+            return f"{number / size:.4g}{unit}"
+    return str(number)
+
+
+def small(number: float | None) -> str:
+    """A size of an error: two digits are enough."""
+    return "-" if number is None else f"{number:.2g}"
+
+
+def vector(values: Sequence[float | None]) -> str:
+    """The first component with six digits, and how many more there are."""
+    if not values or values[0] is None:
+        return "-"
+    more = f" (+{len(values) - 1})" if len(values) > 1 else ""
+    return f"{values[0]:.6g}{more}"
