@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from scipy import stats  # type: ignore[import-untyped, unused-ignore]
 
 from gossamer import _random as r
+from gossamer.errors import InvalidInput
 
 KEY = r.key(20260)
 
@@ -212,21 +213,21 @@ def test_index() -> None:
 
 
 def test_errors_say_what_came() -> None:
-    with pytest.raises(ValueError, match="-3"):
+    with pytest.raises(InvalidInput, match="-3"):
         r.key(-3)
     for wrong in (1.5, "1", True, None):
-        with pytest.raises(TypeError, match=re.escape(str(wrong))):
+        with pytest.raises(InvalidInput, match=re.escape(str(wrong))):
             r.key(wrong)  # type: ignore[arg-type]
     assert r.key(np.int32(5)) == r.key(5)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="step 1"):
+    with pytest.raises(InvalidInput, match="step 1"):
         r.normals(1, 0, range(0, 10, 2), range(1), 1, range(1))
-    with pytest.raises(ValueError, match="agents"):
+    with pytest.raises(InvalidInput, match="agents"):
         r.normals(1, 0, range(1), range(-1, 3), 1, range(1))
-    with pytest.raises(ValueError, match="rounds"):
+    with pytest.raises(InvalidInput, match="rounds"):
         r.uniforms(1, 0, range(1), range(1), 1, range(2**34, 2**34 + 1))
-    with pytest.raises(ValueError, match="purpose"):
+    with pytest.raises(InvalidInput, match="purpose"):
         r.normals(1, 256, range(1), range(1), 1, range(1))
-    with pytest.raises(TypeError, match="trials"):
+    with pytest.raises(InvalidInput, match="trials"):
         r.normals(1, 0, 5, range(1), 1, range(1))  # type: ignore[arg-type]
     assert r.normals(1, 0, range(0), range(3), 2, range(4)).shape == (4, 3, 2, 0)
 

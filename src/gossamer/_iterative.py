@@ -27,7 +27,9 @@ def fiedler(gossip: sp.csr_matrix) -> tuple[float, Array]:
     """lambda_{N-1}, the smallest nonzero eigenvalue, and its eigenvector."""
     n = gossip.shape[0]
     start = np.random.default_rng(_SEED).standard_normal((n, 3))
-    with warnings.catch_warnings():  # LOBPCG warns when the last digits do not come; the residual is checked below
+    with (
+        warnings.catch_warnings()
+    ):  # LOBPCG warns when the last digits do not come; the residual is checked below
         warnings.simplefilter("ignore")
         values, vectors = lobpcg(
             gossip,
@@ -58,7 +60,7 @@ def inverse_square_trace(gossip: sp.csr_matrix, value: float, vector: Array) -> 
         probe = rng.choice([-1.0, 1.0], gossip.shape[0])
         probe -= probe.mean()
         probe -= (probe @ vector) * vector
-        solution = solver.solve(probe, tol=1e-6, accel="cg", maxiter=100)
+        solution = solver.solve(probe, tol=1e-6, maxiter=200)
         solution -= solution.mean()
         total += float(solution @ solution)
     return 1 / value**2 + total / _PROBES

@@ -46,6 +46,8 @@ from numba.extending import intrinsic  # type: ignore[import-untyped, unused-ign
 from numba.np.numpy_support import carray  # type: ignore[import-untyped, unused-ignore]
 from numpy.typing import NDArray
 
+from gossamer.errors import InvalidInput
+
 __all__ = [
     "ACTIVATION",
     "FAULT",
@@ -648,29 +650,31 @@ def key(seed: int) -> np.uint64:
         A non-negative integer of any size.
     """
     if isinstance(seed, bool):
-        raise TypeError(
+        raise InvalidInput(
             f"seed must be a non-negative integer, not the truth value {seed}; pass for example 1"
         )
     try:
         number = operator.index(seed)
     except TypeError:
-        raise TypeError(
+        raise InvalidInput(
             f"seed must be a non-negative integer, not {seed!r} of type {type(seed).__name__}; "
             "pass for example 1"
         ) from None
     if number < 0:
-        raise ValueError(f"seed must not be negative, but {number} came; pass for example {-number}")
+        raise InvalidInput(f"seed must not be negative, but {number} came; pass for example {-number}")
     return cast(np.uint64, np.random.SeedSequence(number).generate_state(1, np.uint64)[0])
 
 
 def _check_range(name: str, values: range, limit: int) -> None:
     """Refuse a range with steps, or one that leaves the generator's counter."""
     if not isinstance(values, range):
-        raise TypeError(f"{name} must be a range, not {values!r}; pass for example range(10)")
+        raise InvalidInput(f"{name} must be a range, not {values!r}; pass for example range(10)")
     if len(values) and values.step != 1:
-        raise ValueError(f"{name} must be a range of step 1, not {values!r}; draw them all and take a slice")
+        raise InvalidInput(
+            f"{name} must be a range of step 1, not {values!r}; draw them all and take a slice"
+        )
     if len(values) and (values.start < 0 or values.stop > limit):
-        raise ValueError(f"{name} must lie between 0 and {limit - 1}, but {values!r} came; choose others")
+        raise InvalidInput(f"{name} must lie between 0 and {limit - 1}, but {values!r} came; choose others")
 
 
 def _check_and_draw(
@@ -678,11 +682,11 @@ def _check_and_draw(
 ) -> NDArray[np.float64]:
     """Check the arguments of `normals` and `uniforms`, and draw."""
     if not 0 <= purpose < 1 << 8:
-        raise ValueError(
+        raise InvalidInput(
             f"purpose must lie between 0 and 255, but {purpose} came; use the module's constants"
         )
     if not 0 <= components <= 1 << 24:
-        raise ValueError(f"components must lie between 0 and {1 << 24}, but {components} came; draw fewer")
+        raise InvalidInput(f"components must lie between 0 and {1 << 24}, but {components} came; draw fewer")
     _check_range("trials", trials, 1 << 32)
     _check_range("agents", agents, 1 << 32)
     _check_range("rounds", rounds, 1 << 34)

@@ -1,11 +1,11 @@
 """Errors a user can act on: what was required, what came, what to do.
 
-    GossamerError
-    ├── InvalidInput      (also a ValueError)  a value that cannot be used
-    │   └── InvalidNetwork                     a graph or matrix that is no network
-    ├── Unsupported       an engine was asked for something it cannot give
-    ├── MissingExtra      (also an ImportError) an optional dependency is not installed
-    └── OutputError       (also an OSError)    a result could not be written
+GossamerError
+├── InvalidInput      (also a ValueError)  a value that cannot be used
+│   └── InvalidNetwork                     a graph or matrix that is no network
+├── Unsupported       an engine was asked for something it cannot give
+├── MissingExtra      (also an ImportError) an optional dependency is not installed
+└── OutputError       (also an OSError)    a result could not be written
 """
 
 from __future__ import annotations

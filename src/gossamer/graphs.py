@@ -26,7 +26,10 @@ _NAMED: dict[str, Callable[..., Network]] = {
     "expander": Network.expander,
 }
 
-EXAMPLES = "path:100, cycle:100, star:100, complete:20, grid:10x10, torus:8x8, hypercube:7, erdos-renyi:100, geometric:100, expander:100x4"
+EXAMPLES = (
+    "path:100, cycle:100, star:100, complete:20, grid:10x10, torus:8x8, hypercube:7, "
+    "erdos-renyi:100, geometric:100, expander:100x4"
+)
 
 
 def parse_network(text: str, weights: str = "metropolis", seed: int = 0) -> Network:
@@ -49,7 +52,9 @@ def _named(text: str, kind: str, numbers: str, weights: str, seed: int) -> Netwo
     build = _NAMED[kind]
     parameters = inspect.signature(build).parameters
     try:
-        sizes = [float(part) if "." in part else int(part) for part in numbers.lower().replace(",", "x").split("x")]
+        sizes = [
+            float(part) if "." in part else int(part) for part in numbers.lower().replace(",", "x").split("x")
+        ]
     except ValueError:
         raise InvalidInput(f"{text!r} needs whole numbers after the colon; examples: {EXAMPLES}") from None
     places = [name for name in parameters if name not in ("weights", "seed")]
@@ -103,6 +108,8 @@ def _from_edge_list(path: Path) -> nx.Graph:
         if not words:
             continue
         if len(words) < 2:
-            raise InvalidNetwork(f"{path}, line {number}: two agent names are needed, but {line.strip()!r} came")
+            raise InvalidNetwork(
+                f"{path}, line {number}: two agent names are needed, but {line.strip()!r} came"
+            )
         graph.add_edge(words[0], words[1])
     return graph

@@ -98,7 +98,9 @@ class Network:
         edges = _lattice(rows, cols, wrap=False)
         # Metropolis weights differ between the inside and the border of a grid, so only equal weights,
         # or a grid thin enough to have no inside, have the closed form; `_build` finds out.
-        return cls._regular(f"grid:{rows}x{cols}", rows * cols, weights, edges, [("path", rows), ("path", cols)])
+        return cls._regular(
+            f"grid:{rows}x{cols}", rows * cols, weights, edges, [("path", rows), ("path", cols)]
+        )
 
     @classmethod
     def torus(cls, rows: int, cols: int, weights: str = "metropolis") -> Network:
@@ -122,7 +124,9 @@ class Network:
         return cls._regular(f"hypercube:{dimension}", 2**dimension, weights, np.vstack(pairs), factors)
 
     @classmethod
-    def erdos_renyi(cls, n: int, p: float | None = None, seed: int = 0, weights: str = "metropolis") -> Network:
+    def erdos_renyi(
+        cls, n: int, p: float | None = None, seed: int = 0, weights: str = "metropolis"
+    ) -> Network:
         """Each edge present with probability p (default 2 ln n / n), redrawn until connected."""
         p = 2 * math.log(_at_least(n, 2)) / n if p is None else p
         if not 0 < p <= 1:
@@ -180,14 +184,18 @@ class Network:
     # -- from and to other things ---------------------------------------------------------------------------
 
     @classmethod
-    def from_networkx(cls, graph: nx.Graph, weights: str = "metropolis", *, name: str | None = None) -> Network:
+    def from_networkx(
+        cls, graph: nx.Graph, weights: str = "metropolis", *, name: str | None = None
+    ) -> Network:
         """Build a network from an undirected NetworkX graph; edge attributes are ignored.
 
         weights: "metropolis" 1/(1 + max(d_i, d_j)); "laplacian" 1; "max-degree" 1/(1 + max degree);
         "best-constant" 2/(l_1 + l_{N-1}) of the Laplacian.
         """
         if graph.is_directed():
-            raise InvalidNetwork("averaging needs an undirected graph, but a directed one came; try G.to_undirected()")
+            raise InvalidNetwork(
+                "averaging needs an undirected graph, but a directed one came; try G.to_undirected()"
+            )
         loops = list(nx.selfloop_edges(graph))
         if loops:
             raise InvalidNetwork(
@@ -195,10 +203,12 @@ class Network:
                 "try G.remove_edges_from(nx.selfloop_edges(G))"
             )
         if graph.is_multigraph() and graph.number_of_edges() != nx.Graph(graph).number_of_edges():
-            raise InvalidNetwork("a network has one edge between two agents, but parallel edges came; try nx.Graph(G)")
+            raise InvalidNetwork(
+                "a network has one edge between two agents, but parallel edges came; try nx.Graph(G)"
+            )
         labels = list(graph.nodes)
         number = {label: i for i, label in enumerate(labels)}
-        edges = np.array([(number[a], number[b]) for a, b in graph.edges], dtype=np.int64).reshape(-1, 2)
+        edges = np.array([(number[a], number[b]) for a, b in graph.edges()], dtype=np.int64).reshape(-1, 2)
         positions = None
         if labels and all("pos" in data for _, data in graph.nodes(data=True)):
             positions = np.array([graph.nodes[label]["pos"] for label in labels], dtype=float)
@@ -213,7 +223,9 @@ class Network:
         graph.add_nodes_from(range(agents))
         pairs = np.asarray(edges, dtype=np.int64).reshape(-1, 2)
         if pairs.size and (pairs.min() < 0 or pairs.max() >= agents):
-            raise InvalidNetwork(f"edges must name agents 0..{agents - 1}, but {pairs.min()}..{pairs.max()} came")
+            raise InvalidNetwork(
+                f"edges must name agents 0..{agents - 1}, but {pairs.min()}..{pairs.max()} came"
+            )
         graph.add_edges_from(map(tuple, pairs.tolist()))
         return cls.from_networkx(graph, weights)
 
@@ -253,7 +265,9 @@ class Network:
             )
         network = cls(gossip, name="matrix")
         off_diagonal = gossip - sp.diags(gossip.diagonal())
-        if off_diagonal.nnz and off_diagonal.max() > 0:  # otherwise diagonally dominant: semi-definite for sure
+        if (
+            off_diagonal.nnz and off_diagonal.max() > 0
+        ):  # otherwise diagonally dominant: semi-definite for sure
             network._check_definite(scale)
         return network
 
@@ -278,7 +292,9 @@ class Network:
     def components(graph: nx.Graph, weights: str = "metropolis") -> list[Network]:
         """Return one network per connected component of `graph` with at least two agents, largest first."""
         parts = sorted(nx.connected_components(graph), key=len, reverse=True)
-        return [Network.from_networkx(graph.subgraph(part).copy(), weights) for part in parts if len(part) > 1]
+        return [
+            Network.from_networkx(graph.subgraph(part).copy(), weights) for part in parts if len(part) > 1
+        ]
 
     def to_networkx(self) -> nx.Graph:
         """Return the graph, with the gossip weight -L_ij as edge attribute "weight"."""
@@ -416,7 +432,8 @@ def _check_connected(gossip: sp.csr_matrix) -> None:
 def _check_on_graph(gossip: sp.csr_matrix, graph: nx.Graph) -> None:
     if set(graph.nodes) != set(range(gossip.shape[0])):
         raise InvalidNetwork(
-            f"the graph's nodes must be 0..{gossip.shape[0] - 1}, the matrix's rows; try nx.convert_node_labels_to_integers"
+            f"the graph's nodes must be 0..{gossip.shape[0] - 1}, the matrix's rows; "
+            "try nx.convert_node_labels_to_integers"
         )
     upper = sp.triu(gossip, k=1).tocoo()
     for i, j, value in zip(upper.row.tolist(), upper.col.tolist(), upper.data.tolist(), strict=True):

@@ -24,9 +24,9 @@ LARGEST_BATCH = 100_000
 class Observations(ABC):
     """Streams of N agents with n components: means, variances, and how to draw them.
 
-        mean      (N, n) expected value of every stream (at round 0, where it drifts)
-        variance  (N, n)
-        drift     (N, n) change of the mean per round; zero unless `Drifting`
+    mean      (N, n) expected value of every stream (at round 0, where it drifts)
+    variance  (N, n)
+    drift     (N, n) change of the mean per round; zero unless `Drifting`
     """
 
     mean: Array
@@ -84,7 +84,8 @@ class Observations(ABC):
 
     def _samples(self, seed: int, numbers: range, trials: range, agents: range) -> Array:
         streams = [
-            _random.uniforms(seed, purpose, trials, agents, self.components, numbers) for purpose in self.uniforms
+            _random.uniforms(seed, purpose, trials, agents, self.components, numbers)
+            for purpose in self.uniforms
         ]
         where = slice(agents.start, agents.stop, agents.step)
         return self.from_uniforms(where, *streams)
@@ -156,7 +157,7 @@ class Uniform(Observations):
 
     def from_uniforms(self, agents: slice, *uniforms: Array) -> Array:
         low, high = self.low[agents, :, None], self.high[agents, :, None]
-        return low + (high - low) * uniforms[0]
+        return np.asarray(low + (high - low) * uniforms[0])
 
 
 class StudentT(Observations):
@@ -175,7 +176,7 @@ class StudentT(Observations):
         u, v = uniforms
         t = np.sqrt(self.df * (u ** (-2 / self.df) - 1)) * np.cos(2 * np.pi * v)
         scale = self._like.std * np.sqrt((self.df - 2) / self.df)
-        return self.mean[agents, :, None] + scale[agents, :, None] * t
+        return np.asarray(self.mean[agents, :, None] + scale[agents, :, None] * t)
 
 
 class Empirical(Observations):
@@ -262,4 +263,6 @@ def _like(mean: Array, value: ArrayLike, name: str, ndim: int) -> Array:
 
 def _finite(array: Array, what: str) -> None:
     if not np.all(np.isfinite(array)):
-        raise InvalidInput(f"{what} must be finite, but {int(np.sum(~np.isfinite(array)))} NaN or infinite came")
+        raise InvalidInput(
+            f"{what} must be finite, but {int(np.sum(~np.isfinite(array)))} NaN or infinite came"
+        )

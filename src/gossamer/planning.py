@@ -50,7 +50,9 @@ class Plans(list[Plan]):
             raise InvalidInput(f"cheapest by rounds, samples, messages or bytes, but {by!r} came")
         reached = [plan for plan in self if plan.reached]
         if not reached:
-            raise InvalidInput("none of these plans reaches its target: " + "; ".join(plan.note for plan in self))
+            raise InvalidInput(
+                "none of these plans reaches its target: " + "; ".join(plan.note for plan in self)
+            )
         return min(reached, key=lambda plan: float(getattr(plan, by)))
 
 
@@ -81,9 +83,11 @@ def plan(
         return list(value)
 
     networks = listed(network, Network)
-    targets = listed(float(target) if np.isscalar(target) else target, float)
+    targets = listed(target, (float, int, np.number))
     methods = listed(AnytimeSDA() if method is None else method, (Method, str))
-    plans = Plans(_plan(n, observations, float(t), m, most_rounds) for n in networks for t in targets for m in methods)
+    plans = Plans(
+        _plan(n, observations, float(t), m, most_rounds) for n in networks for t in targets for m in methods
+    )
     if several:
         return plans
     if not plans[0].reached:
@@ -91,7 +95,9 @@ def plan(
     return plans[0]
 
 
-def _plan(network: Network, observations: Observations, target: float, method: Method | str, most: int) -> Plan:
+def _plan(
+    network: Network, observations: Observations, target: float, method: Method | str, most: int
+) -> Plan:
     method = analysable(method)
     check_positive("target", target)
     check_rounds(most)
@@ -152,7 +158,9 @@ def _first_by_bisection(
         middle = (low + high) // 2
         low, high = (low, middle) if reaches(middle) else (middle, high)
     candidate = high
-    while candidate > max(1, high - LOOK_BACK):  # neighbouring horizons differ by parity, so look a little further
+    while candidate > max(
+        1, high - LOOK_BACK
+    ):  # neighbouring horizons differ by parity, so look a little further
         candidate -= 1
         if reaches(candidate):
             high = candidate
@@ -195,7 +203,8 @@ def tune(
     for name in names:
         if name not in own or name not in starts:
             raise Unsupported(
-                f"{method.name} has no parameter {name!r} to tune; it has {', '.join(sorted(own & set(starts))) or 'none'}"
+                f"{method.name} has no parameter {name!r} to tune; "
+                f"it has {', '.join(sorted(own & set(starts))) or 'none'}"
             )
     if not names:
         raise Unsupported(f"{method.name} has none of the parameters {', '.join(starts)} to tune")
@@ -262,7 +271,10 @@ def _best_continuous(
         return float(np.log(value)) if 0 < value < np.inf else 1e3
 
     found = minimize(
-        objective, [encode(name) for name in names], method="Nelder-Mead", options={"maxiter": 80 * len(names)}
+        objective,
+        [encode(name) for name in names],
+        method="Nelder-Mead",
+        options={"maxiter": 80 * len(names)},
     )
     candidate = decode(found.x)
     value = error(candidate)

@@ -98,7 +98,7 @@ class _Axis:
         cosines = scipy.fft.dct(v, axis=0) / 2
         doubled = cosines[self._fold % self.size] * _column(self._sign, v.ndim)
         doubled[0] = 0.0
-        return np.moveaxis(doubled, 0, axis) / self.size + flat
+        return np.asarray(np.moveaxis(doubled, 0, axis) / self.size + flat)
 
     def spread(self, v: Array, axis: int) -> Array:
         flat = v.sum(axis=axis, keepdims=True) / self.size
@@ -108,7 +108,7 @@ class _Axis:
         folded = np.zeros_like(v, dtype=float)
         np.add.at(folded, self._fold[1:] % self.size, v[1:] * _column(self._sign[1:], v.ndim))
         cosines = scipy.fft.dct(folded, type=3, axis=0) / 2 + folded[0] / 2
-        return np.moveaxis(cosines, 0, axis) / self.size + flat
+        return np.asarray(np.moveaxis(cosines, 0, axis) / self.size + flat)
 
 
 class ProductSpectrum(Spectrum):

@@ -86,7 +86,9 @@ def theorem_2(network: Network, observations: Observations, rounds: int) -> Boun
     """Theorem 2: the error of DSG after T rounds, for W = I - L with eigenvalues inside (-1, 1) but one."""
     rounds = check_rounds(rounds)
     if network.spectrum is None:
-        raise Unsupported("Theorem 2 needs every eigenvalue of the network, and this one is too large to decompose")
+        raise Unsupported(
+            "Theorem 2 needs every eigenvalue of the network, and this one is too large to decompose"
+        )
     moduli = np.sort(np.abs(1 - network.spectrum.eigenvalues))[::-1][1:]
     stable = moduli[0] < 1
     kappa = 1 / (1 - moduli[0]) if stable else math.inf

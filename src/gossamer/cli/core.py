@@ -21,7 +21,9 @@ from gossamer.network import Network
 from gossamer.observations import Observations
 from gossamer.planning import plan as run_plan
 
-Graph = Annotated[str, typer.Argument(help=f"A network by name ({EXAMPLES}) or a file: edge list, GraphML, JSON.")]
+Graph = Annotated[
+    str, typer.Argument(help=f"A network by name ({EXAMPLES}) or a file: edge list, GraphML, JSON.")
+]
 Weights = Annotated[str, typer.Option(help="metropolis, laplacian, max-degree or best-constant.")]
 MethodName = Annotated[
     str, typer.Option("--method", "-m", help="sda, anytime-sda:smoothing=20, ... or my_file.py:MyMethod.")
@@ -29,11 +31,15 @@ MethodName = Annotated[
 Rounds = Annotated[str, typer.Option("--rounds", "-T", help="1500, or 100,200,400, or a range 10:1000.")]
 Spread = Annotated[float, typer.Option(help="Means are drawn uniformly from [0, spread].")]
 Std = Annotated[float, typer.Option(help="Standard deviation of every observation.")]
-Data = Annotated[Path | None, typer.Option(help="CSV of recorded samples, a column an agent, instead of Gaussians.")]
+Data = Annotated[
+    Path | None, typer.Option(help="CSV of recorded samples, a column an agent, instead of Gaussians.")
+]
 Seed = Annotated[int, typer.Option(help="Seed of graphs, means and observations.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 Csv = Annotated[Path | None, typer.Option("--csv", help="Also write the table to this CSV file.")]
-Plot = Annotated[Path | None, typer.Option("--plot", help="Also draw it: PNG, PDF or SVG by the file's ending.")]
+Plot = Annotated[
+    Path | None, typer.Option("--plot", help="Also draw it: PNG, PDF or SVG by the file's ending.")
+]
 
 
 def network(
@@ -143,11 +149,15 @@ def simulate(
     notes = []
     if faults.items:
         if len(horizons) > 1:
-            raise InvalidInput("with faults one number of rounds is simulated at a time; give --rounds one number")
+            raise InvalidInput(
+                "with faults one number of rounds is simulated at a time; give --rounds one number"
+            )
         one = run_simulate(chosen, net, obs, horizons[0], trials, seed, faults=faults)
         mse, stderr, done, partial = [one.mse], [one.stderr], one.trials, one.partial
         alive = int(np.sum(~np.isnan(one.per_agent)))
-        notes.append(f"{alive} of {net.agents} agents alive at the end; errors are against the average of their means")
+        notes.append(
+            f"{alive} of {net.agents} agents alive at the end; errors are against the average of their means"
+        )
     else:
         result = run_simulate(chosen, net, obs, horizons, trials, seed, keep_estimates=False)
         mse, stderr, done, partial = result.mse, result.stderr, result.trials, result.partial
@@ -209,7 +219,9 @@ def compare(
 
 def plan(
     graph: Annotated[list[str], typer.Argument(help=f"One or more networks: {EXAMPLES}, or files.")],
-    target: Annotated[str, typer.Option("--target", "-e", help="Target error, or several: 1e-2,1e-3.")] = "0.001",
+    target: Annotated[
+        str, typer.Option("--target", "-e", help="Target error, or several: 1e-2,1e-3.")
+    ] = "0.001",
     methods: Annotated[
         str, typer.Option("--methods", "-m", help="Methods separated by spaces, or all.")
     ] = "anytime-sda anytime-sda:acceleration=chebyshev sda",
@@ -276,7 +288,9 @@ def _label(method: Any) -> str:
     return str(method.name) if acceleration == "nesterov" else f"{method.name}, {acceleration}"
 
 
-def _bound(theorem: Callable[..., theory.Bound], net: Network, obs: Observations, rounds: int) -> float | None:
+def _bound(
+    theorem: Callable[..., theory.Bound], net: Network, obs: Observations, rounds: int
+) -> float | None:
     try:
         bound = theorem(net, obs, rounds)
     except Unsupported:

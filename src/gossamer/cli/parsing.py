@@ -51,7 +51,9 @@ def _from_file(text: str) -> Method:
     path = Path(file)
     spec = importlib.util.spec_from_file_location(path.stem, path)
     if spec is None or spec.loader is None or not path.exists():
-        raise InvalidInput(f"a method of your own is given as FILE.py:ClassName, but there is no file {file!r}")
+        raise InvalidInput(
+            f"a method of your own is given as FILE.py:ClassName, but there is no file {file!r}"
+        )
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     found = getattr(module, name, None)
@@ -67,7 +69,9 @@ def parse_methods(text: str) -> list[Method]:
     return [parse_method(part) for part in text.replace(";", " ").split()]
 
 
-def parse_observations(network: Network, spread: float, std: float, seed: int, data: Path | None) -> Observations:
+def parse_observations(
+    network: Network, spread: float, std: float, seed: int, data: Path | None
+) -> Observations:
     """Gaussian streams with means uniform on [0, spread], or the recorded samples of a CSV file, a column an agent."""
     if data is not None:
         return Empirical(read_numbers(data).T)
@@ -88,7 +92,9 @@ def read_numbers(path: Path) -> np.ndarray:
         raise InvalidInput(f"{path} holds no numbers")
     for number, row in enumerate(rows, start=1):
         if len(row) != len(rows[0]) or not _numeric(row):
-            raise InvalidInput(f"{path}, data row {number}: {len(rows[0])} numbers are needed, but {','.join(row)!r} came")
+            raise InvalidInput(
+                f"{path}, data row {number}: {len(rows[0])} numbers are needed, but {','.join(row)!r} came"
+            )
     return np.array(rows, dtype=float)
 
 

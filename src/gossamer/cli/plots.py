@@ -20,7 +20,7 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#0
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 DASHES = ("-", "--", "-.", (0, (5, 1)), (0, (3, 1, 1, 1)), ":", "-")
 
-STYLE = {
+STYLE: Any = {
     "font.size": 10,
     "axes.spines.top": False,
     "axes.spines.right": False,
@@ -43,7 +43,9 @@ def draw_errors(
         looks = zip(cycle(COLOURS), cycle(MARKERS), cycle(DASHES), strict=False)
         for (name, (x, y)), (colour, marker, dash) in zip(curves.items(), looks, strict=False):
             every = max(1, len(x) // 8)
-            axes.plot(x, y, color=colour, linestyle=dash, marker=marker, markevery=every, markersize=5, label=name)
+            axes.plot(
+                x, y, color=colour, linestyle=dash, marker=marker, markevery=every, markersize=5, label=name
+            )
         axes.plot(horizons, limits, color="0.4", linewidth=1, linestyle=":", label="centralised limit")
         axes.set(xscale="log" if len(horizons) > 1 else "linear", yscale="log")
         axes.set(xlabel="rounds $T$", ylabel=r"$E\,\sum_i\|\hat\theta_i-\bar\mu\|^2$")
@@ -61,7 +63,11 @@ def draw_costs(records: Sequence[Mapping[str, Any]], path: Path) -> None:
         panels = figure.subplots(1, len(networks), squeeze=False, sharey=True)[0]
         for axes, name in zip(panels, networks, strict=True):
             for k, method in enumerate(methods):
-                points = [(r["target"], r["rounds"]) for r in records if (r["network"], r["method"]) == (name, method)]
+                points = [
+                    (r["target"], r["rounds"])
+                    for r in records
+                    if (r["network"], r["method"]) == (name, method)
+                ]
                 x, y = np.array([(a, np.nan if b is None else b) for a, b in sorted(points)], dtype=float).T
                 look = {"color": COLOURS[k % 7], "marker": MARKERS[k % 7], "linestyle": DASHES[k % 7]}
                 axes.plot(x, y, label=method if axes is panels[0] else None, **look)

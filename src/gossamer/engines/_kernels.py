@@ -427,8 +427,8 @@ def one_large_trial(
                 indptr, indices, gossip, 0.0, by_agent, estimates,
             )  # fmt: skip
     for t in range(start, stop):
-        h = np.searchsorted(horizons, t + 1)
-        asked = h < horizons.size and horizons[h] == t + 1
+        h = int(np.searchsorted(horizons, t + 1))
+        asked = bool(h < horizons.size and horizons[h] == t + 1)
         goal = target[h] if asked else 0.0
         following = t + 1 < rounds
         now, then = t % 2, (t + 1) % 2

@@ -22,7 +22,9 @@ LEAST_STEPS, MOST_STEPS = 60, 800
 
 def measure(network: Network, mean: Array, variance: Array) -> tuple[Array, ...]:
     """Return nodes, signal (G,1,1), power (G,), coarse signal, coarse power and power per probe (P, G)."""
-    steps = int(np.clip(4 * np.sqrt(network.condition_number), LEAST_STEPS, min(MOST_STEPS, network.agents - 1)))
+    steps = int(
+        np.clip(4 * np.sqrt(network.condition_number), LEAST_STEPS, min(MOST_STEPS, network.agents - 1))
+    )
     nodes = [np.zeros(1)]
     signal = [np.array([network.agents * float((mean.mean(axis=0) ** 2).sum())])]
     kinds: list[tuple[str, Array, Array, Array]] = []

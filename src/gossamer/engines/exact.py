@@ -30,6 +30,9 @@ from gossamer.observations import Observations
 from gossamer.spectrum import Spectrum
 
 Array = NDArray[np.float64]
+_forward: Any = _spectral.forward
+_backward: Any = _spectral.backward
+
 Value = Any
 """A float for one horizon, an array with one entry per horizon for several."""
 
@@ -169,7 +172,12 @@ def check_match(network: Network, observations: Observations) -> None:
 def check_horizons(rounds: int | Sequence[int]) -> NDArray[np.int64]:
     """Return the horizons as an array of whole numbers >= 1."""
     raw = np.atleast_1d(np.asarray(rounds))
-    if raw.ndim != 1 or raw.size == 0 or not np.issubdtype(raw.dtype, np.number) or np.any(raw != np.floor(raw)):
+    if (
+        raw.ndim != 1
+        or raw.size == 0
+        or not np.issubdtype(raw.dtype, np.number)
+        or np.any(raw != np.floor(raw))
+    ):
         raise InvalidInput(f"rounds must be a whole number or a list of them, but {rounds!r} came")
     if raw.min() < 1:
         raise InvalidInput(f"rounds must be at least 1, but {raw.min()} came")
@@ -183,16 +191,16 @@ def propagate(table: Table, nodes: Array, ends: NDArray[np.int64]) -> tuple[Arra
     covariance); forwards, one pass serves every horizon.
     """
     if len(ends) == 1 and ends[0] == table.rounds:
-        result = _spectral.backward(nodes, *table.arrays, np.empty((0, 0)))[:, None]
+        result = _backward(nodes, *table.arrays, np.empty((0, 0)))[:, None]
     else:
-        result = _spectral.forward(nodes, *table.arrays, ends)
+        result = _forward(nodes, *table.arrays, ends)
     return np.moveaxis(result[:2], 0, 2), result[2]
 
 
 def impulse_response(table: Table, spectrum: Spectrum) -> Array:
     """(T, modes): the weight of round t's observation in the final estimate."""
     weights = np.empty((table.rounds, len(spectrum.eigenvalues)))
-    _spectral.backward(spectrum.eigenvalues, *table.arrays, weights)
+    _backward(spectrum.eigenvalues, *table.arrays, weights)
     return weights
 
 
@@ -244,9 +252,7 @@ class _Quadrature(_Measure):
         each = self.probes @ noise
         variance, coarse_variance = float(noise @ self.power), float(noise @ self.coarse_power)
         sampling = each.std(ddof=1) / np.sqrt(len(each))
-        uncertainty = np.sqrt(
-            sampling**2 + (bias - coarse_bias) ** 2 + (variance - coarse_variance) ** 2
-        )
+        uncertainty = np.sqrt(sampling**2 + (bias - coarse_bias) ** 2 + (variance - coarse_variance) ** 2)
         return bias, variance, float(uncertainty)
 
 
@@ -314,4 +320,6 @@ def _unequal_variances(table: Table, network: Network, spectrum: Spectrum, total
     scaled = impulse_response(table, spectrum) * share[:, None]
     basis = spectrum.analyse(np.eye(network.agents)).conj().T
     coupling = basis.conj().T @ (total[:, None] * basis)
-    return np.real(np.einsum("im,mk,ik->i", basis, (scaled.T @ scaled) * coupling, basis.conj(), optimize=True))
+    return np.real(
+        np.einsum("im,mk,ik->i", basis, (scaled.T @ scaled) * coupling, basis.conj(), optimize=True)
+    )

@@ -35,12 +35,12 @@ GIVEN = 2**24  # numbers drawn at once for observations that are not Gaussian
 class Simulation:
     """What the trials gave. With several horizons, every field has the horizons as its first axis.
 
-        mse        mean over trials of sum_i ||estimate_i - mubar||^2
-        stderr     its standard error
-        errors     (trials,) the sum for each trial
-        per_agent  (N,) mean over trials of each agent's squared error
-        estimates  (trials, N, n)
-        partial    whether the run was interrupted: then only the finished trials are here
+    mse        mean over trials of sum_i ||estimate_i - mubar||^2
+    stderr     its standard error
+    errors     (trials,) the sum for each trial
+    per_agent  (N,) mean over trials of each agent's squared error
+    estimates  (trials, N, n)
+    partial    whether the run was interrupted: then only the finished trials are here
     """
 
     method: Method
@@ -100,7 +100,8 @@ def simulate(
         raise InvalidInput(f"dtype must be numpy.float64 or numpy.float32, but {dtype!r} came")
     _random.key(seed)
     one = np.ndim(rounds) == 0
-    run = _Run(method, network, observations, horizons, int(trials), seed, first_trial, keep_estimates, dtype)
+    distinct, place = np.unique(horizons, return_inverse=True)
+    run = _Run(method, network, observations, distinct, int(trials), seed, first_trial, keep_estimates, dtype)
     partial = False
     with _progress(progress, run.work) as advance:
         try:
@@ -109,7 +110,7 @@ def simulate(
             if not run.finished.any():
                 raise
             partial = True
-    return run.result(int(horizons[0]) if one else horizons, one, partial)
+    return run.result(int(horizons[0]) if one else horizons, 0 if one else place, partial)
 
 
 class _Run:
@@ -165,7 +166,8 @@ class _Run:
             else:
                 setup.side_by_side(advance)
 
-    def result(self, rounds: Any, one: bool, partial: bool) -> Simulation:
+    def result(self, rounds: Any, place: Any, partial: bool) -> Simulation:
+        """The simulation's result, its horizons in the order `place` in which they were asked for."""
         done = self.finished.all(axis=0)
         errors = self.errors[:, done]
         trials = int(done.sum())
@@ -181,17 +183,16 @@ class _Run:
                 per_agent = ((estimates - goal[:, None, None]) ** 2).sum(axis=3).mean(axis=1)
         elif partial:
             per_agent = np.full_like(per_agent, np.nan)
-        pick: Callable[[Any], Any] = (lambda v: v[0]) if one else (lambda v: v)
         return Simulation(
             method=self.method,
             rounds=rounds,
             trials=trials,
             seed=self.seed,
-            mse=pick(mse) if not one else float(mse[0]),
-            stderr=pick(stderr) if not one else float(stderr[0]),
-            errors=pick(errors),
-            per_agent=pick(per_agent),
-            _estimates=None if estimates is None else pick(estimates),
+            mse=mse[place],
+            stderr=stderr[place],
+            errors=errors[place],
+            per_agent=per_agent[place],
+            _estimates=None if estimates is None else estimates[place],
             partial=partial,
         )
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from gossamer.errors import InvalidInput, nearest
 from gossamer.methods.anytime_sda import AnytimeSDA
 from gossamer.methods.averaging import BroadcastGossip, ChebyshevAveraging, LinearIteration, PairwiseGossip
@@ -34,7 +36,7 @@ METHODS: dict[str, type[Method]] = {
 """Every method of this package by name."""
 
 
-def resolve(method: Method | str) -> Method:
+def resolve(method: Any) -> Method:
     """Return `method` itself, or the registered method of that name with its default parameters."""
     if isinstance(method, Method):
         return method

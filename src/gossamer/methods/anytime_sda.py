@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from gossamer.network import Network
 
 
-class State(NamedTuple):
+class Registers(NamedTuple):
     mean: Number  #: running mean of the agent's own observations
     smooth: Number  #: that mean, smoothed over about w rounds
     x: Number  #: dual variable
@@ -62,11 +62,13 @@ class AnytimeSDA(Method):
     momentum: float | None = None
 
     name: ClassVar[str] = "anytime-sda"
-    State: ClassVar[type[Any]] = State
+    State: ClassVar[type[Any]] = Registers
 
     def __post_init__(self) -> None:
         if self.acceleration not in ("nesterov", "chebyshev"):
-            raise InvalidInput(f"acceleration must be 'nesterov' or 'chebyshev', but {self.acceleration!r} came")
+            raise InvalidInput(
+                f"acceleration must be 'nesterov' or 'chebyshev', but {self.acceleration!r} came"
+            )
         if self.acceleration == "chebyshev" and (self.step_size is not None or self.momentum is not None):
             raise InvalidInput(
                 "Chebyshev acceleration derives its step size and momentum from the network's spectrum; "
@@ -100,15 +102,15 @@ class AnytimeSDA(Method):
         return window if self.acceleration == "nesterov" else window / 2
 
     @staticmethod
-    def message(c: Coefficients, s: State, y: Number) -> Number:
+    def message(c: Coefficients, s: Registers, y: Number) -> Number:
         mean = s.mean + c.gain * (y - s.mean)
         return s.x + s.smooth + c.smoothing_gain * (mean - s.smooth)
 
     @staticmethod
-    def step(c: Coefficients, s: State, y: Number, mixed: Number) -> State:
+    def step(c: Coefficients, s: Registers, y: Number, mixed: Number) -> Registers:
         mean = s.mean + c.gain * (y - s.mean)
         moved = s.x - c.step_size * mixed
-        return State(
+        return Registers(
             mean=mean,
             smooth=s.smooth + c.smoothing_gain * (mean - s.smooth),
             x=moved + c.momentum * (moved - s.memory),
@@ -116,7 +118,7 @@ class AnytimeSDA(Method):
         )
 
     @staticmethod
-    def estimate(c: Coefficients, s: State) -> Number:
+    def estimate(c: Coefficients, s: Registers) -> Number:
         return s.x + s.smooth
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from gossamer.network import Network
 
 
-class State(NamedTuple):
+class Registers(NamedTuple):
     value: Number
 
 
@@ -28,21 +28,21 @@ class _Iteration(Method):
     """x <- x - step_size * mixed, from the mean of `samples` observations taken in round 0."""
 
     samples: int
-    State: ClassVar[type[Any]] = State
+    State: ClassVar[type[Any]] = Registers
 
     def batches(self, network: Network, rounds: int) -> NDArray[np.float64]:
         return first_round_only(rounds, self.samples)
 
     @staticmethod
-    def message(c: Coefficients, s: State, y: Number) -> Number:
+    def message(c: Coefficients, s: Registers, y: Number) -> Number:
         return s.value + c.load * y
 
     @staticmethod
-    def step(c: Coefficients, s: State, y: Number, mixed: Number) -> State:
-        return State(s.value + c.load * y - c.step_size * mixed)
+    def step(c: Coefficients, s: Registers, y: Number, mixed: Number) -> Registers:
+        return Registers(s.value + c.load * y - c.step_size * mixed)
 
     @staticmethod
-    def estimate(c: Coefficients, s: State) -> Number:
+    def estimate(c: Coefficients, s: Registers) -> Number:
         return s.value
 
 
@@ -70,7 +70,7 @@ class LinearIteration(_Iteration):
         return Coefficients(load(rounds), step_size)
 
 
-class ChebyshevState(NamedTuple):
+class ChebyshevRegisters(NamedTuple):
     current: Number
     previous: Number
 
@@ -95,7 +95,7 @@ class ChebyshevAveraging(Method):
     samples: int = 1
 
     name: ClassVar[str] = "chebyshev"
-    State: ClassVar[type[Any]] = ChebyshevState
+    State: ClassVar[type[Any]] = ChebyshevRegisters
 
     def coefficients(self, network: Network, rounds: int) -> ChebyshevCoefficients:
         forward, back = chebyshev_ratios(1.0 / network.condition_number, rounds)
@@ -106,19 +106,19 @@ class ChebyshevAveraging(Method):
         return first_round_only(rounds, self.samples)
 
     @staticmethod
-    def message(c: ChebyshevCoefficients, s: ChebyshevState, y: Number) -> Number:
+    def message(c: ChebyshevCoefficients, s: ChebyshevRegisters, y: Number) -> Number:
         return s.current + c.load * y
 
     @staticmethod
-    def step(c: ChebyshevCoefficients, s: ChebyshevState, y: Number, mixed: Number) -> ChebyshevState:
+    def step(c: ChebyshevCoefficients, s: ChebyshevRegisters, y: Number, mixed: Number) -> ChebyshevRegisters:
         current = s.current + c.load * y
-        return ChebyshevState(
+        return ChebyshevRegisters(
             current=c.forward * (current - c.step_size * mixed) - c.back * s.previous,
             previous=current,
         )
 
     @staticmethod
-    def estimate(c: ChebyshevCoefficients, s: ChebyshevState) -> Number:
+    def estimate(c: ChebyshevCoefficients, s: ChebyshevRegisters) -> Number:
         return s.current
 
 

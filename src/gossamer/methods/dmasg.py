@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from gossamer.network import Network
 
 
-class State(NamedTuple):
+class Registers(NamedTuple):
     x: Number
     previous: Number
 
@@ -45,19 +45,19 @@ def momentum_of(step_size: Number) -> Number:
 class _Primal(Method):
     """One iteration, shared: y = (1+beta) x_k - beta x_{k-1};  x_{k+1} = W_1 y - alpha (y - R_k)."""
 
-    State: ClassVar[type[Any]] = State
+    State: ClassVar[type[Any]] = Registers
 
     @staticmethod
-    def message(c: Coefficients, s: State, y: Number) -> Number:
+    def message(c: Coefficients, s: Registers, y: Number) -> Number:
         return s.x + c.momentum * (s.x - s.previous)
 
     @staticmethod
-    def step(c: Coefficients, s: State, y: Number, mixed: Number) -> State:
+    def step(c: Coefficients, s: Registers, y: Number, mixed: Number) -> Registers:
         ahead = s.x + c.momentum * (s.x - s.previous)
-        return State(x=ahead - mixed / 2 - c.step_size * (ahead - y), previous=s.x)
+        return Registers(x=ahead - mixed / 2 - c.step_size * (ahead - y), previous=s.x)
 
     @staticmethod
-    def estimate(c: Coefficients, s: State) -> Number:
+    def estimate(c: Coefficients, s: Registers) -> Number:
         return s.x
 
 
@@ -113,8 +113,10 @@ class DMASG(_Primal):
     def rounds_for(network: Network, stages: int) -> int:
         """The paper's number of rounds T for K stages (K >= 2)."""
         if stages < 2:
-            raise InvalidInput(f"the paper's number of rounds is defined for 2 or more stages, but {stages!r} came")
-        return 2 * (2 ** (stages + 1) - 4) * DMASG.stage_unit(network)
+            raise InvalidInput(
+                f"the paper's number of rounds is defined for 2 or more stages, but {stages!r} came"
+            )
+        return int(2 * (2 ** (stages + 1) - 4)) * DMASG.stage_unit(network)
 
     def coefficients(self, network: Network, rounds: int) -> Coefficients:
         smallest, unit = smallest_shifted_eigenvalue(network), self.stage_unit(network)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from gossamer.network import Network
 
 
-class State(NamedTuple):
+class Registers(NamedTuple):
     theta: Number
 
 
@@ -32,19 +32,19 @@ class DSG(Method):
     """
 
     name: ClassVar[str] = "dsg"
-    State: ClassVar[type[Any]] = State
+    State: ClassVar[type[Any]] = Registers
 
     def coefficients(self, network: Network, rounds: int) -> Coefficients:
         return Coefficients(1.0 / np.arange(1, rounds + 1))
 
     @staticmethod
-    def message(c: Coefficients, s: State, y: Number) -> Number:
+    def message(c: Coefficients, s: Registers, y: Number) -> Number:
         return s.theta + c.gain * (y - s.theta)
 
     @staticmethod
-    def step(c: Coefficients, s: State, y: Number, mixed: Number) -> State:
-        return State(DSG.message(c, s, y) - mixed)
+    def step(c: Coefficients, s: Registers, y: Number, mixed: Number) -> Registers:
+        return Registers(DSG.message(c, s, y) - mixed)
 
     @staticmethod
-    def estimate(c: Coefficients, s: State) -> Number:
+    def estimate(c: Coefficients, s: Registers) -> Number:
         return s.theta

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from gossamer.network import Network
 
 
-class State(NamedTuple):
+class Registers(NamedTuple):
     aggregate: Number  #: AC-SA's output so far (ag)
     x: Number
     anchor: Number  #: sum of lam 2^s xh_s over the regularising stages done
@@ -45,20 +45,20 @@ class Coefficients(NamedTuple):
 class RRMA(Method):
     """Outer restarts with doubling batches around RRMA-AC-SA^2.
 
-        AC-SA, lam strongly convex, H smooth, t = 1, 2, ...: a = 2/(t+1), ga = 4H/(t(t+1)), D = ga + (1-a^2) lam
-            md = (1-a)(lam+ga)/D ag + a((1-a)lam+ga)/D x;   g = L (md + R) + the gradient of the regulariser
-            x  <- [a lam md + ((1-a)lam+ga) x - a g]/(lam+ga);   ag <- a x + (1-a) ag
-        AC-SA^2: two runs, the second from the first's output.
-        RRMA: floor(log2(H/lam)) stages; after stage s the term lam 2^(s-1) ||x - xh_s||^2 joins the objective.
-        Restart k: `effort` sqrt(k) ln(k) gradients with batches of `batch` 2^k samples, k the condition number.
-        output: ag + the mean of a fresh last batch (in the last round, which needs no exchange)
+    AC-SA, lam strongly convex, H smooth, t = 1, 2, ...: a = 2/(t+1), ga = 4H/(t(t+1)), D = ga + (1-a^2) lam
+        md = (1-a)(lam+ga)/D ag + a((1-a)lam+ga)/D x;   g = L (md + R) + the gradient of the regulariser
+        x  <- [a lam md + ((1-a)lam+ga) x - a g]/(lam+ga);   ag <- a x + (1-a) ag
+    AC-SA^2: two runs, the second from the first's output.
+    RRMA: floor(log2(H/lam)) stages; after stage s the term lam 2^(s-1) ||x - xh_s||^2 joins the objective.
+    Restart k: `effort` sqrt(k) ln(k) gradients with batches of `batch` 2^k samples, k the condition number.
+    output: ag + the mean of a fresh last batch (in the last round, which needs no exchange)
     """
 
     batch: int = 1
     effort: float = 4.0
 
     name: ClassVar[str] = "r-rrma-ac-sa2"
-    State: ClassVar[type[Any]] = State
+    State: ClassVar[type[Any]] = Registers
 
     def __post_init__(self) -> None:
         check_positive("effort", self.effort)
@@ -111,20 +111,20 @@ class RRMA(Method):
         return Coefficients(**table)
 
     @staticmethod
-    def message(c: Coefficients, s: State, y: Number) -> Number:
+    def message(c: Coefficients, s: Registers, y: Number) -> Number:
         start = s.x + c.restart * (s.aggregate - s.x)
         return c.to_aggregate * s.aggregate + c.to_x * start + y
 
     @staticmethod
-    def step(c: Coefficients, s: State, y: Number, mixed: Number) -> State:
+    def step(c: Coefficients, s: Registers, y: Number, mixed: Number) -> Registers:
         start = s.x + c.restart * (s.aggregate - s.x)
         anchor = s.anchor - c.forget * s.anchor
         middle = c.to_aggregate * s.aggregate + c.to_x * start
         gradient = mixed + c.regular * middle - anchor
         x = c.pull * middle + c.keep * start - c.gradient * gradient
         aggregate = s.aggregate + c.blend * (x - s.aggregate)
-        return State(aggregate=aggregate, x=x, anchor=anchor + c.fix * aggregate, theta=aggregate + y)
+        return Registers(aggregate=aggregate, x=x, anchor=anchor + c.fix * aggregate, theta=aggregate + y)
 
     @staticmethod
-    def estimate(c: Coefficients, s: State) -> Number:
+    def estimate(c: Coefficients, s: Registers) -> Number:
         return s.theta

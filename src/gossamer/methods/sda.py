@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from gossamer.network import Network
 
 
-class State(NamedTuple):
+class Registers(NamedTuple):
     x: Number  #: dual variable after the momentum step
     y: Number  #: dual variable before it
     average: Number  #: mean of theta since the burn-in
@@ -52,7 +52,7 @@ class SDA(Method):
     output: str = "average"
 
     name: ClassVar[str] = "sda"
-    State: ClassVar[type[Any]] = State
+    State: ClassVar[type[Any]] = Registers
 
     def __post_init__(self) -> None:
         check_positive("step_size", self.step_size)
@@ -79,19 +79,19 @@ class SDA(Method):
         return batch_sizes(self.batch, rounds)
 
     @staticmethod
-    def message(c: Coefficients, s: State, y: Number) -> Number:
+    def message(c: Coefficients, s: Registers, y: Number) -> Number:
         return s.x + y
 
     @staticmethod
-    def step(c: Coefficients, s: State, y: Number, mixed: Number) -> State:
+    def step(c: Coefficients, s: Registers, y: Number, mixed: Number) -> Registers:
         theta = s.x + y
         moved = s.x - c.step_size * mixed
-        return State(
+        return Registers(
             x=moved + c.momentum * (moved - s.y),
             y=moved,
             average=s.average + c.average_gain * (theta - s.average),
         )
 
     @staticmethod
-    def estimate(c: Coefficients, s: State) -> Number:
+    def estimate(c: Coefficients, s: Registers) -> Number:
         return s.average

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from gossamer.network import Network
 
 
-class State(NamedTuple):
+class Registers(NamedTuple):
     value: Number
     x: Number
     y: Number
@@ -41,7 +41,7 @@ class SSDA(Method):
     momentum: float | None = None
 
     name: ClassVar[str] = "ssda"
-    State: ClassVar[type[Any]] = State
+    State: ClassVar[type[Any]] = Registers
 
     def __post_init__(self) -> None:
         check_positive("step_size", self.step_size)
@@ -54,20 +54,20 @@ class SSDA(Method):
         return first_round_only(rounds, self.samples)
 
     @staticmethod
-    def message(c: Coefficients, s: State, y: Number) -> Number:
+    def message(c: Coefficients, s: Registers, y: Number) -> Number:
         return s.x + s.value + c.load * y
 
     @staticmethod
-    def step(c: Coefficients, s: State, y: Number, mixed: Number) -> State:
+    def step(c: Coefficients, s: Registers, y: Number, mixed: Number) -> Registers:
         moved = s.x - c.step_size * mixed
-        return State(value=s.value + c.load * y, x=moved + c.momentum * (moved - s.y), y=moved)
+        return Registers(value=s.value + c.load * y, x=moved + c.momentum * (moved - s.y), y=moved)
 
     @staticmethod
-    def estimate(c: Coefficients, s: State) -> Number:
+    def estimate(c: Coefficients, s: Registers) -> Number:
         return s.x + s.value
 
 
-class MultiState(NamedTuple):
+class MultiRegisters(NamedTuple):
     value: Number
     x: Number
     y: Number
@@ -100,7 +100,7 @@ class MSDA(Method):
     samples: int = 1
 
     name: ClassVar[str] = "msda"
-    State: ClassVar[type[Any]] = MultiState
+    State: ClassVar[type[Any]] = MultiRegisters
 
     def coefficients(self, network: Network, rounds: int) -> MultiCoefficients:
         gamma = 1.0 / network.condition_number
@@ -126,18 +126,18 @@ class MSDA(Method):
         return first_round_only(rounds, self.samples)
 
     @staticmethod
-    def message(c: MultiCoefficients, s: MultiState, y: Number) -> Number:
+    def message(c: MultiCoefficients, s: MultiRegisters, y: Number) -> Number:
         theta = s.x + s.value + c.load * y
         return s.inner + c.first * (theta - s.inner)
 
     @staticmethod
-    def step(c: MultiCoefficients, s: MultiState, y: Number, mixed: Number) -> MultiState:
+    def step(c: MultiCoefficients, s: MultiRegisters, y: Number, mixed: Number) -> MultiRegisters:
         value = s.value + c.load * y
         current = s.inner + c.first * (s.x + value - s.inner)
         inner = c.forward * (current - c.inner_step * mixed) - c.back * s.previous
         moved = s.x - c.step_size * (s.x + value - inner)
         ahead = moved + c.momentum * (moved - s.y)
-        return MultiState(
+        return MultiRegisters(
             value=value,
             x=s.x + c.last * (ahead - s.x),
             y=s.y + c.last * (moved - s.y),
@@ -146,7 +146,7 @@ class MSDA(Method):
         )
 
     @staticmethod
-    def estimate(c: MultiCoefficients, s: MultiState) -> Number:
+    def estimate(c: MultiCoefficients, s: MultiRegisters) -> Number:
         return s.x + s.value
 
 

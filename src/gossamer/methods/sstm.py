@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from gossamer.network import Network
 
 
-class State(NamedTuple):
+class Registers(NamedTuple):
     x: Number
     z: Number
     theta: Number
@@ -60,7 +60,7 @@ class SSTM(Method):
     batch: float | tuple[float, ...] | None = None
 
     name: ClassVar[str] = "sstm_sc"
-    State: ClassVar[type[Any]] = State
+    State: ClassVar[type[Any]] = Registers
 
     def __post_init__(self) -> None:
         check_positive("accuracy", self.accuracy)
@@ -98,19 +98,20 @@ class SSTM(Method):
             q * n**2 * noise * spread**2 / eps**2,
             noise * spread**2 / eps**2,
         )
-        return np.ceil(np.append(np.full(rounds - 1, each), last))
+        sizes: NDArray[np.float64] = np.ceil(np.append(np.full(rounds - 1, each), last))
+        return sizes
 
     @staticmethod
-    def message(c: Coefficients, s: State, y: Number) -> Number:
+    def message(c: Coefficients, s: Registers, y: Number) -> Number:
         return s.x + c.pull * (s.z - s.x) + y
 
     @staticmethod
-    def step(c: Coefficients, s: State, y: Number, mixed: Number) -> State:
+    def step(c: Coefficients, s: Registers, y: Number, mixed: Number) -> Registers:
         middle = s.x + c.pull * (s.z - s.x)
         z = c.decay * s.z + c.weight * (c.convexity * middle - mixed)
         x = s.x + c.pull * (z - s.x)
-        return State(x=x, z=z, theta=x + y)
+        return Registers(x=x, z=z, theta=x + y)
 
     @staticmethod
-    def estimate(c: Coefficients, s: State) -> Number:
+    def estimate(c: Coefficients, s: Registers) -> Number:
         return s.theta

@@ -46,7 +46,7 @@ class Table:
 
     @property
     def registers(self) -> int:
-        return self.message_state.shape[1]
+        return int(self.message_state.shape[1])
 
     @property
     def samples(self) -> float:
@@ -101,7 +101,8 @@ def tabulate(method: Method, network: Network, rounds: int) -> Table:
         if shape not in ((), (rounds,)) or not np.all(np.isfinite(value)):
             raise InvalidInput(
                 f"{type(method).__name__}.coefficients must give finite floats or arrays of length rounds={rounds}, "
-                f"but {field} has shape {shape}" + ("" if np.all(np.isfinite(value)) else " and is not finite")
+                f"but {field} has shape {shape}"
+                + ("" if np.all(np.isfinite(value)) else " and is not finite")
             )
     size = len(method.State._fields)
 
