@@ -315,17 +315,16 @@ class Agent:
             self._stop.set()
 
     def _loop(self) -> None:
-        settings = self.settings
+        pace = self.settings.pace or 0.0
         due = time.monotonic()
         while not self._stop.is_set():
             began = time.monotonic()
-            self._round()
+            due = max(min(due, began) + pace, began) if pace else 0.0
+            self._round(due)
             self._commit(wait=False)
             for callback in tuple(self._callbacks):
                 callback(self.snapshot)
-            if settings.pace is not None:
-                due = max(min(due, began) + settings.pace, time.monotonic())
-                self._pause(began + settings.pace / 2, due)
+            self._pause(began + pace / 2, due)
         if self._pending:  # what was observed and not yet used must reach the store
             batch = self._batch()
             self._ledger.begin(batch.observation, batch.samples, batch.weight)
