@@ -104,7 +104,7 @@ def test_one_answer_per_message_and_for_a_whole_simulation_agree():
         Partition(edges=[(4, 5)], start=2, stop=50),
     )
     trials = range(3, 6)
-    together = faults.heard(5, LINKS, 61, trials)
+    together = faults.heard(5, 6, LINKS, 61, trials)
     links = [faults.bind(5, trial) for trial in trials]
     single = [[[link.heard(t, a, b) for link in links] for a, b in LINKS.tolist()] for t in range(61)]
     np.testing.assert_array_equal(together, single)
@@ -115,16 +115,16 @@ def test_rates_are_those_asked_for():
     trials, rounds = range(50), 2000
     draws = len(LINKS) * len(trials) * rounds
     for probability in (0.0, 0.3, 1.0):
-        lost = 1 - Faults(Loss(probability)).heard(1, LINKS, rounds, trials).mean()
+        lost = 1 - Faults(Loss(probability)).heard(1, 6, LINKS, rounds, trials).mean()
         assert abs(lost - probability) <= 4 * np.sqrt(probability * (1 - probability) / draws)
-    late = 1 - Faults(Delay(3, 0.25)).heard(1, LINKS, rounds, trials).mean()
+    late = 1 - Faults(Delay(3, 0.25)).heard(1, 6, LINKS, rounds, trials).mean()
     assert abs(late - 0.25) < 4 * np.sqrt(0.25 * 0.75 / draws)
-    assert Faults(Delay(0, 1.0)).heard(1, LINKS, 10, trials).all()
+    assert Faults(Delay(0, 1.0)).heard(1, 6, LINKS, 10, trials).all()
 
 
 @pytest.mark.parametrize(("length", "fraction"), [(10, 0.17), (10, 0.5), (1.2, 0.4), (1, 0.4)])
 def test_bursts_have_the_length_and_the_share_asked_for(length, fraction):
-    bad = ~Faults(Bursts(length, fraction)).heard(2, LINKS, 4000, range(20))
+    bad = ~Faults(Bursts(length, fraction)).heard(2, 6, LINKS, 4000, range(20))
     # A chain of memory m has an effective number of independent rounds of T (1 - m)/(1 + m).
     memory = 1 - 1 / length - fraction / (length * (1 - fraction))
     error = np.sqrt(fraction * (1 - fraction) * (1 + memory) / (1 - memory) / bad.size)
@@ -139,18 +139,18 @@ def test_both_directions_share_a_burst_only_where_asked():
     there, back = np.array([[0, 1]]), np.array([[1, 0]])
     for both in (False, True):
         faults = Faults(Bursts(10, 0.3, both=both))
-        same = faults.heard(0, there, 1000, range(9)) == faults.heard(0, back, 1000, range(9))
+        same = faults.heard(0, 6, there, 1000, range(9)) == faults.heard(0, 6, back, 1000, range(9))
         assert same.all() == both
 
 
 def test_decisions_depend_on_seed_trial_and_link_alone():
     faults = Faults(Loss(0.5), Bursts(5, 0.3))
-    whole = faults.heard(7, LINKS, 100, range(40))
-    np.testing.assert_array_equal(whole[:, 3:5, 10:17], faults.heard(7, LINKS[3:5], 100, range(10, 17)))
-    np.testing.assert_array_equal(whole[:30], faults.heard(7, LINKS, 30, range(40)))
-    assert np.any(whole != faults.heard(8, LINKS, 100, range(40)))
+    whole = faults.heard(7, 6, LINKS, 100, range(40))
+    np.testing.assert_array_equal(whole[:, 3:5, 10:17], faults.heard(7, 6, LINKS[3:5], 100, range(10, 17)))
+    np.testing.assert_array_equal(whole[:30], faults.heard(7, 6, LINKS, 30, range(40)))
+    assert np.any(whole != faults.heard(8, 6, LINKS, 100, range(40)))
     # Each fault of a set has dice of its own: two of 1/2 leave a quarter.
-    two = Faults(Loss(0.5), Loss(0.5)).heard(7, LINKS, 100, range(40))
+    two = Faults(Loss(0.5), Loss(0.5)).heard(7, 6, LINKS, 100, range(40))
     assert abs(two.mean() - 0.25) < 4 * np.sqrt(0.25 * 0.75 / two.size)
 
 

@@ -35,6 +35,8 @@ from gossamer import _random
 from gossamer._fault_kernels import fill_heard, is_bad
 from gossamer.errors import InvalidInput
 
+Numbers = NDArray[np.int64]
+
 HEARD_WITHIN = 5
 """A of the edge ledger: an edge moves only while each end was heard by the other within so many rounds."""
 
@@ -189,6 +191,16 @@ class Partition:
         crosses = self._side.get(a, 0) != self._side.get(b, 0)
         return crosses or (min(a, b), max(a, b)) in self.edges
 
+    def cuts(self, senders: Numbers, receivers: Numbers) -> NDArray[np.bool_]:
+        """`separates` for many pairs at once."""
+        size = 1 + max(*self._side, int(senders.max(initial=0)), int(receivers.max(initial=0)), 0)
+        side = np.zeros(size, dtype=np.int64)
+        side[list(self._side)] = list(self._side.values())
+        cut: NDArray[np.bool_] = side[senders] != side[receivers]
+        for a, b in self.edges:
+            cut |= (np.minimum(senders, receivers) == a) & (np.maximum(senders, receivers) == b)
+        return cut
+
 
 Fault = Loss | Bursts | Delay | Crash | Restart | Join | Partition
 
@@ -276,6 +288,22 @@ class Faults:
             and not any(part.active(round) and part.separates(a, b) for part in self.partitions)
         )
 
+    def alive_agents(self, agents: int, round: int) -> NDArray[np.bool_]:
+        """(agents,) `alive` for all agents at once."""
+        alive = np.ones(agents, dtype=bool)
+        for agent in self._histories:
+            alive[agent] = self.alive(agent, round)
+        return alive
+
+    def links_up(self, agents: int, round: int, senders: Numbers, receivers: Numbers) -> NDArray[np.bool_]:
+        """`up` for many pairs of a network's agents at once."""
+        alive = self.alive_agents(agents, round)
+        up = alive[senders] & alive[receivers]
+        for part in self.partitions:
+            if part.active(round):
+                up &= ~part.cuts(senders, receivers)
+        return up
+
     @cached_property
     def changes(self) -> tuple[int, ...]:
         """The rounds, 0 among them, from which on `alive` or `up` may answer differently."""
@@ -286,8 +314,11 @@ class Faults:
         """The faults with their dice: what a transport asks about each message."""
         return Links(self, seed, trial)
 
-    def heard(self, seed: int, links: NDArray[np.integer], rounds: int, trials: range) -> NDArray[np.bool_]:
+    def heard(
+        self, seed: int, agents: int, links: NDArray[np.integer], rounds: int, trials: range
+    ) -> NDArray[np.bool_]:
         """(rounds, links, trials) whether messages arrive in their round; `links` is (links, 2): from, to."""
+        self.check(agents)
         pairs = np.asarray(links, dtype=np.int64).reshape(-1, 2)
         senders, receivers = np.ascontiguousarray(pairs.T)
         key = _random.key(seed)
@@ -297,8 +328,7 @@ class Faults:
             fill_heard(part, states, self.chains, key, quad, senders, receivers, trials.start)
         heard = quads.reshape(-1, *quads.shape[2:])[:rounds].astype(bool)
         for start, stop in zip(self.changes, (*self.changes[1:], rounds), strict=True):
-            down = [not self.up(start, a, b) for a, b in pairs.tolist()]
-            heard[start:stop, down] = False
+            heard[start:stop, ~self.links_up(agents, start, senders, receivers)] = False
         return heard
 
     def check(self, agents: int) -> None:

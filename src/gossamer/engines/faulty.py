@@ -48,10 +48,10 @@ from gossamer.network import Network
 from gossamer.observations import Observations
 
 _BLOCK = 64
-"""Trials that are run side by side; results do not depend on it."""
+"""At most so many trials are run side by side; results do not depend on it."""
 
-_MEMORY = 1 << 25
-"""About so many bytes of observations are drawn ahead by each thread."""
+_MEMORY = 1 << 28
+"""About so many bytes are used by each thread, an eighth of them for observations drawn ahead."""
 
 
 @dataclass(frozen=True)
@@ -107,8 +107,10 @@ def simulate_faulty(
     if not alive.any():
         raise InvalidInput("nobody is alive at the end, so there is nothing to estimate; let an agent live")
     story.check_clocks(method)
-    blocks = [range(start, min(start + _BLOCK, trials)) for start in range(0, trials, _BLOCK)]
-    with ThreadPoolExecutor(min(len(blocks), os.cpu_count() or 1)) as pool:
+    threads = os.cpu_count() or 1
+    size = min(story.block, max(8, -(-trials // threads)))
+    blocks = [range(start, min(start + size, trials)) for start in range(0, trials, size)]
+    with ThreadPoolExecutor(min(len(blocks), threads)) as pool:
         estimates = np.concatenate(list(pool.map(story.run, blocks)))
     target = (observations.mean + (rounds - 1) * observations.drift)[alive].mean(axis=0)
     squares = ((estimates - target) ** 2).sum(axis=2)
@@ -177,15 +179,23 @@ class _Story:
         ]
         self.batches = {} if np.all(table.batches == 1) else self._batches_of_absentees()
 
+    @property
+    def block(self) -> int:
+        """How many trials at most are run side by side, so that they fit into the memory of a thread."""
+        agents, components = self.observations.mean.shape
+        on_links = len(self.graph.own) * (len(self.table.ledger) * components + 2)
+        return int(
+            np.clip(_MEMORY // (8 * (on_links + agents * components * (self.table.registers + 2))), 1, _BLOCK)
+        )
+
     def _phase(self, agents: int, faults: Faults, start: int, stop: int) -> _Phase:
-        pairs = zip(self.graph.senders.tolist(), self.graph.receivers.tolist(), strict=True)
         now = [event for event in faults.events if event.round == start]
         dead = [event.agent for event in now if event.what == "drop"]
         return _Phase(
             start,
             stop,
-            np.array([faults.alive(agent, start) for agent in range(agents)], dtype=np.uint8),
-            np.array([faults.up(start, a, b) for a, b in pairs], dtype=np.uint8),
+            faults.alive_agents(agents, start).astype(np.uint8),
+            faults.links_up(agents, start, self.graph.senders, self.graph.receivers).astype(np.uint8),
             np.flatnonzero(np.isin(self.graph.senders, dead)),
             np.array([event.agent for event in now if event.what == "begin"], dtype=np.int64),
         )
@@ -226,7 +236,7 @@ class _Story:
             born=np.zeros(agents, dtype=np.int64),
         )
         key = _random.key(self.seed)
-        at_once = max(1, _MEMORY // (8 * agents * components * block))
+        at_once = max(1, _MEMORY // (64 * agents * components * block))
         for phase in self.phases:
             self._begin(memory, phase)
             for start in range(phase.start, phase.stop, at_once):
