@@ -1,0 +1,156 @@
+"""One agent as a process of its own, for the tests of real faults, and the handle by which a test holds it.
+
+Run as a script it reads one JSON object from standard input: the settings, where observations come from and
+which faults to inject. It then writes a JSON line with its snapshot every 20 ms, and obeys one command:
+{"cut": [ids]} on a line of standard input, after which it sends these neighbours nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import json
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import threading
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+
+class Handle:
+    """A running agent process. Everything is done to it by its own process id."""
+
+    def __init__(self, settings: Any, **options: Any) -> None:
+        self.id = settings.id
+        self.last: dict[str, Any] = {}
+        self.at: dict[int, float] = {}  # age -> estimate, for the ages in options["record"]
+        self._process = subprocess.Popen(
+            [sys.executable, "-u", __file__],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        self.pid = self._process.pid
+        self.send({"settings": pickle.dumps(settings).hex(), **options})
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            with contextlib.suppress(json.JSONDecodeError):  # a killed process may leave half a line
+                said = json.loads(line)
+                if "at" in said:
+                    self.at[said["at"]] = said["estimate"]
+                else:
+                    self.last = said
+
+    def send(self, command: dict[str, Any]) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.write(json.dumps(command) + "\n")
+        self._process.stdin.flush()
+
+    def give(self, number: int) -> None:
+        os.kill(self.pid, number)
+
+    @property
+    def running(self) -> bool:
+        return self._process.poll() is None
+
+    @property
+    def estimate(self) -> float:
+        return float(self.last.get("estimate", np.nan))
+
+    def end(self, number: int = signal.SIGKILL) -> int:
+        """Kill it, and return its exit code once it is gone."""
+        if self.running:
+            self.give(signal.SIGCONT)
+            self.give(number)
+        code = self._process.wait(timeout=20)
+        self._reader.join(timeout=20)
+        for pipe in (self._process.stdin, self._process.stdout):
+            assert pipe is not None
+            with contextlib.suppress(BrokenPipeError):
+                pipe.close()
+        return code
+
+
+class Cut:
+    """Links that a command cuts; beside them, the rounds in which the fault model loses a message."""
+
+    def __init__(self, lost: dict[str, list[int]]) -> None:
+        self.cut: frozenset[int] = frozenset()
+        self._lost = {int(receiver): frozenset(rounds) for receiver, rounds in lost.items()}
+
+    def lost(self, round: int, sender: int, receiver: int) -> bool:
+        return receiver in self.cut or round in self._lost.get(receiver, ())
+
+    def delay(self, round: int, sender: int, receiver: int) -> int:
+        return 0
+
+
+def observations(options: dict[str, Any]) -> Any:
+    """One a round: `mean` plus Gaussian noise of `std` from `seed`, `count` of them (None: for ever)."""
+    std, count = options.get("std", 0.0), options.get("count")
+    if std == 0.0:
+        return (
+            itertools.repeat(options["mean"]) if count is None else itertools.repeat(options["mean"], count)
+        )
+    rng = np.random.default_rng(options["seed"])
+    numbers = range(count) if count is not None else itertools.count()
+    return (float(options["mean"] + std * rng.standard_normal()) for _ in numbers)
+
+
+async def main() -> None:
+    from gossamer.agents.agent import Agent
+    from gossamer.agents.transports.base import Faulty
+    from gossamer.agents.transports.zenoh import ZenohTransport
+
+    warnings.simplefilter("ignore")
+    options = json.loads(sys.stdin.readline())
+    settings = pickle.loads(bytes.fromhex(options["settings"]))
+    cut = Cut(options.get("lost", {}))
+
+    def obey() -> None:
+        for line in sys.stdin:
+            cut.cut = frozenset(json.loads(line)["cut"])
+
+    threading.Thread(target=obey, daemon=True).start()
+    stop = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
+    record = set(options.get("record", ()))
+    transport = Faulty(ZenohTransport(settings), settings.id, cut)
+    agent = Agent(settings, transport=transport, source=observations(options), seed=settings.id)
+    if record:
+        agent.subscribe(
+            lambda s: s.age in record and print(json.dumps({"at": s.age, "estimate": s.estimate[0]}))
+        )
+    async with agent:
+        while not stop.is_set():
+            s = agent.snapshot
+            line = {
+                "estimate": float(s.estimate[0]),
+                "round": s.round,
+                "age": s.age,
+                "samples": s.samples,
+                "acknowledged": s.acknowledged,
+                "state": s.state,
+                "problem": s.problem,
+                "rejected": dict(s.rejected),
+                "neighbours": {n.id: n.state for n in s.neighbours},
+            }
+            print(json.dumps(line))
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(stop.wait(), 0.02)
+
+
+if __name__ == "__main__":
+    sys.path.remove(str(Path(__file__).parent))
+    asyncio.run(main())
