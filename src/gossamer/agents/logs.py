@@ -25,7 +25,7 @@ from gossamer.errors import require
 log = logging.getLogger("gossamer.agents.zenoh")
 
 ZENOH_LEVELS = (
-    "warn,zenoh::net::runtime::orchestrator=debug,zenoh::net::routing::interceptor::access_control=debug"
+    "warn,zenoh::net::runtime::orchestrator=debug,zenoh::net::routing::interceptor::access_control=info"
 )
 """What Zenoh must say for a refusal to be visible; the environment variable RUST_LOG overrides it."""
 
@@ -142,6 +142,8 @@ def translate(line: str) -> tuple[int, str]:
         return logging.WARNING, f"cannot connect to {failed['peer']}: {failed['why'].strip(' .')}"
     if target.startswith("zenoh_link_tls"):
         return logging.WARNING, f"refused a connection: {text}"
-    if match["level"] in ("DEBUG", "TRACE") and "access_control" not in target:
+    if "did not match any configured ACL subject" in text:
+        return logging.WARNING, "an agent of this fleet that is no neighbour connected; it is not heard"
+    if match["level"] in ("DEBUG", "TRACE") and "unauthorized" not in text:
         return logging.DEBUG, ""
     return getattr(logging, match["level"], logging.INFO), f"zenoh: {text}"

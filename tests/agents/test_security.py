@@ -1,0 +1,319 @@
+"""Strangers kept out: each attack of docs/security.md, with real certificates over Zenoh on loopback."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import zenoh
+from small_fleets import fleet, free_ports, make_certificates, until
+
+from gossamer.agents.agent import Agent
+from gossamer.agents.fleet import Fleet, Rounds
+from gossamer.agents.logs import translate
+from gossamer.agents.node import Outgoing
+from gossamer.agents.run import Options
+from gossamer.agents.settings import AgentSettings, Limits
+from gossamer.agents.transports.zenoh import ZenohTransport, configuration
+from gossamer.agents.wire import Codec
+from gossamer.network import Network
+
+STRANGERS = {1: "none", 2: "other", 3: "expired", 4: "plaintext"}
+HONEST = 5
+
+
+class Scene:
+    """Agent 0 in the middle of a star, an honest neighbour, and four strangers that knock at its door."""
+
+    def __init__(self, directory: Path) -> None:
+        star = Network.star(6)
+        ports = free_ports(star.agents)
+        made = Fleet.create(
+            star,
+            endpoints=[f"127.0.0.1:{port}" for port in ports],
+            rounds=Rounds(every="20ms"),
+        )
+        self.path = made.write(directory)
+        self.directory = directory
+        self.processes: dict[int, subprocess.Popen[bytes]] = {}
+        run = [sys.executable, "-m", "gossamer.agents.run"]
+        for agent in (0, HONEST):
+            options = Options(fleet=str(self.path), agent=str(agent), guarded=True, report=0.1)
+            self._start(agent, [*run, options.text()])
+        for agent, kind in STRANGERS.items():
+            stranger = str(Path(__file__).with_name("stranger.py"))
+            self._start(agent, [sys.executable, stranger, kind, str(self.path), str(agent)])
+
+    def _start(self, agent: int, command: list[str]) -> None:
+        with (
+            (self.directory / f"{agent}.log").open("wb") as log,
+            (self.directory / f"{agent}.out").open("wb") as out,
+        ):
+            self.processes[agent] = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=out, stderr=log)
+
+    def log(self, agent: int) -> str:
+        lines = (self.directory / f"{agent}.log").read_text().splitlines()
+        return "\n".join(json.loads(line)["message"] for line in lines if line.startswith("{"))
+
+    def status(self) -> dict[str, Any]:
+        try:
+            found: dict[str, Any] = json.loads((self.directory / "status" / "agent0.json").read_text())
+        except (OSError, ValueError):
+            return {}
+        return found
+
+    def stop(self) -> None:
+        for process in self.processes.values():
+            assert process.stdin is not None
+            process.stdin.close()
+        for process in self.processes.values():
+            try:
+                process.wait(timeout=20)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+
+@pytest.fixture(scope="module")
+def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
+    made = Scene(tmp_path_factory.mktemp("scene"))
+    try:
+        until(lambda: all("cannot connect" in made.log(k) for k in STRANGERS), "four refusals", 60)
+        until(lambda: made.status().get("neighbours_alive") == 1, "the honest neighbour", 60)
+        until(lambda: made.log(0).count("refused a connection") >= 4, "agent 0's complaints", 60)
+        yield made
+    finally:
+        made.stop()
+
+
+REFUSALS = {
+    "none": ("it showed no certificate", "CertificateRequired"),
+    "other": ("invalid peer certificate: UnknownIssuer", "UnknownCA|UnknownIssuer"),
+    "expired": ("certificate expired", "CertificateExpired|xpired"),
+    "plaintext": ("it does not speak TLS", "tcp/127.0.0.1"),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("agent", "kind"), STRANGERS.items(), ids=STRANGERS.values())
+def test_a_stranger_is_refused_and_both_logs_say_so(scene: Scene, agent: int, kind: str) -> None:
+    here, there = REFUSALS[kind]
+    assert here in scene.log(0)
+    complaints = [line for line in scene.log(agent).splitlines() if line.startswith("cannot connect to")]
+    assert any(word in line for word in there.split("|") for line in complaints), complaints
+    status = scene.status()
+    assert status["neighbours"][str(agent)]["state"] in ("joining", "dead")
+    assert f"neighbour {agent} connected" not in scene.log(0)
+
+
+@pytest.mark.slow
+def test_strangers_do_not_disturb_those_who_belong(scene: Scene) -> None:
+    before = scene.status()["rounds"]
+    until(lambda: scene.status().get("rounds", 0) > before + 5, "more rounds")
+    status = scene.status()
+    assert status["neighbours"][str(HONEST)]["state"] == "alive"
+    assert sum(status["rejected"].get(reason, 0) for reason in ("garbage", "sender", "size")) == 0
+    assert scene.processes[0].poll() is None
+
+
+@pytest.mark.slow
+def test_no_key_is_in_any_log(scene: Scene) -> None:
+    keys = [path.read_text() for path in (scene.directory / "certificates").glob("*.key")]
+    secrets = {line for key in keys for line in key.splitlines() if "-----" not in line}
+    assert len(secrets) > 6
+    written = "".join(
+        path.read_text()
+        for path in scene.directory.rglob("*")
+        if path.is_file() and path.suffix in (".log", ".out", ".json", ".toml")
+    )
+    assert not any(secret in written for secret in secrets)
+
+
+# -- those who belong to the fleet, but overstep --------------------------------------------------------------
+
+
+def client(settings: AgentSettings, victim: AgentSettings) -> zenoh.Session:
+    """A session with an agent's own certificate that sends whatever it likes to the victim.
+
+    As a Zenoh client it sends everything to the one it connects to, wanted or not: the worst a member can do.
+    """
+    config = configuration(settings)
+    config["mode"] = "client"
+    config["listen"] = {"endpoints": []}
+    config["connect"] = {"endpoints": [f"tls/{victim.endpoint}"]}
+    del config["access_control"]
+    return zenoh.open(zenoh.Config.from_json5(json.dumps(config)))
+
+
+def heard(transport: ZenohTransport, seconds: float) -> list[tuple[int, bytes]]:
+    """Everything up to the message "last", or for so many seconds."""
+    found: list[tuple[int, bytes]] = []
+    deadline = time.monotonic() + seconds
+
+    def deliver(sender: int, payload: bytes) -> bool:
+        found.append((sender, payload))
+        return payload == b"last"
+
+    while (not found or found[-1][1] != b"last") and time.monotonic() < deadline:
+        transport.exchange(0, {}, deadline, deliver)  # also returns when somebody comes or goes
+    return found
+
+
+def test_a_member_is_heard_only_as_itself(tmp_path: Path) -> None:
+    """Agent 1, a neighbour, speaks as agent 2, also a neighbour: access control lets only its own key pass."""
+    settings = fleet(Network.complete(3), certificates=make_certificates(tmp_path / "c", 3))
+    victim = ZenohTransport(settings[0])
+    victim.open()
+    try:
+        with client(settings[1], settings[0]) as session:
+            false_token = session.liveliness().declare_token("gossamer/alive/2")
+            session.put("gossamer/0/2", b"I am agent 2")
+            session.put("gossamer/0/1", b"last")  # its own voice: the proof that the way is open
+            assert heard(victim, 10) == [(1, b"last")]
+            assert 2 not in victim.present()
+            false_token.undeclare()
+    finally:
+        victim.close()
+
+
+def test_a_member_that_is_no_neighbour_is_not_heard(tmp_path: Path) -> None:
+    """On the path 0 - 1 - 2 agent 2 connects to agent 0 with its valid certificate."""
+    settings = fleet(Network.path(3), certificates=make_certificates(tmp_path / "c", 3))
+    victim = ZenohTransport(settings[0])
+    victim.open()
+    try:
+        with client(settings[2], settings[0]) as intruder, client(settings[1], settings[0]) as neighbour:
+            intruder.liveliness().declare_token("gossamer/alive/1")
+            for key in ("gossamer/0/1", "gossamer/0/2", "gossamer/alive/0"):
+                intruder.put(key, b"listen to me")
+            spied = intruder.declare_subscriber("gossamer/**")
+            neighbour.put("gossamer/0/1", b"last")
+            assert heard(victim, 10) == [(1, b"last")]
+            assert victim.present() <= {1}
+            assert spied.try_recv() is None
+    finally:
+        victim.close()
+
+
+def test_the_refusals_of_access_control_are_translated() -> None:
+    line = (
+        "2026-01-01T00:00:00.000000Z  INFO acc-0 ThreadId(06) zenoh::net::routing::interceptor::access_control: "
+        "5904 did not match any configured ACL subject. Default permission `Deny` will be applied on all messages"
+    )
+    assert "no neighbour" in translate(line)[1]
+
+
+# -- a valid neighbour that sends nonsense --------------------------------------------------------------------
+
+LIMIT = 1000
+
+
+def valid(codec: Codec, number: int, **changes: Any) -> bytes:
+    size = changes.pop("size", codec._shape[1])
+    value = changes.pop("value", 1e6)
+    registers = codec._shape[0]
+    told = Outgoing(
+        changes.pop("serial", 2**61 + number),
+        0,
+        False,
+        np.full(size, value),
+        np.full((registers, size), value),
+    )
+    return codec.encode(changes.pop("round", 0), told)
+
+
+ATTACKS: dict[str, tuple[str, Callable[[Codec, int], bytes]]] = {
+    "garbage": ("garbage", lambda codec, k: b"\x00\xff" * 20),
+    "empty": ("garbage", lambda codec, k: b""),
+    "cut short": ("garbage", lambda codec, k: valid(codec, k)[:-3]),
+    "another version": ("version", lambda codec, k: b"Gs\x63" + valid(codec, k)[3:]),
+    "huge": ("size", lambda codec, k: valid(codec, k, size=100_000)),
+    "another dimension": ("dimension", lambda codec, k: valid(codec, k, size=1)),
+    "nan": ("numbers", lambda codec, k: valid(codec, k, value=np.nan)),
+    "infinity": ("numbers", lambda codec, k: valid(codec, k, value=np.inf)),
+    "absurd": ("numbers", lambda codec, k: valid(codec, k, value=1e300)),
+    "far future": ("future", lambda codec, k: valid(codec, k, round=10**9)),
+    "an old round": ("late", lambda codec, k: valid(codec, k, round=0)),
+    "another's name": ("sender", lambda codec, k: valid(_as(codec, 7), k)),
+}
+
+
+def _as(codec: Codec, agent: int) -> Codec:
+    return Codec(agent, frozenset({0}), codec._shape[1], codec._shape[0], Limits())
+
+
+def test_a_neighbour_that_sends_nonsense_changes_nothing(tmp_path: Path) -> None:
+    """Every attack is dropped under its own reason, the agent lives, and its estimate stays what it was."""
+    settings = fleet(
+        Network.path(2),
+        certificates=make_certificates(tmp_path / "c", 2),
+        dimension=2,
+        pace=0.005,
+        limits=Limits(rounds_ahead=LIMIT),
+    )
+    attacker = ZenohTransport(settings[1])
+
+    async def live() -> None:
+        async with Agent(settings[0]) as agent:
+            agent.observe([3.0, 4.0])
+            codec = Codec(1, frozenset({0}), agent.layout.size, agent._ledger.edge_registers, Limits())
+            attacker.open()
+            await wait(lambda: attacker.present() == {0} and agent.snapshot.age > 10)
+            for number, (name, (reason, attack)) in enumerate(ATTACKS.items()):
+                before = agent.snapshot.rejected.get(reason, 0)
+                attacker.exchange(0, {0: attack(codec, number)}, 0.0, lambda sender, payload: False)
+                await wait(lambda r=reason, b=before: agent.snapshot.rejected.get(r, 0) == b + 1, name)  # type: ignore[misc]
+                np.testing.assert_array_equal(agent.estimate, [3.0, 4.0], err_msg=name)
+            after = agent.snapshot
+            assert after.state == "running"
+            assert after.neighbours[0].used == 0
+            assert sum(after.rejected.values()) == len(ATTACKS)
+            # And the same message, told in time, does get through: the attacks failed for their own faults.
+            for number in range(400):
+                message = valid(codec, 100 + number, round=agent.snapshot.round + 1)
+                attacker.exchange(0, {0: message}, 0.0, lambda sender, payload: False)
+                await asyncio.sleep(0.005)
+                if agent.snapshot.neighbours[0].used:
+                    break
+            assert agent.snapshot.neighbours[0].used > 0
+
+    async def wait(condition: Callable[[], bool], what: str = "") -> None:
+        deadline = time.monotonic() + 20
+        while not condition():
+            assert time.monotonic() < deadline, f"{what} did not happen"
+            await asyncio.sleep(0.005)
+
+    try:
+        asyncio.run(live())
+    finally:
+        attacker.close()
+
+
+def test_plaintext_must_be_asked_for(tmp_path: Path) -> None:
+    """TLS is the default: without certificates an agent does not start; with --insecure it warns."""
+    made = Fleet.create(Network.path(2), endpoints=[f"127.0.0.1:{port}" for port in free_ports(2)])
+    path = made.write(tmp_path)
+    assert Fleet.read(path).settings(0, tmp_path).tls is not None
+    for key in (tmp_path / "certificates").glob("*.key"):
+        key.unlink()
+    options = Options(fleet=str(path), agent="0", rounds=1)
+    refused = run_agent(options)
+    assert refused.returncode == 2
+    assert "private key" in refused.stderr
+    warned = run_agent(Options(fleet=str(path), agent="0", rounds=1, insecure=True))
+    assert warned.returncode == 0
+    levels = [json.loads(line) for line in warned.stderr.splitlines()]
+    assert any(entry["level"] == "warning" and "without TLS" in entry["message"] for entry in levels)
+
+
+def run_agent(options: Options) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "gossamer.agents.run", options.text()]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
