@@ -1,0 +1,19 @@
+"""The paper's two applications: distributed linear estimation and decentralised policy evaluation."""
+
+from __future__ import annotations
+
+from gossamer.applications.linear_estimation import LinearEstimation
+from gossamer.applications.linear_rivals import KarMoura, XiaoBoydLall
+from gossamer.applications.policy_evaluation import PolicyEvaluation
+from gossamer.applications.policy_rivals import TemporalDifference
+from gossamer.applications.solvers import Alone, Centralised
+
+__all__ = [
+    "Alone",
+    "Centralised",
+    "KarMoura",
+    "LinearEstimation",
+    "PolicyEvaluation",
+    "TemporalDifference",
+    "XiaoBoydLall",
+]

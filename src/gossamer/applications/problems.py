@@ -1,0 +1,270 @@
+"""Where policy evaluation problems come from: random processes, chains, grid worlds, Gymnasium environments."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+
+from gossamer.errors import InvalidInput, nearest, require
+
+Array = NDArray[np.float64]
+
+RULES = ("perturb", "split", "one", "same")
+
+
+@dataclass(frozen=True)
+class MarkovRewardProcess:
+    """Transitions P (S, S) under a policy, the expected reward of every state, and a name."""
+
+    transitions: sp.csr_matrix
+    reward: Array
+    name: str
+
+    @property
+    def states(self) -> int:
+        return len(self.reward)
+
+
+def garnet(states: int = 20, branching: int = 3, seed: int = 0) -> MarkovRewardProcess:
+    """A random process: `branching` random next states per state, random probabilities, rewards uniform on [0, 1]."""
+    if not 1 <= branching <= states:
+        raise InvalidInput(
+            f"garnet needs 1 <= branching <= states, but branching={branching}, states={states} came"
+        )
+    rng = np.random.default_rng(seed)
+    columns = (
+        np.argsort(rng.random((states, states)), axis=1)[:, :branching]
+        if states <= 2000
+        else np.stack([rng.choice(states, branching, replace=False) for _ in range(states)])
+    )
+    # Cutting the unit interval at uniform places is a flat Dirichlet distribution.
+    shares = rng.dirichlet(np.ones(branching), size=states)
+    rows = np.repeat(np.arange(states), branching)
+    matrix = sp.csr_matrix((shares.ravel(), (rows, columns.ravel())), shape=(states, states))
+    return MarkovRewardProcess(matrix, rng.random(states), f"garnet:{states}x{branching}")
+
+
+def chain(states: int = 10, forward: float = 0.7) -> MarkovRewardProcess:
+    """A random walk on a line, one step right with probability `forward`, else left; the ends reflect.
+
+    The last state pays 1, the others nothing.
+    """
+    if states < 2 or not 0 <= forward <= 1:
+        raise InvalidInput(
+            f"chain needs 2 states or more and 0 <= forward <= 1, but {states}, {forward} came"
+        )
+    here = np.arange(states)
+    ends = np.concatenate([np.minimum(here + 1, states - 1), np.maximum(here - 1, 0)])
+    weights = np.repeat([forward, 1 - forward], states)
+    matrix = sp.csr_matrix((weights, (np.tile(here, 2), ends)), shape=(states, states))
+    return MarkovRewardProcess(_tidy(matrix), (here == states - 1).astype(float), f"chain:{states}")
+
+
+def grid_world(rows: int = 5, cols: int = 5, slip: float = 0.2) -> MarkovRewardProcess:
+    """A walk to the far corner of a grid: down or right in turn of need, any way with probability `slip`.
+
+    Every step costs 1 until the corner, which absorbs.
+    """
+    if rows < 1 or cols < 1 or rows * cols < 2 or not 0 <= slip <= 1:
+        raise InvalidInput(
+            f"grid_world needs rows x cols >= 2 and 0 <= slip <= 1, but {rows}, {cols}, {slip} came"
+        )
+    count = rows * cols
+    matrix = sp.lil_matrix((count, count))
+    for s in range(count - 1):
+        r, c = divmod(s, cols)
+        aims = [(r + dr, c + dc) for dr, dc in ((1, 0), (0, 1), (-1, 0), (0, -1))]
+        ends = [min(max(a, 0), rows - 1) * cols + min(max(b, 0), cols - 1) for a, b in aims]
+        # Head along the longer of the two remaining distances.
+        matrix[s, ends[0] if rows - 1 - r >= cols - 1 - c else ends[1]] += 1 - slip
+        for end in ends:
+            matrix[s, end] += slip / 4
+    matrix[count - 1, count - 1] = 1.0
+    reward = np.full(count, -1.0)
+    reward[-1] = 0.0
+    return MarkovRewardProcess(_tidy(matrix.tocsr()), reward, f"grid-world:{rows}x{cols}")
+
+
+def from_gymnasium(
+    environment: Any, policy: str | ArrayLike = "optimal", discount: float = 0.99, **options: Any
+) -> MarkovRewardProcess:
+    """The process that a policy makes of a tabular Gymnasium environment (FrozenLake, Taxi, CliffWalking).
+
+    environment  its id, such as "FrozenLake-v1" or "FrozenLake" for the newest version (`options` go to
+                 gymnasium.make), or an environment with `env.unwrapped.P`
+    policy       "optimal" (value iteration with `discount`), "uniform", one action per state, or a table (S, A)
+    Every state in which an episode ends absorbs and pays nothing more.
+    """
+    made = None
+    if isinstance(environment, str):
+        gymnasium = require("gymnasium", "rl")
+        try:
+            environment = made = gymnasium.make(_newest(environment, gymnasium.registry), **options)
+        except gymnasium.error.Error as error:
+            raise InvalidInput(f"Gymnasium cannot make {environment!r}: {error}") from error
+    table = getattr(environment.unwrapped, "P", None)
+    name = (
+        environment.unwrapped.spec.id if environment.unwrapped.spec else type(environment.unwrapped).__name__
+    )
+    if made is not None:
+        made.close()
+    if table is None:
+        raise InvalidInput(
+            f"{name} has no table of transitions (env.unwrapped.P); "
+            "tabular environments such as FrozenLake, Taxi and CliffWalking have one"
+        )
+    moves, rewards = _tables(table)
+    chosen = _policy(policy, moves, rewards, check_discount(discount))
+    transitions = sum(sp.diags_array(chosen[:, a]) @ move for a, move in enumerate(moves))
+    reward = (chosen * rewards).sum(axis=1)
+    return MarkovRewardProcess(_tidy(sp.csr_matrix(transitions)), reward, name)
+
+
+def _newest(name: str, registry: Any) -> str:
+    """`Taxi` names the newest version of Taxi that is installed; `Taxi-v4` that version."""
+    versions = [id for id, spec in registry.items() if spec.name == name and spec.version is not None]
+    return max(versions, key=lambda id: registry[id].version, default=name)
+
+
+def _tables(table: Any) -> tuple[list[sp.csr_matrix], Array]:
+    """One transition matrix per action, and the expected rewards (S, A); final states absorb."""
+    states = len(table)
+    actions = len(table[0])
+    final = {end for row in table.values() for outs in row.values() for _, end, _, over in outs if over}
+    rewards = np.zeros((states, actions))
+    moves = []
+    for a in range(actions):
+        entries = [
+            (s, end, p) for s in range(states) if s not in final for p, end, _, _ in table[s][a] if p > 0
+        ] + [(s, s, 1.0) for s in final]
+        rows, cols, weights = zip(*entries, strict=True)
+        moves.append(sp.csr_matrix((weights, (rows, cols)), shape=(states, states)))
+        for s in range(states):
+            if s not in final:
+                rewards[s, a] = sum(p * r for p, _, r, _ in table[s][a])
+    return moves, rewards
+
+
+def _policy(policy: str | ArrayLike, moves: list[sp.csr_matrix], rewards: Array, discount: float) -> Array:
+    """The policy as a checked table (S, A)."""
+    states, actions = rewards.shape
+    if isinstance(policy, str):
+        if policy == "uniform":
+            return np.full((states, actions), 1.0 / actions)
+        if policy == "optimal":
+            return _one_hot(value_iteration(moves, rewards, discount), actions)
+        raise InvalidInput(
+            f"policy must be 'optimal', 'uniform' or a table, but {policy!r} came"
+            f"{nearest(policy, ('optimal', 'uniform'))}"
+        )
+    given = np.asarray(policy)
+    if given.shape == (states,) and np.issubdtype(given.dtype, np.integer):
+        if given.min() < 0 or given.max() >= actions:
+            raise InvalidInput(
+                f"actions are numbers from 0 to {actions - 1}, but {given.min()} to {given.max()} came"
+            )
+        return _one_hot(given, actions)
+    return check_policy(given.astype(float), states, actions)
+
+
+def _one_hot(actions: NDArray[np.int64], count: int) -> Array:
+    return np.asarray(np.eye(count)[actions])
+
+
+def check_policy(table: Array, states: int, actions: int) -> Array:
+    """Return the table of action probabilities, or say which row is wrong."""
+    if table.shape != (states, actions):
+        raise InvalidInput(
+            f"a policy is a table of shape ({states}, {actions}), states by actions, or one action per state, "
+            f"but shape {table.shape} came"
+        )
+    empty = np.flatnonzero(table.sum(axis=1) == 0)
+    if len(empty):
+        raise InvalidInput(
+            f"every state needs an action, but the policy's row of state {empty[0]} is empty "
+            f"({len(empty)} such rows); give it probabilities that sum to 1"
+        )
+    off = np.abs(table.sum(axis=1) - 1)
+    if table.min() < 0 or not np.all(np.isfinite(table)) or off.max() > 1e-6:
+        worst = int(np.argmin(table.min(axis=1))) if table.min() < 0 else int(np.argmax(off))
+        raise InvalidInput(
+            f"every row of a policy holds probabilities that sum to 1, but the row of state {worst} is "
+            f"{table[worst].tolist()}"
+        )
+    return table
+
+
+def value_iteration(
+    moves: list[sp.csr_matrix], rewards: Array, discount: float, tolerance: float = 1e-10
+) -> Any:
+    """(S,) the best action of every state: iterate the Bellman operator until it stands still."""
+    value = np.zeros(len(rewards))
+    while True:
+        scores = rewards + discount * np.column_stack([move @ value for move in moves])
+        better = scores.max(axis=1)
+        if np.abs(better - value).max() <= tolerance * (1 - discount):
+            # Rounding must not decide between equal actions.
+            return np.argmax(scores >= better[:, None] - 1e-9 * (1 + np.abs(better[:, None])), axis=1)
+        value = better
+
+
+def share_rewards(
+    reward: ArrayLike, agents: int, rule: str = "perturb", spread: float = 1.0, seed: int = 0
+) -> Array:
+    """(N, S) rewards of the agents, whose average is `reward`.
+
+    "perturb"  reward + spread times normal numbers, less their average
+    "split"    agent i sees a random share of the reward
+    "one"      one random agent sees all of it, the others nothing
+    "same"     every agent sees the reward
+    """
+    whole = np.asarray(reward, dtype=float)
+    rng = np.random.default_rng(seed)
+    if rule == "perturb":
+        noise = rng.normal(size=(agents, len(whole)))
+        shared = whole + spread * (noise - noise.mean(axis=0))
+    elif rule == "split":
+        shared = agents * rng.dirichlet(np.ones(agents))[:, None] * whole
+    elif rule == "one":
+        shared = agents * np.eye(agents)[rng.integers(agents)][:, None] * whole
+    elif rule == "same":
+        shared = np.tile(whole, (agents, 1))
+    else:
+        raise InvalidInput(f"rule must be one of {', '.join(RULES)}, but {rule!r} came{nearest(rule, RULES)}")
+    return np.asarray(shared)
+
+
+def check_transitions(matrix: Any) -> sp.csr_matrix:
+    """Return P as a CSR matrix with stored positive entries, or say why it is no transition matrix."""
+    transitions = sp.csr_matrix(matrix, dtype=float)
+    if transitions.shape[0] != transitions.shape[1] or transitions.shape[0] == 0:
+        raise InvalidInput(f"a transition matrix is square, but one of shape {transitions.shape} came")
+    if not np.all(np.isfinite(transitions.data)) or (transitions.nnz and transitions.data.min() < 0):
+        raise InvalidInput("transition probabilities are finite and not negative; check the matrix P")
+    sums = np.asarray(transitions.sum(axis=1)).ravel()
+    worst = int(np.argmax(np.abs(sums - 1)))
+    if abs(sums[worst] - 1) > 1e-8:
+        raise InvalidInput(
+            f"every row of a transition matrix sums to 1, but row {worst} sums to {sums[worst]:.6g}; "
+            "a row holds the probabilities of the next state"
+        )
+    return _tidy(transitions)
+
+
+def check_discount(discount: float) -> float:
+    """Return gamma, or say why it is none."""
+    if not 0 <= discount < 1:
+        raise InvalidInput(f"the discount gamma must be at least 0 and below 1, but {discount!r} came")
+    return float(discount)
+
+
+def _tidy(matrix: sp.csr_matrix) -> sp.csr_matrix:
+    matrix = sp.csr_matrix(matrix)
+    matrix.sum_duplicates()
+    matrix.eliminate_zeros()
+    matrix.sort_indices()
+    return matrix
