@@ -14,7 +14,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, Any
 
@@ -26,6 +26,9 @@ LOGS = "logs"
 STALE = 3.0
 """Seconds after which a status is old: a running agent writes it twice a second."""
 
+_HARMLESS = ("late", "stale")
+"""Reasons for which an honest neighbour's message may be dropped; any other is worth a look."""
+
 _PATIENCE = 5.0
 """Seconds an agent gets to stop by itself."""
 
@@ -35,7 +38,8 @@ class AgentStatus:
     """How one agent is, as far as this machine knows.
 
     state   "running", "degraded" (its store cannot be written), "alone" (it hears no neighbour), "stopped",
-            "silent" (its status is old), "gone" (its process is not there) or "unknown" (never seen here)
+            "silent" (its status is old), "gone" (its process is not there) or "unknown" (never seen here);
+            of an agent that this process started also "starting", "exit 2" or "SIGKILL"
     """
 
     member: Member
@@ -80,7 +84,7 @@ def _status(member: Member, path: Path, now: float | None) -> AgentStatus:
             sent=found["sent"],
             received=found["received"],
             lost=found["lost"],
-            rejected=sum(found["rejected"].values()),
+            rejected=sum(n for reason, n in found["rejected"].items() if reason not in _HARMLESS),
             problem=found["problem"],
             details=found,
         )
@@ -164,7 +168,7 @@ class LocalFleet:
         """The process of each agent that was started."""
         return {agent: process.pid for agent, process in self._processes.items()}
 
-    def alive(self) -> int:
+    def running(self) -> int:
         """How many agents still run."""
         return sum(process.poll() is None for process in self._processes.values())
 
@@ -177,9 +181,9 @@ class LocalFleet:
                 continue
             code = None if process is None else process.poll()
             if code is not None and status.state != "stopped":
-                status = AgentStatus(status.member, f"exit {code}", problem=self._last_error(status.member))
+                status = replace(status, state=_ending(code), problem=self._last_error(status.member))
             elif status.state == "unknown" and process is not None:
-                status = AgentStatus(status.member, "starting")
+                status = replace(status, state="starting")
             found.append(status)
         return found
 
@@ -215,6 +219,11 @@ class LocalFleet:
                 process.stdin.close()
         for file in self._files:
             file.close()
+
+
+def _ending(code: int) -> str:
+    """How a process ended: its exit code, or the signal that killed it."""
+    return f"exit {code}" if code >= 0 else signal.Signals(-code).name
 
 
 def _exists(pid: int) -> bool:

@@ -219,7 +219,7 @@ def estimate_line(snapshot: Snapshot, name: str, source: AnySource) -> dict[str,
         line["variance"] = _values(snapshot.variance)
     if snapshot.answers.layout.bins:
         line["quantiles"] = {str(q): _values(snapshot.answers.quantile(q)) for q in _QUANTILES}
-    line["distance"] = _largest([n.distance for n in snapshot.neighbours])
+    line["distance"] = _largest([n.distance for n in snapshot.neighbours if n.state == "alive"])
     line["neighbours_alive"] = sum(n.state == "alive" for n in snapshot.neighbours)
     line["state"] = snapshot.state
     if source.bad:

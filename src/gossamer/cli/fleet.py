@@ -102,13 +102,10 @@ def init(
         rounds=Rounds(every=every),
     )
     path = made.write(out, overwrite=force)
-    console = Console()
-    console.print(f"[bold]{path}[/]: {network.agents} agents, {len(network.edges)} edges", highlight=False)
-    console.print(f"certificates in {out / made.certificates} (keep ca.key safe)", highlight=False)
-    if topology is not None:
-        console.print(f"next: gossamer fleet up {path}", highlight=False)
-    else:
-        console.print(f"next, on each host: gossamer agent {path} --id NAME --source SOURCE", highlight=False)
+    print(f"{path}: {network.agents} agents, {len(network.edges)} edges")
+    print(f"{out / made.certificates}: the authority (keep ca.key safe) and a certificate per agent")
+    on_hosts = f"on each host: gossamer agent {path} --id NAME --source SOURCE"
+    print(f"next, {on_hosts if topology is None else f'gossamer fleet up {path}'}")
 
 
 @fleet_app.command()
@@ -143,10 +140,11 @@ def up(
         console.print("[bold red]plaintext:[/] anyone on the network can read and forge messages")
     with _stoppable() as stopping, agents:
         _watch(agents, console, stopping, seconds)
-        failed = [status for status in agents.status() if status.state.startswith("exit")]
-    console.print("all agents stopped", style="dim")
-    if failed:
-        console.print(f"{len(failed)} agents ended by themselves; see {fleet.parent / 'logs'}", style="red")
+        early = len(agents.members) - agents.running()
+    console.print("all agents stopped", style="dim", highlight=False)
+    if early:
+        text = f"{early} of them ended by themselves; see {fleet.parent / 'logs'}"
+        console.print(text, style="red", highlight=False)
         raise typer.Exit(1)
 
 
@@ -159,7 +157,7 @@ def _watch(agents: LocalFleet, console: Console, stopping: Callable[[], bool], s
         return time.monotonic() - start
 
     def going() -> bool:
-        return not stopping() and agents.alive() > 0 and (seconds is None or passed() < seconds)
+        return not stopping() and agents.running() > 0 and (seconds is None or passed() < seconds)
 
     if not console.is_terminal:
         while going():
@@ -169,15 +167,14 @@ def _watch(agents: LocalFleet, console: Console, stopping: Callable[[], bool], s
             time.sleep(0.1)
         console.print(fleet_line(agents.status(), passed()), highlight=False, soft_wrap=True)
         return
-    with Live(console=console, auto_refresh=False) as live:
-        while True:
-            # Heading, table head and foot, messages and the cursor's line need 10 lines beside the agents.
-            rows = max(console.height - 10, 1)
-            name = agents.fleet.network or agents.fleet.fleet
-            live.update(fleet_table(name, agents.status(), seconds=passed(), rows=rows), refresh=True)
-            if not going():
-                return
+    name = agents.fleet.network or agents.fleet.fleet
+    with Live(console=console, screen=True, auto_refresh=False) as live:
+        while going():
+            # The heading, the table's head and foot, and up to three complaints need 8 lines.
+            table = fleet_table(name, agents.status(), seconds=passed(), rows=max(console.height - 8, 1))
+            live.update(table, refresh=True)
             time.sleep(1 / _FRAMES)
+    console.print(fleet_table(name, agents.status(), seconds=passed()))
 
 
 @contextmanager

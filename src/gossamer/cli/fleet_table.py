@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from gossamer.agents.local import AgentStatus
 
 _COLOURS = {"running": "green", "starting": "cyan", "stopped": "dim", "unknown": "dim"}
+_SPEAKING = ("running", "degraded", "alone")
 _NO_TROUBLE = ("running", "starting", "stopped", "unknown")
 
 
@@ -23,7 +24,7 @@ def fleet_table(
 ) -> RenderableType:
     """The fleet's agents in a table of at most `rows` rows, those in trouble first if not all fit."""
     table = Table(
-        box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold", expand=False
+        box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold", show_edge=False
     )
     table.add_column("agent", no_wrap=True, max_width=16)
     for heading in ("rounds", "samples", "estimate", "± s.e.", "distance", "messages", "lost"):
@@ -67,11 +68,12 @@ def fleet_line(status: Sequence[AgentStatus], seconds: float) -> str:
 
 
 def summary(status: Sequence[AgentStatus]) -> dict[str, Any]:
-    """The fleet in a few numbers: how many in which state, and how well their estimates agree."""
+    """The fleet in a few numbers: how many in which state, and how well those that run agree."""
     states: dict[str, int] = {}
     for agent in status:
         states[agent.state] = states.get(agent.state, 0) + 1
-    known = [agent.estimate[0] for agent in status if agent.estimate and agent.estimate[0] is not None]
+    speaking = [agent for agent in status if agent.state in _SPEAKING] or status
+    known = [agent.estimate[0] for agent in speaking if agent.estimate and agent.estimate[0] is not None]
     return {
         "states": states,
         "rounds": max((agent.rounds for agent in status), default=0),
@@ -104,21 +106,31 @@ def _losses(agent: AgentStatus) -> Text:
 
 
 def compact(number: int) -> str:
-    """A count in at most six characters."""
+    """A count in at most five characters."""
     for unit, size in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
-        if number >= 100 * size or (number >= size and size > 1e3):
-            return f"{number / size:.4g}{unit}"
+        if number >= max(size, 1e5):
+            return f"{number / size:.3g}{unit}"
     return str(number)
 
 
 def small(number: float | None) -> str:
     """A size of an error: two digits are enough."""
-    return "-" if number is None else f"{number:.2g}"
+    return "-" if number is None else _digits(number, 2)
 
 
 def vector(values: Sequence[float | None]) -> str:
-    """The first component with six digits, and how many more there are."""
+    """The first component with five digits, and how many more there are."""
     if not values or values[0] is None:
         return "-"
     more = f" (+{len(values) - 1})" if len(values) > 1 else ""
-    return f"{values[0]:.6g}{more}"
+    return _digits(values[0], 5) + more
+
+
+def _digits(number: float, digits: int) -> str:
+    """So many digits; a digit less, and a short exponent, where there must be one."""
+    if 10 ** (digits - 1) <= abs(number) < 1e7:
+        return f"{number:.0f}"
+    if number == 0 or 1e-3 <= abs(number) < 1e7:
+        return f"{number:.{digits}g}"
+    mantissa, exponent = f"{number:.{max(digits - 2, 1)}e}".split("e")
+    return f"{mantissa}e{int(exponent)}"
