@@ -290,7 +290,7 @@ def test_interrupted_runs_return_what_is_finished(small, monkeypatch):
     net, obs = small
     from gossamer.engines import simulate as module
 
-    monkeypatch.setattr(module.os, "cpu_count", lambda: 1)
+    monkeypatch.setattr(module, "get_num_threads", lambda: 1)
     whole = gs.simulate("sda", net, obs, 20, trials=600, seed=1)
     calls = 0
     original = module._kernels.trial_blocks

@@ -14,7 +14,14 @@ import numpy as np
 from numba import njit, prange
 from numpy.typing import NDArray
 
-from gossamer._random import ACTIVATION, OBSERVATION, fill_normals, fill_normals_agents, index
+from gossamer._random import (
+    ACTIVATION,
+    OBSERVATION,
+    _prefer_wide_vectors,
+    fill_normals,
+    fill_normals_agents,
+    index,
+)
 
 Array = NDArray[Any]
 
@@ -26,74 +33,179 @@ _fast = njit(cache=True, fastmath={"contract"}, error_model="numpy", nogil=True)
 
 
 @_fast
-def combine(out: Array, rows: Array, which: Array, factor: Array, terms: int) -> None:
-    """out = sum of factor[k] * rows[which[k]] over the first `terms` terms."""
-    n = out.size
+def combine(out: Array, p: int, q: int, rows: Array, i: int, which: Array, factor: Array, terms: int) -> None:
+    """out[p, q] = sum of factor[k] * rows[i, which[k]] over the first `terms` terms, for all lanes.
+
+    Arrays are indexed in full, never sliced: in compiled code a slice costs a reference count, and there would
+    be several for every agent and round.
+    """
+    lanes = rows.shape[2]
     if terms == 0:
-        for b in range(n):
-            out[b] = 0.0
+        for b in range(lanes):
+            out[p, q, b] = 0.0
         return
-    done = min(terms, 4)
-    f0, x0 = factor[0], rows[which[0]]
-    if done == 1:
-        for b in range(n):
-            out[b] = f0 * x0[b]
-    elif done == 2:
-        f1, x1 = factor[1], rows[which[1]]
-        for b in range(n):
-            out[b] = f0 * x0[b] + f1 * x1[b]
-    elif done == 3:
-        f1, x1, f2, x2 = factor[1], rows[which[1]], factor[2], rows[which[2]]
-        for b in range(n):
-            out[b] = f0 * x0[b] + f1 * x1[b] + f2 * x2[b]
-    else:
-        f1, x1, f2, x2 = factor[1], rows[which[1]], factor[2], rows[which[2]]
-        f3, x3 = factor[3], rows[which[3]]
-        for b in range(n):
-            out[b] = f0 * x0[b] + f1 * x1[b] + f2 * x2[b] + f3 * x3[b]
+    f0, k0 = factor[0], which[0]
+    if terms == 1:
+        for b in range(lanes):
+            out[p, q, b] = f0 * rows[i, k0, b]
+        return
+    f1, k1 = factor[1], which[1]
+    if terms == 2:
+        for b in range(lanes):
+            out[p, q, b] = f0 * rows[i, k0, b] + f1 * rows[i, k1, b]
+        return
+    f2, k2 = factor[2], which[2]
+    if terms == 3:
+        for b in range(lanes):
+            out[p, q, b] = f0 * rows[i, k0, b] + f1 * rows[i, k1, b] + f2 * rows[i, k2, b]
+        return
+    f3, k3 = factor[3], which[3]
+    for b in range(lanes):
+        out[p, q, b] = f0 * rows[i, k0, b] + f1 * rows[i, k1, b] + f2 * rows[i, k2, b] + f3 * rows[i, k3, b]
     for k in range(4, terms):
-        f, x = factor[k], rows[which[k]]
-        for b in range(n):
-            out[b] += f * x[b]
+        f, row = factor[k], which[k]
+        for b in range(lanes):
+            out[p, q, b] += f * rows[i, row, b]
 
 
 @_fast
-def gather(out: Array, messages: Array, neighbours: Array, factor: Array) -> None:
-    """out = sum_j L_ij messages[j] over one row of the gossip matrix, four neighbours at a time."""
-    n = out.size
-    terms = neighbours.size
-    first = min(terms, 4)
-    combine(out, messages, neighbours[:first], factor[:first], first)
-    k = first
-    while k + 4 <= terms:
-        f0, f1, f2, f3 = factor[k], factor[k + 1], factor[k + 2], factor[k + 3]
-        x0, x1 = messages[neighbours[k]], messages[neighbours[k + 1]]
-        x2, x3 = messages[neighbours[k + 2]], messages[neighbours[k + 3]]
-        for b in range(n):
-            out[b] += f0 * x0[b] + f1 * x1[b] + f2 * x2[b] + f3 * x3[b]
-        k += 4
-    for m in range(k, terms):
-        f, x = factor[m], messages[neighbours[m]]
-        for b in range(n):
-            out[b] += f * x[b]
+def gather(
+    work: Array, i: int, row: int, messages: Array, now: int, indptr: Array, indices: Array, gossip: Array
+) -> None:
+    """work[i, row] = sum_j L_ij messages[now, j], up to five neighbours at a time."""
+    lanes = work.shape[2]
+    k, last = indptr[i], indptr[i + 1]
+    first = True
+    while k < last:
+        left = last - k
+        f0, j0 = gossip[k], indices[k]
+        if left >= 5:
+            f1, f2, f3, f4 = gossip[k + 1], gossip[k + 2], gossip[k + 3], gossip[k + 4]
+            j1, j2, j3, j4 = indices[k + 1], indices[k + 2], indices[k + 3], indices[k + 4]
+            for b in range(lanes):
+                total = f0 * messages[now, j0, b] + f1 * messages[now, j1, b] + f2 * messages[now, j2, b]
+                total += f3 * messages[now, j3, b] + f4 * messages[now, j4, b]
+                work[i, row, b] = total if first else work[i, row, b] + total
+            k += 5
+        elif left >= 3:
+            f1, f2, j1, j2 = gossip[k + 1], gossip[k + 2], indices[k + 1], indices[k + 2]
+            for b in range(lanes):
+                total = f0 * messages[now, j0, b] + f1 * messages[now, j1, b] + f2 * messages[now, j2, b]
+                work[i, row, b] = total if first else work[i, row, b] + total
+            k += 3
+        else:
+            for b in range(lanes):
+                total = f0 * messages[now, j0, b]
+                work[i, row, b] = total if first else work[i, row, b] + total
+            k += 1
+        first = False
 
 
 @_fast
-def shift_scale(out: Array, level: float, scale: float, x: Array) -> None:
-    for b in range(out.size):
-        out[b] = level + scale * x[b]
-
-
-@_fast
-def terms_of(row: Array, which: Array, factor: Array) -> int:
-    """List the nonzero entries of a coefficient row; return how many there are."""
+def terms_of(c: Array, row: int, which: Array, factor: Array) -> int:
+    """List the nonzero entries of one coefficient row; return how many there are."""
     count = 0
-    for k in range(row.size):
-        if row[k] != 0.0:
+    for k in range(c.shape[1]):
+        if c[row, k] != 0.0:
             which[count] = k
-            factor[count] = row[k]
+            factor[count] = c[row, k]
             count += 1
     return count
+
+
+def _make_advance(size: int) -> Any:
+    """Build the update of one agent with `size` registers: all lanes in one fused, vectorised loop.
+
+    `size` is a constant of the compiled function, so the branches on it vanish. Coefficients are read before the
+    loop because the compiler cannot know that writing registers leaves them alone.
+    """
+
+    @_fast
+    def advance(
+        work: Array, i: int, c: Array, messages: Array, then: int, noise: Array, j: int, place: int,
+        level: float, scale: float,
+    ) -> None:  # fmt: skip
+        _prefer_wide_vectors()
+        lanes = work.shape[2]
+        y0, m0, a00, e0, ey = c[0, size], c[0, size + 1], c[0, 0], c[size, 0], c[size, size]
+        if size > 1:
+            y1, m1, e1 = c[1, size], c[1, size + 1], c[size, 1]
+            a01, a10, a11 = c[0, 1], c[1, 0], c[1, 1]
+        if size > 2:
+            y2, m2, e2 = c[2, size], c[2, size + 1], c[size, 2]
+            a02, a12, a20, a21, a22 = c[0, 2], c[1, 2], c[2, 0], c[2, 1], c[2, 2]
+        if size > 3:
+            y3, m3, e3 = c[3, size], c[3, size + 1], c[size, 3]
+            a03, a13, a23, a30, a31, a32, a33 = c[0, 3], c[1, 3], c[2, 3], c[3, 0], c[3, 1], c[3, 2], c[3, 3]
+        for b in range(lanes):
+            y, m = work[i, size, b], work[i, size + 1, b]
+            upcoming = level + scale * noise[j, place, b]
+            s0 = work[i, 0, b]
+            n0 = a00 * s0 + (y0 * y + m0 * m)
+            if size > 1:
+                s1 = work[i, 1, b]
+                n0 += a01 * s1
+                n1 = a10 * s0 + a11 * s1 + (y1 * y + m1 * m)
+            if size > 2:
+                s2 = work[i, 2, b]
+                n0 += a02 * s2
+                n1 += a12 * s2
+                n2 = a20 * s0 + a21 * s1 + a22 * s2 + (y2 * y + m2 * m)
+            if size > 3:
+                s3 = work[i, 3, b]
+                n0 += a03 * s3
+                n1 += a13 * s3
+                n2 += a23 * s3
+                n3 = a30 * s0 + a31 * s1 + a32 * s2 + a33 * s3 + (y3 * y + m3 * m)
+            told = ey * upcoming + e0 * n0
+            work[i, 0, b] = n0
+            if size > 1:
+                told += e1 * n1
+                work[i, 1, b] = n1
+            if size > 2:
+                told += e2 * n2
+                work[i, 2, b] = n2
+            if size > 3:
+                told += e3 * n3
+                work[i, 3, b] = n3
+            work[i, size, b] = upcoming
+            messages[then, i, b] = told
+
+    return advance
+
+
+_advance_1, _advance_2, _advance_3, _advance_4 = (_make_advance(size) for size in (1, 2, 3, 4))
+
+
+@_fast
+def advance(
+    work: Array, i: int, c: Array, messages: Array, then: int, noise: Array, j: int, place: int,
+    level: float, scale: float, fresh: Array, which: Array, factor: Array,
+) -> None:  # fmt: skip
+    """Update an agent's registers, take the next observation level + scale * noise[j, place], write its message.
+
+    c holds the rows of the step, each over (registers, observation, mixed), then the row of the next message.
+    """
+    size = work.shape[1] - 2
+    if size == 1:
+        _advance_1(work, i, c, messages, then, noise, j, place, level, scale)
+    elif size == 2:
+        _advance_2(work, i, c, messages, then, noise, j, place, level, scale)
+    elif size == 3:
+        _advance_3(work, i, c, messages, then, noise, j, place, level, scale)
+    elif size == 4:
+        _advance_4(work, i, c, messages, then, noise, j, place, level, scale)
+    else:
+        for row in range(size):
+            terms = terms_of(c, row, which, factor)
+            combine(fresh, 0, row, work, i, which, factor, terms)
+        for row in range(size):
+            for b in range(work.shape[2]):
+                work[i, row, b] = fresh[0, row, b]
+        for b in range(work.shape[2]):
+            work[i, size, b] = level + scale * noise[j, place, b]
+        terms = terms_of(c, size, which, factor)
+        combine(messages, then, i, work, i, which, factor, terms)
 
 
 @_fast
@@ -130,13 +242,14 @@ def random_mix(
 def _trial_block(
     work: Array,  # (N, R + 2, B) registers, observation, mixed
     messages: Array,  # (2, N, B)
-    noise: Array,  # (N, 4, B)
-    given: Array,  # (rounds of this call + 1, N, B), or empty: draw Gaussian noise here
+    noise: Array,  # (N, 4, B) scratch, if Gaussian noise is drawn here
+    given: Array,  # (N, rounds of this call + 1, B) observations, or empty: draw Gaussian noise here
     mixed: Array,  # (N, B), used by random mixing only
     start: int,
     stop: int,
     rounds: int,
-    table: Array,  # (T, R + 1, R + 2): the step's rows, then the message's row
+    table: Array,  # (T, R + 1, R + 2): the step's rows, then the row of the next round's message
+    first_message: Array,  # (1, R + 2)
     estimate_state: Array,  # (T, R)
     noise_scale: Array,  # (T,)
     mean: Array,
@@ -160,64 +273,57 @@ def _trial_block(
     """Rounds start..stop-1 of one block of trials of one component."""
     agents, width, batch = work.shape
     size = width - 2
-    fresh = np.empty((size + 1, batch), work.dtype)
-    which = np.empty((size + 1, width), np.int64)
-    factor = np.empty((size + 1, width), work.dtype)
-    count = np.empty(size + 1, np.int64)
-    told_which = np.empty(width, np.int64)
-    told_factor = np.empty(width, work.dtype)
-    read_which = np.empty(width, np.int64)
-    read_factor = np.empty(width, work.dtype)
+    fresh = np.empty((1, size + 1, batch), work.dtype)
+    which = np.empty(width, np.int64)
+    factor = np.empty(width, work.dtype)
+    drawn = given.size == 0
     if start == 0:
-        told = terms_of(table[0, size], told_which, told_factor)
         for i in range(agents):
-            if given.size:
-                work[i, size, :] = given[0, i]
-            else:
+            if drawn:
                 fill_normals(noise[i], key, OBSERVATION, 0, i, component, first_trial)
-                shift_scale(work[i, size], mean[i], std[i] * noise_scale[0], noise[i, 0])
-            combine(messages[0, i], work[i], told_which, told_factor, told)
+                for b in range(batch):
+                    work[i, size, b] = mean[i] + std[i] * noise_scale[0] * noise[i, 0, b]
+            else:
+                for b in range(batch):
+                    work[i, size, b] = given[i, 0, b]
+            terms = terms_of(first_message, 0, which, factor)
+            combine(messages, 0, i, work, i, which, factor, terms)
     for t in range(start, stop):
         now, then = t % 2, (t + 1) % 2
-        for j in range(size):
-            count[j] = terms_of(table[t, j], which[j], factor[j])
         following = t + 1 < rounds
-        told = terms_of(table[t + 1, size], told_which, told_factor) if following else 0
         if mixing != MATRIX:
             random_mix(mixed, messages[now], mixing, key, first_trial, t, edges, indptr, indices)
         h = np.searchsorted(horizons, t + 1)
         asked = h < horizons.size and horizons[h] == t + 1
-        read = terms_of(estimate_state[t], read_which, read_factor) if asked else 0
+        c = table[t]
         for i in range(agents):
-            rows = work[i]
             if mixing == MATRIX:
-                a, b = indptr[i], indptr[i + 1]
-                gather(rows[size + 1], messages[now], indices[a:b], gossip[a:b])
+                gather(work, i, size + 1, messages, now, indptr, indices, gossip)
             else:
-                rows[size + 1, :] = mixed[i]
-            for j in range(size):
-                combine(fresh[j], rows, which[j], factor[j], count[j])
-            rows[:size, :] = fresh[:size]
+                for b in range(batch):
+                    work[i, size + 1, b] = mixed[i, b]
+            if not drawn:
+                place = t + 1 - start if following else 0
+                advance(work, i, c, messages, then, given, i, place, 0.0, 1.0, fresh, which, factor)
+            else:
+                place = (t + 1) % 4
+                if place == 0 and following:
+                    fill_normals(noise[i], key, OBSERVATION, (t + 1) // 4, i, component, first_trial)
+                level = mean[i] + drift[i] * (t + 1)
+                scale = std[i] * noise_scale[t + 1] if following else 0.0
+                advance(work, i, c, messages, then, noise, i, place, level, scale, fresh, which, factor)
             if asked:
-                combine(fresh[size], rows, read_which, read_factor, read)
+                terms = terms_of(estimate_state, t, which, factor)
+                combine(fresh, 0, size, work, i, which, factor, terms)
                 total = 0.0
                 for b in range(lanes):
-                    error = fresh[size, b] - target[h]
+                    error = fresh[0, size, b] - target[h]
                     by_trial[h, b] += error * error
                     total += error * error
                 by_agent[h, i] += total
                 if estimates.size:
-                    estimates[h, i, :] = fresh[size]
-            if following:
-                if given.size:
-                    rows[size, :] = given[t + 1 - start, i]
-                else:
-                    place = (t + 1) % 4
-                    if place == 0:
-                        fill_normals(noise[i], key, OBSERVATION, (t + 1) // 4, i, component, first_trial)
-                    level = mean[i] + drift[i] * (t + 1)
-                    shift_scale(rows[size], level, std[i] * noise_scale[t + 1], noise[i, place])
-                combine(messages[then, i], rows, told_which, told_factor, told)
+                    for b in range(batch):
+                        estimates[h, i, b] = fresh[0, size, b]
 
 
 @njit(cache=True, parallel=True, error_model="numpy")
@@ -231,6 +337,7 @@ def trial_blocks(
     stop: int,
     rounds: int,
     table: Array,
+    first_message: Array,
     estimate_state: Array,
     noise_scale: Array,
     mean: Array,  # (n, N)
@@ -264,6 +371,7 @@ def trial_blocks(
             stop,
             rounds,
             table,
+            first_message,
             estimate_state,
             noise_scale,
             mean[c],
@@ -287,43 +395,19 @@ def trial_blocks(
 
 
 @_fast
-def _draw_chunk(
-    out: Array,
-    noise: Array,
-    first: int,
-    t: int,
-    noise_scale: Array,
-    mean: Array,
-    std: Array,
-    drift: Array,
-    key: np.uint64,
-    component: int,
-    trial: int,
-) -> None:
-    place = t % 4
-    if place == 0:
-        fill_normals_agents(noise, key, OBSERVATION, t // 4, first, component, trial)
-    scale = noise_scale[t]
-    for b in range(out.size):
-        i = first + b
-        out[b] = mean[i] + drift[i] * t + std[i] * scale * noise[place, b]
-
-
-@_fast
 def _agent_chunk(
-    first: int,
+    chunk: int,
     t: int,
-    draw_only: bool,
     following: bool,
     asked: bool,
     h: int,
-    state: Array,  # (R, N)
-    seen: Array,  # (N,) the observation of round t
-    before: Array,  # (N,) messages of round t
-    after: Array,  # (N,) messages of round t + 1
-    noise: Array,  # (4, CHUNK)
+    work: Array,  # (chunks, R + 2, CHUNK)
+    before: Array,  # (chunks * CHUNK,) messages of round t
+    messages: Array,  # (2, chunks, CHUNK)
+    then: int,
+    noise: Array,  # (chunks, 4, CHUNK)
     given: Array,  # (N,) the next observation, or empty
-    table: Array,
+    c: Array,
     estimate_state: Array,
     noise_scale: Array,
     mean: Array,
@@ -339,65 +423,66 @@ def _agent_chunk(
     by_agent: NDArray[np.float64],
     estimates: Array,
 ) -> float:
-    """Round t of `CHUNK` agents from `first` on, lanes being agents. Returns the sum of squared errors if asked."""
-    agents = before.size
-    size = state.shape[0]
-    n = min(CHUNK, agents - first)
-    last = first + n
-    rows = np.empty((size + 2, n), state.dtype)
-    fresh = np.empty(n, state.dtype)
+    """Round t of one chunk of agents, lanes being agents; round -1 only draws the first observation.
+
+    Returns the sum of squared errors if it is asked for.
+    """
+    size = work.shape[1] - 2
+    first = chunk * CHUNK
+    n = min(CHUNK, mean.size - first)
+    seen = np.zeros((1, 1, CHUNK), work.dtype)
+    fresh = np.empty((1, size + 1, CHUNK), work.dtype)
     which = np.empty(size + 2, np.int64)
-    factor = np.empty(size + 2, state.dtype)
-    error = 0.0
-    for j in range(size):
-        rows[j, :] = state[j, first:last]
-    if not draw_only:
-        rows[size, :] = seen[first:last]
-        mixed = rows[size + 1]
-        for b in range(n):
-            total = gossip[indptr[first + b]] * before[indices[indptr[first + b]]]
-            for k in range(indptr[first + b] + 1, indptr[first + b + 1]):
-                total += gossip[k] * before[indices[k]]
-            mixed[b] = total
-        for j in range(size):
-            count = terms_of(table[t, j], which, factor)
-            combine(state[j, first:last], rows, which, factor, count)
-        for j in range(size):
-            rows[j, :] = state[j, first:last]
-        if asked:
-            count = terms_of(estimate_state[t], which, factor)
-            combine(fresh, rows, which, factor, count)
-            for b in range(n):
-                square = (fresh[b] - target) ** 2
-                error += square
-                by_agent[h, first + b] += square
-            if estimates.size:
-                estimates[h, first:last] = fresh
+    factor = np.empty(size + 2, work.dtype)
     if following:
-        upcoming = 0 if draw_only else t + 1
         if given.size:
-            rows[size, :] = given[first:last]
+            for b in range(n):
+                seen[0, 0, b] = given[first + b]
         else:
-            _draw_chunk(
-                rows[size], noise, first, upcoming, noise_scale, mean, std, drift, key, component, trial
-            )
-        seen[first:last] = rows[size]
-        count = terms_of(table[upcoming, size], which, factor)
-        combine(after[first:last], rows, which, factor, count)
+            place = (t + 1) % 4
+            if place == 0:
+                fill_normals_agents(noise[chunk], key, OBSERVATION, (t + 1) // 4, first, component, trial)
+            scale = noise_scale[t + 1]
+            for b in range(n):
+                i = first + b
+                seen[0, 0, b] = mean[i] + drift[i] * (t + 1) + std[i] * scale * noise[chunk, place, b]
+    if t < 0:
+        for b in range(CHUNK):
+            work[chunk, size, b] = seen[0, 0, b]
+        terms = terms_of(c, 0, which, factor)
+        combine(messages, then, chunk, work, chunk, which, factor, terms)
+        return 0.0
+    for b in range(n):
+        k = indptr[first + b]
+        total = gossip[k] * before[indices[k]]
+        for m in range(k + 1, indptr[first + b + 1]):
+            total += gossip[m] * before[indices[m]]
+        work[chunk, size + 1, b] = total
+    advance(work, chunk, c, messages, then, seen, 0, 0, 0.0, 1.0, fresh, which, factor)
+    error = 0.0
+    if asked:
+        terms = terms_of(estimate_state, t, which, factor)
+        combine(fresh, 0, size, work, chunk, which, factor, terms)
+        for b in range(n):
+            square = (fresh[0, size, b] - target) ** 2
+            error += square
+            by_agent[h, first + b] += square
+            if estimates.size:
+                estimates[h, first + b] = fresh[0, size, b]
     return error
 
 
 @njit(cache=True, parallel=True, error_model="numpy")
 def one_large_trial(
-    state: Array,  # (R, N)
-    seen: Array,  # (N,)
-    messages: Array,  # (2, N)
+    work: Array,  # (chunks, R + 2, CHUNK)
+    messages: Array,  # (2, chunks, CHUNK)
     noise: Array,  # (chunks, 4, CHUNK)
     given: Array,  # (rounds of this call + 1, N), or empty
     start: int,
     stop: int,
     rounds: int,
     table: Array,
+    first_message: Array,
     estimate_state: Array,
     noise_scale: Array,
     mean: Array,
@@ -416,32 +501,26 @@ def one_large_trial(
     estimates: Array,  # (H, N) or empty
 ) -> None:
     """Rounds start..stop-1 of one trial of one component, threads over agents."""
-    chunks = noise.shape[0]
+    chunks = work.shape[0]
     errors = np.zeros(chunks)
-    nothing = given[0] if given.shape[0] else seen[:0]
-    if start == 0:
-        for c in prange(chunks):
-            _agent_chunk(
-                c * CHUNK, 0, True, True, False, 0, state, seen, messages[1], messages[0], noise[c], nothing,
-                table, estimate_state, noise_scale, mean, std, drift, key, component, trial,
-                indptr, indices, gossip, 0.0, by_agent, estimates,
-            )  # fmt: skip
-    for t in range(start, stop):
+    told = messages.reshape(2, chunks * CHUNK)
+    for t in range(-1 if start == 0 else start, stop):
         h = int(np.searchsorted(horizons, t + 1))
-        asked = bool(h < horizons.size and horizons[h] == t + 1)
+        asked = bool(t >= 0 and h < horizons.size and horizons[h] == t + 1)
         goal = target[h] if asked else 0.0
         following = t + 1 < rounds
-        now, then = t % 2, (t + 1) % 2
-        upcoming = given[t + 1 - start] if given.shape[0] and following else seen[:0]
-        for c in prange(chunks):
-            errors[c] = _agent_chunk(
-                c * CHUNK, t, False, following, asked, h, state, seen, messages[now], messages[then], noise[c],
-                upcoming, table, estimate_state, noise_scale, mean, std, drift, key, component, trial,
-                indptr, indices, gossip, goal, by_agent, estimates,
+        upcoming = given[t + 1 - start] if given.shape[0] and following else mean[:0]
+        before = told[t % 2]
+        c = first_message if t < 0 else table[t]
+        for chunk in prange(chunks):
+            errors[chunk] = _agent_chunk(
+                chunk, t, following, asked, h, work, before, messages, (t + 1) % 2, noise, upcoming, c,
+                estimate_state, noise_scale, mean, std, drift, key, component, trial, indptr, indices, gossip,
+                goal, by_agent, estimates,
             )  # fmt: skip
         if asked:
             # Summed in chunk order, so that the number of threads does not show in the last digits.
             total = 0.0
-            for c in range(chunks):
-                total += errors[c]
+            for chunk in range(chunks):
+                total += errors[chunk]
             by_trial[h] += total

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numba import get_num_threads
 from numpy.typing import NDArray
 
 from gossamer import _random
@@ -24,7 +24,8 @@ from gossamer.observations import Drifting, Gaussian, Observations
 Array = NDArray[Any]
 
 LANES = 128
-CACHE = 2**20  # bytes a block of trials should fit in, so that its registers stay close to the core
+CACHE = 3 * 2**19  # bytes a block of trials should fit in, so that its registers stay close to the core
+LEAST_LANES = 32  # fewer trials side by side cost more than a full cache does
 MANY = 16  # from this many horizons on, ask first whether one table serves them all instead of comparing each
 LARGE = 4096  # from this many agents on, a few trials run with threads over agents instead of over trials
 STEP_WORK = 2**26  # agent-updates per call of a kernel: Ctrl-C and the progress bar are served between calls
@@ -210,7 +211,10 @@ class _Setup:
         told = np.concatenate(
             [table.message_state, table.message_input[:, None], np.zeros((table.rounds, 1))], axis=1
         )
-        self.coefficients = np.concatenate([step, told[:, None]], axis=1).astype(kind)
+        # A round ends with the next round's message, so the message's rows move up by one.
+        self.first_message = told[:1].astype(kind)
+        following = np.concatenate([told[1:], np.zeros_like(told[:1])])
+        self.coefficients = np.concatenate([step, following[:, None]], axis=1).astype(kind)
         self.estimate_state = table.estimate_state.astype(kind)
         self.size = size
         gossip = run.network.gossip
@@ -231,17 +235,15 @@ class _Setup:
         self.target = np.stack([observations.target(int(t)) for t in self.horizons], axis=1)
         self.mixing = {"matrix": 0, "pairwise": 1, "broadcast": 2}[run.method.mixing]
 
-    def given(self, component: int, trials: range, start: int, stop: int) -> Array:
-        """Observations of rounds start..stop for the kernel, or nothing where it draws them itself.
+    def draw(self, trials: range, start: int, stop: int) -> Array:
+        """Observations (rounds, N, n, trials) of rounds start..stop, or nothing where the kernel draws them itself.
 
         The kernel works one round ahead, so a call for rounds start..stop-1 also needs round `stop`.
         """
-        agents = self.run.network.agents
         if self.fused:
-            return np.empty((0, agents, len(trials)), self.run.dtype)
+            return np.empty((0, self.run.network.agents, self.run.observations.components, len(trials)))
         rounds = range(start, min(stop + 1, self.table.rounds))
-        drawn = self.run.observations.sample(self.run.seed, rounds, trials, batches=self._batches())
-        return drawn[:, :, component].astype(self.run.dtype)
+        return self.run.observations.sample(self.run.seed, rounds, trials, batches=self._batches())
 
     def _batches(self) -> Array | None:
         return None if np.all(self.table.batches == 1) else self.table.batches
@@ -258,14 +260,17 @@ class _Setup:
         """Blocks of trials, one thread each."""
         run = self.run
         agents, components, size = run.network.agents, run.observations.components, self.size
+        threads = get_num_threads()
         fits = CACHE // (agents * (size + 8) * np.dtype(run.dtype).itemsize)
-        lanes = int(np.clip(fits // 8 * 8, 16, LANES))
-        lanes = min(lanes, -(-run.trials // 8) * 8)
+        most = int(np.clip(fits, LEAST_LANES, LANES))
+        # As many blocks as keep every thread busy, all of about the same width; the results do not depend on it.
+        blocks = -(-run.trials // most)
+        blocks = -(-blocks // threads) * threads
+        lanes = max(8, -(-run.trials // (8 * blocks)) * 8)
         starts = range(0, run.trials, lanes)
         tasks = [(c, s) for s in starts for c in range(components)]
         # A wave of tasks is in memory at a time; its size depends on the machine, the results do not.
-        width = max(1, (os.cpu_count() or 1) * 2)
-        width = -(-width // components) * components
+        width = -(-threads // components) * components
         for begin in range(0, len(tasks), width):
             self._wave(tasks[begin : begin + width], lanes, advance)
 
@@ -284,15 +289,13 @@ class _Setup:
         keep = run.estimates is not None
         estimates = np.empty((count, len(self.which) if keep else 0, agents, lanes), kind)
         for start, stop in self.chunks(agents * lanes * count):
+            drawn = {f: self.draw(range(f, f + lanes), start, stop) for f in sorted(set(first.tolist()))}
             given = np.stack(
-                [
-                    self.given(c, range(f, f + lanes), start, stop)
-                    for c, f in zip(components.tolist(), first.tolist(), strict=True)
-                ]
-            )
+                [drawn[f][:, :, c].swapaxes(0, 1) for c, f in zip(components.tolist(), first.tolist(), strict=True)]
+            ).astype(kind)
             _kernels.trial_blocks(
                 work, messages, noise, given, mixed, start, stop, self.table.rounds, self.coefficients,
-                self.estimate_state, self.noise_scale, self.mean, self.std, self.drift, run.key, components,
+                self.first_message, self.estimate_state, self.noise_scale, self.mean, self.std, self.drift, run.key, components,
                 first, self.indptr, self.indices, self.gossip, self.mixing, self.edges, self.horizons,
                 self.target, by_trial, by_agent, np.array(width), estimates,
             )  # fmt: skip
@@ -315,21 +318,20 @@ class _Setup:
         keep = run.estimates is not None
         for trial in range(run.trials):
             for c in range(components):
-                state = np.zeros((size, agents), kind)
-                seen = np.zeros(agents, kind)
-                messages = np.zeros((2, agents), kind)
+                work = np.zeros((chunks, size + 2, _kernels.CHUNK), kind)
+                messages = np.zeros((2, chunks, _kernels.CHUNK), kind)
                 noise = np.empty((chunks, 4, _kernels.CHUNK), kind)
                 by_trial = np.zeros(len(self.which))
                 by_agent = np.zeros((len(self.which), agents))
                 estimates = np.empty((len(self.which) if keep else 0, agents), kind)
                 number = run.first_trial + trial
                 for start, stop in self.chunks(agents):
-                    given = self.given(c, range(number, number + 1), start, stop)[:, :, 0]
+                    given = self.draw(range(number, number + 1), start, stop)[:, :, c, 0].astype(kind)
                     _kernels.one_large_trial(
-                        state, seen, messages, noise, given, start, stop, self.table.rounds, self.coefficients,
-                        self.estimate_state, self.noise_scale, self.mean[c], self.std[c], self.drift[c], run.key,
-                        c, number, self.indptr, self.indices, self.gossip, self.horizons, self.target[c],
-                        by_trial, by_agent, estimates,
+                        work, messages, noise, given, start, stop, self.table.rounds, self.coefficients,
+                        self.first_message, self.estimate_state, self.noise_scale, self.mean[c], self.std[c],
+                        self.drift[c], run.key, c, number, self.indptr, self.indices, self.gossip, self.horizons,
+                        self.target[c], by_trial, by_agent, estimates,
                     )  # fmt: skip
                     advance((stop - start) * agents)
                 run.errors[self.which, trial] += by_trial
