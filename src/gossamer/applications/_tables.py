@@ -1,7 +1,8 @@
-"""Data in rows, dealt to agents: NumPy arrays, pandas or polars frames, and the rules that split them."""
+"""Data in rows, dealt to agents: arrays, columns by name, pandas or polars frames, and the rules that split them."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -52,6 +53,8 @@ def deal(X: Any, y: Any, agents: int | None, split: Any, intercept: bool, seed: 
 
 
 def _columns(X: Any) -> dict[str, Any]:
+    if isinstance(X, Mapping):
+        return {str(name): np.asarray(column) for name, column in X.items()}
     if hasattr(X, "columns"):  # a pandas or polars frame
         return {str(name): X[name].to_numpy() for name in X.columns}
     array = np.asarray(X)

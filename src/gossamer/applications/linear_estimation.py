@@ -32,9 +32,8 @@ from gossamer.applications._sensors import (
 )
 from gossamer.applications._tables import deal
 from gossamer.applications.linear_rivals import KarMoura, XiaoBoydLall
-from gossamer.applications.solvers import Alone, Centralised, Stream, averages, horizons_of
+from gossamer.applications.solvers import Alone, Centralised, Stream, averages, horizons_of, settled
 from gossamer.engines.exact import Exact, check_horizons, exact
-from gossamer.engines.simulate import simulate
 from gossamer.errors import InvalidInput, Unsupported
 from gossamer.methods import AnytimeSDA, Method, resolve
 from gossamer.network import Network
@@ -135,7 +134,7 @@ class LinearEstimation:
     ) -> LinearEstimation:
         """Rows of data dealt to agents; beta* is the least squares solution of all rows together.
 
-        X       an array (rows, features), or a pandas or polars frame
+        X       an array (rows, features), a dictionary of columns, or a pandas or polars frame
         y       one value per row, or the name of a column of the frame
         agents  how many agents (on an Erdos-Renyi graph), or the network itself
         split   "contiguous" blocks of rows, "random", "by:<column>" (one agent per value of that column, which
@@ -252,9 +251,9 @@ class LinearEstimation:
 
     def average_grams(self, method: Method | str, rounds: int | Sequence[int]) -> Array:
         """(N, d, d), or (H, N, d, d): what each agent holds as Abar after `rounds` rounds of `method`."""
-        still = Gaussian(pack(self.grams), 0.0)
-        estimates = simulate(method, self.network, still, rounds, trials=1).estimates
-        return unpack(estimates[..., 0, :, :], self.dimension)
+        packed = pack(self.grams)
+        held = [settled(method, self.network, packed, int(t)) for t in np.atleast_1d(rounds)]
+        return unpack(held[0] if np.ndim(rounds) == 0 else np.stack(held), self.dimension)
 
     def gram_margin(self, held: Array) -> Array:
         """max_i ||Abar^{-1}|| ||Ahat_i - Abar|| for what the agents hold, (..., N, d, d)."""

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from gossamer import _random
 from gossamer.applications import _linear_kernels
-from gossamer.applications.solvers import averages
+from gossamer.applications.solvers import settled
 from gossamer.errors import InvalidInput
 from gossamer.methods import LinearIteration
 from gossamer.methods.base import check_positive
@@ -40,14 +40,13 @@ class XiaoBoydLall:
     ) -> Array:
         weighted = problem if problem.measurements is not None else problem.weighted("precision")
         parts = []
-        for horizon in horizons:
-            method = LinearIteration(samples=int(horizon) if self.samples is None else self.samples)
-            one = np.array([horizon])
-            inverse = np.linalg.pinv(
-                weighted.average_grams(method, int(horizon)), rcond=1e-12, hermitian=True
-            )
-            fused = averages(method, weighted.network, weighted.moments, one, trials, seed)[0]
-            parts.append(np.einsum("nab,tnb->tna", inverse, fused, optimize=True))
+        for horizon in horizons.tolist():
+            batch = np.array([float(horizon if self.samples is None else self.samples)])
+            taken = weighted.moments.sample(seed, range(1), range(trials), batches=batch)[0]  # (N, d, trials)
+            fused = settled(LinearIteration(), weighted.network, taken.reshape(len(taken), -1), horizon)
+            grams = weighted.average_grams(LinearIteration(), horizon)
+            inverse = np.linalg.pinv(grams, rcond=1e-12, hermitian=True)
+            parts.append(np.einsum("nab,nbt->tna", inverse, fused.reshape(taken.shape), optimize=True))
         return np.stack(parts)
 
 

@@ -10,11 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gossamer.applications._stream_kernels import average_streams
-from gossamer.engines.exact import check_horizons
+from gossamer.engines.exact import check_horizons, propagate
 from gossamer.engines.simulate import simulate
 from gossamer.errors import InvalidInput
-from gossamer.methods import AnytimeSDA
+from gossamer.methods import AnytimeSDA, resolve
 from gossamer.methods.base import Method, Number
+from gossamer.methods.table import tabulate
 from gossamer.network import Network
 from gossamer.observations import Gaussian, Observations
 
@@ -91,6 +92,16 @@ def averages(
     if isinstance(solver, Centralised):
         estimates = np.broadcast_to(estimates.mean(axis=2, keepdims=True), estimates.shape)
     return estimates
+
+
+def settled(method: Method | str, network: Network, values: Array, rounds: int) -> Array:
+    """(N, n): what the agents hold after `rounds` rounds if agent i sees the same values[i] every time."""
+    method = resolve(method)
+    if network.spectrum is None or method.mixing != "matrix":
+        return np.asarray(simulate(method, network, Gaussian(values, 0.0), rounds, trials=1).estimates[0])
+    spectrum = network.spectrum
+    response, _ = propagate(tabulate(method, network, rounds), spectrum.eigenvalues, np.array([rounds]))
+    return np.asarray(spectrum.synthesise(response[0, :, :1] * spectrum.analyse(values)))
 
 
 def horizons_of(rounds: int | Sequence[int]) -> tuple[NDArray[np.int64], bool]:

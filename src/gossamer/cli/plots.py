@@ -17,7 +17,7 @@ from gossamer.network import Network
 
 # Okabe and Ito's colours, which colour-blind readers tell apart; markers and dashes for print in grey.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")  # one more than colours: the eighth line differs from the first
 DASHES = ("-", "--", "-.", (0, (5, 1)), (0, (3, 1, 1, 1)), ":", "-")
 
 STYLE: Any = {
@@ -34,7 +34,12 @@ STYLE: Any = {
 
 
 def draw_errors(
-    curves: Mapping[str, Any], horizons: Sequence[int], limits: Sequence[float], title: str, path: Path
+    curves: Mapping[str, Any],
+    horizons: Sequence[int],
+    limits: Sequence[float],
+    title: str,
+    path: Path,
+    quantity: str = r"$E\,\sum_i\|\hat\theta_i-\bar\mu\|^2$",
 ) -> None:
     """Errors against rounds on log scales, with the centralised limit."""
     with mpl.rc_context(STYLE):
@@ -46,9 +51,10 @@ def draw_errors(
             axes.plot(
                 x, y, color=colour, linestyle=dash, marker=marker, markevery=every, markersize=5, label=name
             )
-        axes.plot(horizons, limits, color="0.4", linewidth=1, linestyle=":", label="centralised limit")
+        if np.any(np.isfinite(limits)):
+            axes.plot(horizons, limits, color="0.4", linewidth=1, linestyle=":", label="centralised limit")
         axes.set(xscale="log" if len(horizons) > 1 else "linear", yscale="log")
-        axes.set(xlabel="rounds $T$", ylabel=r"$E\,\sum_i\|\hat\theta_i-\bar\mu\|^2$")
+        axes.set(xlabel="rounds $T$", ylabel=quantity)
         axes.set_title(title, loc="left")
         figure.legend(loc="outside right upper")
         _save(figure, path)
