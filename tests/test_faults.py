@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
+
 import numpy as np
 import pytest
 
@@ -366,9 +368,10 @@ def test_a_fleet_in_lock_step_gives_the_same_numbers_under_the_same_losses(metho
         for i, agent in enumerate(agents):
             agent.begin(y[i])
         sent = {
-            (i, j): agent.tell(j) for i, agent in enumerate(agents) for j in network.neighbours(i).tolist()
+            (i, j): deepcopy(agent.tell(j))
+            for i, agent in enumerate(agents)
+            for j in network.neighbours(i).tolist()
         }
-        sent = {pair: told._replace(ledger=told.ledger.copy()) for pair, told in sent.items()}
         for i, agent in enumerate(agents):
             agent.finish({j: told for (j, k), told in sent.items() if k == i and links.heard(t, j, i)})
     result = simulate_faulty(method, network, observations, rounds, trials=1, seed=3, faults=faults)
