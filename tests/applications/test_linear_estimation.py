@@ -162,15 +162,15 @@ def test_corollary_1_has_two_terms_and_holds(problem):
 @pytest.mark.parametrize("gain", ["efficient", "identity"])
 def test_consensus_and_innovations_against_a_plain_loop(form, gain):
     problem = unlike_sensors()
-    rival = KarMoura(form, gain)
     rounds, trials, seed = 9, 3, 4
-    run = problem.simulate(rival, [rounds, 5], trials=trials, seed=seed)
     weighted = problem.weighted("precision")
     average = weighted.grams.mean(axis=0)
     k = np.linalg.inv(average) if gain == "efficient" else np.eye(3)
     strongest = max(np.linalg.norm(k @ g, 2) for g in weighted.grams)
-    a = 1.0 if gain == "efficient" else 1 / np.linalg.eigvalsh(average)[0]
-    delay = max(a * strongest - 1, 0)
+    a = (2 if form == "mixed" else 4) if gain == "efficient" else 1.5 / np.linalg.eigvalsh(average)[0]
+    delay = (0.5 if form == "mixed" else 1) * a * strongest - 1
+    rival = KarMoura(form, gain, a=None if gain == "efficient" else a)
+    run = problem.simulate(rival, [rounds, 5], trials=trials, seed=seed)
     gossip = NETWORK.gossip.toarray()
     drawn = weighted.moments.sample(seed, range(rounds), range(trials))
     for trial in range(trials):
@@ -178,7 +178,7 @@ def test_consensus_and_innovations_against_a_plain_loop(form, gain):
         for t in range(rounds):
             a_t = a / (t + 1 + delay)
             if form == "mixed":
-                b_t = 1 / NETWORK.lambda_max / (t + 1) ** 0.25
+                b_t = 1 / NETWORK.lambda_max / (t + 1) ** 0.1
             else:
                 b_t = a_t / (a / (1 + delay)) / NETWORK.lambda_max
             mixed = gossip @ x

@@ -59,16 +59,18 @@ class KarMoura:
     form         "LU": one time scale, a_t = a/(t+1+delay), b_t = b a_t
                  "mixed": two time scales, b_t = b/(t+1)^tau, so that consensus outlasts the innovations
     gain         "efficient": K = Abar^{-1} (with a = 1 asymptotically as good as a centre), or "identity"
-    a, b, delay  None: a = 1 (or 1/lambda_min(Abar) with K = I); the first innovation and the first exchange
-                 no larger than stable
+    a, b, delay  None: b so large that the first exchange is just stable, delay so that the first innovation
+                 is, and a a multiple of 1/lambda_min(K Abar)
     tau          between 0 and 1/2
+
+    The defaults are the best of a, tau and delay tried on a grid and a path (a = 1 forgets its start too slowly).
     """
 
     form: str = "mixed"
     gain: str = "efficient"
     a: float | None = None
     b: float | None = None
-    tau: float = 0.25
+    tau: float = 0.1
     delay: float | None = None
     name: ClassVar[str] = "kar-moura"
 
@@ -113,15 +115,19 @@ class KarMoura:
         self, problem: LinearEstimation, pull: Array, average: Array, rounds: int
     ) -> tuple[Array, Array]:
         """a_t and b_t."""
+        mixed = self.form == "mixed"
         a = self.a
-        if a is None:
-            a = 1.0 if self.gain == "efficient" else 1.0 / float(np.linalg.eigvalsh(average)[0])
-        strongest = float(np.linalg.norm(pull, 2, axis=(1, 2)).max())
-        delay = max(a * strongest - 1, 0.0) if self.delay is None else self.delay
+        if a is None and self.gain == "efficient":
+            a = 2.0 if mixed else 4.0
+        elif a is None:
+            a = (1.0 if mixed else 2.0) / float(np.linalg.eigvalsh(average)[0])
+        strongest = a * float(np.linalg.norm(pull, 2, axis=(1, 2)).max())
+        # With two time scales the network damps what one strong sensor does, so half the caution is enough.
+        delay = max((0.5 if mixed else 1.0) * strongest - 1, 0.0) if self.delay is None else self.delay
         time = np.arange(1, rounds + 1)
         innovation: Array = np.asarray(a / (time + delay), dtype=float)
         largest = 1.0 / problem.network.lambda_max
-        if self.form == "mixed":
+        if mixed:
             consensus = (largest if self.b is None else self.b) / time**self.tau
         else:
             consensus = innovation * (largest / innovation[0] if self.b is None else self.b)
