@@ -123,7 +123,7 @@ def test_plans_compare_methods_targets_and_networks():
     assert best.method.name == "anytime-sda"
     hopeless = [p for p in plans if p.method.name == "ssda"]
     assert all(not p.reached and "does not reach" in p.note for p in hopeless)
-    with pytest.raises(gs.InvalidInput, match="ssda does not reach an error of 0.01"):
+    with pytest.raises(gs.InvalidInput, match=r"ssda does not reach an error of 0.01"):
         gs.plan(networks[0], obs, 0.01, "ssda")
     with pytest.raises(gs.InvalidInput, match="target must be a finite number above 0"):
         gs.plan(networks[0], obs, 0.0)

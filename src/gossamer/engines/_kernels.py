@@ -3,7 +3,7 @@
 Agents x lanes. A lane is a trial (many trials side by side) or, for one large network, an agent. Each round is
 one pass over the agents: gather the neighbours' messages, update the registers, draw the next observation,
 write the next message into the other of two buffers. Rows of lanes are combined a few at a time, which the
-compiler vectorises; the work array of an agent holds its registers, then its observation, then `mixed`.
+compiler vectorises; the work array of an agent holds its registers, then its observation.
 """
 
 from __future__ import annotations
@@ -70,10 +70,10 @@ def combine(out: Array, p: int, q: int, rows: Array, i: int, which: Array, facto
 
 @_fast
 def gather(
-    work: Array, i: int, row: int, messages: Array, now: int, indptr: Array, indices: Array, gossip: Array
+    mixed: Array, messages: Array, now: int, i: int, indptr: Array, indices: Array, gossip: Array
 ) -> None:
-    """work[i, row] = sum_j L_ij messages[now, j], up to five neighbours at a time."""
-    lanes = work.shape[2]
+    """mixed[0] = sum_j L_ij messages[now, j], up to five neighbours at a time."""
+    lanes = mixed.shape[1]
     k, last = indptr[i], indptr[i + 1]
     first = True
     while k < last:
@@ -85,27 +85,27 @@ def gather(
             for b in range(lanes):
                 total = f0 * messages[now, j0, b] + f1 * messages[now, j1, b] + f2 * messages[now, j2, b]
                 total += f3 * messages[now, j3, b] + f4 * messages[now, j4, b]
-                work[i, row, b] = total if first else work[i, row, b] + total
+                mixed[0, b] = total if first else mixed[0, b] + total
             k += 5
         elif left >= 3:
             f1, f2, j1, j2 = gossip[k + 1], gossip[k + 2], indices[k + 1], indices[k + 2]
             for b in range(lanes):
                 total = f0 * messages[now, j0, b] + f1 * messages[now, j1, b] + f2 * messages[now, j2, b]
-                work[i, row, b] = total if first else work[i, row, b] + total
+                mixed[0, b] = total if first else mixed[0, b] + total
             k += 3
         else:
             for b in range(lanes):
                 total = f0 * messages[now, j0, b]
-                work[i, row, b] = total if first else work[i, row, b] + total
+                mixed[0, b] = total if first else mixed[0, b] + total
             k += 1
         first = False
 
 
 @_fast
-def terms_of(c: Array, row: int, which: Array, factor: Array) -> int:
-    """List the nonzero entries of one coefficient row; return how many there are."""
+def terms_of(c: Array, row: int, size: int, which: Array, factor: Array) -> int:
+    """List the nonzero ones of the first `size` entries of a coefficient row; return how many there are."""
     count = 0
-    for k in range(c.shape[1]):
+    for k in range(size):
         if c[row, k] != 0.0:
             which[count] = k
             factor[count] = c[row, k]
@@ -122,8 +122,8 @@ def _make_advance(size: int) -> Any:
 
     @_fast
     def advance(
-        work: Array, i: int, c: Array, messages: Array, then: int, noise: Array, j: int, place: int,
-        level: float, scale: float,
+        work: Array, i: int, c: Array, mixed: Array, r: int, messages: Array, then: int,
+        noise: Array, j: int, place: int, level: float, scale: float,
     ) -> None:  # fmt: skip
         _prefer_wide_vectors()
         lanes = work.shape[2]
@@ -138,7 +138,7 @@ def _make_advance(size: int) -> Any:
             y3, m3, e3 = c[3, size], c[3, size + 1], c[size, 3]
             a03, a13, a23, a30, a31, a32, a33 = c[0, 3], c[1, 3], c[2, 3], c[3, 0], c[3, 1], c[3, 2], c[3, 3]
         for b in range(lanes):
-            y, m = work[i, size, b], work[i, size + 1, b]
+            y, m = work[i, size, b], mixed[r, b]
             upcoming = level + scale * noise[j, place, b]
             s0 = work[i, 0, b]
             n0 = a00 * s0 + (y0 * y + m0 * m)
@@ -179,32 +179,34 @@ _advance_1, _advance_2, _advance_3, _advance_4 = (_make_advance(size) for size i
 
 @_fast
 def advance(
-    work: Array, i: int, c: Array, messages: Array, then: int, noise: Array, j: int, place: int,
-    level: float, scale: float, fresh: Array, which: Array, factor: Array,
+    work: Array, i: int, c: Array, mixed: Array, r: int, messages: Array, then: int,
+    noise: Array, j: int, place: int, level: float, scale: float, fresh: Array, which: Array, factor: Array,
 ) -> None:  # fmt: skip
-    """Update an agent's registers, take the next observation level + scale * noise[j, place], write its message.
+    """Update agent i's registers from mixed[r], take the next observation level + scale * noise[j, place], and write
+    its next message.
 
     c holds the rows of the step, each over (registers, observation, mixed), then the row of the next message.
     """
-    size = work.shape[1] - 2
+    size = work.shape[1] - 1
     if size == 1:
-        _advance_1(work, i, c, messages, then, noise, j, place, level, scale)
+        _advance_1(work, i, c, mixed, r, messages, then, noise, j, place, level, scale)
     elif size == 2:
-        _advance_2(work, i, c, messages, then, noise, j, place, level, scale)
+        _advance_2(work, i, c, mixed, r, messages, then, noise, j, place, level, scale)
     elif size == 3:
-        _advance_3(work, i, c, messages, then, noise, j, place, level, scale)
+        _advance_3(work, i, c, mixed, r, messages, then, noise, j, place, level, scale)
     elif size == 4:
-        _advance_4(work, i, c, messages, then, noise, j, place, level, scale)
+        _advance_4(work, i, c, mixed, r, messages, then, noise, j, place, level, scale)
     else:
         for row in range(size):
-            terms = terms_of(c, row, which, factor)
+            terms = terms_of(c, row, size + 1, which, factor)
             combine(fresh, 0, row, work, i, which, factor, terms)
         for row in range(size):
+            through = c[row, size + 1]
             for b in range(work.shape[2]):
-                work[i, row, b] = fresh[0, row, b]
+                work[i, row, b] = fresh[0, row, b] + through * mixed[r, b]
         for b in range(work.shape[2]):
             work[i, size, b] = level + scale * noise[j, place, b]
-        terms = terms_of(c, size, which, factor)
+        terms = terms_of(c, size, size + 1, which, factor)
         combine(messages, then, i, work, i, which, factor, terms)
 
 
@@ -240,11 +242,11 @@ def random_mix(
 
 @_fast
 def _trial_block(
-    work: Array,  # (N, R + 2, B) registers, observation, mixed
+    work: Array,  # (N, R + 1, B) registers, observation
     messages: Array,  # (2, N, B)
     noise: Array,  # (N, 4, B) scratch, if Gaussian noise is drawn here
     given: Array,  # (N, rounds of this call + 1, B) observations, or empty: draw Gaussian noise here
-    mixed: Array,  # (N, B), used by random mixing only
+    mixed: Array,  # (N, B) for random mixing, otherwise (1, B)
     start: int,
     stop: int,
     rounds: int,
@@ -272,7 +274,7 @@ def _trial_block(
 ) -> None:
     """Rounds start..stop-1 of one block of trials of one component."""
     agents, width, batch = work.shape
-    size = width - 2
+    size = width - 1
     fresh = np.empty((1, size + 1, batch), work.dtype)
     which = np.empty(width, np.int64)
     factor = np.empty(width, work.dtype)
@@ -286,7 +288,7 @@ def _trial_block(
             else:
                 for b in range(batch):
                     work[i, size, b] = given[i, 0, b]
-            terms = terms_of(first_message, 0, which, factor)
+            terms = terms_of(first_message, 0, size + 1, which, factor)
             combine(messages, 0, i, work, i, which, factor, terms)
     for t in range(start, stop):
         now, then = t % 2, (t + 1) % 2
@@ -297,23 +299,26 @@ def _trial_block(
         asked = h < horizons.size and horizons[h] == t + 1
         c = table[t]
         for i in range(agents):
+            r = i
             if mixing == MATRIX:
-                gather(work, i, size + 1, messages, now, indptr, indices, gossip)
-            else:
-                for b in range(batch):
-                    work[i, size + 1, b] = mixed[i, b]
+                r = 0
+                gather(mixed, messages, now, i, indptr, indices, gossip)
             if not drawn:
                 place = t + 1 - start if following else 0
-                advance(work, i, c, messages, then, given, i, place, 0.0, 1.0, fresh, which, factor)
+                advance(
+                    work, i, c, mixed, r, messages, then, given, i, place, 0.0, 1.0, fresh, which, factor
+                )  # fmt: skip
             else:
                 place = (t + 1) % 4
                 if place == 0 and following:
                     fill_normals(noise[i], key, OBSERVATION, (t + 1) // 4, i, component, first_trial)
                 level = mean[i] + drift[i] * (t + 1)
                 scale = std[i] * noise_scale[t + 1] if following else 0.0
-                advance(work, i, c, messages, then, noise, i, place, level, scale, fresh, which, factor)
+                advance(
+                    work, i, c, mixed, r, messages, then, noise, i, place, level, scale, fresh, which, factor
+                )  # fmt: skip
             if asked:
-                terms = terms_of(estimate_state, t, which, factor)
+                terms = terms_of(estimate_state, t, size, which, factor)
                 combine(fresh, 0, size, work, i, which, factor, terms)
                 total = 0.0
                 for b in range(lanes):
@@ -401,7 +406,7 @@ def _agent_chunk(
     following: bool,
     asked: bool,
     h: int,
-    work: Array,  # (chunks, R + 2, CHUNK)
+    work: Array,  # (chunks, R + 1, CHUNK)
     before: Array,  # (chunks * CHUNK,) messages of round t
     messages: Array,  # (2, chunks, CHUNK)
     then: int,
@@ -417,8 +422,9 @@ def _agent_chunk(
     component: int,
     trial: int,
     indptr: Array,
-    indices: Array,
-    gossip: Array,
+    neighbours: Array,  # without the diagonal
+    codes: Array,  # which of the distinct weights
+    weights: Array,
     target: float,
     by_agent: NDArray[np.float64],
     estimates: Array,
@@ -427,13 +433,14 @@ def _agent_chunk(
 
     Returns the sum of squared errors if it is asked for.
     """
-    size = work.shape[1] - 2
+    size = work.shape[1] - 1
     first = chunk * CHUNK
     n = min(CHUNK, mean.size - first)
     seen = np.zeros((1, 1, CHUNK), work.dtype)
     fresh = np.empty((1, size + 1, CHUNK), work.dtype)
-    which = np.empty(size + 2, np.int64)
-    factor = np.empty(size + 2, work.dtype)
+    which = np.empty(size + 1, np.int64)
+    factor = np.empty(size + 1, work.dtype)
+    mixed = np.zeros((1, CHUNK), work.dtype)
     if following:
         if given.size:
             for b in range(n):
@@ -449,19 +456,19 @@ def _agent_chunk(
     if t < 0:
         for b in range(CHUNK):
             work[chunk, size, b] = seen[0, 0, b]
-        terms = terms_of(c, 0, which, factor)
+        terms = terms_of(c, 0, size + 1, which, factor)
         combine(messages, then, chunk, work, chunk, which, factor, terms)
         return 0.0
     for b in range(n):
-        k = indptr[first + b]
-        total = gossip[k] * before[indices[k]]
-        for m in range(k + 1, indptr[first + b + 1]):
-            total += gossip[m] * before[indices[m]]
-        work[chunk, size + 1, b] = total
-    advance(work, chunk, c, messages, then, seen, 0, 0, 0.0, 1.0, fresh, which, factor)
+        own = before[first + b]
+        total = own - own
+        for k in range(indptr[first + b], indptr[first + b + 1]):
+            total += weights[codes[k]] * (own - before[neighbours[k]])
+        mixed[0, b] = total
+    advance(work, chunk, c, mixed, 0, messages, then, seen, 0, 0, 0.0, 1.0, fresh, which, factor)
     error = 0.0
     if asked:
-        terms = terms_of(estimate_state, t, which, factor)
+        terms = terms_of(estimate_state, t, size, which, factor)
         combine(fresh, 0, size, work, chunk, which, factor, terms)
         for b in range(n):
             square = (fresh[0, size, b] - target) ** 2
@@ -474,7 +481,7 @@ def _agent_chunk(
 
 @njit(cache=True, parallel=True, error_model="numpy")
 def one_large_trial(
-    work: Array,  # (chunks, R + 2, CHUNK)
+    work: Array,  # (chunks, R + 1, CHUNK)
     messages: Array,  # (2, chunks, CHUNK)
     noise: Array,  # (chunks, 4, CHUNK)
     given: Array,  # (rounds of this call + 1, N), or empty
@@ -492,8 +499,9 @@ def one_large_trial(
     component: int,
     trial: int,
     indptr: Array,
-    indices: Array,
-    gossip: Array,
+    neighbours: Array,
+    codes: Array,
+    weights: Array,
     horizons: NDArray[np.int64],
     target: NDArray[np.float64],
     by_trial: NDArray[np.float64],  # (H,)
@@ -515,8 +523,8 @@ def one_large_trial(
         for chunk in prange(chunks):
             errors[chunk] = _agent_chunk(
                 chunk, t, following, asked, h, work, before, messages, (t + 1) % 2, noise, upcoming, c,
-                estimate_state, noise_scale, mean, std, drift, key, component, trial, indptr, indices, gossip,
-                goal, by_agent, estimates,
+                estimate_state, noise_scale, mean, std, drift, key, component, trial, indptr, neighbours,
+                codes, weights, goal, by_agent, estimates,
             )  # fmt: skip
         if asked:
             # Summed in chunk order, so that the number of threads does not show in the last digits.

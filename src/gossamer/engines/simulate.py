@@ -280,10 +280,10 @@ class _Setup:
         width = [min(lanes, run.trials - s) for _, s in tasks]
         components = np.array([c for c, _ in tasks])
         first = np.array([run.first_trial + s for _, s in tasks])
-        work = np.zeros((count, agents, size + 2, lanes), kind)
+        work = np.zeros((count, agents, size + 1, lanes), kind)
         messages = np.zeros((count, 2, agents, lanes), kind)
         noise = np.empty((count, agents if self.fused else 0, 4, lanes), kind)
-        mixed = np.empty((count, agents if self.mixing else 0, lanes), kind)
+        mixed = np.empty((count, agents if self.mixing else 1, lanes), kind)
         by_trial = np.zeros((count, len(self.which), lanes))
         by_agent = np.zeros((count, len(self.which), agents))
         keep = run.estimates is not None
@@ -291,7 +291,10 @@ class _Setup:
         for start, stop in self.chunks(agents * lanes * count):
             drawn = {f: self.draw(range(f, f + lanes), start, stop) for f in sorted(set(first.tolist()))}
             given = np.stack(
-                [drawn[f][:, :, c].swapaxes(0, 1) for c, f in zip(components.tolist(), first.tolist(), strict=True)]
+                [
+                    drawn[f][:, :, c].swapaxes(0, 1)
+                    for c, f in zip(components.tolist(), first.tolist(), strict=True)
+                ]
             ).astype(kind)
             _kernels.trial_blocks(
                 work, messages, noise, given, mixed, start, stop, self.table.rounds, self.coefficients,
@@ -310,15 +313,31 @@ class _Setup:
             if c == run.observations.components - 1:
                 run.finished[np.ix_(self.which, range(s, s + width[k]))] = True
 
+    def _links(self) -> tuple[Array, Array, Array, Array]:
+        """The links in as few bytes as they need, since a large network is read from memory in every round:
+        starts, neighbours without the diagonal (rows sum to zero, so it says nothing new), and the number of
+        each link's weight in the list of distinct weights."""
+        off = self.run.network.gossip.tocoo()
+        beside = off.row != off.col
+        order = np.argsort(off.row[beside], kind="stable")
+        starts = np.concatenate(
+            [[0], np.cumsum(np.bincount(off.row[beside], minlength=self.run.network.agents))]
+        )
+        distinct, codes = np.unique(-off.data[beside][order], return_inverse=True)
+        small = np.uint8 if len(distinct) <= 256 else np.uint32
+        neighbours = off.col[beside][order].astype(np.uint32)
+        return starts.astype(np.uint32), neighbours, codes.astype(small), distinct.astype(self.run.dtype)
+
     def one_by_one(self, advance: Callable[[int], None]) -> None:
         """One trial of a large network at a time, threads over agents."""
         run, kind = self.run, self.run.dtype
         agents, components, size = run.network.agents, run.observations.components, self.size
         chunks = -(-agents // _kernels.CHUNK)
         keep = run.estimates is not None
+        graph = self._links()
         for trial in range(run.trials):
             for c in range(components):
-                work = np.zeros((chunks, size + 2, _kernels.CHUNK), kind)
+                work = np.zeros((chunks, size + 1, _kernels.CHUNK), kind)
                 messages = np.zeros((2, chunks, _kernels.CHUNK), kind)
                 noise = np.empty((chunks, 4, _kernels.CHUNK), kind)
                 by_trial = np.zeros(len(self.which))
@@ -330,7 +349,7 @@ class _Setup:
                     _kernels.one_large_trial(
                         work, messages, noise, given, start, stop, self.table.rounds, self.coefficients,
                         self.first_message, self.estimate_state, self.noise_scale, self.mean[c], self.std[c],
-                        self.drift[c], run.key, c, number, self.indptr, self.indices, self.gossip, self.horizons,
+                        self.drift[c], run.key, c, number, *graph, self.horizons,
                         self.target[c], by_trial, by_agent, estimates,
                     )  # fmt: skip
                     advance((stop - start) * agents)

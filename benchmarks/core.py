@@ -1,0 +1,165 @@
+"""Speed of the core against what a researcher would write with NumPy and SciPy, as ratios within one run.
+
+Both baselines are vectorised over trials and draw their noise from NumPy's Generator, like any careful script.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+import gossamer as gs
+from benchmarks.timing import Row, best, per_round
+
+
+def numpy_sda(gossip, mean, rounds, trials, eta, zeta, seed=0):
+    """SDA, all trials at once; `gossip` dense or CSR. Returns the estimates (N, trials)."""
+    rng = np.random.default_rng(seed)
+    n = len(mean)
+    x, y, average = np.zeros((n, trials)), np.zeros((n, trials)), np.zeros((n, trials))
+    burn_in = rounds // 2
+    for t in range(rounds):
+        theta = x + (mean[:, None] + rng.standard_normal((n, trials)))
+        following = x - eta * (gossip @ theta)
+        x = following + zeta * (following - y)
+        y = following
+        if t >= burn_in:
+            average += (theta - average) / (t - burn_in + 1)
+    return average
+
+
+def _parameters(net):
+    root = np.sqrt(net.condition_number)
+    return 1 / net.lambda_max, (root - 1) / (root + 1)
+
+
+def simulation(name, net, rounds, trials, required, dense=True, baseline_rounds=None) -> list[Row]:
+    mean = np.random.default_rng(0).uniform(0, 10, net.agents)
+    obs = gs.Gaussian(mean)
+    eta, zeta = _parameters(net)
+    method = gs.SDA(step_size=eta, momentum=zeta)
+    short = baseline_rounds or rounds
+    ours = per_round(
+        lambda t: gs.simulate(
+            method, net, obs, t, trials=trials, seed=0, keep_estimates=False, progress=False
+        ),
+        rounds,
+    )
+    rivals = {"SciPy CSR": net.gossip.tocsr()}
+    if dense:
+        rivals["NumPy dense"] = net.gossip.toarray()
+    times = {
+        kind: per_round(lambda t, g=g: numpy_sda(g, mean, t, trials, eta, zeta), short)
+        for kind, g in rivals.items()
+    }
+    better = min(times, key=times.get)
+    return [
+        Row(
+            name,
+            f"{ours * 1e9 / (net.agents * trials):.2f} ns per agent-update",
+            f"{better}: {times[better] * 1e9 / (net.agents * trials):.2f} ns",
+            times[better] / ours,
+            required,
+        )
+    ]
+
+
+def exact_comparison(required=300) -> list[Row]:
+    """SDA, DSG, D-MASG on five graphs and six horizons: all exact, against 100 NumPy trials of the same."""
+    nets = [
+        gs.Network.path(100),
+        gs.Network.cycle(100),
+        gs.Network.star(100),
+        gs.Network.grid(10, 10),
+        gs.Network.erdos_renyi(100, seed=1),
+    ]
+    mean = np.random.default_rng(0).uniform(0, 10, 100)
+    obs = gs.Gaussian(mean)
+    horizons = [[gs.DMASG.rounds_for(net, k) for k in range(3, 9)] for net in nets]
+
+    def ours():
+        for net, rounds in zip(nets, horizons, strict=True):
+            net.__dict__.pop("spectrum", None)  # the decomposition is part of the work
+            for method in (gs.SDA(), gs.DSG(), gs.DMASG()):
+                gs.exact(method, net, obs, rounds)
+
+    time = best(ours, repeats=5)
+    # The NumPy trials are timed for one graph and horizon and scaled to all rounds: SDA stands for all three.
+    eta, zeta = _parameters(nets[0])
+    each = min(
+        per_round(lambda t, g=g: numpy_sda(g, mean, t, 100, eta, zeta), 1000)
+        for g in (nets[0].gossip.tocsr(), nets[0].gossip.toarray())
+    )
+    total = each * 3 * sum(sum(rounds) for rounds in horizons)
+    return [
+        Row(
+            "exact comparison: 3 methods, 5 graphs, 6 horizons",
+            f"{time:.3f} s",
+            f"100 NumPy trials: {total:.0f} s (scaled from 1000 rounds of the fastest)",
+            total / time,
+            required,
+        )
+    ]
+
+
+def growth() -> list[Row]:
+    """Cost per round against the number of edges, N = 10^2 .. 10^6, one trial on a torus."""
+    sides = [10, 32, 100, 316, 1000]
+    edges, costs = [], []
+    for side in sides:
+        net = gs.Network.torus(side, side)
+        obs = gs.Gaussian(np.zeros(net.agents))
+        trials = max(1, 4096 // net.agents)
+        method = gs.SDA()
+        cost = per_round(
+            lambda t, net=net, obs=obs, trials=trials: gs.simulate(
+                method, net, obs, t, trials=trials, keep_estimates=False, progress=False
+            ),
+            max(20, 2**24 // (net.agents * trials)),
+        )
+        edges.append(len(net.edges))
+        costs.append(cost / trials)
+    slope = np.polyfit(np.log(edges), np.log(costs), 1)[0]
+    cells = ", ".join(
+        f"10^{np.log10(s * s):.0f}: {c * 1e9 / (s * s):.1f}" for s, c in zip(sides, costs, strict=True)
+    )
+    return [
+        Row(
+            "cost per round ~ edges^slope",
+            f"slope {slope:.2f}",
+            f"ns per agent and round, N = {cells}",
+            None,
+            None,
+        )
+    ]
+
+
+def million_exact() -> list[Row]:
+    net = gs.Network.path(10**6)
+    obs = gs.Gaussian(np.random.default_rng(0).uniform(0, 10, 10**6))
+    time = best(lambda: gs.exact(gs.AnytimeSDA(), net, obs, 1500), repeats=2)
+    return [Row("exact error of 10^6 agents, 1500 rounds", f"{time:.1f} s", "-", None, None)]
+
+
+def rows() -> list[Row]:
+    return [
+        *simulation("path, 100 agents x 100 trials x 2000 rounds", gs.Network.path(100), 2000, 100, 6),
+        *simulation(
+            "grid 100x100 x 100 trials",
+            gs.Network.grid(100, 100, weights="laplacian"),
+            60,
+            100,
+            6,
+            dense=False,
+        ),
+        *simulation(
+            "grid 1000x1000, one trial",
+            gs.Network.grid(1000, 1000, weights="laplacian"),
+            60,
+            1,
+            4,
+            dense=False,
+        ),
+        *exact_comparison(),
+        *growth(),
+        *million_exact(),
+    ]
