@@ -17,7 +17,9 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -96,16 +98,16 @@ class Cut:
         return 0
 
 
-def observations(options: dict[str, Any]) -> Any:
-    """One a round: `mean` plus Gaussian noise of `std` from `seed`, `count` of them (None: for ever)."""
-    std, count = options.get("std", 0.0), options.get("count")
-    if std == 0.0:
-        return (
-            itertools.repeat(options["mean"]) if count is None else itertools.repeat(options["mean"], count)
-        )
-    rng = np.random.default_rng(options["seed"])
-    numbers = range(count) if count is not None else itertools.count()
-    return (float(options["mean"] + std * rng.standard_normal()) for _ in numbers)
+def observations(options: dict[str, Any]) -> Iterator[float]:
+    """One a round: `mean` plus Gaussian noise of `std` from `seed`, `count` of them (None: for ever).
+
+    Each takes `slow` seconds, in which the agent does nothing else: a slow machine.
+    """
+    rng = np.random.default_rng(options.get("seed", 0))
+    count = options.get("count")
+    for _ in itertools.count() if count is None else range(count):
+        time.sleep(options.get("slow", 0.0))
+        yield float(options["mean"] + options.get("std", 0.0) * rng.standard_normal())
 
 
 async def main() -> None:

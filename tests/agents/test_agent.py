@@ -221,7 +221,7 @@ def simulate(layout: Layout, network: Network, rounds: int, trials: int, seed: i
     out = np.empty((trials, network.agents, 2))
     means = np.arange(network.agents, dtype=float)
     for trial in range(trials):
-        agents = ledgers(network, AnytimeSDA(), 40, layout.size)
+        agents = ledgers(network, AnytimeSDA(), 20, layout.size)
         feeds = [Feed(layout, seed=1000 * trial + i) for i in range(network.agents)]
         for _ in range(rounds):
             batches = [

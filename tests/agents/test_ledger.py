@@ -43,7 +43,7 @@ def drive(agents, network, observations, arrives: Arrives = lambda t, i, j: True
             (i, int(j)): agents[i].tell(int(j)) for i in range(network.agents) for j in network.neighbours(i)
         }
         # An agent may share its arrays with its message, so the messages are copied as a network would.
-        told = {k: m._replace(value=m.value.copy(), ledger=m.ledger.copy()) for k, m in told.items()}
+        told = {k: m._replace(told=m.told.copy()) for k, m in told.items()}
         for i, agent in enumerate(agents):
             heard = {int(j): told[int(j), i] for j in network.neighbours(i) if arrives(t, int(j), i)}
             agent.finish(heard)
@@ -59,6 +59,9 @@ def disagreement(agents, network) -> float:
         float(np.abs(agents[i].flow(int(j)) + agents[int(j)].flow(int(i))).max()) for i, j in network.edges
     )
 
+
+SETTLED = 20
+"""Rounds after which the coefficients of Anytime SDA on these small networks no longer change."""
 
 NETWORKS = [Network.path(5), Network.cycle(6), Network.star(5), Network.grid(3, 3)]
 
@@ -104,7 +107,7 @@ def test_any_loss_converges_to_the_average(size: int, ring: bool, loss: float, s
     rng = np.random.default_rng(seed)
     values = rng.uniform(-10, 10, (1, size, 1))
     lost = rng.random((600, size, size)) < loss
-    agents = ledgers(network, AnytimeSDA(), 600)
+    agents = ledgers(network, AnytimeSDA(), SETTLED)
     drive(agents, network, np.repeat(values, 600, axis=0), lambda t, i, j: not lost[t, i, j])
     np.testing.assert_allclose(estimates(agents)[:, 0], values.mean(), atol=1e-3)
     # One round without loss: every ledger is compared, so the two ends agree and nothing was made or lost.
@@ -131,7 +134,7 @@ def test_arbitrary_silences_never_blow_up_and_heal(data: st.DataObject, seed: in
     def arrives(t: int, i: int, j: int) -> bool:
         return t >= 400 or not any(a == i and b == j and s <= t < s + n for a, b, s, n in silent)
 
-    agents = ledgers(network, AnytimeSDA(), 800)
+    agents = ledgers(network, AnytimeSDA(), SETTLED)
     for block in range(8):
         drive(agents, network, np.repeat(values, 100, axis=0), arrives, first=100 * block)
         assert np.abs(estimates(agents)).max() < 200
@@ -146,8 +149,8 @@ def test_the_silence_rule_is_what_holds_one_way_silence() -> None:
     def arrives(t: int, i: int, j: int) -> bool:
         return (i, j) != (0, 1)
 
-    kept = ledgers(network, AnytimeSDA(), 300)
-    free = ledgers(network, AnytimeSDA(), 300, silence=10**9)
+    kept = ledgers(network, AnytimeSDA(), SETTLED)
+    free = ledgers(network, AnytimeSDA(), SETTLED, silence=10**9)
     for agents in (kept, free):
         drive(agents, network, np.repeat(values, 6, axis=0), arrives)
     early = kept[0].flow(1)
@@ -160,7 +163,7 @@ def test_the_silence_rule_is_what_holds_one_way_silence() -> None:
 def test_a_dead_neighbour_returns_its_flow() -> None:
     network = Network.cycle(6)
     values = np.array([[[0.0], [1.0], [2.0], [3.0], [4.0], [50.0]]])
-    agents = ledgers(network, AnytimeSDA(), 900)
+    agents = ledgers(network, AnytimeSDA(), SETTLED)
     drive(agents, network, np.repeat(values, 300, axis=0))
     np.testing.assert_allclose(estimates(agents)[:, 0], 10.0, atol=1e-6)
     agents[0].drop(5)
@@ -179,12 +182,12 @@ def test_a_restarted_agent_adopts_what_its_neighbours_hold(who: int, memory: str
     """Whichever end is smaller, a live ledger is not overwritten by one from a disk or by nothing."""
     network = Network.cycle(5)
     values = np.array([[[1.0], [2.0], [3.0], [4.0], [40.0]]])
-    agents = ledgers(network, AnytimeSDA(), 2000)
+    agents = ledgers(network, AnytimeSDA(), SETTLED)
     drive(agents, network, np.repeat(values, 20, axis=0))
     stale = agents[who].remember()
     drive(agents, network, np.repeat(values, 400, axis=0), first=20)
     restored = {"fresh": agents[who].remember(), "stale": stale, "none": None}[memory]
-    c = AnytimeSDA().coefficients(network, 2000)
+    c = AnytimeSDA().coefficients(network, SETTLED)
     before = [agents[i].flow(who) for i in (network.neighbours(who))]
     agents[who] = Ledger(AnytimeSDA(), c, who, weights_of(network, who), serial=10**6, restored=restored)
     drive(agents, network, values, first=420)
@@ -200,7 +203,7 @@ def test_a_restarted_agent_adopts_what_its_neighbours_hold(who: int, memory: str
 def test_agents_at_different_rates_stay_unbiased() -> None:
     """Agent 0 sees three observations a round, agent 1 one, agent 2 one every fifth round."""
     network = Network.path(3)
-    agents = ledgers(network, AnytimeSDA(), 2000)
+    agents = ledgers(network, AnytimeSDA(), SETTLED)
     rng = np.random.default_rng(4)
     seen: list[list[float]] = [[], [], []]
     for t in range(1000):
@@ -209,7 +212,7 @@ def test_agents_at_different_rates_stay_unbiased() -> None:
             own += new
             agent.begin(np.array([np.mean(new) if new else 0.0]), len(new))
         told = {(i, int(j)): agents[i].tell(int(j)) for i in range(3) for j in network.neighbours(i)}
-        told = {k: m._replace(value=m.value.copy(), ledger=m.ledger.copy()) for k, m in told.items()}
+        told = {k: m._replace(told=m.told.copy()) for k, m in told.items()}
         for i, agent in enumerate(agents):
             agent.finish({int(j): told[int(j), i] for j in network.neighbours(i)})
     for agent, own in zip(agents, seen, strict=True):

@@ -220,13 +220,7 @@ def valid(codec: Codec, number: int, **changes: Any) -> bytes:
     size = changes.pop("size", codec._shape[1])
     value = changes.pop("value", 1e6)
     registers = codec._shape[0]
-    told = Outgoing(
-        changes.pop("serial", 2**61 + number),
-        0,
-        False,
-        np.full(size, value),
-        np.full((registers, size), value),
-    )
+    told = Outgoing(changes.pop("serial", 2**61 + number), 0, False, np.full((registers, size), value))
     return codec.encode(changes.pop("round", 0), told)
 
 
@@ -247,7 +241,7 @@ ATTACKS: dict[str, tuple[str, Callable[[Codec, int], bytes]]] = {
 
 
 def _as(codec: Codec, agent: int) -> Codec:
-    return Codec(agent, frozenset({0}), codec._shape[1], codec._shape[0], Limits())
+    return Codec(agent, frozenset({0}), codec._shape[1], codec._shape[0] - 1, Limits())
 
 
 def test_a_neighbour_that_sends_nonsense_changes_nothing(tmp_path: Path) -> None:

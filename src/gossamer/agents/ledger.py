@@ -72,6 +72,29 @@ def split(method: Method, coefficients: Any) -> Split:
     return Split(tuple(on_edges), tuple(i for i in range(size) if i not in edge))
 
 
+class Maps:
+    """One round of a method as three small matrices, read off by evaluating its functions on unit vectors.
+
+    A round then costs a handful of array operations however many edges there are, and both ends of an edge
+    multiply the same numbers in the same order: what they hold stays equal to the last bit.
+
+    tell      (1 + L, L + E + 1)  [message; own registers after] from [own registers; sums of edges; observation]
+    edge      (E, 1 + E)          an edge's registers after, from [mixed; its registers]
+    estimate  (1, L + E)          from [own registers; sums of edges]
+    """
+
+    def __init__(self, method: Method, places: Split, c: Any) -> None:
+        size = len(method.State._fields)
+        unit = np.eye(size + 2)
+        state, y, mixed = method.State(*unit[:size]), unit[size], unit[size + 1]
+        after = np.array(method.step(c, state, y, mixed))
+        own, edge = list(places.local), list(places.edge)
+        message = np.asarray(method.message(c, state, y))
+        self.tell: Array = np.vstack([message, after[own]])[:, [*own, *edge, size]]
+        self.edge: Array = np.ascontiguousarray(after[edge][:, [size + 1, *edge]])
+        self.estimate: Array = np.asarray(method.estimate(c, state))[None, [*own, *edge]]
+
+
 @dataclass(frozen=True)
 class LedgerState:
     """What a ledger must remember over a restart. Arrays are copies, so another thread may save them."""
@@ -79,7 +102,7 @@ class LedgerState:
     age: int
     serial: int
     samples: float
-    local: Array  #: (local registers, n)
+    local: Array  #: (own registers, n)
     flows: Mapping[int, Array]  #: neighbour -> (edge registers, n)
 
 
@@ -109,15 +132,18 @@ class Ledger:
         self.me = me
         self.dimension = dimension
         self.silence = silence
+        self._split = split(method, coefficients)
+        self._own, self.edge_registers = len(self._split.local), len(self._split.edge)
         self._schedule = Schedule(coefficients)
         self._running_mean = "gain" in coefficients._fields
-        self._split = split(method, coefficients)
-        self.edge_registers = len(self._split.edge)
         self._place = {j: k for k, j in enumerate(sorted(weights))}
         self._weights = np.array([weights[j] for j in self._place])[:, None]
         degree = len(self._place)
-        self._flows = np.zeros((self.edge_registers, degree, dimension))
-        self._local = np.zeros((len(self._split.local), dimension))
+        # What each neighbour is told: the agent's value, then this end's ledger of their edge.
+        self._tells = np.zeros((degree, 1 + self.edge_registers, dimension))
+        self._flows = self._tells[:, 1:]
+        # The agent's own registers, the sums over its edges, and the observation.
+        self._inputs = np.zeros((self._own + self.edge_registers + 1, dimension))
         self._used = [0] * degree  # serial of each neighbour's newest used message
         self._settled = [False] * degree
         self._born = serial
@@ -126,30 +152,29 @@ class Ledger:
         self.samples = 0.0
         if restored is not None:
             self._restore(restored)
-        self._c = self._schedule(self.age)
-        self._observation = np.zeros(dimension)
-        self._zeros = np.zeros(dimension)
-        self._state = self._assemble()
-        self._value = self._zeros
+        self._after = np.zeros((1 + self._own, dimension))
+        self._maps = self._maps_at(max(self.age - 1, 0))
+        self._sum()
 
     def _restore(self, state: LedgerState) -> None:
         self.age, self.samples = state.age, state.samples
-        self._local[:] = state.local
+        self._inputs[: self._own] = state.local
         for j, flow in state.flows.items():
             if j in self._place:
-                self._flows[:, self._place[j]] = flow
+                self._flows[self._place[j]] = flow
 
-    def _assemble(self) -> Any:
-        """The method's registers: the agent's own, and the sums of its edges."""
-        registers: list[Array] = [self._zeros] * len(self.method.State._fields)
-        for k, i in enumerate(self._split.local):
-            registers[i] = self._local[k]
-        sums = self._flows.sum(axis=1)
-        for k, i in enumerate(self._split.edge):
-            registers[i] = sums[k]
-        return self.method.State(*registers)
+    def _maps_at(self, age: int) -> tuple[Maps, Array]:
+        """This round's maps, with a gain of 0, and how `tell` changes with the gain (it enters linearly)."""
+        c = self._schedule(age)
+        if not self._running_mean:
+            return Maps(self.method, self._split, c), np.zeros(())
+        without, with_ = (Maps(self.method, self._split, c._replace(gain=g)) for g in (0.0, 1.0))
+        return without, with_.tell - without.tell
 
-    # -- a round --------------------------------------------------------------------------------------------
+    def _sum(self) -> None:
+        self._flows.sum(axis=0, out=self._inputs[self._own : -1])
+
+    # -- a round ------------------------------------------------------------------------------------------
 
     def begin(self, observation: Array, samples: float = 1.0, weight: float | None = None) -> None:
         """Start a round with the mean of `samples` new observations (0: none; `observation` is then ignored).
@@ -160,79 +185,71 @@ class Ledger:
         self.samples += samples
         if weight is None:
             weight = samples / self.samples if samples else 0.0
-        self._c = self._schedule(self.age)
-        if self._running_mean:
-            self._c = self._c._replace(gain=weight)
-        self._observation = observation
-        self._value = self.method.message(self._c, self._state, observation)
+        if self.age < self._schedule.rounds:  # after that the coefficients no longer change
+            self._maps = self._maps_at(self.age)
+        maps, slope = self._maps
+        self._inputs[-1] = observation
+        self._after = (maps.tell + weight * slope if self._running_mean else maps.tell) @ self._inputs
+        self._tells[:, 0] = self._after[0]
 
     def tell(self, neighbour: int, holding: int = 0) -> Outgoing:
         k = self._place[neighbour]
-        return Outgoing(
-            self.serial, holding or self._used[k], self._settled[k], self._value, self._flows[:, k]
-        )
+        return Outgoing(self.serial, holding or self._used[k], self._settled[k], self._tells[k])
 
     def finish(self, heard: Mapping[int, Outgoing]) -> None:
         places: list[int] = []
-        moving: list[Array] = []
+        values: list[Array] = []
         for j, message in heard.items():
             k = self._place[j]
             mine, theirs = self._settled[k], message.settled
             if theirs > mine or (theirs == mine and j < self.me):
-                self._flows[:, k] = -message.ledger
+                np.negative(message.told[1:], out=self._flows[k])
             self._settled[k] = True
             self._used[k] = message.serial
             unheard = self.serial - (message.echo or self._born)
             if 0 <= unheard <= self.silence:
                 places.append(k)
-                moving.append(message.value)
+                values.append(message.told[0])
         if places:
-            self._move(places, np.array(moving))
-        # The edges' registers enter the agent's own as they were when the message was made.
-        after = self.method.step(self._c, self._state, self._observation, self._zeros)
-        for row, i in enumerate(self._split.local):
-            self._local[row] = after[i]
-        self._state = self._assemble()
+            self._move(places, values)
+        self._inputs[: self._own] = self._after[1:]
+        self._sum()
         self.serial += 1
         self.age += 1
 
-    def _move(self, places: list[int], values: Array) -> None:
-        mixed = self._weights[places] * (self._value - values)
-        registers: list[Any] = [0.0] * len(self.method.State._fields)
-        for k, i in enumerate(self._split.edge):
-            registers[i] = self._flows[k, places]
-        after = self.method.step(self._c, self.method.State(*registers), 0.0, mixed)
-        for k, i in enumerate(self._split.edge):
-            self._flows[k, places] = after[i]
+    def _move(self, places: list[int], values: list[Array]) -> None:
+        """Apply the method's step to the edges in `places`, where the other ends said `values`."""
+        which: slice | list[int] = slice(None) if places == list(range(len(self._place))) else places
+        edges = self._tells[which]
+        edges[:, 0] = self._weights[which] * (self._after[0] - values)
+        self._flows[which] = self._maps[0].edge @ edges
 
-    # -- what others read ----------------------------------------------------------------------------
+    # -- what others read ---------------------------------------------------------------------------------
 
     @property
     def estimate(self) -> Array:
-        return np.asarray(self.method.estimate(self._c, self._state), dtype=float)
-
-    @property
-    def value(self) -> Array:
-        """What this agent told its neighbours in the current round."""
-        return self._value
+        """The agent's answer now, shape (n,); a new array each time."""
+        answer: Array = (self._maps[0].estimate @ self._inputs[:-1])[0]
+        return answer
 
     def local(self, register: str) -> Array:
         """One of the agent's own registers by name."""
-        own: Array = self._local[self._split.local.index(self.method.State._fields.index(register))]
+        own: Array = self._inputs[self._split.local.index(self.method.State._fields.index(register))]
         return own
 
     def flow(self, neighbour: int) -> Array:
         """This end's ledger of one edge, shape (edge registers, n)."""
-        return self._flows[:, self._place[neighbour]].copy()
+        ledger: Array = self._flows[self._place[neighbour]].copy()
+        return ledger
 
     def drop(self, neighbour: int) -> None:
         """The neighbour is dead: its flow returns, and whoever comes back starts a new edge."""
         k = self._place[neighbour]
-        self._flows[:, k] = 0.0
+        self._flows[k] = 0.0
         self._settled[k] = False
-        self._state = self._assemble()
+        self._sum()
 
     def remember(self) -> LedgerState:
         """A copy of what must survive a restart."""
         flows = {j: self.flow(j) for j in self._place}
-        return LedgerState(self.age, self.serial, self.samples, self._local.copy(), flows)
+        return LedgerState(self.age, self.serial, self.samples, self._inputs[: self._own].copy(), flows)

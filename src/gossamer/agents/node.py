@@ -25,8 +25,7 @@ class Outgoing(NamedTuple):
     serial: int  #: number of this message; grows with every message an agent sends, over restarts too
     echo: int  #: serial of the newest message of the receiver that the sender used or holds; 0: none
     settled: bool  #: whether the sender has compared its ledger of this edge since it started
-    value: Array  #: the method's message m_i, shape (n,)
-    ledger: Array  #: the sender's registers of this edge, shape (E, n); (0, n) in node form
+    told: Array  #: the method's message m_i, then the sender's registers of this edge: shape (1 + E, n)
 
 
 class Core(Protocol):
@@ -130,7 +129,7 @@ class Node:
         self._message = np.asarray(self.method.message(self._c, self._state, observation), dtype=float)
 
     def tell(self, neighbour: int, holding: int = 0) -> Outgoing:
-        return Outgoing(self.round + 1, holding, True, self._message, np.zeros((0, self.dimension)))
+        return Outgoing(self.round + 1, holding, True, self._message[None])
 
     def finish(self, heard: Mapping[int, Outgoing]) -> None:
         if self._activation is None:
@@ -146,7 +145,7 @@ class Node:
             )
         mixed = np.zeros(self.dimension)
         for j, weight in weights.items():
-            mixed += weight * (self._message - heard[j].value)
+            mixed += weight * (self._message - heard[j].told[0])
         self._state = self.method.step(self._c, self._state, self._observation, mixed)
         self.round += 1
 

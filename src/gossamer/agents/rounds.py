@@ -78,6 +78,9 @@ class Rounds:
         self._sent_at: dict[int, float] = {}  # when the two newest serials were sent
         self._was = clock()
         self._stopped = False
+        self._missing: set[int] = set()  # told in this round, and not heard yet
+        self._uneven = False
+        self._behind = False  # whether a neighbour is two or more rounds ahead
 
     def gather(self, seconds: float) -> bool:
         """Wait until all neighbours are connected, or so many seconds; returns whether they are."""
@@ -93,7 +96,7 @@ class Rounds:
 
     def listen(self, deadline: float, *, until_called: bool = False) -> None:
         """Take in messages until the deadline, or until the next one if `until_called`, without sending any."""
-        deliver = self._deliver if until_called else self._deliver_only
+        deliver = self._deliver_each if until_called else self._deliver_all
         self.transport.exchange(self.round, {}, deadline, deliver)
 
     def called(self) -> bool:
@@ -141,35 +144,37 @@ class Rounds:
 
     def _hear(self, outgoing: dict[int, bytes], started: float, until: float) -> None:
         """Send, then listen until everyone told is heard or patience ends; alone, until someone comes."""
-        told = frozenset(outgoing)
+        alone = not outgoing
+        self._missing = {j for j in outgoing if not (self.peers[j].current or self.peers[j].ahead)}
+        # Where some have been silent, each message may end the wait for the others.
+        self._uneven = any(self.peers[j].silent for j in self._missing)
+        self._behind = False
         while not self._stopped:
-            patience = self._patience(told)
+            patience = self._patience(alone)
             deadline = max(started + patience, until) if patience else 0.0
             self.transport.exchange(self.round, outgoing, deadline, self._deliver)
             outgoing = {}
-            if not self._patience(told) or self._clock() >= deadline or self._behind():
+            if not self._patience(alone) or self._behind or self._clock() >= deadline:
                 return
 
-    def _patience(self, told: frozenset[int]) -> float:
+    def _patience(self, alone: bool) -> float:
         """Seconds this round may last, for the neighbours still missing; 0 when nobody is."""
-        present = self.transport.present()
-        if not told:
-            return 0.0 if present else self._timeout
-        missing = [
-            p.misses
-            for j, p in self.peers.items()
-            if j in told and j in present and not (p.current or p.ahead)
-        ]
-        return self._timeout / 2 ** min(*missing, _MOST_HALVINGS) if missing else 0.0
-
-    def _behind(self) -> bool:
-        return any(p.ahead is not None and p.ahead.round > self.round + 1 for p in self.peers.values())
+        if alone:
+            return 0.0 if self.transport.present() else self._timeout
+        if not self._missing:
+            return 0.0
+        silent = [self.peers[j].silent for j in self._missing & self.transport.present()]
+        return self._timeout / 2 ** min(*silent, _MOST_HALVINGS) if silent else 0.0
 
     def _deliver(self, sender: int, payload: bytes) -> bool:
         self._take(sender, payload)
+        return not self._missing or self._behind or self._uneven
+
+    def _deliver_each(self, sender: int, payload: bytes) -> bool:
+        self._take(sender, payload)
         return True
 
-    def _deliver_only(self, sender: int, payload: bytes) -> bool:
+    def _deliver_all(self, sender: int, payload: bytes) -> bool:
         self._take(sender, payload)
         return False
 
@@ -191,12 +196,15 @@ class Rounds:
             peer.round_trip = trip if math.isnan(peer.round_trip) else 0.9 * peer.round_trip + 0.1 * trip
         if message.round < self.round:
             self._lose(peer)
-        elif message.round == self.round:
+            return
+        self._missing.discard(sender)
+        if message.round == self.round:
             peer.current = message
         else:
             if peer.ahead:
                 self._lose(peer)
             peer.ahead = message
+            self._behind = self._behind or message.round > self.round + 1
 
     def _finish(self) -> None:
         now = self._clock()
@@ -224,4 +232,4 @@ class Rounds:
         peer.dead = False
         peer.used += 1
         peer.heard_at = now
-        peer.value = message.content.value
+        peer.value = message.content.told[0]

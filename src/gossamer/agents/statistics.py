@@ -33,10 +33,11 @@ agent's first observation, which has no residual.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -66,12 +67,12 @@ class Layout:
         s = settings
         return cls(s.dimension, s.variance, s.bins, s.weighting, s.replicates)
 
-    @property
+    @cached_property
     def features(self) -> int:
         """Components without the first and the replicates."""
         return self.dimension * (1 + self.variance + len(self.bins))
 
-    @property
+    @cached_property
     def size(self) -> int:
         """Length of the averaged vector."""
         return 1 + self.features + self.dimension * self.replicates
@@ -82,6 +83,8 @@ class Layout:
 
     def check(self, observation: object) -> Array:
         """Return an observation as a vector, or say what is wrong with it."""
+        if type(observation) is float and self.dimension == 1 and math.isfinite(observation):
+            return np.array([observation])  # by far the most frequent, so it is worth a shortcut
         vector = np.atleast_1d(np.asarray(observation, dtype=float))
         if vector.shape != (self.dimension,):
             raise InvalidInput(
@@ -159,8 +162,7 @@ class Answers:
         return np.array([np.interp(q, column, edges) for column in shares.T])
 
 
-@dataclass(frozen=True)
-class Batch:
+class Batch(NamedTuple):
     """The observations of one round, as the rounds want them."""
 
     observation: Array
@@ -179,6 +181,7 @@ class Feed:
         self._gain = gain
         self._random = np.random.default_rng(seed)
         self._normals = np.zeros((0, layout.replicates, 1))
+        self._drawn = 0
         self._nothing = np.zeros(layout.size)
 
     def batch(self, new: Sequence[Array], mean: Array, samples: float, age: int) -> Batch:
@@ -188,18 +191,19 @@ class Feed:
         if not count:
             return Batch(self._nothing, 0, 1.0 / (age + 1) if by_samples else 0.0)
         n = self.layout.dimension
-        presence = mean[0]
-        own = mean[1 : 1 + n] / presence if presence else np.zeros(n)
-        total = np.zeros(self.layout.size)
+        own = mean[1 : 1 + n]
+        if (presence := mean[0]) not in (0.0, 1.0):
+            own = own / presence
+        total = self._nothing
         seen = samples
         for observation in new:
             seen += 1
-            residual = (observation - own) * np.sqrt((seen - 1) / seen)
-            own = own + (observation - own) / seen
-            total += self._features(observation, residual)
+            surprise = observation - own
+            total = total + self._features(observation, surprise * math.sqrt((seen - 1) / seen))
+            own = own + surprise / seen
         if by_samples:
             return Batch(total, count, self._floor(1.0 / (age + 1), 1))
-        return Batch(total / count, count, self._floor(count / seen, count))
+        return Batch(total if count == 1 else total / count, count, self._floor(count / seen, count))
 
     def _floor(self, weight: float, count: int) -> float:
         return weight if self._gain is None else max(weight, 1 - (1 - self._gain) ** count)
@@ -216,11 +220,14 @@ class Feed:
             start = 1 + n * (1 + layout.variance)
             vector[start : 1 + layout.features] = (observation <= layout._edges).ravel()
         if layout.replicates:
-            vector[1 + layout.features :] = (self._next_normals() * residual).ravel()
+            noise = self._next_normals() * residual
+            vector[1 + layout.features :] = noise.ravel()
         return vector
 
     def _next_normals(self) -> Any:
-        if not len(self._normals):
+        """The next (replicates, 1) standard normal numbers, drawn many at a time."""
+        if self._drawn == len(self._normals):
             self._normals = self._random.standard_normal((_BLOCK, self.layout.replicates, 1))
-        first, self._normals = self._normals[0], self._normals[1:]
-        return first
+            self._drawn = 0
+        self._drawn += 1
+        return self._normals[self._drawn - 1]

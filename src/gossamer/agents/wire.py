@@ -2,7 +2,9 @@
 
 A payload is two bytes "Gs", one byte of protocol version, then a MessagePack array (msgspec) of
 
-    sender, round, serial, echo, settled, value (n float64, little endian), ledger (E x n float64)
+    sender, round, serial, echo, settled, told ((1 + E) x n float64, little endian)
+
+told is the sender's value, then its ledger of the edge (see `ledger.py`).
 
 `Codec.decode` never raises: it returns the message, or the reason why it was dropped.
 """
@@ -56,8 +58,7 @@ class _Message(msgspec.Struct, array_like=True, frozen=True, gc=False, forbid_un
     serial: int
     echo: int
     settled: bool
-    value: bytes
-    ledger: bytes
+    told: bytes
 
 
 class Received(NamedTuple):
@@ -73,7 +74,7 @@ class Codec:
 
     me                 the agent; messages say who sent them
     neighbours         whom it believes
-    dimension          n, and `edge_registers` E: the shapes it expects
+    dimension          n, and `edge_registers` E: the shape it expects
     """
 
     def __init__(
@@ -81,24 +82,17 @@ class Codec:
     ) -> None:
         self.me = me
         self._neighbours = neighbours
-        self._bytes = 8 * dimension
-        self._shape = (edge_registers, dimension)
+        self._shape = (1 + edge_registers, dimension)
+        self._bytes = 8 * self._shape[0] * dimension
         self._rounds_ahead = limits.rounds_ahead
-        self.longest = limits.message_bytes or _ENVELOPE + 8 * dimension * (1 + edge_registers)
+        self.longest = limits.message_bytes or _ENVELOPE + self._bytes
         self._encoder = msgspec.msgpack.Encoder()
         self._decoder = msgspec.msgpack.Decoder(_Message)
 
     def encode(self, round: int, content: Outgoing) -> bytes:
-        message = _Message(
-            self.me,
-            round,
-            content.serial,
-            content.echo,
-            content.settled,
-            content.value.astype(_LITTLE, copy=False).tobytes(),
-            content.ledger.astype(_LITTLE, copy=False).tobytes(),
-        )
-        return _HEADER + self._encoder.encode(message)
+        serial, echo, settled, told = content
+        data = told.astype(_LITTLE, copy=False).tobytes()
+        return _HEADER + self._encoder.encode(_Message(self.me, round, serial, echo, settled, data))
 
     def decode(self, sender: int, payload: bytes, round: int) -> Received | Reason:
         """Read a message that the transport says `sender` sent, in this agent's `round`."""
@@ -118,16 +112,11 @@ class Codec:
             return Reason.GARBAGE
         if message.round > min(round + self._rounds_ahead, LAST_ROUND) or message.serial > LAST_ROUND:
             return Reason.FUTURE
-        if len(message.value) != self._bytes or len(message.ledger) != self._bytes * self._shape[0]:
+        if len(message.told) != self._bytes:
             return Reason.DIMENSION
-        value = np.frombuffer(message.value, _LITTLE)
-        ledger = np.frombuffer(message.ledger, _LITTLE).reshape(self._shape)
-        if not (_sane(value) and _sane(ledger)):
+        numbers = np.frombuffer(message.told, _LITTLE)
+        # NaN spreads to the maximum, and compares as false.
+        if not np.maximum.reduce(np.abs(numbers)) <= LARGEST:
             return Reason.NUMBERS
-        content = Outgoing(message.serial, message.echo, message.settled, value, ledger)
-        return Received(sender, message.round, content)
-
-
-def _sane(values: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> bool:
-    # A comparison with NaN is false, so NaN fails too.
-    return bool((np.abs(values) <= LARGEST).all())
+        told = numbers.reshape(self._shape)
+        return Received(sender, message.round, Outgoing(message.serial, message.echo, message.settled, told))

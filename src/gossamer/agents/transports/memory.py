@@ -15,16 +15,16 @@ Inbox = SimpleQueue[tuple[int, bytes] | None]
 def listen(inbox: Inbox, deadline: float, deliver: Deliver) -> None:
     """Deliver from `inbox` as `Transport.exchange` promises; shared by the transports that have one."""
     while True:
-        try:
-            item = inbox.get_nowait()
-        except Empty:
-            remaining = deadline - time.monotonic()
+        if inbox.empty():
+            remaining = deadline - time.monotonic() if deadline else 0.0
             if remaining <= 0:
                 return
             try:
                 item = inbox.get(timeout=remaining)
             except Empty:
                 return
+        else:
+            item = inbox.get()  # the agent's thread is the only reader
         if item is None or deliver(*item):
             return
 
