@@ -138,6 +138,7 @@ def test_renew_gives_new_certificates_of_the_same_authority(tmp_path: Path) -> N
 # -- agent ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_two_agents_agree_and_speak_json(tmp_path: Path) -> None:
     """One from standard input, one from a command; metrics on a port; both stop on SIGTERM."""
     path = make(tmp_path, Network.path(2))
@@ -207,6 +208,7 @@ def test_an_agent_takes_up_its_store_where_it_left_it(tmp_path: Path) -> None:
     [
         (("--id", "9"), "agents 0 to 1"),
         (("--id", "0", "--every", "soon"), "--every must be a time"),
+        (("--id", "0", "--source", "tcp:x"), "a source is -, csv:FILE"),
     ],
 )
 def test_agent_reports_mistakes_to_a_person(tmp_path: Path, words: tuple[str, ...], message: str) -> None:
@@ -325,7 +327,7 @@ def test_agents_in_trouble_come_first_where_not_all_fit() -> None:
     status = some_status(30)
     status[29] = AgentStatus(status[29].member, "silent", problem="disk full")
     lines = render(fleet_table("path:30", status, rows=5), 80)
-    assert "agent29" in lines[3]
+    assert "agent29" in lines[4]
     assert any("and 26 more agents" in line for line in lines)
     assert any("agent29: disk full" in line for line in lines)
     assert len(lines) <= 5 + 8

@@ -203,12 +203,36 @@ def test_a_member_that_is_no_neighbour_is_not_heard(tmp_path: Path) -> None:
         victim.close()
 
 
-def test_the_refusals_of_access_control_are_translated() -> None:
-    line = (
-        "2026-01-01T00:00:00.000000Z  INFO acc-0 ThreadId(06) zenoh::net::routing::interceptor::access_control: "
-        "5904 did not match any configured ACL subject. Default permission `Deny` will be applied on all messages"
-    )
-    assert "no neighbour" in translate(line)[1]
+ZENOH = "2026-01-01T00:00:00.000000Z {level} acc-0 ThreadId(06) {target}: {text}"
+
+
+@pytest.mark.parametrize(
+    ("level", "target", "text", "ours"),
+    [
+        (
+            *(" INFO", "zenoh::net::routing::interceptor::access_control"),
+            "5904 did not match any configured ACL subject. Default permission `Deny` will be applied",
+            "an agent of this fleet that is no neighbour connected; it is not heard",
+        ),
+        (
+            *(" WARN", "zenoh_link_tls::unicast"),
+            "peer sent no certificates. Hint: increase the system open file limit.",
+            "refused a connection: it showed no certificate",
+        ),
+        (
+            *("DEBUG", "zenoh::net::runtime::orchestrator"),
+            "Unable to connect to configured peer tls/10.0.0.1:7447! Can not create a new TLS link bound to x: "
+            "[10.0.0.1:7447: Connection refused (os error 111) at /a/b.rs:105.] at /a/c.rs:133.. Retry in 100ms.",
+            "cannot connect to tls/10.0.0.1:7447: Connection refused (os error 111)",
+        ),
+        ("DEBUG", "zenoh::net::runtime::orchestrator", "Try to connect: tls/10.0.0.1:7447", ""),
+        (" WARN", "zenoh::net::routing::hat::peer", "Gossip is disabled: cannot de-duplicate", ""),
+        ("ERROR", "zenoh::anything", "Something new.", "zenoh: Something new"),
+    ],
+)
+def test_what_zenoh_says_is_put_into_plain_words(level: str, target: str, text: str, ours: str) -> None:
+    line = ZENOH.format(level=level, target=target, text=text)
+    assert translate(line)[1] == ours
 
 
 # -- a valid neighbour that sends nonsense --------------------------------------------------------------------

@@ -139,7 +139,9 @@ def translate(line: str) -> tuple[int, str]:
     text = re.sub(r"Can not create a new \w+ link bound to .*?: \[(.*)\]", r"\1", text)
     text = text.strip(" .")
     if failed := _NO_CONNECTION.match(text):
-        return logging.WARNING, f"cannot connect to {failed['peer']}: {failed['why'].strip(' .')}"
+        address = failed["peer"].partition("/")[2]
+        why = failed["why"].strip(" .").removeprefix(f"{address}: ")
+        return logging.WARNING, f"cannot connect to {failed['peer']}: {why}"
     if target.startswith("zenoh_link_tls"):
         return logging.WARNING, f"refused a connection: {text}"
     if "did not match any configured ACL subject" in text:

@@ -46,7 +46,7 @@ def fleet_table(
             _losses(agent),
             Text(agent.state, style=_COLOURS.get(agent.state, "bold red")),
         )
-    parts: list[RenderableType] = [_heading(name, status, seconds), table]
+    parts: list[RenderableType] = [_heading(name, status, seconds), "", table]
     if len(shown) < len(status):
         parts.append(Text(f"... and {len(status) - len(shown)} more agents", style="dim"))
     parts += [
