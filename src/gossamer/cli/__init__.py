@@ -3,17 +3,30 @@
 from __future__ import annotations
 
 import sys
+from importlib import import_module
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 
 from gossamer.errors import GossamerError, OutputError
 
+COMMANDS = {
+    "network": "core:network",
+    "exact": "core:exact",
+    "simulate": "core:simulate",
+    "compare": "core:compare",
+    "plan": "core:plan",
+    "reproduce": "reproduce:reproduce",
+    "estimate": "applications:estimate",
+    "evaluate-policy": "applications:evaluate_policy",
+    "agent": "fleet:agent",
+    "fleet": "fleet:fleet_app",
+}
 
-def build() -> typer.Typer:
-    """Assemble the command line; each room brings its own commands."""
-    from gossamer.cli import core
 
+def build(only: str | None = None) -> typer.Typer:
+    """Assemble the command line from its rooms, or just the command `only`: an agent need not load a compiler."""
     app = typer.Typer(
         name="gossamer",
         help="Every agent of a network learns the average of all noisy streams, talking only to its neighbours.",
@@ -23,17 +36,29 @@ def build() -> typer.Typer:
         rich_markup_mode="rich",
         context_settings={"help_option_names": ["-h", "--help"]},
     )
-    for command in (core.network, core.exact, core.simulate, core.compare, core.plan):
-        app.command()(command)
+
+    @app.callback()
+    def gossamer() -> None:
+        """Every agent of a network learns the average of all noisy streams, talking only to its neighbours."""
+
+    for name, place in COMMANDS.items():
+        if only in COMMANDS and name != only:
+            continue
+        room, _, thing = place.partition(":")
+        found = getattr(import_module(f"gossamer.cli.{room}"), thing)
+        if isinstance(found, typer.Typer):
+            app.add_typer(found, name=name)
+        else:
+            app.command(name)(found)
     return app
 
 
 def main() -> None:
     """Run the command line; a user's mistake gives a message and an exit code, never a traceback."""
     try:
-        build()(standalone_mode=True)
+        build(only=sys.argv[1] if len(sys.argv) > 1 else None)()
     except GossamerError as error:
-        Console(stderr=True).print(f"[bold red]error:[/] {error}", highlight=False, soft_wrap=True)
+        Console(stderr=True).print(f"[bold red]error:[/] {escape(str(error))}", highlight=False, soft_wrap=True)
         sys.exit(3 if isinstance(error, OutputError) else 2)
     except KeyboardInterrupt:
         Console(stderr=True).print("interrupted", style="bold")

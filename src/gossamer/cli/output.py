@@ -38,7 +38,7 @@ def emit(
         print(json.dumps([{k: plain(v) for k, v in record.items()} for record in records], indent=2))
         return
     console = screen()
-    console.print(title, style="bold", highlight=False)
+    console.print(title, style="bold", highlight=False, markup=False)
     table = Table(header_style="bold", box=None, pad_edge=False, show_header=headings != {})
     keys = list(columns or (records[0] if records else []))
     for key in keys:
@@ -49,9 +49,9 @@ def emit(
         table.add_row(*(shown(record[key]) for key in keys))
     console.print(table)
     for note in notes:
-        console.print(note, style="dim")
+        console.print(note, style="dim", markup=False, highlight=False)
     if csv is not None:
-        console.print(f"written to {csv}", style="dim")
+        console.print(f"written to {csv}", style="dim", markup=False, highlight=False)
 
 
 def screen() -> Console:

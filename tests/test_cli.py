@@ -1,0 +1,130 @@
+"""The command line as a user and as a script meet it."""
+
+from __future__ import annotations
+
+import csv
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import gossamer as gs
+from gossamer.cli import COMMANDS, build
+from gossamer.cli.output import shown
+from gossamer.cli.parsing import parse_horizons, parse_method
+
+runner = CliRunner()
+
+
+@pytest.fixture(scope="module")
+def app():
+    return build()
+
+
+def run(app, *args):
+    result = runner.invoke(app, [str(a) for a in args])
+    assert result.exit_code == 0, result.output + str(result.exception)
+    return result.stdout
+
+
+def test_exact_in_json_is_what_the_library_says(app):
+    out = json.loads(run(app, "exact", "grid:5x5", "-m", "sda", "-T", "50,100", "--json", "--seed", 3, "--spread", 4))
+    obs = gs.Gaussian(np.random.default_rng(3).uniform(0, 4, 25))
+    expected = gs.exact("sda", gs.Network.grid(5, 5), obs, [50, 100]).mse
+    assert [r["rounds"] for r in out] == [50, 100]
+    np.testing.assert_allclose([r["mse"] for r in out], expected)
+
+
+def test_simulate_in_json_is_what_the_library_says(app):
+    out = json.loads(run(app, "simulate", "path:6", "-m", "dsg", "-T", 30, "--trials", 8, "--seed", 2, "--json"))
+    obs = gs.Gaussian(np.random.default_rng(2).uniform(0, 10, 6))
+    assert out[0]["mse"] == pytest.approx(gs.simulate("dsg", gs.Network.path(6), obs, 30, 8, 2).mse)
+
+
+def test_simulate_with_faults(app):
+    out = run(app, "simulate", "grid:3x3", "-T", 60, "--trials", 4, "--loss", "0.3", "--crash", "4@20")
+    assert "8 of 9 agents alive at the end" in out
+
+
+def test_compare_shows_methods_theory_and_limits(app, tmp_path):
+    picture, table = tmp_path / "c.png", tmp_path / "c.csv"
+    out = run(app, "compare", "path:20", "-T", "10:400", "--plot", picture, "--csv", table)
+    for word in ("sda", "anytime-sda, chebyshev", "Theorem 1 (SDA)", "network limit", "centralised limit"):
+        assert word in out
+    rows = list(csv.DictReader(table.read_text().splitlines()))
+    assert len(rows[0]) > 30  # all horizons, though the screen shows five
+    assert max(len(line) for line in out.splitlines()) <= 100
+    assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+def test_plan_names_the_cheapest(app, tmp_path):
+    out = run(app, "plan", "path:20", "cycle:20", "-e", "0.05,0.01", "-m", "sda anytime-sda", "--plot", tmp_path / "p.svg")
+    assert "path:20, 0.01: fewest rounds with anytime-sda" in out
+    assert (tmp_path / "p.svg").read_text().startswith("<?xml")
+
+
+def test_network(app, tmp_path):
+    out = run(app, "network", "star:100", "--plot", tmp_path / "n.pdf")
+    assert "condition number" in out
+    assert json.loads(run(app, "network", "path:100", "--json"))[0]["k_star"] == 153
+    assert (tmp_path / "n.pdf").read_bytes().startswith(b"%PDF")
+
+
+def test_recorded_data(app, tmp_path):
+    data = tmp_path / "d.csv"
+    samples = np.random.default_rng(0).normal(size=(30, 4))
+    data.write_text("a,b,c,d\n" + "\n".join(",".join(map(str, row)) for row in samples))
+    out = json.loads(run(app, "exact", "cycle:4", "--data", data, "-T", 20, "--json"))
+    expected = gs.exact("anytime-sda", gs.Network.cycle(4), gs.Empirical(samples.T), 20).mse
+    assert out[0]["mse"] == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("args", "code", "text"),
+    [
+        (["exact", "pth:5"], 2, "did you mean 'path'"),
+        (["exact", "path:5", "-m", "sad"], 2, "did you mean 'sda'"),
+        (["exact", "path:5", "-m", "sda:burnin=3"], 2, "did you mean 'burn_in'"),
+        (["exact", "path:5", "-T", "0"], 2, "at least 1"),
+        (["exact", "path:5", "-T", "many"], 2, "10:1000"),
+        (["exact", "path:5", "-m", "pairwise"], 2, "use gs.simulate"),
+        (["exact", "path:5", "--std", "-1"], 2, "std must not be negative"),
+        (["exact", "path:5", "--csv", "no/such/folder/x.csv"], 3, "cannot be written"),
+        (["compare", "path:5", "--plot", "no/such/folder/x.png"], 3, "cannot be written"),
+        (["compare", "path:5", "--plot", "x.what"], 3, "end the name in .png"),
+        (["simulate", "path:5", "--crash", "x"], 2, "AGENT@ROUND"),
+        (["simulate", "path:5", "-m", "dsg", "--loss", "0.1"], 2, "ledger"),
+        (["exact", "path:5", "-m", "nothing.py:X"], 2, "no file 'nothing.py'"),
+        (["plan", "path:5", "-e", "small"], 2, "numbers separated by commas"),
+    ],
+)
+def test_mistakes_give_a_message_and_an_exit_code_and_no_traceback(args, code, text, tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-m", "gossamer", *args], capture_output=True, text=True, timeout=120, cwd=tmp_path
+    )
+    assert done.returncode == code, done.stderr
+    assert text in " ".join(done.stderr.split())
+    assert "Traceback" not in done.stderr
+
+
+def test_every_command_has_help(app):
+    for command in COMMANDS:
+        assert runner.invoke(app, [command, "--help"]).exit_code == 0
+
+
+def test_methods_with_parameters():
+    assert parse_method("anytime-sda:acceleration=chebyshev,smoothing=20") == gs.AnytimeSDA("chebyshev", smoothing=20)
+    assert parse_method("sda:burn-in=7") == gs.SDA(burn_in=7)
+
+
+def test_horizons_and_numbers_as_people_write_them():
+    assert parse_horizons("5,10") == [5, 10]
+    spread = parse_horizons("10:1000")
+    assert spread[0] == 10
+    assert spread[-1] == 1000
+    assert (shown(12345), shown(0.000123456), shown(None), shown(float("inf")), shown(True)) == (
+        "12 345", "0.000123", "-", "inf", "yes",
+    )  # fmt: skip
