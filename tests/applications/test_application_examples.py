@@ -5,14 +5,18 @@ from __future__ import annotations
 import runpy
 from pathlib import Path
 
+import pytest
+
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
+@pytest.mark.slow
 def test_clinics_agree_with_scikit_learn(capsys):
     runpy.run_path(str(EXAMPLES / "sensor_calibration.py"))  # asserts agreement to nine digits
     assert "after  80 rounds" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_robots_on_the_frozen_lake(capsys):
     runpy.run_path(str(EXAMPLES / "policy_evaluation.py"))
     assert "a data centre" in capsys.readouterr().out
