@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -23,6 +24,7 @@ from typer.testing import CliRunner, Result
 
 from gossamer.agents.fleet import Fleet, Member, Rounds
 from gossamer.agents.local import AgentStatus, read_status
+from gossamer.agents.run import Options
 from gossamer.cli.fleet import agent, fleet_app, parse_numbers
 from gossamer.cli.fleet_table import compact, fleet_line, fleet_table, small, vector
 from gossamer.errors import InvalidInput
@@ -215,6 +217,22 @@ def test_agent_reports_mistakes_to_a_person(tmp_path: Path, words: tuple[str, ..
     result = gossamer("agent", make(tmp_path, Network.path(2)), *words)
     assert isinstance(result.exception, InvalidInput)
     assert message in str(result.exception)
+
+
+def test_a_port_in_use_ends_the_agent_with_one_line(tmp_path: Path) -> None:
+    path = make(tmp_path, Network.path(2))
+    host, _, port = Fleet.read(path).agents[0].endpoint.partition(":")
+    with socket.socket() as taken:
+        taken.bind((host, int(port)))
+        taken.listen()
+        options = Options(fleet=str(path), agent="0")
+        command = [sys.executable, "-m", "gossamer.agents.run", options.text()]
+        result = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert result.returncode == 1
+    last = json.loads(result.stderr.splitlines()[-1])
+    assert last["level"] == "error"
+    assert "Address already in use" in last["message"]
+    assert ".rs" not in result.stderr
 
 
 # -- up and status ----------------------------------------------------------------------------------------

@@ -124,19 +124,24 @@ def _forward(lines: TextIO) -> None:
                 log.log(level, "%s", text)
 
 
-def translate(line: str) -> tuple[int, str]:
-    """Return the level and the text, in our words, of a line of Zenoh's log; no text: not worth a line."""
-    plain = _COLOUR.sub("", line).strip()
-    match = _LINE.fullmatch(plain)
-    if not match:
-        return logging.INFO, plain
-    text, target = match["text"], match["target"]
-    if text.startswith(_CHATTER):
-        return logging.DEBUG, ""
+def plain(text: str) -> str:
+    """A sentence of Zenoh's without the places in its source code, and with our words for its riddles."""
     text = _PLACE.sub("", text)
     for theirs, ours in _REASONS.items():
         text = text.replace(theirs, ours)
-    text = re.sub(r"Can not create a new \w+ link bound to .*?: \[(.*)\]", r"\1", text)
+    return re.sub(r"Can not create a new \w+ link bound to .*?: \[(.*)\]", r"\1", text).strip(" .")
+
+
+def translate(line: str) -> tuple[int, str]:
+    """Return the level and the text, in our words, of a line of Zenoh's log; no text: not worth a line."""
+    line = _COLOUR.sub("", line).strip()
+    match = _LINE.fullmatch(line)
+    if not match:
+        return logging.INFO, line
+    text, target = match["text"], match["target"]
+    if text.startswith(_CHATTER):
+        return logging.DEBUG, ""
+    text = plain(text)
     text = text.strip(" .")
     if failed := _NO_CONNECTION.match(text):
         address = failed["peer"].partition("/")[2]

@@ -278,6 +278,12 @@ def main(options: Options) -> int:
     except BrokenPipeError:
         log.error("whoever read the estimates is gone")
         return 1
+    except Exception as error:
+        # Whatever else ends an agent goes into its log, which is JSON to the last line. Zenoh's errors (a port
+        # in use, a certificate that is none) explain themselves; anything else needs its traceback.
+        expected = type(error).__module__.startswith("zenoh")
+        log.error("%s", logs.plain(str(error)), exc_info=None if expected else error)
+        return 1
     return 0
 
 
