@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -12,44 +12,69 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, Ti
 from rich.table import Table
 
 from gossamer.errors import InvalidInput
-from gossamer.experiments.claims import Verdict
-from gossamer.experiments.reproduce import Reproduction, Watcher
-from gossamer.experiments.reproduce import reproduce as run
-from gossamer.experiments.settings import Settings
-from gossamer.experiments.store import Piece
 
-COLOURS = {Verdict.HOLDS: "green", Verdict.CAVEAT: "yellow", Verdict.FAILS: "red"}
+if TYPE_CHECKING:
+    from gossamer.experiments.reproduce import Reproduction
+    from gossamer.experiments.store import Piece
+
+COLOURS = {"holds": "green", "holds with a caveat": "yellow", "does not hold": "red"}
 
 
 def reproduce(
     figure: Annotated[
-        list[str] | None, typer.Option("--figure", "-f", help="Only this figure (repeat for more); all by default.")
+        list[str] | None,
+        typer.Option("--figure", "-f", help="Only this figure (repeat for more); all by default."),
     ] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="A run of seconds: smaller networks, fewer runs.")] = False,
-    agents: Annotated[int | None, typer.Option(help="Agents N of Figures 2-4, 6, 7 (a square number).")] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="A run of seconds: smaller networks, fewer runs.")
+    ] = False,
+    agents: Annotated[
+        int | None, typer.Option(help="Agents N of Figures 2-4, 6, 7 (a square number).")
+    ] = None,
     trials: Annotated[int | None, typer.Option(help="Simulated runs per point.")] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of means, random graph and noise.")] = None,
-    draws: Annotated[int | None, typer.Option(help="Draws of means and graphs behind the claims' intervals.")] = None,
-    spread: Annotated[float | None, typer.Option(help="Means of Figure 2 are uniform on [0, SPREAD].")] = None,
+    draws: Annotated[
+        int | None, typer.Option(help="Draws of means and graphs behind the claims' intervals.")
+    ] = None,
+    spread: Annotated[
+        float | None, typer.Option(help="Means of Figure 2 are uniform on [0, SPREAD].")
+    ] = None,
     small_spread: Annotated[float | None, typer.Option(help="The same for Figures 3 and 4.")] = None,
-    stages: Annotated[str | None, typer.Option(help="Stages K of D-MASG, as 3,4,5: they set T in Figure 2.")] = None,
+    stages: Annotated[
+        str | None, typer.Option(help="Stages K of D-MASG, as 3,4,5: they set T in Figure 2.")
+    ] = None,
     large: Annotated[str | None, typer.Option(help="Accuracies of Figure 3, as 0.015,0.01.")] = None,
     small: Annotated[str | None, typer.Option(help="Accuracies of Figure 4.")] = None,
-    star_agents: Annotated[str | None, typer.Option(help="Sizes of the stars of Figure 5, as 148,190.")] = None,
+    star_agents: Annotated[
+        str | None, typer.Option(help="Sizes of the stars of Figure 5, as 148,190.")
+    ] = None,
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder for everything.")] = Path("results/paper"),
     backend: Annotated[str, typer.Option(help="Where pieces run: threading, loky or dask.")] = "threading",
-    address: Annotated[str | None, typer.Option(help="Address of a Dask scheduler; a local one otherwise.")] = None,
+    address: Annotated[
+        str | None, typer.Option(help="Address of a Dask scheduler; a local one otherwise.")
+    ] = None,
     jobs: Annotated[int, typer.Option(help="Pieces at a time; -1: one per core.")] = -1,
 ) -> None:
     """Regenerate the paper's figures, exactly and by simulation, and judge each of its claims.
 
     Interrupted, the same command continues where it stopped.
     """
-    changes: dict[str, Any] = dict(
-        agents=agents, trials=trials, seed=seed, draws=draws, spread=spread, small_spread=small_spread,
-        stages=_numbers("--stages", stages, int), large=_numbers("--large", large, float),
-        small=_numbers("--small", small, float), star_agents=_numbers("--star-agents", star_agents, int),
-    )  # fmt: skip
+    # Compilers and plotting load only when this command is used.
+    from gossamer.experiments.reproduce import reproduce as run
+    from gossamer.experiments.settings import Settings
+
+    changes: dict[str, Any] = {
+        "agents": agents,
+        "trials": trials,
+        "seed": seed,
+        "draws": draws,
+        "spread": spread,
+        "small_spread": small_spread,
+        "stages": _numbers("--stages", stages, int),
+        "large": _numbers("--large", large, float),
+        "small": _numbers("--small", small, float),
+        "star_agents": _numbers("--star-agents", star_agents, int),
+    }
     changes = {name: value for name, value in changes.items() if value is not None}
     settings = Settings.quick(**changes) if quick else Settings(**changes)
     if jobs == 0 or jobs < -1:
@@ -75,7 +100,7 @@ def _numbers(option: str, text: str | None, kind: type) -> tuple[Any, ...] | Non
         raise InvalidInput(f"{option} takes numbers with commas between them, but {text!r} came") from None
 
 
-class Bars(Watcher):
+class Bars:
     """A bar over all pieces, by their expected time, with the time left."""
 
     def __init__(self, console: Console) -> None:
@@ -110,13 +135,15 @@ class Bars(Watcher):
 def _show(result: Reproduction) -> None:
     console = Console()
     if result.judged:
-        table = Table(title="The paper's claims", title_justify="left", header_style="bold", box=None, pad_edge=False)
+        table = Table(
+            title="The paper's claims", title_justify="left", header_style="bold", box=None, pad_edge=False
+        )
         table.add_column("claim", ratio=4)
         table.add_column("measured", ratio=4)
         table.add_column("verdict", ratio=2)
         for judged in result.judged:
-            verdict = judged.finding.verdict
-            table.add_row(judged.claim.sentence, judged.finding.measured, f"[{COLOURS[verdict]}]{verdict.value}[/]")
+            verdict = judged.finding.verdict.value
+            table.add_row(judged.claim.sentence, judged.finding.measured, f"[{COLOURS[verdict]}]{verdict}[/]")
         console.print(table)
     times = result.times
     console.print(

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from gossamer.engines.exact import every_round
 from gossamer.experiments import convergence, problem, samples, style
-from gossamer.experiments.claims import number
+from gossamer.experiments.claims import span
 from gossamer.experiments.complexity import examined, first_passages
 from gossamer.experiments.figure import Figure
 from gossamer.experiments.modes import EverySDA
@@ -41,7 +41,15 @@ def anytime_convergence(
     obs = problem.observations(agents, spread, seed)
     marked = convergence.horizons(net, stages)
     grid = np.unique(np.geomspace(max(2, marked[0] // 8), marked[-1], GRID).astype(int))
-    base = dict(experiment="anytime", graph=graph, agents=agents, spread=spread, draw=0, seed=seed, quantity="mse")
+    base = {
+        "experiment": "anytime",
+        "graph": graph,
+        "agents": agents,
+        "spread": spread,
+        "draw": 0,
+        "seed": seed,
+        "quantity": "mse",
+    }
     errors = {"sda": EverySDA(net, marked[-1]).mse(obs.mean.T)[:, 0]}
     rows: list[Row] = []
     for name, method in METHODS.items():
@@ -50,7 +58,12 @@ def anytime_convergence(
         errors[name] = found[0] + found[1]
         runs = problem.run(method, net, obs, marked, trials=trials, seed=seed, keep_estimates=False)
         for t, value, error in zip(marked, runs.mse.tolist(), runs.stderr.tolist(), strict=True):
-            around = dict(value=value, low=value - NORMAL_95 * error, high=value + NORMAL_95 * error, trials=trials)
+            around = {
+                "value": value,
+                "low": value - NORMAL_95 * error,
+                "high": value + NORMAL_95 * error,
+                "trials": trials,
+            }
             rows.append({**base, "method": name, "rounds": t, "source": "simulation", **around})
     for t in np.union1d(grid, marked).tolist():
         values = {name: float(curve[t - 1]) for name, curve in errors.items()}
@@ -70,9 +83,15 @@ def anytime_samples(
     """Samples for every accuracy: exactly, by the protocol, and the least that either limit allows."""
     net = problem.network(graph, agents, seed)
     obs = problem.observations(agents, spread, seed)
-    base = dict(
-        experiment="anytime", graph=graph, agents=agents, spread=spread, draw=0, seed=seed, quantity="samples"
-    )
+    base = {
+        "experiment": "anytime",
+        "graph": graph,
+        "agents": agents,
+        "spread": spread,
+        "draw": 0,
+        "seed": seed,
+        "quantity": "samples",
+    }
     rows: list[Row] = []
     for name, method in METHODS.items():
         errors = _until(method, net, obs, min(epsilons))
@@ -82,7 +101,7 @@ def anytime_samples(
             {**base, "method": name, "source": "exact", "epsilon": eps, "rounds": t, "value": t}
             for eps, t in zip(epsilons, firsts, strict=True)
         ]
-        horizons = examined(math.ceil(1.25 * max(t for t in firsts if t)))
+        horizons = examined(math.ceil(1.6 * max(t for t in firsts if t)))
         runs = problem.run(method, net, obs, horizons, trials=trials, seed=seed, keep_estimates=False)
         rows += [
             {**base, "method": name, "source": "protocol", "trials": trials, **row}
@@ -90,7 +109,9 @@ def anytime_samples(
         ]
     for eps in epsilons:
         centre = math.ceil(1 / eps)
-        rows.append({**base, "method": "centralised limit", "source": "exact", "epsilon": eps, "value": centre})
+        rows.append(
+            {**base, "method": "centralised limit", "source": "exact", "epsilon": eps, "value": centre}
+        )
         edge = _first_allowed(net, obs, eps, centre)
         rows.append({**base, "method": "network limit", "source": "exact", "epsilon": eps, "value": edge})
     return rows
@@ -120,7 +141,7 @@ def _first_allowed(net: Network, obs: Gaussian, epsilon: float, low: int) -> int
 
 def pieces(settings: Settings) -> list[Piece]:
     s = settings
-    common = dict(agents=s.agents, trials=s.trials, seed=s.seed)
+    common = {"agents": s.agents, "trials": s.trials, "seed": s.seed}
     both = [*s.large, *s.small]
     parts = [*convergence.main_pieces(s, ["sda"]), *samples.main_pieces(s)]
     for graph in GRAPHS:
@@ -175,9 +196,13 @@ def _samples(ax: Any, here: Table, settings: Settings) -> None:
         runs = rows.where(method=name, source="protocol")
         for part in (settings.large, settings.small):
             exactly = truth.where(epsilon=tuple(part))
-            style.line(ax, mark, exactly.column("epsilon"), exactly.column("value") * exactly.column("epsilon"))
+            style.line(
+                ax, mark, exactly.column("epsilon"), exactly.column("value") * exactly.column("epsilon")
+            )
         # Where the two groups of accuracies are far apart, a faint line joins them.
-        style.line(ax, mark, truth.column("epsilon"), truth.column("value") * truth.column("epsilon"), alpha=0.35)
+        style.line(
+            ax, mark, truth.column("epsilon"), truth.column("value") * truth.column("epsilon"), alpha=0.35
+        )
         if len(runs):
             eps = runs.column("epsilon")
             style.points(ax, mark, eps, runs, lambda v, eps=eps: v * eps)
@@ -191,7 +216,10 @@ def _samples(ax: Any, here: Table, settings: Settings) -> None:
 def gains(table: Table, method: str) -> NDArray[np.float64]:
     """(graph, T): SDA's error over this method's, at the paper's T."""
     table = table.where(quantity="mse", source="exact", draw=0)
-    rounds = [table.where(experiment="convergence", method="sda", graph=g).sort("rounds").column("rounds") for g in GRAPHS]
+    rounds = [
+        table.where(experiment="convergence", method="sda", graph=g).sort("rounds").column("rounds")
+        for g in GRAPHS
+    ]
     table = table.where(experiment="anytime")
     found = []
     for graph, wanted in zip(GRAPHS, rounds, strict=True):
@@ -204,18 +232,18 @@ def explain(table: Table, settings: Settings) -> str:
     parts = []
     for name in METHODS:
         gain = gains(table, name)
-        parts.append(f"{number(gain.min(), 2)} to {number(gain.max(), 2)} ({style.MARKS[name].label.split(', ')[1]})")
+        parts.append(f"{span(gain, 2)} ({style.MARKS[name].label.split(', ')[1]})")
     need = table.where(quantity="samples", source="exact", draw=0)
     multiple = {}
     for name in ("sda", *METHODS):
         rows = need.where(method=name)
         multiple[name] = rows.column("value") * rows.column("epsilon")
     return (
-        f"At the paper's T, reading the last iterate of Anytime SDA instead of SDA's windowed mean divides the error by "
-        f"{' and by '.join(parts)}, with the same messages and no horizon to choose. "
-        f"To reach ε, SDA takes {number(multiple['sda'].min(), 2)} to {number(multiple['sda'].max(), 2)} times the samples of "
-        f"a centre, Anytime SDA {number(multiple['nesterov'].min(), 3)} to {number(multiple['nesterov'].max(), 2)} (Nesterov) "
-        f"and {number(multiple['chebyshev'].min(), 3)} to {number(multiple['chebyshev'].max(), 2)} (Chebyshev)."
+        "At the paper's T, reading the last iterate of Anytime SDA instead of SDA's windowed mean divides the error "
+        f"by {' and by '.join(parts)}, with the same messages and no horizon to choose. "
+        f"To reach ε, SDA takes {span(multiple['sda'], 2)} times the samples of "
+        f"a centre, Anytime SDA {span(multiple['nesterov'], 3)} (Nesterov) "
+        f"and {span(multiple['chebyshev'], 3)} (Chebyshev)."
     )
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from gossamer.experiments import convergence, problem, style
-from gossamer.experiments.claims import Claim, Finding, number, verdict
+from gossamer.experiments.claims import Claim, Finding, number, span, verdict
 from gossamer.experiments.figure import Figure
 from gossamer.experiments.modes import EverySDA
 from gossamer.experiments.problem import GRAPHS, TITLES
@@ -18,7 +18,9 @@ from gossamer.theory import k_star, theorem_1
 
 TERMS = {
     "bias": style.Mark("bias", style.RED, (0, (4, 1.5)), ""),
-    "mixing noise": style.Mark(r"mixing noise ($\sim N\sqrt{\kappa}\,\sigma^2/T^2$)", style.BLUE, (0, (4, 1.2, 1, 1.2)), ""),
+    "mixing noise": style.Mark(
+        r"mixing noise ($\sim N\sqrt{\kappa}\,\sigma^2/T^2$)", style.BLUE, (0, (4, 1.2, 1, 1.2)), ""
+    ),
     "averaging noise": style.Mark(r"averaging noise ($\sim\sigma^2/T$)", style.GREEN, (0, (1, 1.3)), ""),
 }
 TOTAL = style.Mark("total", style.BLACK, "-", "o")
@@ -26,23 +28,41 @@ GRID = 40
 
 
 def terms(graph: str, agents: int, spread: float, stages: Sequence[int], seed: int) -> list[Row]:
-    """Each part of SDA's error and the term of Theorem 1 that bounds it, on a grid of T; the bound's slack at every T."""
+    """Each part of SDA's error and the term of Theorem 1 that bounds it; the bound's slack at every T."""
     net = problem.network(graph, agents, seed)
     obs = problem.observations(agents, spread, seed)
     last = convergence.horizons(net, stages)[-1]
     sda = EverySDA(net, last)
-    parts = {"bias": sda.bias(obs.mean.T)[:, 0], "mixing noise": sda.mixing, "averaging noise": 1.0 / sda.window}
+    parts = {
+        "bias": sda.bias(obs.mean.T)[:, 0],
+        "mixing noise": sda.mixing,
+        "averaging noise": 1.0 / sda.window,
+    }
     start = k_star(net)
-    base = dict(experiment="bound", graph=graph, agents=agents, spread=spread, draw=0, seed=seed, method="sda")
+    base = {
+        "experiment": "bound",
+        "graph": graph,
+        "agents": agents,
+        "spread": spread,
+        "draw": 0,
+        "seed": seed,
+        "method": "sda",
+    }
     rows: list[Row] = [{**base, "source": "exact", "quantity": "k*", "value": float(start)}]
     for t in np.unique(np.geomspace(4, last, GRID).astype(int) // 2 * 2).tolist():
         limit = theorem_1(net, obs, t)
         for name, curve in parts.items():
-            rows.append({**base, "rounds": t, "source": "exact", "quantity": name, "value": float(curve[t - 1])})
-            rows.append({**base, "rounds": t, "source": "theorem 1", "quantity": name, "value": limit.terms[name]})
+            rows.append(
+                {**base, "rounds": t, "source": "exact", "quantity": name, "value": float(curve[t - 1])}
+            )
+            rows.append(
+                {**base, "rounds": t, "source": "theorem 1", "quantity": name, "value": limit.terms[name]}
+            )
     # The theorem is stated for T0 = T/2, so for even T.
     covered = np.arange(2 * start, last + 1, 2)
-    slack = [theorem_1(net, obs, int(t)).total / sum(curve[t - 1] for curve in parts.values()) for t in covered]
+    slack = [
+        theorem_1(net, obs, int(t)).total / sum(curve[t - 1] for curve in parts.values()) for t in covered
+    ]
     rows.append(
         {**base, "source": "theorem 1", "quantity": "slack", "value": float(np.median(slack)),
          "low": float(min(slack)), "high": float(max(slack))}
@@ -54,7 +74,13 @@ def pieces(settings: Settings) -> list[Piece]:
     s = settings
     parts = convergence.main_pieces(s, ["sda"])
     for graph in GRAPHS:
-        work = dict(graph=graph, agents=s.agents, spread=s.spread, stages=list(s.stages), seed=s.seed)
+        work = {
+            "graph": graph,
+            "agents": s.agents,
+            "spread": s.spread,
+            "stages": list(s.stages),
+            "seed": s.seed,
+        }
         parts.append(Piece(f"bound-{graph}", terms, work, 0.5))
     return parts
 
@@ -65,7 +91,8 @@ def draw(table: Table, settings: Settings) -> Any:
     table = table.sort("rounds")
     for ax, graph in zip(axes.flat, GRAPHS, strict=False):
         here = table.where(experiment="bound", graph=graph)
-        total, limit = 0.0, 0.0
+        total: Any = 0.0
+        limit: Any = 0.0
         for name, mark in TERMS.items():
             truth, above = (here.where(quantity=name, source=source) for source in ("exact", "theorem 1"))
             rounds = truth.column("rounds")
@@ -114,9 +141,9 @@ def explain(table: Table, settings: Settings) -> str:
     low, high = _slack(table)
     mixing, averaging, bias = (_ratios(table, name) for name in ("mixing noise", "averaging noise", "bias"))
     return (
-        f"Where it applies (T/2 ≥ k*), Theorem 1's bound is {number(low, 2)} to {number(high, 2)} times the exact error. "
-        f"Its σ²/T term is {number(averaging[0], 2)} to {number(averaging[1], 2)} times the part it bounds, its mixing term "
-        f"{number(mixing[0], 2)} to {number(mixing[1], 2)} times, its bias term {number(bias[0], 2)} to {number(bias[1], 2)} "
+        f"Where it applies (T/2 ≥ k*), Theorem 1's bound is {span((low, high), 2)} times the exact error. "
+        f"Its σ²/T term is {span(averaging, 2)} times the part it bounds, its mixing term "
+        f"{span(mixing, 2)} times, its bias term {span(bias, 2)} "
         "times."
     )
 
@@ -126,7 +153,7 @@ def _bound_holds(table: Table, settings: Settings) -> Finding:
     middle = float(np.median(table.where(experiment="bound", quantity="slack").column("value")))
     averaging = _ratios(table, "averaging noise")
     return Finding(
-        verdict(low >= 1), middle, low, high, f"bound/error from {number(low, 3)} to {number(high, 3)}",
+        verdict(low >= 1), middle, low, high, f"bound/error from {span((low, high), 3)}",
         f"at every even T ≥ 2k* on all five graphs; the σ²/T term is {number(averaging[0], 2)} to "
         f"{number(averaging[1], 2)} times its part, the slack is in the mixing term",
     )  # fmt: skip

@@ -106,6 +106,12 @@ def interval(centre: float, low: float, high: float, digits: int = 3) -> str:
     return f"{number(centre, digits)} ({number(low, digits)} to {number(high, digits)})"
 
 
+def span(values: Any, digits: int = 2) -> str:
+    """`1.2 to 2.5`: the least and the largest, or one number where they look the same."""
+    low, high = (number(value, digits) for value in extremes(values))
+    return low if low == high else f"{low} to {high}"
+
+
 def percent(part: float, low: float, high: float) -> str:
     return f"{100 * part:.0f}% ({100 * low:.0f}–{100 * high:.0f}%)"
 

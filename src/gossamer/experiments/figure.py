@@ -15,13 +15,13 @@ from gossamer.experiments.store import Piece, Table
 class Figure:
     """One figure of the report.
 
-        name      how it is asked for: "2" for Figure 2
-        title     a few words
-        ours      whether it is not one of the paper's
-        pieces    settings -> independent pieces of work; figures may share pieces, which then run once
-        draw      (rows, settings) -> a Matplotlib figure
-        explain   (rows, settings) -> two sentences on what it shows, with the numbers found
-        claims    the sentences of the paper that these rows can judge
+    name      how it is asked for: "2" for Figure 2
+    title     a few words
+    ours      whether it is not one of the paper's
+    pieces    settings -> independent pieces of work; figures may share pieces, which then run once
+    draw      (rows, settings) -> a Matplotlib figure
+    explain   (rows, settings) -> two sentences on what it shows, with the numbers found
+    claims    the sentences of the paper that these rows can judge
     """
 
     name: str

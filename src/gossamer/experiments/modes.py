@@ -75,7 +75,9 @@ class EverySDA:
         window = (total - burn_in)[:, None]
         end, start = np.minimum(total, alive), np.minimum(burn_in, alive)
         self._response = (sums[end] - sums[start]) / window
-        overlap = np.stack([_overlap(held, int(d), int(t0)) for d, t0 in zip(window[:, 0], burn_in, strict=True)])
+        overlap = np.stack(
+            [_overlap(held, int(d), int(t0)) for d, t0 in zip(window[:, 0], burn_in, strict=True)]
+        )
         self._gain = (squares[end] + squares[start] - 2 * overlap) / window**2
         self._left = 2 * squares[-1]
         every = np.arange(1, rounds + 1)
@@ -109,4 +111,5 @@ def _overlap(held: Array, window: int, burn_in: int) -> Array:
     last = min(burn_in, len(held) - window)
     if last <= 0:
         return np.zeros(held.shape[1])
-    return np.einsum("jm,jm->m", held[:last], held[window : window + last])
+    overlap: Array = np.einsum("jm,jm->m", held[:last], held[window : window + last])
+    return overlap

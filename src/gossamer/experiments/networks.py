@@ -38,7 +38,14 @@ def measure(graph: str, agents: int, seed: int, draws: int) -> list[Row]:
     rows: list[Row] = []
     for draw in range(draws + 1 if graph == "erdos-renyi" else 1):
         net = problem.network(graph, agents, seed, draw)
-        base = dict(experiment="networks", graph=graph, agents=agents, draw=draw, seed=seed, source="exact")
+        base = {
+            "experiment": "networks",
+            "graph": graph,
+            "agents": agents,
+            "draw": draw,
+            "seed": seed,
+            "source": "exact",
+        }
         rows.append({**base, "quantity": "condition number", "value": net.condition_number})
         if draw == 0:
             weights = np.eye(agents) - net.gossip.toarray()
@@ -55,7 +62,14 @@ def connected(agents: int, seed: int, draws: int) -> list[Row]:
     seeds = np.random.default_rng([seed, agents]).integers(2**31, size=draws)
     hits = [nx.is_connected(nx.gnp_random_graph(agents, p, seed=int(s))) for s in seeds]
     part, low, high = share(hits)
-    base = dict(experiment="networks", graph="erdos-renyi", agents=agents, seed=seed, source="draws", trials=draws)
+    base = {
+        "experiment": "networks",
+        "graph": "erdos-renyi",
+        "agents": agents,
+        "seed": seed,
+        "source": "draws",
+        "trials": draws,
+    }
     return [
         {**base, "quantity": "connected", "value": part, "low": low, "high": high},
         {**base, "quantity": "edge probability", "value": p},
@@ -65,9 +79,10 @@ def connected(agents: int, seed: int, draws: int) -> list[Row]:
 def pieces(settings: Settings) -> list[Piece]:
     n, seed, draws = settings.agents, settings.seed, settings.draws
     parts = [
-        Piece(f"networks-{graph}", measure, dict(graph=graph, agents=n, seed=seed, draws=draws)) for graph in GRAPHS
+        Piece(f"networks-{graph}", measure, {"graph": graph, "agents": n, "seed": seed, "draws": draws})
+        for graph in GRAPHS
     ]
-    return [*parts, Piece("networks-connected", connected, dict(agents=n, seed=seed, draws=10 * draws))]
+    return [*parts, Piece("networks-connected", connected, {"agents": n, "seed": seed, "draws": 10 * draws})]
 
 
 # -- the picture -------------------------------------------------------------------------------------------
@@ -96,13 +111,15 @@ def draw(table: Table, settings: Settings) -> Any:
     drawn = style.picture(style.FULL, 1.85)
     axes = drawn.subplots(1, 5)
     mean = problem.means(settings.agents, settings.spread, settings.seed)
-    shades = None
+    shades: Any = None
     for ax, graph in zip(axes, GRAPHS, strict=True):
         net = problem.network(graph, settings.agents, settings.seed)
         places = layout(graph, net)
         places = places - (places.max(axis=0) + places.min(axis=0)) / 2
         places = places / np.abs(places).max()
-        ax.add_collection(LineCollection(places[net.edges], colors=style.GREY, linewidths=0.45, alpha=0.8, zorder=1))
+        ax.add_collection(
+            LineCollection(places[net.edges], colors=style.GREY, linewidths=0.45, alpha=0.8, zorder=1)
+        )
         size = 600 / settings.agents
         shades = ax.scatter(
             *places.T, c=mean, cmap="viridis", s=size, linewidths=0.3, edgecolors="white", zorder=2,
@@ -184,13 +201,29 @@ def _mixing(table: Table, settings: Settings) -> Finding:
 
 
 CLAIMS = (
-    Claim("kappas", "Sec. 5", "For N = 100, κ(L) is about 4052, 1013, 100, 76 and 11 on the five graphs.", _kappas),
-    Claim("decreasing", "Sec. 5", "With the same N, κ(L) decreases from the path to the random graph.", _decreasing),
     Claim(
-        "connected", "Sec. 5 (5)", "With p = 2 ln N/N the random graph is connected with high probability.", _connected
+        "kappas",
+        "Sec. 5",
+        "For N = 100, κ(L) is about 4052, 1013, 100, 76 and 11 on the five graphs.",
+        _kappas,
     ),
     Claim(
-        "weights", "App. Implementation", "Metropolis–Hastings weights are symmetric, average, and mix.", _mixing
+        "decreasing",
+        "Sec. 5",
+        "With the same N, κ(L) decreases from the path to the random graph.",
+        _decreasing,
+    ),
+    Claim(
+        "connected",
+        "Sec. 5 (5)",
+        "With p = 2 ln N/N the random graph is connected with high probability.",
+        _connected,
+    ),
+    Claim(
+        "weights",
+        "App. Implementation",
+        "Metropolis–Hastings weights are symmetric, average, and mix.",
+        _mixing,
     ),
 )
 

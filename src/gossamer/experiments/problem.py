@@ -35,7 +35,9 @@ def network(graph: str, agents: int, seed: int = 0, draw: int = 0) -> Network:
         side = math.isqrt(agents)
         return Network.grid(side, side)
     if graph == "erdos-renyi":
-        return Network.erdos_renyi(agents, seed=int(np.random.SeedSequence([seed, draw]).generate_state(1)[0]))
+        return Network.erdos_renyi(
+            agents, seed=int(np.random.SeedSequence([seed, draw]).generate_state(1)[0])
+        )
     return {"path": Network.path, "cycle": Network.cycle, "star": Network.star}[graph](agents)
 
 

@@ -53,12 +53,11 @@ def judge(figures: Sequence[Figure], tables: dict[str, Table], settings: Setting
     return judged
 
 
-def draw(figures: Sequence[Figure], tables: dict[str, Table], settings: Settings, folder: Path) -> None:
-    """Each figure as PNG, PDF and SVG."""
+def draw(figure: Figure, table: Table, settings: Settings, folder: Path) -> None:
+    """A figure as PNG, PDF and SVG."""
     folder.mkdir(parents=True, exist_ok=True)
-    for figure in figures:
-        with style.paper_style():
-            style.save(figure.draw(tables[figure.name], settings), folder / f"figure-{figure.name}")
+    with style.paper_style():
+        style.save(figure.draw(table, settings), folder / f"figure-{figure.name}")
 
 
 def write_numbers(table: Table, folder: Path) -> None:
@@ -71,7 +70,9 @@ def write_numbers(table: Table, folder: Path) -> None:
 def write_claims(judged: Sequence[Judged], path: Path) -> None:
     with path.open("w", newline="") as stream:
         writer = csv.writer(stream)
-        writer.writerow(["claim", "place", "sentence", "verdict", "value", "low", "high", "measured", "reason", "figure"])
+        writer.writerow(
+            ["claim", "place", "sentence", "verdict", "value", "low", "high", "measured", "reason", "figure"]
+        )
         for j in judged:
             f = j.finding
             writer.writerow(
@@ -99,7 +100,9 @@ def write_page(
         ),
         claims="\n".join(_claim_row(j) for j in judged),
         figures="\n".join(_figure(figure, tables[figure.name], settings, folder) for figure in figures),
-        settings="".join(_pair(name.replace("_", " "), _plain(value)) for name, value in asdict(settings).items()),
+        settings="".join(
+            _pair(name.replace("_", " "), _plain(value)) for name, value in asdict(settings).items()
+        ),
         versions="".join(_pair(name, value) for name, value in versions().items()),
         times="".join(_pair(name, value) for name, value in _times(times).items()),
     )
@@ -120,8 +123,8 @@ def versions() -> dict[str, str]:
 
 def _lead(judged: Sequence[Judged], settings: Settings) -> str:
     text = (
-        f"Every number below was computed in this run: exactly, over {settings.draws} draws of means and random graphs, "
-        f"and by simulation with {settings.trials} runs. "
+        f"Every number below was computed: exactly, over {settings.draws} draws of means and random graphs, and by "
+        f"simulation with {settings.trials} runs. "
     )
     if not judged:
         return text + "The figures chosen bear on none of the paper's claims."

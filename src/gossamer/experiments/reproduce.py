@@ -7,10 +7,12 @@ import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from gossamer.errors import InvalidInput, OutputError, nearest
-from gossamer.experiments import FIGURES, report
+from gossamer.experiments import report
 from gossamer.experiments.figure import Figure
+from gossamer.experiments.registry import FIGURES
 from gossamer.experiments.report import Judged, Times
 from gossamer.experiments.run import run_pieces
 from gossamer.experiments.settings import Settings
@@ -27,8 +29,8 @@ class Reproduction:
     tables: dict[str, Table]
 
 
-class Watcher:
-    """What `reproduce` tells whoever wants to show progress; this one keeps silent."""
+class Watcher(Protocol):
+    """What `reproduce` tells whoever wants to show progress."""
 
     def begin(self, pieces: Sequence[Piece]) -> None:
         """These pieces are needed."""
@@ -47,7 +49,9 @@ def choose(names: Sequence[str] | None) -> list[Figure]:
     known = [figure.name for figure in FIGURES]
     for name in names:
         if name not in known:
-            raise InvalidInput(f"there is no figure {name!r}{nearest(name, known)}; there are {', '.join(known)}")
+            raise InvalidInput(
+                f"there is no figure {name!r}{nearest(name, known)}; there are {', '.join(known)}"
+            )
     return [figure for figure in FIGURES if figure.name in names]
 
 
@@ -66,17 +70,18 @@ def reproduce(
     Interrupted, it can be called again and continues with the pieces that are not in `out`/pieces yet.
     """
     started = time.perf_counter()
-    watcher = watcher or Watcher()
     chosen = choose(figures)
     store = Store(out / "pieces")
     pieces = {piece.key: piece for figure in chosen for piece in figure.pieces(settings)}
-    watcher.begin(list(pieces.values()))
+    if watcher:
+        watcher.begin(list(pieces.values()))
     fresh: set[str] = set()
 
     def done(piece: Piece, computed: bool) -> None:
         if computed:
             fresh.add(piece.key)
-        watcher.done(piece, computed)
+        if watcher:
+            watcher.done(piece, computed)
 
     results = run_pieces(list(pieces.values()), store, backend=backend, jobs=jobs, address=address, done=done)
     tables = {
@@ -85,10 +90,11 @@ def reproduce(
     }
     try:
         drawing = time.perf_counter()
-        watcher.stage("drawing")
-        report.draw(chosen, tables, settings, out / "figures")
+        for figure in chosen:
+            if watcher:
+                watcher.stage(f"drawing figure {figure.name}")
+            report.draw(figure, tables[figure.name], settings, out / "figures")
         drawn = time.perf_counter() - drawing
-        watcher.stage("judging")
         judged = report.judge(chosen, tables, settings)
         report.write_numbers(Table(row for key in pieces for row in results[key][0]), out / "numbers")
         report.write_claims(judged, out / "claims.csv")

@@ -48,7 +48,9 @@ def run_pieces(
     order = sorted(missing.values(), key=lambda piece: -piece.weight)
     # Matrices here are small: BLAS threads beside one piece per core only wait for each other (60 times slower).
     with threadpool_limits(1, user_api="blas"), _parallel(backend, jobs, address) as parallel:
-        for key, rows, seconds in parallel(joblib.delayed(_work)(piece.key, piece, jobs != 1) for piece in order):
+        for key, rows, seconds in parallel(
+            joblib.delayed(_work)(piece.key, piece, jobs != 1) for piece in order
+        ):
             store.save(missing[key], rows, seconds)
             results[key] = rows, seconds
             done(missing[key], True)

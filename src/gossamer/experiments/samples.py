@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -21,6 +22,7 @@ from gossamer.experiments.claims import (
     near,
     number,
     share,
+    span,
     verdict,
 )
 from gossamer.experiments.complexity import exact_samples, sda_fresh, sda_protocol, sstm_runs
@@ -37,26 +39,39 @@ def main_pieces(settings: Settings) -> list[Piece]:
     """SDA's samples, exactly and by the protocol; Figure 6 uses them too."""
     s = settings
     both = [*s.large, *s.small]
-    common = dict(agents=s.agents, spread=s.small_spread, epsilons=both, trials=s.trials, seed=s.seed)
+    common = {
+        "agents": s.agents,
+        "spread": s.small_spread,
+        "epsilons": both,
+        "trials": s.trials,
+        "seed": s.seed,
+    }
     weight = s.agents * s.trials / min(both) / 1.2e7
     parts = [
-        Piece(f"samples-protocol-{graph}", sda_protocol, dict(graph=graph, **common), weight) for graph in GRAPHS
+        Piece(f"samples-protocol-{graph}", sda_protocol, dict(graph=graph, **common), weight)
+        for graph in GRAPHS
     ]
     for graph in GRAPHS:
         split = 4 if graph == "erdos-renyi" else 1
         bounds = np.linspace(0, s.draws + 1, split + 1).astype(int).tolist()
-        for first, last in zip(bounds[:-1], bounds[1:], strict=True):
-            work = dict(
-                graph=graph, agents=s.agents, spread=s.small_spread, large=list(s.large), small=list(s.small),
-                first=first, draws=last - first, seed=s.seed,
-            )  # fmt: skip
+        for first, last in itertools.pairwise(bounds):
+            work = {
+                "graph": graph,
+                "agents": s.agents,
+                "spread": s.small_spread,
+                "large": list(s.large),
+                "small": list(s.small),
+                "first": first,
+                "draws": last - first,
+                "seed": s.seed,
+            }
             parts.append(Piece(f"samples-exact-{graph}-{first}", exact_samples, work, 1.0))
     return parts
 
 
 def pieces(settings: Settings) -> list[Piece]:
     s = settings
-    common = dict(agents=s.agents, spread=s.small_spread, trials=s.trials, seed=s.seed)
+    common = {"agents": s.agents, "spread": s.small_spread, "trials": s.trials, "seed": s.seed}
     parts = main_pieces(s)
     for graph in GRAPHS:
         large = dict(graph=graph, epsilons=list(s.large), **common)
@@ -70,11 +85,13 @@ def pieces(settings: Settings) -> list[Piece]:
 
 
 def _draw(table: Table, settings: Settings, epsilons: Sequence[float], methods: Sequence[str]) -> Any:
-    drawn = style.picture(style.FULL, 4.3)
+    drawn = style.picture(style.FULL, 4.6)
     axes = drawn.subplots(2, 3)
-    table = table.where(experiment="samples", draw=0, quantity="samples", epsilon=tuple(epsilons)).sort("epsilon")
+    table = table.where(experiment="samples", draw=0, quantity="samples", epsilon=tuple(epsilons)).sort(
+        "epsilon"
+    )
     for ax, graph in zip(axes.flat, GRAPHS, strict=False):
-        notes = []
+        exactly, by_runs = [], []
         for method in methods:
             mark = style.MARKS[method]
             here = table.where(graph=graph, method=method)
@@ -82,18 +99,26 @@ def _draw(table: Table, settings: Settings, epsilons: Sequence[float], methods: 
             style.line(ax, mark, truth.column("epsilon"), truth.column("value"))
             style.points(ax, mark, runs.column("epsilon"), runs)
             found = [slope(rows.column("epsilon"), rows.column("value")) for rows in (truth, runs)]
-            notes.append(f"{mark.label}: {number(found[0], 3)}, {number(found[1], 3)}")
+            exactly.append(f"{mark.label} {number(found[0], 3)}")
+            by_runs.append(number(found[1], 3))
         if "sstm_sc" in methods:
             tuned = table.where(graph=graph, method="sstm_sc, tuned")
             style.line(ax, style.MARKS["sstm_sc, tuned"], tuned.column("epsilon"), tuned.column("value"))
         accuracy_axis(ax, epsilons)
         ax.set_yscale("log")
-        ax.set_title(TITLES[graph])
+        ax.set_title(TITLES[graph], pad=22)
         ax.margins(y=0.12)
+        slopes = f"slopes: {', '.join(exactly)}\nby runs: {', '.join(by_runs)}"
         ax.text(
-            0.98, 0.97 if len(methods) == 1 else 0.66, "slopes\n" + "\n".join(notes), transform=ax.transAxes,
-            ha="right", va="top" if len(methods) == 1 else "center", fontsize=6.5, color=style.GREY,
-        )  # fmt: skip
+            0.5,
+            1.02,
+            slopes,
+            transform=ax.transAxes,
+            ha="center",
+            va="bottom",
+            fontsize=6.5,
+            color=style.GREY,
+        )
         if len(methods) == 1:
             ax.yaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:,.0f}"))
             ax.yaxis.set_minor_formatter(FuncFormatter(lambda v, _: f"{v:,.0f}" if str(v)[0] in "57" else ""))
@@ -106,7 +131,7 @@ def _draw(table: Table, settings: Settings, epsilons: Sequence[float], methods: 
         keys.append(style.key(style.MARKS["sstm_sc, tuned"]))
     note = (
         f"lines: exact\nmarks: first $T$ whose average over\n{settings.trials} runs is at most ε, with 95%\n"
-        "bootstrap intervals\nslopes: exact, and by runs"
+        "bootstrap intervals"
     )
     legend_panel(axes[1, 2], keys, note)
     return drawn
@@ -133,9 +158,9 @@ def explain_large(table: Table, settings: Settings) -> str:
     ratio = _samples(table, "sstm_sc", settings.large) / _samples(table, "sda", settings.large)
     tuned = _samples(table, "sstm_sc, tuned", settings.large) / _samples(table, "sda", settings.large)
     return (
-        f"SSTM_sc with the paper's batches takes {number(ratio.min(), 2)} to {number(ratio.max(), 2)} times as many "
+        f"SSTM_sc with the paper's batches takes {span(ratio, 2)} times as many "
         "samples as SDA, because its last batch grows like 1/ε². "
-        f"With its batches tuned, the same recursion takes {number(tuned.min(), 2)} to {number(tuned.max(), 2)} times "
+        f"With its batches tuned, the same recursion takes {span(tuned, 2)} times "
         "as many."
     )
 
@@ -155,7 +180,9 @@ def explain_small(table: Table, settings: Settings) -> str:
 
 def _samples(table: Table, method: str, epsilons: Sequence[float], source: str = "exact") -> Array:
     """(graph, draw, eps) samples."""
-    table = table.where(experiment="samples", method=method, quantity="samples", source=source, epsilon=tuple(epsilons))
+    table = table.where(
+        experiment="samples", method=method, quantity="samples", source=source, epsilon=tuple(epsilons)
+    )
     return np.stack([table.grid("draw", "epsilon", graph=g) for g in GRAPHS])
 
 
@@ -176,7 +203,9 @@ def _shares(table: Table, epsilons: Sequence[float]) -> Array:
 
 def _by_graph(values: Array, digits: int = 3) -> str:
     """Median and range over draws, graph by graph, from (graph, ...)."""
-    return ", ".join(f"{TITLES[g]} {interval(*middle(v), digits)}" for g, v in zip(GRAPHS, values, strict=True))
+    return ", ".join(
+        f"{TITLES[g]} {interval(*middle(v), digits)}" for g, v in zip(GRAPHS, values, strict=True)
+    )
 
 
 def _fewer(table: Table, settings: Settings) -> Finding:
@@ -186,14 +215,16 @@ def _fewer(table: Table, settings: Settings) -> Finding:
     low, high = extremes(ratio)
     return Finding(
         verdict(low > 1, caveat=low < 10), float(np.median(ratio)), low, high,
-        f"SSTM_sc takes {number(low, 2)} to {number(high, 2)} times SDA's samples",
-        f"in every draw, on every graph, at every ε; with batches tuned for SSTM_sc still {number(tuned.min(), 2)} to "
-        f"{number(tuned.max(), 2)} times",
+        f"SSTM_sc takes {span((low, high), 2)} times SDA's samples",
+        f"in every draw, on every graph, at every ε; with batches tuned for SSTM_sc still {span(tuned, 2)} times",
     )  # fmt: skip
 
 
 def _sstm_slope(table: Table, settings: Settings) -> Finding:
-    slopes, tuned = _slopes(table, "sstm_sc", settings.large), _slopes(table, "sstm_sc, tuned", settings.large)
+    slopes, tuned = (
+        _slopes(table, "sstm_sc", settings.large),
+        _slopes(table, "sstm_sc, tuned", settings.large),
+    )
     last = table.where(experiment="samples", quantity="share of last batch").column("value")
     low, high = extremes(slopes)
     found = near(slopes, -2.0, close=0.1, loose=0.2)
@@ -245,7 +276,7 @@ def _dominates(table: Table, settings: Settings) -> Finding:
     return Finding(
         verdict(low > 0.5, caveat=low < 0.9), float(np.median(part)), low, high,
         f"the 1/T term is {100 * low:.0f}–{100 * high:.0f}% of the error",
-        f"per graph at the largest and smallest ε: " + ", ".join(
+        "per graph at the largest and smallest ε: " + ", ".join(
             f"{TITLES[g]} {100 * np.median(p[:, -1]):.0f}→{100 * np.median(p[:, 0]):.0f}%"
             for g, p in zip(GRAPHS, part, strict=True)
         ),
@@ -265,7 +296,7 @@ def _protocol(table: Table, settings: Settings) -> Finding:
         f"the definition asks for; with one trajectory for all T, between {number(100 * nested.min(), 2)}% and "
         f"{number(100 * nested.max(), 2)}% off",
         f"the first of many noisy averages below ε comes too early, most for small ε: there it fits slopes of "
-        f"{number(slopes.min(), 2)} to {number(slopes.max(), 2)}",
+        f"{span(slopes, 2)}",
     )  # fmt: skip
 
 
@@ -291,7 +322,12 @@ LARGE = (
     Claim("radius", "App. Implementation", "R_y of SSTM_sc is set as its source asks.", _dual_radius),
 )  # fmt: skip
 SMALL = (
-    Claim("small-slope", "Sec. 5.2", "For small ε the slope of SDA is approximately −1 on each graph.", _small_slope),
+    Claim(
+        "small-slope",
+        "Sec. 5.2",
+        "For small ε the slope of SDA is approximately −1 on each graph.",
+        _small_slope,
+    ),
     Claim("dominates", "Sec. 5.2", "At these ε the O(1/ε) term dominates.", _dominates),
 )
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from gossamer.engines.exact import exact
 from gossamer.experiments import problem, style
-from gossamer.experiments.claims import Claim, Finding, extremes, interval, near, number, verdict
+from gossamer.experiments.claims import Claim, Finding, extremes, interval, near, number, span, verdict
 from gossamer.experiments.figure import Figure
 from gossamer.experiments.problem import NORMAL_95, slope
 from gossamer.experiments.settings import Settings
@@ -30,7 +30,7 @@ RESAMPLES = 1000
 def stars(sizes: list[int], trials: int, seed: int) -> list[Row]:
     """Exact and simulated errors on every star, and the slopes fitted to them."""
     rows: list[Row] = []
-    base = dict(experiment="star", graph="star", spread=0.0, seed=seed)
+    base = {"experiment": "star", "graph": "star", "spread": 0.0, "seed": seed}
     errors: dict[str, list[Array]] = {method: [] for method in METHODS}
     kappas = []
     for n in sizes:
@@ -44,7 +44,9 @@ def stars(sizes: list[int], trials: int, seed: int) -> list[Row]:
             "1/gap of W1": float(2 / net.lambda_2),
             "k*": k_star(net),
         }
-        rows += [{**here, "source": "exact", "quantity": name, "value": float(v)} for name, v in facts.items()]
+        rows += [
+            {**here, "source": "exact", "quantity": name, "value": float(v)} for name, v in facts.items()
+        ]
         alone = {**here, "method": "alone", "source": "exact"}
         rows.append({**alone, "quantity": "mse", "value": n / rounds})
         for method, parameters in METHODS.items():
@@ -54,18 +56,26 @@ def stars(sizes: list[int], trials: int, seed: int) -> list[Row]:
             margin = NORMAL_95 * runs.stderr
             for quantity in ("mse", "bias"):
                 value = getattr(truth, quantity)
-                rows.append({**here, "method": method, "source": "exact", "quantity": quantity, "value": value})
+                rows.append(
+                    {**here, "method": method, "source": "exact", "quantity": quantity, "value": value}
+                )
             rows.append(
                 {**here, "method": method, "source": "simulation", "quantity": "mse", "trials": trials,
                  "value": runs.mse, "low": runs.mse - margin, "high": runs.mse + margin}
             )  # fmt: skip
     for method, found in errors.items():
-        exactly = [r["value"] for r in rows if r.get("method") == method and r["source"] == "exact" and r["quantity"] == "mse"]
+        exactly = [
+            r["value"]
+            for r in rows
+            if r.get("method") == method and r["source"] == "exact" and r["quantity"] == "mse"
+        ]
         low, high = _bootstrap(kappas, np.stack(found), seed)
         here = {**base, "method": method, "quantity": "slope"}
         rows.append({**here, "source": "exact", "value": slope(kappas, exactly)})
         simulated = slope(kappas, np.mean(found, axis=1))
-        rows.append({**here, "source": "simulation", "trials": trials, "value": simulated, "low": low, "high": high})
+        rows.append(
+            {**here, "source": "simulation", "trials": trials, "value": simulated, "low": low, "high": high}
+        )
     return rows
 
 
@@ -81,7 +91,7 @@ def _bootstrap(kappas: list[float], errors: Array, seed: int) -> tuple[float, fl
 
 
 def pieces(settings: Settings) -> list[Piece]:
-    work = dict(sizes=list(settings.star_agents), trials=settings.trials, seed=settings.seed)
+    work = {"sizes": list(settings.star_agents), "trials": settings.trials, "seed": settings.seed}
     return [Piece("star", stars, work, 1.0)]
 
 
@@ -92,7 +102,10 @@ def draw(table: Table, settings: Settings) -> Any:
     keys = []
     for method in ("d-masg", "sda", "alone"):
         mark = style.MARKS[method]
-        truth, runs = rows.where(method=method, source="exact"), rows.where(method=method, source="simulation")
+        truth, runs = (
+            rows.where(method=method, source="exact"),
+            rows.where(method=method, source="simulation"),
+        )
         style.line(ax, mark, truth.column("agents"), np.log(truth.column("value")))
         label = mark.label
         if len(runs):
@@ -114,17 +127,17 @@ def explain(table: Table, settings: Settings) -> str:
     sda, masg = (table.value(method=m, source="exact", quantity="slope") for m in METHODS)
     ratio = _ratio(table, "sda", "alone")
     return (
-        f"With T = √N rounds on a star the error grows like κ to the power {number(sda)} for SDA and {number(masg)} for "
-        "D-MASG. "
-        "SDA's error is "
-        f"{number(ratio.min(), 3)} to {number(ratio.max(), 3)} times that of an agent that never sends a message and averages "
+        f"With T = √N rounds on a star the error grows like κ to the power {number(sda)} for SDA and {number(masg)} "
+        f"for D-MASG. SDA's error is {span(ratio, 3)} times that of an agent that never sends a message and averages "
         "its own T samples, which is enough here because all means are equal."
     )
 
 
 def _ratio(table: Table, above: str, below: str) -> Array:
     rows = table.where(quantity="mse", source="exact").sort("agents")
-    return np.asarray(rows.where(method=above).column("value") / rows.where(method=below).column("value"), dtype=float)
+    return np.asarray(
+        rows.where(method=above).column("value") / rows.where(method=below).column("value"), dtype=float
+    )
 
 
 def _slope_claim(method: str, target: float, close: float) -> Any:
@@ -147,8 +160,8 @@ def _superior(table: Table, settings: Settings) -> Finding:
     low, high = extremes(ahead)
     return Finding(
         verdict(low > 1, caveat=alone.min() > 1), float(np.median(ahead)), low, high,
-        f"D-MASG's error is {number(low, 2)} to {number(high, 2)} times SDA's",
-        f"SDA's is {number(alone.min(), 3)} to {number(alone.max(), 3)} times that of an agent that never communicates",
+        f"D-MASG's error is {span((low, high), 2)} times SDA's",
+        f"SDA's is {span(alone, 3)} times that of an agent that never communicates",
     )  # fmt: skip
 
 
@@ -157,7 +170,7 @@ def _covered(table: Table, settings: Settings) -> Finding:
     ratio = np.asarray(rows.column("rounds"), dtype=float) / 2 / np.asarray(rows.column("value"), dtype=float)
     low, high = extremes(ratio)
     return Finding(
-        verdict(low >= 1), float(np.median(ratio)), low, high, f"(T/2)/k* is {number(low, 2)} to {number(high, 2)}",
+        verdict(low >= 1), float(np.median(ratio)), low, high, f"(T/2)/k* is {span((low, high), 2)}",
         f"{int((ratio < 1).sum())} of {len(ratio)} stars violate T/2 ≥ k*, so Theorem 1 does not cover them",
     )  # fmt: skip
 
@@ -173,7 +186,7 @@ def _condition(table: Table, settings: Settings) -> Finding:
     exactly = bool(np.all(np.abs(own - 1) < 0.01))
     return Finding(
         verdict(exactly, caveat=not (low > 0.9 and high < 1.1)), float(own.mean()), *extremes(own),
-        f"κ(L)/N = {interval(float(own.mean()), *extremes(own))}; κ(W₁) = {interval(float(np.median(plain)), *extremes(plain))}",
+        f"κ(L)/N = {span(own, 3)}; κ(W₁) = {span(plain, 3)}",
         f"κ(L) is N; W₁ as a matrix has condition number {number(float(np.median(plain)), 2)}, and 1/(1 − λ₂(W₁)) is "
         f"{number(float(gap.mean()), 2)} N",
     )  # fmt: skip
@@ -189,12 +202,19 @@ def _no_bias(table: Table, settings: Settings) -> Finding:
 
 
 CLAIMS = (
-    Claim("star-kappa", "Sec. 5.3", "On a star κ is about N, for L and for the shifted matrix W₁.", _condition),
+    Claim(
+        "star-kappa", "Sec. 5.3", "On a star κ is about N, for L and for the shifted matrix W₁.", _condition
+    ),
     Claim("star-sda", "Sec. 5.3", "The slope of SDA is very close to 0.5.", _slope_claim("sda", 0.5, 0.05)),
     Claim("star-dmasg", "Sec. 5.3", "The slope of D-MASG is around 1.", _slope_claim("d-masg", 1.0, 0.1)),
     Claim("superior", "Sec. 5.3", "SDA performs better than D-MASG when T ≍ √κ.", _superior),
     Claim("no-bias", "App. Implementation", "With b = 0 the deterministic errors remain zero.", _no_bias),
-    Claim("star-covered", "App. Implementation", "SDA's parameters follow Theorem 1 (T/2 ≥ k*) on the stars.", _covered),
-)  # fmt: skip
+    Claim(
+        "star-covered",
+        "App. Implementation",
+        "SDA's parameters follow Theorem 1 (T/2 ≥ k*) on the stars.",
+        _covered,
+    ),
+)
 
 FIGURE = Figure("5", "T = √N rounds on stars", pieces, draw, explain, CLAIMS)

@@ -129,7 +129,9 @@ class Piece:
 def _code(module: str) -> str:
     """A digest of the source that numbers depend on: networks, methods, engines, and the experiment itself."""
     root = Path(gossamer.__file__).parent
-    shared = [root / name for name in ("network.py", "spectrum.py", "observations.py", "_random.py", "theory.py")]
+    shared = [
+        root / name for name in ("network.py", "spectrum.py", "observations.py", "_random.py", "theory.py")
+    ]
     shared += [root / "experiments" / name for name in ("problem.py", "modes.py")]
     files = [*shared, *(root / "methods").glob("*.py"), *(root / "engines").glob("*.py"), Path(module)]
     digest = hashlib.sha256()
@@ -160,7 +162,8 @@ class Store:
             if found["identity"] != piece.identity:
                 return None
             rows = [
-                {k: v for k, v in zip(COLUMNS, values, strict=True) if v is not None} for values in found["rows"]
+                {k: v for k, v in zip(COLUMNS, values, strict=True) if v is not None}
+                for values in found["rows"]
             ]
             return rows, float(found["seconds"])
         except (OSError, ValueError, KeyError, TypeError):  # absent, or cut off by a crash: compute it again

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import matplotlib as mpl
 import numpy as np
@@ -45,7 +45,6 @@ RC: dict[str, Any] = {
     "ytick.major.width": 0.6,
     "xtick.minor.width": 0.4,
     "ytick.minor.width": 0.4,
-    "figure.constrained_layout.use": True,
     "savefig.dpi": 200,
 }
 
@@ -77,7 +76,7 @@ MARKS = {
 @contextmanager
 def paper_style() -> Iterator[None]:
     """Draw in the house style, without a window."""
-    with mpl.rc_context(RC), warnings.catch_warnings():
+    with mpl.rc_context(cast(Any, RC)), warnings.catch_warnings():
         # An axis that shows ln and its limit at once may have nothing to lay out; that is no error.
         warnings.simplefilter("ignore", UserWarning)
         yield
@@ -130,6 +129,9 @@ def key(mark: Mark, label: str | None = None, marker: bool = True) -> Line2D:
 def save(drawn: Picture, stem: Path) -> list[Path]:
     """Write PNG, PDF and SVG without a date inside, so that equal results give equal files."""
     paths = []
+    # The layout is the slow part and the same for all three.
+    drawn.draw_without_rendering()
+    drawn.set_layout_engine(None)
     for kind, metadata in (("png", {}), ("pdf", {"CreationDate": None}), ("svg", {"Date": None})):
         path = stem.with_suffix(f".{kind}")
         drawn.savefig(path, metadata=metadata)
