@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gossamer.agents.sources import (
@@ -93,6 +93,7 @@ def test_anything_else_is_bad_and_says_why(line: str, why: str) -> None:
         parse_line(line, 1)
 
 
+@settings(deadline=None)
 @given(st.text(), st.integers(1, 4))
 def test_no_line_whatsoever_breaks_the_parser(line: str, dimension: int) -> None:
     try:
