@@ -359,16 +359,10 @@ def test_a_fleet_in_one_line() -> None:
 
 
 def test_numbers_stay_short() -> None:
-    assert [small(x) for x in (None, 0.0, 0.0123, 12.3, 1.2e-5, 1.2e7)] == [
-        "-",
-        "0",
-        "0.012",
-        "12",
-        "1.2e-5",
-        "1.2e7",
-    ]
+    shown = {None: "-", 0.0: "0.0", 0.0123: "0.012", 12.3: "12", 1.2e-5: "1.2e-5", 1.2e7: "1.2e7"}
+    assert {x: small(x) for x in shown} == shown
     assert vector((101325.2,)) == "101325"
-    assert vector((-4.80693, None)) == "-4.8069 (+1)"
+    assert vector((-4.8, None)) == "-4.8000 (+1)"
 
 
 def test_counts_stay_short() -> None:

@@ -117,11 +117,14 @@ def capture_zenoh() -> Iterator[TextIO]:
 
 
 def _forward(lines: TextIO) -> None:
+    asked = "RUST_LOG" in os.environ  # whoever sets it wants to read all of it
     with lines:
         for line in lines:
             level, text = translate(line)
             if text:
                 log.log(level, "%s", text)
+            elif asked:
+                log.info("%s", _COLOUR.sub("", line).strip())
 
 
 def plain(text: str) -> str:

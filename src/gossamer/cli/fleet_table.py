@@ -131,6 +131,6 @@ def _digits(number: float, digits: int) -> str:
     if 10 ** (digits - 1) <= abs(number) < 1e7:
         return f"{number:.0f}"
     if number == 0 or 1e-3 <= abs(number) < 1e7:
-        return f"{number:.{digits}g}"
+        return f"{number:#.{digits}g}"
     mantissa, exponent = f"{number:.{max(digits - 2, 1)}e}".split("e")
     return f"{mantissa}e{int(exponent)}"
