@@ -34,7 +34,6 @@ from gossamer.experiments.claims import (
     extremes,
     interval,
     listed,
-    near,
     number,
     verdict,
 )
@@ -50,7 +49,8 @@ GRAPHS = ("path", "grid", "erdos-renyi")
 DISCOUNTS = (0.8, 0.9, 0.95, 0.99)
 PARAMETERS, ROWS = 5, 2
 STATES, BRANCHING = 20, 3
-MOST_AGENTS, MOST_TRIALS = 36, 20  # of temporal differences, which need many rounds
+MOST_AGENTS = 36  # of policy evaluation
+MOST_TRIALS, FEW_TRIALS = 50, 20  # few of temporal differences, the slowest to simulate
 FITTED = 8
 """Rates are fitted to the rounds from the last/8 on, where the mixing of the network is over."""
 PLUG_IN: dict[str, Any] = {"sda": SDA(), "anytime-sda": AnytimeSDA(), "centralised": Centralised()}
@@ -68,9 +68,7 @@ MARKS = {
     "anytime-sda": style.Mark("Anytime SDA", style.RED, (0, (4, 1.5)), "s", False),
     "sda": style.MARKS["sda"],
     "dsg": style.MARKS["dsg"],
-    "xiao-boyd-lall": style.Mark(
-        "Xiao–Boyd–Lall,\nT samples, then T rounds", style.BLACK, (0, (1, 1.3)), "v"
-    ),
+    "xiao-boyd-lall": style.Mark("Xiao–Boyd–Lall, all samples first", style.BLACK, (0, (1, 1.3)), "v"),
     "kar-moura, lu": style.Mark("Kar–Moura, LU", style.ORANGE, (0, (4, 1.5)), "D"),
     "kar-moura, mixed": style.Mark("Kar–Moura, mixed", style.PURPLE, "-", "X"),
     "td, last": style.Mark("TD(0), last iterate", style.ORANGE, (0, (4, 1.5)), "D"),
@@ -90,6 +88,22 @@ def _code() -> str:
 
 def _around(mean: float, stderr: float) -> dict[str, float]:
     return {"value": mean, "low": mean - NORMAL_95 * stderr, "high": mean + NORMAL_95 * stderr}
+
+
+def _rounds_axis(ax: Any, rounds: Any) -> None:
+    """A logarithmic axis with every other number of rounds written out."""
+    shown = sorted({int(t) for t in rounds})[::2]
+    ax.set_xscale("log")
+    ax.xaxis.set_major_locator(FixedLocator(shown))
+    ax.xaxis.set_minor_locator(NullLocator())
+    ax.set_xticklabels([str(t) for t in shown])
+
+
+def _keys(names: Any, corollary: str) -> list[Any]:
+    """Legend entries of methods, and of the thin line of a corollary."""
+    bound = style.key(style.Mark(f"{corollary}, constant 1 (SDA)", style.BLUE, "-", ""))
+    bound.set_linewidth(0.6)
+    return [*(style.key(MARKS[name]) for name in names), bound]
 
 
 # -- Figure 8: linear estimation ----------------------------------------------------------------------------------
@@ -140,16 +154,17 @@ def estimation(graph: str, agents: int, rounds: list[int], trials: int, seed: in
 
 def estimation_pieces(settings: Settings) -> list[Piece]:
     s = settings
-    rounds = [50, 100, 200, 400, 800, 1600, 3200] if s.agents > MOST_AGENTS else [50, 100, 200, 400, 800]
+    rounds = [50, 100, 200, 400, 800, 1600] if s.agents > MOST_AGENTS else [50, 100, 200, 400, 800]
+    trials = min(s.trials, MOST_TRIALS)
     return [
         Piece(
             f"linear-estimation-{graph}",
             estimation,
             {
-                "graph": graph, "agents": s.agents, "rounds": rounds, "trials": s.trials, "seed": s.seed,
+                "graph": graph, "agents": s.agents, "rounds": rounds, "trials": trials, "seed": s.seed,
                 "code": _code(),
             },
-            s.agents * s.trials * max(rounds) / 1e6,
+            s.agents * trials * max(rounds) / 1e6,
         )
         for graph in GRAPHS
     ]  # fmt: skip
@@ -173,11 +188,11 @@ def draw_estimation(table: Table, settings: Settings) -> Any:
             else:
                 style.line(ax, mark, runs.column("rounds"), runs.column("value"), linewidth=0.8)
             style.points(ax, mark, runs.column("rounds"), runs)
-        ax.set(xscale="log", yscale="log", xlabel="rounds $T$")
+        ax.set(yscale="log", xlabel="rounds $T$")
+        _rounds_axis(ax, here.column("rounds"))
         ax.set_title(TITLES[graph])
     axes[0].set_ylabel("squared error / centralised limit")
-    keys = [style.key(MARKS[name]) for name in names]
-    drawn.legend(handles=keys, loc="outside lower center", ncols=3, handlelength=3)
+    drawn.legend(handles=_keys(names, "Corollary 1"), loc="outside lower center", ncols=4, handlelength=3)
     return drawn
 
 
@@ -290,12 +305,12 @@ def _rate(horizons: NDArray[np.int64], found: Array) -> dict[str, float]:
 
 def evaluation_pieces(settings: Settings) -> list[Piece]:
     s = settings
-    rounds = [100, 200, 400, 800, 1600, 3200, 6400] if s.agents > MOST_AGENTS else [100, 200, 400, 800]
+    rounds = [100, 200, 400, 800, 1600, 3200] if s.agents > MOST_AGENTS else [100, 200, 400, 800]
     agents = min(s.agents, MOST_AGENTS)
     parts = []
     for graph in GRAPHS:
         for solver in (*PLUG_IN, *LEARNING):
-            trials = min(s.trials, MOST_TRIALS) if solver in LEARNING else s.trials
+            trials = min(s.trials, FEW_TRIALS if solver in LEARNING else MOST_TRIALS)
             work = {
                 "graph": graph, "agents": agents, "solver": solver, "rounds": rounds, "trials": trials, "seed": s.seed,
                 "code": _code(),
@@ -323,15 +338,14 @@ def draw_evaluation(table: Table, settings: Settings) -> Any:
                     style.points(ax, MARKS[name], rows.column("rounds"), rows)
             bound = here.where(source="corollary 2")
             ax.plot(bound.column("rounds"), bound.column("value"), color=style.BLUE, linewidth=0.6)
-            ax.set(xscale="log", yscale="log")
+            ax.set_yscale("log")
+            _rounds_axis(ax, rows.column("rounds"))
             if i == 0:
                 ax.set_title(rf"$\gamma$ = {discount:g}")
             if i == len(GRAPHS) - 1:
                 ax.set_xlabel("rounds $T$")
         axes[i, 0].set_ylabel(f"{TITLES[graph]}\n" + r"E max$_i\,\|\hat J_i - J^*\|_\infty$")
-    drawn.legend(
-        handles=[style.key(MARKS[n]) for n in names], loc="outside lower center", ncols=5, handlelength=3
-    )
+    drawn.legend(handles=_keys(names, "Corollary 2"), loc="outside lower center", ncols=3, handlelength=3)
     return drawn
 
 
@@ -353,8 +367,8 @@ def explain_evaluation(table: Table, settings: Settings) -> str:
         for d in DISCOUNTS
     ]
     return (
-        f"A random Markov reward process of {STATES} states, {min(settings.agents, MOST_AGENTS)} agents with rewards of "
-        "their own; all estimators see the same samples, and the thin line is Corollary 2 with constant 1. "
+        f"A random Markov reward process of {STATES} states, {min(settings.agents, MOST_AGENTS)} agents with rewards "
+        "of their own; all estimators see the same samples, and the thin line is Corollary 2 with constant 1. "
         f"Fitted rates: plug-in with Anytime SDA T^{number(_overall(table, 'anytime-sda'), 2)}, averaged temporal "
         f"differences T^{number(_overall(table, 'td, averaged'), 2)}; after {int(last)} rounds the last iterate of "
         f"temporal differences is {number(min(ratios), 2)} to {number(max(ratios), 2)} times as far off as the "
@@ -367,12 +381,16 @@ def _overall(table: Table, solver: str) -> float:
 
 
 def _rate_claim(solver: str, target: float, close: float, words: str) -> Any:
+    """A bound's rate: an error that falls faster is within it, but is another rate, and so a caveat."""
+
     def judge(table: Table, settings: Settings) -> Finding:
         names = [f"rate at {discount:g}" for discount in DISCOUNTS]
         found = table.where(method=solver, quantity=names).column("value")
         rates = _rates(table, solver)
+        slowest, fastest = max(rates.values()), min(rates.values())
         return Finding(
-            near(list(rates.values()), target, close, 2 * close), float(np.median(found)), *extremes(found),
+            verdict(slowest <= target + close, caveat=fastest < target - close),
+            float(np.median(found)), *extremes(found),
             f"fitted exponents {listed(rates, 2)} (medians over γ)", words,
         )  # fmt: skip
 
