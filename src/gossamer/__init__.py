@@ -44,6 +44,8 @@ _HOME = {
     "exact": "engines.exact",
     "Simulation": "engines.simulate",
     "simulate": "engines.simulate",
+    "LinearEstimation": "applications",
+    "PolicyEvaluation": "applications",
     "Plan": "planning",
     "plan": "planning",
     "tune": "planning",
@@ -58,6 +60,8 @@ _MODULES = ("theory",)
 
 if TYPE_CHECKING:
     from gossamer import theory as theory
+    from gossamer.applications import LinearEstimation as LinearEstimation
+    from gossamer.applications import PolicyEvaluation as PolicyEvaluation
     from gossamer.engines.exact import Exact as Exact
     from gossamer.engines.exact import exact as exact
     from gossamer.engines.simulate import Simulation as Simulation
