@@ -29,6 +29,9 @@ def test_an_agent_gets_a_certificate_of_its_name_and_addresses(authority: Author
     names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     assert [str(ip) for ip in names.get_values_for_type(x509.IPAddress)] == ["10.0.0.7"]
     assert names.get_values_for_type(x509.DNSName) == ["pump7.example"]
+    constraints = certificate.extensions.get_extension_for_class(x509.BasicConstraints)
+    assert constraints.critical
+    assert not constraints.value.ca  # a stolen agent must not sign others
     key = load_pem_private_key(issued.key.read_bytes(), None)
     assert isinstance(key, ec.EllipticCurvePrivateKey)
     assert key.public_key() == certificate.public_key()

@@ -242,7 +242,7 @@ def test_a_port_in_use_ends_the_agent_with_one_line(tmp_path: Path) -> None:
 def test_up_runs_the_fleet_and_status_reads_it(tmp_path: Path) -> None:
     """The estimates agree with the average of the simulated means, and Ctrl-C leaves no process behind."""
     path = make(tmp_path, Network.path(3), sources=[f"sim:{mean},0.1,7" for mean in (1, 2, 6)])
-    with running("fleet", "up", path) as process:
+    with running("fleet", "up", path, start_new_session=True) as process:
 
         def settled() -> bool:
             found = read_status(Fleet.read(path), tmp_path)
@@ -260,13 +260,14 @@ def test_up_runs_the_fleet_and_status_reads_it(tmp_path: Path) -> None:
         second = running("fleet", "up", path)
         with second as other:
             assert other.wait(timeout=30) == 1
-        process.send_signal(signal.SIGINT)
+        os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to all that are in the foreground
         output, errors = process.communicate(timeout=30)
-    assert process.returncode == 0, errors
+    assert process.returncode == 0, output + errors
     assert "3 running" in output
     assert "all agents stopped" in output
     assert not any(exists(pid) for pid in agents.values())
-    assert gossamer("fleet", "status", path).exit_code == 1  # stopped
+    assert {status.state for status in read_status(Fleet.read(path), tmp_path)} == {"stopped"}
+    assert gossamer("fleet", "status", path).exit_code == 1
 
 
 @pytest.mark.slow
