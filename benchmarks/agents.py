@@ -1,6 +1,6 @@
 """Rounds per second of fleets on a cycle over Zenoh, beside a bare Zenoh exchange of the same payload.
 
-    python benchmarks/agents.py [--agents 2 10 50] [--seconds 3] [--repeat 3]
+    python -m benchmarks agents
 
 Every agent is a process of its own on this machine. The bare exchange does what a round needs of the network
 and nothing else: put a payload of the same size to each neighbour, wait for one from each. Both run in turn,
@@ -9,7 +9,6 @@ with and without TLS; the best of the repeats counts, because other programs onl
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import json
 import os
@@ -20,12 +19,15 @@ import sys
 import tempfile
 import time
 import warnings
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from queue import SimpleQueue
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-TARGET = 0.6
-MEMORY_TARGET = 80.0
+if TYPE_CHECKING:
+    from benchmarks.timing import Row
+
+SHARE = 0.6
+MEGABYTES = 80.0
 
 
 # -- the workers ------------------------------------------------------------------------------------------------
@@ -58,7 +60,7 @@ async def agent_worker(settings: Any, payload: int) -> None:
         before, began = agent.snapshot.age, time.monotonic()
         await asyncio.sleep(max(0.0, stop - time.time()))
         rate = (agent.snapshot.age - before) / (time.monotonic() - began)
-        say(rate=rate, memory=rss_megabytes(), lost=sum(n.lost for n in agent.snapshot.neighbours))
+        say(rate=rate, memory=rss_megabytes())
         await asyncio.to_thread(sys.stdin.readline)  # stay until all have counted
 
 
@@ -68,16 +70,14 @@ def bare_worker(settings: Any, payload: int) -> None:
 
     import zenoh
 
-    from gossamer.agents.transports.zenoh import configuration, inbox_key, outbox_key
+    from gossamer.agents.transports.zenoh import configuration, outbox_key
 
     session = zenoh.open(zenoh.Config.from_json5(json.dumps(configuration(settings))))
     inboxes = []
     publishers = []
     for n in settings.neighbours:
-        inbox: SimpleQueue[bytes] = SimpleQueue()
-        inboxes.append(inbox)
-        hear = zenoh.handlers.Callback(lambda s, i=inbox: i.put(s.payload.to_bytes()), indirect=False)
-        session.declare_subscriber(inbox_key(settings, n), hear)
+        key = f"{settings.fleet}/{settings.id}/{n.id}"
+        inboxes.append(session.declare_subscriber(key, zenoh.handlers.FifoChannel(64)))
         publishers.append(
             session.declare_publisher(
                 outbox_key(settings, n),
@@ -99,14 +99,14 @@ def bare_worker(settings: Any, payload: int) -> None:
         for publisher in publishers:
             publisher.put(body)
         for inbox in inboxes:
-            inbox.get()
+            inbox.recv().payload.to_bytes()
         rounds += 1
         if rounds % 16 == 0:
             now = time.time()
             if not counting and now >= start:
                 counting, before, began = True, rounds, now
             elif counting and now >= stop:
-                say(rate=(rounds - before) / (now - began), memory=rss_megabytes(), lost=0)
+                say(rate=(rounds - before) / (now - began), memory=rss_megabytes())
                 stop = float("inf")
 
 
@@ -175,11 +175,11 @@ def payload_bytes(settings: Any) -> int:
     return len(Codec(0, frozenset(), size, 2, settings.limits).encode(10**6, content))
 
 
-def measure(kind: str, settings: list[Any], payload: int, seconds: float) -> tuple[float, float, int]:
-    """(rounds per second, megabytes per process, rounds without a neighbour) of one fleet."""
+def measure(kind: str, settings: list[Any], payload: int, seconds: float) -> tuple[float, float]:
+    """Rounds per second and megabytes per process of one fleet."""
     processes = [
         subprocess.Popen(
-            [sys.executable, __file__, "--worker", kind],
+            [sys.executable, __file__, kind],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -208,50 +208,40 @@ def measure(kind: str, settings: list[Any], payload: int, seconds: float) -> tup
                 assert pipe is not None
                 pipe.close()
     rates = [r["rate"] for r in results]
-    return sum(rates) / len(rates), max(r["memory"] for r in results), sum(r["lost"] for r in results)
+    return sum(rates) / len(rates), max(r["memory"] for r in results)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--agents", type=int, nargs="+", default=[2, 10, 50])
-    parser.add_argument("--seconds", type=float, default=3.0)
-    parser.add_argument("--repeat", type=int, default=3)
-    parser.add_argument("--worker", choices=["agent", "bare"], help=argparse.SUPPRESS)
-    arguments = parser.parse_args()
-    if arguments.worker:
-        worker(arguments.worker)
-        return
-    print(
-        f"{'agents':>6} {'link':>6} {'agent/s':>9} {'bare/s':>9} {'share':>6} {'MB/agent':>9} {'bytes':>6} {'lost':>5}"
-    )
+def rows(fleets: Sequence[int] = (2, 10, 50), seconds: float = 3.0, repeats: int = 3) -> Iterator[Row]:
+    from benchmarks.timing import Row
+    from gossamer.agents.certificates import Authority
+
     with tempfile.TemporaryDirectory() as directory:
-        from gossamer.agents.certificates import Authority
-
         authority = Authority.create(Path(directory) / "ca")
-        for i in range(max(arguments.agents)):
+        for i in range(max(fleets)):
             authority.issue(f"agent{i}", ["127.0.0.1"])
-        for agents in arguments.agents:
+        for agents in fleets:
             for certificates in (None, authority.directory):
-                settings = fleet(agents, certificates)
-                payload = payload_bytes(settings[0])
-                best: dict[str, float] = {"agent": 0.0, "bare": 0.0}
-                memory, lost = 0.0, 0
-                for _ in range(arguments.repeat):
-                    for kind in best:
-                        rate, size, missing = measure(
-                            kind, fleet(agents, certificates), payload, arguments.seconds
-                        )
-                        best[kind] = max(best[kind], rate)
-                        if kind == "agent":
-                            memory, lost = max(memory, size), lost + missing
-                share = best["agent"] / best["bare"]
-                missed = "" if share >= TARGET and memory <= MEMORY_TARGET else "  below target"
-                print(
-                    f"{agents:>6} {'tls' if certificates else 'plain':>6} {best['agent']:>9.0f} {best['bare']:>9.0f} "
-                    f"{share:>6.0%} {memory:>9.1f} {payload:>6} {lost:>5}{missed}",
-                    flush=True,
+                payload = payload_bytes(fleet(agents, certificates)[0])
+                rates: dict[str, float] = {"agent": 0.0, "bare": 0.0}
+                memory = 0.0
+                for _ in range(repeats):
+                    for kind in rates:
+                        rate, size = measure(kind, fleet(agents, certificates), payload, seconds)
+                        rates[kind] = max(rates[kind], rate)
+                        memory = max(memory, size) if kind == "agent" else memory
+                what = f"{agents} agents on a cycle, Zenoh{' with TLS' if certificates else ''}"
+                yield Row(
+                    f"{what}, {payload} bytes",
+                    f"{rates['agent']:.0f} rounds/s",
+                    f"bare exchange {rates['bare']:.0f} rounds/s",
+                    rates["agent"] / rates["bare"],
+                    SHARE,
+                )
+                room = MEGABYTES / memory
+                yield Row(
+                    f"{what}: memory", f"{memory:.0f} MB per agent", f"limit {MEGABYTES:.0f} MB", room, 1.0
                 )
 
 
 if __name__ == "__main__":
-    main()
+    worker(sys.argv[1])

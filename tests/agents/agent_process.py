@@ -48,11 +48,8 @@ class Handle:
         assert self._process.stdout is not None
         for line in self._process.stdout:
             with contextlib.suppress(json.JSONDecodeError):  # a killed process may leave half a line
-                said = json.loads(line)
-                if "at" in said:
-                    self.at[said["at"]] = said["estimate"]
-                else:
-                    self.last = said
+                self.last = json.loads(line)
+                self.at = {int(age): estimate for age, estimate in self.last["at"].items()}
 
     def send(self, command: dict[str, Any]) -> None:
         assert self._process.stdin is not None
@@ -130,10 +127,14 @@ async def main() -> None:
     record = set(options.get("record", ()))
     transport = Faulty(ZenohTransport(settings), settings.id, cut)
     agent = Agent(settings, transport=transport, source=observations(options), seed=settings.id)
+    at: dict[int, float] = {}
+
+    def note(snapshot: Any) -> None:
+        if snapshot.age in record:
+            at[snapshot.age] = float(snapshot.estimate[0])
+
     if record:
-        agent.subscribe(
-            lambda s: s.age in record and print(json.dumps({"at": s.age, "estimate": s.estimate[0]}))
-        )
+        agent.subscribe(note)
     async with agent:
         while not stop.is_set():
             s = agent.snapshot
@@ -147,6 +148,7 @@ async def main() -> None:
                 "problem": s.problem,
                 "rejected": dict(s.rejected),
                 "neighbours": {n.id: n.state for n in s.neighbours},
+                "at": dict(at),
             }
             print(json.dumps(line))
             with contextlib.suppress(TimeoutError):

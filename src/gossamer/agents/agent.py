@@ -148,6 +148,7 @@ class Agent:
         )
         self._rounds.round = saved.round if saved else 0
         self._vector = self._ledger.estimate
+        self._own_mean = self._ledger.local("mean")  # a view: it shows the mean of the moment
         self._pending: deque[Array] = deque()
         self._offered = 0  # observations given to observe() in this life
         self._taken = 0  # of these, used by a round
@@ -306,6 +307,8 @@ class Agent:
     # -- the thread of the rounds ----------------------------------------------------------------------
 
     def _live(self) -> None:
+        # Absurd numbers of a neighbour may overflow while they are checked; that is no news to anyone.
+        np.seterr(over="ignore", invalid="ignore")
         try:
             self._rounds.gather(self.settings.timeout)
             self._loop()
@@ -356,7 +359,7 @@ class Agent:
             new.append(self.layout.check(observation))
             break
         ledger = self._ledger
-        return self._feed.batch(new, ledger.local("mean"), ledger.samples, ledger.age)
+        return self._feed.batch(new, self._own_mean, ledger.samples, ledger.age)
 
     def _commit(self, *, wait: bool) -> None:
         writer = self._writer

@@ -142,6 +142,7 @@ class Ledger:
         # What each neighbour is told: the agent's value, then this end's ledger of their edge.
         self._tells = np.zeros((degree, 1 + self.edge_registers, dimension))
         self._flows = self._tells[:, 1:]
+        self._values = np.zeros((degree, dimension))  # what the neighbours said in this round
         # The agent's own registers, the sums over its edges, and the observation.
         self._inputs = np.zeros((self._own + self.edge_registers + 1, dimension))
         self._used = [0] * degree  # serial of each neighbour's newest used message
@@ -198,7 +199,6 @@ class Ledger:
 
     def finish(self, heard: Mapping[int, Outgoing]) -> None:
         places: list[int] = []
-        values: list[Array] = []
         for j, message in heard.items():
             k = self._place[j]
             mine, theirs = self._settled[k], message.settled
@@ -209,19 +209,19 @@ class Ledger:
             unheard = self.serial - (message.echo or self._born)
             if 0 <= unheard <= self.silence:
                 places.append(k)
-                values.append(message.told[0])
+                self._values[k] = message.told[0]
         if places:
-            self._move(places, values)
+            self._move(places)
         self._inputs[: self._own] = self._after[1:]
         self._sum()
         self.serial += 1
         self.age += 1
 
-    def _move(self, places: list[int], values: list[Array]) -> None:
-        """Apply the method's step to the edges in `places`, where the other ends said `values`."""
-        which: slice | list[int] = slice(None) if places == list(range(len(self._place))) else places
+    def _move(self, places: list[int]) -> None:
+        """Apply the method's step to the edges in `places`, whose other ends said `self._values`."""
+        which: slice | list[int] = slice(None) if len(places) == len(self._place) else places
         edges = self._tells[which]
-        edges[:, 0] = self._weights[which] * (self._after[0] - values)
+        edges[:, 0] = self._weights[which] * (self._after[0] - self._values[which])
         self._flows[which] = self._maps[0].edge @ edges
 
     # -- what others read ---------------------------------------------------------------------------------
@@ -233,7 +233,7 @@ class Ledger:
         return answer
 
     def local(self, register: str) -> Array:
-        """One of the agent's own registers by name."""
+        """One of the agent's own registers by name: a view, which changes as rounds finish."""
         own: Array = self._inputs[self._split.local.index(self.method.State._fields.index(register))]
         return own
 

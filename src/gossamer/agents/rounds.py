@@ -80,6 +80,7 @@ class Rounds:
         self._stopped = False
         self._missing: set[int] = set()  # told in this round, and not heard yet
         self._uneven = False
+        self._in_step = False  # whether the last round heard everybody
         self._behind = False  # whether a neighbour is two or more rounds ahead
 
     def gather(self, seconds: float) -> bool:
@@ -109,7 +110,9 @@ class Rounds:
         """One round: begin, tell, hear, finish. It stays open for the missing at least until `until`."""
         started = self._clock()
         self.core.begin(observation, samples, weight)
-        self.listen(started)
+        # Whoever may have fallen behind looks first; among agents in step nobody is more than a round ahead.
+        if not self._in_step or started - self._was > self._timeout / 16:
+            self.listen(started)
         self._catch_up()
         present = self.transport.present()
         outgoing = {}
@@ -208,7 +211,9 @@ class Rounds:
 
     def _finish(self) -> None:
         now = self._clock()
-        self.core.finish({j: p.current.content for j, p in self.peers.items() if p.current})
+        heard = {j: p.current.content for j, p in self.peers.items() if p.current}
+        self.core.finish(heard)
+        self._in_step = len(heard) == len(self.peers)
         # A process that was stopped must not blame its neighbours for its own absence.
         elapsed = min(now - self._was, 2 * self._timeout)
         self._was = now

@@ -37,7 +37,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -76,10 +76,6 @@ class Layout:
     def size(self) -> int:
         """Length of the averaged vector."""
         return 1 + self.features + self.dimension * self.replicates
-
-    @cached_property
-    def _edges(self) -> Array:
-        return np.array(self.bins)[:, None]
 
     def check(self, observation: object) -> Array:
         """Return an observation as a vector, or say what is wrong with it."""
@@ -180,8 +176,7 @@ class Feed:
         self.layout = layout
         self._gain = gain
         self._random = np.random.default_rng(seed)
-        self._normals = np.zeros((0, layout.replicates, 1))
-        self._drawn = 0
+        self._normals: list[list[float]] = []
         self._nothing = np.zeros(layout.size)
 
     def batch(self, new: Sequence[Array], mean: Array, samples: float, age: int) -> Batch:
@@ -194,13 +189,15 @@ class Feed:
         own = mean[1 : 1 + n]
         if (presence := mean[0]) not in (0.0, 1.0):
             own = own / presence
-        total = self._nothing
+        total: Array | None = None
         seen = samples
         for observation in new:
             seen += 1
             surprise = observation - own
-            total = total + self._features(observation, surprise * math.sqrt((seen - 1) / seen))
+            features = self._features(observation, surprise * math.sqrt((seen - 1) / seen))
+            total = features if total is None else total + features
             own = own + surprise / seen
+        assert total is not None
         if by_samples:
             return Batch(total, count, self._floor(1.0 / (age + 1), 1))
         return Batch(total if count == 1 else total / count, count, self._floor(count / seen, count))
@@ -209,25 +206,21 @@ class Feed:
         return weight if self._gain is None else max(weight, 1 - (1 - self._gain) ** count)
 
     def _features(self, observation: Array, residual: Array) -> Array:
+        # Most agents watch a few numbers: then lists of Python floats are several times faster than arrays.
         layout = self.layout
-        vector = np.empty(layout.size)
-        n = layout.dimension
-        vector[0] = 1.0
-        vector[1 : 1 + n] = observation
+        seen = observation.tolist()
+        row = [1.0, *seen]
         if layout.variance:
-            vector[1 + n : 1 + 2 * n] = observation**2
-        if layout.bins:
-            start = 1 + n * (1 + layout.variance)
-            vector[start : 1 + layout.features] = (observation <= layout._edges).ravel()
+            row += [r * r for r in seen]
+        for edge in layout.bins:
+            row += [float(r <= edge) for r in seen]
         if layout.replicates:
-            noise = self._next_normals() * residual
-            vector[1 + layout.features :] = noise.ravel()
-        return vector
+            apart = residual.tolist()
+            row += [e * r for e in self._next_normals() for r in apart]
+        return np.array(row)
 
-    def _next_normals(self) -> Any:
-        """The next (replicates, 1) standard normal numbers, drawn many at a time."""
-        if self._drawn == len(self._normals):
-            self._normals = self._random.standard_normal((_BLOCK, self.layout.replicates, 1))
-            self._drawn = 0
-        self._drawn += 1
-        return self._normals[self._drawn - 1]
+    def _next_normals(self) -> list[float]:
+        """As many new standard normal numbers as there are replicates, drawn many at a time."""
+        if not self._normals:
+            self._normals = self._random.standard_normal((_BLOCK, self.layout.replicates)).tolist()
+        return self._normals.pop()

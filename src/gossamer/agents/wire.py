@@ -15,6 +15,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from gossamer.agents.node import Outgoing
 from gossamer.agents.settings import Limits
@@ -115,8 +116,15 @@ class Codec:
         if len(message.told) != self._bytes:
             return Reason.DIMENSION
         numbers = np.frombuffer(message.told, _LITTLE)
-        # NaN spreads to the maximum, and compares as false.
-        if not np.maximum.reduce(np.abs(numbers)) <= LARGEST:
+        if not _sane(numbers):
             return Reason.NUMBERS
         told = numbers.reshape(self._shape)
         return Received(sender, message.round, Outgoing(message.serial, message.echo, message.settled, told))
+
+
+def _sane(numbers: NDArray[np.float64]) -> bool:
+    """Whether all numbers are finite and none is absurd: one product, since this is done for every message."""
+    try:
+        return bool(numbers.dot(numbers) <= LARGEST**2)  # NaN compares as false
+    except (FloatingPointError, RuntimeWarning):  # the square overflowed, and the program minds
+        return False
