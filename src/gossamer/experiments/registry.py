@@ -5,7 +5,7 @@ A figure is one `Figure` object; adding it here puts it into the command line, t
 
 from __future__ import annotations
 
-from gossamer.experiments import beyond, bound, convergence, networks, samples, star
+from gossamer.experiments import applications, beyond, bound, convergence, networks, samples, star
 from gossamer.experiments.figure import Figure
 
 FIGURES: tuple[Figure, ...] = (
@@ -16,5 +16,6 @@ FIGURES: tuple[Figure, ...] = (
     star.FIGURE,
     beyond.FIGURE,
     bound.FIGURE,
+    *applications.FIGURES,
 )
 """In the order of the report."""
