@@ -279,7 +279,11 @@ def test_no_agent_outlives_its_starter(tmp_path: Path) -> None:
         assert all(exists(pid) for pid in agents.values())
         process.kill()  # no chance to clean up
         process.wait()
-    until(lambda: not any(exists(pid) for pid in agents.values()), "the end of the agents", 30)
+    try:
+        until(lambda: not any(exists(pid) for pid in agents.values()), "the end of the agents", 30)
+    finally:
+        for pid in filter(exists, agents.values()):  # only if the test fails
+            os.kill(pid, signal.SIGKILL)
     assert "whoever started this agent is gone" in (tmp_path / "logs" / "agent0.log").read_text()
 
 
