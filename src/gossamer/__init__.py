@@ -49,6 +49,9 @@ _HOME = {
     "Plan": "planning",
     "plan": "planning",
     "tune": "planning",
+    "Agent": "agents.agent",
+    "AgentSettings": "agents.settings",
+    "Neighbour": "agents.settings",
     "GossamerError": "errors",
     "InvalidInput": "errors",
     "InvalidNetwork": "errors",
@@ -60,6 +63,9 @@ _MODULES = ("theory",)
 
 if TYPE_CHECKING:
     from gossamer import theory as theory
+    from gossamer.agents.agent import Agent as Agent
+    from gossamer.agents.settings import AgentSettings as AgentSettings
+    from gossamer.agents.settings import Neighbour as Neighbour
     from gossamer.applications import LinearEstimation as LinearEstimation
     from gossamer.applications import PolicyEvaluation as PolicyEvaluation
     from gossamer.engines.exact import Exact as Exact

@@ -1,8 +1,8 @@
 """One agent as a process of its own, for the tests of real faults, and the handle by which a test holds it.
 
 Run as a script it reads one JSON object from standard input: the settings, where observations come from and
-which faults to inject. It then writes a JSON line with its snapshot every 20 ms, and obeys one command:
-{"cut": [ids]} on a line of standard input, after which it sends these neighbours nothing.
+which faults to inject. It then writes a JSON line with its snapshot every 20 ms, and obeys commands, one per
+line: {"cut": [ids]}, after which it sends these neighbours nothing, and {"go": true} (see `observations`).
 """
 
 from __future__ import annotations
@@ -95,11 +95,14 @@ class Cut:
         return 0
 
 
-def observations(options: dict[str, Any]) -> Iterator[float]:
+def observations(options: dict[str, Any], go: threading.Event) -> Iterator[float]:
     """One a round: `mean` plus Gaussian noise of `std` from `seed`, `count` of them (None: for ever).
 
-    Each takes `slow` seconds, in which the agent does nothing else: a slow machine.
+    Each takes `slow` seconds, in which the agent does nothing else: a slow machine. With `wait` the first one,
+    and with it the first round, waits for the command {"go": true}.
     """
+    if options.get("wait"):
+        go.wait()
     rng = np.random.default_rng(options.get("seed", 0))
     count = options.get("count")
     for _ in itertools.count() if count is None else range(count):
@@ -115,18 +118,21 @@ async def main() -> None:
     warnings.simplefilter("ignore")
     options = json.loads(sys.stdin.readline())
     settings = pickle.loads(bytes.fromhex(options["settings"]))
-    cut = Cut(options.get("lost", {}))
+    cut, go = Cut(options.get("lost", {})), threading.Event()
 
     def obey() -> None:
         for line in sys.stdin:
-            cut.cut = frozenset(json.loads(line)["cut"])
+            command = json.loads(line)
+            cut.cut = frozenset(command.get("cut", ()))
+            if "go" in command:
+                go.set()
 
     threading.Thread(target=obey, daemon=True).start()
     stop = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
     record = set(options.get("record", ()))
     transport = Faulty(ZenohTransport(settings), settings.id, cut)
-    agent = Agent(settings, transport=transport, source=observations(options), seed=settings.id)
+    agent = Agent(settings, transport=transport, source=observations(options, go), seed=settings.id)
     at: dict[int, float] = {}
 
     def note(snapshot: Any) -> None:
@@ -148,6 +154,7 @@ async def main() -> None:
                 "problem": s.problem,
                 "rejected": dict(s.rejected),
                 "neighbours": {n.id: n.state for n in s.neighbours},
+                "connected": sum(n.connected for n in s.neighbours),
                 "at": dict(at),
             }
             print(json.dumps(line))

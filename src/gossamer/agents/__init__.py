@@ -1,1 +1,50 @@
-"""Agents: the method deployed on a real network, one process per agent."""
+"""Agents: the method deployed on a real network, one process per agent.
+
+Read `ledger.py` first (the rules), then `rounds.py` (one round), `agent.py` (what a program uses) and
+`transports/base.py` (what a network must offer). Names are imported when first used, so that settings can be
+read without Zenoh.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+_HOME = {
+    "Agent": "agent",
+    "NeighbourView": "agent",
+    "Snapshot": "agent",
+    "AgentSettings": "settings",
+    "Limits": "settings",
+    "Neighbour": "settings",
+    "Tls": "settings",
+    "Faulty": "transports.base",
+    "Transport": "transports.base",
+    "Memory": "transports.memory",
+    "MpiTransport": "transports.mpi",
+    "ZenohTransport": "transports.zenoh",
+}
+
+if TYPE_CHECKING:
+    from gossamer.agents.agent import Agent as Agent
+    from gossamer.agents.agent import NeighbourView as NeighbourView
+    from gossamer.agents.agent import Snapshot as Snapshot
+    from gossamer.agents.settings import AgentSettings as AgentSettings
+    from gossamer.agents.settings import Limits as Limits
+    from gossamer.agents.settings import Neighbour as Neighbour
+    from gossamer.agents.settings import Tls as Tls
+    from gossamer.agents.transports.base import Faulty as Faulty
+    from gossamer.agents.transports.base import Transport as Transport
+    from gossamer.agents.transports.memory import Memory as Memory
+    from gossamer.agents.transports.mpi import MpiTransport as MpiTransport
+    from gossamer.agents.transports.zenoh import ZenohTransport as ZenohTransport
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOME:
+        return getattr(import_module(f"gossamer.agents.{_HOME[name]}"), name)
+    raise AttributeError(f"module 'gossamer.agents' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_HOME])
