@@ -325,16 +325,16 @@ class Network:
         return _iterative.largest_eigenvalue(self.gossip)
 
     @cached_property
-    def _fiedler(self) -> tuple[float, NDArray[np.float64]]:
+    def _smallest(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         from gossamer import _iterative
 
-        return _iterative.fiedler(self.gossip)
+        return _iterative.smallest(self.gossip)
 
     @cached_property
     def lambda_2(self) -> float:
         if self.spectrum is not None:
             return float(np.partition(self.spectrum.eigenvalues, 1)[1])
-        return self._fiedler[0]
+        return float(self._smallest[0][0])
 
     @property
     def condition_number(self) -> float:
@@ -342,13 +342,13 @@ class Network:
 
     @cached_property
     def inverse_square_trace(self) -> float:
-        """Sum of 1/lambda^2 over the nonzero eigenvalues (estimated beyond `DENSE_LIMIT`, to about 5%)."""
+        """Sum of 1/lambda^2 over the nonzero eigenvalues (estimated beyond `DENSE_LIMIT`, to about 10%)."""
         if self.spectrum is not None:
             values = self.spectrum.eigenvalues
             return float(np.sum(1.0 / values[values > values.max() * 1e-14] ** 2))
         from gossamer import _iterative
 
-        return _iterative.inverse_square_trace(self.gossip, *self._fiedler)
+        return _iterative.inverse_square_trace(self.gossip, *self._smallest)
 
     # -- neighbourhoods -----------------------------------------------------------------------------------------
 

@@ -16,8 +16,8 @@ from gossamer.network import Network
 
 Array = NDArray[np.float64]
 
-PROBES = 16
-LEAST_STEPS, MOST_STEPS = 60, 800
+PROBES = 12
+LEAST_STEPS, MOST_STEPS = 60, 500
 
 
 def measure(network: Network, mean: Array, variance: Array) -> tuple[Array, ...]:
