@@ -109,10 +109,9 @@ def growth() -> list[Row]:
         net = gs.Network.torus(side, side)
         obs = gs.Gaussian(np.zeros(net.agents))
         trials = max(1, 4096 // net.agents)
-        method = gs.SDA()
         cost = per_round(
             lambda t, net=net, obs=obs, trials=trials: gs.simulate(
-                method, net, obs, t, trials=trials, keep_estimates=False, progress=False
+                "sda", net, obs, t, trials=trials, keep_estimates=False, progress=False
             ),
             max(20, 2**24 // (net.agents * trials)),
         )

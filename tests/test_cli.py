@@ -31,7 +31,9 @@ def run(app, *args):
 
 
 def test_exact_in_json_is_what_the_library_says(app):
-    out = json.loads(run(app, "exact", "grid:5x5", "-m", "sda", "-T", "50,100", "--json", "--seed", 3, "--spread", 4))
+    out = json.loads(
+        run(app, "exact", "grid:5x5", "-m", "sda", "-T", "50,100", "--json", "--seed", 3, "--spread", 4)
+    )
     obs = gs.Gaussian(np.random.default_rng(3).uniform(0, 4, 25))
     expected = gs.exact("sda", gs.Network.grid(5, 5), obs, [50, 100]).mse
     assert [r["rounds"] for r in out] == [50, 100]
@@ -39,7 +41,9 @@ def test_exact_in_json_is_what_the_library_says(app):
 
 
 def test_simulate_in_json_is_what_the_library_says(app):
-    out = json.loads(run(app, "simulate", "path:6", "-m", "dsg", "-T", 30, "--trials", 8, "--seed", 2, "--json"))
+    out = json.loads(
+        run(app, "simulate", "path:6", "-m", "dsg", "-T", 30, "--trials", 8, "--seed", 2, "--json")
+    )
     obs = gs.Gaussian(np.random.default_rng(2).uniform(0, 10, 6))
     assert out[0]["mse"] == pytest.approx(gs.simulate("dsg", gs.Network.path(6), obs, 30, 8, 2).mse)
 
@@ -61,7 +65,10 @@ def test_compare_shows_methods_theory_and_limits(app, tmp_path):
 
 
 def test_plan_names_the_cheapest(app, tmp_path):
-    out = run(app, "plan", "path:20", "cycle:20", "-e", "0.05,0.01", "-m", "sda anytime-sda", "--plot", tmp_path / "p.svg")
+    methods = "sda anytime-sda"
+    out = run(
+        app, "plan", "path:20", "cycle:20", "-e", "0.05,0.01", "-m", methods, "--plot", tmp_path / "p.svg"
+    )
     assert "path:20, 0.01: fewest rounds with anytime-sda" in out
     assert (tmp_path / "p.svg").read_text().startswith("<?xml")
 
@@ -116,7 +123,9 @@ def test_every_command_has_help(app):
 
 
 def test_methods_with_parameters():
-    assert parse_method("anytime-sda:acceleration=chebyshev,smoothing=20") == gs.AnytimeSDA("chebyshev", smoothing=20)
+    assert parse_method("anytime-sda:acceleration=chebyshev,smoothing=20") == gs.AnytimeSDA(
+        "chebyshev", smoothing=20
+    )
     assert parse_method("sda:burn-in=7") == gs.SDA(burn_in=7)
 
 

@@ -90,7 +90,9 @@ def test_iterative_eigenvalues_agree_with_dense_ones():
     net = gs.Network.grid(20, 30)
     values, vectors = _iterative.smallest(net.gossip)
     assert values[0] == pytest.approx(net.lambda_2, rel=1e-3)
-    assert net.lambda_max <= _iterative.largest_eigenvalue(net.gossip) * (1 + 1e-6) < net.lambda_max * (1 + 1e-3)
+    assert (
+        net.lambda_max <= _iterative.largest_eigenvalue(net.gossip) * (1 + 1e-6) < net.lambda_max * (1 + 1e-3)
+    )
     trace = _iterative.inverse_square_trace(net.gossip, values, vectors)
     assert trace == pytest.approx(net.inverse_square_trace, rel=0.1)
 

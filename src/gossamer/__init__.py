@@ -59,9 +59,10 @@ _HOME = {
     "OutputError": "errors",
     "Unsupported": "errors",
 }
-_MODULES = ("theory",)
+_MODULES = ("faults", "theory")
 
 if TYPE_CHECKING:
+    from gossamer import faults as faults
     from gossamer import theory as theory
     from gossamer.agents.agent import Agent as Agent
     from gossamer.agents.settings import AgentSettings as AgentSettings

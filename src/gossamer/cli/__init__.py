@@ -58,7 +58,9 @@ def main() -> None:
     try:
         build(only=sys.argv[1] if len(sys.argv) > 1 else None)()
     except GossamerError as error:
-        Console(stderr=True).print(f"[bold red]error:[/] {escape(str(error))}", highlight=False, soft_wrap=True)
+        Console(stderr=True).print(
+            f"[bold red]error:[/] {escape(str(error))}", highlight=False, soft_wrap=True
+        )
         sys.exit(3 if isinstance(error, OutputError) else 2)
     except KeyboardInterrupt:
         Console(stderr=True).print("interrupted", style="bold")

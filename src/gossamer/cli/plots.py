@@ -17,7 +17,16 @@ from gossamer.network import Network
 
 # Okabe and Ito's colours, which colour-blind readers tell apart; markers and dashes for print in grey.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")  # one more than colours: the eighth line differs from the first
+MARKERS = (
+    "o",
+    "s",
+    "^",
+    "D",
+    "v",
+    "P",
+    "X",
+    "*",
+)  # one more than colours: the eighth line differs from the first
 DASHES = ("-", "--", "-.", (0, (5, 1)), (0, (3, 1, 1, 1)), ":", "-")
 
 STYLE: Any = {
