@@ -41,8 +41,10 @@ def smallest(gossip: sp.csr_matrix) -> tuple[Array, Array]:
     values = np.full(_VECTORS, np.inf)
     residual = np.inf
     for tolerance in (1e-3, 1e-5, 1e-7, 1e-9, 1e-11):
-        with warnings.catch_warnings():  # LOBPCG warns when a tolerance is not met; the residual is checked here
-            warnings.simplefilter("ignore")
+        with warnings.catch_warnings():
+            warnings.simplefilter(
+                "ignore"
+            )  # LOBPCG warns when a tolerance is not met; the residual is checked here
             values, vectors = lobpcg(
                 gossip,
                 vectors,

@@ -299,8 +299,8 @@ class _Setup:
             _kernels.trial_blocks(
                 work, messages, noise, given, mixed, start, stop, self.table.rounds, self.coefficients,
                 self.first_message, self.estimate_state, self.noise_scale, self.mean, self.std, self.drift,
-                run.key, components, first, self.indptr, self.indices, self.gossip, self.mixing, self.edges, self.horizons,
-                self.target, by_trial, by_agent, np.array(width), estimates,
+                run.key, components, first, self.indptr, self.indices, self.gossip, self.mixing, self.edges,
+                self.horizons, self.target, by_trial, by_agent, np.array(width), estimates,
             )  # fmt: skip
             advance((stop - start) * agents * sum(width))
         for k, (c, s) in enumerate(tasks):
