@@ -51,6 +51,14 @@ def test_horizons_before_inversion_are_left_out_with_a_note():
     assert "Kar-Moura" not in text
 
 
+def test_one_method_with_two_settings_makes_two_rows():
+    both = "anytime-sda anytime-sda:acceleration=chebyshev"
+    words = ("--rounds", 60, "--trials", 3, "-m", both, "--no-rivals")
+    for command in ("estimate", "evaluate-policy"):
+        names = [name for name in rows(command, "path:4", *words) if "anytime" in name and "Abar" not in name]
+        assert len(names) == 2
+
+
 def test_estimate_from_a_csv_split_by_a_column(tmp_path):
     rng = np.random.default_rng(0)
     x = rng.normal(size=(40, 2))

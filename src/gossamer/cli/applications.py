@@ -22,9 +22,10 @@ from gossamer.applications import (
 )
 from gossamer.cli.core import AsJson, Csv, Graph, Plot, Rounds, Seed, Weights
 from gossamer.cli.output import emit, writing
-from gossamer.cli.parsing import parse_horizons, parse_methods, read_numbers
+from gossamer.cli.parsing import parse_horizons, parse_method, parse_methods, read_numbers
 from gossamer.errors import InvalidInput, nearest
 from gossamer.graphs import parse_network
+from gossamer.methods import Method
 from gossamer.network import Network
 
 Methods = Annotated[str, typer.Option("--methods", "-m", help="Our methods, separated by spaces.")]
@@ -123,7 +124,7 @@ def evaluate_policy(
     network = parse_network(graph, weights, seed)
     horizons = parse_horizons(rounds)
     task = _policy_problem(network, problem, rewards, policy, discount, rule, spread, reward_std, seed)
-    solvers: dict[str, Any] = {f"plug-in, {m.name}": m for m in parse_methods(methods)}
+    solvers: dict[str, Any] = {f"plug-in, {name}": method for name, method in _chosen(methods).items()}
     if rivals:
         solvers["TD, last iterate"] = TemporalDifference()
         solvers["TD, averaged"] = TemporalDifference(step="sqrt", output="average")
@@ -156,14 +157,21 @@ def evaluate_policy(
 # -- tables -----------------------------------------------------------------------------------------------------
 
 
+def _chosen(methods: str) -> dict[str, Method]:
+    """Methods by what the user called them, so that one method with two settings makes two rows."""
+    if methods.strip() == "all":
+        return {method.name: method for method in parse_methods(methods)}
+    return {text: parse_method(text) for text in methods.replace(";", " ").split()}
+
+
 def _row(name: str, horizons: list[int], values: Mapping[int, float]) -> dict[str, Any]:
     return {"method": name, **{f"T={t}": values.get(t) for t in horizons}}
 
 
 def _columns(horizons: list[int]) -> list[str]:
-    """At most five horizons fit on a screen; files and JSON hold all of them."""
-    every = -(-len(horizons) // 5)
-    return ["method", *(f"T={t}" for t in horizons[every - 1 :: every])]
+    """At most four horizons fit on a narrow screen; files and JSON hold all of them."""
+    shown = np.unique(np.linspace(0, len(horizons) - 1, 4).round().astype(int))
+    return ["method", *(f"T={horizons[k]}" for k in shown)]
 
 
 def _points(values: Mapping[int, float]) -> tuple[list[int], list[float]]:
@@ -195,17 +203,17 @@ def _estimation_curves(
     curves: dict[str, dict[int, float]] = {}
     notes = []
     recorded = problem.measurements is not None
-    for method in parse_methods(methods):
+    for name, method in _chosen(methods).items():
         if not recorded:
             known = problem.exact(method, horizons).mse
-            curves[method.name + KNOWN] = dict(zip(horizons, map(float, known), strict=True))
+            curves[name + KNOWN] = dict(zip(horizons, map(float, known), strict=True))
         needed = problem.gram_rounds_needed(method)
         enough = [t for t in horizons if t >= needed]
         if len(enough) < len(horizons):
-            notes.append(f"{method.name} needs {needed} rounds before A_i'A_i may be inverted")
+            notes.append(f"{name} needs {needed} rounds before A_i'A_i may be inverted")
         if enough:
             run = problem.simulate(method, enough, 1 if recorded else trials, seed)
-            curves[method.name] = dict(zip(enough, map(float, run.mse), strict=True))
+            curves[name] = dict(zip(enough, map(float, run.mse), strict=True))
     if rivals and not recorded:
         others = {
             "Xiao-Boyd-Lall, one sample": XiaoBoydLall(),
