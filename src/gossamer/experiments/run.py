@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -48,12 +49,16 @@ def run_pieces(
     order = sorted(missing.values(), key=lambda piece: -piece.weight)
     # Matrices here are small: BLAS threads beside one piece per core only wait for each other (60 times slower).
     with threadpool_limits(1, user_api="blas"), _parallel(backend, jobs, address) as parallel:
-        for key, rows, seconds in parallel(
-            joblib.delayed(_work)(piece.key, piece, jobs != 1) for piece in order
-        ):
-            store.save(missing[key], rows, seconds)
-            results[key] = rows, seconds
-            done(missing[key], True)
+        finished = parallel(joblib.delayed(_work)(piece.key, piece, jobs != 1) for piece in order)
+        try:
+            for key, rows, seconds in finished:
+                store.save(missing[key], rows, seconds)
+                results[key] = rows, seconds
+                done(missing[key], True)
+        finally:  # after an interrupt, joblib warns about the pieces that it cancels; that is what was asked for
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", UserWarning)
+                finished.close()
     return results
 
 
