@@ -43,8 +43,8 @@ solvers = {
     "each robot alone": Alone(),
     "a data centre": Centralised(),
 }
-runs = {name: team.simulate(solver, rounds, trials=20) for name, solver in solvers.items()}
-print("\nlargest error of any robot in any state, mean of 20 trials")
+runs = {name: team.simulate(solver, rounds, trials=10) for name, solver in solvers.items()}
+print("\nlargest error of any robot in any state, mean of 10 trials")
 print(f"  {'rounds':22}" + "".join(f"{t:9d}" for t in rounds) + "   fitted rate")
 for name, run in runs.items():
     rate = np.polyfit(np.log(rounds), np.log(run.error), 1)[0]

@@ -169,6 +169,7 @@ SHORT = ("--rounds", 5, "--trials", 1)
         (("evaluate-policy", "path:4", "-p", "p.csv"), "needs --rewards"),
         (("evaluate-policy", "path:4", "-g", 1), "below 1, but 1.0 came"),
         (("estimate", "path:4", "--data", "none.csv"), "none.csv cannot be read"),
+        (("estimate", "path:4", "-m", "pairwise"), "pairwise mixes by chance"),
         (("estimate", "path:4", "--weighting", "best"), "'plain' or 'precision'"),
         (("estimate", "path:4", "--measurements", 0), "must be a matrix"),
     ],

@@ -316,6 +316,8 @@ def two(*arguments, **options):
         (lambda: two(EYES, [1, 2]).online("sda"), "need the method AnytimeSDA"),
         (lambda: two(EYES, [1, 2]).online().observe([[1, 2]]), "one measurement .* 2, but 1 came"),
         (lambda: two(EYES, [1, 2]).online().observe([[1], [2]]), "agent 0 measures 2 finite numbers"),
+        (lambda: two(EYES, [1, 2]).simulate("pairwise", 9), "pairwise mixes by chance"),
+        (lambda: two(EYES, [1, 2]).simulate("sda", 9, trials=0), "trials must be a whole number of at least 1, but 0"),
         (lambda: LinearEstimation.from_data(X, Y), "needs the number of agents"),
         (lambda: LinearEstimation.from_data(X, Y, 5), "between 2 and 4 agents can share 4 rows, but agents=5"),
         (lambda: LinearEstimation.from_data(X, Y[:3], 2), r"one value per row of X \(4\), but shape \(3,\)"),

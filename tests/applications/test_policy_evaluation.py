@@ -244,6 +244,8 @@ def iid(**options):
         (lambda: pair(HALVES, ONES * np.inf, 0.9), "one finite number per agent and state"),
         (lambda: pair(HALVES, ONES, 0.9, -1.0), "std must not be negative"),
         (lambda: small().simulate("sdaa", 5), "no method is called 'sdaa'"),
+        (lambda: small().simulate(TemporalDifference(), 5, trials=0), "trials must be a whole number"),
+        (lambda: small().simulate("sda", 0), "rounds must be at least 1, but 0 came"),
         (lambda: small().online().values(), "no values before the first round"),
         (lambda: small().online().observe([0], np.ones((8, 6))), r"one next state per state \(6\)"),
         (lambda: small().online().observe([6] * 6, np.ones((8, 6))), "numbers from 0 to 5"),

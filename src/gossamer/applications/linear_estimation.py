@@ -32,7 +32,15 @@ from gossamer.applications._sensors import (
 )
 from gossamer.applications._tables import deal
 from gossamer.applications.linear_rivals import KarMoura, XiaoBoydLall
-from gossamer.applications.solvers import Alone, Centralised, Stream, averages, horizons_of, settled
+from gossamer.applications.solvers import (
+    Alone,
+    Centralised,
+    Stream,
+    averages,
+    check_trials,
+    horizons_of,
+    settled,
+)
 from gossamer.engines.exact import Exact, check_horizons, exact
 from gossamer.errors import InvalidInput, Unsupported
 from gossamer.methods import AnytimeSDA, Method, resolve
@@ -281,7 +289,13 @@ class LinearEstimation:
         """(H or 1, N, d, d) every agent's Ahat_i^{-1}, or a refusal while it is too early to invert."""
         if isinstance(gram, str) and gram == "exact":
             return np.broadcast_to(self._inverse, (1, self.network.agents, *self._inverse.shape))
-        used = method if isinstance(gram, str) and gram == "same" else resolve(gram)
+        same = isinstance(gram, str) and gram == "same"
+        if same and method.mixing != "matrix":
+            raise InvalidInput(
+                f"{method.name} mixes by chance, so A_i'A_i and A_i'Y_i are not averaged alike; "
+                "use gram='exact' or gram='chebyshev'"
+            )
+        used = method if same else resolve(gram)
         grams = self.average_grams(used, horizons.tolist())
         margin = self.gram_margin(grams)
         if np.any(margin > 0.5):
@@ -313,6 +327,7 @@ class LinearEstimation:
         gram_rounds  for how many rounds, default as many as `rounds`
         """
         horizons, one = horizons_of(rounds)
+        trials = check_trials(trials)
         if isinstance(solver, KarMoura | XiaoBoydLall):
             estimates = solver.estimates(self, horizons, trials, seed)
         elif isinstance(solver, Alone):

@@ -109,6 +109,13 @@ def horizons_of(rounds: int | Sequence[int]) -> tuple[NDArray[np.int64], bool]:
     return check_horizons(rounds), np.ndim(rounds) == 0
 
 
+def check_trials(trials: int) -> int:
+    """Return `trials` as an int, or say what was wrong with it."""
+    if isinstance(trials, bool) or int(trials) != trials or trials < 1:
+        raise InvalidInput(f"trials must be a whole number of at least 1, but {trials!r} came")
+    return int(trials)
+
+
 class Stream:
     """Anytime SDA fed by hand, one round at a time, for all agents and components at once.
 

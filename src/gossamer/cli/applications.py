@@ -204,6 +204,8 @@ def _estimation_curves(
     notes = []
     recorded = problem.measurements is not None
     for name, method in _chosen(methods).items():
+        if method.mixing != "matrix":
+            raise InvalidInput(f"{name} mixes by chance; here methods with one gossip matrix are compared")
         if not recorded:
             known = problem.exact(method, horizons).mse
             curves[name + KNOWN] = dict(zip(horizons, map(float, known), strict=True))
