@@ -237,7 +237,7 @@ def _corollary_1(table: Table, settings: Settings) -> Finding:
 
 FIGURE_8 = Figure(
     "8", "Distributed linear estimation", estimation_pieces, draw_estimation, explain_estimation,
-    (Claim("corollary-1", "Corollary 1", "The bound on the error of distributed linear estimation.", _corollary_1),),
+    (Claim("corollary-1", "Corollary 1", "Corollary 1 bounds the error of linear estimation.", _corollary_1),),
     ours=True,
 )  # fmt: skip
 
