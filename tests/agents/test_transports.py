@@ -16,7 +16,7 @@ from gossamer.agents.transports.base import Deliver, Faulty, Transport
 from gossamer.agents.transports.conformance import check
 from gossamer.agents.transports.memory import Memory
 from gossamer.agents.transports.zenoh import ZenohTransport, access_control
-from gossamer.errors import InvalidInput
+from gossamer.errors import GossamerError, InvalidInput
 from gossamer.network import Network
 
 NETWORK = Network.cycle(4)
@@ -170,6 +170,18 @@ def test_zenoh_says_what_is_missing(tmp_path: Path) -> None:
     transport = ZenohTransport(fleet(Network.path(2), certificates=tmp_path)[0])
     with pytest.raises(InvalidInput, match=r"tls.authority.*is not there"):
         transport.open()
+
+
+@pytest.mark.filterwarnings(PLAINTEXT)
+def test_a_port_in_use_is_said() -> None:
+    first, second = fleet(Network.path(2))
+    holder = ZenohTransport(first)
+    holder.open()
+    try:
+        with pytest.raises(GossamerError, match=r"agent 1 cannot listen on .*the port must be free"):
+            ZenohTransport(second.with_(endpoint=first.endpoint)).open()
+    finally:
+        holder.close()
 
 
 def test_access_control_ties_keys_to_names() -> None:

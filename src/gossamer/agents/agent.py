@@ -167,10 +167,15 @@ class Agent:
     async def __aenter__(self) -> Self:
         if self._thread is not None:
             raise InvalidInput("an agent lives once; make a new one to start again")
+        try:
+            self._transport.open()
+        except BaseException:
+            if self._store is not None:
+                self._store.close()
+            raise
         self._start_source()
         if self._store is not None:
             self._writer = _Writer(self._store, self._acknowledge)
-        self._transport.open()
         self._thread = threading.Thread(target=self._live, name=f"agent-{self.settings.id}", daemon=True)
         self._thread.start()
         return self

@@ -25,7 +25,7 @@ from typing import Any
 
 from gossamer.agents.settings import AgentSettings, Neighbour
 from gossamer.agents.transports.base import Deliver
-from gossamer.errors import InvalidInput, require
+from gossamer.errors import GossamerError, InvalidInput, require
 
 log = logging.getLogger("gossamer.agents")
 
@@ -170,7 +170,13 @@ class ZenohTransport:
                 "give it certificates (tls) unless this is a test",
                 stacklevel=2,
             )
-        self._session = session = zenoh.open(zenoh.Config.from_json5(json.dumps(self._config)))
+        try:
+            self._session = session = zenoh.open(zenoh.Config.from_json5(json.dumps(self._config)))
+        except zenoh.ZError as error:
+            raise GossamerError(
+                f"agent {settings.id} cannot listen on {settings.endpoint} ({error}); "
+                "the port must be free, the address this machine's, and the certificates readable"
+            ) from error
         self._call = partial(
             session.put,
             f"{settings.fleet}/{settings.id}/wake",
