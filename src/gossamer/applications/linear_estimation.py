@@ -80,6 +80,9 @@ class LinearEstimation:
     covariance  of the measurement noise: a variance, one per sensor, or one (m_i, m_i) matrix per sensor
     weighting   "plain" averages A_i'A_i as in the paper; "precision" averages A_i'S_i^{-1}A_i
     names       what the parameters are called
+
+    A problem made by `from_data` also has `measurements`, the recorded y_i (then nothing is random), and `labels`,
+    what the agents are called.
     """
 
     def __init__(
@@ -95,6 +98,8 @@ class LinearEstimation:
         if weighting not in ("plain", "precision"):
             raise InvalidInput(f"weighting must be 'plain' or 'precision', but {weighting!r} came")
         self.network = network
+        self.measurements: list[Array] | None = None
+        self.labels: list[Any] | None = None
         self.matrices = check_matrices(matrices, network.agents)
         self.dimension = self.matrices[0].shape[1]
         self.covariances = check_covariances(covariance, self.matrices)
@@ -162,12 +167,6 @@ class LinearEstimation:
         problem.measurements = rows.targets
         problem.labels = rows.labels
         return problem
-
-    measurements: list[Array] | None = None
-    """The recorded y_i, where the problem came from data; then nothing is random."""
-
-    labels: list[Any] | None = None
-    """What the agents are called, where the data were split by labels."""
 
     def weighted(self, weighting: str) -> LinearEstimation:
         """The same sensors with another weighting."""

@@ -231,7 +231,7 @@ def _corollary_1(table: Table, settings: Settings) -> Finding:
     return Finding(
         verdict(low >= 1), float(np.median(slack)), low, high,
         f"the bound with constant 1 is {number(low, 2)} to {number(high, 2)} times the exact error",
-        f"{len(slack)} cases with T/2 ≥ k* on {len(GRAPHS)} networks; the constant C₁ need not exceed 1 here",
+        f"{len(slack)} cases with T/2 ≥ k*, Ā known to every agent; the constant C₁ need not exceed 1 here",
     )  # fmt: skip
 
 
