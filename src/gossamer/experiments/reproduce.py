@@ -72,7 +72,12 @@ def reproduce(
     started = time.perf_counter()
     chosen = choose(figures)
     store = Store(out / "pieces")
-    pieces = {piece.key: piece for figure in chosen for piece in figure.pieces(settings)}
+    keys: dict[str, list[str]] = {}
+    pieces: dict[str, Piece] = {}
+    for figure in chosen:
+        parts = {piece.key: piece for piece in figure.pieces(settings)}
+        keys[figure.name] = list(parts)
+        pieces |= parts
     if watcher:
         watcher.begin(list(pieces.values()))
     fresh: set[str] = set()
@@ -84,10 +89,7 @@ def reproduce(
             watcher.done(piece, computed)
 
     results = run_pieces(list(pieces.values()), store, backend=backend, jobs=jobs, address=address, done=done)
-    tables = {
-        figure.name: Table(row for piece in figure.pieces(settings) for row in results[piece.key][0])
-        for figure in chosen
-    }
+    tables = {name: Table(row for key in own for row in results[key][0]) for name, own in keys.items()}
     try:
         drawing = time.perf_counter()
         for figure in chosen:
