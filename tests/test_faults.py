@@ -60,11 +60,12 @@ def told_by_agents(network, samples, faults, seed, trial, method):
     mean, smooth, clock = (np.zeros(network.agents) for _ in range(3))
     ledger = {(i, j): (0.0, 0.0) for i in agents for j in near[i]}  # kept by i about its edge to j: x, y
     last, settled, born = dict.fromkeys(ledger), dict.fromkeys(ledger, False), dict.fromkeys(agents, 0)
+    echoed = dict.fromkeys(ledger, False)
     for t, y in enumerate(samples):
         for event in faults.events:
             for i, j in ledger:
                 if event.round == t and (event.what, event.agent) in (("drop", j), ("begin", i)):
-                    ledger[i, j], settled[i, j] = (0.0, 0.0), False
+                    ledger[i, j], settled[i, j], echoed[i, j] = (0.0, 0.0), False, False
                 if event.round == t and (event.what, event.agent) == ("begin", i):
                     last[i, j], born[i] = None, t
         theta = {}
@@ -79,10 +80,16 @@ def told_by_agents(network, samples, faults, seed, trial, method):
             if links.heard(t, j, i):
                 their_theta, their_ledger, echo, they_are_settled = sent[j, i]
                 x, before = ledger[i, j]
-                if they_are_settled > settled[i, j] or (they_are_settled == settled[i, j] and j < i):
-                    x, before = -their_ledger[0], -their_ledger[1]
                 since = born[i] if echo is None else echo
-                if since >= born[i] and t - since <= HEARD_WITHIN:
+                near_enough = since >= born[i] and t - since <= HEARD_WITHIN
+                echoed[i, j] |= echo is not None and echo >= born[i]
+                if (
+                    (not echoed[i, j] and not near_enough)
+                    or they_are_settled > settled[i, j]
+                    or (they_are_settled == settled[i, j] and j < i)
+                ):
+                    x, before = -their_ledger[0], -their_ledger[1]
+                if near_enough:
                     moved = x - eta * weights[i, j] * (theta[i] - their_theta)
                     x, before = moved + zeta * (moved - before), moved
                 ledger[i, j], last[i, j], settled[i, j] = (x, before), t, True

@@ -152,12 +152,25 @@ def test_the_silence_rule_is_what_holds_one_way_silence() -> None:
     kept = ledgers(network, AnytimeSDA(), SETTLED)
     free = ledgers(network, AnytimeSDA(), SETTLED, silence=10**9)
     for agents in (kept, free):
-        drive(agents, network, np.repeat(values, 6, axis=0), arrives)
-    early = kept[0].flow(1)
-    for agents in (kept, free):
-        drive(agents, network, np.repeat(values, 294, axis=0), arrives, first=6)
-    np.testing.assert_array_equal(kept[0].flow(1), early)  # stood still after A rounds
+        drive(agents, network, np.repeat(values, 300, axis=0), arrives)
+    # After A rounds the end that nobody hears undoes what it moved alone: each part has its own average.
+    np.testing.assert_array_equal(kept[0].flow(1), 0.0)
+    np.testing.assert_allclose(estimates(kept)[:, 0], [0.0, 7.5, 7.5], atol=1e-6)
     assert free[0].flow(1)[0, 0] == pytest.approx(7.5, abs=1e-6)  # took all it wanted from nobody
+    drive(kept, network, np.repeat(values, 300, axis=0), first=300)
+    np.testing.assert_allclose(estimates(kept)[:, 0], 5.0, atol=1e-6)  # and it heals
+
+
+def test_a_neighbour_that_restarts_has_not_heard_me_but_adopts_my_ledger() -> None:
+    network = Network.path(2)
+    values = np.array([[[0.0], [10.0]]])
+    agents = ledgers(network, AnytimeSDA(), SETTLED)
+    drive(agents, network, np.repeat(values, 100, axis=0))
+    flow = agents[1].flow(0)
+    fresh = ledgers(network, AnytimeSDA(), SETTLED)[0]
+    agents[0] = fresh
+    drive(agents, network, values, lambda t, i, j: (i, j) == (0, 1), first=100)  # 1 hears the newcomer ...
+    np.testing.assert_array_equal(agents[1].flow(0), flow)  # ... and keeps the live ledger
 
 
 def test_a_dead_neighbour_returns_its_flow() -> None:

@@ -15,6 +15,9 @@ The rules
   sent after the one it echoes. Counting in the hearer's own messages, not in round numbers, lets an agent
   that is ten times slower than its neighbours take part in each of its rounds. An echo of 0 (never heard)
   counts from my own start, so a fleet that starts together moves in its first round.
+- An end that the other has never heard, and whose first A rounds are over, adopts the other's ledger, whoever
+  is right otherwise: what it moved alone in those rounds is undone. (Once heard, this no longer applies: a
+  neighbour that restarts has not heard me either, but then my ledger is the live one.)
 - A dead neighbour's edge is dropped: its flow returns. A new, dropped or restarted edge is not settled.
 
 Serials start at the clock's microseconds and grow by one per round. So one number is both the incarnation of
@@ -147,6 +150,7 @@ class Ledger:
         self._inputs = np.zeros((self._own + self.edge_registers + 1, dimension))
         self._used = [0] * degree  # serial of each neighbour's newest used message
         self._settled = [False] * degree
+        self._echoed = [False] * degree  # whether the neighbour ever said that it heard me, in this life of mine
         self._born = serial
         self.serial = serial
         self.age = 0
@@ -202,11 +206,13 @@ class Ledger:
         for j, message in heard.items():
             k = self._place[j]
             mine, theirs = self._settled[k], message.settled
-            if theirs > mine or (theirs == mine and j < self.me):
+            unheard = self.serial - (message.echo or self._born)
+            self._echoed[k] |= message.echo >= self._born
+            alone = not self._echoed[k] and unheard > self.silence
+            if alone or theirs > mine or (theirs == mine and j < self.me):
                 np.negative(message.told[1:], out=self._flows[k])
             self._settled[k] = True
             self._used[k] = message.serial
-            unheard = self.serial - (message.echo or self._born)
             if 0 <= unheard <= self.silence:
                 places.append(k)
                 self._values[k] = message.told[0]
@@ -246,7 +252,7 @@ class Ledger:
         """The neighbour is dead: its flow returns, and whoever comes back starts a new edge."""
         k = self._place[neighbour]
         self._flows[k] = 0.0
-        self._settled[k] = False
+        self._settled[k] = self._echoed[k] = False
         self._sum()
 
     def remember(self) -> LedgerState:

@@ -55,6 +55,7 @@ class Memory(NamedTuple):
     ledgers: Floats  #: (2E, Q, n, B)
     last_heard: NDArray[np.int32]  #: (2E, B) the last round in which the link's message arrived; -1: none yet
     settled: Flags  #: (2E, B) whether the end has compared its ledger since it began
+    echoed: Flags  #: (2E, B) whether the other end ever said that it heard this one since it began
     chains: Flags  #: (K, 2E, B) states of the random link faults
     heard: Flags  #: (4, 2E, B) which messages of the present four rounds arrive
     clock: Numbers  #: (N,) rounds in which the agent has taken part
@@ -145,6 +146,7 @@ def _exchange(
     low_old, high_old, moved = scratch[0], scratch[1], scratch[2]
     arrived = np.empty((2, trials), dtype=np.bool_)
     moves = np.empty((2, trials), dtype=np.bool_)
+    alone = np.empty((2, trials), dtype=np.bool_)  # never heard by the other, and the first rounds are over
     difference = np.empty(trials)
     for e in range(len(graph.weight)):
         low, high = 2 * e, 2 * e + 1
@@ -154,10 +156,13 @@ def _exchange(
         for b in range(trials):
             for side in range(2):
                 arrived[side, b] = up[low + side] and memory.heard[t % 4, low + side, b]
-                moves[side, b] = arrived[side, b] and (
-                    t - _last_heard(memory.last_heard[high - side, b], memory.born[ends[side]])
-                    <= heard_within
-                )
+                born = memory.born[ends[side]]
+                unheard = t - _last_heard(memory.last_heard[high - side, b], born)
+                moves[side, b] = arrived[side, b] and unheard <= heard_within
+                if arrived[side, b] and memory.last_heard[high - side, b] >= born:
+                    memory.echoed[low + side, b] = 1
+                unknown = memory.echoed[low + side, b] == 0 and unheard > heard_within
+                alone[side, b] = arrived[side, b] and unknown
         for c in range(components):
             for b in range(trials):
                 difference[b] = graph.weight[e] * (messages[ends[0], c, b] - messages[ends[1], c, b])
@@ -165,9 +170,9 @@ def _exchange(
                 for b in range(trials):
                     mine, theirs = memory.ledgers[low, q, c, b], memory.ledgers[high, q, c, b]
                     low_is_right = memory.settled[low, b] >= memory.settled[high, b]
-                    adopts = arrived[1, b] and low_is_right and not skip
+                    adopts = (alone[1, b] or (arrived[1, b] and low_is_right)) and not skip
                     high_old[q, b] = -mine if adopts else theirs
-                    adopts = arrived[0, b] and not low_is_right and not skip
+                    adopts = (alone[0, b] or (arrived[0, b] and not low_is_right)) and not skip
                     low_old[q, b] = -theirs if adopts else mine
             for side in range(2):
                 old = low_old if side == 0 else high_old

@@ -11,7 +11,7 @@ L-weight x (message_i - message_j) in the place of `mixed`. Without faults this 
   against one that has not, so that a live ledger is not overwritten by an agent that comes back.
 - An end that hears nothing leaves the edge as it is.
 - An edge moves only while each end has been heard by the other within the last 5 rounds (`HEARD_WITHIN`). An
-  end that hears but must not move still adopts.
+  end that hears but must not move still adopts; one that was never heard adopts whoever is right.
 - Late is lost: a message of another round is not used.
 - A neighbour declared dead: the edge is dropped and its flow returns. A new edge starts at zero, and so do
   the edges of an agent that comes back.
@@ -230,6 +230,7 @@ class _Story:
             ledgers=np.zeros((links, len(self.table.ledger), components, block)),
             last_heard=np.full((links, block), -1, dtype=np.int32),
             settled=np.zeros((links, block), dtype=np.uint8),
+            echoed=np.zeros((links, block), dtype=np.uint8),
             chains=np.zeros((len(self.chains), links, block), dtype=np.uint8),
             heard=np.ones((4, links, block), dtype=np.uint8),
             clock=np.zeros(agents, dtype=np.int64),
@@ -267,6 +268,7 @@ class _Story:
         for links in (phase.dropped, own):
             memory.ledgers[links] = 0.0
             memory.settled[links] = 0
+            memory.echoed[links] = 0
         memory.last_heard[own] = -1
         memory.born[phase.begun] = phase.start
 
