@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from gossamer.experiments import convergence, problem, style
-from gossamer.experiments.claims import Claim, Finding, number, span, verdict
+from gossamer.experiments.claims import Claim, Finding, span, verdict
 from gossamer.experiments.figure import Figure
 from gossamer.experiments.modes import EverySDA
 from gossamer.experiments.problem import GRAPHS, TITLES
@@ -151,12 +151,16 @@ def explain(table: Table, settings: Settings) -> str:
 def _bound_holds(table: Table, settings: Settings) -> Finding:
     low, high = _slack(table)
     middle = float(np.median(table.where(experiment="bound", quantity="slack").column("value")))
-    averaging = _ratios(table, "averaging noise")
+    parts = {name: span(_ratios(table, name)) for name in ("averaging noise", "mixing noise")}
     return Finding(
-        verdict(low >= 1), middle, low, high, f"bound/error from {span((low, high), 3)}",
-        f"at every even T ≥ 2k* on all five graphs; the σ²/T term is {number(averaging[0], 2)} to "
-        f"{number(averaging[1], 2)} times its part, the slack is in the mixing term",
-    )  # fmt: skip
+        verdict(low >= 1),
+        middle,
+        low,
+        high,
+        f"bound/error is {span((low, high), 3)}",
+        f"at every even T ≥ 2k* on all five graphs; the σ²/T term is {parts['averaging noise']} times the part that it "
+        f"bounds, the mixing term {parts['mixing noise']} times",
+    )
 
 
 CLAIMS = (Claim("theorem-1", "Theorem 1", "For T/2 ≥ k* the error of SDA is below the bound.", _bound_holds),)

@@ -319,12 +319,12 @@ def _asymptotic(table: Table, settings: Settings) -> Finding:
     )
 
 
-def _bias(table: Table, graph: str, method: str) -> tuple[Array, Array]:
-    """T and squared bias, where it is above rounding."""
+def _bias(table: Table, graph: str, method: str, settings: Settings) -> tuple[Array, Array]:
+    """T and squared bias, where it is above what rounding leaves of the means' energy."""
     rows = table.where(experiment="convergence", graph=graph, method=method, quantity="bias").sort("rounds")
     rounds, bias = (np.asarray(rows.column(name), dtype=float) for name in ("rounds", "value"))
-    visible = bias > 1e-16 * bias.max()
-    return (rounds[visible], bias[visible]) if bias.max() > 1e-16 else (rounds[:0], bias[:0])
+    visible = bias > 1e-20 * settings.agents * settings.spread**2
+    return rounds[visible], bias[visible]
 
 
 def _linear_bias(method: str) -> Any:
@@ -333,7 +333,7 @@ def _linear_bias(method: str) -> Any:
     def judge(table: Table, settings: Settings) -> Finding | None:
         first, last, powers = {}, {}, {}
         for graph in GRAPHS:
-            rounds, bias = _bias(table, graph, method)
+            rounds, bias = _bias(table, graph, method, settings)
             if len(rounds) < 2:
                 continue
             root = np.sqrt(table.value(experiment="convergence", graph=graph, quantity="condition number"))
@@ -354,7 +354,7 @@ def _linear_bias(method: str) -> Any:
                 if min(kept) > 0.5
                 else f"it dwindles: the decay is no exponential but a power of T, at the last two K {listed(powers, 3)}"
             )
-            + "; graphs whose bias is below rounding from the start are left out"
+            + "; graphs whose bias is below rounding by the second K are left out"
             * (len(first) < len(GRAPHS)),
         )
 
