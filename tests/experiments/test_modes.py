@@ -119,3 +119,16 @@ def test_interrupted_simulation_is_no_result(monkeypatch):
     monkeypatch.setattr(problem, "simulate", lambda *a, **k: Half())
     with pytest.raises(KeyboardInterrupt):
         problem.run(gs.SDA(), problem.network("path", 9), problem.observations(9, 1.0, 0), 5)
+
+
+def test_batches_that_never_suffice_are_said_so():
+    """On a long path the paper's batches of SSTM_sc leave more noise than eps, whatever the number of rounds."""
+    common = {"graph": "path", "agents": 400, "spread": 1.0, "seed": 0}
+    runs = complexity.sstm_runs(epsilons=[0.015], trials=2, **common)
+    assert [row["value"] for row in runs] == [np.inf]
+    net, mean = problem.network("path", 400), problem.means(400, 1.0, 0)
+    every = complexity.EverySSTM(net, mean[None], 0.015)
+    assert every.mse(0, every.method(0, 0.015)).min() > 0.015
+    paper, _, tuned = every.samples(0, 0.015)
+    assert paper["value"] == np.inf
+    assert np.isfinite(tuned["value"])

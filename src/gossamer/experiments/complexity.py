@@ -127,10 +127,11 @@ class EverySSTM:
     def samples(self, which: int, epsilon: float) -> list[Row]:
         method = self.method(which, epsilon)
         rounds = first_at_most(self.mse(which, method), epsilon)
-        assert rounds is not None
         each, last = method.batches(self.net, 2)
-        total = (rounds - 1) * each + last
-        here = {"rounds": rounds, "method": "sstm_sc"}
+        # On badly connected networks the paper's batches leave more noise than eps, for ever.
+        total = math.inf if rounds is None else (rounds - 1) * each + last
+        steps_taken = (rounds or len(self.bias)) - 1
+        here = {"rounds": steps_taken + 1, "method": "sstm_sc"}
         steps = np.arange(len(self.bias))
         left = np.where(self.bias[:, which] < epsilon, epsilon - self.bias[:, which], np.nan)
         # The cheapest batches for T - 1 steps, by Lagrange: r ~ sqrt(dual/(T-1)), r_T ~ sqrt(N).
@@ -140,7 +141,7 @@ class EverySSTM:
         tuned_last = math.ceil(math.sqrt(self.net.agents) * root[best] / left[best])
         return [
             {**here, "quantity": "samples", "value": float(total)},
-            {**here, "quantity": "share of last batch", "value": float(last / total)},
+            {**here, "quantity": "share of last batch", "value": float(last / (steps_taken * each + last))},
             {
                 "rounds": best + 1, "method": "sstm_sc, tuned", "quantity": "samples",
                 "value": float(best * tuned_each + tuned_last),
@@ -269,11 +270,14 @@ def sstm_runs(
     for eps in epsilons:
         method = every.method(0, eps)
         error = every.mse(0, method)
-        rounds = int(np.argmax(error <= 1.15 * eps)) + 1
-        while (
-            runs := problem.run(method, net, obs, rounds, trials=trials, seed=seed, keep_estimates=False)
-        ).mse > eps:
-            rounds += 1
+        if not np.any(error <= eps):  # no number of rounds would do
+            rows.append({**base, "epsilon": eps, "quantity": "samples", "value": math.inf})
+            continue
+        near = np.flatnonzero(error <= 1.15 * eps)
+        for rounds in range(int(near[0]) + 1, len(error) + 1):
+            runs = problem.run(method, net, obs, rounds, trials=trials, seed=seed, keep_estimates=False)
+            if runs.mse <= eps:
+                break
         here = {**base, "epsilon": eps, "rounds": rounds}
         rows.append({**here, "quantity": "samples", "value": float(method.batches(net, rounds).sum())})
         rows.append({**here, "quantity": "mse", "value": runs.mse})
