@@ -81,21 +81,23 @@ class Maps:
     A round then costs a handful of array operations however many edges there are, and both ends of an edge
     multiply the same numbers in the same order: what they hold stays equal to the last bit.
 
-    tell      (1 + L, L + E + 1)  [message; own registers after] from [own registers; sums of edges; observation]
-    edge      (E, 1 + E)          an edge's registers after, from [mixed; its registers]
-    estimate  (1, L + E)          from [own registers; sums of edges]
+    tell      (1 + L, all)   [message; own registers after], from all = [own registers; observation; then
+                             of each edge: what was said there (unused), its registers]
+    edge      (E, 1 + E)     an edge's registers after, from [mixed; its registers]
+    estimate  (all)          from the same as `tell`
     """
 
-    def __init__(self, method: Method, places: Split, c: Any) -> None:
+    def __init__(self, method: Method, places: Split, c: Any, degree: int) -> None:
         size = len(method.State._fields)
         unit = np.eye(size + 2)
         state, y, mixed = method.State(*unit[:size]), unit[size], unit[size + 1]
         after = np.array(method.step(c, state, y, mixed))
         own, edge = list(places.local), list(places.edge)
         message = np.asarray(method.message(c, state, y))
-        self.tell: Array = np.vstack([message, after[own]])[:, [*own, *edge, size]]
+        everything = [*own, size, *([size + 1, *edge] * degree)]
+        self.tell: Array = np.vstack([message, after[own]])[:, everything]
         self.edge: Array = np.ascontiguousarray(after[edge][:, [size + 1, *edge]])
-        self.estimate: Array = np.asarray(method.estimate(c, state))[None, [*own, *edge]]
+        self.estimate: Array = np.asarray(method.estimate(c, state))[everything]
 
 
 @dataclass(frozen=True)
@@ -142,15 +144,20 @@ class Ledger:
         self._place = {j: k for k, j in enumerate(sorted(weights))}
         self._weights = np.array([weights[j] for j in self._place])[:, None]
         degree = len(self._place)
-        # What each neighbour is told: the agent's value, then this end's ledger of their edge.
-        self._tells = np.zeros((degree, 1 + self.edge_registers, dimension))
-        self._flows = self._tells[:, 1:]
+        # All numbers in one block: the agent's own registers, the observation, and what each neighbour is
+        # told (the agent's value, then this end's ledger of their edge). The others are views of it.
+        edges = self._own + 1
+        self._inputs = np.zeros((edges + degree * (1 + self.edge_registers), dimension))
+        self._registers, self._observation = self._inputs[: self._own], self._inputs[self._own]
+        self._tells = self._inputs[edges:].reshape(degree, 1 + self.edge_registers, dimension)
+        self._spoken, self._flows = self._tells[:, 0], self._tells[:, 1:]
+        self._told = list(self._tells)
         self._values = np.zeros((degree, dimension))  # what the neighbours said in this round
-        # The agent's own registers, the sums over its edges, and the observation.
-        self._inputs = np.zeros((self._own + self.edge_registers + 1, dimension))
         self._used = [0] * degree  # serial of each neighbour's newest used message
         self._settled = [False] * degree
-        self._echoed = [False] * degree  # whether the neighbour ever said that it heard me, in this life of mine
+        self._echoed = [
+            False
+        ] * degree  # whether the neighbour ever said that it heard me, in this life of mine
         self._born = serial
         self.serial = serial
         self.age = 0
@@ -158,26 +165,24 @@ class Ledger:
         if restored is not None:
             self._restore(restored)
         self._after = np.zeros((1 + self._own, dimension))
-        self._maps = self._maps_at(max(self.age - 1, 0))
-        self._sum()
+        self._maps, self._slope = self._maps_at(max(self.age - 1, 0))
 
     def _restore(self, state: LedgerState) -> None:
         self.age, self.samples = state.age, state.samples
-        self._inputs[: self._own] = state.local
+        self._registers[:] = state.local
         for j, flow in state.flows.items():
             if j in self._place:
                 self._flows[self._place[j]] = flow
 
-    def _maps_at(self, age: int) -> tuple[Maps, Array]:
+    def _maps_at(self, age: int) -> tuple[Maps, Array | None]:
         """This round's maps, with a gain of 0, and how `tell` changes with the gain (it enters linearly)."""
         c = self._schedule(age)
         if not self._running_mean:
-            return Maps(self.method, self._split, c), np.zeros(())
-        without, with_ = (Maps(self.method, self._split, c._replace(gain=g)) for g in (0.0, 1.0))
+            return Maps(self.method, self._split, c, len(self._place)), None
+        without, with_ = (
+            Maps(self.method, self._split, c._replace(gain=g), len(self._place)) for g in (0.0, 1.0)
+        )
         return without, with_.tell - without.tell
-
-    def _sum(self) -> None:
-        self._flows.sum(axis=0, out=self._inputs[self._own : -1])
 
     # -- a round ------------------------------------------------------------------------------------------
 
@@ -191,15 +196,17 @@ class Ledger:
         if weight is None:
             weight = samples / self.samples if samples else 0.0
         if self.age < self._schedule.rounds:  # after that the coefficients no longer change
-            self._maps = self._maps_at(self.age)
-        maps, slope = self._maps
-        self._inputs[-1] = observation
-        self._after = (maps.tell + weight * slope if self._running_mean else maps.tell) @ self._inputs
-        self._tells[:, 0] = self._after[0]
+            self._maps, self._slope = self._maps_at(self.age)
+        tell = self._maps.tell
+        if self._slope is not None:
+            tell = self._slope * weight + tell
+        self._observation[:] = observation
+        self._after = tell.dot(self._inputs)
+        self._spoken[:] = self._after[0]
 
     def tell(self, neighbour: int, holding: int = 0) -> Outgoing:
         k = self._place[neighbour]
-        return Outgoing(self.serial, holding or self._used[k], self._settled[k], self._tells[k])
+        return Outgoing(self.serial, holding or self._used[k], self._settled[k], self._told[k])
 
     def finish(self, heard: Mapping[int, Outgoing]) -> None:
         places: list[int] = []
@@ -218,29 +225,31 @@ class Ledger:
                 self._values[k] = message.told[0]
         if places:
             self._move(places)
-        self._inputs[: self._own] = self._after[1:]
-        self._sum()
+        self._registers[:] = self._after[1:]
         self.serial += 1
         self.age += 1
 
     def _move(self, places: list[int]) -> None:
         """Apply the method's step to the edges in `places`, whose other ends said `self._values`."""
-        which: slice | list[int] = slice(None) if len(places) == len(self._place) else places
-        edges = self._tells[which]
-        edges[:, 0] = self._weights[which] * (self._after[0] - self._values[which])
-        self._flows[which] = self._maps[0].edge @ edges
+        np.subtract(self._after[0], self._values, out=self._spoken)
+        self._spoken *= self._weights
+        moved = self._maps.edge @ self._tells
+        if len(places) == len(self._place):
+            self._flows[:] = moved
+        else:
+            self._flows[places] = moved[places]
 
     # -- what others read ---------------------------------------------------------------------------------
 
     @property
     def estimate(self) -> Array:
         """The agent's answer now, shape (n,); a new array each time."""
-        answer: Array = (self._maps[0].estimate @ self._inputs[:-1])[0]
+        answer: Array = self._maps.estimate.dot(self._inputs)
         return answer
 
     def local(self, register: str) -> Array:
         """One of the agent's own registers by name: a view, which changes as rounds finish."""
-        own: Array = self._inputs[self._split.local.index(self.method.State._fields.index(register))]
+        own: Array = self._registers[self._split.local.index(self.method.State._fields.index(register))]
         return own
 
     def flow(self, neighbour: int) -> Array:
@@ -253,9 +262,8 @@ class Ledger:
         k = self._place[neighbour]
         self._flows[k] = 0.0
         self._settled[k] = self._echoed[k] = False
-        self._sum()
 
     def remember(self) -> LedgerState:
         """A copy of what must survive a restart."""
         flows = {j: self.flow(j) for j in self._place}
-        return LedgerState(self.age, self.serial, self.samples, self._inputs[: self._own].copy(), flows)
+        return LedgerState(self.age, self.serial, self.samples, self._registers.copy(), flows)

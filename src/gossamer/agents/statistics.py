@@ -186,17 +186,20 @@ class Feed:
         if not count:
             return Batch(self._nothing, 0, 1.0 / (age + 1) if by_samples else 0.0)
         n = self.layout.dimension
-        own = mean[1 : 1 + n]
-        if (presence := mean[0]) not in (0.0, 1.0):
-            own = own / presence
+        # Most agents watch a few numbers: then lists of Python floats are several times faster than arrays.
+        presence, *own = mean[: 1 + n].tolist()
+        if presence not in (0.0, 1.0):
+            own = [m / presence for m in own]
         total: Array | None = None
         seen = samples
         for observation in new:
             seen += 1
-            surprise = observation - own
-            features = self._features(observation, surprise * math.sqrt((seen - 1) / seen))
+            values = observation.tolist()
+            surprise = [r - m for r, m in zip(values, own, strict=True)]
+            features = self._features(values, surprise, math.sqrt((seen - 1) / seen))
             total = features if total is None else total + features
-            own = own + surprise / seen
+            if count > 1:
+                own = [m + s / seen for m, s in zip(own, surprise, strict=True)]
         assert total is not None
         if by_samples:
             return Batch(total, count, self._floor(1.0 / (age + 1), 1))
@@ -205,18 +208,16 @@ class Feed:
     def _floor(self, weight: float, count: int) -> float:
         return weight if self._gain is None else max(weight, 1 - (1 - self._gain) ** count)
 
-    def _features(self, observation: Array, residual: Array) -> Array:
-        # Most agents watch a few numbers: then lists of Python floats are several times faster than arrays.
+    def _features(self, seen: list[float], surprise: list[float], scale: float) -> Array:
         layout = self.layout
-        seen = observation.tolist()
         row = [1.0, *seen]
         if layout.variance:
             row += [r * r for r in seen]
         for edge in layout.bins:
             row += [float(r <= edge) for r in seen]
         if layout.replicates:
-            apart = residual.tolist()
-            row += [e * r for e in self._next_normals() for r in apart]
+            residual = [s * scale for s in surprise]
+            row += [e * r for e in self._next_normals() for r in residual]
         return np.array(row)
 
     def _next_normals(self) -> list[float]:

@@ -11,8 +11,9 @@ told is the sender's value, then its ledger of the edge (see `ledger.py`).
 
 from __future__ import annotations
 
+import sys
 from enum import StrEnum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,8 +36,11 @@ _ENVELOPE = 64
 LARGEST = 1e100
 """Numbers beyond this are refused: they are finite, but sums and squares of them soon are not."""
 
+_LARGEST_SQUARE = LARGEST**2
+
 LAST_ROUND = 2**62
 _LITTLE = np.dtype("<f8")
+_IS_LITTLE = sys.byteorder == "little"
 
 
 class Reason(StrEnum):
@@ -53,11 +57,14 @@ class Reason(StrEnum):
     LATE = "late"  # a round that is over
 
 
+_Count = Annotated[int, msgspec.Meta(ge=0)]
+
+
 class _Message(msgspec.Struct, array_like=True, frozen=True, gc=False, forbid_unknown_fields=True):
     sender: int
-    round: int
-    serial: int
-    echo: int
+    round: _Count
+    serial: _Count
+    echo: _Count
     settled: bool
     told: bytes
 
@@ -92,26 +99,23 @@ class Codec:
 
     def encode(self, round: int, content: Outgoing) -> bytes:
         serial, echo, settled, told = content
-        data = told.astype(_LITTLE, copy=False).tobytes()
-        return _HEADER + self._encoder.encode(_Message(self.me, round, serial, echo, settled, data))
+        data = (told if _IS_LITTLE else told.astype(_LITTLE)).tobytes()
+        return _HEADER + self._encoder.encode((self.me, round, serial, echo, settled, data))
 
     def decode(self, sender: int, payload: bytes, round: int) -> Received | Reason:
         """Read a message that the transport says `sender` sent, in this agent's `round`."""
         if len(payload) > self.longest:
             return Reason.SIZE
-        if payload[:2] != _MAGIC or len(payload) < 3:
-            return Reason.GARBAGE
-        if payload[2] != VERSION:
-            return Reason.VERSION
+        if payload[:3] != _HEADER:
+            return Reason.VERSION if payload[:2] == _MAGIC and len(payload) > 2 else Reason.GARBAGE
         try:
-            message = self._decoder.decode(memoryview(payload)[3:])
+            message = self._decoder.decode(payload[3:])
         except (msgspec.MsgspecError, ValueError):  # ValueError: a string that is not UTF-8
             return Reason.GARBAGE
         if message.sender != sender or sender not in self._neighbours:
             return Reason.SENDER
-        if min(message.round, message.serial, message.echo) < 0:
-            return Reason.GARBAGE
-        if message.round > min(round + self._rounds_ahead, LAST_ROUND) or message.serial > LAST_ROUND:
+        ahead, serial = message.round, message.serial
+        if ahead > round + self._rounds_ahead or ahead > LAST_ROUND or serial > LAST_ROUND:
             return Reason.FUTURE
         if len(message.told) != self._bytes:
             return Reason.DIMENSION
@@ -119,12 +123,12 @@ class Codec:
         if not _sane(numbers):
             return Reason.NUMBERS
         told = numbers.reshape(self._shape)
-        return Received(sender, message.round, Outgoing(message.serial, message.echo, message.settled, told))
+        return Received(sender, ahead, Outgoing(serial, message.echo, message.settled, told))
 
 
 def _sane(numbers: NDArray[np.float64]) -> bool:
     """Whether all numbers are finite and none is absurd: one product, since this is done for every message."""
     try:
-        return bool(numbers.dot(numbers) <= LARGEST**2)  # NaN compares as false
+        return bool(numbers.dot(numbers) <= _LARGEST_SQUARE)  # NaN compares as false
     except (FloatingPointError, RuntimeWarning):  # the square overflowed, and the program minds
         return False
