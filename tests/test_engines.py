@@ -230,20 +230,26 @@ def test_results_do_not_depend_on_threads_blocks_or_order(small):
     np.testing.assert_array_equal(whole.estimates[100:107], part.estimates)
 
 
-def test_one_large_trial_equals_the_same_trial_among_many():
-    net = gs.Network.torus(70, 70)
+def test_threads_over_agents_equal_threads_over_trials(monkeypatch):
+    """Large networks run agent by agent, small ones trial by trial: the same numbers."""
+    from gossamer.engines import simulate as module
+
+    net = gs.Network.grid(50, 50)
     obs = gs.Gaussian(np.random.default_rng(0).normal(size=(net.agents, 2)), 1.0)
-    alone = simulate("sda", net, obs, 20, trials=1, seed=3)
-    among = simulate("sda", net, obs, 20, trials=9, seed=3)
-    np.testing.assert_allclose(alone.estimates[0], among.estimates[0], rtol=1e-12, atol=1e-12)
     uniform = gs.Uniform(np.zeros(net.agents), 1.0)
-    alone = simulate("dsg", net, uniform, [5, 20], trials=1, seed=3)
-    among = simulate("dsg", net, uniform, [5, 20], trials=9, seed=3)
-    np.testing.assert_allclose(alone.estimates[:, 0], among.estimates[:, 0], rtol=1e-12, atol=1e-12)
+    by_trials = simulate("sda", net, obs, 20, 3, 3), simulate("dsg", net, uniform, [5, 20], 3, 3)
+    monkeypatch.setattr(module, "LARGE", 1)
+    by_agents = simulate("sda", net, obs, 20, 3, 3), simulate("dsg", net, uniform, [5, 20], 3, 3)
+    for a, b in zip(by_trials, by_agents, strict=True):
+        np.testing.assert_allclose(a.estimates, b.estimates, rtol=1e-10, atol=1e-12)
+        np.testing.assert_allclose(a.mse, b.mse, rtol=1e-10)
+        np.testing.assert_allclose(a.per_agent, b.per_agent, rtol=1e-9)
     threads = numba.get_num_threads()
     numba.set_num_threads(1)
     try:
-        np.testing.assert_array_equal(simulate("dsg", net, uniform, [5, 20], 1, 3).errors, alone.errors)
+        np.testing.assert_array_equal(
+            simulate("dsg", net, uniform, [5, 20], 3, 3).errors, by_agents[1].errors
+        )
     finally:
         numba.set_num_threads(threads)
 

@@ -73,6 +73,7 @@ def gather(
     mixed: Array, messages: Array, now: int, i: int, indptr: Array, indices: Array, gossip: Array
 ) -> None:
     """mixed[0] = sum_j L_ij messages[now, j], up to five neighbours at a time."""
+    _prefer_wide_vectors()
     lanes = mixed.shape[1]
     k, last = indptr[i], indptr[i + 1]
     first = True
@@ -422,8 +423,8 @@ def _agent_chunk(
     component: int,
     trial: int,
     indptr: Array,
-    neighbours: Array,  # without the diagonal
-    codes: Array,  # which of the distinct weights
+    neighbours: Array,  # without the agent itself
+    codes: Array,  # which of the distinct weights each of them has
     weights: Array,
     target: float,
     by_agent: NDArray[np.float64],

@@ -27,7 +27,7 @@ LANES = 128
 CACHE = 3 * 2**19  # bytes a block of trials should fit in, so that its registers stay close to the core
 LEAST_LANES = 32  # fewer trials side by side cost more than a full cache does
 MANY = 16  # from this many horizons on, ask first whether one table serves them all instead of comparing each
-LARGE = 4096  # from this many agents on, a few trials run with threads over agents instead of over trials
+LARGE = 4096  # from this many agents on, trials run one after the other with threads over agents
 STEP_WORK = 2**26  # agent-updates per call of a kernel: Ctrl-C and the progress bar are served between calls
 GIVEN = 2**24  # numbers drawn at once for observations that are not Gaussian
 
@@ -159,7 +159,7 @@ class _Run:
         return passes
 
     def go(self, advance: Callable[[int], None]) -> None:
-        large = self.network.agents >= LARGE and self.trials * self.observations.components <= 4
+        large = self.network.agents >= LARGE
         for table, which in self.passes:
             setup = _Setup(self, table, sorted(which, key=lambda w: int(self.horizons[w])))
             if large and self.method.mixing == "matrix":
@@ -313,10 +313,11 @@ class _Setup:
             if c == run.observations.components - 1:
                 run.finished[np.ix_(self.which, range(s, s + width[k]))] = True
 
-    def _links(self) -> tuple[Array, Array, Array, Array]:
+    def _links(self) -> tuple[Array, ...]:
         """The links in as few bytes as they need, since a large network is read from memory in every round:
-        starts, neighbours without the diagonal (rows sum to zero, so it says nothing new), and the number of
-        each link's weight in the list of distinct weights."""
+        starts, neighbours without the diagonal (rows sum to zero, so it says nothing new), and for each the number
+        of its weight in the list of distinct weights. (Lists padded to equal length, for vector gathers, were
+        slower.)"""
         off = self.run.network.gossip.tocoo()
         beside = off.row != off.col
         order = np.argsort(off.row[beside], kind="stable")
