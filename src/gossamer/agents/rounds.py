@@ -15,11 +15,11 @@ import math
 import time
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
-from gossamer.agents.node import Array, Core
+from gossamer.agents.node import Array, Core, Outgoing
 from gossamer.agents.settings import Limits
 from gossamer.agents.transports.base import Transport
 from gossamer.agents.wire import Codec, Reason, Received
@@ -27,7 +27,7 @@ from gossamer.agents.wire import Codec, Reason, Received
 _MOST_HALVINGS = 4
 
 
-@dataclass
+@dataclass(slots=True)
 class Peer:
     """What the rounds know of one neighbour."""
 
@@ -44,7 +44,12 @@ class Peer:
     late: int = 0
     heard_at: float = -math.inf
     round_trip: float = math.nan
-    value: Array = field(default_factory=lambda: np.zeros(0))
+    told: Outgoing | None = None  # its newest used message
+
+    @property
+    def value(self) -> Array:
+        """What it said last; empty before."""
+        return np.zeros(0) if self.told is None else self.told.told[0]
 
 
 class Rounds:
@@ -65,6 +70,7 @@ class Rounds:
         self.core = core
         self.transport = transport
         self.peers = {j: Peer(j) for j in neighbours}
+        self._all = tuple(self.peers.values())
         self.round = 0
         self.sent = 0
         self.received = 0
@@ -113,33 +119,38 @@ class Rounds:
         # Whoever may have fallen behind looks first; among agents in step nobody is more than a round ahead.
         if not self._in_step or started - self._was > self._timeout / 16:
             self.listen(started)
-        self._catch_up()
+        for peer in self._all:
+            if peer.ahead and peer.ahead.round > self.round:  # jump to the latest round heard
+                self.round = peer.ahead.round
         present = self.transport.present()
-        outgoing = {}
-        for j, peer in self.peers.items():
-            if j in present:
-                holding = peer.current.content.serial if peer.current else 0
-                told = self.core.tell(j, holding)
-                outgoing[j] = self._codec.encode(self.round, told)
+        outgoing: dict[int, bytes] = {}
+        self._missing.clear()
+        for peer in self._all:
+            if peer.current or peer.ahead:
+                self._sort(peer)
+            if peer.id in present:
+                told = self.core.tell(peer.id, peer.current.content.serial if peer.current else 0)
+                outgoing[peer.id] = self._codec.encode(self.round, told)
                 self._sent_at[told.serial] = started
-                self._sent_at.pop(told.serial - 2, None)
+                if not (peer.current or peer.ahead):
+                    self._missing.add(peer.id)
+        while len(self._sent_at) > 2:
+            del self._sent_at[min(self._sent_at)]
         self.sent += len(outgoing)
         self._hear(outgoing, started, until)
         self._finish()
 
-    def _catch_up(self) -> None:
-        """Jump to the latest round heard, and sort the messages that wait into now, later and late."""
-        self.round = max([self.round, *(p.ahead.round for p in self.peers.values() if p.ahead)])
-        for peer in self.peers.values():
-            if peer.current and peer.current.round < self.round:
+    def _sort(self, peer: Peer) -> None:
+        """Sort a neighbour's messages that wait into now, later and late."""
+        if peer.current and peer.current.round < self.round:
+            self._lose(peer)
+            peer.current = None
+        if peer.ahead and peer.ahead.round <= self.round:
+            if peer.ahead.round == self.round:
+                peer.current = peer.ahead
+            else:
                 self._lose(peer)
-                peer.current = None
-            if peer.ahead and peer.ahead.round <= self.round:
-                if peer.ahead.round == self.round:
-                    peer.current = peer.ahead
-                else:
-                    self._lose(peer)
-                peer.ahead = None
+            peer.ahead = None
 
     def _lose(self, peer: Peer) -> None:
         peer.late += 1
@@ -148,17 +159,15 @@ class Rounds:
     def _hear(self, outgoing: dict[int, bytes], started: float, until: float) -> None:
         """Send, then listen until everyone told is heard or patience ends; alone, until someone comes."""
         alone = not outgoing
-        self._missing = {j for j in outgoing if not (self.peers[j].current or self.peers[j].ahead)}
-        # Where some have been silent, each message may end the wait for the others.
-        self._uneven = any(self.peers[j].silent for j in self._missing)
         self._behind = False
+        patience = self._patience(alone)
         while not self._stopped:
-            patience = self._patience(alone)
             deadline = max(started + patience, until) if patience else 0.0
             self.transport.exchange(self.round, outgoing, deadline, self._deliver)
-            outgoing = {}
-            if not self._patience(alone) or self._behind or self._clock() >= deadline:
+            patience = self._patience(alone)
+            if not patience or self._behind or self._clock() >= deadline:
                 return
+            outgoing = {}
 
     def _patience(self, alone: bool) -> float:
         """Seconds this round may last, for the neighbours still missing; 0 when nobody is."""
@@ -167,6 +176,8 @@ class Rounds:
         if not self._missing:
             return 0.0
         silent = [self.peers[j].silent for j in self._missing & self.transport.present()]
+        # Where some have been silent, each message may end the wait for the others.
+        self._uneven = any(silent)
         return self._timeout / 2 ** min(*silent, _MOST_HALVINGS) if silent else 0.0
 
     def _deliver(self, sender: int, payload: bytes) -> bool:
@@ -188,13 +199,14 @@ class Rounds:
             self.rejected[message] += 1
             return
         peer = self.peers[sender]
-        if message.content.serial <= peer.newest:
+        serial, echo, _, _ = message.content
+        if serial <= peer.newest:
             self.rejected[Reason.STALE] += 1
             return
-        peer.newest = message.content.serial
+        peer.newest = serial
         peer.quiet = 0.0
         peer.silent = 0
-        if (sent_at := self._sent_at.get(message.content.echo)) is not None:
+        if (sent_at := self._sent_at.get(echo)) is not None:
             trip = self._clock() - sent_at
             peer.round_trip = trip if math.isnan(peer.round_trip) else 0.9 * peer.round_trip + 0.1 * trip
         if message.round < self.round:
@@ -211,15 +223,19 @@ class Rounds:
 
     def _finish(self) -> None:
         now = self._clock()
-        heard = {j: p.current.content for j, p in self.peers.items() if p.current}
-        self.core.finish(heard)
-        self._in_step = len(heard) == len(self.peers)
         # A process that was stopped must not blame its neighbours for its own absence.
         elapsed = min(now - self._was, 2 * self._timeout)
         self._was = now
-        for peer in self.peers.values():
+        heard = {}
+        died = []
+        for peer in self._all:
             if peer.current:
-                self._account(peer, peer.current, now)
+                heard[peer.id] = peer.told = peer.current.content
+                peer.current = None
+                peer.misses = 0
+                peer.dead = False
+                peer.used += 1
+                peer.heard_at = now
             else:
                 peer.misses += 1
                 peer.silent += 1
@@ -228,13 +244,9 @@ class Rounds:
                 if peer.quiet >= self._death and not peer.dead:
                     peer.dead = True
                     peer.newest = 0  # whoever comes back may have lost its store and its clock
-                    self.core.drop(peer.id)
+                    died.append(peer.id)
+        self._in_step = len(heard) == len(self._all)
+        self.core.finish(heard)
+        for j in died:
+            self.core.drop(j)
         self.round += 1
-
-    def _account(self, peer: Peer, message: Received, now: float) -> None:
-        peer.current = None
-        peer.misses = 0
-        peer.dead = False
-        peer.used += 1
-        peer.heard_at = now
-        peer.value = message.content.told[0]
