@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 
-BLOCK = 256  # eigenvalues side by side: their registers and covariances stay in the nearest caches
+BLOCK = 128  # eigenvalues side by side: their registers and covariances stay in the nearest caches
 
 _row = njit(cache=True, fastmath={"contract", "reassoc", "nsz"}, error_model="numpy")
 
@@ -49,24 +49,109 @@ def _product(out: Array, scale: float, x: Array, y: Array) -> None:
         out[g] = scale * x[g] * y[g]
 
 
-@_row
-def _flush(x: Array) -> None:
-    """Set what has decayed beyond any influence to zero: arithmetic on denormal numbers is a hundred times slower."""
-    for g in range(x.size):
-        x[g] = x[g] if abs(x[g]) > 1e-150 else 0.0
+def _make_step_back(size: int) -> Any:
+    """Build one round of the backward walk for `size` registers: all eigenvalues in one fused, vectorised loop.
+
+    `size` is a constant of the compiled function, so the branches on it vanish. Weights that have decayed beyond
+    any influence are set to zero: arithmetic on denormal numbers is a hundred times slower.
+    """
+
+    @_row
+    def step_back(
+        w: Array, x: Array, t: int, message_state: Array, told: float, step_state: Array, step_input: Array,
+        step_mixed: Array, share: float, sums: Array, weight: Array,
+    ) -> None:  # fmt: skip
+        m0, i0, e0, a00 = step_mixed[t, 0], step_input[t, 0], message_state[t, 0], step_state[t, 0, 0]
+        if size > 1:
+            m1, i1, e1 = step_mixed[t, 1], step_input[t, 1], message_state[t, 1]
+            a01, a10, a11 = step_state[t, 0, 1], step_state[t, 1, 0], step_state[t, 1, 1]
+        if size > 2:
+            m2, i2, e2 = step_mixed[t, 2], step_input[t, 2], message_state[t, 2]
+            a02, a12, a20 = step_state[t, 0, 2], step_state[t, 1, 2], step_state[t, 2, 0]
+            a21, a22 = step_state[t, 2, 1], step_state[t, 2, 2]
+        if size > 3:
+            m3, i3, e3 = step_mixed[t, 3], step_input[t, 3], message_state[t, 3]
+            a03, a13, a23, a30 = (
+                step_state[t, 0, 3],
+                step_state[t, 1, 3],
+                step_state[t, 2, 3],
+                step_state[t, 3, 0],
+            )
+            a31, a32, a33 = step_state[t, 3, 1], step_state[t, 3, 2], step_state[t, 3, 3]
+        for g in range(x.size):
+            w0 = w[0, g]
+            through, seen = m0 * w0, i0 * w0
+            n0 = a00 * w0
+            if size > 1:
+                w1 = w[1, g]
+                through += m1 * w1
+                seen += i1 * w1
+                n0 += a10 * w1
+                n1 = a01 * w0 + a11 * w1
+            if size > 2:
+                w2 = w[2, g]
+                through += m2 * w2
+                seen += i2 * w2
+                n0 += a20 * w2
+                n1 += a21 * w2
+                n2 = a02 * w0 + a12 * w1 + a22 * w2
+            if size > 3:
+                w3 = w[3, g]
+                through += m3 * w3
+                seen += i3 * w3
+                n0 += a30 * w3
+                n1 += a31 * w3
+                n2 += a32 * w3
+                n3 = a03 * w0 + a13 * w1 + a23 * w2 + a33 * w3
+            through *= x[g]
+            seen += told * through
+            weight[g] = seen
+            sums[0, g] += seen
+            sums[1, g] += t * seen
+            sums[2, g] += share * seen * seen
+            n0 += e0 * through
+            w[0, g] = n0 if abs(n0) > 1e-150 else 0.0
+            if size > 1:
+                n1 += e1 * through
+                w[1, g] = n1 if abs(n1) > 1e-150 else 0.0
+            if size > 2:
+                n2 += e2 * through
+                w[2, g] = n2 if abs(n2) > 1e-150 else 0.0
+            if size > 3:
+                n3 += e3 * through
+                w[3, g] = n3 if abs(n3) > 1e-150 else 0.0
+
+    return step_back
+
+
+_step_back_1, _step_back_2, _step_back_3, _step_back_4 = (_make_step_back(size) for size in (1, 2, 3, 4))
 
 
 @_row
-def _finish_round(
-    through: Array, weight: Array, x: Array, told: float, t: int, share: float, sums: Array
-) -> None:
-    level, slope, square = sums[0], sums[1], sums[2]
+def _step_back_any(
+    w: Array, x: Array, t: int, message_state: Array, told: float, step_state: Array, step_input: Array,
+    step_mixed: Array, share: float, sums: Array, weight: Array,
+) -> None:  # fmt: skip
+    """The same for any number of registers, plainly."""
+    size = w.shape[0]
+    fresh = np.empty(size)
     for g in range(x.size):
-        through[g] *= x[g]
-        weight[g] += told * through[g]
-        level[g] += weight[g]
-        slope[g] += t * weight[g]
-        square[g] += share * weight[g] * weight[g]
+        through, seen = 0.0, 0.0
+        for j in range(size):
+            through += step_mixed[t, j] * w[j, g]
+            seen += step_input[t, j] * w[j, g]
+        through *= x[g]
+        seen += told * through
+        weight[g] = seen
+        sums[0, g] += seen
+        sums[1, g] += t * seen
+        sums[2, g] += share * seen * seen
+        for k in range(size):
+            fresh[k] = message_state[t, k] * through
+            for j in range(size):
+                fresh[k] += step_state[t, j, k] * w[j, g]
+        for k in range(size):
+            w[k, g] = fresh[k] if abs(fresh[k]) > 1e-150 else 0.0
 
 
 @njit(cache=True, error_model="numpy")
@@ -84,33 +169,37 @@ def _backward_block(
 ) -> Array:
     rounds, size = message_state.shape
     n = x.size
-    w = np.empty((2, size, n))
-    through = np.empty(n)
+    w = np.empty((size, n))
     weight = np.empty(n)
     sums = np.zeros((3, n))
     for j in range(size):
-        w[0, j, :] = estimate_state[rounds - 1, j]
-    now = 0
+        w[j, :] = estimate_state[rounds - 1, j]
     for t in range(rounds - 1, -1, -1):
-        through[:] = 0.0
-        weight[:] = 0.0
-        for j in range(size):
-            if step_mixed[t, j] != 0.0:
-                _add(through, step_mixed[t, j], w[now, j])
-            if step_input[t, j] != 0.0:
-                _add(weight, step_input[t, j], w[now, j])
+        told = message_input[t]
         share = 1.0 / batches[t] if batches[t] > 0 else 0.0
-        _finish_round(through, weight, x, message_input[t], t, share, sums)
+        if size == 1:
+            _step_back_1(
+                w, x, t, message_state, told, step_state, step_input, step_mixed, share, sums, weight
+            )
+        elif size == 2:
+            _step_back_2(
+                w, x, t, message_state, told, step_state, step_input, step_mixed, share, sums, weight
+            )
+        elif size == 3:
+            _step_back_3(
+                w, x, t, message_state, told, step_state, step_input, step_mixed, share, sums, weight
+            )
+        elif size == 4:
+            _step_back_4(
+                w, x, t, message_state, told, step_state, step_input, step_mixed, share, sums, weight
+            )
+        else:
+            _step_back_any(
+                w, x, t, message_state, told, step_state, step_input, step_mixed, share, sums, weight
+            )
         if weights.shape[0] > 0:
-            weights[t, start : start + n] = weight
-        for k in range(size):
-            _scaled(w[1 - now, k], message_state[t, k], through)
-            for j in range(size):
-                if step_state[t, j, k] != 0.0:
-                    _add(w[1 - now, k], step_state[t, j, k], w[now, j])
-            if t % 4 == 0:
-                _flush(w[1 - now, k])
-        now = 1 - now
+            for g in range(n):
+                weights[t, start + g] = weight[g]
     return sums
 
 
