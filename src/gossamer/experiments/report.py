@@ -54,7 +54,7 @@ def judge(figures: Sequence[Figure], tables: dict[str, Table], settings: Setting
 
 
 def draw(figure: Figure, table: Table, settings: Settings, folder: Path) -> None:
-    """A figure as PNG, PDF and SVG."""
+    """A figure as PNG and PDF."""
     folder.mkdir(parents=True, exist_ok=True)
     with style.paper_style():
         style.save(figure.draw(table, settings), folder / f"figure-{figure.name}")
@@ -151,11 +151,11 @@ def _claim_row(judged: Judged) -> str:
 
 def _figure(figure: Figure, table: Table, settings: Settings, folder: Path) -> str:
     stem = f"figures/figure-{figure.name}"
-    picture = base64.b64encode((folder / f"{stem}.svg").read_bytes()).decode()
+    picture = base64.b64encode((folder / f"{stem}.png").read_bytes()).decode()
     ours = " <em>ours</em>" if figure.ours else ""
     return (
         f'<figure id="figure-{figure.name}"><h3>Figure {figure.name}: {html.escape(figure.title)}{ours}</h3>'
-        f'<div class="picture"><img alt="{html.escape(figure.title)}" src="data:image/svg+xml;base64,{picture}"></div>'
+        f'<div class="picture"><img alt="{html.escape(figure.title)}" src="data:image/png;base64,{picture}"></div>'
         f"<figcaption>{html.escape(figure.explain(table, settings))} "
         f'<small><a href="{stem}.pdf">PDF</a> <a href="{stem}.png">PNG</a></small></figcaption></figure>'
     )

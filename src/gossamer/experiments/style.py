@@ -22,8 +22,6 @@ ORANGE, SKY, GREEN, BLUE, RED, PURPLE = "#E69F00", "#56B4E9", "#009E73", "#0072B
 RC: dict[str, Any] = {
     "pdf.fonttype": 42,
     "ps.fonttype": 42,
-    "svg.fonttype": "path",
-    "svg.hashsalt": "gossamer",
     "font.family": "DejaVu Sans",
     "font.size": 8,
     "axes.titlesize": 8.5,
@@ -127,12 +125,12 @@ def key(mark: Mark, label: str | None = None, marker: bool = True) -> Line2D:
 
 
 def save(drawn: Picture, stem: Path) -> list[Path]:
-    """Write PNG, PDF and SVG without a date inside, so that equal results give equal files."""
+    """Write PNG and PDF without a date inside, so that equal results give equal files."""
     paths = []
-    # The layout is the slow part and the same for all three.
+    # The layout is the slow part and the same for both.
     drawn.draw_without_rendering()
     drawn.set_layout_engine(None)
-    for kind, metadata in (("png", {}), ("pdf", {"CreationDate": None}), ("svg", {"Date": None})):
+    for kind, metadata in (("png", {}), ("pdf", {"CreationDate": None})):
         path = stem.with_suffix(f".{kind}")
         drawn.savefig(path, metadata=metadata)
         paths.append(path)
