@@ -16,6 +16,7 @@ import contextlib
 import json
 import logging
 import math
+import re
 import threading
 import time
 import warnings
@@ -34,6 +35,9 @@ _STALL_MICROSECONDS = 1_000_000
 
 _WAITING = 64
 """Messages of one neighbour that may wait; a round uses one, and of more only the newest."""
+
+_NAP = 0.02
+"""Seconds between two looks at an exchange that waits, at most."""
 
 
 def configuration(settings: AgentSettings) -> dict[str, Any]:
@@ -141,9 +145,12 @@ def token_key(settings: AgentSettings, agent: int) -> str:
 class ZenohTransport:
     """One agent's end of a Zenoh network, as its settings say.
 
-    Messages wait in a ring on Zenoh's side, which the agent's thread reads without any Python in between: a
-    round costs fewer switches between threads, and who is flooded forgets the oldest, not the newest. The ring
-    knows no time-out, so a second thread puts a wake-up call into it when a deadline passes.
+    The messages of each neighbour wait in a ring on Zenoh's side, which the agent's thread reads without any
+    Python in between: a round costs fewer switches between threads, and who is flooded forgets the oldest, not
+    the newest. One ring per neighbour, because Zenoh routes an exact key much faster than a pattern. An
+    exchange waits at the ring of whoever has been silent the longest. Rings know no time-out, so a second
+    thread nudges an exchange that waits long, by a deletion, which no neighbour may send: the exchange then
+    looks at all rings, minds its deadline, and waits at the next one.
     """
 
     def __init__(self, settings: AgentSettings) -> None:
@@ -152,9 +159,12 @@ class ZenohTransport:
         self._present: frozenset[int] = frozenset()
         self._session: Any = None
         self._publishers: dict[int, Callable[[bytes], None]] = {}
-        self._senders = {inbox_key(settings, n): n.id for n in settings.neighbours}
-        self._ring: Any = None
-        self._call: Callable[[], None] = lambda: None  # puts a wake-up call into the ring
+        self._rings: list[tuple[int, Any]] = []  # (neighbour, its ring), the longest silent first
+        self._nudges: dict[int, Callable[[], None]] = {}  # put a deletion into a neighbour's ring
+        self._put: Any = None  # Zenoh's name of what is no deletion
+        self._woken = False
+        self._waiting: int | None = None  # the neighbour at whose ring an exchange waits
+        self._waits = 0
         self._deadline = math.inf  # of the exchange that waits
         self._closed = threading.Event()
         self._kept: list[Any] = []
@@ -174,19 +184,16 @@ class ZenohTransport:
             self._session = session = zenoh.open(zenoh.Config.from_json5(json.dumps(self._config)))
         except zenoh.ZError as error:
             raise GossamerError(
-                f"agent {settings.id} cannot listen on {settings.endpoint} ({error}); "
+                f"agent {settings.id} cannot listen on {settings.endpoint} ({_cause(error)}); "
                 "the port must be free, the address this machine's, and the certificates readable"
             ) from error
-        self._call = partial(
-            session.put,
-            f"{settings.fleet}/{settings.id}/wake",
-            b"",
-            allowed_destination=zenoh.Locality.SESSION_LOCAL,
-        )
-        # The subscriber first, the token last: whoever sees the token can be sure to be heard.
-        self._ring = session.declare_subscriber(
-            f"{settings.fleet}/{settings.id}/*", zenoh.handlers.RingChannel(_WAITING * len(self._senders))
-        )
+        # The subscribers first, the token last: whoever sees the token can be sure to be heard.
+        self._put, local = zenoh.SampleKind.PUT, zenoh.Locality.SESSION_LOCAL
+        for n in settings.neighbours:
+            inbox = inbox_key(settings, n)
+            ring = session.declare_subscriber(inbox, zenoh.handlers.RingChannel(_WAITING))
+            self._rings.append((n.id, ring))
+            self._nudges[n.id] = partial(session.delete, inbox, allowed_destination=local)
         for n in settings.neighbours:
             publisher = session.declare_publisher(
                 outbox_key(settings, n),
@@ -196,14 +203,14 @@ class ZenohTransport:
             )
             self._kept.append(publisher)
             self._publishers[n.id] = publisher.put
-            notice = partial(self._notice, zenoh.SampleKind.PUT, n.id)
+            notice = partial(self._notice, n.id)
             token = token_key(settings, n.id)
             self._kept.append(session.liveliness().declare_subscriber(token, notice, history=True))
         self._kept.append(session.liveliness().declare_token(token_key(settings, settings.id)))
         threading.Thread(target=self._watch, name=f"watch-{settings.id}", daemon=True).start()
 
-    def _notice(self, put: Any, neighbour: int, sample: Any) -> None:
-        came = sample.kind == put
+    def _notice(self, neighbour: int, sample: Any) -> None:
+        came = sample.kind == self._put
         self._present = self._present | {neighbour} if came else self._present - {neighbour}
         log.info(
             "agent %d: neighbour %d %s", self.settings.id, neighbour, "connected" if came else "disconnected"
@@ -211,36 +218,62 @@ class ZenohTransport:
         self.wake()
 
     def _watch(self) -> None:
-        """Wake the exchange whose deadline has passed; looks often enough for the shortest wait of a round."""
-        pause = min(0.02, max(0.001, self.settings.timeout / 16))
+        """Nudge an exchange that waits long; looks often enough for the shortest wait of a round."""
+        pause = min(_NAP, max(0.001, self.settings.timeout / 16))
+        seen = 0
         while not self._closed.wait(pause):
-            if time.monotonic() >= self._deadline:
-                self._deadline = math.inf
-                self.wake()
+            if self._waits == seen or time.monotonic() >= self._deadline:
+                self._nudge(self._waiting)
+            seen = self._waits
 
     def exchange(self, round: int, outgoing: Mapping[int, bytes], deadline: float, deliver: Deliver) -> None:
         for neighbour, payload in outgoing.items():
             self._publishers[neighbour](payload)
-        ring = self._ring
+        rings = self._rings
+        place = 0
         while True:
-            sample = ring.try_recv()
-            if sample is None:
-                if time.monotonic() >= deadline:
-                    return
-                self._deadline = deadline
-                sample = ring.recv()
-                self._deadline = math.inf
-            sender = self._senders.get(str(sample.key_expr))
-            if sender is None or deliver(sender, sample.payload.to_bytes()):
+            if place < len(rings):
+                sender, ring = rings[place]
+                sample = ring.try_recv()
+                if sample is None:
+                    place += 1
+                    continue
+            elif self._woken or time.monotonic() >= deadline:
+                self._woken = False
                 return
+            elif not rings:  # alone in the world: there is nothing to wait for but the deadline
+                time.sleep(_NAP)
+                continue
+            else:
+                place = 0
+                sender, ring = rings[0]
+                sample = self._wait(sender, ring, deadline)
+            rings.append(rings.pop(place))
+            payload = sample.payload.to_bytes()
+            if (payload or sample.kind == self._put) and deliver(sender, payload):
+                return
+
+    def _wait(self, sender: int, ring: Any, deadline: float) -> Any:
+        self._waits += 1
+        self._deadline = deadline
+        self._waiting = sender
+        if self._woken:  # since it was last looked at; later calls find this exchange waiting
+            self._nudge(sender)
+        sample = ring.recv()
+        self._waiting = None
+        return sample
 
     def present(self) -> frozenset[int]:
         return self._present
 
     def wake(self) -> None:
-        with contextlib.suppress(require("zenoh", "agents").ZError):  # closed in the meantime
-            if not self._closed.is_set():
-                self._call()
+        self._woken = True
+        self._nudge(self._waiting)
+
+    def _nudge(self, neighbour: int | None) -> None:
+        if neighbour is not None and not self._closed.is_set():
+            with contextlib.suppress(require("zenoh", "agents").ZError):  # closed in the meantime
+                self._nudges[neighbour]()
 
     def close(self) -> None:
         self._closed.set()
@@ -249,4 +282,10 @@ class ZenohTransport:
             session.close()
             self._kept.clear()
             self._publishers.clear()
+            self._rings.clear()
             self._present = frozenset()
+
+
+def _cause(error: Exception) -> str:
+    """What Zenoh says went wrong, without where in its source."""
+    return re.sub(r"\s+at \S+\.rs:\d+\.?", "", str(error)).strip()
