@@ -28,7 +28,7 @@ of them is smaller: a live ledger is never overwritten by one from a disk.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -78,25 +78,26 @@ def split(method: Method, coefficients: Any) -> Split:
 class Maps:
     """One round of a method as three small matrices, read off by evaluating its functions on unit vectors.
 
-    A round then costs a handful of array operations however many edges there are, and both ends of an edge
-    multiply the same numbers in the same order: what they hold stays equal to the last bit.
+    A round then costs a handful of array operations, and both ends of an edge multiply the same numbers in
+    the same order: what they hold stays equal to the last bit.
 
     tell      (1 + L, all)   [message; own registers after], from all = [own registers; observation; then
                              of each edge: what was said there (unused), its registers]
-    edge      (E, 1 + E)     an edge's registers after, from [mixed; its registers]
+    edges     (E, 1 + E)     for each edge its registers after, from [m_i - m_j; its registers]
     estimate  (all)          from the same as `tell`
     """
 
-    def __init__(self, method: Method, places: Split, c: Any, degree: int) -> None:
+    def __init__(self, method: Method, places: Split, c: Any, weights: Sequence[float]) -> None:
         size = len(method.State._fields)
         unit = np.eye(size + 2)
         state, y, mixed = method.State(*unit[:size]), unit[size], unit[size + 1]
         after = np.array(method.step(c, state, y, mixed))
         own, edge = list(places.local), list(places.edge)
         message = np.asarray(method.message(c, state, y))
-        everything = [*own, size, *([size + 1, *edge] * degree)]
+        everything = [*own, size, *([size + 1, *edge] * len(weights))]
         self.tell: Array = np.vstack([message, after[own]])[:, everything]
-        self.edge: Array = np.ascontiguousarray(after[edge][:, [size + 1, *edge]])
+        scales = [np.array([w, *np.ones(len(edge))]) for w in weights]
+        self.edges: list[Array] = [after[edge][:, [size + 1, *edge]] * scale for scale in scales]
         self.estimate: Array = np.asarray(method.estimate(c, state))[everything]
 
 
@@ -142,17 +143,15 @@ class Ledger:
         self._schedule = Schedule(coefficients)
         self._running_mean = "gain" in coefficients._fields
         self._place = {j: k for k, j in enumerate(sorted(weights))}
-        self._weights = np.array([weights[j] for j in self._place])[:, None]
+        self._weights = [weights[j] for j in self._place]
         degree = len(self._place)
         # All numbers in one block: the agent's own registers, the observation, and what each neighbour is
         # told (the agent's value, then this end's ledger of their edge). The others are views of it.
         edges = self._own + 1
         self._inputs = np.zeros((edges + degree * (1 + self.edge_registers), dimension))
         self._registers, self._observation = self._inputs[: self._own], self._inputs[self._own]
-        self._tells = self._inputs[edges:].reshape(degree, 1 + self.edge_registers, dimension)
-        self._spoken, self._flows = self._tells[:, 0], self._tells[:, 1:]
-        self._told = list(self._tells)
-        self._values = np.zeros((degree, dimension))  # what the neighbours said in this round
+        tells = self._inputs[edges:].reshape(degree, 1 + self.edge_registers, dimension)
+        self._spoken, self._tells, self._flows = tells[:, 0], list(tells), list(tells[:, 1:])
         self._used = [0] * degree  # serial of each neighbour's newest used message
         self._settled = [False] * degree
         self._echoed = [
@@ -172,15 +171,15 @@ class Ledger:
         self._registers[:] = state.local
         for j, flow in state.flows.items():
             if j in self._place:
-                self._flows[self._place[j]] = flow
+                self._flows[self._place[j]][:] = flow
 
     def _maps_at(self, age: int) -> tuple[Maps, Array | None]:
         """This round's maps, with a gain of 0, and how `tell` changes with the gain (it enters linearly)."""
         c = self._schedule(age)
         if not self._running_mean:
-            return Maps(self.method, self._split, c, len(self._place)), None
+            return Maps(self.method, self._split, c, self._weights), None
         without, with_ = (
-            Maps(self.method, self._split, c._replace(gain=g), len(self._place)) for g in (0.0, 1.0)
+            Maps(self.method, self._split, c._replace(gain=g), self._weights) for g in (0.0, 1.0)
         )
         return without, with_.tell - without.tell
 
@@ -206,10 +205,10 @@ class Ledger:
 
     def tell(self, neighbour: int, holding: int = 0) -> Outgoing:
         k = self._place[neighbour]
-        return Outgoing(self.serial, holding or self._used[k], self._settled[k], self._told[k])
+        return Outgoing(self.serial, holding or self._used[k], self._settled[k], self._tells[k])
 
     def finish(self, heard: Mapping[int, Outgoing]) -> None:
-        places: list[int] = []
+        said = self._after[0]
         for j, message in heard.items():
             k = self._place[j]
             mine, theirs = self._settled[k], message.settled
@@ -221,23 +220,12 @@ class Ledger:
             self._settled[k] = True
             self._used[k] = message.serial
             if 0 <= unheard <= self.silence:
-                places.append(k)
-                self._values[k] = message.told[0]
-        if places:
-            self._move(places)
+                edge = self._tells[k]
+                np.subtract(said, message.told[0], out=edge[0])
+                self._flows[k][:] = self._maps.edges[k].dot(edge)
         self._registers[:] = self._after[1:]
         self.serial += 1
         self.age += 1
-
-    def _move(self, places: list[int]) -> None:
-        """Apply the method's step to the edges in `places`, whose other ends said `self._values`."""
-        np.subtract(self._after[0], self._values, out=self._spoken)
-        self._spoken *= self._weights
-        moved = self._maps.edge @ self._tells
-        if len(places) == len(self._place):
-            self._flows[:] = moved
-        else:
-            self._flows[places] = moved[places]
 
     # -- what others read ---------------------------------------------------------------------------------
 
@@ -260,7 +248,7 @@ class Ledger:
     def drop(self, neighbour: int) -> None:
         """The neighbour is dead: its flow returns, and whoever comes back starts a new edge."""
         k = self._place[neighbour]
-        self._flows[k] = 0.0
+        self._flows[k][:] = 0.0
         self._settled[k] = self._echoed[k] = False
 
     def remember(self) -> LedgerState:
