@@ -335,7 +335,8 @@ class _Setup:
         agents, components, size = run.network.agents, run.observations.components, self.size
         chunks = -(-agents // _kernels.CHUNK)
         keep = run.estimates is not None
-        graph = self._links()
+        graph: Any = self._links()
+        kernel: Any = _kernels.one_large_trial
         for trial in range(run.trials):
             for c in range(components):
                 work = np.zeros((chunks, size + 1, _kernels.CHUNK), kind)
@@ -347,7 +348,7 @@ class _Setup:
                 number = run.first_trial + trial
                 for start, stop in self.chunks(agents):
                     given = self.draw(range(number, number + 1), start, stop)[:, :, c, 0].astype(kind)
-                    _kernels.one_large_trial(
+                    kernel(
                         work, messages, noise, given, start, stop, self.table.rounds, self.coefficients,
                         self.first_message, self.estimate_state, self.noise_scale, self.mean[c], self.std[c],
                         self.drift[c], run.key, c, number, *graph, self.horizons,
