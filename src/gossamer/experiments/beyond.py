@@ -155,10 +155,12 @@ def pieces(settings: Settings) -> list[Piece]:
 def draw(table: Table, settings: Settings) -> Any:
     drawn = style.picture(style.FULL + 0.6, 4.1)
     axes = drawn.subplots(2, 5, sharey="row")
+    need = table.where(quantity="samples", draw=0, method=CURVES)
+    top = 1.6 * float((need.column("value") * need.column("epsilon")).max())
     for column, graph in enumerate(GRAPHS):
         here = table.where(graph=graph, draw=0)
         _errors(axes[0, column], here)
-        _samples(axes[1, column], here, settings)
+        _samples(axes[1, column], here, settings, top)
         axes[0, column].set_title(TITLES[graph])
     axes[0, 0].set_ylabel("error, as a multiple of\nthe centralised limit $\\sigma^2/T$")
     axes[1, 0].set_ylabel("samples, as a multiple of\nthe centralised need $\\sigma^2/\\varepsilon$")
@@ -188,7 +190,7 @@ def _errors(ax: Any, here: Table) -> None:
     ax.set(xscale="log", yscale="log", ylim=(0.6, 3000))
 
 
-def _samples(ax: Any, here: Table, settings: Settings) -> None:
+def _samples(ax: Any, here: Table, settings: Settings, top: float) -> None:
     rows = here.where(quantity="samples").sort("epsilon")
     for name in CURVES:
         mark = style.MARKS[name]
@@ -207,8 +209,8 @@ def _samples(ax: Any, here: Table, settings: Settings) -> None:
             eps = runs.column("epsilon")
             style.points(ax, mark, eps, runs, lambda v, eps=eps: v * eps)
     ax.axhline(1, color=style.GREY, linewidth=0.9, zorder=1)
-    ax.set(xscale="log", yscale="log", ylim=(0.6, 20))
-    ax.set_yticks([1, 2, 5, 10, 20])
+    ax.set(xscale="log", yscale="log", ylim=(0.6, top))
+    ax.set_yticks([tick for tick in (1, 2, 5, 10, 20, 50, 100) if tick <= top])
     ax.yaxis.set_minor_formatter(NullFormatter())
     ax.invert_xaxis()
 
