@@ -329,10 +329,13 @@ class Agent:
             began = time.monotonic()
             due = max(min(due, began) + pace, began) if pace else 0.0
             self._round(due)
-            self._commit(wait=False)
-            for callback in tuple(self._callbacks):
-                callback(self.snapshot)
-            self._pause(began + pace / 2, due)
+            if self._writer is not None:
+                self._commit(wait=False)
+            if self._callbacks:
+                for callback in tuple(self._callbacks):
+                    callback(self.snapshot)
+            if pace:
+                self._pause(began + pace / 2, due)
         if self._pending:  # what was observed and not yet used must reach the store
             batch = self._batch()
             self._ledger.begin(batch.observation, batch.samples, batch.weight)
@@ -356,9 +359,7 @@ class Agent:
         self._vector = self._ledger.estimate
 
     def _batch(self) -> Batch:
-        new = []
-        for _ in range(len(self._pending)):
-            new.append(self._pending.popleft())
+        new = [self._pending.popleft() for _ in range(len(self._pending))] if self._pending else []
         self._taken += len(new)
         for observation in self._paced:
             new.append(self.layout.check(observation))

@@ -201,12 +201,10 @@ class Feed:
             if count > 1:
                 own = [m + s / seen for m, s in zip(own, surprise, strict=True)]
         assert total is not None
-        if by_samples:
-            return Batch(total, count, self._floor(1.0 / (age + 1), 1))
-        return Batch(total if count == 1 else total / count, count, self._floor(count / seen, count))
-
-    def _floor(self, weight: float, count: int) -> float:
-        return weight if self._gain is None else max(weight, 1 - (1 - self._gain) ** count)
+        times, weight = (1, 1.0 / (age + 1)) if by_samples else (count, count / seen)
+        if self._gain is not None:
+            weight = max(weight, 1 - (1 - self._gain) ** times)
+        return Batch(total if times == 1 else total / count, count, weight)
 
     def _features(self, seen: list[float], surprise: list[float], scale: float) -> Array:
         layout = self.layout
@@ -216,12 +214,8 @@ class Feed:
         for edge in layout.bins:
             row += [float(r <= edge) for r in seen]
         if layout.replicates:
+            if not self._normals:  # standard normal numbers, one for each replicate, drawn many at a time
+                self._normals = self._random.standard_normal((_BLOCK, layout.replicates)).tolist()
             residual = [s * scale for s in surprise]
-            row += [e * r for e in self._next_normals() for r in residual]
+            row += [e * r for e in self._normals.pop() for r in residual]
         return np.array(row)
-
-    def _next_normals(self) -> list[float]:
-        """As many new standard normal numbers as there are replicates, drawn many at a time."""
-        if not self._normals:
-            self._normals = self._random.standard_normal((_BLOCK, self.layout.replicates)).tolist()
-        return self._normals.pop()
