@@ -119,7 +119,7 @@ def draw(table: Table, settings: Settings) -> Any:
     ax.set_xticklabels([str(n) for n in sizes])
     ax.set_xlabel(r"agents $N = \kappa(L)$ (log scale)")
     ax.set_ylabel(r"$\ln\,\mathrm{E}\,\sum_i (\hat\theta_{i,T}-\bar\mu)^2$")
-    drawn.legend(handles=keys, loc="outside right center", handlelength=3, labelspacing=1.1)
+    drawn.legend(handles=keys, loc="outside right center", handlelength=3, labelspacing=1.1, borderpad=1.2)
     return drawn
 
 
