@@ -76,7 +76,7 @@ def split(method: Method, coefficients: Any) -> Split:
 
 
 class Maps:
-    """One round of a method as three small matrices, read off by evaluating its functions on unit vectors.
+    """Each round of a method as small matrices, read off by evaluating its functions on unit vectors.
 
     A round then costs a handful of array operations, and both ends of an edge multiply the same numbers in
     the same order: what they hold stays equal to the last bit.
@@ -87,18 +87,26 @@ class Maps:
     estimate  (all)          from the same as `tell`
     """
 
-    def __init__(self, method: Method, places: Split, c: Any, weights: Sequence[float]) -> None:
+    def __init__(
+        self, method: Method, places: Split, coefficients: Any, rounds: int, weights: Sequence[float]
+    ) -> None:
         size = len(method.State._fields)
         unit = np.eye(size + 2)
         state, y, mixed = method.State(*unit[:size]), unit[size], unit[size + 1]
-        after = np.array(method.step(c, state, y, mixed))
+        c = type(coefficients)(*(np.broadcast_to(v, rounds)[:, None] for v in coefficients))
         own, edge = list(places.local), list(places.edge)
-        message = np.asarray(method.message(c, state, y))
         everything = [*own, size, *([size + 1, *edge] * len(weights))]
-        self.tell: Array = np.vstack([message, after[own]])[:, everything]
+
+        def table(*rows: Any) -> Array:  # (rounds, rows, registers and y and mixed)
+            return np.stack([np.broadcast_to(row, (rounds, size + 2)) for row in rows], axis=1)
+
+        after = table(*method.step(c, state, y, mixed))
+        self.tell = np.concatenate([table(method.message(c, state, y)), after[:, own]], axis=1)[
+            :, :, everything
+        ]
         scales = [np.array([w, *np.ones(len(edge))]) for w in weights]
-        self.edges: list[Array] = [after[edge][:, [size + 1, *edge]] * scale for scale in scales]
-        self.estimate: Array = np.asarray(method.estimate(c, state))[everything]
+        self.edges = [after[:, edge][:, :, [size + 1, *edge]] * scale for scale in scales]
+        self.estimate = table(method.estimate(c, state))[:, 0, everything]
 
 
 @dataclass(frozen=True)
@@ -140,7 +148,7 @@ class Ledger:
         self.silence = silence
         self._split = split(method, coefficients)
         self._own, self.edge_registers = len(self._split.local), len(self._split.edge)
-        self._schedule = Schedule(coefficients)
+        self._rounds = Schedule(coefficients).rounds
         self._running_mean = "gain" in coefficients._fields
         self._place = {j: k for k, j in enumerate(sorted(weights))}
         self._weights = [weights[j] for j in self._place]
@@ -164,7 +172,8 @@ class Ledger:
         if restored is not None:
             self._restore(restored)
         self._after = np.zeros((1 + self._own, dimension))
-        self._maps, self._slope = self._maps_at(max(self.age - 1, 0))
+        self._read_maps(coefficients)
+        self._use_maps(max(self.age - 1, 0))
 
     def _restore(self, state: LedgerState) -> None:
         self.age, self.samples = state.age, state.samples
@@ -173,15 +182,22 @@ class Ledger:
             if j in self._place:
                 self._flows[self._place[j]][:] = flow
 
-    def _maps_at(self, age: int) -> tuple[Maps, Array | None]:
-        """This round's maps, with a gain of 0, and how `tell` changes with the gain (it enters linearly)."""
-        c = self._schedule(age)
-        if not self._running_mean:
-            return Maps(self.method, self._split, c, self._weights), None
-        without, with_ = (
-            Maps(self.method, self._split, c._replace(gain=g), self._weights) for g in (0.0, 1.0)
-        )
-        return without, with_.tell - without.tell
+    def _read_maps(self, coefficients: Any) -> None:
+        """All rounds' maps, with a gain of 0, and how `tell` changes with the gain (it enters linearly)."""
+        c = coefficients._replace(gain=0.0) if self._running_mean else coefficients
+        self._maps = Maps(self.method, self._split, c, self._rounds, self._weights)
+        self._slopes: Array | None = None
+        if self._running_mean:
+            c = coefficients._replace(gain=1.0)
+            self._slopes = (
+                Maps(self.method, self._split, c, self._rounds, self._weights).tell - self._maps.tell
+            )
+
+    def _use_maps(self, age: int) -> None:
+        t = min(age, self._rounds - 1)
+        self._tell, self._estimate = self._maps.tell[t], self._maps.estimate[t]
+        self._edges = [edge[t] for edge in self._maps.edges]
+        self._slope = None if self._slopes is None else self._slopes[t]
 
     # -- a round ------------------------------------------------------------------------------------------
 
@@ -194,9 +210,9 @@ class Ledger:
         self.samples += samples
         if weight is None:
             weight = samples / self.samples if samples else 0.0
-        if self.age < self._schedule.rounds:  # after that the coefficients no longer change
-            self._maps, self._slope = self._maps_at(self.age)
-        tell = self._maps.tell
+        if self.age < self._rounds:  # after that the coefficients no longer change
+            self._use_maps(self.age)
+        tell = self._tell
         if self._slope is not None:
             tell = self._slope * weight + tell
         self._observation[:] = observation
@@ -222,7 +238,7 @@ class Ledger:
             if 0 <= unheard <= self.silence:
                 edge = self._tells[k]
                 np.subtract(said, message.told[0], out=edge[0])
-                self._flows[k][:] = self._maps.edges[k].dot(edge)
+                self._flows[k][:] = self._edges[k].dot(edge)
         self._registers[:] = self._after[1:]
         self.serial += 1
         self.age += 1
@@ -232,7 +248,7 @@ class Ledger:
     @property
     def estimate(self) -> Array:
         """The agent's answer now, shape (n,); a new array each time."""
-        answer: Array = self._maps.estimate.dot(self._inputs)
+        answer: Array = self._estimate.dot(self._inputs)
         return answer
 
     def local(self, register: str) -> Array:
