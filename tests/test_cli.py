@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 import gossamer as gs
 from gossamer.cli import COMMANDS, build
 from gossamer.cli.output import shown
-from gossamer.cli.parsing import parse_horizons, parse_method
+from gossamer.cli.parsing import parse_horizons, parse_method, parse_methods
 
 runner = CliRunner()
 
@@ -101,7 +101,11 @@ def test_recorded_data(app, tmp_path):
         (["exact", "path:5", "--std", "-1"], 2, "std must not be negative"),
         (["exact", "path:5", "--csv", "no/such/folder/x.csv"], 3, "cannot be written"),
         (["compare", "path:5", "--plot", "no/such/folder/x.png"], 3, "cannot be written"),
-        (["compare", "path:5", "--plot", "x.what"], 3, "end the name in .png"),
+        (["compare", "path:5", "--plot", "x.what"], 2, "ends in .png, .pdf or .svg"),
+        (["simulate", "path:5", "--seed", "-1"], 2, "whole number of at least 0"),
+        (["network", "path:5.5"], 2, "but 5.5 came"),
+        (["exact", "path:5", "-m", "sda:step_size=abc"], 2, "step_size must be a finite number"),
+        (["exact", "path:5", "-m", "sda:burn_in=2.5"], 2, "burn_in must be a whole number"),
         (["simulate", "path:5", "--crash", "x"], 2, "AGENT@ROUND"),
         (["simulate", "path:5", "-m", "dsg", "--loss", "0.1"], 2, "ledger"),
         (["exact", "path:5", "-m", "nothing.py:X"], 2, "no file 'nothing.py'"),
@@ -115,6 +119,39 @@ def test_mistakes_give_a_message_and_an_exit_code_and_no_traceback(args, code, t
     assert done.returncode == code, done.stderr
     assert text in " ".join(done.stderr.split())
     assert "Traceback" not in done.stderr
+
+
+def test_columns_of_a_file_belong_to_agents_by_name(app, tmp_path):
+    (tmp_path / "edges.txt").write_text(
+        "n3 n1\nn1 n2\nn1 n3\n"
+    )  # agents appear as n3, n1, n2; one edge twice
+    (tmp_path / "data.csv").write_text("n1,n2,n3\n10,20,30\n12,22,32\n")
+    out = json.loads(
+        run(
+            app,
+            "exact",
+            tmp_path / "edges.txt",
+            "--data",
+            tmp_path / "data.csv",
+            "-T",
+            5,
+            "--json",
+            "-m",
+            "dsg",
+        )
+    )
+    net = gs.Network.from_edges(3, [(0, 1), (1, 2)])
+    expected = gs.exact("dsg", net, gs.Empirical([[30, 32], [10, 12], [20, 22]]), 5).mse
+    assert out[0]["mse"] == pytest.approx(expected)
+
+
+def test_the_version(app):
+    assert run(app, "--version").strip() == gs.__version__
+
+
+def test_several_methods_on_one_line():
+    found = parse_methods("sda,dsg; anytime-sda:acceleration=chebyshev,smoothing=3 ssda")
+    assert found == [gs.SDA(), gs.DSG(), gs.AnytimeSDA("chebyshev", smoothing=3), gs.SSDA()]
 
 
 def test_every_command_has_help(app):

@@ -109,6 +109,28 @@ def test_all_observations_agree_with_exact(kind, method, small):
     assert expected.per_agent.sum() == pytest.approx(expected.mse, rel=1e-9)
 
 
+def test_drifts_add_up(small):
+    net, obs = small
+    twice = gs.Drifting(gs.Drifting(obs, 0.1), 0.2)
+    once = gs.Drifting(obs, 0.3)
+    method = gs.AnytimeSDA(gain=0.3)
+    assert gs.exact(method, net, twice, 30).mse == pytest.approx(gs.exact(method, net, once, 30).mse)
+    a, b = (gs.simulate(method, net, o, 30, trials=3).estimates for o in (twice, once))
+    np.testing.assert_allclose(a, b, rtol=1e-12)
+
+
+def test_a_single_fault_will_do(small):
+    net, obs = small
+    a = gs.simulate("anytime-sda", net, obs, 30, trials=4, faults=gs.faults.Loss(0.2))
+    b = gs.simulate("anytime-sda", net, obs, 30, trials=4, faults=gs.faults.Faults(gs.faults.Loss(0.2)))
+    np.testing.assert_array_equal(a.estimates, b.estimates)
+
+
+def test_restarts_without_number_do_not_overflow():
+    obs = gs.Gaussian(np.arange(5.0))
+    assert np.isfinite(gs.exact("r-rrma-ac-sa2", gs.Network.complete(5), obs, 6000).mse)
+
+
 def test_drift_equals_the_full_recursion(small):
     net, obs = small
     rate = np.random.default_rng(0).normal(size=12)
@@ -352,6 +374,18 @@ def test_interrupted_runs_return_what_is_finished(small, monkeypatch):
         (lambda n, o: gs.StudentT([0.0], df=2), "df > 2"),
         (lambda n, o: gs.Uniform([1.0], [0.0]), "low must not exceed high"),
         (lambda n, o: gs.Empirical(np.zeros(3)), r"\(agents, samples\)"),
+        (lambda n, o: gs.Empirical([[1, 2], [1]]), "equally many recorded samples"),
+        (lambda n, o: gs.Gaussian(np.zeros((2, 2)), [1, 2]), "per agent or per component"),
+        (lambda n, o: gs.StudentT([0.0], df=np.inf), "finite"),
+        (lambda n, o: gs.SDA(burn_in=2.5), "burn_in must be a whole number"),
+        (lambda n, o: gs.exact(gs.SSDA(samples=2.5), n, o, 10), "samples must be a whole number"),
+        (lambda n, o: gs.exact("sda", "grid:3x4", o, 10), "network such as gs.Network"),
+        (lambda n, o: gs.simulate("sda", n, o, 10, first_trial=-3), "first_trial must be a whole number"),
+        (lambda n, o: gs.exact("dsg", gs.Network.star(12, weights="laplacian"), o, 10), "lambda_max < 2"),
+        (lambda n, o: gs.exact("sda", n, o, float("inf")), "finite"),
+        (lambda n, o: gs.theory.theorem_1(gs.Network.path(5), o, 10), "network has 5 agents"),
+        (lambda n, o: gs.plan(n, o, "1e-3"), "target must be a number"),
+        (lambda n, o: gs.theory.k_star(float("inf")), "finite"),
     ],
 )
 def test_bad_input_says_what_was_wrong(call, text, small):

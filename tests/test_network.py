@@ -142,6 +142,16 @@ def test_files(tmp_path):
         assert (net.agents, len(net.edges)) == (4, 4)
 
 
+def test_a_graph_in_json_with_a_string_is_refused(tmp_path):
+    file = tmp_path / "g.json"
+    file.write_text('{"a": "bcd"}')
+    with pytest.raises(gs.InvalidNetwork, match="must be a list, but 'bcd' came"):
+        read_network(file)
+    file.write_text('{"a": 5}')
+    with pytest.raises(gs.InvalidNetwork):
+        read_network(file)
+
+
 def bad_matrices():
     path = gs.Network.path(3).gossip.toarray()
     asymmetric = path.copy()
@@ -208,6 +218,14 @@ def test_components_gives_the_parts():
         (lambda: parse_network("path:x"), "whole numbers after the colon"),
         (lambda: parse_network("path"), "needs a size"),
         (lambda: gs.Network.from_edges(3, [(0, 5)]), "agents 0..2"),
+        (
+            lambda: gs.Network.from_edges(4, [(0, 1, 2), (1, 2, 3)]),
+            r"shape \(E, 2\), but shape \(2, 3\) came",
+        ),
+        (lambda: gs.Network.from_edges(4, [(0.9, 1.9), (1, 2)]), "pairs of agent numbers"),
+        (lambda: gs.Network.path("abc"), "but 'abc' came"),
+        (lambda: gs.Network.grid(-2, -3), "a grid needs a row, but -2 came"),
+        (lambda: gs.Network.erdos_renyi(20, seed=-1), "at least 0, but -1 came"),
     ],
 )
 def test_wrong_topologies_say_what_was_wrong(call, text):

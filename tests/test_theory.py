@@ -114,6 +114,21 @@ def test_plans_are_the_smallest_number_of_rounds(method):
     assert plan.bytes == plan.messages * 8
 
 
+def test_a_plan_is_patient_with_slow_networks():
+    n = 600
+    net = gs.Network.path(n)
+    obs = gs.Gaussian(np.cos(np.pi * (np.arange(n) + 0.5) / n), 0.01)  # the slowest mode alone
+    late = gs.exact("dsg", net, obs, [4096, 30000]).mse
+    assert late[1] < 0.98 * late[0]
+    plan = gs.plan(net, obs, float(late[1]), "dsg", most_rounds=40_000)
+    assert 29000 < plan.rounds <= 30000
+
+
+def test_plan_and_exact_agree_at_the_boundary():
+    net, obs = gs.Network.grid(3, 3), gs.Gaussian(np.arange(9.0))
+    assert gs.plan(net, obs, gs.exact("anytime-sda", net, obs, 100).mse).rounds == 100
+
+
 def test_plans_compare_methods_targets_and_networks():
     obs = gs.Gaussian(np.random.default_rng(0).uniform(0, 10, 36))
     networks = [gs.Network.path(36), gs.Network.grid(6, 6)]

@@ -34,6 +34,8 @@ EXAMPLES = (
 
 def parse_network(text: str, weights: str = "metropolis", seed: int = 0) -> Network:
     """Return the network that `text` names, such as `path:100` or `grid:10x10`, or that the file `text` holds."""
+    if seed < 0:
+        raise InvalidInput(f"a seed is a whole number of at least 0, but {seed} came")
     kind, colon, numbers = text.partition(":")
     kind = kind.strip().lower().replace("_", "-")
     if kind in _NAMED and colon:
@@ -78,7 +80,15 @@ def read_network(path: Path, weights: str = "metropolis") -> Network:
             graph = _from_json(path)
         else:
             graph = _from_edge_list(path)
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError, nx.NetworkXError, SyntaxError) as error:
+    except (
+        OSError,
+        UnicodeDecodeError,
+        json.JSONDecodeError,
+        nx.NetworkXError,
+        SyntaxError,
+        KeyError,
+        TypeError,
+    ) as error:
         raise InvalidNetwork(f"{path} could not be read as a network: {error}") from error
     return Network.from_networkx(graph, weights, name=path.stem)
 
@@ -90,6 +100,10 @@ def _from_json(path: Path) -> nx.Graph:
     graph = nx.Graph()
     if isinstance(content, dict):
         for agent, neighbours in content.items():
+            if not isinstance(neighbours, list):
+                raise InvalidNetwork(
+                    f"{path}: the neighbours of {agent!r} must be a list, but {neighbours!r} came"
+                )
             graph.add_node(str(agent))
             graph.add_edges_from((str(agent), str(other)) for other in neighbours)
         return graph
@@ -102,7 +116,7 @@ def _from_json(path: Path) -> nx.Graph:
 
 
 def _from_edge_list(path: Path) -> nx.Graph:
-    graph = nx.MultiGraph()
+    graph = nx.Graph()  # both directions of an edge, or the same line twice, are one edge
     for number, line in enumerate(path.read_text().splitlines(), start=1):
         words = line.split("#")[0].replace(",", " ").split()
         if not words:

@@ -70,31 +70,36 @@ class Network:
     @classmethod
     def path(cls, n: int, weights: str = "metropolis") -> Network:
         """All agents on a line."""
-        return cls._regular("path", _at_least(n, 2), weights, _line(n), [("path", n)])
+        n = _at_least(n, 2)
+        return cls._regular("path", n, weights, _line(n), [("path", n)])
 
     @classmethod
     def cycle(cls, n: int, weights: str = "metropolis") -> Network:
         """A ring."""
-        edges = np.vstack([_line(_at_least(n, 3)), [[0, n - 1]]])
+        n = _at_least(n, 3)
+        edges = np.vstack([_line(n), [[0, n - 1]]])
         return cls._regular("cycle", n, weights, edges, [("cycle", n)])
 
     @classmethod
     def star(cls, n: int, weights: str = "metropolis") -> Network:
         """Agent 0 in the centre, everybody else its neighbour."""
-        others = np.arange(1, _at_least(n, 3))
+        n = _at_least(n, 3)
+        others = np.arange(1, n)
         edges = np.column_stack([np.zeros_like(others), others])
         return cls._build(f"star:{n}", n, edges, weights, lambda scale: StarSpectrum(scale, n))
 
     @classmethod
     def complete(cls, n: int, weights: str = "metropolis") -> Network:
         """Everybody is everybody's neighbour."""
-        edges = np.column_stack(np.triu_indices(_at_least(n, 2), k=1))
+        n = _at_least(n, 2)
+        edges = np.column_stack(np.triu_indices(n, k=1))
         return cls._build(f"complete:{n}", n, edges, weights, lambda scale: CompleteSpectrum(scale, n))
 
     @classmethod
     def grid(cls, rows: int, cols: int, weights: str = "metropolis") -> Network:
         """A rectangle of agents, each with its neighbours above, below, left and right."""
-        _at_least(rows * cols if rows > 0 and cols > 0 else 0, 2, "grid needs rows x cols >= 2")
+        rows, cols = _at_least(rows, 1, "a grid needs a row"), _at_least(cols, 1, "a grid needs a column")
+        _at_least(rows * cols, 2)
         edges = _lattice(rows, cols, wrap=False)
         # Metropolis weights differ between the inside and the border of a grid, so only equal weights,
         # or a grid thin enough to have no inside, have the closed form; `_build` finds out.
@@ -105,7 +110,8 @@ class Network:
     @classmethod
     def torus(cls, rows: int, cols: int, weights: str = "metropolis") -> Network:
         """A grid whose opposite borders are joined."""
-        _at_least(min(rows, cols), 3, "a torus needs at least 3 rows and 3 columns")
+        rows = _at_least(rows, 3, "a torus needs at least 3 rows")
+        cols = _at_least(cols, 3, "a torus needs at least 3 columns")
         edges = _lattice(rows, cols, wrap=True)
         return cls._regular(
             f"torus:{rows}x{cols}", rows * cols, weights, edges, [("cycle", rows), ("cycle", cols)]
@@ -114,7 +120,7 @@ class Network:
     @classmethod
     def hypercube(cls, dimension: int, weights: str = "metropolis") -> Network:
         """2^d agents; neighbours differ in one bit of their number."""
-        _at_least(dimension, 1, "a hypercube needs dimension >= 1")
+        dimension = _at_least(dimension, 1, "a hypercube needs dimension >= 1")
         numbers = np.arange(2**dimension)
         pairs = [
             np.column_stack([numbers[numbers & bit == 0], numbers[numbers & bit == 0] | bit])
@@ -128,7 +134,8 @@ class Network:
         cls, n: int, p: float | None = None, seed: int = 0, weights: str = "metropolis"
     ) -> Network:
         """Each edge present with probability p (default 2 ln n / n), redrawn until connected."""
-        p = 2 * math.log(_at_least(n, 2)) / n if p is None else p
+        n = _at_least(n, 2)
+        p = 2 * math.log(n) / n if p is None else p
         if not 0 < p <= 1:
             raise InvalidInput(f"erdos_renyi needs an edge probability 0 < p <= 1, but p={p!r} came")
         probability = min(p, 1.0)
@@ -143,7 +150,8 @@ class Network:
     ) -> Network:
         """Agents at random places of the unit square, neighbours within `radius`
         (default sqrt(2 ln n / (pi n))), redrawn until connected."""
-        radius = math.sqrt(2 * math.log(_at_least(n, 2)) / (math.pi * n)) if radius is None else radius
+        n = _at_least(n, 2)
+        radius = math.sqrt(2 * math.log(n) / (math.pi * n)) if radius is None else radius
         if not radius > 0:
             raise InvalidInput(f"random_geometric needs a radius above 0, but radius={radius!r} came")
         return cls._until_connected(
@@ -157,7 +165,7 @@ class Network:
     @classmethod
     def expander(cls, n: int, degree: int, seed: int = 0, weights: str = "metropolis") -> Network:
         """A random regular graph: few edges, yet every agent is near every other."""
-        _at_least(n, 2)
+        n, degree = _at_least(n, 2), _at_least(degree, 1, "an expander needs degree >= 1")
         if not 1 <= degree < n or n * degree % 2:
             raise InvalidInput(
                 f"expander needs 1 <= degree < n and n * degree even, but n={n}, degree={degree} came"
@@ -174,6 +182,7 @@ class Network:
     def _until_connected(
         cls, name: str, draw: Callable[[int], nx.Graph], seed: int, weights: str, advice: str
     ) -> Network:
+        seed = _at_least(seed, 0, "a seed is a whole number of at least 0")
         seeds = np.random.default_rng(seed).integers(2**31, size=200)
         for s in seeds:
             graph = draw(int(s))
@@ -221,7 +230,14 @@ class Network:
         """Build a network from a list of pairs of agent numbers."""
         graph = nx.MultiGraph()
         graph.add_nodes_from(range(agents))
-        pairs = np.asarray(edges, dtype=np.int64).reshape(-1, 2)
+        given = np.asarray(edges)
+        whole = np.issubdtype(given.dtype, np.number) and given.ndim == 2 and given.shape[1] == 2
+        if given.size and not (whole and np.all(given == np.floor(given))):
+            raise InvalidNetwork(
+                f"edges are pairs of agent numbers, an array of shape (E, 2), but shape {given.shape} came"
+                + ("" if whole else "; leave weights out, they follow from `weights`")
+            )
+        pairs = given.astype(np.int64).reshape(-1, 2)
         if pairs.size and (pairs.min() < 0 or pairs.max() >= agents):
             raise InvalidNetwork(
                 f"edges must name agents 0..{agents - 1}, but {pairs.min()}..{pairs.max()} came"
@@ -443,8 +459,8 @@ def _check_on_graph(gossip: sp.csr_matrix, graph: nx.Graph) -> None:
             )
 
 
-def _at_least(n: int, least: int, what: str | None = None) -> int:
-    if isinstance(n, bool) or int(n) != n or n < least:
+def _at_least(n: Any, least: int, what: str | None = None) -> int:
+    if isinstance(n, bool) or not isinstance(n, int | float | np.number) or n != math.floor(n) or n < least:
         raise InvalidNetwork(f"{what or f'this network needs at least {least} agents'}, but {n!r} came")
     return int(n)
 

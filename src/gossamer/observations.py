@@ -7,13 +7,16 @@ threads, blocks or engines, and a deployed agent with a simulated sensor draws t
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from gossamer import _random
 from gossamer.errors import InvalidInput, Unsupported
+
+if TYPE_CHECKING:
+    from gossamer.network import Network
 
 Array = NDArray[np.float64]
 
@@ -166,8 +169,8 @@ class StudentT(Observations):
     uniforms: ClassVar[tuple[int, ...]] = (_random.OBSERVATION, _random.SECOND)
 
     def __init__(self, mean: ArrayLike, std: ArrayLike = 1.0, df: float = 5.0) -> None:
-        if not df > 2:
-            raise InvalidInput(f"Student's t has a variance only for df > 2, but df={df!r} came")
+        if not 2 < df < np.inf:
+            raise InvalidInput(f"Student's t has a variance only for df > 2 (and finite), but df={df!r} came")
         self._like = Gaussian(mean, std)
         self.mean, self.variance, self.df = self._like.mean, self._like.variance, float(df)
 
@@ -186,7 +189,10 @@ class Empirical(Observations):
     """
 
     def __init__(self, samples: ArrayLike) -> None:
-        array = np.asarray(samples, dtype=float)
+        try:
+            array = np.asarray(samples, dtype=float)
+        except ValueError as error:
+            raise InvalidInput(f"every agent needs equally many recorded samples: {error}") from None
         if array.ndim == 2:
             array = array[:, :, None]
         if array.ndim != 3 or 0 in array.shape:
@@ -211,9 +217,9 @@ class Drifting(Observations):
     """Streams whose means move by `rate` per round (a scalar, (N,) or (N, n)); the noise is that of `base`."""
 
     def __init__(self, base: Observations, rate: ArrayLike) -> None:
-        self.base = base
+        self._rate = base.drift + _like(base.mean, rate, "rate", 1 if base.components == 1 else 2)
+        self.base: Observations = base.base if isinstance(base, Drifting) else base
         self.mean, self.variance = base.mean, base.variance
-        self._rate = _like(base.mean, rate, "rate", np.ndim(rate))
 
     @property
     def drift(self) -> Array:
@@ -236,6 +242,21 @@ class Drifting(Observations):
         return self.base.from_uniforms(agents, *uniforms)
 
 
+def check_match(network: Network, observations: Observations) -> None:
+    """Complain unless this is a network, and there is one stream for each of its agents."""
+    if not hasattr(network, "gossip"):
+        raise InvalidInput(f"a network such as gs.Network.path(10) is needed, but {network!r} came")
+    if not isinstance(observations, Observations):
+        raise InvalidInput(
+            f"observations such as gs.Gaussian(mean, std) are needed, but {type(observations).__name__} came"
+        )
+    if network.agents != observations.agents:
+        raise InvalidInput(
+            f"one stream per agent is needed: the network has {network.agents} agents, "
+            f"but the observations have {observations.agents}"
+        )
+
+
 def _means(mean: ArrayLike) -> Array:
     array = np.asarray(mean, dtype=float)
     if array.ndim not in (1, 2) or array.size == 0:
@@ -251,6 +272,11 @@ def _like(mean: Array, value: ArrayLike, name: str, ndim: int) -> Array:
     _finite(array, name)
     if array.ndim == 1 and (ndim == 1 or mean.shape[1] == 1):
         array = array[:, None]
+    elif array.ndim == 1 and mean.shape[0] == mean.shape[1] > 1:
+        raise InvalidInput(
+            f"{name} of shape {array.shape} could be per agent or per component here; "
+            f"write {name}[:, None] or {name}[None, :]"
+        )
     try:
         return np.broadcast_to(array, mean.shape).copy()
     except ValueError:

@@ -21,6 +21,9 @@ LOOK_BACK = 64
 
 MOST_ROUNDS = 1_000_000
 
+ROUNDING = 1e-12
+"""The same error computed forwards and backwards differs in the last digits; a target is met up to these."""
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -59,7 +62,7 @@ class Plans(list[Plan]):
 def plan(
     network: Network | Sequence[Network],
     observations: Observations,
-    target: float | Sequence[float],
+    target: Any,
     method: Method | str | Iterable[Method | str] | None = None,
     *,
     most_rounds: int = MOST_ROUNDS,
@@ -83,6 +86,8 @@ def plan(
         return list(value)
 
     networks = listed(network, Network)
+    if isinstance(target, str):
+        raise InvalidInput(f"target must be a number or several, but {target!r} came")
     targets = listed(target, (float, int, np.number))
     methods = listed(AnytimeSDA() if method is None else method, (Method, str))
     plans = Plans(
@@ -104,10 +109,15 @@ def _plan(
     rounds = _first(method, network, observations, target, most)
     if rounds is None:
         last = exact(method, network, observations, most)
-        note = (
-            f"{method.name} does not reach an error of {target:g} within {most} rounds (there it is {last.mse:.3g}); "
-            "allow more rounds or samples, or use another method"
-        )
+        if np.isfinite(last.mse):
+            note = (
+                f"{method.name} does not reach an error of {target:g} within {most} rounds "
+                f"(there it is {last.mse:.3g}); allow more rounds or samples, or use another method"
+            )
+        else:
+            note = (
+                f"{method.name} diverges on {network.name}; give it other parameters, or use another method"
+            )
         return Plan(method, network, target, None, last.mse, np.inf, np.inf, np.inf, note)
     found = exact(method, network, observations, rounds)
     size = 8 * observations.components
@@ -125,13 +135,14 @@ def _first(
         errors = every_round(method, network, observations, length)
         if errors is None:
             return _first_by_bisection(method, network, observations, target, most)
-        good = np.flatnonzero(errors[0] + errors[1] <= target)
+        good = np.flatnonzero(errors[0] + errors[1] <= target * (1 + ROUNDING))
         if good.size:
             return int(good[0]) + 1
         if length == most:
             return None
-        if length >= 4096 and _settled(errors[0] + errors[1]):
-            return None
+        stuck = length >= 4096 and _settled(errors[0] + errors[1])
+        if stuck and not _reaches(method, network, observations, target, most):
+            return None  # it stopped falling, and is not there at the very end either
         length = min(4 * length, most)
 
 
@@ -140,14 +151,20 @@ def _settled(errors: Any) -> bool:
     return bool(errors[-1] > 0.98 * errors[len(errors) // 2])
 
 
+def _reaches(
+    method: Method, network: Network, observations: Observations, target: float, rounds: int
+) -> bool:
+    try:
+        return bool(exact(method, network, observations, rounds).mse <= target * (1 + ROUNDING))
+    except InvalidInput:  # too few rounds for the method's own parameters, a burn-in say
+        return False
+
+
 def _first_by_bisection(
     method: Method, network: Network, observations: Observations, target: float, most: int
 ) -> int | None:
     def reaches(rounds: int) -> bool:
-        try:
-            return bool(exact(method, network, observations, rounds).mse <= target)
-        except InvalidInput:  # too few rounds for the method's own parameters, a burn-in say
-            return False
+        return _reaches(method, network, observations, target, rounds)
 
     low, high = 0, 1
     while not reaches(high):
@@ -183,7 +200,7 @@ def tune(
     rounds: int,
     parameters: Sequence[str] | None = None,
 ) -> Tuned:
-    """Choose burn-in, step size, momentum (or smoothing and gain) that minimise the exact error after `rounds`.
+    """Choose burn-in, step size, momentum (or smoothing) that minimise the exact error after `rounds`.
 
     `parameters` names the ones to choose; by default all that the method has among burn_in, step_size, momentum
     and smoothing. The search starts from the default choice and never returns anything worse.

@@ -16,7 +16,7 @@ from scipy.sparse.csgraph import shortest_path
 from gossamer.errors import InvalidInput, Unsupported
 from gossamer.methods.base import check_rounds
 from gossamer.network import Network
-from gossamer.observations import Observations
+from gossamer.observations import Observations, check_match
 
 Array = NDArray[np.float64]
 
@@ -43,8 +43,8 @@ def k_star(network: Network | float) -> int:
     Takes a network or a condition number.
     """
     kappa = network.condition_number if isinstance(network, Network) else float(network)
-    if not kappa >= 1 - 1e-9:
-        raise InvalidInput(f"a condition number is at least 1, but {kappa!r} came")
+    if not 1 - 1e-9 <= kappa < math.inf:
+        raise InvalidInput(f"a condition number is at least 1 and finite, but {kappa!r} came")
     root = math.sqrt(max(kappa, 1.0))
     if root - 1 < 1e-9:
         return 1
@@ -67,7 +67,7 @@ def theorem_1(network: Network, observations: Observations, rounds: int) -> Boun
     16 k/T^2 e^(-T/(2 sqrt k)) sum_i ||mu_i - mubar||^2 + 24 (k* + sqrt k) sum_ij sigma_ij^2/T^2
     + 2 sum_j max_i sigma_ij^2/T
     """
-    rounds = check_rounds(rounds)
+    rounds = _check(network, observations, rounds)
     kappa, start = network.condition_number, k_star(network)
     spread = ((observations.mean - observations.mean.mean(axis=0)) ** 2).sum()
     variance = observations.variance
@@ -84,7 +84,7 @@ def theorem_1(network: Network, observations: Observations, rounds: int) -> Boun
 
 def theorem_2(network: Network, observations: Observations, rounds: int) -> Bound:
     """Theorem 2: the error of DSG after T rounds, for W = I - L with eigenvalues inside (-1, 1) but one."""
-    rounds = check_rounds(rounds)
+    rounds = _check(network, observations, rounds)
     if network.spectrum is None:
         raise Unsupported(
             "Theorem 2 needs every eigenvalue of the network, and this one is too large to decompose"
@@ -190,7 +190,9 @@ def network_limit(
     those rounds hold. The best weights are equal on these, summing to 1/N, hence
     sum_j sigma_j^2/(N^2 n_ij) at agent i. Infinite while some agent is too far to be heard of.
     """
-    rounds = check_rounds(rounds)
+    rounds = _check(network, observations, rounds)
+    if batches is not None and len(batches) != rounds:
+        raise InvalidInput(f"one batch size per round is needed ({rounds}), but {len(batches)} came")
     if network.agents > DISTANCE_LIMIT:
         raise Unsupported(
             f"the network limit needs all distances between agents: at most {DISTANCE_LIMIT} agents, "
@@ -204,3 +206,8 @@ def network_limit(
         share = np.where(total[None, :] > 0, total[None, :] / heard, np.where(heard > 0, 0.0, np.inf))
     limit: Array = share.sum(axis=1) / network.agents**2
     return limit if per_agent else float(limit.sum())
+
+
+def _check(network: Network, observations: Observations, rounds: int) -> int:
+    check_match(network, observations)
+    return check_rounds(rounds)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import sys
 from importlib import import_module
+from typing import Annotated
 
 import typer
 from rich.console import Console
 from rich.markup import escape
 
+from gossamer import __version__
 from gossamer.errors import GossamerError, OutputError
 
 COMMANDS = {
@@ -37,9 +39,14 @@ def build(only: str | None = None) -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
 
-    @app.callback()
-    def gossamer() -> None:
+    @app.callback(invoke_without_command=True)
+    def gossamer(
+        version: Annotated[bool, typer.Option("--version", help="Print the version and stop.")] = False,
+    ) -> None:
         """Every agent of a network learns the average of all noisy streams, talking only to its neighbours."""
+        if version:
+            print(__version__)
+            raise typer.Exit
 
     for name, place in COMMANDS.items():
         if only in COMMANDS and name != only:
@@ -62,6 +69,9 @@ def main() -> None:
             f"[bold red]error:[/] {escape(str(error))}", highlight=False, soft_wrap=True
         )
         sys.exit(3 if isinstance(error, OutputError) else 2)
+    except MemoryError:
+        Console(stderr=True).print("[bold red]error:[/] this does not fit into memory; make it smaller")
+        sys.exit(2)
     except KeyboardInterrupt:
         Console(stderr=True).print("interrupted", style="bold")
         sys.exit(130)

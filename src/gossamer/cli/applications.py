@@ -287,7 +287,9 @@ def _policy_problem(
     if path.suffix.lower() == ".csv":
         if rewards is None:
             raise InvalidInput("a matrix P from a CSV file needs --rewards, a CSV with a row per agent")
-        return PolicyEvaluation(network, read_numbers(path), read_numbers(rewards), discount, reward_std)
+        return PolicyEvaluation(
+            network, read_numbers(path)[1], read_numbers(rewards)[1], discount, reward_std
+        )
     process = _process(text, policy, discount, seed)
     return PolicyEvaluation.from_problem(
         network, process, discount, rule=rule, spread=spread, reward_std=reward_std, seed=seed
@@ -297,7 +299,7 @@ def _policy_problem(
 def _process(text: str, policy: str, discount: float, seed: int) -> problems.MarkovRewardProcess:
     kind, _, rest = text.partition(":")
     if kind == "gym":
-        table: Any = read_numbers(Path(policy)) if policy.endswith(".csv") else policy
+        table: Any = read_numbers(Path(policy))[1] if policy.endswith(".csv") else policy
         return problems.from_gymnasium(rest, table, discount)
     named: dict[str, Any] = {
         "garnet": problems.garnet,

@@ -37,8 +37,18 @@ Data = Annotated[
 Seed = Annotated[int, typer.Option(help="Seed of graphs, means and observations.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 Csv = Annotated[Path | None, typer.Option("--csv", help="Also write the table to this CSV file.")]
+
+
+def drawable(path: Path | None) -> Path | None:
+    """Refuse a picture's name that no format goes with, before any work is done."""
+    if path is not None and path.suffix.lower() not in (".png", ".pdf", ".svg"):
+        raise InvalidInput(f"a picture's name ends in .png, .pdf or .svg, but {path} came")
+    return path
+
+
 Plot = Annotated[
-    Path | None, typer.Option("--plot", help="Also draw it: PNG, PDF or SVG by the file's ending.")
+    Path | None,
+    typer.Option("--plot", help="Also draw it: PNG, PDF or SVG by the file's ending.", callback=drawable),
 ]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import csv
 import importlib.util
+import re
 from dataclasses import fields
 from pathlib import Path
 
@@ -66,28 +67,37 @@ def parse_methods(text: str) -> list[Method]:
     """Several methods separated by spaces or semicolons; `all` is every method with an exact error."""
     if text.strip() == "all":
         return [cls() for cls in METHODS.values() if cls.mixing == "matrix"]
-    return [parse_method(part) for part in text.replace(";", " ").split()]
+    # A comma separates methods too, unless name=value follows: then it separates a method's parameters.
+    return [parse_method(part) for part in re.split(r"[;\s]+|,(?![\w-]+=)", text.strip()) if part]
 
 
 def parse_observations(
     network: Network, spread: float, std: float, seed: int, data: Path | None
 ) -> Observations:
-    """Gaussian streams with means uniform on [0, spread], or the recorded samples of a CSV file, a column an agent."""
+    """Gaussian streams with means uniform on [0, spread], or the recorded samples of a CSV file, a column an agent.
+
+    Columns are matched to agents by name where the file's heading names them all, otherwise by order.
+    """
     if data is not None:
-        return Empirical(read_numbers(data).T)
+        heading, samples = read_numbers(data)
+        names = [str(label) for label in network.labels]
+        if heading is not None and sorted(heading) == sorted(names):
+            samples = samples[:, [heading.index(name) for name in names]]
+        return Empirical(samples.T)
     if not (np.isfinite(spread) and spread >= 0):
         raise InvalidInput(f"--spread must be a finite number of at least 0, but {spread!r} came")
     return Gaussian(np.random.default_rng(seed).uniform(0, spread, network.agents), std)
 
 
-def read_numbers(path: Path) -> np.ndarray:
-    """Read a CSV file of numbers, with or without a heading; every row must be complete."""
+def read_numbers(path: Path) -> tuple[list[str] | None, np.ndarray]:
+    """Read a CSV file of numbers and its heading, if it has one; every row must be complete."""
     try:
         rows = [row for row in csv.reader(path.read_text().splitlines()) if row]
     except (OSError, UnicodeDecodeError) as error:
         raise InvalidInput(f"{path} cannot be read: {error}") from error
-    if rows and not _numeric(rows[0]):
-        rows = rows[1:]
+    heading = None
+    if rows and not any(_numeric([cell]) for cell in rows[0]):
+        heading, rows = [cell.strip() for cell in rows[0]], rows[1:]
     if not rows:
         raise InvalidInput(f"{path} holds no numbers")
     for number, row in enumerate(rows, start=1):
@@ -95,7 +105,7 @@ def read_numbers(path: Path) -> np.ndarray:
             raise InvalidInput(
                 f"{path}, data row {number}: {len(rows[0])} numbers are needed, but {','.join(row)!r} came"
             )
-    return np.array(rows, dtype=float)
+    return heading, np.array(rows, dtype=float)
 
 
 def _numeric(row: list[str]) -> bool:

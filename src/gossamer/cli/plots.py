@@ -131,7 +131,4 @@ def layout(network: Network) -> dict[int, Any]:
 
 
 def _save(figure: Figure, path: Path) -> None:
-    try:
-        figure.savefig(path)
-    except ValueError as error:
-        raise OutputError(f"{path} cannot be drawn: {error}; end the name in .png, .pdf or .svg") from error
+    figure.savefig(path)

@@ -26,7 +26,7 @@ from gossamer.errors import InvalidInput, Unsupported
 from gossamer.methods import Method, resolve
 from gossamer.methods.table import Table, tabulate
 from gossamer.network import DENSE_LIMIT, Network
-from gossamer.observations import Observations
+from gossamer.observations import Observations, check_match
 from gossamer.spectrum import Spectrum
 
 Array = NDArray[np.float64]
@@ -71,7 +71,7 @@ def exact(
     method = analysable(method)
     check_match(network, observations)
     horizons = check_horizons(rounds)
-    tables = [tabulate(method, network, int(t)) for t in horizons]
+    tables = _tables(method, network, horizons)
     measure = _measure(network, observations)
     bias, variance, uncertainty = np.empty((3, len(horizons)))
     for leader, followers in _shared_passes(tables):
@@ -98,6 +98,14 @@ def exact(
         messages=pick(np.array([table.exchanges * links for table in tables])),
         tables=tables,
     )
+
+
+def _tables(method: Method, network: Network, horizons: NDArray[np.int64]) -> list[Table]:
+    """One table per horizon; where one serves them all, the others are views of it."""
+    longest = tabulate(method, network, int(horizons.max()))
+    if len(horizons) > 2 and serves_all_horizons(longest, method, network):
+        return [longest.first(int(t)) for t in horizons]
+    return [tabulate(method, network, int(t)) for t in horizons]
 
 
 def every_round(
@@ -156,19 +164,6 @@ def analysable(method: Method | str) -> Method:
     return method
 
 
-def check_match(network: Network, observations: Observations) -> None:
-    """Complain unless there is one stream per agent."""
-    if not isinstance(observations, Observations):
-        raise InvalidInput(
-            f"observations such as gs.Gaussian(mean, std) are needed, but {type(observations).__name__} came"
-        )
-    if network.agents != observations.agents:
-        raise InvalidInput(
-            f"one stream per agent is needed: the network has {network.agents} agents, "
-            f"but the observations have {observations.agents}"
-        )
-
-
 def check_horizons(rounds: int | Sequence[int]) -> NDArray[np.int64]:
     """Return the horizons as an array of whole numbers >= 1."""
     raw = np.atleast_1d(np.asarray(rounds))
@@ -179,6 +174,8 @@ def check_horizons(rounds: int | Sequence[int]) -> NDArray[np.int64]:
         or np.any(raw != np.floor(raw))
     ):
         raise InvalidInput(f"rounds must be a whole number or a list of them, but {rounds!r} came")
+    if not np.all(np.isfinite(raw)):
+        raise InvalidInput(f"rounds must be finite, but {rounds!r} came")
     if raw.min() < 1:
         raise InvalidInput(f"rounds must be at least 1, but {raw.min()} came")
     return raw.astype(np.int64)

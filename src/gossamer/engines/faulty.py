@@ -37,7 +37,6 @@ from numpy.typing import NDArray
 
 from gossamer import _random
 from gossamer.engines._faulty_kernels import Coefficients, Graph, Memory, add_ledgers, run
-from gossamer.engines.exact import check_match
 from gossamer.engines.simulate import Simulation
 from gossamer.errors import InvalidInput, Unsupported
 from gossamer.faults import HEARD_WITHIN, Faults
@@ -45,7 +44,7 @@ from gossamer.methods import METHODS, resolve
 from gossamer.methods.base import Method
 from gossamer.methods.table import Table, tabulate
 from gossamer.network import Network
-from gossamer.observations import Observations
+from gossamer.observations import Observations, check_match
 
 _BLOCK = 64
 """At most so many trials are run side by side; results do not depend on it."""

@@ -13,13 +13,14 @@ from numpy.typing import NDArray
 
 from gossamer import _random
 from gossamer.engines import _kernels
-from gossamer.engines.exact import check_horizons, check_match, serves_all_horizons
+from gossamer.engines.exact import check_horizons, serves_all_horizons
 from gossamer.errors import InvalidInput
 from gossamer.faults import Faults
 from gossamer.methods import Method, resolve
+from gossamer.methods.base import check_whole
 from gossamer.methods.table import Table, tabulate
 from gossamer.network import Network
-from gossamer.observations import Drifting, Gaussian, Observations
+from gossamer.observations import Drifting, Gaussian, Observations, check_match
 
 Array = NDArray[Any]
 
@@ -70,7 +71,7 @@ def simulate(
     trials: int = 100,
     seed: int = 0,
     *,
-    faults: Faults | None = None,
+    faults: Any = None,
     first_trial: int = 0,
     keep_estimates: bool = True,
     dtype: type[np.floating[Any]] = np.float64,
@@ -92,11 +93,13 @@ def simulate(
 
         if first_trial or dtype is not np.float64:
             raise InvalidInput("with faults, trials start at 0 and are computed in float64")
+        if not isinstance(faults, Faults):
+            faults = Faults(faults)
         return simulate_faulty(method, network, observations, rounds, trials, seed, faults)  # type: ignore[arg-type]
     check_match(network, observations)
     horizons = check_horizons(rounds)
-    if int(trials) != trials or trials < 1:
-        raise InvalidInput(f"trials must be a whole number of at least 1, but {trials!r} came")
+    check_whole("trials", trials, 1)
+    check_whole("first_trial", first_trial, 0)
     if dtype not in (np.float64, np.float32):
         raise InvalidInput(f"dtype must be numpy.float64 or numpy.float32, but {dtype!r} came")
     _random.key(seed)

@@ -75,9 +75,21 @@ def check_rounds(rounds: int) -> int:
 
 def check_positive(name: str, value: float | None, *, zero: bool = False) -> None:
     """Complain unless `value` is None, or finite and positive (or zero, where `zero` allows it)."""
-    if value is not None and not (np.isfinite(value) and (value > 0 or (zero and value == 0))):
+    if value is None:
+        return
+    if not isinstance(value, int | float | np.number) or not (
+        np.isfinite(value) and (value > 0 or (zero and value == 0))
+    ):
         least = "at least 0" if zero else "above 0"
         raise InvalidInput(f"{name} must be a finite number {least}, but {value!r} came")
+
+
+def check_whole(name: str, value: int | None, least: int) -> None:
+    """Complain unless `value` is None or a whole number of at least `least`."""
+    if value is None:
+        return
+    if not isinstance(value, int | float | np.number) or value != np.floor(value) or value < least:
+        raise InvalidInput(f"{name} must be a whole number of at least {least}, but {value!r} came")
 
 
 def batch_sizes(batch: float | Sequence[float], rounds: int) -> NDArray[np.float64]:
@@ -97,8 +109,7 @@ def batch_sizes(batch: float | Sequence[float], rounds: int) -> NDArray[np.float
 
 def first_round_only(rounds: int, samples: int) -> NDArray[np.float64]:
     """Batches of a static averaging method: all its samples in round 0, none later."""
-    if samples < 1:
-        raise InvalidInput(f"samples must be at least 1, but {samples!r} came")
+    check_whole("samples", samples, 1)
     batches = np.zeros(rounds)
     batches[0] = samples
     return batches

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gossamer.errors import InvalidInput
-from gossamer.methods.base import Method, Number, check_positive
+from gossamer.methods.base import Method, Number, check_positive, check_whole
 
 if TYPE_CHECKING:
     from gossamer.network import Network
@@ -31,7 +31,7 @@ def smallest_shifted_eigenvalue(network: Network) -> float:
     value = 1.0 - network.lambda_max / 2
     if value <= 0:
         raise InvalidInput(
-            "D-ASG and D-MASG need W = I - L with eigenvalues above -1, so lambda_max < 2, "
+            "DSG, D-ASG and D-MASG need W = I - L with eigenvalues above -1, so lambda_max < 2, "
             f"but this network has lambda_max = {network.lambda_max:.4g}; use weights='metropolis'"
         )
     return value
@@ -101,8 +101,7 @@ class DMASG(_Primal):
     name: ClassVar[str] = "d-masg"
 
     def __post_init__(self) -> None:
-        if self.stages is not None and self.stages < 1:
-            raise InvalidInput(f"stages must be at least 1, but {self.stages!r} came")
+        check_whole("stages", self.stages, 1)
 
     @staticmethod
     def stage_unit(network: Network) -> int:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gossamer.methods.base import Method, Number
+from gossamer.methods.dmasg import smallest_shifted_eigenvalue
 
 if TYPE_CHECKING:
     from gossamer.network import Network
@@ -35,6 +36,7 @@ class DSG(Method):
     State: ClassVar[type[Any]] = Registers
 
     def coefficients(self, network: Network, rounds: int) -> Coefficients:
+        smallest_shifted_eigenvalue(network)  # complains where W = I - L would diverge
         return Coefficients(1.0 / np.arange(1, rounds + 1))
 
     @staticmethod

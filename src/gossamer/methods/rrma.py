@@ -14,11 +14,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from gossamer.errors import InvalidInput
-from gossamer.methods.base import Method, Number, check_positive
+from gossamer.methods.base import Method, Number, check_positive, check_whole
 
 if TYPE_CHECKING:
     from gossamer.network import Network
+
+
+MOST_DOUBLINGS = 60
+"""Batches stop doubling here: more samples than any computer counts, on a network that needs few rounds."""
 
 
 class Registers(NamedTuple):
@@ -62,8 +65,7 @@ class RRMA(Method):
 
     def __post_init__(self) -> None:
         check_positive("effort", self.effort)
-        if self.batch < 1:
-            raise InvalidInput(f"batch must be at least 1, but {self.batch!r} came")
+        check_whole("batch", self.batch, 1)
 
     def _runs(self, network: Network, rounds: int) -> list[int]:
         """How many gradients each outer restart spends."""
@@ -75,8 +77,9 @@ class RRMA(Method):
 
     def batches(self, network: Network, rounds: int) -> NDArray[np.float64]:
         runs = self._runs(network, rounds)
-        sizes = [np.full(length, self.batch * 2.0**k) for k, length in enumerate(runs)]
-        last = self.batch * 2.0 ** (len(runs) - 1) * max(1, runs[-1])
+        doublings = np.minimum(np.arange(len(runs)), MOST_DOUBLINGS)
+        sizes = [np.full(length, self.batch * 2.0**k) for k, length in zip(doublings, runs, strict=True)]
+        last = self.batch * 2.0 ** doublings[-1] * max(1, runs[-1])
         return np.append(np.concatenate(sizes), last)
 
     def coefficients(self, network: Network, rounds: int) -> Coefficients:

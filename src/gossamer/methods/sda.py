@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gossamer.errors import InvalidInput
-from gossamer.methods.base import Method, Number, batch_sizes, check_positive, nesterov
+from gossamer.methods.base import Method, Number, batch_sizes, check_positive, check_whole, nesterov
 
 if TYPE_CHECKING:
     from gossamer.network import Network
@@ -57,7 +57,7 @@ class SDA(Method):
     def __post_init__(self) -> None:
         check_positive("step_size", self.step_size)
         check_positive("momentum", self.momentum, zero=True)
-        check_positive("burn_in", self.burn_in, zero=True)
+        check_whole("burn_in", self.burn_in, 0)
         if self.output not in ("average", "last"):
             raise InvalidInput(f"output must be 'average' or 'last', but {self.output!r} came")
 

@@ -84,6 +84,10 @@ class Table:
             self.batches,
         )
 
+    def first(self, rounds: int) -> Table:
+        """The table of the first rounds alone, sharing memory with this one."""
+        return Table(*(array[:rounds] for array in self.arrays))
+
     def starts_like(self, other: Table) -> bool:
         """Whether this table is `other`'s for fewer rounds, so that one pass of `other` serves both."""
         n = self.rounds
