@@ -418,7 +418,7 @@ def _agent_chunk(
     noise_scale: Array,
     mean: Array,
     std: Array,
-    drift: Array,
+    drift: Array,  # empty: no drift
     key: np.uint64,
     component: int,
     trial: int,
@@ -452,20 +452,31 @@ def _agent_chunk(
                 fill_normals_agents(noise[chunk], key, OBSERVATION, (t + 1) // 4, first, component, trial)
             scale = noise_scale[t + 1]
             for b in range(n):
-                i = first + b
-                seen[0, 0, b] = mean[i] + drift[i] * (t + 1) + std[i] * scale * noise[chunk, place, b]
+                seen[0, 0, b] = mean[first + b] + std[first + b] * scale * noise[chunk, place, b]
+            if drift.size:
+                for b in range(n):
+                    seen[0, 0, b] += drift[first + b] * (t + 1)
     if t < 0:
         for b in range(CHUNK):
             work[chunk, size, b] = seen[0, 0, b]
         terms = terms_of(c, 0, size + 1, which, factor)
         combine(messages, then, chunk, work, chunk, which, factor, terms)
         return 0.0
-    for b in range(n):
-        own = before[first + b]
-        total = own - own
-        for k in range(indptr[first + b], indptr[first + b + 1]):
-            total += weights[codes[k]] * (own - before[neighbours[k]])
-        mixed[0, b] = total
+    if weights.size == 1:
+        weight = weights[0]
+        for b in range(n):
+            own = before[first + b]
+            total = own - own
+            for k in range(indptr[first + b], indptr[first + b + 1]):
+                total += own - before[neighbours[k]]
+            mixed[0, b] = weight * total
+    else:
+        for b in range(n):
+            own = before[first + b]
+            total = own - own
+            for k in range(indptr[first + b], indptr[first + b + 1]):
+                total += weights[codes[k]] * (own - before[neighbours[k]])
+            mixed[0, b] = total
     advance(work, chunk, c, mixed, 0, messages, then, seen, 0, 0, 0.0, 1.0, fresh, which, factor)
     error = 0.0
     if asked:

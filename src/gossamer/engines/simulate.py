@@ -339,6 +339,7 @@ class _Setup:
         chunks = -(-agents // _kernels.CHUNK)
         keep = run.estimates is not None
         graph: Any = self._links()
+        drift = self.drift if self.drift.any() else self.drift[:, :0]
         kernel: Any = _kernels.one_large_trial
         for trial in range(run.trials):
             for c in range(components):
@@ -354,7 +355,7 @@ class _Setup:
                     kernel(
                         work, messages, noise, given, start, stop, self.table.rounds, self.coefficients,
                         self.first_message, self.estimate_state, self.noise_scale, self.mean[c], self.std[c],
-                        self.drift[c], run.key, c, number, *graph, self.horizons,
+                        drift[c], run.key, c, number, *graph, self.horizons,
                         self.target[c], by_trial, by_agent, estimates,
                     )  # fmt: skip
                     advance((stop - start) * agents)
