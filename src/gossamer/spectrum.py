@@ -20,6 +20,7 @@ import numpy as np
 import scipy.fft
 import scipy.linalg
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 
 Array = NDArray[Any]
 
@@ -46,7 +47,9 @@ class DenseSpectrum(Spectrum):
     """Any symmetric matrix, by a dense eigendecomposition."""
 
     def __init__(self, gossip: Array) -> None:
-        values, vectors = scipy.linalg.eigh(gossip)
+        # Several threads pay only for large matrices, and go on spinning afterwards, in everybody else's way.
+        with threadpool_limits(1 if len(gossip) <= 500 else None, user_api="blas"):
+            values, vectors = scipy.linalg.eigh(gossip)
         # Mode 0 is known exactly: no rounding there means no rounding in the average itself.
         values[0] = 0.0
         vectors[:, 0] = 1.0 / np.sqrt(len(values))
