@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from queue import Empty, SimpleQueue
+from queue import Empty, Queue
 
 from gossamer.agents.transports.base import Deliver
 
-Inbox = SimpleQueue[tuple[int, bytes] | None]
-"""(sender, payload) in the order of arrival; None only wakes."""
+Inbox = Queue[tuple[int, bytes] | None]
+"""(sender, payload) in the order of arrival; None only wakes.
+
+Not a SimpleQueue: its get(timeout=...) can wait for ever when the time runs out just as it is interrupted.
+"""
 
 
 def listen(inbox: Inbox, deadline: float, deliver: Deliver) -> None:
@@ -50,7 +53,7 @@ class MemoryTransport:
         self.me = me
         self.neighbours = frozenset(neighbours)
         self._network = network
-        self._inbox: Inbox = SimpleQueue()
+        self._inbox: Inbox = Queue()
 
     def open(self) -> None:
         self._network._members[self.me] = self
