@@ -71,17 +71,18 @@ def exact(
     method = analysable(method)
     check_match(network, observations)
     horizons = check_horizons(rounds)
-    tables = _tables(method, network, horizons)
     measure = _measure(network, observations)
     bias, variance, uncertainty = np.empty((3, len(horizons)))
-    for leader, followers in _shared_passes(tables):
-        ends = horizons[followers]
-        order = np.argsort(ends, kind="stable")
-        response, noise = propagate(tables[leader], measure.nodes, ends[order])
-        for position, which in enumerate(np.asarray(followers)[order]):
+    tables: dict[int, Table] = {}
+    for leader, followers in passes(method, network, horizons):
+        followers = sorted(followers, key=lambda which: int(horizons[which]))
+        response, noise = propagate(leader, measure.nodes, horizons[followers])
+        for position, which in enumerate(followers):
+            tables[which] = leader.first(int(horizons[which]))
             bias[which], variance[which], uncertainty[which] = measure.integrate(
                 response[position], noise[position], int(horizons[which])
             )
+    in_order = [tables[which] for which in range(len(horizons))]
     one = np.isscalar(rounds) or np.ndim(rounds) == 0
     links = 2 * len(network.edges)
     pick = (lambda v: v[0].item()) if one else np.asarray
@@ -94,18 +95,27 @@ def exact(
         bias=pick(bias),
         variance=pick(variance),
         uncertainty=pick(uncertainty),
-        samples=pick(np.array([table.samples for table in tables])),
-        messages=pick(np.array([table.exchanges * links for table in tables])),
-        tables=tables,
+        samples=pick(np.array([table.samples for table in in_order])),
+        messages=pick(np.array([table.exchanges * links for table in in_order])),
+        tables=in_order,
     )
 
 
-def _tables(method: Method, network: Network, horizons: NDArray[np.int64]) -> list[Table]:
-    """One table per horizon; where one serves them all, the others are views of it."""
+def passes(method: Method, network: Network, horizons: NDArray[np.int64]) -> list[tuple[Table, list[int]]]:
+    """Group horizons: a pass over the rounds of one table serves every horizon whose table starts like it."""
     longest = tabulate(method, network, int(horizons.max()))
     if len(horizons) > 2 and serves_all_horizons(longest, method, network):
-        return [longest.first(int(t)) for t in horizons]
-    return [tabulate(method, network, int(t)) for t in horizons]
+        return [(longest, list(range(len(horizons))))]
+    groups: list[tuple[Table, list[int]]] = []
+    for which in np.argsort(-horizons, kind="stable").tolist():
+        table = tabulate(method, network, int(horizons[which]))
+        for leader, followers in groups:
+            if table.starts_like(leader):
+                followers.append(which)
+                break
+        else:
+            groups.append((table, [which]))
+    return groups
 
 
 def every_round(
@@ -199,19 +209,6 @@ def impulse_response(table: Table, spectrum: Spectrum) -> Array:
     weights = np.empty((table.rounds, len(spectrum.eigenvalues)))
     _backward(spectrum.eigenvalues, *table.arrays, weights)
     return weights
-
-
-def _shared_passes(tables: list[Table]) -> list[tuple[int, list[int]]]:
-    """Group horizons: a pass over the longest table serves every table that starts like it."""
-    passes: list[tuple[int, list[int]]] = []
-    for which in np.argsort([-table.rounds for table in tables], kind="stable").tolist():
-        for leader, followers in passes:
-            if tables[which].starts_like(tables[leader]):
-                followers.append(which)
-                break
-        else:
-            passes.append((which, [which]))
-    return passes
 
 
 @dataclass(frozen=True)

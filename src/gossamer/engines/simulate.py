@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 
 from gossamer import _random
 from gossamer.engines import _kernels
-from gossamer.engines.exact import check_horizons, serves_all_horizons
+from gossamer.engines.exact import check_horizons, passes
 from gossamer.errors import InvalidInput
 from gossamer.faults import Faults
 from gossamer.methods import Method, resolve
 from gossamer.methods.base import check_whole
-from gossamer.methods.table import Table, tabulate
+from gossamer.methods.table import Table
 from gossamer.network import Network
 from gossamer.observations import Drifting, Gaussian, Observations, check_match
 
@@ -27,7 +27,6 @@ Array = NDArray[Any]
 LANES = 128
 CACHE = 3 * 2**19  # bytes a block of trials should fit in, so that its registers stay close to the core
 LEAST_LANES = 32  # fewer trials side by side cost more than a full cache does
-MANY = 16  # from this many horizons on, ask first whether one table serves them all instead of comparing each
 LARGE = 4096  # from this many agents on, trials run one after the other with threads over agents
 STEP_WORK = 2**26  # agent-updates per call of a kernel: Ctrl-C and the progress bar are served between calls
 GIVEN = 2**24  # numbers drawn at once for observations that are not Gaussian
@@ -137,29 +136,12 @@ class _Run:
         self.dtype = dtype
         self.key = _random.key(seed)
         count, agents, components = len(horizons), network.agents, observations.components
-        self.passes = self._passes()
+        self.passes = passes(method, network, horizons)
         self.errors = np.zeros((count, trials))
         self.per_agent = np.zeros((count, agents))
         self.estimates = np.empty((count, trials, agents, components), dtype) if keep else None
         self.finished = np.zeros((count, trials), dtype=bool)
         self.work = sum(t.rounds for t, _ in self.passes) * agents * components * trials
-
-    def _passes(self) -> list[tuple[Table, list[int]]]:
-        """Horizons with the same coefficients share one pass over the rounds."""
-        if len(self.horizons) > MANY:
-            table = tabulate(self.method, self.network, int(self.horizons.max()))
-            if serves_all_horizons(table, self.method, self.network):
-                return [(table, list(range(len(self.horizons))))]
-        passes: list[tuple[Table, list[int]]] = []
-        for which in np.argsort(-self.horizons, kind="stable").tolist():
-            table = tabulate(self.method, self.network, int(self.horizons[which]))
-            for leader, followers in passes:
-                if table.starts_like(leader):
-                    followers.append(which)
-                    break
-            else:
-                passes.append((table, [which]))
-        return passes
 
     def go(self, advance: Callable[[int], None]) -> None:
         large = self.network.agents >= LARGE
