@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import gossamer as gs
-from gossamer.engines import _lanczos
+from gossamer.engines import _lanczos, _layouts
 from gossamer.engines.exact import every_round, propagate, weights
 from gossamer.engines.simulate import simulate
 from gossamer.methods.table import tabulate
@@ -253,19 +253,18 @@ def test_results_do_not_depend_on_threads_blocks_or_order(small):
 
 
 def test_threads_over_agents_equal_threads_over_trials(monkeypatch):
-    """Large networks run agent by agent, small ones trial by trial: the same numbers."""
-    from gossamer.engines import simulate as module
-
+    """Agents side by side or trials side by side: the same estimates to the last digit."""
     net = gs.Network.grid(50, 50)
     obs = gs.Gaussian(np.random.default_rng(0).normal(size=(net.agents, 2)), 1.0)
     uniform = gs.Uniform(np.zeros(net.agents), 1.0)
+    monkeypatch.setattr(_layouts, "FEW", 1)
     by_trials = simulate("sda", net, obs, 20, 3, 3), simulate("dsg", net, uniform, [5, 20], 3, 3)
-    monkeypatch.setattr(module, "LARGE", 1)
+    monkeypatch.setattr(_layouts, "LARGE", 1)
     by_agents = simulate("sda", net, obs, 20, 3, 3), simulate("dsg", net, uniform, [5, 20], 3, 3)
     for a, b in zip(by_trials, by_agents, strict=True):
-        np.testing.assert_allclose(a.estimates, b.estimates, rtol=1e-10, atol=1e-12)
-        np.testing.assert_allclose(a.mse, b.mse, rtol=1e-10)
-        np.testing.assert_allclose(a.per_agent, b.per_agent, rtol=1e-9)
+        np.testing.assert_array_equal(a.estimates, b.estimates)
+        np.testing.assert_allclose(a.mse, b.mse, rtol=1e-12)
+        np.testing.assert_allclose(a.per_agent, b.per_agent, rtol=1e-12)
     threads = numba.get_num_threads()
     numba.set_num_threads(1)
     try:
@@ -274,6 +273,20 @@ def test_threads_over_agents_equal_threads_over_trials(monkeypatch):
         )
     finally:
         numba.set_num_threads(threads)
+
+
+@pytest.mark.parametrize("name", sorted(LINEAR))
+@pytest.mark.parametrize("network", ["path", "star", "erdos_renyi"])
+def test_the_layout_does_not_show(name, network, monkeypatch):
+    """Runs of agents, lone agents and rows of trials, with drift and unequal noise: the same bits."""
+    net = getattr(gs.Network, network)(41)
+    rng = np.random.default_rng(5)
+    obs = gs.Drifting(gs.Gaussian(rng.normal(size=(41, 2)), rng.uniform(0.1, 2, (41, 2))), 0.01)
+    found = []
+    for few in (0, 10**9):
+        monkeypatch.setattr(_layouts, "FEW", few)
+        found.append(simulate(name, net, obs, [3, 26], trials=17, seed=4))
+    np.testing.assert_array_equal(found[0].estimates, found[1].estimates)
 
 
 def test_single_precision_is_close(small):
@@ -316,12 +329,10 @@ def test_random_exchanges_have_no_exact_error(small):
 
 def test_interrupted_runs_return_what_is_finished(small, monkeypatch):
     net, obs = small
-    from gossamer.engines import simulate as module
-
-    monkeypatch.setattr(module, "get_num_threads", lambda: 1)
+    monkeypatch.setattr(_layouts, "get_num_threads", lambda: 1)
     whole = gs.simulate("sda", net, obs, 20, trials=600, seed=1)
     calls = 0
-    original = module._kernels.trial_blocks
+    original = _layouts._trial_lanes.run
 
     def interrupted(*args):
         nonlocal calls
@@ -330,7 +341,7 @@ def test_interrupted_runs_return_what_is_finished(small, monkeypatch):
             raise KeyboardInterrupt
         return original(*args)
 
-    monkeypatch.setattr(module._kernels, "trial_blocks", interrupted)
+    monkeypatch.setattr(_layouts._trial_lanes, "run", interrupted)
     run = gs.simulate("sda", net, obs, 20, trials=600, seed=1)
     assert run.partial
     assert 0 < run.trials < 600

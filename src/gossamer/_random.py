@@ -28,24 +28,30 @@ The compiled functions do not check them (a number beyond its range wraps round)
 
 The loops over lanes (trials, or agents) are written so that LLVM vectorises them: no branches, no calls into
 the mathematical library, 32-bit multiplications in 64-bit lanes, and polynomials for the logarithm, the sine
-and the cosine.  Sums and products are fused only where `_fma` says so, and nothing is compiled with
-`fastmath`: vectorised loops, their remainders and single draws round alike, on every machine.
+and the cosine.  Vectorised loops, their remainders and single draws round alike (see `_vector.py`).
 """
 
 from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
 import numpy as np
-from llvmlite import ir  # type: ignore[import-untyped, unused-ignore]
-from numba import njit, types  # type: ignore[import-untyped, unused-ignore]
-from numba.extending import intrinsic  # type: ignore[import-untyped, unused-ignore]
 from numba.np.numpy_support import carray  # type: ignore[import-untyped, unused-ignore]
 from numpy.typing import NDArray
 
+from gossamer._vector import (
+    GRAIN,
+    LANES,
+    as_bits,
+    as_float,
+    compiled,
+    fma,
+    inlined,
+    prefer_wide_vectors,
+    scratch,
+)
 from gossamer.errors import InvalidInput
 
 __all__ = [
@@ -76,91 +82,6 @@ FAULT = 3
 """Purpose: lost messages, failed links and other faults."""
 PROBLEM = 4
 """Purpose: the random parts of a problem itself."""
-
-_Function = TypeVar("_Function", bound=Callable[..., Any])
-
-
-_OPTIONS: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy", "boundscheck": False}
-
-
-def _compiled(function: _Function) -> _Function:
-    """Compile with the options that every function here uses."""
-    return cast(_Function, njit(**_OPTIONS)(function))
-
-
-def _inlined(function: _Function) -> _Function:
-    """Compile like `_compiled`, and have LLVM put the code into every caller, so that loops vectorise."""
-    return cast(_Function, njit(forceinline=True, **_OPTIONS)(function))
-
-
-def _intrinsic(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Register with Numba a function that writes its own LLVM instructions."""
-    return cast(Callable[..., Any], intrinsic(function))
-
-
-@_intrinsic
-def _as_bits(typing: Any, x: Any) -> Any:
-    """Return the bits of a float64 as a uint64."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.bitcast(arguments[0], ir.IntType(64))
-
-    return types.uint64(types.float64), generate
-
-
-@_intrinsic
-def _as_float(typing: Any, bits: Any) -> Any:
-    """Return the float64 that has the bits of a uint64."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.bitcast(arguments[0], ir.DoubleType())
-
-    return types.float64(types.uint64), generate
-
-
-@_intrinsic
-def _fma(typing: Any, x: Any, y: Any, z: Any) -> Any:
-    """Return x * y + z, rounded once."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.fma(*arguments)
-
-    return types.float64(types.float64, types.float64, types.float64), generate
-
-
-@_intrinsic
-def _prefer_wide_vectors(typing: Any) -> Any:
-    """Have LLVM compile the calling function for itself, with vectors of 512 bits where the machine has them.
-
-    By itself LLVM takes vectors of 256 bits on most machines that have longer ones, for fear of a lower
-    clock.  The function is not inlined either, so its loops are compiled the same wherever it is called.
-    """
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        builder.function.attributes.add("noinline")
-        set.add(builder.function.attributes, '"prefer-vector-width"="512"')
-        return context.get_dummy_value()
-
-    return types.none(), generate
-
-
-# Lanes are worked on in blocks of so many, and within a block in multiples of the grain (the widest vector).
-_LANES = 128
-_GRAIN = 8
-
-
-@_intrinsic
-def _scratch(typing: Any) -> Any:
-    """Return the address of `4 * _LANES` float64 on the stack, aligned to a cache line."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        with builder.goto_entry_block():
-            memory = builder.alloca(ir.ArrayType(ir.DoubleType(), 4 * _LANES))
-            memory.align = 64
-        return builder.bitcast(memory, ir.DoubleType().as_pointer())
-
-    return types.CPointer(types.float64)(), generate  # type: ignore[no-untyped-call, unused-ignore]
-
 
 # Philox4x32: multipliers and key increments.
 _LOW = np.uint64(0xFFFFFFFF)
@@ -221,7 +142,7 @@ _PURPOSE_SHIFT = np.uint64(24)
 _ROUND_MASK = np.uint64(3)
 
 
-@_inlined
+@inlined
 def _philox(
     c0: np.uint64, c1: np.uint64, c2: np.uint64, c3: np.uint64, k0: np.uint64, k1: np.uint64
 ) -> tuple[np.uint64, np.uint64, np.uint64, np.uint64]:
@@ -239,28 +160,28 @@ def _philox(
     return c0 & _LOW, c1 & _LOW, c2 & _LOW, c3 & _LOW
 
 
-@_inlined
+@inlined
 def _reduce(x: float) -> tuple[float, float]:
     """Return e and h with (w + 1/2) / 2**32 = 2**-e 2 h and sqrt(1/8) <= h < sqrt(1/2), for x = 2**52 + w."""
-    bits = _as_bits(x - _MAGIC_LESS_HALF)
+    bits = as_bits(x - _MAGIC_LESS_HALF)
     exponent = (bits - _ROOT_EIGHTH_BITS) & _EXPONENT_MASK
-    e = _MAGIC_AND_33 - _as_float(_MAGIC_BITS | (exponent >> _MANTISSA))
-    return e, _as_float(bits - exponent)
+    e = _MAGIC_AND_33 - as_float(_MAGIC_BITS | (exponent >> _MANTISSA))
+    return e, as_float(bits - exponent)
 
 
-@_inlined
+@inlined
 def _finish(e: float, s: float) -> float:
     """Return 2 e log(2) - 2 log(2 h) for s = (2 h - 1) / (2 h + 1)."""
     z = s * s
     zz = z * z
-    p = _fma(zz, _fma(z, _L7, _L6), _fma(z, _L5, _L4))
-    q = _fma(zz, _fma(z, _L3, _L2), _fma(z, _L1, 4.0))
-    p = _fma(zz * zz, p, q)
-    result: float = _fma(-s, p, e * _TWO_LN2)
+    p = fma(zz, fma(z, _L7, _L6), fma(z, _L5, _L4))
+    q = fma(zz, fma(z, _L3, _L2), fma(z, _L1, 4.0))
+    p = fma(zz * zz, p, q)
+    result: float = fma(-s, p, e * _TWO_LN2)
     return result
 
 
-@_inlined
+@inlined
 def _radii(x0: float, x2: float) -> tuple[float, float]:
     """Return sqrt(-2 log u) for two uniforms u, whose words are given as 2**52 + w."""
     # One division serves both logarithms.
@@ -274,48 +195,48 @@ def _radii(x0: float, x2: float) -> tuple[float, float]:
     return math.sqrt(_finish(e0, s0)), math.sqrt(_finish(e2, s2))
 
 
-@_inlined
+@inlined
 def _cos_sin(x: float) -> tuple[float, float]:
     """Return the cosine and the sine of 2 pi w / 2**32 for a 32-bit word w, given as 2**52 + w."""
-    shifted = _as_bits(x) + _EIGHTH
+    shifted = as_bits(x) + _EIGHTH
     quarter = shifted >> _QUARTER_SHIFT
-    y = _as_float(_MAGIC_BITS | (shifted & _QUARTER_MASK)) - _EIGHTH_MAGIC
+    y = as_float(_MAGIC_BITS | (shifted & _QUARTER_MASK)) - _EIGHTH_MAGIC
     z = y * y
-    p = _fma(z, _S6, _S5)
-    p = _fma(z, p, _S4)
-    p = _fma(z, p, _S3)
-    p = _fma(z, p, _S2)
-    p = _fma(z, p, _S1)
-    sine = y * _fma(z, p, _S0)
-    p = _fma(z, _C7, _C6)
-    p = _fma(z, p, _C5)
-    p = _fma(z, p, _C4)
-    p = _fma(z, p, _C3)
-    p = _fma(z, p, _C2)
-    p = _fma(z, p, _C1)
-    cosine = _fma(z, p, 1.0)
+    p = fma(z, _S6, _S5)
+    p = fma(z, p, _S4)
+    p = fma(z, p, _S3)
+    p = fma(z, p, _S2)
+    p = fma(z, p, _S1)
+    sine = y * fma(z, p, _S0)
+    p = fma(z, _C7, _C6)
+    p = fma(z, p, _C5)
+    p = fma(z, p, _C4)
+    p = fma(z, p, _C3)
+    p = fma(z, p, _C2)
+    p = fma(z, p, _C1)
+    cosine = fma(z, p, 1.0)
     # Turn by the quarters: swap if odd; the cosine is negative in quarters 1 and 2, the sine in 2 and 3.
     odd = (quarter & _ONE) != _ZERO
     a = sine if odd else cosine
     b = cosine if odd else sine
     a_sign = ((quarter + _ONE) & _TWO) << _SIGN_SHIFT
     b_sign = (quarter & _TWO) << _SIGN_SHIFT
-    return _as_float(_as_bits(a) ^ a_sign), _as_float(_as_bits(b) ^ b_sign)
+    return as_float(as_bits(a) ^ a_sign), as_float(as_bits(b) ^ b_sign)
 
 
-@_inlined
+@inlined
 def _uniform(x: float) -> float:
     """Return (w + 1/2) / 2**32 for a 32-bit word w, given as 2**52 + w."""
     return (x - _MAGIC_LESS_HALF) * _SCALE
 
 
-@_inlined
+@inlined
 def _last_word(purpose: int, component: int) -> np.uint64:
     """Return the counter word of a component and a purpose."""
     return np.uint64(component) | (np.uint64(purpose) << _PURPOSE_SHIFT)
 
 
-@_compiled
+@compiled
 def _block_words(
     block: NDArray[np.float64],
     n: int,
@@ -331,22 +252,22 @@ def _block_words(
 
     The masks are all ones for the counter word that counts the lanes and zero for the other.
     """
-    _prefer_wide_vectors()
+    prefer_wide_vectors()
     k0 = key & _LOW
     k1 = key >> _HALF
     for b in range(n):
         lane = np.uint64(b)
         w0, w1, w2, w3 = _philox(c0, c1 + (lane & over_agents), c2 + (lane & over_trials), c3, k0, k1)
-        block[0, b] = _as_float(_MAGIC_BITS | w0)
-        block[1, b] = _as_float(_MAGIC_BITS | w1)
-        block[2, b] = _as_float(_MAGIC_BITS | w2)
-        block[3, b] = _as_float(_MAGIC_BITS | w3)
+        block[0, b] = as_float(_MAGIC_BITS | w0)
+        block[1, b] = as_float(_MAGIC_BITS | w1)
+        block[2, b] = as_float(_MAGIC_BITS | w2)
+        block[3, b] = as_float(_MAGIC_BITS | w3)
 
 
-@_compiled
+@compiled
 def _block_normals(out: NDArray[Any], start: int, block: NDArray[np.float64], n: int) -> None:
     """Write the normals of n lanes of words into the columns of out from start on; out is not the block."""
-    _prefer_wide_vectors()
+    prefer_wide_vectors()
     first = np.uint64(start)  # unsigned, so that Numba does not ask whether an index is negative
     for b in range(n):
         lane = first + np.uint64(b)
@@ -359,17 +280,17 @@ def _block_normals(out: NDArray[Any], start: int, block: NDArray[np.float64], n:
         out[3, lane] = r2 * x3
 
 
-@_compiled
+@compiled
 def _block_uniforms(out: NDArray[Any], start: int, block: NDArray[np.float64], n: int) -> None:
     """Write the uniforms of n lanes of words into the columns of out from start on."""
-    _prefer_wide_vectors()
+    prefer_wide_vectors()
     first = np.uint64(start)
     for k in range(4):
         for b in range(n):
             out[k, first + np.uint64(b)] = _uniform(block[k, b])
 
 
-@_compiled
+@compiled
 def _fill_normals(
     out: NDArray[Any],
     c0: np.uint64,
@@ -382,10 +303,10 @@ def _fill_normals(
 ) -> None:
     """Fill out with normals, its lanes counting agents or trials."""
     lanes = out.shape[1]
-    block = carray(_scratch(), (4, _LANES))
-    for start in range(0, lanes, _LANES):
-        n = min(_LANES, lanes - start)
-        full = (n + _GRAIN - 1) // _GRAIN * _GRAIN
+    block = carray(scratch(), (4, LANES))
+    for start in range(0, lanes, LANES):
+        n = min(LANES, lanes - start)
+        full = (n + GRAIN - 1) // GRAIN * GRAIN
         s = np.uint64(start)
         _block_words(
             block, full, c0, c1 + (s & over_agents), c2 + (s & over_trials), c3, key, over_agents, over_trials
@@ -394,14 +315,14 @@ def _fill_normals(
             _block_normals(out, start, block, n)
         else:
             # The last vector is computed in full, aside, and the lanes that count are copied.
-            rest = carray(_scratch(), (4, _LANES))
+            rest = carray(scratch(), (4, LANES))
             _block_normals(rest, 0, block, full)
             for k in range(4):
                 for b in range(n):
                     out[k, s + np.uint64(b)] = rest[k, b]
 
 
-@_compiled
+@compiled
 def fill_normals(
     out: NDArray[Any],
     key: np.uint64,
@@ -443,7 +364,7 @@ def fill_normals(
     )
 
 
-@_compiled
+@compiled
 def fill_normals_agents(
     out: NDArray[Any],
     key: np.uint64,
@@ -484,7 +405,7 @@ def fill_normals_agents(
     )
 
 
-@_compiled
+@compiled
 def fill_uniforms(
     out: NDArray[Any],
     key: np.uint64,
@@ -515,18 +436,18 @@ def fill_uniforms(
         Trial of the first lane.
     """
     lanes = out.shape[1]
-    block = carray(_scratch(), (4, _LANES))
+    block = carray(scratch(), (4, LANES))
     c2 = np.uint64(first_trial)
     c3 = _last_word(purpose, component)
-    for start in range(0, lanes, _LANES):
-        n = min(_LANES, lanes - start)
-        full = (n + _GRAIN - 1) // _GRAIN * _GRAIN
+    for start in range(0, lanes, LANES):
+        n = min(LANES, lanes - start)
+        full = (n + GRAIN - 1) // GRAIN * GRAIN
         trial = c2 + np.uint64(start)
         _block_words(block, full, np.uint64(quad), np.uint64(agent), trial, c3, np.uint64(key), _ZERO, _LOW)
         _block_uniforms(out, start, block, n)
 
 
-@_compiled
+@compiled
 def words(
     key: np.uint64, purpose: int, quad: int, agent: int, component: int, trial: int
 ) -> tuple[np.uint64, np.uint64, np.uint64, np.uint64]:
@@ -548,7 +469,7 @@ def words(
     return _philox(np.uint64(quad), np.uint64(agent), np.uint64(trial), c3, k & _LOW, k >> _HALF)
 
 
-@_compiled
+@compiled
 def _word(key: np.uint64, purpose: int, trial: int, agent: int, component: int, round: int) -> np.uint64:
     """Return the random 32-bit word of one round."""
     r = np.uint64(round)
@@ -557,7 +478,7 @@ def _word(key: np.uint64, purpose: int, trial: int, agent: int, component: int, 
     return (w0 if k == _ZERO else w1) if k < _TWO else (w2 if k == _TWO else w3)
 
 
-@_compiled
+@compiled
 def normal(key: np.uint64, purpose: int, trial: int, agent: int, component: int, round: int) -> float:
     """Return the standard normal of one round, bit for bit the one that the fill functions write.
 
@@ -572,13 +493,13 @@ def normal(key: np.uint64, purpose: int, trial: int, agent: int, component: int,
     """
     r = np.uint64(round)
     w0, w1, w2, w3 = words(key, purpose, round >> 2, agent, component, trial)
-    r0, r2 = _radii(_as_float(_MAGIC_BITS | w0), _as_float(_MAGIC_BITS | w2))
+    r0, r2 = _radii(as_float(_MAGIC_BITS | w0), as_float(_MAGIC_BITS | w2))
     second = (r & _TWO) != _ZERO
-    x, y = _cos_sin(_as_float(_MAGIC_BITS | (w3 if second else w1)))
+    x, y = _cos_sin(as_float(_MAGIC_BITS | (w3 if second else w1)))
     return (r2 if second else r0) * (y if (r & _ONE) != _ZERO else x)
 
 
-@_compiled
+@compiled
 def uniform(key: np.uint64, purpose: int, trial: int, agent: int, component: int, round: int) -> float:
     """Return the uniform of one round, strictly between 0 and 1: the one that `fill_uniforms` writes.
 
@@ -591,10 +512,10 @@ def uniform(key: np.uint64, purpose: int, trial: int, agent: int, component: int
     trial, agent, component, round
         Where the number is used.
     """
-    return _uniform(_as_float(_MAGIC_BITS | _word(key, purpose, trial, agent, component, round)))
+    return _uniform(as_float(_MAGIC_BITS | _word(key, purpose, trial, agent, component, round)))
 
 
-@_compiled
+@compiled
 def index(key: np.uint64, purpose: int, trial: int, round: int, n: int) -> int:
     """Return a random integer from 0 to n - 1, for example an edge that gossips in a round.
 
@@ -615,7 +536,7 @@ def index(key: np.uint64, purpose: int, trial: int, round: int, n: int) -> int:
     return np.int64((_word(key, purpose, trial, 0, 0, round) * np.uint64(n)) >> _HALF)  # type: ignore[return-value]
 
 
-@_compiled
+@compiled
 def _draw(
     out: NDArray[np.float64],
     gaussian: bool,

@@ -9,7 +9,6 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from gossamer.applications._stream_kernels import average_streams
 from gossamer.engines.exact import check_horizons, propagate
 from gossamer.engines.simulate import simulate
 from gossamer.errors import InvalidInput
@@ -79,16 +78,9 @@ def averages(
 ) -> Array:
     """(H, trials, N, n): what every agent holds as the average of all streams after each horizon."""
     method = solver if isinstance(solver, Method) else _OwnMean()
-    if (
-        trials < 16 < observations.components
-        and isinstance(observations, Gaussian)
-        and method.mixing == "matrix"
-    ):
-        estimates = average_streams(method, network, observations, horizons, trials, seed, first_trial)
-    else:
-        estimates = simulate(
-            method, network, observations, horizons.tolist(), trials, seed, first_trial=first_trial
-        ).estimates
+    estimates = simulate(
+        method, network, observations, horizons.tolist(), trials, seed, first_trial=first_trial
+    ).estimates
     if isinstance(solver, Centralised):
         estimates = np.broadcast_to(estimates.mean(axis=2, keepdims=True), estimates.shape)
     return estimates
