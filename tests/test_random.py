@@ -13,6 +13,7 @@ from numba import njit  # type: ignore[import-untyped, unused-ignore]
 from numpy.typing import NDArray
 from scipy import stats  # type: ignore[import-untyped, unused-ignore]
 
+from gossamer import _philox
 from gossamer import _random as r
 from gossamer.errors import InvalidInput
 
@@ -67,8 +68,8 @@ def test_words_are_used_as_documented() -> None:
 def _pieces(w: Any, radius: Any, cosine: Any, sine: Any) -> None:
     for i in range(w.size):
         x = 2.0**52 + w[i]
-        radius[i], _ = r._radii(x, 2.0**52 + w[w.size - 1 - i])
-        cosine[i], sine[i] = r._cos_sin(x)
+        radius[i], _ = _philox.radii(x, 2.0**52 + w[w.size - 1 - i])
+        cosine[i], sine[i] = _philox.cos_sin(x)
 
 
 def test_accuracy_of_radius_and_angle() -> None:

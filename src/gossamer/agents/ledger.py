@@ -38,6 +38,7 @@ from numpy.typing import NDArray
 from gossamer.agents.node import Outgoing, Schedule
 from gossamer.errors import Unsupported
 from gossamer.methods.base import Method
+from gossamer.methods.table import edge_registers
 
 Array = NDArray[np.float64]
 
@@ -51,28 +52,20 @@ class Split:
 
 
 def split(method: Method, coefficients: Any) -> Split:
-    """Read off which registers of `method` live on edges; Unsupported where it has no ledger form.
-
-    Edge registers are those that `mixed` reaches, with all that they depend on in any round. They must not
-    depend on the observation, or their sum over edges would count it once per edge.
-    """
+    """Read off which registers of `method` live on edges; Unsupported where it has no ledger form."""
     size = len(method.State._fields)
 
     def reaches(probe: Array) -> NDArray[np.bool_]:
         new = method.step(coefficients, method.State(*probe[:size]), probe[size], probe[size + 1])
         return np.array([np.any(np.asarray(v) != 0.0) for v in new])
 
-    columns = np.stack([reaches(e) for e in np.eye(size + 2)], axis=1)  # registers x (registers, y, mixed)
-    edge = set(np.flatnonzero(columns[:, size + 1]).tolist())
-    while not (needed := {int(k) for i in edge for k in np.flatnonzero(columns[i, :size])}) <= edge:
-        edge |= needed
-    on_edges = sorted(edge)
-    if method.mixing != "matrix" or not edge or np.any(columns[on_edges, size]):
+    edge = edge_registers(np.stack([reaches(e) for e in np.eye(size + 2)], axis=1))
+    if method.mixing != "matrix" or not edge:
         raise Unsupported(
             f"{method.name} has no ledger form: what gossip changes depends on the agent's own observations; "
             "ledgers exist for dual methods (anytime-sda, sda, ssda)"
         )
-    return Split(tuple(on_edges), tuple(i for i in range(size) if i not in edge))
+    return Split(edge, tuple(i for i in range(size) if i not in edge))
 
 
 class Maps:

@@ -60,17 +60,9 @@ class Table:
 
     @property
     def ledger(self) -> tuple[int, ...]:
-        """The registers that are sums over an agent's edges, so that each edge can keep its own share.
-
-        They depend only on themselves and on what was mixed, and nothing else uses what was mixed. Empty: the
-        method has no such form (see "The edge ledger" in the design).
-        """
-        held = set(np.flatnonzero(~self.step_input.any(axis=0)).tolist())
-        uses = (self.step_state != 0).any(axis=0)
-        while outside := {r for r in held if set(np.flatnonzero(uses[r]).tolist()) - held}:
-            held -= outside
-        mixed = set(np.flatnonzero(self.step_mixed.any(axis=0)).tolist())
-        return tuple(sorted(held)) if mixed and mixed <= held else ()
+        """The registers that live on edges (see `edge_registers`); empty: the method has no ledger form."""
+        inputs = [self.step_state, self.step_input[:, :, None], self.step_mixed[:, :, None]]
+        return edge_registers((np.concatenate(inputs, axis=2) != 0).any(axis=0))
 
     @property
     def arrays(self) -> tuple[Array, ...]:
@@ -94,6 +86,20 @@ class Table:
         return n <= other.rounds and all(
             np.array_equal(a, b[:n]) for a, b in zip(self.arrays, other.arrays, strict=True)
         )
+
+
+def edge_registers(uses: NDArray[np.bool_]) -> tuple[int, ...]:
+    """The registers that are sums over an agent's edges, so that each edge can keep its own share.
+
+    `uses` (R, R + 2) says which of (registers, observation, mixed) each register's step uses in any round. On edges
+    live those that use what was mixed, with all that they depend on. None may use the observation, or their sum over
+    the edges would count it once per edge: then there is no such form, and the answer is empty.
+    """
+    size = len(uses)
+    held = set(np.flatnonzero(uses[:, size + 1]).tolist())
+    while not (needed := {int(k) for i in held for k in np.flatnonzero(uses[i, :size])}) <= held:
+        held |= needed
+    return () if any(uses[i, size] for i in held) else tuple(sorted(held))
 
 
 def tabulate(method: Method, network: Network, rounds: int) -> Table:
