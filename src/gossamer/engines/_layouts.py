@@ -34,7 +34,7 @@ FEW = 16  # with fewer trials than this, agents are laid side by side
 LARGE = 4096  # and from this many agents on
 STEP_WORK = 2**26  # agent-updates per call of a kernel: Ctrl-C and the progress bar are served between calls
 IN_FLIGHT = 2**21  # agents in memory at a time, over all trials that run in one call
-GIVEN = 2**24  # numbers drawn at once for observations that are not Gaussian
+GIVEN = 2**20  # numbers drawn at once for observations that are not Gaussian: they stay in the cache
 
 
 class Run:
@@ -196,7 +196,7 @@ class TrialLanes(_Layout):
                 firsts = blocks.first_trials.tolist()
                 drawn = {f: self.draw(range(f, f + lanes), start, stop) for f in set(firsts)}
                 parts = [drawn[f][:, :, c].swapaxes(0, 1) for f, (c, _) in zip(firsts, tasks, strict=True)]
-                blocks = blocks._replace(given=np.concatenate(parts).astype(kind))
+                blocks = blocks._replace(given=np.concatenate(parts).astype(kind, copy=False))
             _trial_lanes.run(blocks, start, stop, self.plan, links)
             advance((stop - max(start, 0)) * agents * sum(width))
         for k, (c, s) in enumerate(tasks):
@@ -247,7 +247,7 @@ class AgentLanes(_Layout):
             if not self.fused:
                 drawn = self.draw(range(trials[0], trials[-1] + 1), start, stop)
                 parts = [drawn[:, :, c, run.first_trial + trial - trials[0]] for trial, c in tasks]
-                state = state._replace(given=np.stack(parts).astype(kind))
+                state = state._replace(given=np.stack(parts).astype(kind, copy=False))
             if together:
                 _agent_lanes.run_trials(state, start, stop, self.plan, links)
             else:
