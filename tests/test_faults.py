@@ -266,6 +266,10 @@ def test_words_of_the_command_line():
     )
     assert options.parse_bursts("10,0.17,both") == Bursts(10, 0.17, both=True)
     assert options.parse_faults() == Faults()
+    named = options.parse_faults(crash=["oslo@5"], restart=["1@8"], names=["rome", "oslo"])
+    assert named == Faults(Crash(1, 5), Restart(1, 8))
+    with pytest.raises(InvalidInput, match="AGENT@ROUND, for example 17@500 or oslo@500, but 'bonn@5' came"):
+        options.parse_faults(crash=["bonn@5"], names=["rome", "oslo"])
 
 
 @pytest.mark.parametrize(

@@ -2,12 +2,14 @@
 
 --loss 0.3 --burst 10,0.17 --delay 2,0.1
 --crash 17@500 --restart 17@800 --join 5@100 --partition 0-49@200-1200
+
+Agents are numbers or, where the network gives them names, names (`--crash oslo@500`); a partition takes numbers.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable, Sequence
 
 from gossamer.errors import InvalidInput
 from gossamer.faults import Bursts, Crash, Delay, Fault, Faults, Join, Loss, Partition, Restart
@@ -32,19 +34,19 @@ def parse_delay(text: str) -> Delay:
     return Delay(int(rounds) if rounds.is_integer() else rounds, probability)  # type: ignore[arg-type]
 
 
-def parse_crash(text: str) -> Crash:
+def parse_crash(text: str, names: Sequence[Hashable] = ()) -> Crash:
     """`17@500`"""
-    return Crash(*_agent_and_round("--crash", text))
+    return Crash(*_agent_and_round("--crash", text, names))
 
 
-def parse_restart(text: str) -> Restart:
+def parse_restart(text: str, names: Sequence[Hashable] = ()) -> Restart:
     """`17@800`"""
-    return Restart(*_agent_and_round("--restart", text))
+    return Restart(*_agent_and_round("--restart", text, names))
 
 
-def parse_join(text: str) -> Join:
+def parse_join(text: str, names: Sequence[Hashable] = ()) -> Join:
     """`5@100`"""
-    return Join(*_agent_and_round("--join", text))
+    return Join(*_agent_and_round("--join", text, names))
 
 
 def parse_partition(text: str) -> Partition:
@@ -75,13 +77,16 @@ def parse_faults(
     restart: Iterable[str] = (),
     join: Iterable[str] = (),
     partition: Iterable[str] = (),
+    names: Sequence[Hashable] = (),
 ) -> Faults:
-    """Make the faults that the options of the command line describe."""
+    """Make the faults that the options of the command line describe; `names` are those of the agents, in order."""
     items: list[Fault] = []
     items += [parse_loss(loss)] if loss is not None else []
     items += [parse_bursts(burst)] if burst is not None else []
     items += [parse_delay(delay)] if delay is not None else []
-    items += [*map(parse_crash, crash), *map(parse_restart, restart), *map(parse_join, join)]
+    items += [parse_crash(text, names) for text in crash]
+    items += [parse_restart(text, names) for text in restart]
+    items += [parse_join(text, names) for text in join]
     return Faults(*items, *map(parse_partition, partition))
 
 
@@ -99,11 +104,17 @@ def _numbers(option: str, text: str, form: str, count: int) -> list[float]:
     return numbers
 
 
-def _agent_and_round(option: str, text: str) -> tuple[int, int]:
-    matched = re.fullmatch(r"(\d+)@(\d+)", text.strip())
-    if matched is None:
-        raise _misread(option, text, "AGENT@ROUND, for example 17@500")
-    return int(matched[1]), int(matched[2])
+def _agent_and_round(option: str, text: str, names: Sequence[Hashable]) -> tuple[int, int]:
+    who, _, when = text.strip().rpartition("@")
+    known = [str(name) for name in names]
+    if when.isdecimal() and who in known:
+        return known.index(who), int(when)
+    if not (when.isdecimal() and who.isdecimal()):
+        form = "AGENT@ROUND, for example 17@500"
+        raise _misread(
+            option, text, f"{form} or {known[-1]}@500" if known and not known[-1].isdecimal() else form
+        )
+    return int(who), int(when)
 
 
 def _agents(text: str) -> list[int]:

@@ -155,6 +155,7 @@ def simulate(
         restart=restart or (),
         join=join or (),
         partition=partition or (),
+        names=net.labels,
     )
     notes = []
     if faults.items:

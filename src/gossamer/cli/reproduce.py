@@ -29,7 +29,7 @@ def reproduce(
         bool, typer.Option("--quick", help="A run of seconds: smaller networks, fewer runs.")
     ] = False,
     agents: Annotated[
-        int | None, typer.Option(help="Agents N of Figures 2-4, 6, 7 (a square number).")
+        int | None, typer.Option(help="Agents N of all figures but 5 (a square number).")
     ] = None,
     trials: Annotated[int | None, typer.Option(help="Simulated runs per point.")] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of means, random graph and noise.")] = None,

@@ -169,7 +169,7 @@ def analysable(method: Method | str) -> Method:
     if method.mixing != "matrix":
         raise Unsupported(
             f"exact errors need one gossip matrix, but {method.name} draws a random exchange each round; "
-            "use gs.simulate"
+            "simulate it"
         )
     return method
 
@@ -257,7 +257,7 @@ def _measure(network: Network, observations: Observations) -> _Measure:
         if drifting:
             raise Unsupported(
                 f"exact errors of drifting means need a full spectrum: at most {DENSE_LIMIT} agents, or path, "
-                "cycle, star, complete, torus, hypercube of any size; use gs.simulate here"
+                "cycle, star, complete, torus, hypercube of any size; simulate it here"
             )
         return _Quadrature(*_lanczos.measure(network, observations.mean, observations.variance.sum(axis=1)))
     level = spectrum.analyse(observations.mean)

@@ -13,7 +13,7 @@ from gossamer.errors import InvalidInput
 class Settings:
     """Every number that the experiments depend on.
 
-    agents        N of Figures 2-4, 6 and 7; a square number, for the grid
+    agents        N of all figures but Figure 5; a square number, for the grid
     trials        runs per point of a simulation
     seed          of the means, the random graph and the noise
     draws         draws of means (and of the random graph) behind the intervals of the claims
