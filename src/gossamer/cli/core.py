@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import numpy as np
 import typer
+from scipy.sparse.csgraph import connected_components
 
 from gossamer import theory
 from gossamer.cli.output import emit, shown, writing
@@ -165,10 +166,13 @@ def simulate(
             )
         one = run_simulate(chosen, net, obs, horizons[0], trials, seed, faults=faults)
         mse, stderr, done, partial = [one.mse], [one.stderr], one.trials, one.partial
-        alive = int(np.sum(~np.isnan(one.per_agent)))
+        alive = np.flatnonzero(~np.isnan(one.per_agent))
         notes.append(
-            f"{alive} of {net.agents} agents alive at the end; errors are against the average of their means"
+            f"{len(alive)} of {net.agents} agents alive at the end; errors are against the average of their means"
         )
+        parts = connected_components(net.gossip[alive][:, alive], return_labels=False)
+        if parts > 1:
+            notes.append(f"the dead cut them into {parts} parts, which cannot learn of each other")
     else:
         result = run_simulate(chosen, net, obs, horizons, trials, seed, keep_estimates=False)
         mse, stderr, done, partial = result.mse, result.stderr, result.trials, result.partial
