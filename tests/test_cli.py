@@ -51,6 +51,9 @@ def test_simulate_in_json_is_what_the_library_says(app):
 def test_simulate_with_faults(app):
     out = run(app, "simulate", "grid:3x3", "-T", 60, "--trials", 4, "--loss", "0.3", "--crash", "4@20")
     assert "8 of 9 agents alive at the end" in out
+    assert "parts" not in out
+    out = run(app, "simulate", "path:5", "-T", 60, "--trials", 4, "--crash", "2@20")
+    assert "the dead cut them into 2 parts" in out
 
 
 def test_compare_shows_methods_theory_and_limits(app, tmp_path):

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from gossamer.agents.certificates import Authority, check_name, check_private
 from gossamer.agents.fleet_text import fleet_text
 from gossamer.agents.settings import AgentSettings, Limits, Neighbour, Tls
+from gossamer.agents.sources import parse_source
 from gossamer.errors import InvalidInput, OutputError, require
 from gossamer.methods.anytime_sda import AnytimeSDA
 
@@ -200,6 +201,11 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         _distinct("agents: endpoint", [agent.endpoint for agent in self.agents])
         for agent in self.agents:
             check_name(agent.name)
+            if not agent.source.startswith("csv:"):  # whose file need not be on this machine
+                try:
+                    parse_source(agent.source, self.observations.dimension, agent.id)
+                except InvalidInput as error:
+                    raise InvalidInput(f"agents[{agent.id}].source: {error}") from None
         seen: set[tuple[int, int]] = set()
         for k, (i, j, weight) in enumerate(self.edges):
             pair = (min(i, j), max(i, j))

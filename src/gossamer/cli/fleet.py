@@ -86,6 +86,11 @@ def init(
         raise InvalidInput("--hosts says where the agents of an edge list are; give --edges as well")
     if topology is not None:
         network = parse_network(topology, weights, seed)
+        last = 65536 - network.agents
+        if not 1 <= port <= last:
+            raise InvalidInput(
+                f"--port is the first of {network.agents} ports in a row, from 1 to {last}, but {port} came"
+            )
         names = [f"agent{i}" for i in range(network.agents)]
         endpoints = [f"127.0.0.1:{port + i}" for i in range(network.agents)]
         sources = simulated_sources(network.agents, seed)
