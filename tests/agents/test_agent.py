@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -132,6 +133,22 @@ def test_pace_and_paced_sources() -> None:
         assert time.monotonic() - started > 14 * 0.02
         assert [a.snapshot.samples for a in agents] == [10, 10]
         assert agents[0].estimate == pytest.approx(0.5, abs=1e-3)
+        await leave(agents)
+
+    asyncio.run(main())
+
+
+def test_a_pace_is_kept_among_faster_neighbours() -> None:
+    async def main() -> None:
+        memory, pace = Memory(), 0.02
+        slow, fast = fleet(Network.path(2), pace=pace)
+        agents = in_memory([slow, replace(fast, pace=None)], memory)
+        await enter(agents)
+        await wait_for(lambda: agents[0].snapshot.age >= 1, "the first round")
+        started, first = time.monotonic(), agents[0].snapshot.age
+        await wait_for(lambda: agents[0].snapshot.age >= first + 50, "50 rounds")
+        # It may spend one pace at once, to fall into step, and 2% in the long run.
+        assert time.monotonic() - started > (50 * 0.98 - 2) * pace
         await leave(agents)
 
     asyncio.run(main())

@@ -41,6 +41,9 @@ log = logging.getLogger("gossamer.agents")
 _BACKLOG = 10_000
 """Observations that may wait for the next round before the source is held up."""
 
+_HURRY = 0.02
+"""How much faster than its pace an agent may go in the long run, to stay in step with its neighbours."""
+
 _SERIALS_PER_COMMIT = 2**20
 """More messages than any agent sends between two commits; see `_first_serial`."""
 
@@ -323,7 +326,7 @@ class Agent:
             self._stop.set()
 
     def _loop(self) -> None:
-        pace = self.settings.pace or 0.0
+        pace = credit = self.settings.pace or 0.0
         due = time.monotonic()
         while not self._stop.is_set():
             began = time.monotonic()
@@ -335,23 +338,26 @@ class Agent:
                 for callback in tuple(self._callbacks):
                     callback(self.snapshot)
             if pace:
-                self._pause(began + pace / 2, due)
+                hurried = self._pause(due - min(credit, pace / 2), due)
+                credit = min(credit - hurried + _HURRY * pace, pace)
         if self._pending:  # what was observed and not yet used must reach the store
             batch = self._batch()
             self._ledger.begin(batch.observation, batch.samples, batch.weight)
             self._ledger.finish({})
         self._commit(wait=True)
 
-    def _pause(self, early: float, due: float) -> None:
+    def _pause(self, early: float, due: float) -> float:
         """Wait for the next round's time; from `early` on a neighbour that has begun it ends the wait.
 
         So neighbours of one pace fall into step. Without it one that started a moment later would be late in
-        every round, for as long as the fleet lives.
+        every round, for as long as the fleet lives. Returns by how many seconds the wait was cut short: who is
+        among faster neighbours has little of that to spend, and keeps its own pace.
         """
         while (now := time.monotonic()) < due and not self._stop.is_set():
             if now >= early and self._rounds.called():
-                return
+                break
             self._rounds.listen(early if now < early else due, until_called=now >= early)
+        return max(due - now, 0.0)
 
     def _round(self, due: float) -> None:
         batch = self._batch()
