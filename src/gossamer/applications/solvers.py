@@ -13,7 +13,7 @@ from gossamer.engines.exact import check_horizons, propagate
 from gossamer.engines.simulate import simulate
 from gossamer.errors import InvalidInput
 from gossamer.methods import AnytimeSDA, resolve
-from gossamer.methods.base import Method, Number
+from gossamer.methods.base import Method, Number, whole
 from gossamer.methods.table import tabulate
 from gossamer.network import Network
 from gossamer.observations import Gaussian, Observations
@@ -103,9 +103,7 @@ def horizons_of(rounds: int | Sequence[int]) -> tuple[NDArray[np.int64], bool]:
 
 def check_trials(trials: int) -> int:
     """Return `trials` as an int, or say what was wrong with it."""
-    if isinstance(trials, bool) or int(trials) != trials or trials < 1:
-        raise InvalidInput(f"trials must be a whole number of at least 1, but {trials!r} came")
-    return int(trials)
+    return whole("trials", trials, 1)
 
 
 class Stream:

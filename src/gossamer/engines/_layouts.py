@@ -33,7 +33,7 @@ LEAST_LANES = 32  # fewer trials side by side cost more than a full cache does
 FEW = 16  # with fewer trials than this, agents are laid side by side
 LARGE = 4096  # and from this many agents on
 STEP_WORK = 2**26  # agent-updates per call of a kernel: Ctrl-C and the progress bar are served between calls
-IN_FLIGHT = 2**21  # agents in memory at a time, over all trials that run in one call
+IN_FLIGHT = 2**24  # numbers in memory at a time, over all trials that run in one call
 GIVEN = 2**20  # numbers drawn at once for observations that are not Gaussian: they stay in the cache
 
 
@@ -67,8 +67,16 @@ class Run:
         links = _Neighbours(self.network, self.dtype)
         along = self.method.mixing == "matrix" and (self.trials < FEW or links.agents >= LARGE)
         layout = AgentLanes if along else TrialLanes
-        for table, which in self.passes:
-            layout(self, links, table, sorted(which, key=lambda w: int(self.horizons[w]))).go(advance)
+        layouts = [
+            layout(self, links, table, sorted(which, key=lambda w: int(self.horizons[w])))
+            for table, which in self.passes
+        ]
+        # Where every horizon needs a pass of its own, some trials go through all of them before the next ones begin:
+        # whoever interrupts the run then has finished trials.
+        some = self.trials if len(layouts) == 1 else get_num_threads() * (1 if along else LANES)
+        for first in range(0, self.trials, some):
+            for one in layouts:
+                one.go(range(first, min(first + some, self.trials)), advance)
 
 
 class _Neighbours:
@@ -120,7 +128,7 @@ class _Layout:
         self.run, self.links, self.table, self.which = run, links, table, which
         observations, kind = run.observations, run.dtype
         base = observations.base if isinstance(observations, Drifting) else observations
-        self.fused = isinstance(base, Gaussian)
+        self.fused = type(base).sample is Gaussian.sample  # not a user's own kind of Gaussian
         std = base.std if isinstance(base, Gaussian) else np.zeros_like(observations.mean)
         horizons = run.horizons[which]
         rows, active = _rows(table)
@@ -158,26 +166,26 @@ class _Layout:
 class TrialLanes(_Layout):
     """Blocks of trials side by side, one thread each."""
 
-    def go(self, advance: Advance) -> None:
+    def go(self, trials: range, advance: Advance) -> None:
         run, threads = self.run, get_num_threads()
         per_lane = run.network.agents * (self.table.registers + 6) * np.dtype(run.dtype).itemsize
         most = int(np.clip(CACHE // per_lane, LEAST_LANES, LANES))
         components = run.observations.components
         # As many blocks as keep every thread busy, all of about the same width; the results do not depend on it.
         apart = _up(threads, components)
-        blocks = _up(_up(run.trials, most), apart) * apart
-        lanes = _up(run.trials, GRAIN * blocks) * GRAIN
-        tasks = [(c, s) for s in range(0, run.trials, lanes) for c in range(components)]
+        blocks = _up(_up(len(trials), most), apart) * apart
+        lanes = _up(len(trials), GRAIN * blocks) * GRAIN
+        tasks = [(c, s) for s in trials[::lanes] for c in range(components)]
         # A wave of tasks is in memory at a time; where the observations are drawn beforehand, all components of a
         # trial are drawn at once.
         width = threads if self.fused else apart * components
         for begin in range(0, len(tasks), width):
-            self._wave(tasks[begin : begin + width], lanes, advance)
+            self._wave(tasks[begin : begin + width], lanes, trials.stop, advance)
 
-    def _wave(self, tasks: list[tuple[int, int]], lanes: int, advance: Advance) -> None:
+    def _wave(self, tasks: list[tuple[int, int]], lanes: int, stop_trial: int, advance: Advance) -> None:
         run, kind = self.run, self.run.dtype
         agents, count, horizons = run.network.agents, len(tasks), len(self.which)
-        width = [min(lanes, run.trials - s) for _, s in tasks]
+        width = [min(lanes, stop_trial - s) for _, s in tasks]
         blocks = _trial_lanes.Blocks(
             components=np.array([c for c, _ in tasks]),
             first_trials=np.array([run.first_trial + s for _, s in tasks]),
@@ -214,13 +222,15 @@ class TrialLanes(_Layout):
 class AgentLanes(_Layout):
     """Agents side by side: a thread for each trial that fits in its cache, all threads on a larger one."""
 
-    def go(self, advance: Advance) -> None:
+    def go(self, trials: range, advance: Advance) -> None:
         run, threads = self.run, get_num_threads()
-        agents, components = run.network.agents, run.observations.components
-        tasks = [(trial, c) for trial in range(run.trials) for c in range(components)]
+        agents = run.network.agents
+        tasks = [(trial, c) for trial in trials for c in range(run.observations.components)]
         fits = agents * (self.table.registers + 7) * np.dtype(run.dtype).itemsize <= CACHE
         together = fits and (len(tasks) >= threads or agents < threads * self.links.width)
-        width = max(threads, min(STEP_WORK // self.table.rounds, IN_FLIGHT) // agents) if together else 1
+        numbers = agents * (self.table.registers + 7 + len(self.which) * (1 + run.keep))
+        most = min(STEP_WORK // (agents * self.table.rounds), IN_FLIGHT // numbers)
+        width = max(threads, most) if together else 1
         links = self.links.for_agents()
         for begin in range(0, len(tasks), width):
             self._wave(tasks[begin : begin + width], links, together, advance)

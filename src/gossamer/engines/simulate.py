@@ -16,7 +16,7 @@ from gossamer.engines.exact import check_horizons
 from gossamer.errors import InvalidInput
 from gossamer.faults import Faults
 from gossamer.methods import Method, resolve
-from gossamer.methods.base import check_whole
+from gossamer.methods.base import whole
 from gossamer.network import Network
 from gossamer.observations import Observations, check_match
 
@@ -70,10 +70,10 @@ def simulate(
     """Run `trials` independent trials of `method` and return their errors and estimates.
 
     Trial r uses the random streams (seed, r, agent), so a run can be split with `first_trial` and does not
-    depend on threads. Memory: about 8 (R + 7) bytes per agent and trial in flight (R registers), plus the
-    estimates; in flight are at most 128 trials for each thread, or 2 million agents over all trials. `progress`
+    depend on threads. Memory: about 8 (R + 7 + 2 H) bytes per agent and trial in flight (R registers, H horizons),
+    plus the estimates; in flight are at most 128 trials for each thread, or as many as fit in 128 MB. `progress`
     shows a bar on long runs when standard error is a terminal (None), always (True) or never (False). Ctrl-C
-    returns the trials finished so far, marked partial.
+    returns the trials finished so far, marked partial (without `keep_estimates`, their `per_agent` is unknown).
 
     With `faults` the method runs in its edge-ledger form (see `faulty.py`), for one number of rounds.
     """
@@ -88,20 +88,21 @@ def simulate(
         return simulate_faulty(method, network, observations, rounds, trials, seed, faults)  # type: ignore[arg-type]
     check_match(network, observations)
     horizons = check_horizons(rounds)
-    check_whole("trials", trials, 1)
-    check_whole("first_trial", first_trial, 0)
+    trials, first_trial = whole("trials", trials, 1), whole("first_trial", first_trial, 0)
+    if first_trial + trials > 2**32:
+        raise InvalidInput(f"trials are numbered below 2^32, but {first_trial} + {trials} came")
     if dtype not in (np.float64, np.float32):
         raise InvalidInput(f"dtype must be numpy.float64 or numpy.float32, but {dtype!r} came")
     _random.key(seed)
     one = np.ndim(rounds) == 0
     distinct, place = np.unique(horizons, return_inverse=True)
-    run = Run(method, network, observations, distinct, int(trials), seed, first_trial, keep_estimates, dtype)
+    run = Run(method, network, observations, distinct, trials, seed, first_trial, keep_estimates, dtype)
     partial = False
     with _progress(progress, run.work) as advance:
         try:
             run.go(advance)
         except KeyboardInterrupt:
-            if not run.finished.any():
+            if not run.finished.all(axis=0).any():
                 raise
             partial = True
     return _result(run, int(horizons[0]) if one else horizons, 0 if one else place, partial)

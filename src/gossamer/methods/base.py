@@ -66,11 +66,22 @@ class Method(ABC):
         """Return the agent's answer now."""
 
 
+def whole(name: str, value: Any, least: int) -> int:
+    """Return `value` as an int, or say that it is no whole number of at least `least`."""
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, int | float | np.number)
+        or not np.isfinite(value)
+        or value != np.floor(value)
+        or value < least
+    ):
+        raise InvalidInput(f"{name} must be a whole number of at least {least}, but {value!r} came")
+    return int(value)
+
+
 def check_rounds(rounds: int) -> int:
     """Return `rounds` as an int, or say what was wrong with it."""
-    if isinstance(rounds, bool) or int(rounds) != rounds or rounds < 1:
-        raise InvalidInput(f"rounds must be a whole number of at least 1, but {rounds!r} came")
-    return int(rounds)
+    return whole("rounds", rounds, 1)
 
 
 def check_positive(name: str, value: float | None, *, zero: bool = False) -> None:
@@ -86,15 +97,16 @@ def check_positive(name: str, value: float | None, *, zero: bool = False) -> Non
 
 def check_whole(name: str, value: int | None, least: int) -> None:
     """Complain unless `value` is None or a whole number of at least `least`."""
-    if value is None:
-        return
-    if not isinstance(value, int | float | np.number) or value != np.floor(value) or value < least:
-        raise InvalidInput(f"{name} must be a whole number of at least {least}, but {value!r} came")
+    if value is not None:
+        whole(name, value, least)
 
 
 def batch_sizes(batch: float | Sequence[float], rounds: int) -> NDArray[np.float64]:
     """Return one batch size per round from a number or a sequence of at least `rounds` numbers."""
-    sizes = np.asarray(batch, dtype=float)
+    try:
+        sizes = np.asarray(batch, dtype=float)
+    except (TypeError, ValueError):
+        raise InvalidInput(f"batch must be a number or one number per round, but {batch!r} came") from None
     if sizes.ndim == 0:
         sizes = np.full(rounds, float(sizes))
     if sizes.ndim != 1 or len(sizes) < rounds:
