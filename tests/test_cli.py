@@ -6,6 +6,7 @@ import csv
 import json
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -67,6 +68,42 @@ def test_compare_shows_methods_theory_and_limits(app, tmp_path):
     assert picture.read_bytes().startswith(b"\x89PNG")
 
 
+def test_compare_tells_variants_of_a_method_apart(app):
+    variants = "sda sda:burn_in=3 anytime-sda:smoothing=0 sda:burn_in=3 sda:momentum=5"
+    rows = json.loads(run(app, "compare", "path:6", "-m", variants, "-T", 600, "--json"))
+    names = ["sda", "sda, burn_in=3", "anytime-sda, smoothing=0", "sda, burn_in=3 (4)", "sda, momentum=5"]
+    assert [r["method"] for r in rows[:5]] == names
+    assert rows[0]["T=600"] != rows[1]["T=600"] == rows[3]["T=600"]
+    assert "sda, momentum=5 diverges" in run(app, "compare", "path:6", "-m", variants, "-T", 600)
+
+
+def test_compare_shows_the_methods_that_work(app):
+    out = run(app, "compare", "path:6", "-m", "sda dsg sstm_sc", "-T", 20, "--weights", "laplacian")
+    assert "dsg: DSG, D-ASG and D-MASG need" in out
+    assert "samples per agent in 20 rounds; the limits are those of one a round" in " ".join(out.split())
+    assert runner.invoke(app, ["compare", "path:6", "-m", "dsg", "--weights", "laplacian"]).exit_code != 0
+
+
+def test_a_file_called_like_a_topology_is_drawn_as_what_it_holds(app, tmp_path):
+    (tmp_path / "grid.txt").write_text("a b\nb c\nc a\n")
+    run(app, "network", tmp_path / "grid.txt", "--plot", tmp_path / "q.png")
+    assert (tmp_path / "q.png").exists()
+
+
+def test_an_interrupted_simulation_shows_what_it_has_and_exits_with_130(app, monkeypatch):
+    from gossamer.cli import core
+
+    whole = core.run_simulate
+
+    def interrupted(*args, **options):
+        return replace(whole(*args, **options), trials=3, partial=True)
+
+    monkeypatch.setattr(core, "run_simulate", interrupted)
+    result = runner.invoke(app, ["simulate", "path:6", "-T", "20", "--trials", "8", "--json"])
+    assert result.exit_code == 130
+    assert json.loads(result.stdout)[0]["trials"] == 3
+
+
 def test_plan_names_the_cheapest(app, tmp_path):
     methods = "sda anytime-sda"
     out = run(
@@ -113,6 +150,8 @@ def test_recorded_data(app, tmp_path):
         (["simulate", "path:5", "-m", "dsg", "--loss", "0.1"], 2, "ledger"),
         (["exact", "path:5", "-m", "nothing.py:X"], 2, "no file 'nothing.py'"),
         (["plan", "path:5", "-e", "small"], 2, "numbers separated by commas"),
+        (["network", "hypercube:64"], 2, "at most 268,435,456 edges"),
+        (["exact", "path:5", "-m", "sda:batch=abc"], 2, "batch must be a number"),
     ],
 )
 def test_mistakes_give_a_message_and_an_exit_code_and_no_traceback(args, code, text, tmp_path):

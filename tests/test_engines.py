@@ -289,6 +289,27 @@ def test_the_layout_does_not_show(name, network, monkeypatch):
     np.testing.assert_array_equal(found[0].estimates, found[1].estimates)
 
 
+def test_a_users_own_gaussian_is_asked_for_its_samples(small):
+    class Loud(gs.Gaussian):
+        def sample(self, *args, **options):
+            return super().sample(*args, **options) + 1
+
+    net, obs = small
+    plain = simulate("sda", net, gs.Gaussian(obs.mean, obs.std), 9, 3, 3)
+    loud = simulate("sda", net, Loud(obs.mean, obs.std), 9, 3, 3)
+    np.testing.assert_allclose(loud.estimates, plain.estimates + 1, rtol=1e-12)
+
+
+def test_trials_have_numbers(small):
+    net, obs = small
+    last = simulate("sda", net, obs, 5, 1, first_trial=2**32 - 1).estimates
+    assert np.any(last != simulate("sda", net, obs, 5, 1).estimates)
+    with pytest.raises(gs.InvalidInput, match=r"trials are numbered below 2\^32, but 4294967295 \+ 2 came"):
+        simulate("sda", net, obs, 5, 2, first_trial=2**32 - 1)
+    with pytest.raises(gs.InvalidInput, match="trials must be a whole number of at least 1, but None came"):
+        simulate("sda", net, obs, 5, None)
+
+
 def test_single_precision_is_close(small):
     net, obs = small
     double = gs.simulate("sda", net, obs, 50, trials=10, seed=1)
@@ -350,6 +371,13 @@ def test_interrupted_runs_return_what_is_finished(small, monkeypatch):
     calls = 1
     with pytest.raises(KeyboardInterrupt):
         gs.simulate("sda", net, obs, 20, trials=600, seed=1)
+    calls = -2  # every horizon of SDA is a pass of its own: the first block of trials has gone through both
+    run = gs.simulate("sda", net, obs, [20, 10], trials=600, seed=1)
+    assert (run.partial, run.trials) == (True, 128)
+    np.testing.assert_array_equal(run.estimates[0], whole.estimates[:128])
+    calls = 0
+    with pytest.raises(KeyboardInterrupt):
+        gs.simulate("sda", net, obs, [20, 10], trials=600, seed=1)
 
 
 @pytest.mark.parametrize(

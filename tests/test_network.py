@@ -98,6 +98,11 @@ def test_iterative_eigenvalues_agree_with_dense_ones():
 
 
 @pytest.mark.slow
+def test_iterative_eigenvalues_are_the_same_every_time():
+    found = {gs.Network.grid(56, 56).lambda_2 for _ in range(2)}
+    assert len(found) == 1
+
+
 def test_large_graphs_find_their_spectrum_iteratively():
     net = gs.Network.grid(70, 70)
     assert net.agents > DENSE_LIMIT

@@ -11,6 +11,8 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.sparse.linalg import eigsh, lobpcg
 
+from gossamer.errors import Unsupported
+
 Array = NDArray[np.float64]
 
 _SEED = 7  # start vectors; the result does not depend on it beyond the tolerance
@@ -60,7 +62,7 @@ def smallest(gossip: sp.csr_matrix) -> tuple[Array, Array]:
         residual = float(np.linalg.norm(gossip @ vectors[:, 0] - values[0] * vectors[:, 0]))
         if residual < 0.02 * values[0]:
             return values, vectors
-    raise ArithmeticError(
+    raise Unsupported(
         f"the smallest nonzero eigenvalue did not converge (value {values[0]:.3g}, residual {residual:.3g}); "
         "pass step_size and momentum to the method by hand"
     )
@@ -82,6 +84,12 @@ def inverse_square_trace(gossip: sp.csr_matrix, values: Array, vectors: Array) -
 
 
 def _multigrid(gossip: sp.csr_matrix) -> Any:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # pyamg warns about the singular coarse matrix of a Laplacian
-        return pyamg.smoothed_aggregation_solver(sp.csr_matrix(gossip), B=np.ones((gossip.shape[0], 1)))
+    # pyamg draws from NumPy's global generator, and the same network must always give the same bits.
+    state = np.random.get_state()  # noqa: NPY002
+    np.random.seed(_SEED)  # noqa: NPY002
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # pyamg warns about the singular coarse matrix of a Laplacian
+            return pyamg.smoothed_aggregation_solver(sp.csr_matrix(gossip), B=np.ones((gossip.shape[0], 1)))
+    finally:
+        np.random.set_state(state)  # noqa: NPY002

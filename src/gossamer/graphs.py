@@ -88,6 +88,7 @@ def read_network(path: Path, weights: str = "metropolis") -> Network:
         SyntaxError,
         KeyError,
         TypeError,
+        AttributeError,
     ) as error:
         raise InvalidNetwork(f"{path} could not be read as a network: {error}") from error
     return Network.from_networkx(graph, weights, name=path.stem)

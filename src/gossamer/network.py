@@ -20,6 +20,7 @@ DENSE_LIMIT = 3000
 """Up to this many agents an arbitrary graph is decomposed densely (a few seconds at most)."""
 
 WEIGHTS = ("metropolis", "laplacian", "max-degree", "best-constant")
+MOST_EDGES = 2**28  # about 10 GB in memory
 
 _TOLERANCE = 1e-9
 
@@ -92,6 +93,7 @@ class Network:
     def complete(cls, n: int, weights: str = "metropolis") -> Network:
         """Everybody is everybody's neighbour."""
         n = _at_least(n, 2)
+        _affordable(n * (n - 1) // 2)
         edges = np.column_stack(np.triu_indices(n, k=1))
         return cls._build(f"complete:{n}", n, edges, weights, lambda scale: CompleteSpectrum(scale, n))
 
@@ -100,6 +102,7 @@ class Network:
         """A rectangle of agents, each with its neighbours above, below, left and right."""
         rows, cols = _at_least(rows, 1, "a grid needs a row"), _at_least(cols, 1, "a grid needs a column")
         _at_least(rows * cols, 2)
+        _affordable(2 * rows * cols)
         edges = _lattice(rows, cols, wrap=False)
         # Metropolis weights differ between the inside and the border of a grid, so only equal weights,
         # or a grid thin enough to have no inside, have the closed form; `_build` finds out.
@@ -112,6 +115,7 @@ class Network:
         """A grid whose opposite borders are joined."""
         rows = _at_least(rows, 3, "a torus needs at least 3 rows")
         cols = _at_least(cols, 3, "a torus needs at least 3 columns")
+        _affordable(2 * rows * cols)
         edges = _lattice(rows, cols, wrap=True)
         return cls._regular(
             f"torus:{rows}x{cols}", rows * cols, weights, edges, [("cycle", rows), ("cycle", cols)]
@@ -121,6 +125,7 @@ class Network:
     def hypercube(cls, dimension: int, weights: str = "metropolis") -> Network:
         """2^d agents; neighbours differ in one bit of their number."""
         dimension = _at_least(dimension, 1, "a hypercube needs dimension >= 1")
+        _affordable(dimension * 2 ** min(dimension - 1, 64))
         numbers = np.arange(2**dimension)
         pairs = [
             np.column_stack([numbers[numbers & bit == 0], numbers[numbers & bit == 0] | bit])
@@ -460,9 +465,19 @@ def _check_on_graph(gossip: sp.csr_matrix, graph: nx.Graph) -> None:
 
 
 def _at_least(n: Any, least: int, what: str | None = None) -> int:
-    if isinstance(n, bool) or not isinstance(n, int | float | np.number) or n != math.floor(n) or n < least:
+    known = isinstance(n, int | float | np.number) and not isinstance(n, bool) and math.isfinite(n)
+    if not known or n != math.floor(n) or n < least:
         raise InvalidNetwork(f"{what or f'this network needs at least {least} agents'}, but {n!r} came")
+    _affordable(int(n))
     return int(n)
+
+
+def _affordable(edges: int) -> None:
+    """Refuse before it is built what would only fill the memory."""
+    if edges > MOST_EDGES:
+        raise InvalidNetwork(
+            f"a network may have at most {MOST_EDGES:,} edges, but this one would have {edges:.3g}"
+        )
 
 
 def _line(n: int) -> NDArray[np.int64]:

@@ -111,12 +111,12 @@ def _plan(
         last = exact(method, network, observations, most)
         if np.isfinite(last.mse):
             note = (
-                f"{method.name} does not reach an error of {target:g} within {most} rounds "
+                f"{method.label} does not reach an error of {target:g} within {most} rounds "
                 f"(there it is {last.mse:.3g}); allow more rounds or samples, or use another method"
             )
         else:
             note = (
-                f"{method.name} diverges on {network.name}; give it other parameters, or use another method"
+                f"{method.label} diverges on {network.name}; give it other parameters, or use another method"
             )
         return Plan(method, network, target, None, last.mse, np.inf, np.inf, np.inf, note)
     found = exact(method, network, observations, rounds)

@@ -72,6 +72,9 @@ def main() -> None:
     except MemoryError:
         Console(stderr=True).print("[bold red]error:[/] this does not fit into memory; make it smaller")
         sys.exit(2)
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, SystemExit) as end:
+        # Typer makes an exit with code 130 of Ctrl-C, without a word.
+        if isinstance(end, SystemExit) and end.code != 130:
+            raise
         Console(stderr=True).print("interrupted", style="bold")
         sys.exit(130)

@@ -11,11 +11,11 @@ import typer
 from scipy.sparse.csgraph import connected_components
 
 from gossamer import theory
-from gossamer.cli.output import emit, shown, writing
+from gossamer.cli.output import emit, shown, writable, writing
 from gossamer.cli.parsing import parse_horizons, parse_method, parse_methods, parse_observations
 from gossamer.engines.exact import exact as run_exact
 from gossamer.engines.simulate import simulate as run_simulate
-from gossamer.errors import InvalidInput, Unsupported
+from gossamer.errors import GossamerError, InvalidInput, Unsupported
 from gossamer.fault_options import parse_faults
 from gossamer.graphs import EXAMPLES, parse_network
 from gossamer.network import Network
@@ -37,14 +37,16 @@ Data = Annotated[
 ]
 Seed = Annotated[int, typer.Option(help="Seed of graphs, means and observations.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
-Csv = Annotated[Path | None, typer.Option("--csv", help="Also write the table to this CSV file.")]
+Csv = Annotated[
+    Path | None, typer.Option("--csv", help="Also write the table to this CSV file.", callback=writable)
+]
 
 
 def drawable(path: Path | None) -> Path | None:
     """Refuse a picture's name that no format goes with, before any work is done."""
     if path is not None and path.suffix.lower() not in (".png", ".pdf", ".svg"):
         raise InvalidInput(f"a picture's name ends in .png, .pdf or .svg, but {path} came")
-    return path
+    return writable(path)
 
 
 Plot = Annotated[
@@ -118,9 +120,11 @@ def exact(
         if np.any(result.uncertainty):
             record["uncertainty"] = result.uncertainty[k]
         records.append(record)
-    emit(records, title=f"{chosen.name} on {net.name}: expected squared error", as_json=as_json, csv=csv)
+    title = f"{chosen.label} on {net.name}"
+    notes = _divergence({chosen.label: (horizons, result.mse)})
+    emit(records, title=f"{title}: expected squared error", as_json=as_json, csv=csv, notes=notes)
     if plot:
-        _draw(plot, {chosen.name: (horizons, result.mse)}, obs, horizons, f"{chosen.name} on {net.name}")
+        _draw(plot, {chosen.label: (horizons, result.mse)}, obs, horizons, title)
 
 
 def simulate(
@@ -184,14 +188,20 @@ def simulate(
             "stderr": stderr[k],
             "exact": None if expected is None else expected[k],
             "centralised_limit": theory.centralised_limit(obs, t),
+            "trials": done,
         }
         for k, t in enumerate(horizons)
     ]
+    notes += _divergence({chosen.label: (horizons, mse)})
     if partial:
         notes.append(f"interrupted: {done} of {trials} trials were finished and are shown")
-    emit(records, title=f"{chosen.name} on {net.name}: {done} trials", as_json=as_json, csv=csv, notes=notes)
+    title = f"{chosen.label} on {net.name}"
+    columns = ["rounds", "mse", "stderr", "exact", "centralised_limit"]
+    emit(records, title=f"{title}: {done} trials", as_json=as_json, csv=csv, notes=notes, columns=columns)
     if plot:
-        _draw(plot, {chosen.name: (horizons, mse)}, obs, horizons, f"{chosen.name} on {net.name}, simulated")
+        _draw(plot, {chosen.label: (horizons, mse)}, obs, horizons, f"{title}, simulated")
+    if partial:
+        raise typer.Exit(130)
 
 
 def compare(
@@ -212,8 +222,24 @@ def compare(
     """Several methods side by side, exactly, with the theory's bounds and the limits nobody can beat."""
     net, obs = _problem(graph, weights, spread, std, seed, data)
     horizons = parse_horizons(rounds)
-    chosen = parse_methods(methods)
-    curves = {_label(m): (horizons, run_exact(m, net, obs, horizons).mse) for m in chosen}
+    curves: dict[str, tuple[list[int], Any]] = {}
+    notes = []
+    for method in parse_methods(methods):
+        label = method.label if method.label not in curves else f"{method.label} ({len(curves) + 1})"
+        try:
+            curves[label] = horizons, run_exact(method, net, obs, horizons).mse
+        except GossamerError as refusal:
+            notes.append(f"{label}: {refusal}")
+            continue
+        samples = method.batches(net, horizons[-1]).sum()
+        if samples > horizons[-1]:
+            notes.append(
+                f"{label} takes {shown(samples)} samples per agent in {horizons[-1]} rounds; the limits are those of "
+                "one a round"
+            )
+    if not curves:
+        raise InvalidInput(notes[0])
+    notes += _divergence(curves)
     extra: dict[str, Callable[[int], float | None]] = {
         "Theorem 1 (SDA)": lambda t: _bound(theory.theorem_1, net, obs, t),
         "Theorem 2 (DSG)": lambda t: _bound(theory.theorem_2, net, obs, t),
@@ -227,7 +253,8 @@ def compare(
     records += [{"method": name, **{f"T={t}": value(t) for t in horizons}} for name, value in extra.items()]
     every = -(-len(horizons) // 5)
     columns = ["method", *(f"T={t}" for t in horizons[every - 1 :: every])]
-    emit(records, title=f"Expected squared error on {net.name}", as_json=as_json, csv=csv, columns=columns)
+    title = f"Expected squared error on {net.name}"
+    emit(records, title=title, as_json=as_json, csv=csv, columns=columns, notes=notes)
     if plot:
         _draw(plot, curves, obs, horizons, f"{net.name}: expected squared error")
 
@@ -264,7 +291,7 @@ def plan(
                 {
                     "network": net.name,
                     "target": goal,
-                    "method": _label(p.method),
+                    "method": p.method.label,
                     "rounds": p.rounds,
                     "samples": p.samples if p.reached else None,
                     "messages": p.messages if p.reached else None,
@@ -275,7 +302,7 @@ def plan(
             ]
             notes += [p.note for p in plans if not p.reached]
             if len(plans) > 1 and any(p.reached for p in plans):
-                notes.append(f"{net.name}, {goal:g}: fewest rounds with {_label(plans.cheapest().method)}")
+                notes.append(f"{net.name}, {goal:g}: fewest rounds with {plans.cheapest().method.label}")
     emit(
         records,
         title="What a target error costs (samples per agent, messages in the whole network)",
@@ -298,9 +325,13 @@ def _problem(
     return net, parse_observations(net, spread, std, seed, data)
 
 
-def _label(method: Any) -> str:
-    acceleration = getattr(method, "acceleration", "nesterov")
-    return str(method.name) if acceleration == "nesterov" else f"{method.name}, {acceleration}"
+def _divergence(curves: dict[str, tuple[list[int], Any]]) -> list[str]:
+    """A sentence for each method whose error is no finite number."""
+    return [
+        f"{label} diverges: with these parameters its error is no finite number"
+        for label, (_, values) in curves.items()
+        if not np.all(np.isfinite(np.asarray(values, dtype=float)))
+    ]
 
 
 def _bound(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv as csv_module
 import json
 import math
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -32,11 +33,23 @@ def emit(
 
     `columns` chooses and `headings` renames columns on the screen only; JSON and CSV keep all keys.
     """
-    if csv is not None:
-        write_csv(records, csv)
     if as_json:
         print(json.dumps([{k: plain(v) for k, v in record.items()} for record in records], indent=2))
-        return
+    else:
+        _show(records, title, notes, columns, headings)
+    if csv is not None:
+        write_csv(records, csv)
+        if not as_json:
+            screen().print(f"written to {csv}", style="dim", markup=False, highlight=False)
+
+
+def _show(
+    records: Sequence[Record],
+    title: str,
+    notes: Sequence[str],
+    columns: Sequence[str] | None,
+    headings: Mapping[str, str] | None,
+) -> None:
     console = screen()
     console.print(title, style="bold", highlight=False, markup=False)
     table = Table(header_style="bold", box=None, pad_edge=False, show_header=headings != {})
@@ -50,8 +63,6 @@ def emit(
     console.print(table)
     for note in notes:
         console.print(note, style="dim", markup=False, highlight=False)
-    if csv is not None:
-        console.print(f"written to {csv}", style="dim", markup=False, highlight=False)
 
 
 def screen() -> Console:
@@ -68,6 +79,15 @@ def write_csv(records: Sequence[Record], path: Path) -> None:
         writer.writerows({k: plain(v) for k, v in record.items()} for record in records)
 
 
+def writable(path: Path | None) -> Path | None:
+    """Refuse a file that cannot be written, before any work is done for it."""
+    if path is not None and not (path.parent.is_dir() and os.access(path.parent, os.W_OK)):
+        raise OutputError(
+            f"{path} cannot be written; choose a file in a folder that exists and is yours to write to"
+        )
+    return path
+
+
 class writing:
     """Context in which a failure to write `path` becomes an error a user can act on."""
 
@@ -78,7 +98,7 @@ class writing:
         return None
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
-        if isinstance(error, OSError):
+        if isinstance(error, OSError) and not isinstance(error, OutputError):
             raise OutputError(
                 f"{self.path} cannot be written ({error.strerror or error}); choose a file in a folder you can write to"
             ) from error
@@ -104,13 +124,13 @@ def shown(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, int):
-        return f"{value:,}".replace(",", " ")
+        return f"{value:,}".replace(",", " ") if abs(value) < 10**10 else f"{value:.3g}"
     if isinstance(value, float):
         if math.isnan(value):
             return "-"
         if math.isinf(value):
             return "inf"
-        if value == int(value) and 1 <= abs(value) < 1e15:
+        if value == int(value) and 1 <= abs(value) < 1e10:
             return shown(int(value))
         return f"{value:.3g}"
     return str(value)

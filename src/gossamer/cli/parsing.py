@@ -56,7 +56,10 @@ def _from_file(text: str) -> Method:
             f"a method of your own is given as FILE.py:ClassName, but there is no file {file!r}"
         )
     module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:  # whatever a user's file raises is the user's to mend
+        raise InvalidInput(f"{file} cannot be loaded: {type(error).__name__}: {error}") from error
     found = getattr(module, name, None)
     if not (isinstance(found, type) and issubclass(found, Method)):
         raise InvalidInput(f"{file} has no class {name!r} derived from gossamer.Method")
@@ -68,7 +71,10 @@ def parse_methods(text: str) -> list[Method]:
     if text.strip() == "all":
         return [cls() for cls in METHODS.values() if cls.mixing == "matrix"]
     # A comma separates methods too, unless name=value follows: then it separates a method's parameters.
-    return [parse_method(part) for part in re.split(r"[;\s]+|,(?![\w-]+=)", text.strip()) if part]
+    parts = [part for part in re.split(r"[;\s]+|,(?![\w-]+=)", text.strip()) if part]
+    if not parts:
+        raise InvalidInput(f"at least one method is needed: {', '.join(METHODS)}, or all")
+    return [parse_method(part) for part in parts]
 
 
 def parse_observations(

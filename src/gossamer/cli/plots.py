@@ -115,10 +115,11 @@ def layout(network: Network) -> dict[int, Any]:
     """Places for the agents: their own, if the network has them; otherwise what suits its kind."""
     if network.positions is not None:
         return dict(enumerate(network.positions))
-    kind = network.name.partition(":")[0]
+    # Networks of ours are called kind:size; one from a file is called like the file, whatever it holds.
+    kind, colon, size = network.name.partition(":")
+    kind = kind if colon else ""
     graph = nx.Graph([tuple(edge) for edge in network.edges.tolist()])
     if kind == "grid":
-        _, _, size = network.name.partition(":")
         cols = int(size.split("x")[1])
         return {i: (i % cols, -(i // cols)) for i in range(network.agents)}
     if kind == "path":

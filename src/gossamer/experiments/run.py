@@ -45,6 +45,8 @@ def run_pieces(
             done(piece, False)
     if not missing:
         return results
+    if backend == "threading" and _one_caller_at_a_time():
+        jobs = 1
     # The longest first, so that no core ends up alone with a long piece.
     order = sorted(missing.values(), key=lambda piece: -piece.weight)
     # Matrices here are small: BLAS threads beside one piece per core only wait for each other (60 times slower).
@@ -74,6 +76,20 @@ def _work(key: str, piece: Piece, beside_others: bool) -> tuple[str, list[Row], 
     finally:
         numba.set_num_threads(threads)
     return key, rows, time.perf_counter() - started
+
+
+def _one_caller_at_a_time() -> bool:
+    """Whether Numba has nothing but its own pool of threads here, which aborts if two threads call it at once."""
+    _nothing(1)
+    return bool(numba.threading_layer() == "workqueue")  # type: ignore[attr-defined, unused-ignore]
+
+
+@numba.njit(parallel=True)
+def _nothing(n: int) -> int:
+    total = 0
+    for k in numba.prange(n):
+        total += k
+    return total
 
 
 @contextmanager

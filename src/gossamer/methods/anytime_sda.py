@@ -77,7 +77,8 @@ class AnytimeSDA(Method):
         check_positive("smoothing", self.smoothing, zero=True)
         check_positive("step_size", self.step_size)
         check_positive("momentum", self.momentum, zero=True)
-        if self.gain is not None and not 0 < self.gain <= 1:
+        check_positive("gain", self.gain)
+        if self.gain is not None and self.gain > 1:
             raise InvalidInput(f"gain must be above 0 and at most 1, but {self.gain!r} came")
 
     def coefficients(self, network: Network, rounds: int) -> Coefficients:

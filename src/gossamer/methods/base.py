@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -41,6 +42,15 @@ class Method(ABC):
 
     mixing: ClassVar[str] = "matrix"
     """"matrix": the network's gossip matrix. "pairwise" or "broadcast": a random exchange each round."""
+
+    @property
+    def label(self) -> str:
+        """The name with every parameter that was set: "sda, burn_in=3", "anytime-sda, chebyshev"."""
+        parameters: tuple[Any, ...] = fields(self) if is_dataclass(self) else ()
+        given = {f.name: getattr(self, f.name) for f in parameters}
+        chosen = {f.name: given[f.name] for f in parameters if not np.array_equal(given[f.name], f.default)}
+        words = [value if isinstance(value, str) else f"{name}={value}" for name, value in chosen.items()]
+        return ", ".join([self.name, *words])
 
     @abstractmethod
     def coefficients(self, network: Network, rounds: int) -> Any:
