@@ -72,12 +72,14 @@ class Network:
     def path(cls, n: int, weights: str = "metropolis") -> Network:
         """All agents on a line."""
         n = _at_least(n, 2)
+        _affordable(n)
         return cls._regular("path", n, weights, _line(n), [("path", n)])
 
     @classmethod
     def cycle(cls, n: int, weights: str = "metropolis") -> Network:
         """A ring."""
         n = _at_least(n, 3)
+        _affordable(n)
         edges = np.vstack([_line(n), [[0, n - 1]]])
         return cls._regular("cycle", n, weights, edges, [("cycle", n)])
 
@@ -85,6 +87,7 @@ class Network:
     def star(cls, n: int, weights: str = "metropolis") -> Network:
         """Agent 0 in the centre, everybody else its neighbour."""
         n = _at_least(n, 3)
+        _affordable(n)
         others = np.arange(1, n)
         edges = np.column_stack([np.zeros_like(others), others])
         return cls._build(f"star:{n}", n, edges, weights, lambda scale: StarSpectrum(scale, n))
@@ -143,6 +146,7 @@ class Network:
         p = 2 * math.log(n) / n if p is None else p
         if not 0 < p <= 1:
             raise InvalidInput(f"erdos_renyi needs an edge probability 0 < p <= 1, but p={p!r} came")
+        _affordable(math.ceil(p * n * (n - 1) / 2))
         probability = min(p, 1.0)
         draw = nx.fast_gnp_random_graph if n > 2000 else nx.gnp_random_graph
         return cls._until_connected(
@@ -159,6 +163,7 @@ class Network:
         radius = math.sqrt(2 * math.log(n) / (math.pi * n)) if radius is None else radius
         if not radius > 0:
             raise InvalidInput(f"random_geometric needs a radius above 0, but radius={radius!r} came")
+        _affordable(math.ceil(n * (n - 1) / 2 * min(1.0, math.pi * radius**2)))
         return cls._until_connected(
             f"geometric:{n}",
             lambda s: nx.random_geometric_graph(n, radius, seed=s),
@@ -175,6 +180,7 @@ class Network:
             raise InvalidInput(
                 f"expander needs 1 <= degree < n and n * degree even, but n={n}, degree={degree} came"
             )
+        _affordable(n * degree // 2)
         return cls._until_connected(
             f"expander:{n}x{degree}",
             lambda s: nx.random_regular_graph(degree, n, seed=s),
@@ -468,7 +474,6 @@ def _at_least(n: Any, least: int, what: str | None = None) -> int:
     known = isinstance(n, int | float | np.number) and not isinstance(n, bool) and math.isfinite(n)
     if not known or n != math.floor(n) or n < least:
         raise InvalidNetwork(f"{what or f'this network needs at least {least} agents'}, but {n!r} came")
-    _affordable(int(n))
     return int(n)
 
 
