@@ -406,6 +406,13 @@ def test_interrupted_runs_return_what_is_finished(small, monkeypatch):
         (lambda n, o: gs.AnytimeSDA("fast"), "'nesterov' or 'chebyshev'"),
         (lambda n, o: gs.AnytimeSDA(gain=2), "at most 1"),
         (lambda n, o: gs.Gaussian([1.0, np.nan]), "finite, but 1 NaN"),
+        (
+            lambda n, o: gs.Gaussian("abc"),
+            "the means must be numbers, as many for each agent, but 'abc' came",
+        ),
+        (lambda n, o: gs.Drifting([1, 2], 1), "the streams that drift are observations"),
+        (lambda n, o: gs.StudentT([0.0], df="a"), "df > 2"),
+        (lambda n, o: gs.plan(n, o, target=None), "target must be a number or several, but None came"),
         (lambda n, o: gs.Gaussian([1.0, 2.0], -1.0), "std must not be negative"),
         (lambda n, o: gs.Gaussian(np.zeros((2, 3)), np.ones(2)), r"write std\[:, None\]"),
         (lambda n, o: gs.Gaussian(np.zeros((2, 2, 2))), r"shape \(2, 2, 2\) came"),

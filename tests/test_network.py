@@ -229,6 +229,8 @@ def test_components_gives_the_parts():
         ),
         (lambda: gs.Network.from_edges(4, [(0.9, 1.9), (1, 2)]), "pairs of agent numbers"),
         (lambda: gs.Network.path("abc"), "but 'abc' came"),
+        (lambda: gs.Network.path(5, weights=None), "weights must be one of metropolis"),
+        (lambda: gs.Network.from_networkx([(0, 1)]), "a NetworkX graph is needed, but list came"),
         (lambda: gs.Network.grid(-2, -3), "a grid needs a row, but -2 came"),
         (lambda: gs.Network.erdos_renyi(20, seed=-1), "at least 0, but -1 came"),
     ],

@@ -72,14 +72,12 @@ class Network:
     def path(cls, n: int, weights: str = "metropolis") -> Network:
         """All agents on a line."""
         n = _at_least(n, 2)
-        _affordable(n)
         return cls._regular("path", n, weights, _line(n), [("path", n)])
 
     @classmethod
     def cycle(cls, n: int, weights: str = "metropolis") -> Network:
         """A ring."""
         n = _at_least(n, 3)
-        _affordable(n)
         edges = np.vstack([_line(n), [[0, n - 1]]])
         return cls._regular("cycle", n, weights, edges, [("cycle", n)])
 
@@ -105,7 +103,6 @@ class Network:
         """A rectangle of agents, each with its neighbours above, below, left and right."""
         rows, cols = _at_least(rows, 1, "a grid needs a row"), _at_least(cols, 1, "a grid needs a column")
         _at_least(rows * cols, 2)
-        _affordable(2 * rows * cols)
         edges = _lattice(rows, cols, wrap=False)
         # Metropolis weights differ between the inside and the border of a grid, so only equal weights,
         # or a grid thin enough to have no inside, have the closed form; `_build` finds out.
@@ -118,7 +115,6 @@ class Network:
         """A grid whose opposite borders are joined."""
         rows = _at_least(rows, 3, "a torus needs at least 3 rows")
         cols = _at_least(cols, 3, "a torus needs at least 3 columns")
-        _affordable(2 * rows * cols)
         edges = _lattice(rows, cols, wrap=True)
         return cls._regular(
             f"torus:{rows}x{cols}", rows * cols, weights, edges, [("cycle", rows), ("cycle", cols)]
@@ -212,6 +208,10 @@ class Network:
         weights: "metropolis" 1/(1 + max(d_i, d_j)); "laplacian" 1; "max-degree" 1/(1 + max degree);
         "best-constant" 2/(l_1 + l_{N-1}) of the Laplacian.
         """
+        if not isinstance(graph, nx.Graph):
+            raise InvalidNetwork(
+                f"a NetworkX graph is needed, but {type(graph).__name__} came; for pairs of agents try from_edges"
+            )
         if graph.is_directed():
             raise InvalidNetwork(
                 "averaging needs an undirected graph, but a directed one came; try G.to_undirected()"
@@ -412,9 +412,8 @@ class Network:
             raise InvalidNetwork("a network needs at least 2 agents, but the graph is empty")
         _at_least(n, 2)
         if weights not in WEIGHTS:
-            raise InvalidInput(
-                f"weights must be one of {', '.join(WEIGHTS)}, but {weights!r} came{nearest(weights, WEIGHTS)}"
-            )
+            close = nearest(str(weights), WEIGHTS)
+            raise InvalidInput(f"weights must be one of {', '.join(WEIGHTS)}, but {weights!r} came{close}")
         rows, cols = edges.T
         degrees = np.bincount(edges.ravel(), minlength=n)
         if weights == "metropolis":
@@ -486,11 +485,13 @@ def _affordable(edges: int) -> None:
 
 
 def _line(n: int) -> NDArray[np.int64]:
+    _affordable(n)
     start = np.arange(n - 1)
     return np.column_stack([start, start + 1])
 
 
 def _lattice(rows: int, cols: int, *, wrap: bool) -> NDArray[np.int64]:
+    _affordable(2 * rows * cols)
     number = np.arange(rows * cols).reshape(rows, cols)
     pairs = [(number[:, :-1], number[:, 1:]), (number[:-1], number[1:])]
     if wrap:

@@ -169,7 +169,7 @@ class StudentT(Observations):
     uniforms: ClassVar[tuple[int, ...]] = (_random.OBSERVATION, _random.SECOND)
 
     def __init__(self, mean: ArrayLike, std: ArrayLike = 1.0, df: float = 5.0) -> None:
-        if not 2 < df < np.inf:
+        if not isinstance(df, int | float | np.number) or not 2 < df < np.inf:
             raise InvalidInput(f"Student's t has a variance only for df > 2 (and finite), but df={df!r} came")
         self._like = Gaussian(mean, std)
         self.mean, self.variance, self.df = self._like.mean, self._like.variance, float(df)
@@ -217,6 +217,10 @@ class Drifting(Observations):
     """Streams whose means move by `rate` per round (a scalar, (N,) or (N, n)); the noise is that of `base`."""
 
     def __init__(self, base: Observations, rate: ArrayLike) -> None:
+        if not isinstance(base, Observations):
+            raise InvalidInput(
+                f"the streams that drift are observations, gs.Gaussian(...) say, but {base!r} came"
+            )
         self._rate = base.drift + _like(base.mean, rate, "rate", 1 if base.components == 1 else 2)
         self.base: Observations = base.base if isinstance(base, Drifting) else base
         self.mean, self.variance = base.mean, base.variance
@@ -257,8 +261,15 @@ def check_match(network: Network, observations: Observations) -> None:
         )
 
 
+def _array(value: ArrayLike, name: str) -> Array:
+    try:
+        return np.asarray(value, dtype=float)
+    except (TypeError, ValueError):
+        raise InvalidInput(f"{name} must be numbers, as many for each agent, but {value!r} came") from None
+
+
 def _means(mean: ArrayLike) -> Array:
-    array = np.asarray(mean, dtype=float)
+    array = _array(mean, "the means")
     if array.ndim not in (1, 2) or array.size == 0:
         raise InvalidInput(
             f"one value per agent, (N,), or per agent and component, (N, n), is needed, but shape {array.shape} came"
@@ -268,7 +279,7 @@ def _means(mean: ArrayLike) -> Array:
 
 
 def _like(mean: Array, value: ArrayLike, name: str, ndim: int) -> Array:
-    array = np.asarray(value, dtype=float)
+    array = _array(value, name)
     _finite(array, name)
     if array.ndim == 1 and (ndim == 1 or mean.shape[1] == 1):
         array = array[:, None]

@@ -86,7 +86,7 @@ def plan(
         return list(value)
 
     networks = listed(network, Network)
-    if isinstance(target, str):
+    if isinstance(target, str) or target is None:
         raise InvalidInput(f"target must be a number or several, but {target!r} came")
     targets = listed(target, (float, int, np.number))
     methods = listed(AnytimeSDA() if method is None else method, (Method, str))

@@ -174,7 +174,7 @@ class TrialLanes(_Layout):
         # As many blocks as keep every thread busy, all of about the same width; the results do not depend on it.
         apart = _up(threads, components)
         blocks = _up(_up(len(trials), most), apart) * apart
-        lanes = _up(len(trials), GRAIN * blocks) * GRAIN
+        lanes = _up(len(trials), GRAIN * blocks) * GRAIN if len(trials) >= GRAIN else len(trials)
         tasks = [(c, s) for s in trials[::lanes] for c in range(components)]
         # A wave of tasks is in memory at a time; where the observations are drawn beforehand, all components of a
         # trial are drawn at once.
@@ -195,7 +195,7 @@ class TrialLanes(_Layout):
             given=np.empty((0, 0, lanes), kind),
             noise=_aligned((count * agents if self.fused else 0, 4, lanes), kind),
             by_trial=np.zeros((count, horizons, lanes)),
-            by_agent=np.zeros((count, lanes // GRAIN, horizons, agents)),
+            by_agent=np.zeros((count, _up(lanes, GRAIN), horizons, agents)),
             estimates=np.empty((count, horizons if run.keep else 0, agents, lanes), kind),
         )
         links = self.links.for_trials(run.method.mixing)
