@@ -302,7 +302,9 @@ def plan(
             ]
             notes += [p.note for p in plans if not p.reached]
             if len(plans) > 1 and any(p.reached for p in plans):
-                notes.append(f"{net.name}, {goal:g}: fewest rounds with {plans.cheapest().method.label}")
+                rounds, samples = plans.cheapest().method.label, plans.cheapest("samples").method.label
+                but = "" if rounds == samples else f", fewest samples with {samples}"
+                notes.append(f"{net.name}, {goal:g}: fewest rounds with {rounds}{but}")
     emit(
         records,
         title="What a target error costs (samples per agent, messages in the whole network)",

@@ -124,13 +124,13 @@ def shown(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, int):
-        return f"{value:,}".replace(",", " ") if abs(value) < 10**10 else f"{value:.3g}"
+        return f"{value:,}".replace(",", " ") if abs(value) < 10**9 else f"{value:.3g}"
     if isinstance(value, float):
         if math.isnan(value):
             return "-"
         if math.isinf(value):
             return "inf"
-        if value == int(value) and 1 <= abs(value) < 1e10:
+        if value == int(value) and 1 <= abs(value) < 1e9:
             return shown(int(value))
         return f"{value:.3g}"
     return str(value)
