@@ -406,22 +406,5 @@ def normals(
 def uniforms(
     seed: int, purpose: int, trials: range, agents: range, components: int, rounds: range
 ) -> NDArray[np.float64]:
-    """Return the uniforms, strictly between 0 and 1, that a simulation with this seed uses.
-
-    Parameters
-    ----------
-    seed
-        A non-negative integer.
-    purpose
-        One of the purposes of this module.
-    trials, agents, rounds
-        Which ones: ranges of step 1.
-    components
-        How many components each agent has.
-
-    Returns
-    -------
-    ndarray
-        Of shape (rounds, agents, components, trials).
-    """
+    """Return the uniforms, strictly between 0 and 1, that a simulation with this seed uses, like `normals`."""
     return _check_and_draw(False, seed, purpose, trials, agents, components, rounds)
