@@ -38,6 +38,7 @@ class Peer:
     misses: int = 0  # rounds in a row without a used message
     silent: int = 0  # rounds in a row without any valid message, used or late
     quiet: float = 0.0  # seconds of listening since anything valid came
+    came_at: float = -math.inf  # when anything valid came last
     dead: bool = False
     used: int = 0
     lost: int = 0
@@ -83,6 +84,7 @@ class Rounds:
         )
         self._sent_at: dict[int, float] = {}  # when the two newest serials were sent
         self._was = clock()
+        self._slot = 0.0  # the longest time a round was given, that is, the pace
         self._stopped = False
         self._missing: set[int] = set()  # told in this round, and not heard yet
         self._uneven = False
@@ -115,6 +117,7 @@ class Rounds:
     ) -> None:
         """One round: begin, tell, hear, finish. It stays open for the missing at least until `until`."""
         started = self._clock()
+        self._slot = max(self._slot, until - started)
         self.core.begin(observation, samples, weight)
         # Whoever may have fallen behind looks first; among agents in step nobody is more than a round ahead.
         if not self._in_step or started - self._was > self._timeout / 16:
@@ -206,8 +209,9 @@ class Rounds:
         peer.newest = serial
         peer.quiet = 0.0
         peer.silent = 0
+        peer.came_at = now = self._clock()
         if (sent_at := self._sent_at.get(echo)) is not None:
-            trip = self._clock() - sent_at
+            trip = now - sent_at
             peer.round_trip = trip if math.isnan(peer.round_trip) else 0.9 * peer.round_trip + 0.1 * trip
         if message.round < self.round:
             self._lose(peer)
@@ -224,7 +228,7 @@ class Rounds:
     def _finish(self) -> None:
         now = self._clock()
         # A process that was stopped must not blame its neighbours for its own absence.
-        elapsed = min(now - self._was, 2 * self._timeout)
+        elapsed = min(now - self._was, 2 * max(self._timeout, self._slot))
         self._was = now
         heard = {}
         died = []
@@ -240,7 +244,7 @@ class Rounds:
                 peer.misses += 1
                 peer.silent += 1
                 peer.lost += 1
-                peer.quiet += elapsed
+                peer.quiet += min(elapsed, now - peer.came_at)
                 if peer.quiet >= self._death and not peer.dead:
                     peer.dead = True
                     peer.newest = 0  # whoever comes back may have lost its store and its clock
