@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 import sys
 import threading
@@ -212,3 +213,18 @@ def test_zenoh_notices_who_comes_and_goes() -> None:
     until(lambda: b.present() == {0} and again.present() == {1}, "seeing it come back")
     again.close()
     b.close()
+
+
+@pytest.mark.filterwarnings(PLAINTEXT)
+def test_closing_does_not_wait_long_for_a_neighbour_that_does_not_answer() -> None:
+    """Something listens at the neighbour's port, and says nothing."""
+    first, second = fleet(Network.path(2))
+    host, _, port = first.endpoint.partition(":")
+    with socket.socket() as mute:
+        mute.bind((host, int(port)))
+        mute.listen()
+        transport = ZenohTransport(second)
+        transport.open()
+        began = time.monotonic()
+        transport.close()
+        assert time.monotonic() - began < 3

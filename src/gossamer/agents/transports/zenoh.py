@@ -33,6 +33,9 @@ log = logging.getLogger("gossamer.agents")
 _STALL_MICROSECONDS = 1_000_000
 """A neighbour that takes nothing for so long is disconnected; it reconnects when it is back."""
 
+_OPEN_MILLISECONDS = 2_000
+"""A connection that does not answer for so long is given up and tried again; closing waits for it, too."""
+
 _WAITING = 64
 """Messages of one neighbour that may wait; a round uses one, and of more only the newest."""
 
@@ -62,7 +65,11 @@ def configuration(settings: AgentSettings) -> dict[str, Any]:
             "retry": {"period_init_ms": 100, "period_max_ms": 500, "period_increase_factor": 2},
         },
         "scouting": {"multicast": {"enabled": False}, "gossip": {"enabled": False}},
-        "transport": {"shared_memory": {"enabled": False}, "link": link},
+        "transport": {
+            "unicast": {"open_timeout": _OPEN_MILLISECONDS, "accept_timeout": _OPEN_MILLISECONDS},
+            "shared_memory": {"enabled": False},
+            "link": link,
+        },
     }
     if settings.tls:
         tls = settings.tls
