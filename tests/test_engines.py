@@ -248,6 +248,8 @@ def test_results_do_not_depend_on_threads_blocks_or_order(small):
     finally:
         numba.set_num_threads(threads)
     np.testing.assert_array_equal(whole.estimates, single.estimates)
+    np.testing.assert_array_equal(whole.errors, single.errors)
+    np.testing.assert_array_equal(whole.per_agent, single.per_agent)
     part = gs.simulate("anytime-sda", net, obs, 33, trials=7, seed=9, first_trial=100)
     np.testing.assert_array_equal(whole.estimates[100:107], part.estimates)
 
