@@ -25,7 +25,7 @@ from typer.testing import CliRunner, Result
 from gossamer.agents.fleet import Fleet, Member, Rounds
 from gossamer.agents.local import AgentStatus, read_status
 from gossamer.agents.run import Options
-from gossamer.cli.fleet import agent, fleet_app, parse_numbers
+from gossamer.cli.fleet import agent, fleet_app
 from gossamer.cli.fleet_table import compact, fleet_line, fleet_table, small, vector
 from gossamer.errors import InvalidInput
 from gossamer.network import Network
@@ -310,13 +310,6 @@ def test_up_refuses_to_feed_standard_input_to_many(tmp_path: Path) -> None:
     result = gossamer("fleet", "up", make(tmp_path, Network.path(2), sources=["-", "-"]))
     assert isinstance(result.exception, InvalidInput)
     assert "set `source` in fleet.toml" in str(result.exception)
-
-
-def test_only_some_agents_can_be_named() -> None:
-    assert parse_numbers("0-3,7") == [0, 1, 2, 3, 7]
-    for text in ("", "a", "1,1", "3-"):
-        with pytest.raises(InvalidInput, match="--only"):
-            parse_numbers(text)
 
 
 # -- the table --------------------------------------------------------------------------------------------

@@ -150,6 +150,40 @@ def test_an_unknown_agent_or_a_missing_file_says_so(path: Path) -> None:
         Fleet.read(path.parent / "flet.toml")
 
 
+@pytest.mark.parametrize(
+    ("text", "numbers"), [("0-2,5", [0, 1, 2, 5]), ("agent3, 1", [3, 1]), ("4", [4]), ("2-2", [2])]
+)
+def test_some_agents_can_be_chosen(path: Path, text: str, numbers: list[int]) -> None:
+    assert [member.id for member in Fleet.read(path).some(text)] == numbers
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "--only takes agents such as 0-3,7: this fleet has the agents 0 to 5"),
+        ("0,9", "agents 0 to 5 .* but '9' came"),
+        ("0-999999999", "agents 0 to 5 .* but '999999999' came"),
+        ("3-", "but '3-' came"),
+        ("1,agent1", "--only names each agent once"),
+        ("3-1", "from the smaller number to the larger, but 3-1 came; write 1-3"),
+    ],
+)
+def test_a_choice_of_agents_says_what_was_required(path: Path, text: str, message: str) -> None:
+    with pytest.raises(InvalidInput, match=message):
+        Fleet.read(path).some(text)
+
+
+def test_names_win_over_numbers() -> None:
+    fleet = Fleet.create(Network.path(4), names=["1", "2", "3", "1-3"])
+    assert fleet.member("1").id == 0
+    assert fleet.member(1).id == 1
+    assert fleet.member("0").id == 0
+    assert fleet.settings("2", insecure=True).id == 1
+    assert [member.id for member in fleet.some("1,2")] == [0, 1]
+    assert [member.id for member in fleet.some("1-3")] == [3]
+    assert [member.id for member in fleet.some("2-3")] == [1, 2]
+
+
 def test_an_existing_fleet_is_not_overwritten(path: Path) -> None:
     again = Fleet.create(Network.path(3))
     before = path.read_text()

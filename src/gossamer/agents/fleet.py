@@ -201,11 +201,6 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         _distinct("agents: endpoint", [agent.endpoint for agent in self.agents])
         for agent in self.agents:
             check_name(agent.name)
-            if not agent.source.startswith("csv:"):  # whose file need not be on this machine
-                try:
-                    parse_source(agent.source, self.observations.dimension, agent.id)
-                except InvalidInput as error:
-                    raise InvalidInput(f"agents[{agent.id}].source: {error}") from None
         seen: set[tuple[int, int]] = set()
         for k, (i, j, weight) in enumerate(self.edges):
             pair = (min(i, j), max(i, j))
@@ -221,6 +216,11 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
                 )
         for agent in self.agents:
             self.settings(agent.id, insecure=True)
+            if not agent.source.startswith("csv:"):  # whose file need not be on this machine
+                try:
+                    parse_source(agent.source, self.observations.dimension, agent.id)
+                except InvalidInput as error:
+                    raise InvalidInput(f"agents[{agent.id}].source: {error}") from None
         self._check_spectrum()
 
     def _check_spectrum(self) -> None:
@@ -250,14 +250,38 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     # -- one agent ---------------------------------------------------------------------------------
 
     def member(self, agent: int | str) -> Member:
-        """The agent with this number or name."""
-        for member in self.agents:
-            if member.id == agent or member.name == str(agent) or str(member.id) == str(agent):
-                return member
+        """The agent with this number or name; a text that is both is the name."""
+        named = [member for member in self.agents if member.name == agent]
+        found = named or [member for member in self.agents if str(member.id) == str(agent)]
+        if found:
+            return found[0]
         raise InvalidInput(
             f"this fleet has the agents 0 to {len(self.agents) - 1} "
             f"({self.agents[0].name} to {self.agents[-1].name}), but {agent!r} came"
         )
+
+    def some(self, text: str) -> list[Member]:
+        """The agents in "0-3,7" or "pump,valve": numbers, ranges of numbers, and names."""
+        names = {member.name for member in self.agents}
+        found: list[Member] = []
+        for part in (part.strip() for part in text.split(",")):
+            ends = None if part in names else re.fullmatch(r"(\d+)-(\d+)", part)
+            if ends and int(ends[1]) > int(ends[2]):
+                raise InvalidInput(
+                    f"--only: a range goes from the smaller number to the larger, but {part} came; "
+                    f"write {ends[2]}-{ends[1]}"
+                )
+            try:
+                if ends:
+                    self.member(ends[2])  # before a range of millions is tried one by one
+                    found += [self.member(str(k)) for k in range(int(ends[1]), int(ends[2]) + 1)]
+                else:
+                    found.append(self.member(part))
+            except InvalidInput as error:
+                raise InvalidInput(f"--only takes agents such as 0-3,7: {error}") from None
+        if len({member.id for member in found}) < len(found):
+            raise InvalidInput(f"--only names each agent once, but {text!r} came")
+        return found
 
     def settings(
         self,

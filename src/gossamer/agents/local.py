@@ -13,13 +13,12 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, Any
 
 from gossamer.agents.fleet import Fleet, Member
-from gossamer.agents.run import STATUS, Options
+from gossamer.agents.run import STATUS, Options, claim
 from gossamer.errors import InvalidInput, OutputError
 
 LOGS = "logs"
@@ -99,15 +98,17 @@ class LocalFleet:
 
         with LocalFleet(path, options) as agents: ...
 
-    Options are those of one agent (see `run.Options`), the same for all; `only` names the agents to start.
+    Options are those of one agent (see `run.Options`), the same for all; `only` says which agents to start,
+    as in "0-3,7" or "pump,valve". `killed` names those that did not stop by themselves.
     """
 
-    def __init__(self, path: Path, only: Sequence[int] | None = None, **options: Any) -> None:
+    def __init__(self, path: Path, only: str | None = None, **options: Any) -> None:
         self.path = path
         self.fleet = Fleet.read(path)
-        numbers = range(len(self.fleet.agents)) if only is None else only
-        self.members = [self.fleet.member(number) for number in numbers]
+        self.members = self.fleet.agents if only is None else self.fleet.some(only)
+        self.killed: list[str] = []
         self._options = options
+        self._claims: dict[int, int] = {}  # locks taken for agents that are not started yet
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
         self._files: list[IO[bytes]] = []
         if options.get("source") == "-" or (
@@ -117,12 +118,17 @@ class LocalFleet:
                 "`fleet up` cannot feed standard input to many agents; set `source` in fleet.toml, "
                 "give --source, or run each agent by itself with `gossamer agent`"
             )
+        first, last = options.get("metrics_port", 0), max(member.id for member in self.members)
+        if first and not 1 <= first <= 65535 - last:
+            raise InvalidInput(
+                f"--metrics-port is the port of agent 0, and agent {last}'s is {last} above it, so it must be "
+                f"from 1 to {65535 - last}, but {first} came"
+            )
 
     def __enter__(self) -> LocalFleet:
-        busy = [s.member.name for s in self.status() if s.state in ("running", "degraded", "alone", "silent")]
-        if busy:
-            raise InvalidInput(f"{busy[0]} runs already; stop it first, or look with `gossamer fleet status`")
         try:
+            for member in self.members:
+                self._claim(member)
             for member in self.members:
                 self._start(member)
         except BaseException:
@@ -133,10 +139,21 @@ class LocalFleet:
     def __exit__(self, *error: object) -> None:
         self.stop()
 
+    def _claim(self, member: Member) -> None:
+        try:
+            self._claims[member.id] = claim(self.path.parent, member.name)
+        except OSError as error:
+            raise OutputError(f"cannot write into {self.path.parent / STATUS}: {error.strerror}") from error
+
     def _start(self, member: Member) -> None:
         directory = self.path.parent / LOGS
+        held = self._claims[member.id]
         options = Options(
-            fleet=str(self.path.resolve()), agent=str(member.id), guarded=True, **self._own(member.id)
+            fleet=str(self.path.resolve()),
+            agent=member.name,
+            guarded=True,
+            claim=held,
+            **self._own(member.id),
         )
         try:
             directory.mkdir(exist_ok=True)
@@ -154,7 +171,9 @@ class LocalFleet:
             stderr=errors,
             # In a session of its own, so that Ctrl-C reaches this process alone, which then stops them all.
             start_new_session=True,
+            pass_fds=(held,),
         )
+        os.close(self._claims.pop(member.id))  # from now on it is the agent's
 
     def _own(self, agent: int) -> dict[str, Any]:
         """The options of one agent: ports for metrics follow each other."""
@@ -209,16 +228,19 @@ class LocalFleet:
             if process.poll() is None:
                 process.send_signal(signal.SIGTERM)
         deadline = time.monotonic() + _PATIENCE
-        for process in self._processes.values():
+        for agent, process in self._processes.items():
             try:
                 process.wait(max(deadline - time.monotonic(), 0.0))
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
+                self.killed.append(self.fleet.agents[agent].name)
             if process.stdin is not None:
                 process.stdin.close()
         for file in self._files:
             file.close()
+        while self._claims:
+            os.close(self._claims.popitem()[1])
 
 
 def _ending(code: int) -> str:

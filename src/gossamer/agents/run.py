@@ -23,6 +23,7 @@ from gossamer.agents import logs
 from gossamer.agents.agent import Agent, Snapshot
 from gossamer.agents.certificates import expires
 from gossamer.agents.fleet import Fleet
+from gossamer.agents.locks import lock
 from gossamer.agents.sources import AnySource, parse_source
 from gossamer.errors import GossamerError, InvalidInput, OutputError, require
 
@@ -51,6 +52,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     report    seconds between two lines of output
     rounds    stop after so many rounds; 0: run until stopped
     guarded   stop when standard input is closed, that is, when whoever started this process is gone
+    claim     descriptor of the agent's lock, where whoever started this process holds it already (see `claim`)
     """
 
     fleet: str
@@ -64,6 +66,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     report: float = 1.0
     rounds: int = 0
     guarded: bool = False
+    claim: int | None = None
 
     def text(self) -> str:
         """The options as the one argument of `python -m gossamer.agents.run`."""
@@ -75,6 +78,9 @@ async def run(options: Options, output: TextIO) -> None:
     path = Path(options.fleet)
     fleet = Fleet.read(path)
     me = fleet.member(options.agent)
+    if options.claim is None:
+        with suppress(OSError):  # nothing can be written here: the status file complains of it
+            claim(path.parent, me.name)
     store = _store(options.store, me.name)
     settings = fleet.settings(me.id, path.parent, insecure=options.insecure, every=options.every, store=store)
     source = parse_source(options.source or me.source, settings.dimension, me.id)
@@ -105,6 +111,17 @@ async def run(options: Options, output: TextIO) -> None:
         status.write(last)
         print(json.dumps(estimate_line(last, me.name, source)), file=output, flush=True)
     log.info("stopped", extra={"round": last.round, "samples": last.samples})
+
+
+def claim(directory: Path, name: str) -> int:
+    """Take the lock of the agent `name`, or say that it runs; held until the descriptor is closed."""
+    path = directory / STATUS / f"{name}.lock"
+    path.parent.mkdir(exist_ok=True)
+    if (descriptor := lock(path)) is None:
+        raise InvalidInput(
+            f"{name} runs already from {directory.resolve()}; stop it first, or look with `gossamer fleet status`"
+        )
+    return descriptor
 
 
 async def _report(

@@ -121,7 +121,7 @@ def up(
     source: Source = None,
     every: Every = None,
     store: Store = None,
-    only: Annotated[str | None, typer.Option(help="Only these agents: 0-3,7.")] = None,
+    only: Annotated[str | None, typer.Option(help="Only these agents, numbers or names: 0-3,7.")] = None,
     metrics_port: Annotated[int, typer.Option(help="Metrics of agent i on this port + i; 0: none.")] = 0,
     metrics_host: MetricsHost = "127.0.0.1",
     insecure: Insecure = False,
@@ -134,7 +134,7 @@ def up(
     seconds = None if for_ is None else duration("--for", for_)
     agents = LocalFleet(
         fleet,
-        only=None if only is None else parse_numbers(only),
+        only=only,
         source=source,
         every=None if every is None else duration("--every", every),
         store=None if store is None else str(store.resolve()),
@@ -149,6 +149,9 @@ def up(
         _watch(agents, console, stopping, seconds)
         early = len(agents.members) - agents.running()
     console.print("all agents stopped", style="dim", highlight=False)
+    if agents.killed:
+        text = f"{', '.join(agents.killed)} did not stop within 5 seconds and had to be killed"
+        console.print(text, style="red", highlight=False, soft_wrap=True)
     if early:
         text = f"{early} of them ended by themselves; see {fleet.parent / 'logs'}"
         console.print(text, style="red", highlight=False)
@@ -275,17 +278,3 @@ def agent(
     )
     # The agent takes the place of this process: it needs a third of the memory that the whole command line does.
     os.execv(sys.executable, [sys.executable, "-m", "gossamer.agents.run", options.text()])
-
-
-def parse_numbers(text: str) -> list[int]:
-    """Return [0, 1, 2, 3, 7] for "0-3,7"."""
-    numbers: list[int] = []
-    try:
-        for part in text.split(","):
-            first, dash, last = part.partition("-")
-            numbers += range(int(first), int(last if dash else first) + 1)
-    except ValueError:
-        raise InvalidInput(f"--only takes numbers such as 0-3,7, but {text!r} came") from None
-    if not numbers or len(set(numbers)) != len(numbers):
-        raise InvalidInput(f"--only names each agent once, but {text!r} came")
-    return numbers

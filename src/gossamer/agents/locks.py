@@ -1,0 +1,24 @@
+"""Locks on files: a process holds one as long as it lives, and none outlives its holder, however that ends."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from pathlib import Path
+
+
+def lock(path: Path) -> int | None:
+    """Lock a file, made if it is not there; None: somebody else holds it.
+
+    The lock lasts until the descriptor that comes back is closed, here and in every process that inherited it.
+    """
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        return None
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
