@@ -33,6 +33,11 @@ def same(a: Saved, b: Saved) -> bool:
     )
 
 
+def database(store: Store) -> sqlite3.Connection:
+    assert store._db is not None
+    return store._db
+
+
 def test_round_trip(tmp_path: Path) -> None:
     store = Store(tmp_path / "a.db", 4, 3)
     assert store.load() is None
@@ -101,8 +106,8 @@ def test_a_full_disk_is_survived(tmp_path: Path) -> None:
     """SQLite itself refuses to grow: saves fail, say why, and work again when there is room."""
     store = Store(tmp_path / "a.db", 4, 3)
     assert store.save(state(1))
-    pages = store._db.execute("PRAGMA page_count").fetchone()[0]
-    store._db.execute(f"PRAGMA max_page_count={pages}")
+    pages = database(store).execute("PRAGMA page_count").fetchone()[0]
+    database(store).execute(f"PRAGMA max_page_count={pages}")
     large = Saved(99, LedgerState(2, 3, 4.0, np.zeros((2, 3)), {j: np.zeros((2, 3)) for j in range(3000)}))
     for _ in range(2):
         assert not store.save(large)
@@ -111,7 +116,7 @@ def test_a_full_disk_is_survived(tmp_path: Path) -> None:
     still = store.load()
     assert still is not None
     assert same(still, state(1))
-    store._db.execute("PRAGMA max_page_count=100000")
+    database(store).execute("PRAGMA max_page_count=100000")
     assert store.save(large)
     assert store.failure is None
     store.close()
@@ -127,3 +132,47 @@ def test_a_store_locked_by_another_fails_softly(tmp_path: Path) -> None:
     other.close()
     assert store.save(state(1))
     store.close()
+
+
+def test_two_processes_cannot_share_a_store(tmp_path: Path) -> None:
+    first = Store(tmp_path / "a.db", 4, 3)
+    with pytest.raises(InvalidInput, match=r"a\.db is in use by another process; stop that one first"):
+        Store(tmp_path / "a.db", 4, 3)
+    assert first.save(state(1))
+    first.close()
+    Store(tmp_path / "a.db", 4, 3).close()
+
+
+def test_another_programs_database_is_left_alone(tmp_path: Path) -> None:
+    for name, schema in (("other", "CREATE TABLE songs (x)"), ("alike", "CREATE TABLE agent (x)")):
+        path = tmp_path / name
+        db = sqlite3.connect(path)
+        db.execute(schema)
+        db.close()
+        before = path.read_bytes()
+        with pytest.raises(InvalidInput, match="is a database with other tables"):
+            Store(path, 0, 1)
+        assert path.read_bytes() == before
+    db = sqlite3.connect(tmp_path / "alike")
+    db.execute("CREATE TABLE edge (x)")
+    db.close()
+    store = Store(tmp_path / "alike", 0, 1)
+    with pytest.raises(InvalidInput, match=r"alike is damaged, or not an agent's .*delete it to start anew"):
+        store.load()
+
+
+@pytest.mark.parametrize("kind", ["pages", "numbers"])
+def test_a_damaged_store_says_what_to_do(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "a.db"
+    store = Store(path, 4, 3)
+    store.save(state(1))
+    if kind == "numbers":
+        database(store).execute("UPDATE agent SET local = x'0102'")
+    store.close()
+    if kind == "pages":
+        content = path.read_bytes()
+        path.write_bytes(content[:4096] + b"\xa5" * (len(content) - 4096))
+    store = Store(path, 4, 3)
+    with pytest.raises(InvalidInput, match=r"a\.db is damaged.*restore it from a copy, or delete it"):
+        store.load()
+    Store(path, 4, 3).close()  # nothing is held

@@ -9,10 +9,13 @@ acknowledged when the process dies is forgotten entirely, never half.
 
 A disk that is full or fails does not stop the agent: `save` returns False, the agent goes on
 unacknowledged and says so, and the next save that works acknowledges everything since.
+
+One process at a time: a store that is open holds a lock on NAME.lock beside it.
 """
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from contextlib import suppress
 from dataclasses import dataclass
@@ -21,10 +24,12 @@ from pathlib import Path
 import numpy as np
 
 from gossamer.agents.ledger import LedgerState
+from gossamer.agents.locks import lock
 from gossamer.errors import InvalidInput, OutputError
 
 _FORMAT = 1
 _SCHEMA = """
+BEGIN;
 CREATE TABLE IF NOT EXISTS agent (
     one INTEGER PRIMARY KEY CHECK (one = 1),
     format INTEGER NOT NULL,
@@ -37,6 +42,7 @@ CREATE TABLE IF NOT EXISTS agent (
     local BLOB NOT NULL
 );
 CREATE TABLE IF NOT EXISTS edge (neighbour INTEGER PRIMARY KEY, flow BLOB NOT NULL);
+COMMIT;
 """
 
 
@@ -57,18 +63,53 @@ class Store:
         self.dimension = dimension
         self.failure: str | None = None
         """Why the last save did not work, or None."""
+        self._db: sqlite3.Connection | None = None
+        self._lock: int | None = None
         try:
-            self._db = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False, timeout=1.0)
-            self._db.execute("PRAGMA journal_mode=WAL")
-            self._db.execute("PRAGMA synchronous=FULL")
-            self._db.executescript(_SCHEMA)
-        except sqlite3.Error as error:
+            self._open()
+        except (sqlite3.Error, OSError) as error:
+            self.close()
             raise OutputError(
-                f"the store {self.path} cannot be opened ({error}); it must be a file that SQLite can write"
+                f"the store {self.path} cannot be opened ({error}); it must be a file that SQLite can write; "
+                "if it is damaged, delete it to start anew"
             ) from error
+        except InvalidInput:
+            self.close()
+            raise
+
+    def _open(self) -> None:
+        self._lock = lock(self.path.with_name(self.path.name + ".lock"))
+        if self._lock is None:
+            raise InvalidInput(
+                f"the store {self.path} is in use by another process; stop that one first, "
+                "or give this agent a store of its own"
+            )
+        self._db = db = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False, timeout=1.0)
+        tables = {name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+        if tables and not tables >= {"agent", "edge"}:
+            raise InvalidInput(
+                f"the store {self.path} must be an agent's, but it is a database with other tables "
+                f"({', '.join(sorted(tables)[:3])}); name another directory"
+            )
+        db.execute("PRAGMA journal_mode=WAL")
+        db.execute("PRAGMA synchronous=FULL")
+        db.executescript(_SCHEMA)
 
     def load(self) -> Saved | None:
-        """What an earlier life saved, or None for a new agent."""
+        """What an earlier life saved, or None for a new agent; a store that cannot be used is closed."""
+        try:
+            return self._load()
+        except (sqlite3.Error, ValueError, TypeError) as error:
+            self.close()
+            if isinstance(error, InvalidInput):
+                raise
+            raise InvalidInput(
+                f"the store {self.path} is damaged, or not an agent's ({error}); "
+                "restore it from a copy, or delete it to start anew"
+            ) from error
+
+    def _load(self) -> Saved | None:
+        assert self._db is not None
         row = self._db.execute(
             "SELECT format, id, dimension, round, serial, age, samples, local FROM agent"
         ).fetchone()
@@ -92,6 +133,7 @@ class Store:
 
     def save(self, saved: Saved) -> bool:
         """Commit and sync; True: everything in `saved` now survives a crash. False: see `failure`."""
+        assert self._db is not None
         state = saved.ledger
         head = (_FORMAT, self.agent, self.dimension, saved.round, state.serial, state.age, state.samples)
         try:
@@ -114,4 +156,9 @@ class Store:
         return True
 
     def close(self) -> None:
-        self._db.close()
+        if self._db is not None:
+            self._db.close()
+            self._db = None
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
