@@ -14,7 +14,7 @@ counted, logged and passed over: a sensor that stutters must not stop its agent.
                            components of a vector mean are separated by colons (sim:1:2:3,0.5,7)
 
 A line holds one observation: numbers separated by spaces or commas, or JSON (a number, a list, or an object
-with "value").  Empty lines and lines that start with # are skipped.
+with "value").  Empty lines and lines that start with # are skipped.  `values.py` reads them.
 """
 
 from __future__ import annotations
@@ -22,68 +22,99 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
-import json
 import logging
 import os
 import signal
+import stat
 import sys
+import time
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterable,
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Iterable,
+    Iterator,
+)
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, BinaryIO, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from gossamer.errors import InvalidInput
+from gossamer.agents.values import (
+    LARGEST_OBSERVATION,
+    LINE_LIMIT,
+    BadObservation,
+    Splitter,
+    Vector,
+    cells,
+    parse_line,
+    parse_row,
+    vector,
+)
+from gossamer.errors import GossamerError, InvalidInput
 
 log = logging.getLogger("gossamer.agents.sources")
 
 FORMS = "-, csv:FILE[,follow][,columns=a+b], cmd:COMMAND or sim:MEAN,STD,SEED"
-LINE_LIMIT = 1 << 20
-"""A longer line is bad: whatever writes it is no sensor."""
 
 _POLL = 0.2
 """Seconds between two looks at a file that is followed."""
 
-Vector = NDArray[np.float64]
+_PIECE = 1 << 16
+"""Bytes that are read at once."""
 
+_MERCY = 2.0
+"""Seconds a command has to end by itself when it is told to."""
 
-class BadObservation(ValueError):
-    """A line, or a value, that is no observation; the text says why."""
+_MARK = "\ufeff"
+"""What some programs put before the first row, to say that the file is UTF-8."""
 
 
 class Source:
     """What all sources share: how many observations, how many lines that were none, and why."""
 
     replays: ClassVar[bool] = False
-    """Whether the source begins anew when its agent is restarted: then the agent sets `skip` to the number of
-    observations it has stored, lest it count them twice."""
+    """Whether the source begins anew when its agent is restarted: then the observations that the agent has
+    stored are skipped, lest they count twice."""
 
     def __init__(self, dimension: int) -> None:
         self.dimension = dimension
+        self.largest = LARGEST_OBSERVATION
         self.skip = 0
         self.good = 0
         self.bad = 0
         self.last_problem = ""
 
+    def begin(self, stored: int, largest: float) -> None:
+        """Prepare for an agent that has so many observations in its store, and takes none beyond `largest`.
+
+        InvalidInput if the source cannot be read at all.
+        """
+        self.skip = stored if self.replays else 0
+        self.largest = largest
+
     def understand(self, item: Any) -> Vector | None:
         """Return the observation in what came, or None if there is none in it (a comment)."""
-        return parse_line(item, self.dimension)
+        return parse_line(item, self.dimension, self.largest)
 
     def accept(self, item: Any) -> Vector | None:
         """Return the observation in what came, if it is one and not to be skipped; count it either way."""
         try:
             value = self.understand(item)
         except BadObservation as problem:
-            self._complain(str(problem))
+            self.complain(str(problem))
             return None
         if value is None:
             return None
         self.good += 1
         return value if self.good > self.skip else None
 
-    def _complain(self, problem: str) -> None:
+    def complain(self, problem: str) -> None:
+        """Count and log something that is no observation."""
         self.bad += 1
         self.last_problem = problem
         # The first few in full, then 4, 8, 16, ...: a broken sensor must not fill the disk with its log.
@@ -100,11 +131,16 @@ class PacedSource(Source, ABC):
     def raw(self) -> Iterator[Any]:
         """Yield what there is: rows of text, or values."""
 
-    def __iter__(self) -> Iterator[Vector]:
+    def rounds(self) -> Iterator[Vector | None]:
+        """Yield what there is for each round: an observation, or None where something else came."""
         for item in self.raw():
+            bad = self.bad
             value = self.accept(item)
-            if value is not None:
+            if value is not None or self.bad > bad:
                 yield value
+
+    def __iter__(self) -> Iterator[Vector]:
+        return (value for value in self.rounds() if value is not None)
 
 
 class LiveSource(Source, ABC):
@@ -114,7 +150,11 @@ class LiveSource(Source, ABC):
     def raw(self) -> AsyncGenerator[Any]:
         """Yield what comes: lines of text, or values."""
 
-    async def __aiter__(self) -> AsyncIterator[Vector]:
+    def __aiter__(self) -> AsyncIterator[Vector]:
+        return self.observations()
+
+    async def observations(self) -> AsyncGenerator[Vector]:
+        """Yield the observations as they come."""
         async with contextlib.aclosing(self.raw()) as items:
             async for item in items:
                 value = self.accept(item)
@@ -123,17 +163,42 @@ class LiveSource(Source, ABC):
 
 
 class StandardInput(LiveSource):
-    """Lines of standard input."""
+    """Lines of standard input: a pipe, a terminal or a file."""
+
+    def begin(self, stored: int, largest: float) -> None:
+        super().begin(stored, largest)
+        self._descriptor()
 
     async def raw(self) -> AsyncGenerator[str]:
+        descriptor = self._descriptor()
+        mode = os.fstat(descriptor).st_mode
+        if not (stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or os.isatty(descriptor)):
+            # An event loop cannot wait for a file, and need not: it is there at once.
+            async for line in _lines(lambda: asyncio.to_thread(os.read, descriptor, _PIECE)):
+                yield line
+            return
         loop = asyncio.get_running_loop()
         reader = asyncio.StreamReader(limit=LINE_LIMIT)
         transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
         try:
-            async for line in _lines(reader):
+            async for line in _lines(lambda: reader.read(_PIECE)):
                 yield line
         finally:
             transport.close()
+
+    @staticmethod
+    def _descriptor() -> int:
+        try:
+            return sys.stdin.fileno()
+        except (
+            AttributeError,
+            ValueError,
+            OSError,
+        ):  # None, closed, or replaced by something that is no file
+            raise InvalidInput(
+                "the source - needs a standard input that can be read, but it is closed; "
+                "give the agent a pipe or a file (< FILE), or another source"
+            ) from None
 
 
 class Command(LiveSource):
@@ -151,57 +216,83 @@ class Command(LiveSource):
             limit=LINE_LIMIT,
             start_new_session=True,
         )
-        assert process.stdout is not None
+        output = process.stdout
+        assert output is not None
+        code: int | None = None
         try:
-            async for line in _lines(process.stdout):
+            async for line in _lines(lambda: output.read(_PIECE)):
                 yield line
             code = await process.wait()
-            log.log(
-                logging.WARNING if code else logging.INFO,
-                "the source's command ended with code %d; the agent goes on without new observations",
-                code,
-            )
         finally:
-            if process.returncode is None:
-                with contextlib.suppress(ProcessLookupError):
-                    os.killpg(process.pid, signal.SIGTERM)
-                await process.wait()
+            if code is None:
+                await _end(process)
+        if code:
+            raise GossamerError(f"the command {self.command!r} ended with code {code}")
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    """End a command and all it started: kindly, then by force."""
+    deadline = time.monotonic() + _MERCY
+    with contextlib.suppress(ProcessLookupError):  # all of them are gone
+        os.killpg(process.pid, signal.SIGTERM)
+        while time.monotonic() < deadline:
+            await asyncio.sleep(0.02)
+            os.killpg(process.pid, 0)
+        os.killpg(process.pid, signal.SIGKILL)
+    await process.wait()
+
+
+async def _lines(read: Callable[[], Awaitable[bytes]]) -> AsyncGenerator[str]:
+    """The lines of what `read` gives, up to its end."""
+    splitter = Splitter()
+    while piece := await read():
+        for line in splitter.lines(piece):
+            yield line
+    for line in splitter.rest():
+        yield line
 
 
 class _Rows(Source):
-    """Rows of a CSV file, with or without a first row of names."""
+    """Rows of a CSV file, one a line, with or without a first row of names."""
 
     replays = True
 
     def __init__(self, dimension: int, path: Path, columns: list[str] | None = None) -> None:
         super().__init__(dimension)
         self.path = path
-        self._first = True
+        self._first = True  # whether the next row is the file's first
+        self._named = columns is not None  # whether that row is known to hold the names
         if not path.is_file():
             raise InvalidInput(f"the source csv:FILE needs a file that exists, but there is no file {path}")
         if columns is not None and len(columns) != dimension:
             raise InvalidInput(f"columns= must name {dimension} column(s), but it names {len(columns)}")
         self._places = None if columns is None else _places(path, columns)
 
+    def begin(self, stored: int, largest: float) -> None:
+        super().begin(stored, largest)
+        if stored:
+            log.info("the first %d observations of %s are stored already, and passed over", stored, self.path)
+
     def understand(self, item: Any) -> Vector | None:
-        line, first = str(item), self._first
-        self._first = False
-        if first:
-            if self._places is not None:
-                return None
-            with contextlib.suppress(BadObservation):
-                return parse_line(line, self.dimension)
-            return None  # a first row that is no observation is a row of names
-        if self._places is None:
-            return parse_line(line, self.dimension)
-        if not line.strip():
-            return None
-        cells = line.split(",")
-        if len(cells) <= max(self._places):
-            raise BadObservation(
-                f"a row needs at least {max(self._places) + 1} cells, but {_short(line)} came"
+        first, self._first = self._first, False
+        if not first:
+            return parse_row(item, self.dimension, self._places, self.largest)
+        if not self._named:
+            with contextlib.suppress(BadObservation):  # a first row that is no observation is a row of names
+                return parse_row(item.removeprefix(_MARK), self.dimension, self._places, self.largest)
+        return None
+
+    def count_from_here(self) -> None:
+        """At the end of the file everything stored is passed; if not, it is another file than was read before."""
+        if self.good < self.skip:
+            log.warning(
+                "%s holds %d observations, but %d are stored: it was replaced or cut short, and it cannot be known "
+                "which of its rows count already; all that are there now are passed over",
+                self.path,
+                self.good,
+                self.skip,
             )
-        return parse_line(",".join(cells[place] for place in self._places), self.dimension)
+        self.skip = 0
 
 
 class CsvFile(_Rows, PacedSource):
@@ -210,25 +301,49 @@ class CsvFile(_Rows, PacedSource):
     def raw(self) -> Iterator[str]:
         with self.path.open(encoding="utf-8", errors="replace") as file:
             yield from file
+        self.count_from_here()
 
 
 class GrowingCsvFile(_Rows, LiveSource):
-    """The rows of a file, and those that are added to it, as they come; a file cut short is read anew."""
+    """The rows of a file, and those that are added to it, as they come.
+
+    A file that is cut short is read anew. So is another file that takes its name, after the rest of the first.
+    """
 
     async def raw(self) -> AsyncGenerator[str]:
-        with self.path.open(encoding="utf-8", errors="replace") as file:
-            pending = ""
+        file, splitter = self.path.open("rb"), Splitter()
+        try:
             while True:
-                pending += file.readline()
-                if pending.endswith("\n"):
-                    yield pending
-                    pending = ""
-                    continue
+                for line in _rows(file, splitter):
+                    yield line
+                self.count_from_here()
                 await asyncio.sleep(_POLL)
+                rest: list[str] = []
                 with contextlib.suppress(FileNotFoundError):  # away for a moment while it is rotated
-                    if file.tell() > self.path.stat().st_size:
+                    now = self.path.stat()
+                    if not os.path.samestat(now, os.fstat(file.fileno())):
+                        fresh = self.path.open("rb")
+                        rest = list(_rows(file, splitter))
+                        file.close()
+                        file = fresh
+                    elif file.tell() > now.st_size:
                         file.seek(0)
-                        pending, self._first = "", True
+                    else:
+                        continue
+                    for line in rest:
+                        yield line
+                    for line in splitter.rest():
+                        self.complain(
+                            f"a row must have an end, but {line!r} came before the file was replaced"
+                        )
+                    self._first, self._named = True, False
+        finally:
+            file.close()
+
+
+def _rows(file: BinaryIO, splitter: Splitter) -> Iterator[str]:
+    while piece := file.read(_PIECE):
+        yield from splitter.lines(piece)
 
 
 class Simulated(PacedSource):
@@ -247,6 +362,15 @@ class Simulated(PacedSource):
                 "sim:MEAN,STD,SEED needs a finite MEAN, STD >= 0 and a whole SEED >= 0, "
                 f"but {mean!r}, {std!r}, {seed!r} came"
             )
+        self._check_size()
+
+    def begin(self, stored: int, largest: float) -> None:
+        super().begin(stored, largest)
+        self._check_size()
+
+    def _check_size(self) -> None:
+        # All numbers are within 6.8 standard deviations, so one look at the start does for them all.
+        vector(np.abs(self.mean) + 7 * self.std, self.dimension, self.largest)
 
     def raw(self) -> Iterator[Vector]:
         for start in itertools.count(0, self._BLOCK):
@@ -260,7 +384,7 @@ class Simulated(PacedSource):
 class FromIterator(LiveSource):
     """Whatever an asynchronous iterator of a Python program yields: numbers or arrays."""
 
-    def __init__(self, dimension: int, iterator: AsyncIterator[ArrayLike]) -> None:
+    def __init__(self, dimension: int, iterator: AsyncIterable[ArrayLike]) -> None:
         super().__init__(dimension)
         self.iterator = iterator
 
@@ -269,10 +393,35 @@ class FromIterator(LiveSource):
             yield value
 
     def understand(self, item: Any) -> Vector:
-        return vector(item, self.dimension)
+        return vector(item, self.dimension, self.largest)
+
+
+class FromIterable(PacedSource):
+    """Whatever a sequence or an iterator of a Python program gives, one a round: numbers or arrays."""
+
+    replays = False
+
+    def __init__(self, dimension: int, values: Iterable[ArrayLike]) -> None:
+        super().__init__(dimension)
+        self.values = values
+
+    def raw(self) -> Iterator[ArrayLike]:
+        return iter(self.values)
+
+    def understand(self, item: Any) -> Vector:
+        return vector(item, self.dimension, self.largest)
 
 
 AnySource = PacedSource | LiveSource
+
+
+def as_source(values: Iterable[ArrayLike] | AsyncIterable[ArrayLike], dimension: int) -> AnySource:
+    """Return what a program gives its agent as a source: one value a round, or as they come if asynchronous."""
+    if isinstance(values, PacedSource | LiveSource):
+        return values
+    if isinstance(values, AsyncIterable):
+        return FromIterator(dimension, values)
+    return FromIterable(dimension, values)
 
 
 def parse_source(text: str, dimension: int, agent: int) -> AnySource:
@@ -287,55 +436,6 @@ def parse_source(text: str, dimension: int, agent: int) -> AnySource:
     if kind == "sim" and rest.strip():
         return _simulated(rest, dimension, agent)
     raise InvalidInput(f"a source is {FORMS}, but {text!r} came")
-
-
-def parse_line(line: str, dimension: int) -> Vector | None:
-    """Return the observation on a line, None for an empty line or a comment, or raise `BadObservation`."""
-    line = line.strip()
-    if not line or line.startswith("#"):
-        return None
-    if line[0] in "[{":
-        try:
-            value = json.loads(line)
-        except ValueError:
-            raise BadObservation(f"a line must be numbers or JSON, but {_short(line)} came") from None
-        if isinstance(value, dict):
-            if "value" not in value:
-                raise BadObservation(f'a JSON object needs "value", but {_short(line)} came')
-            value = value["value"]
-    else:
-        value = line.replace(",", " ").split()
-    return vector(value, dimension)
-
-
-def vector(value: ArrayLike, dimension: int) -> Vector:
-    """Return `value` as a vector of `dimension` finite numbers, or raise `BadObservation`."""
-    try:
-        numbers = np.asarray(value, dtype=float).reshape(-1)
-    except (TypeError, ValueError):
-        raise BadObservation(f"an observation is made of numbers, but {_short(value)} came") from None
-    if len(numbers) != dimension:
-        raise BadObservation(
-            f"an observation has {dimension} number(s), but {len(numbers)} came: {_short(value)}"
-        )
-    if not np.all(np.isfinite(numbers)):
-        raise BadObservation(f"an observation is finite, but {_short(value)} came")
-    return numbers
-
-
-async def _lines(reader: asyncio.StreamReader) -> AsyncIterator[str]:
-    """The lines of a stream; a line beyond the limit comes as a short one that is no observation."""
-    while True:
-        try:
-            line = await reader.readuntil(b"\n")
-        except asyncio.LimitOverrunError as error:
-            await reader.readexactly(error.consumed)
-            line = b"<a line of more than a million characters>"
-        except asyncio.IncompleteReadError as error:
-            if error.partial:
-                yield error.partial.decode("utf-8", "replace")
-            return
-        yield line.decode("utf-8", "replace")
 
 
 def _csv(rest: str, dimension: int) -> AnySource:
@@ -392,13 +492,8 @@ def _normals(seed: int, agent: int, components: int, start: int, count: int) -> 
 def _places(path: Path, columns: list[str]) -> list[int]:
     """The places of the columns in a file whose first row holds their names."""
     with path.open(encoding="utf-8", errors="replace") as file:
-        names = [name.strip().strip('"') for name in file.readline().split(",")]
+        names = cells(file.readline().removeprefix(_MARK))
     missing = [column for column in columns if column not in names]
     if missing:
         raise InvalidInput(f"{path} has the columns {', '.join(names)}, but columns= asks for {missing[0]!r}")
     return [names.index(column) for column in columns]
-
-
-def _short(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else text[:57] + "..."

@@ -34,7 +34,7 @@ agent's first observation, which has no residual.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -43,6 +43,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gossamer.agents.settings import AgentSettings
+from gossamer.agents.values import LARGEST_OBSERVATION, vector
 from gossamer.errors import InvalidInput, Unsupported
 
 Array = NDArray[np.float64]
@@ -77,20 +78,17 @@ class Layout:
         """Length of the averaged vector."""
         return 1 + self.features + self.dimension * self.replicates
 
+    @cached_property
+    def largest(self) -> float:
+        """The largest observation of which the neighbours accept everything that is averaged."""
+        return math.sqrt(LARGEST_OBSERVATION) if self.variance else LARGEST_OBSERVATION
+
     def check(self, observation: object) -> Array:
-        """Return an observation as a vector, or say what is wrong with it."""
-        if type(observation) is float and self.dimension == 1 and math.isfinite(observation):
+        """Return an observation as a new vector, or say what is wrong with it."""
+        largest = self.largest
+        if type(observation) is float and self.dimension == 1 and -largest <= observation <= largest:
             return np.array([observation])  # by far the most frequent, so it is worth a shortcut
-        vector = np.atleast_1d(np.asarray(observation, dtype=float))
-        if vector.shape != (self.dimension,):
-            raise InvalidInput(
-                f"an observation must have {self.dimension} number(s), but one of shape {vector.shape} came"
-            )
-        if not np.isfinite(vector).all():
-            raise InvalidInput(
-                f"an observation must be finite numbers, but {observation!r} came; leave it out"
-            )
-        return vector
+        return vector(observation, self.dimension, largest)
 
     def read(self, vector: Array) -> Answers:
         """The answers in an averaged vector."""
@@ -156,6 +154,65 @@ class Answers:
         shares = self.distribution
         edges = np.array(self.layout.bins)
         return np.array([np.interp(q, column, edges) for column in shares.T])
+
+
+@dataclass(frozen=True)
+class NeighbourView:
+    """What an agent knows of one neighbour.
+
+    state       "joining" (not heard yet), "alive", "silent" (missed its last A rounds) or "dead"
+    connected   whether the transport sees it
+    last_heard  seconds since its last used message; infinite before the first
+    distance    largest difference between its estimate and the agent's own, over the components
+    used        messages of its that took part in a round
+    lost        rounds in which nothing usable of it was there in time
+    late        messages that arrived for a round already over
+    round_trip  smoothed seconds from sending a message to hearing it echoed; nan before the first
+    """
+
+    id: int
+    state: str
+    connected: bool
+    last_heard: float
+    distance: float
+    used: int
+    lost: int
+    late: int
+    round_trip: float
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """The agent at one moment; what tables, JSON lines and metrics show.
+
+    round         Lamport number of the current round, shared with the neighbours
+    age           rounds this agent has taken part in, over all its lives
+    samples       observations it has used; `acknowledged` of them are safe in the store
+    estimate, standard_error, variance   shape (n,), nan while nothing is known
+    answers       everything averaged, for quantiles (see `statistics.Answers`)
+    state         "running", "degraded" (the store cannot be written, or the source failed; `problem` says why)
+                  or "stopped"
+    rejected      dropped messages by reason (see `wire.Reason`)
+    bad           values of the source that were no observations
+    """
+
+    agent: int
+    time: float
+    round: int
+    age: int
+    samples: int
+    acknowledged: int
+    estimate: Array
+    standard_error: Array
+    variance: Array | None
+    answers: Answers
+    state: str
+    problem: str
+    sent: int
+    received: int
+    rejected: Mapping[str, int]
+    neighbours: tuple[NeighbourView, ...]
+    bad: int = 0
 
 
 class Batch(NamedTuple):
