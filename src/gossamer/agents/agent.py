@@ -16,8 +16,8 @@ import math
 import threading
 import time
 from collections import deque
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator
+from contextlib import aclosing, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, cast
@@ -28,7 +28,10 @@ from numpy.typing import ArrayLike, NDArray
 from gossamer.agents.ledger import Ledger
 from gossamer.agents.rounds import Peer, Rounds
 from gossamer.agents.settings import AgentSettings
-from gossamer.agents.statistics import Answers, Batch, Feed, Layout
+from gossamer.agents.sources import LiveSource, as_source
+from gossamer.agents.statistics import Batch, Feed, Layout
+from gossamer.agents.statistics import NeighbourView as NeighbourView
+from gossamer.agents.statistics import Snapshot as Snapshot
 from gossamer.agents.store import Saved, Store
 from gossamer.agents.transports.base import Transport
 from gossamer.errors import GossamerError, InvalidInput, Unsupported
@@ -48,62 +51,6 @@ _SERIALS_PER_COMMIT = 2**20
 """More messages than any agent sends between two commits; see `_first_serial`."""
 
 
-@dataclass(frozen=True)
-class NeighbourView:
-    """What an agent knows of one neighbour.
-
-    state       "joining" (not heard yet), "alive", "silent" (missed its last A rounds) or "dead"
-    connected   whether the transport sees it
-    last_heard  seconds since its last used message; infinite before the first
-    distance    largest difference between its estimate and the agent's own, over the components
-    used        messages of its that took part in a round
-    lost        rounds in which nothing usable of it was there in time
-    late        messages that arrived for a round already over
-    round_trip  smoothed seconds from sending a message to hearing it echoed; nan before the first
-    """
-
-    id: int
-    state: str
-    connected: bool
-    last_heard: float
-    distance: float
-    used: int
-    lost: int
-    late: int
-    round_trip: float
-
-
-@dataclass(frozen=True)
-class Snapshot:
-    """The agent at one moment; what tables, JSON lines and metrics show.
-
-    round         Lamport number of the current round, shared with the neighbours
-    age           rounds this agent has taken part in, over all its lives
-    samples       observations it has used; `acknowledged` of them are safe in the store
-    estimate, standard_error, variance   shape (n,), nan while nothing is known
-    answers       everything averaged, for quantiles (see `statistics.Answers`)
-    state         "running", "degraded" (the store cannot be written; `problem` says why) or "stopped"
-    rejected      dropped messages by reason (see `wire.Reason`)
-    """
-
-    agent: int
-    time: float
-    round: int
-    age: int
-    samples: int
-    acknowledged: int
-    estimate: Array
-    standard_error: Array
-    variance: Array | None
-    answers: Answers
-    state: str
-    problem: str
-    sent: int
-    received: int
-    rejected: Mapping[str, int]
-    neighbours: tuple[NeighbourView, ...]
-
-
 Source = Iterable[ArrayLike] | AsyncIterable[ArrayLike]
 """Observations: an iterable gives one per round, an async iterable gives them when it likes."""
 
@@ -113,7 +60,8 @@ class Agent:
 
     settings   who it is and whom it talks to
     transport  how; None: Zenoh, as the settings say
-    source     observations to take by itself, beside those given to `observe`
+    source     observations to take by itself, beside those given to `observe`; one that fails ends, and the
+               agent goes on without it: `Snapshot.problem` says so, and so does an error on leaving
     store      path of its SQLite file; None: settings.store
     seed       of the noise replicates; None: from the system
     """
@@ -134,7 +82,7 @@ class Agent:
 
             transport = ZenohTransport(settings)
         self._transport = transport
-        self._source = source
+        self._source = None if source is None else as_source(source, self.layout.dimension)
         self._feed = Feed(self.layout, gain=settings.gain, seed=seed)
         path = settings.store if store is None else store
         self._store = None if path is None else Store(path, settings.id, self.layout.size)
@@ -155,15 +103,18 @@ class Agent:
         self._pending: deque[Array] = deque()
         self._offered = 0  # observations given to observe() in this life
         self._taken = 0  # of these, used by a round
+        self._ended = False  # whether the last of them has been used
+        self._door = threading.Lock()  # held to offer one, and to end
         self._acknowledged = int(self._ledger.samples)
-        self._restored = int(self._ledger.samples)
-        self._paced: Iterator[ArrayLike] = iter(())
+        self._paced: Iterator[Array | None] = iter(())
         self._callbacks: list[Callable[[Snapshot], None]] = []
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
         self._writer: _Writer | None = None
         self._task: asyncio.Task[None] | None = None
         self._failure: BaseException | None = None
+        self._source_failure: BaseException | None = None
+        self._source_problem = ""
 
     # -- living ---------------------------------------------------------------------------------------------
 
@@ -171,6 +122,8 @@ class Agent:
         if self._thread is not None:
             raise InvalidInput("an agent lives once; make a new one to start again")
         try:
+            if self._source is not None:
+                self._source.begin(int(self._ledger.samples), self.layout.largest)
             self._transport.open()
         except BaseException:
             if self._store is not None:
@@ -194,6 +147,8 @@ class Agent:
         await asyncio.to_thread(self._end)
         if self._failure is not None and error is None:
             raise GossamerError(f"agent {self.settings.id} stopped: {self._failure}") from self._failure
+        if self._source_failure is not None and error is None:
+            raise GossamerError(f"agent {self.settings.id}: {self._source_problem}") from self._source_failure
 
     def _end(self) -> None:
         if self._thread is not None:
@@ -205,20 +160,36 @@ class Agent:
             self._store.close()
 
     def _start_source(self) -> None:
-        if self._source is None:
-            return
-        if getattr(self._source, "replays", False):  # it begins anew: pass over what the store holds already
-            cast(Any, self._source).skip = self._restored
-        if isinstance(self._source, AsyncIterable):
+        if isinstance(self._source, LiveSource):
             self._task = asyncio.create_task(self._follow(self._source))
-        else:
-            self._paced = iter(self._source)
+        elif self._source is not None:
+            self._paced = self._source.rounds()
 
-    async def _follow(self, source: AsyncIterable[ArrayLike]) -> None:
-        async for observation in source:
-            self.observe(observation)
-            while len(self._pending) > _BACKLOG and not self._stop.is_set():
-                await asyncio.sleep(0.01)
+    async def _follow(self, source: LiveSource) -> None:
+        try:
+            async with aclosing(source.observations()) as observations:
+                async for observation in observations:
+                    if not self._offer(observation):
+                        return
+                    while len(self._pending) > _BACKLOG and not self._stop.is_set():
+                        await asyncio.sleep(0.01)
+            log.info("agent %d: the source has ended; the agent goes on without it", self.settings.id)
+        except (Exception, asyncio.CancelledError) as failure:
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():  # the agent is left
+                raise
+            self._lose_source(failure)
+
+    def _lose_source(self, failure: BaseException) -> None:
+        expected = isinstance(failure, GossamerError)
+        text = str(failure) if expected else f"{type(failure).__name__}: {failure}"
+        self._source_failure, self._source_problem = failure, f"the source failed: {text}"
+        log.error(
+            "agent %d goes on without its source: %s",
+            self.settings.id,
+            text,
+            exc_info=None if expected else failure,
+        )
 
     # -- observing ------------------------------------------------------------------------------------------
 
@@ -226,24 +197,42 @@ class Agent:
         """Take one observation: a number, or a vector of `dimension` numbers. Never blocks; any thread.
 
         It counts from the next round on, and is acknowledged (`Snapshot.acknowledged`) at the store's next
-        commit. InvalidInput for NaN, infinity or a wrong shape.
+        commit. InvalidInput for NaN, infinity, a number too large for the neighbours or a wrong shape.
         """
-        self._pending.append(self.layout.check(observation))
-        self._offered += 1
+        self._observe(observation)
+
+    def _observe(self, observation: ArrayLike) -> int:
+        number = self._offer(self.layout.check(observation))
+        if not number:
+            raise GossamerError(
+                f"agent {self.settings.id} has stopped, and takes no more observations; "
+                "observe inside its `async with`, or make a new agent"
+            )
+        return number
+
+    def _offer(self, observation: Array) -> int:
+        """Hand an observation to the rounds; returns its number, or 0 if there are no more rounds."""
+        with self._door:
+            if self._ended:
+                return 0
+            self._pending.append(observation)
+            self._offered += 1
+            return self._offered
 
     async def observe_durable(self, observation: ArrayLike) -> None:
         """Take one observation and return when it is in the store: it then survives kill -9.
 
-        While the disk is full it waits; give it a limit with asyncio.timeout if that matters.
+        While the disk is full it waits; give it a limit with asyncio.timeout if that matters. GossamerError if
+        the agent stops before.
         """
         if self._writer is None:
             raise Unsupported(
                 "an observation is durable in a store, but this agent has none; give it a store"
             )
-        self.observe(observation)
+        number = self._observe(observation)
         loop = asyncio.get_running_loop()
         done: asyncio.Future[None] = loop.create_future()
-        self._writer.wait_for(self._offered, loop, done)
+        self._writer.wait_for(number, loop, done)
         await done
 
     # -- reading --------------------------------------------------------------------------------------------
@@ -266,7 +255,8 @@ class Agent:
         """Everything about the agent at the end of its latest round."""
         answers = self.layout.read(self._vector)
         rounds, now = self._rounds, time.monotonic()
-        problem = "" if self._store is None else (self._store.failure or "")
+        store_problem = "" if self._store is None else (self._store.failure or "")
+        problem = "; ".join(text for text in (store_problem, self._source_problem) if text)
         state = "stopped" if self._stop.is_set() else "degraded" if problem else "running"
         own, present = answers.mean, self._transport.present()
         return Snapshot(
@@ -286,6 +276,7 @@ class Agent:
             received=rounds.received,
             rejected={str(reason): count for reason, count in rounds.rejected.copy().items()},
             neighbours=tuple(self._view(p, own, p.id in present, now) for p in rounds.peers.values()),
+            bad=0 if self._source is None else self._source.bad,
         )
 
     def _view(self, peer: Peer, own: Array, connected: bool, now: float) -> NeighbourView:
@@ -324,6 +315,10 @@ class Agent:
             log.exception("agent %d stopped", self.settings.id)
             self._failure = failure
             self._stop.set()
+            with self._door:
+                self._ended = True
+            if self._writer is not None:
+                self._writer.give_up()
 
     def _loop(self) -> None:
         pace = credit = self.settings.pace or 0.0
@@ -340,10 +335,14 @@ class Agent:
             if pace:
                 hurried = self._pause(due - min(credit, pace / 2), due)
                 credit = min(credit - hurried + _HURRY * pace, pace)
+        with self._door:
+            self._ended = True
         if self._pending:  # what was observed and not yet used must reach the store
+            self._paced = iter(())
             batch = self._batch()
             self._ledger.begin(batch.observation, batch.samples, batch.weight)
             self._ledger.finish({})
+            self._vector = self._ledger.estimate
         self._commit(wait=True)
 
     def _pause(self, early: float, due: float) -> float:
@@ -367,9 +366,12 @@ class Agent:
     def _batch(self) -> Batch:
         new = [self._pending.popleft() for _ in range(len(self._pending))] if self._pending else []
         self._taken += len(new)
-        for observation in self._paced:
-            new.append(self.layout.check(observation))
-            break
+        try:
+            observation = next(self._paced, None)
+            if observation is not None:
+                new.append(observation)
+        except Exception as failure:
+            self._lose_source(failure)
         ledger = self._ledger
         return self._feed.batch(new, self._own_mean, ledger.samples, ledger.age)
 
@@ -415,7 +417,8 @@ class _Writer:
         self._given: tuple[Saved, int] | None = None
         self._waiting: list[tuple[int, asyncio.AbstractEventLoop, asyncio.Future[None]]] = []
         self._last = -math.inf
-        self._closed = False
+        self._safe = 0  # observations of this life that are in the store
+        self._closed = self._gave_up = False
         self._change = threading.Condition()
         self._thread = threading.Thread(target=self._run, name="store", daemon=True)
         self._thread.start()
@@ -432,6 +435,7 @@ class _Writer:
     def wait_for(self, ticket: int, loop: asyncio.AbstractEventLoop, done: asyncio.Future[None]) -> None:
         with self._change:
             self._waiting.append((ticket, loop, done))
+            self._answer()
 
     def _run(self) -> None:
         while True:
@@ -456,18 +460,35 @@ class _Writer:
             with self._change:
                 if self._given is not None and self._given[0] is saved:
                     self._given = None
-                ready = [w for w in self._waiting if safe and w[0] <= taken]
-                self._waiting = [w for w in self._waiting if w not in ready]
-            for _, loop, done in ready:
-                loop.call_soon_threadsafe(_resolve, done)
+                self._safe = taken if safe else self._safe
+                self._answer()
+
+    def _answer(self) -> None:
+        """Tell those whose observation is safe, and all when no more will be."""
+        ready = [w for w in self._waiting if self._gave_up or w[0] <= self._safe]
+        self._waiting = [w for w in self._waiting if w not in ready]
+        for number, loop, done in ready:
+            with suppress(RuntimeError):  # its program has ended
+                loop.call_soon_threadsafe(_resolve, done, number <= self._safe)
+
+    def give_up(self) -> None:
+        """The agent has failed or ended: nobody need wait for a commit any more."""
+        with self._change:
+            self._gave_up = True
+            self._answer()
 
     def close(self) -> None:
         with self._change:
             self._closed = True
             self._change.notify()
         self._thread.join()
+        self.give_up()
 
 
-def _resolve(done: asyncio.Future[None]) -> None:
-    if not done.done():
+def _resolve(done: asyncio.Future[None], safe: bool) -> None:
+    if done.done():
+        return
+    if safe:
         done.set_result(None)
+    else:
+        done.set_exception(GossamerError("the agent stopped before the observation was in the store"))
