@@ -97,3 +97,9 @@ def test_a_missing_authority_or_certificate_says_what_to_do(tmp_path: Path) -> N
         Authority.load(tmp_path)
     with pytest.raises(InvalidInput, match="must be a certificate in PEM form"):
         expires(tmp_path / "none.pem")
+
+
+def test_a_host_that_is_no_name_is_refused_before_anything_is_written(authority: Authority) -> None:
+    with pytest.raises(InvalidInput, match="a host name must be ASCII, but 'pümp' came"):
+        authority.issue("pump", ["pümp"])
+    assert not (authority.directory / "pump.key").exists()

@@ -132,6 +132,17 @@ def test_init_says_what_was_required(tmp_path: Path, words: list[str], message: 
     assert not (tmp_path / "fleet").exists()
 
 
+@pytest.mark.parametrize("host", ["pümp", "[::1]", "::1"])
+def test_init_writes_nothing_for_a_host_it_cannot_use(tmp_path: Path, host: str) -> None:
+    (tmp_path / "edges").write_text("a b\n")
+    (tmp_path / "hosts").write_text(f"a 10.0.0.1\nb {host}\n")
+    words = ["--edges", tmp_path / "edges", "--hosts", tmp_path / "hosts", "--out", tmp_path / "fleet"]
+    result = gossamer("fleet", "init", *words)
+    assert isinstance(result.exception, InvalidInput)
+    assert "agents[1].endpoint must be" in str(result.exception)
+    assert not (tmp_path / "fleet").exists()
+
+
 def test_renew_gives_new_certificates_of_the_same_authority(tmp_path: Path) -> None:
     path = make(tmp_path, Network.path(2))
     before = {file.name: file.read_bytes() for file in (tmp_path / "certificates").iterdir()}

@@ -101,14 +101,33 @@ def test_an_agent_gets_its_own_part(path: Path) -> None:
         ),
         ('every = "100ms"', "every = 100", r"rounds\.every: a value of type str is required, but int came"),
         ('every = "100ms"', 'every = "soon"', r"rounds\.every must be a time .* but 'soon' came"),
-        ('death = "5s"', 'death = "0.1s"', "death must be longer than timeout"),
-        ("dimension = 1", "dimension = 0", "dimension must be a whole number of at least 1, but 0 came"),
-        ('weighting = "agents"', 'weighting = "votes"', "weighting must be 'agents' or 'samples'"),
+        ('every = "100ms"', 'every = "-1s"', r"rounds\.every must be a time"),
+        ('timeout = "200ms"', 'timeout = "0"', r": rounds\.timeout must be a finite number above 0, but 0"),
+        ('death = "5s"', 'death = "0.1s"', r": rounds\.death must be longer than timeout"),
+        ("momentum = ", "momentum = 1", r": method\.momentum must be .* below 1, but"),
+        ("smoothing = ", "smoothing = 999999", r": method\.smoothing must be .* at most 10000, but 999999"),
+        ("bins = []", "bins = [2.0, 1.0]", r": observations\.bins must be at least two increasing"),
+        ("message_bytes = 0", "message_bytes = -1", r": wire\.message_bytes must be a whole number"),
+        (
+            "message_bytes = 0",
+            "message_bytes = 100",
+            r": wire\.message_bytes must be at least 304, the length",
+        ),
+        (
+            "dimension = 1",
+            "dimension = 0",
+            r": observations\.dimension must be a whole number of at least 1, but 0 came",
+        ),
+        ('weighting = "agents"', 'weighting = "votes"', r": observations\.weighting must be 'agents' or"),
         ("{id = 2,", "{id = 7,", "agents: ids must be 0, 1, 2"),
         ('name = "agent2"', 'name = "agent1"', "agents: name must be different .* 'agent1' came twice"),
-        ('name = "agent2"', 'name = "a/b"', "an agent's name has 1 to 64"),
+        ('name = "agent2"', 'name = "a/b"', r": agents\[2\]\.name: an agent's name has 1 to 64"),
         ('127.0.0.1:7449"', '127.0.0.1:7448"', "agents: endpoint must be different"),
-        ('127.0.0.1:7449"', 'nowhere"', "endpoint must be host:port"),
+        ('127.0.0.1:7449"', 'nowhere"', r": agents\[2\]\.endpoint must be host:port"),
+        ('127.0.0.1:7449"', '"', r"agents\[2\]\.endpoint must be host:port.*but '' came"),
+        ('127.0.0.1:7449"', '::1"', r"agents\[2\]\.endpoint must be host:port.*but '::1' came"),
+        ('127.0.0.1:7449"', '[::1]:7449"', r"agents\[2\]\.endpoint must be a host name or an IPv4 address"),
+        ('127.0.0.1:7449"', 'pümp:7449"', r"agents\[2\]\.endpoint must be .*ASCII"),
         ("{id = 2,", '{id = "2",', r"agents\[2\]\.id: a value of type int is required, but str came"),
         (
             "[0, 1, ",
@@ -131,6 +150,17 @@ def test_a_mistake_is_named_with_its_field(path: Path, old: str, new: str, messa
     with pytest.raises(InvalidInput, match=message) as error:
         Fleet.read(edit(path, old, new))
     assert str(path) in str(error.value)
+
+
+def test_messages_of_just_the_limit_are_allowed(path: Path) -> None:
+    assert Fleet.read(edit(path, "message_bytes = 0", "message_bytes = 304")).wire.message_bytes == 304
+
+
+@pytest.mark.parametrize("file", ["ca.pem", "agent2.pem", "agent2.key"])
+def test_a_missing_certificate_says_what_to_do(path: Path, file: str) -> None:
+    (path.parent / "certificates" / file).unlink()
+    with pytest.raises(InvalidInput, match=rf"{file}.*`gossamer fleet init`.*copy"):
+        Fleet.read(path).settings(2, path.parent)
 
 
 def test_a_fleet_that_falls_apart_is_refused(path: Path) -> None:

@@ -174,7 +174,8 @@ def expires(path: Path) -> datetime:
         return x509.load_pem_x509_certificate(path.read_bytes()).not_valid_after_utc
     except (OSError, ValueError) as error:
         raise InvalidInput(
-            f"{path} must be a certificate in PEM form, but it cannot be read ({type(error).__name__})"
+            f"{path} must be a certificate in PEM form, but it cannot be read ({type(error).__name__}); "
+            "run `gossamer fleet init` to make it, or copy it from the machine where that was done"
         ) from None
 
 
@@ -229,7 +230,11 @@ def _address(host: str) -> x509.GeneralName:
     try:
         return x509.IPAddress(ipaddress.ip_address(host))
     except ValueError:
+        pass
+    try:
         return x509.DNSName(host)
+    except ValueError:
+        raise InvalidInput(f"a host name must be ASCII, but {host!r} came; write it in punycode") from None
 
 
 def _pem_of_key(key: EllipticCurvePrivateKey) -> bytes:

@@ -8,17 +8,21 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gossamer.agents.certificates import Authority, check_name, check_private
 from gossamer.agents.fleet_text import fleet_text
-from gossamer.agents.settings import AgentSettings, Limits, Neighbour, Tls
+from gossamer.agents.ledger import split
+from gossamer.agents.settings import AgentSettings, Limits, Neighbour, Tls, check_endpoint
 from gossamer.agents.sources import parse_source
+from gossamer.agents.statistics import Layout
+from gossamer.agents.wire import Codec
 from gossamer.errors import InvalidInput, OutputError, require
 from gossamer.methods.anytime_sda import AnytimeSDA
 
@@ -32,6 +36,21 @@ else:
 FORMAT = 1
 PORT = 7447
 """The first port of a fleet, Zenoh's own."""
+
+_PLACES = (
+    {
+        field: f"{table}.{field}"
+        for table, fields in {
+            "method": ("step_size", "momentum", "smoothing", "gain"),
+            "observations": ("dimension", "weighting", "variance", "bins", "replicates"),
+            "rounds": ("timeout", "silence", "death", "commit"),
+        }.items()
+        for field in fields
+    }
+    | {"pace": "rounds.every"}
+    | {f"limits.{field}": f"wire.{field}" for field in ("message_bytes", "rounds_ahead")}
+)
+"""Where fleet.toml holds what `AgentSettings` calls so."""
 
 _UNITS = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 
@@ -200,7 +219,11 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         _distinct("agents: name", [agent.name for agent in self.agents])
         _distinct("agents: endpoint", [agent.endpoint for agent in self.agents])
         for agent in self.agents:
-            check_name(agent.name)
+            try:
+                check_name(agent.name)
+            except InvalidInput as error:
+                raise InvalidInput(f"agents[{agent.id}].name: {error}") from None
+            check_endpoint(f"agents[{agent.id}].endpoint", agent.endpoint, tls=True)
         seen: set[tuple[int, int]] = set()
         for k, (i, j, weight) in enumerate(self.edges):
             pair = (min(i, j), max(i, j))
@@ -221,7 +244,19 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
                     parse_source(agent.source, self.observations.dimension, agent.id)
                 except InvalidInput as error:
                     raise InvalidInput(f"agents[{agent.id}].source: {error}") from None
+        self._check_message_bytes()
         self._check_spectrum()
+
+    def _check_message_bytes(self) -> None:
+        method = AnytimeSDA(smoothing=0, step_size=self.method.step_size, momentum=self.method.momentum)
+        edge = split(method, method.coefficients(cast(Any, None), 1)).edge
+        size = Layout.of(self.settings(0, insecure=True)).size
+        needed = Codec(0, frozenset(), size, len(edge), Limits()).longest
+        if 0 < self.wire.message_bytes < needed:
+            raise InvalidInput(
+                f"wire.message_bytes must be at least {needed}, the length of this fleet's messages, or 0 for just "
+                f"that, but {self.wire.message_bytes} came"
+            )
 
     def _check_spectrum(self) -> None:
         """The step size must fit the edges, or the fleet diverges: an edge added by hand changes both."""
@@ -298,40 +333,43 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         tls = None if insecure else self.tls(me.id, directory or Path())
         seconds = duration("rounds.every", self.rounds.every) if every is None else every
         other = self.observations
-        return AgentSettings(
-            id=me.id,
-            name=me.name,
-            endpoint=me.endpoint,
-            fleet=self.fleet,
-            neighbours=tuple(
-                Neighbour(j, w, self.agents[j].endpoint, self.agents[j].name)
-                for j, w in sorted(weights.items())
-            ),
-            step_size=self.method.step_size,
-            momentum=self.method.momentum,
-            smoothing=self.method.smoothing,
-            gain=self.method.gain or None,
-            dimension=other.dimension,
-            weighting=other.weighting,
-            variance=other.variance,
-            bins=other.bins,
-            replicates=other.replicates,
-            pace=seconds or None,
-            timeout=duration("rounds.timeout", self.rounds.timeout),
-            silence=self.rounds.silence,
-            death=duration("rounds.death", self.rounds.death),
-            commit=duration("rounds.commit", self.rounds.commit),
-            limits=Limits(self.wire.message_bytes, self.wire.rounds_ahead),
-            tls=tls,
-            store=store,
-        )
+        with _named_as_in_the_file():
+            return AgentSettings(
+                id=me.id,
+                name=me.name,
+                endpoint=me.endpoint,
+                fleet=self.fleet,
+                neighbours=tuple(
+                    Neighbour(j, w, self.agents[j].endpoint, self.agents[j].name)
+                    for j, w in sorted(weights.items())
+                ),
+                step_size=self.method.step_size,
+                momentum=self.method.momentum,
+                smoothing=self.method.smoothing,
+                gain=self.method.gain or None,
+                dimension=other.dimension,
+                weighting=other.weighting,
+                variance=other.variance,
+                bins=other.bins,
+                replicates=other.replicates,
+                pace=seconds or None,
+                timeout=duration("rounds.timeout", self.rounds.timeout),
+                silence=self.rounds.silence,
+                death=duration("rounds.death", self.rounds.death),
+                commit=duration("rounds.commit", self.rounds.commit),
+                limits=Limits(self.wire.message_bytes, self.wire.rounds_ahead),
+                tls=tls,
+                store=store,
+            )
 
     def tls(self, agent: int | str, directory: Path) -> Tls:
         """The files of an agent's certificate; its key must be its owner's alone."""
         name = self.member(agent).name
         where = directory / self.certificates
         check_private(where / f"{name}.key")
-        return Tls(where / "ca.pem", where / f"{name}.pem", where / f"{name}.key")
+        found = Tls(where / "ca.pem", where / f"{name}.pem", where / f"{name}.key")
+        found.check_files()
+        return found
 
 
 def simulated_sources(agents: int, seed: int = 0) -> list[str]:
@@ -383,6 +421,16 @@ def with_port(address: str, port: int = PORT) -> str:
     """Return host:port, with the fleet's usual port where none was given."""
     bare = address.endswith("]") if address.startswith("[") else ":" not in address
     return f"{address}:{port}" if bare else address
+
+
+@contextmanager
+def _named_as_in_the_file() -> Iterator[None]:
+    """Let a complaint about settings begin with the field's place in fleet.toml."""
+    try:
+        yield
+    except InvalidInput as error:
+        field, space, rest = str(error).partition(" ")
+        raise InvalidInput(_PLACES.get(field, field) + space + rest) from None
 
 
 def _distinct(what: str, values: list[str]) -> None:

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from gossamer.errors import InvalidInput
 
 WEIGHTINGS = ("agents", "samples")
+
+MOST_SMOOTHING = 10_000
+"""Rounds. An agent keeps the coefficients of each; a path of 10,000 agents needs as many, other networks fewer."""
+
+_HOST = re.compile(r"[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\]")
 
 
 @dataclass(frozen=True)
@@ -29,7 +35,8 @@ class Neighbour:
     def __post_init__(self) -> None:
         _whole("neighbour id", self.id, 0)
         _number("neighbour weight", self.weight, above=0.0)
-        _endpoint("neighbour endpoint", self.endpoint)
+        if self.endpoint:
+            check_endpoint("neighbour endpoint", self.endpoint)
         if not self.name:
             object.__setattr__(self, "name", agent_name(self.id))
 
@@ -51,7 +58,10 @@ class Tls:
         for name in ("authority", "certificate", "key"):
             path: Path = getattr(self, name)
             if not path.is_file():
-                raise InvalidInput(f"tls.{name} must be a readable PEM file, but {path} is not there")
+                raise InvalidInput(
+                    f"tls.{name} must be a readable PEM file, but {path} is not there; run `gossamer fleet init` "
+                    "to make it, or copy it from the machine where that was done"
+                )
 
 
 @dataclass(frozen=True)
@@ -131,7 +141,7 @@ class AgentSettings:
             )
         _number("step_size", self.step_size, above=0.0)
         _number("momentum", self.momentum, least=0.0, below=1.0)
-        _number("smoothing", self.smoothing, least=0.0)
+        _number("smoothing", self.smoothing, least=0.0, most=MOST_SMOOTHING)
         if self.gain is not None and not 0 < self.gain <= 1:
             raise InvalidInput(f"gain must be above 0 and at most 1, but {self.gain!r} came")
         _whole("dimension", self.dimension, 1)
@@ -159,7 +169,8 @@ class AgentSettings:
             raise InvalidInput(f"fleet must be a word of letters, digits, - and _, but {self.fleet!r} came")
         if not self.name:
             object.__setattr__(self, "name", agent_name(self.id))
-        _endpoint("endpoint", self.endpoint)
+        if self.endpoint:
+            check_endpoint("endpoint", self.endpoint, tls=self.tls is not None)
         if self.store is not None:
             object.__setattr__(self, "store", Path(self.store))
 
@@ -185,22 +196,33 @@ def _number(
     above: float = -math.inf,
     least: float = -math.inf,
     below: float = math.inf,
+    most: float = math.inf,
 ) -> None:
     number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    if not number or not math.isfinite(value) or value <= above or value < least or value >= below:
+    if not (number and math.isfinite(value) and above < value < below and least <= value <= most):
         range_ = " and ".join(
             text
             for text, bound in (
                 (f"above {above:g}", above),
                 (f"at least {least:g}", least),
                 (f"below {below:g}", below),
+                (f"at most {most:g}", most),
             )
             if math.isfinite(bound)
         )
         raise InvalidInput(f"{name} must be a finite number {range_}, but {value!r} came")
 
 
-def _endpoint(name: str, value: str) -> None:
-    host, colon, port = value.rpartition(":")
-    if value and not (colon and host and port.isdigit() and 0 < int(port) < 65536):
-        raise InvalidInput(f"{name} must be host:port with a port from 1 to 65535, but {value!r} came")
+def check_endpoint(name: str, value: str, *, tls: bool = False) -> None:
+    """Complain about an endpoint that is not host:port; an IPv6 address, in brackets, only without TLS."""
+    host, _, port = value.rpartition(":")
+    if not (_HOST.fullmatch(host) and port.isascii() and port.isdigit() and 0 < int(port) < 65536):
+        raise InvalidInput(
+            f"{name} must be host:port, the host a name of ASCII letters, digits, dots and dashes or an address, "
+            f"and the port from 1 to 65535, but {value!r} came"
+        )
+    if tls and host.startswith("["):
+        raise InvalidInput(
+            f"{name} must be a host name or an IPv4 address, because Zenoh's TLS cannot connect to an IPv6 address, "
+            f"but {value!r} came"
+        )

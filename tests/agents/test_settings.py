@@ -1,0 +1,46 @@
+"""What an agent's settings refuse, for those who make them in Python."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gossamer.agents.settings import AgentSettings, Neighbour, Tls
+from gossamer.errors import InvalidInput
+
+
+def settings(**changes: Any) -> AgentSettings:
+    return AgentSettings(
+        **{"id": 0, "neighbours": (), "step_size": 0.5, "momentum": 0.1, "smoothing": 1.0} | changes
+    )
+
+
+def test_smoothing_is_limited_because_it_costs_memory() -> None:
+    assert settings(smoothing=1e4).smoothing == 1e4
+    with pytest.raises(InvalidInput, match="smoothing must be a finite number at least 0 and at most 10000"):
+        settings(smoothing=1e9)
+
+
+@pytest.mark.parametrize(
+    "endpoint", ["", "localhost:1", "10.0.0.1:65535", "pump_7.example:7447", "[::1]:7447"]
+)
+def test_endpoints(endpoint: str) -> None:
+    assert settings(endpoint=endpoint).endpoint == endpoint
+
+
+@pytest.mark.parametrize(
+    "endpoint", ["::1", ":1", "host", "host:0", "host:65536", "pümp:1", "a b:1", "h:\u0663"]
+)
+def test_what_is_no_endpoint(endpoint: str) -> None:
+    with pytest.raises(InvalidInput, match="endpoint must be host:port"):
+        settings(endpoint=endpoint)
+    with pytest.raises(InvalidInput, match="neighbour endpoint must be host:port"):
+        Neighbour(1, 0.5, endpoint)
+
+
+def test_tls_does_without_ipv6_addresses() -> None:
+    tls = Tls(Path("a"), Path("b"), Path("c"))
+    with pytest.raises(InvalidInput, match="Zenoh's TLS cannot connect to an IPv6 address"):
+        settings(endpoint="[::1]:7447", tls=tls)
