@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
-from small_fleets import fleet
+from small_fleets import fleet, free_ports
 
 from gossamer.agents.agent import Agent, Snapshot
+from gossamer.agents.fleet import Fleet
 from gossamer.agents.sources import parse_source
 from gossamer.agents.statistics import Feed, Layout
 from gossamer.agents.transports.memory import Memory
@@ -347,6 +349,21 @@ def test_durable_observations_are_acknowledged_and_resumed(tmp_path: Path) -> No
 
     asyncio.run(first())
     asyncio.run(second())
+
+
+def test_the_program_in_the_guide_runs_on_the_files_of_a_fleet(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    guide = (Path(__file__).parents[2] / "docs" / "deploy.md").read_text(encoding="utf-8")
+    (program,) = re.findall(r"```python\n(.*?)```", guide, re.DOTALL)
+    endpoints = [f"127.0.0.1:{port}" for port in free_ports(2)]
+    Fleet.create(Network.path(2), endpoints=endpoints).write(tmp_path / "fleet")
+    monkeypatch.chdir(tmp_path)
+    exec(compile(program, "docs/deploy.md", "exec"), {})
+    estimate, error, state = capsys.readouterr().out.split()
+    assert float(estimate) == pytest.approx(21.6, abs=0.2)
+    assert float(error) > 0
+    assert state == "running"
 
 
 def simulate(layout: Layout, network: Network, rounds: int, trials: int, seed: int) -> np.ndarray:
