@@ -35,6 +35,8 @@ _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 _NO_CONNECTION = re.compile(
     r"Unable to connect to (?:configured peer )?(?P<peer>\S+?)!? (?P<why>.*?)\.* ?Retry"
 )
+_WHOM = re.compile(r"cannot connect to \S+")
+_DIGITS = re.compile(r"\d+")
 _REASONS = {
     "Hint: increase the system open file limit.": "",
     "received corrupt message of type InvalidContentType": "it does not speak TLS",
@@ -67,14 +69,18 @@ class JsonFormatter(logging.Formatter):
 
 
 class Sparing(logging.Filter):
-    """Let the 1st, 2nd, 4th, 8th, ... of equal messages pass: a stranger must not fill the disk by knocking."""
+    """Let the 1st, 2nd, 4th, 8th, ... of equal messages pass: a stranger must not fill the disk by knocking.
+
+    Equal are messages that differ only in the digits of a text they quote: times, ports, counts.
+    """
 
     def __init__(self) -> None:
         super().__init__()
-        self._seen: Counter[tuple[str, str]] = Counter()
+        self._seen: Counter[tuple[object, ...]] = Counter()
 
     def filter(self, record: logging.LogRecord) -> bool:
-        key = (record.name, record.getMessage())
+        quoted = record.args if isinstance(record.args, tuple) else (record.args,)
+        key = (record.name, str(record.msg), *(a if isinstance(a, int) else _gist(str(a)) for a in quoted))
         if len(self._seen) > 10_000:  # messages that differ each time must not fill the memory either
             self._seen.clear()
         self._seen[key] += 1
@@ -82,6 +88,13 @@ class Sparing(logging.Filter):
         if times > 1:
             record.times = times
         return times & (times - 1) == 0
+
+
+def _gist(text: str) -> str:
+    """A text without its digits, but for the address of a neighbour that cannot be reached."""
+    whom = _WHOM.match(text)
+    start = whom.end() if whom else 0
+    return text[:start] + _DIGITS.sub("#", text[start:])
 
 
 def set_up(agent: str, level: str = "info", stream: TextIO | None = None) -> None:
