@@ -227,12 +227,30 @@ def test_an_agent_takes_up_its_store_where_it_left_it(tmp_path: Path) -> None:
         (("--id", "9"), "agents 0 to 1"),
         (("--id", "0", "--every", "soon"), "--every must be a time"),
         (("--id", "0", "--source", "tcp:x"), "a source is -, csv:FILE"),
+        (("--id", "0", "--report", "0"), '--report must be a time of at least "10ms"'),
     ],
 )
 def test_agent_reports_mistakes_to_a_person(tmp_path: Path, words: tuple[str, ...], message: str) -> None:
     result = gossamer("agent", make(tmp_path, Network.path(2)), *words)
     assert isinstance(result.exception, InvalidInput)
     assert message in str(result.exception)
+
+
+@pytest.mark.parametrize("words", [("--rounds", -1), ("--metrics-port", 70000), ("--metrics-port", -1)])
+def test_numbers_out_of_range_are_refused(tmp_path: Path, words: tuple[object, ...]) -> None:
+    result = gossamer("agent", make(tmp_path, Network.path(2)), "--id", 0, *words)
+    assert result.exit_code == 2
+    assert f"Invalid value for '{words[0]}'" in result.output
+
+
+def test_signals_wait_until_the_agent_listens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    blocked: list[set[int]] = []
+    monkeypatch.setattr(
+        os, "execv", lambda *words: blocked.append(signal.pthread_sigmask(signal.SIG_BLOCK, ()))
+    )
+    assert gossamer("agent", make(tmp_path, Network.path(2)), "--id", 0).exit_code == 0
+    assert blocked[0] >= {signal.SIGINT, signal.SIGTERM}
+    assert not signal.pthread_sigmask(signal.SIG_BLOCK, ()) & {signal.SIGINT, signal.SIGTERM}
 
 
 def test_a_port_in_use_ends_the_agent_with_one_line(tmp_path: Path) -> None:

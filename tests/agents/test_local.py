@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -66,10 +68,16 @@ def test_an_old_status_file_keeps_no_agent_from_starting(path: Path) -> None:
 
 def test_who_had_to_be_killed_is_named(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gossamer.agents.local._PATIENCE", 0.05)
+    deaf = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(1, flush=True); input()"
     agents = LocalFleet(path, only="1")
-    with agents:
-        os.kill(agents.pids[2], signal.SIGSTOP)  # it cannot stop by itself
+    process = subprocess.Popen([sys.executable, "-c", deaf], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    agents._processes[2] = process
+    assert process.stdout is not None
+    process.stdout.readline()
+    agents.stop()
+    process.stdout.close()
     assert agents.killed == ["1"]
+    assert process.returncode == -signal.SIGKILL
 
 
 @pytest.mark.parametrize("port", [-1, 65534, 70000])

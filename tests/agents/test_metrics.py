@@ -15,7 +15,7 @@ from small_fleets import fleet, free_ports
 from gossamer.agents.agent import Agent, Snapshot
 from gossamer.agents.metrics import AgentCollector, serve
 from gossamer.agents.transports.memory import Memory
-from gossamer.errors import OutputError
+from gossamer.errors import InvalidInput, OutputError
 from gossamer.network import Network
 
 
@@ -101,6 +101,12 @@ def test_two_agents_in_one_program_do_not_collide(snapshot: Snapshot) -> None:
     registries = [AgentCollector(lambda: snapshot, name).registry() for name in ("a", "b")]
     for registry, name in zip(registries, "ab", strict=True):
         assert registry.get_sample_value("gossamer_rounds_total", {"agent": name}) == snapshot.age
+
+
+@pytest.mark.parametrize("port", [-1, 0, 70000])
+def test_a_port_that_is_none_says_so(snapshot: Snapshot, port: int) -> None:
+    with pytest.raises(InvalidInput, match=f"--metrics-port must be from 1 to 65535, but {port} came"):
+        serve(AgentCollector(lambda: snapshot, "agent0"), port)
 
 
 def test_a_port_in_use_says_so(snapshot: Snapshot, tmp_path: Path) -> None:

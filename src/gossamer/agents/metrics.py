@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from gossamer.errors import OutputError, require
+from gossamer.errors import InvalidInput, OutputError, require
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
@@ -115,6 +115,8 @@ def serve(collector: AgentCollector, port: int, host: str = "127.0.0.1") -> Call
     """Serve the metrics on http://host:port/metrics in a thread; return a function that ends it."""
     from prometheus_client import start_http_server
 
+    if not 1 <= port <= 65535:
+        raise InvalidInput(f"--metrics-port must be from 1 to 65535, but {port} came")
     try:
         server, thread = start_http_server(port, addr=host, registry=collector.registry())
     except OSError as error:

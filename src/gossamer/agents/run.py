@@ -35,6 +35,7 @@ else:
 log = logging.getLogger("gossamer.agents.run")
 
 STATUS = "status"
+STOPPING = (signal.SIGINT, signal.SIGTERM)
 _STATUS_EVERY = 0.5
 _QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 
@@ -50,7 +51,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     metrics_port, metrics_host   where Prometheus finds the metrics; port 0: nowhere
     insecure  plaintext, without certificates
     report    seconds between two lines of output
-    rounds    stop after so many rounds; 0: run until stopped
+    rounds    stop after so many rounds of this run; 0: run until stopped
     guarded   stop when standard input is closed, that is, when whoever started this process is gone
     claim     descriptor of the agent's lock, where whoever started this process holds it already (see `claim`)
     """
@@ -75,6 +76,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 async def run(options: Options, output: TextIO) -> None:
     """Run one agent until it is told to stop (SIGINT, SIGTERM), its rounds are over, or it fails."""
+    stopped = _stop_signals(options.guarded)
     path = Path(options.fleet)
     fleet = Fleet.read(path)
     me = fleet.member(options.agent)
@@ -89,7 +91,8 @@ async def run(options: Options, output: TextIO) -> None:
     end = None if settings.tls is None else expires(settings.tls.certificate)
     _warn_of_expiry(end)
     agent = Agent(settings, source=source)
-    stopped = _stop_signals(options.guarded)
+    if options.rounds:
+        _stop_after(agent, options.rounds, stopped)
     with ExitStack() as stack:
         if options.metrics_port:
             from gossamer.agents.metrics import AgentCollector, serve
@@ -103,8 +106,6 @@ async def run(options: Options, output: TextIO) -> None:
             stack.callback(serve(collector, options.metrics_port, options.metrics_host))
         async with agent:
             log.info("started", extra={"endpoint": settings.endpoint, "source": options.source or me.source})
-            if options.rounds:
-                _stop_after(agent, options.rounds, stopped)
             status = _StatusFile(path.parent / STATUS / f"{me.name}.json", me.name, source)
             await _report(agent, me.name, source, options.report, output, status, stopped)
         last = agent.snapshot
@@ -151,8 +152,9 @@ def _stop_signals(guarded: bool) -> asyncio.Event:
     """An event that is set by SIGINT, SIGTERM and, if `guarded`, by the end of standard input."""
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in STOPPING:
         loop.add_signal_handler(number, stopped.set)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPPING)  # those that came since the start count, too
     if guarded:
 
         def look() -> None:
@@ -167,10 +169,15 @@ def _stop_signals(guarded: bool) -> asyncio.Event:
 
 def _stop_after(agent: Agent, rounds: int, stopped: asyncio.Event) -> None:
     loop = asyncio.get_running_loop()
+    done = 0
 
     def count(snapshot: Snapshot) -> None:
-        if snapshot.age >= rounds:
+        nonlocal done
+        done += 1
+        if done >= rounds:
             loop.call_soon_threadsafe(stopped.set)
+            while agent.snapshot.state != "stopped":  # not a round more
+                time.sleep(0.001)
 
     agent.subscribe(count)
 
@@ -285,6 +292,7 @@ def _largest(values: list[float]) -> float | None:
 
 def main(options: Options) -> int:
     """Run one agent in this process; return the exit code."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, STOPPING)  # until somebody listens to them
     logs.set_up(options.agent)
     try:
         with logs.capture_zenoh() as output:

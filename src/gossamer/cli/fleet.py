@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -31,6 +31,7 @@ fleet_app = typer.Typer(
 
 _PLAIN_EVERY = 5.0
 _FRAMES = 4.0
+_SHORTEST_REPORT = 0.01
 
 FleetFile = Annotated[Path, typer.Argument(help="The fleet's file, fleet.toml.")]
 Source = Annotated[
@@ -248,13 +249,53 @@ def agent(
     source: Source = None,
     every: Every = None,
     store: Store = None,
-    metrics_port: Annotated[int, typer.Option(help="Serve Prometheus metrics on this port; 0: none.")] = 0,
+    metrics_port: Annotated[
+        int, typer.Option(help="Serve Prometheus metrics on this port; 0: none.", min=0, max=65535)
+    ] = 0,
     metrics_host: MetricsHost = "127.0.0.1",
     insecure: Insecure = False,
     report: Annotated[str, typer.Option(help='Time between two estimates on standard output, "1s".')] = "1s",
-    rounds: Annotated[int, typer.Option(help="Stop after so many rounds; 0: run until stopped.")] = 0,
+    rounds: Annotated[
+        int, typer.Option(help="Stop after so many rounds of this run; 0: run until stopped.", min=0)
+    ] = 0,
 ) -> None:
     """Run one agent: estimates as JSON lines on standard output, logs as JSON lines on standard error."""
+    with _signals_wait():
+        _become_agent(
+            fleet,
+            id_,
+            source=source,
+            every=every,
+            store=None if store is None else str(store),
+            metrics_port=metrics_port,
+            metrics_host=metrics_host,
+            insecure=insecure,
+            report=report,
+            rounds=rounds,
+        )
+
+
+@contextmanager
+def _signals_wait() -> Iterator[None]:
+    """Let SIGINT and SIGTERM wait while this lasts, and, over `execv`, until the agent listens to them."""
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, numbers)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _become_agent(
+    fleet: Path,
+    id_: str,
+    *,
+    source: str | None,
+    every: str | None,
+    report: str,
+    insecure: bool,
+    **others: Any,
+) -> None:
     from gossamer.agents.fleet import Fleet, duration
     from gossamer.agents.run import Options
     from gossamer.agents.sources import parse_source
@@ -264,17 +305,17 @@ def agent(
     me = found.member(id_)
     found.settings(me.id, fleet.parent, insecure=insecure)
     parse_source(source or me.source, found.observations.dimension, me.id)
+    seconds = duration("--report", report)
+    if seconds < _SHORTEST_REPORT:
+        raise InvalidInput(f'--report must be a time of at least "10ms", but {report!r} came')
     options = Options(
         fleet=str(fleet),
         agent=id_,
         source=source,
         every=None if every is None else duration("--every", every),
-        store=None if store is None else str(store),
-        metrics_port=metrics_port,
-        metrics_host=metrics_host,
         insecure=insecure,
-        report=duration("--report", report),
-        rounds=rounds,
+        report=seconds,
+        **others,
     )
     # The agent takes the place of this process: it needs a third of the memory that the whole command line does.
     os.execv(sys.executable, [sys.executable, "-m", "gossamer.agents.run", options.text()])
