@@ -13,7 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 import gossamer as gs
-from gossamer.cli import COMMANDS, build
+from gossamer.cli import COMMANDS, build, main
 from gossamer.cli.output import shown
 from gossamer.cli.parsing import parse_horizons, parse_method, parse_methods
 
@@ -154,12 +154,22 @@ def test_recorded_data(app, tmp_path):
         (["exact", "path:5", "-m", "sda:batch=abc"], 2, "batch must be a number"),
     ],
 )
-def test_mistakes_give_a_message_and_an_exit_code_and_no_traceback(args, code, text, tmp_path):
-    done = subprocess.run(
-        [sys.executable, "-m", "gossamer", *args], capture_output=True, text=True, timeout=120, cwd=tmp_path
-    )
-    assert done.returncode == code, done.stderr
-    assert text in " ".join(done.stderr.split())
+def test_mistakes_give_a_message_and_an_exit_code_and_no_traceback(
+    args, code, text, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["gossamer", *args])
+    with pytest.raises(SystemExit) as end:
+        main()
+    assert end.value.code == code
+    assert text in " ".join(capsys.readouterr().err.split())
+
+
+def test_a_mistake_in_a_process_of_its_own():
+    words = [sys.executable, "-m", "gossamer", "exact", "pth:5"]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 2
+    assert "did you mean 'path'" in " ".join(done.stderr.split())
     assert "Traceback" not in done.stderr
 
 

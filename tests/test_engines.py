@@ -254,6 +254,7 @@ def test_results_do_not_depend_on_threads_blocks_or_order(small):
     np.testing.assert_array_equal(whole.estimates[100:107], part.estimates)
 
 
+@pytest.mark.slow
 def test_threads_over_agents_equal_threads_over_trials(monkeypatch):
     """Agents side by side or trials side by side: the same estimates to the last digit."""
     net = gs.Network.grid(50, 50)

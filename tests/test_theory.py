@@ -114,6 +114,7 @@ def test_plans_are_the_smallest_number_of_rounds(method):
     assert plan.bytes == plan.messages * 8
 
 
+@pytest.mark.slow
 def test_a_plan_is_patient_with_slow_networks():
     n = 600
     net = gs.Network.path(n)
@@ -129,6 +130,7 @@ def test_plan_and_exact_agree_at_the_boundary():
     assert gs.plan(net, obs, gs.exact("anytime-sda", net, obs, 100).mse).rounds == 100
 
 
+@pytest.mark.slow
 def test_plans_compare_methods_targets_and_networks():
     obs = gs.Gaussian(np.random.default_rng(0).uniform(0, 10, 36))
     networks = [gs.Network.path(36), gs.Network.grid(6, 6)]

@@ -214,6 +214,7 @@ def command(*arguments):
     return CliRunner().invoke(build(), ["reproduce", *arguments])
 
 
+@pytest.mark.slow
 def test_command_writes_everything_into_one_folder(tmp_path):
     tiny = ["--trials", "4", "--star-agents", "9,16,25", "--seed", "7", "--out", str(tmp_path), "--jobs", "1"]
     result = command("--figure", "5", *tiny)

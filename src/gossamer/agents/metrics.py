@@ -79,7 +79,9 @@ class AgentCollector:
         far = {key: neighbour.distance for key, neighbour in each.items()}
         yield self._gauges("distance", "Difference to a neighbour's estimate", ["neighbour"], far)
         healthy = 1.0 if now.state == "running" else 0.0
-        yield self._gauge("healthy", "1: running; 0: the store cannot be written, or stopped", healthy)
+        yield self._gauge(
+            "healthy", "1: running; 0: the store cannot be written, the source failed, or stopped", healthy
+        )
         if self._certificate_end is not None:
             text = "When the agent's certificate expires, in seconds since 1970"
             yield self._gauge("certificate_expiry_timestamp_seconds", text, self._certificate_end)

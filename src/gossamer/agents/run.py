@@ -104,14 +104,20 @@ async def run(options: Options, output: TextIO) -> None:
                 certificate_end=end.timestamp() if end else None,
             )
             stack.callback(serve(collector, options.metrics_port, options.metrics_host))
-        async with agent:
-            log.info("started", extra={"endpoint": settings.endpoint, "source": options.source or me.source})
-            status = _StatusFile(path.parent / STATUS / f"{me.name}.json", me.name, source)
-            await _report(agent, me.name, source, options.report, output, status, stopped)
-        last = agent.snapshot
-        status.write(last)
-        print(json.dumps(estimate_line(last, me.name, source)), file=output, flush=True)
-    log.info("stopped", extra={"round": last.round, "samples": last.samples})
+        status: _StatusFile | None = None
+        try:
+            async with agent:
+                log.info(
+                    "started", extra={"endpoint": settings.endpoint, "source": options.source or me.source}
+                )
+                status = _StatusFile(path.parent / STATUS / f"{me.name}.json", me.name, source)
+                await _report(agent, me.name, source, options.report, output, status, stopped)
+        finally:
+            if status is not None:  # it has lived: its last word counts, also after a failure
+                last = agent.snapshot
+                status.write(last)
+                print(json.dumps(estimate_line(last, me.name, source)), file=output, flush=True)
+                log.info("stopped", extra={"round": last.round, "samples": last.samples})
 
 
 def claim(directory: Path, name: str) -> int:
