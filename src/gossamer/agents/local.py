@@ -36,9 +36,9 @@ _PATIENCE = 5.0
 class AgentStatus:
     """How one agent is, as far as this machine knows.
 
-    state   "running", "degraded" (its store cannot be written, or its source failed), "alone" (it hears no neighbour), "stopped",
-            "silent" (its status is old), "gone" (its process is not there) or "unknown" (never seen here);
-            of an agent that this process started also "starting", "exit 2" or "SIGKILL"
+    state   "running", "degraded" (its store cannot be written, or its source failed), "alone" (it hears no neighbour),
+            "stopped", "silent" (its status is old), "gone" (its process is not there) or "unknown" (never seen
+            here); of an agent that this process started also "starting", "exit 2" or "SIGKILL"
     """
 
     member: Member

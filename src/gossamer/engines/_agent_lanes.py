@@ -102,7 +102,6 @@ def run_trials(tasks: Tasks, start: int, stop: int, plan: Pass, links: Links) ->
 
 @compiled
 def _trial(k: int, tasks: Tasks, start: int, stop: int, plan: Pass, links: Links, s: Scratch) -> None:
-    prefer_wide_vectors()
     tasks, plan, links, s = borrowed(tasks), borrowed(plan), borrowed(links), borrowed(s)
     for t in range(start, stop):
         h = horizon_at(plan.horizons, t)
@@ -133,17 +132,17 @@ def _strip(
     errors: Floats, strip: int, strips: int, t: int, h: int, tasks: Tasks, origin: int, plan: Pass, links: Links,
     s: Scratch,
 ) -> None:  # fmt: skip
-    prefer_wide_vectors()
     tasks, plan, links, s = borrowed(tasks), borrowed(plan), borrowed(links), borrowed(s)
     for q in range(strip * errors.size // strips, (strip + 1) * errors.size // strips):
         errors[q] = _chunk(0, q, t, h, tasks, origin, plan, links, s)
 
 
-@inlined
+@compiled
 def _chunk(
     k: int, q: int, t: int, h: int, tasks: Tasks, origin: int, plan: Pass, links: Links, s: Scratch
 ) -> float:  # fmt: skip
     """The pass of round t of one chunk of agents. Returns its squared errors if horizon h asks for them."""
+    prefer_wide_vectors()
     work, noise, given = tasks.work, tasks.noise, tasks.given
     registers, width = work.shape[1], work.shape[2]
     rounds, chunks = plan.noise_scale.size, links.chunk_runs.size - 1

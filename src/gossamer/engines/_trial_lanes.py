@@ -84,8 +84,11 @@ def _block(k: int, blocks: Blocks, start: int, stop: int, plan: Pass, links: Lin
                 r = 0
                 if size > 0:
                     _gather(mixed, messages, t % 2, base, i, links)
+            # One call of `advance` for both kinds of noise: it is compiled into this place.
+            now, j, place, level, scale = given, base + i, max(t - origin, 0), one - one, one
+            coming, place_next, level_next, scale_next = given, t + 1 - origin if following else 0, level, one
             if drawn:
-                now, j, place = noise, base + i, t % 4
+                now, place, coming, place_next = noise, t % 4, noise, (t + 1) % 4
                 if refill:
                     now, j, place = s.seen, 0, 0
                     for b in range(lanes):
@@ -98,16 +101,10 @@ def _block(k: int, blocks: Blocks, start: int, stop: int, plan: Pass, links: Lin
                 std = plan.std[c, i if plan.std.shape[1] > 1 else 0]
                 scale = std * plan.noise_scale[max(t, 0)]
                 scale_next = std * plan.noise_scale[min(t + 1, rounds - 1)]
-                advance(
-                    work, base + i, plan.rows, t + 1, size, mixed, r, messages, (t + 1) % 2,
-                    now, j, place, level, scale, noise, base + i, (t + 1) % 4, level_next, scale_next, s,
-                )  # fmt: skip
-            else:
-                place, after = max(t - origin, 0), t + 1 - origin if following else 0
-                advance(
-                    work, base + i, plan.rows, t + 1, size, mixed, r, messages, (t + 1) % 2,
-                    given, base + i, place, one - one, one, given, base + i, after, one - one, one, s,
-                )  # fmt: skip
+            advance(
+                work, base + i, plan.rows, t + 1, size, mixed, r, messages, (t + 1) % 2, now, j, place, level, scale,
+                coming, base + i, place_next, level_next, scale_next, s,
+            )  # fmt: skip
             if h >= 0:
                 estimate(work, base + i, plan.rows, t, s)
                 for b in range(blocks.lanes[k]):
