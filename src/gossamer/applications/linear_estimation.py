@@ -37,13 +37,13 @@ from gossamer.applications.solvers import (
     Centralised,
     Stream,
     averages,
-    check_trials,
     horizons_of,
     settled,
 )
 from gossamer.engines.exact import Exact, check_horizons, exact
 from gossamer.errors import InvalidInput, Unsupported
 from gossamer.methods import AnytimeSDA, Method, resolve
+from gossamer.methods.base import whole
 from gossamer.network import Network
 from gossamer.observations import Gaussian
 
@@ -326,7 +326,7 @@ class LinearEstimation:
         gram_rounds  for how many rounds, default as many as `rounds`
         """
         horizons, one = horizons_of(rounds)
-        trials = check_trials(trials)
+        trials = whole("trials", trials, 1)
         if isinstance(solver, KarMoura | XiaoBoydLall):
             estimates = solver.estimates(self, horizons, trials, seed)
         elif isinstance(solver, Alone):

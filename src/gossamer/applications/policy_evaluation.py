@@ -24,9 +24,10 @@ from scipy.sparse.linalg import splu
 from gossamer import _random, theory
 from gossamer.applications import _bellman, _policy_kernels, problems
 from gossamer.applications.policy_rivals import TemporalDifference
-from gossamer.applications.solvers import Alone, Centralised, Stream, averages, check_trials, horizons_of
+from gossamer.applications.solvers import Alone, Centralised, Stream, averages, horizons_of
 from gossamer.errors import InvalidInput
 from gossamer.methods import AnytimeSDA, Method, resolve
+from gossamer.methods.base import whole
 from gossamer.network import Network
 from gossamer.observations import Gaussian
 
@@ -164,7 +165,7 @@ class PolicyEvaluation:
         With keep=False the values themselves are forgotten once their errors are known.
         """
         horizons, one = horizons_of(rounds)
-        trials = check_trials(trials)
+        trials = whole("trials", trials, 1)
         block = trials if keep else max(1, 2**24 // (len(horizons) * self.network.agents * self.states))
         worst, values = [], []
         for first in range(0, trials, block):

@@ -13,7 +13,7 @@ from gossamer.engines.exact import check_horizons, propagate
 from gossamer.engines.simulate import simulate
 from gossamer.errors import InvalidInput
 from gossamer.methods import AnytimeSDA, resolve
-from gossamer.methods.base import Method, Number, whole
+from gossamer.methods.base import Method, Number
 from gossamer.methods.table import tabulate
 from gossamer.network import Network
 from gossamer.observations import Gaussian, Observations
@@ -99,11 +99,6 @@ def settled(method: Method | str, network: Network, values: Array, rounds: int) 
 def horizons_of(rounds: int | Sequence[int]) -> tuple[NDArray[np.int64], bool]:
     """The horizons as an array, and whether a single one was asked for."""
     return check_horizons(rounds), np.ndim(rounds) == 0
-
-
-def check_trials(trials: int) -> int:
-    """Return `trials` as an int, or say what was wrong with it."""
-    return whole("trials", trials, 1)
 
 
 class Stream:

@@ -7,6 +7,7 @@ the same estimates to the last digit, so the choice is one of speed alone.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -99,6 +100,7 @@ class _Neighbours:
         }
         return _trial_lanes.Links(number[mixing], self.starts, self.neighbours, self.weights, self.edges)
 
+    @cached_property
     def for_agents(self) -> _agent_lanes.Links:
         equal = np.all(
             self.weights == self.weights[:1]
@@ -231,7 +233,7 @@ class AgentLanes(_Layout):
         numbers = agents * (self.table.registers + 7 + len(self.which) * (1 + run.keep))
         most = min(STEP_WORK // (agents * self.table.rounds), IN_FLIGHT // numbers)
         width = max(threads, most) if together else 1
-        links = self.links.for_agents()
+        links = self.links.for_agents
         for begin in range(0, len(tasks), width):
             self._wave(tasks[begin : begin + width], links, together, advance)
 
