@@ -25,6 +25,7 @@ from gossamer.engines._kernels import (
     advance,
     estimate,
     horizon_at,
+    mix_row,
     scratch_for,
 )
 
@@ -220,20 +221,11 @@ def _mix(mixed: Array, messages: Array, now: int, base: int, q: int, first: int,
     told = messages.reshape((2, messages.shape[1] * messages.shape[2]))
     for run in range(links.chunk_runs[q], links.chunk_runs[q + 1]):
         low, high = int(links.runs[run]), int(links.runs[run + 1])
-        if high - low >= SHORT:
-            _slide(
-                mixed,
-                told,
-                now,
-                base,
-                low,
-                high,
-                first,
-                links.starts,
-                links.neighbours,
-                links.codes,
-                links.weights,
-            )
+        if high - low >= SHORT:  # the neighbours of its first agent, shifted along it
+            mix_row(
+                mixed, low - first, high - low, told, now, base + low, base, 1,
+                links.starts[low], links.starts[low + 1], links.neighbours, links.codes, links.weights,
+            )  # fmt: skip
         else:
             for i in range(low, high):
                 own = told[now, base + i]
@@ -242,45 +234,3 @@ def _mix(mixed: Array, messages: Array, now: int, base: int, q: int, first: int,
                     heard = told[now, base + int(links.neighbours[e])]
                     total = fma(links.weights[links.codes[e]], own - heard, total)
                 mixed[0, i - first] = total
-
-
-@inlined
-def _slide(
-    mixed: Array, told: Array, now: int, base: int, low: int, high: int, first: int,
-    starts: Array, neighbours: Array, codes: Array, weights: Array,
-) -> None:  # fmt: skip
-    """Mix a run: the neighbours of its first agent, shifted along it, up to four at a time."""
-    # Unsigned, so that Numba does not ask for every lane whether its index is negative.
-    own, out = np.uint64(base + low), np.uint64(low - first)
-    start, stop = int(starts[low]), int(starts[low + 1])
-    for lane in range(high - low):
-        mixed[0, out + np.uint64(lane)] = 0.0
-    e = start
-    while e < stop:
-        w0, j0 = weights[codes[e]], np.uint64(base + neighbours[e])
-        if stop - e >= 4:
-            w1, j1 = weights[codes[e + 1]], np.uint64(base + neighbours[e + 1])
-            w2, j2 = weights[codes[e + 2]], np.uint64(base + neighbours[e + 2])
-            w3, j3 = weights[codes[e + 3]], np.uint64(base + neighbours[e + 3])
-            for lane in range(high - low):
-                b = np.uint64(lane)
-                m = told[now, own + b]
-                total = fma(w0, m - told[now, j0 + b], mixed[0, out + b])
-                total = fma(w1, m - told[now, j1 + b], total)
-                total = fma(w2, m - told[now, j2 + b], total)
-                mixed[0, out + b] = fma(w3, m - told[now, j3 + b], total)
-            e += 4
-        elif stop - e >= 2:
-            w1, j1 = weights[codes[e + 1]], np.uint64(base + neighbours[e + 1])
-            for lane in range(high - low):
-                b = np.uint64(lane)
-                m = told[now, own + b]
-                total = fma(w0, m - told[now, j0 + b], mixed[0, out + b])
-                mixed[0, out + b] = fma(w1, m - told[now, j1 + b], total)
-            e += 2
-        else:
-            for lane in range(high - low):
-                b = np.uint64(lane)
-                m = told[now, own + b]
-                mixed[0, out + b] = fma(w0, m - told[now, j0 + b], mixed[0, out + b])
-            e += 1

@@ -106,6 +106,49 @@ def estimate(work: Array, i: int, rows: Array, t: int, s: Scratch) -> None:
     _combine(s.fresh, 0, size, work, i, rows, t + 1, size + 1, size, s)
 
 
+@inlined
+def mix_row(
+    mixed: Array, out: int, lanes: int, told: Array, now: int, own: int, base: int, stride: int,
+    first: int, last: int, neighbours: Array, codes: Array, weights: Array,
+) -> None:  # fmt: skip
+    """mixed[0, out:] = sum over links e of weight_e (own message - that of neighbours[e]), up to four at a time.
+
+    Messages lie in the flat rows told[now]: the lanes' own from `own` on, a neighbour's from base + stride * number on.
+    """
+    # Unsigned, so that Numba does not ask for every lane whether its index is negative.
+    o, m = np.uint64(out), np.uint64(own)
+    for lane in range(lanes):
+        mixed[0, o + np.uint64(lane)] = 0.0
+    e, end = int(first), int(last)
+    while e < end:
+        w0, j0 = weights[codes[e]], np.uint64(base + stride * int(neighbours[e]))
+        if end - e >= 4:
+            w1, j1 = weights[codes[e + 1]], np.uint64(base + stride * int(neighbours[e + 1]))
+            w2, j2 = weights[codes[e + 2]], np.uint64(base + stride * int(neighbours[e + 2]))
+            w3, j3 = weights[codes[e + 3]], np.uint64(base + stride * int(neighbours[e + 3]))
+            for lane in range(lanes):
+                b = np.uint64(lane)
+                mine = told[now, m + b]
+                total = fma(w0, mine - told[now, j0 + b], mixed[0, o + b])
+                total = fma(w1, mine - told[now, j1 + b], total)
+                total = fma(w2, mine - told[now, j2 + b], total)
+                mixed[0, o + b] = fma(w3, mine - told[now, j3 + b], total)
+            e += 4
+        elif end - e >= 2:
+            w1, j1 = weights[codes[e + 1]], np.uint64(base + stride * int(neighbours[e + 1]))
+            for lane in range(lanes):
+                b = np.uint64(lane)
+                mine = told[now, m + b]
+                total = fma(w0, mine - told[now, j0 + b], mixed[0, o + b])
+                mixed[0, o + b] = fma(w1, mine - told[now, j1 + b], total)
+            e += 2
+        else:
+            for lane in range(lanes):
+                b = np.uint64(lane)
+                mixed[0, o + b] = fma(w0, told[now, m + b] - told[now, j0 + b], mixed[0, o + b])
+            e += 1
+
+
 def _make_advance(size: int) -> Any:
     """Build the update of `size` registers: all lanes in one fused, vectorised loop.
 

@@ -98,7 +98,10 @@ class _Neighbours:
             "pairwise": _trial_lanes.PAIRWISE,
             "broadcast": _trial_lanes.BROADCAST,
         }
-        return _trial_lanes.Links(number[mixing], self.starts, self.neighbours, self.weights, self.edges)
+        coded = self.for_agents
+        return _trial_lanes.Links(
+            number[mixing], coded.starts, coded.neighbours, coded.codes, coded.weights, self.edges
+        )
 
     @cached_property
     def for_agents(self) -> _agent_lanes.Links:

@@ -12,7 +12,7 @@ import numpy as np
 from numba import prange
 
 from gossamer._random import ACTIVATION, OBSERVATION, fill_normals, index
-from gossamer._vector import GRAIN, borrowed, compiled, fma, inlined, parallel, prefer_wide_vectors
+from gossamer._vector import GRAIN, borrowed, compiled, parallel, prefer_wide_vectors
 from gossamer.engines._kernels import (
     Array,
     Floats,
@@ -22,6 +22,7 @@ from gossamer.engines._kernels import (
     advance,
     estimate,
     horizon_at,
+    mix_row,
     scratch_for,
 )
 
@@ -29,11 +30,12 @@ MATRIX, PAIRWISE, BROADCAST = 0, 1, 2
 
 
 class Links(NamedTuple):
-    """Who mixes with whom: neighbours[starts[i]:starts[i + 1]] and their weights -L_ij."""
+    """Who mixes with whom: neighbours[starts[i]:starts[i + 1]], and their weights -L_ij weights[codes[...]]."""
 
     mixing: int
-    starts: Numbers
-    neighbours: Numbers
+    starts: Array
+    neighbours: Array
+    codes: Array
     weights: Array
     edges: Numbers  #: (E, 2)
 
@@ -69,6 +71,7 @@ def _block(k: int, blocks: Blocks, start: int, stop: int, plan: Pass, links: Lin
     agents, registers, lanes = plan.mean.shape[1], work.shape[1], work.shape[2]
     rounds, origin, base = plan.noise_scale.size, max(start, 0), k * agents
     c, first_trial = blocks.components[k], blocks.first_trials[k]
+    told = messages.reshape((2, messages.shape[1] * lanes))
     drawn = given.size == 0
     one = work.dtype.type(1)
     for t in range(start, stop):
@@ -83,7 +86,10 @@ def _block(k: int, blocks: Blocks, start: int, stop: int, plan: Pass, links: Lin
             if links.mixing == MATRIX:
                 r = 0
                 if size > 0:
-                    _gather(mixed, messages, t % 2, base, i, links)
+                    mix_row(
+                        mixed, 0, lanes, told, t % 2, (base + i) * lanes, base * lanes, lanes,
+                        links.starts[i], links.starts[i + 1], links.neighbours, links.codes, links.weights,
+                    )  # fmt: skip
             # One call of `advance` for both kinds of noise: it is compiled into this place.
             now, j, place, level, scale = given, base + i, max(t - origin, 0), one - one, one
             coming, place_next, level_next, scale_next = given, t + 1 - origin if following else 0, level, one
@@ -114,51 +120,6 @@ def _block(k: int, blocks: Blocks, start: int, stop: int, plan: Pass, links: Lin
                 if blocks.estimates.size:
                     for b in range(lanes):
                         blocks.estimates[k, h, i, b] = s.fresh[0, registers, b]
-
-
-@inlined
-def _gather(mixed: Array, messages: Array, now: int, base: int, i: int, links: Links) -> None:
-    """mixed[0] = sum over the neighbours j of weight_ij (message_i - message_j), up to four at a time."""
-    lanes = mixed.shape[1]
-    own = base + i
-    first, last = links.starts[i], links.starts[i + 1]
-    if first == last:
-        for b in range(lanes):
-            mixed[0, b] = 0.0
-    k = first
-    while k < last:
-        more = k > first
-        w0, j0 = links.weights[k], base + links.neighbours[k]
-        if last - k >= 4:
-            w1, w2, w3 = links.weights[k + 1], links.weights[k + 2], links.weights[k + 3]
-            j1, j2 = base + links.neighbours[k + 1], base + links.neighbours[k + 2]
-            j3 = base + links.neighbours[k + 3]
-            for b in range(lanes):
-                m = messages[now, own, b]
-                total = w0 * (m - messages[now, j0, b])
-                if more:
-                    total = fma(w0, m - messages[now, j0, b], mixed[0, b])
-                total = fma(w1, m - messages[now, j1, b], total)
-                total = fma(w2, m - messages[now, j2, b], total)
-                mixed[0, b] = fma(w3, m - messages[now, j3, b], total)
-            k += 4
-        elif last - k >= 2:
-            w1, j1 = links.weights[k + 1], base + links.neighbours[k + 1]
-            for b in range(lanes):
-                m = messages[now, own, b]
-                total = w0 * (m - messages[now, j0, b])
-                if more:
-                    total = fma(w0, m - messages[now, j0, b], mixed[0, b])
-                mixed[0, b] = fma(w1, m - messages[now, j1, b], total)
-            k += 2
-        else:
-            for b in range(lanes):
-                m = messages[now, own, b]
-                total = w0 * (m - messages[now, j0, b])
-                if more:
-                    total = fma(w0, m - messages[now, j0, b], mixed[0, b])
-                mixed[0, b] = total
-            k += 1
 
 
 @compiled
