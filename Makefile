@@ -3,11 +3,12 @@
 PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.ready
+ROUND := $(wildcard setup.py src/gossamer/agents/*.p* src/gossamer/agents/transports/*.p*)
 
 .PHONY: setup run test quick lint bench clean
 .DEFAULT_GOAL := setup
 
-setup: $(STAMP)
+setup: .venv/.compiled
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; assert sys.version_info >= (3, 11), "Python 3.11 or newer is needed, this is " + sys.version'
@@ -15,12 +16,17 @@ $(STAMP): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[all,dev]'
 	touch $(STAMP)
 
+# The compiled modules of an agent's round, anew where their source has changed (see setup.py).
+.venv/.compiled: $(STAMP) $(ROUND)
+	$(BIN)/python setup.py --quiet build_ext --inplace
+	touch .venv/.compiled
+
 run: setup
 	$(BIN)/gossamer reproduce --out results/paper
 
 lint: setup
-	$(BIN)/ruff check src tests benchmarks examples
-	$(BIN)/ruff format --check src tests benchmarks examples
+	$(BIN)/ruff check src tests benchmarks examples setup.py
+	$(BIN)/ruff format --check src tests benchmarks examples setup.py
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
@@ -34,4 +40,4 @@ bench: setup
 	$(BIN)/python -m benchmarks
 
 clean:
-	rm -rf .venv results .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf .venv build results .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -13,9 +13,10 @@ import pytest
 from small_fleets import fleet, free_ports
 
 from gossamer.agents.agent import Agent, Snapshot
+from gossamer.agents.feed import Feed
 from gossamer.agents.fleet import Fleet
 from gossamer.agents.sources import parse_source
-from gossamer.agents.statistics import Feed, Layout
+from gossamer.agents.statistics import Layout
 from gossamer.agents.transports.memory import Memory
 from gossamer.errors import GossamerError, InvalidInput, Unsupported
 from gossamer.network import Network

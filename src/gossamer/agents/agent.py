@@ -25,11 +25,12 @@ from typing import Any, Self, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from gossamer.agents.feed import Batch, Feed
 from gossamer.agents.ledger import Ledger
 from gossamer.agents.rounds import Peer, Rounds
 from gossamer.agents.settings import AgentSettings
 from gossamer.agents.sources import LiveSource, as_source
-from gossamer.agents.statistics import Batch, Feed, Layout
+from gossamer.agents.statistics import Layout
 from gossamer.agents.statistics import NeighbourView as NeighbourView
 from gossamer.agents.statistics import Snapshot as Snapshot
 from gossamer.agents.store import Saved, Store

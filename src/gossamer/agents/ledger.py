@@ -35,7 +35,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gossamer.agents.node import Outgoing, Schedule
+from gossamer.agents._numbers import Numbers
+from gossamer.agents.node import Outgoing, Said, Schedule
 from gossamer.errors import Unsupported
 from gossamer.methods.base import Method
 from gossamer.methods.table import edge_registers
@@ -71,13 +72,8 @@ def split(method: Method, coefficients: Any) -> Split:
 class Maps:
     """Each round of a method as small matrices, read off by evaluating its functions on unit vectors.
 
-    A round then costs a handful of array operations, and both ends of an edge multiply the same numbers in
-    the same order: what they hold stays equal to the last bit.
-
-    tell      (1 + L, all)   [message; own registers after], from all = [own registers; observation; then
-                             of each edge: what was said there (unused), its registers]
-    edges     (E, 1 + E)     for each edge its registers after, from [m_i - m_j; its registers]
-    estimate  (all)          from the same as `tell`
+    A round then costs a handful of sums, and both ends of an edge multiply the same numbers in the same order:
+    what they hold stays equal to the last bit. `Numbers` says what the maps mean.
     """
 
     def __init__(
@@ -144,53 +140,38 @@ class Ledger:
         self._rounds = Schedule(coefficients).rounds
         self._running_mean = "gain" in coefficients._fields
         self._place = {j: k for k, j in enumerate(sorted(weights))}
-        self._weights = [weights[j] for j in self._place]
         degree = len(self._place)
-        # All numbers in one block: the agent's own registers, the observation, and what each neighbour is
-        # told (the agent's value, then this end's ledger of their edge). The others are views of it.
-        edges = self._own + 1
-        self._inputs = np.zeros((edges + degree * (1 + self.edge_registers), dimension))
-        self._registers, self._observation = self._inputs[: self._own], self._inputs[self._own]
-        tells = self._inputs[edges:].reshape(degree, 1 + self.edge_registers, dimension)
-        self._spoken, self._tells, self._flows = tells[:, 0], list(tells), list(tells[:, 1:])
+        self._numbers = self._read_maps(coefficients, [weights[j] for j in self._place])
+        self._registers, self._tells = self._numbers.own, list(self._numbers.tells)
         self._used = [0] * degree  # serial of each neighbour's newest used message
         self._settled = [False] * degree
-        self._echoed = [
-            False
-        ] * degree  # whether the neighbour ever said that it heard me, in this life of mine
+        # Whether the neighbour ever said that it heard me, in this life of mine.
+        self._echoed = [False] * degree
         self._born = serial
         self.serial = serial
         self.age = 0
         self.samples = 0.0
         if restored is not None:
             self._restore(restored)
-        self._after = np.zeros((1 + self._own, dimension))
-        self._read_maps(coefficients)
-        self._use_maps(max(self.age - 1, 0))
+        self._now = max(min(self.age, self._rounds) - 1, 0)  # whose maps are in use
 
     def _restore(self, state: LedgerState) -> None:
         self.age, self.samples = state.age, state.samples
         self._registers[:] = state.local
         for j, flow in state.flows.items():
             if j in self._place:
-                self._flows[self._place[j]][:] = flow
+                self._tells[self._place[j]][1:] = flow
 
-    def _read_maps(self, coefficients: Any) -> None:
+    def _read_maps(self, coefficients: Any, weights: list[float]) -> Numbers:
         """All rounds' maps, with a gain of 0, and how `tell` changes with the gain (it enters linearly)."""
-        c = coefficients._replace(gain=0.0) if self._running_mean else coefficients
-        self._maps = Maps(self.method, self._split, c, self._rounds, self._weights)
-        self._slopes: Array | None = None
-        if self._running_mean:
-            c = coefficients._replace(gain=1.0)
-            self._slopes = (
-                Maps(self.method, self._split, c, self._rounds, self._weights).tell - self._maps.tell
-            )
 
-    def _use_maps(self, age: int) -> None:
-        t = min(age, self._rounds - 1)
-        self._tell, self._estimate = self._maps.tell[t], self._maps.estimate[t]
-        self._edges = [edge[t] for edge in self._maps.edges]
-        self._slope = None if self._slopes is None else self._slopes[t]
+        def maps(**changes: float) -> Maps:
+            c = coefficients._replace(**changes) if self._running_mean else coefficients
+            return Maps(self.method, self._split, c, self._rounds, weights)
+
+        still = maps(gain=0.0)
+        slope = maps(gain=1.0).tell - still.tell
+        return Numbers(still.tell, slope, still.edges, still.estimate, self.dimension)
 
     # -- a round ------------------------------------------------------------------------------------------
 
@@ -204,35 +185,28 @@ class Ledger:
         if weight is None:
             weight = samples / self.samples if samples else 0.0
         if self.age < self._rounds:  # after that the coefficients no longer change
-            self._use_maps(self.age)
-        tell = self._tell
-        if self._slope is not None:
-            tell = self._slope * weight + tell
-        self._observation[:] = observation
-        self._after = tell.dot(self._inputs)
-        self._spoken[:] = self._after[0]
+            self._now = self.age
+        self._numbers.begin(self._now, observation, weight)
 
     def tell(self, neighbour: int, holding: int = 0) -> Outgoing:
         k = self._place[neighbour]
         return Outgoing(self.serial, holding or self._used[k], self._settled[k], self._tells[k])
 
-    def finish(self, heard: Mapping[int, Outgoing]) -> None:
-        said = self._after[0]
+    def finish(self, heard: Mapping[int, Said]) -> None:
         for j, message in heard.items():
             k = self._place[j]
             mine, theirs = self._settled[k], message.settled
             unheard = self.serial - (message.echo or self._born)
-            self._echoed[k] |= message.echo >= self._born
+            if message.echo >= self._born:
+                self._echoed[k] = True
             alone = not self._echoed[k] and unheard > self.silence
             if alone or theirs > mine or (theirs == mine and j < self.me):
-                np.negative(message.told[1:], out=self._flows[k])
+                self._numbers.adopt(k, message.told)
             self._settled[k] = True
             self._used[k] = message.serial
             if 0 <= unheard <= self.silence:
-                edge = self._tells[k]
-                np.subtract(said, message.told[0], out=edge[0])
-                self._flows[k][:] = self._edges[k].dot(edge)
-        self._registers[:] = self._after[1:]
+                self._numbers.move(k, self._now, message.told)
+        self._numbers.finish()
         self.serial += 1
         self.age += 1
 
@@ -241,7 +215,7 @@ class Ledger:
     @property
     def estimate(self) -> Array:
         """The agent's answer now, shape (n,); a new array each time."""
-        answer: Array = self._estimate.dot(self._inputs)
+        answer: Array = self._numbers.estimate(self._now)
         return answer
 
     def local(self, register: str) -> Array:
@@ -251,13 +225,13 @@ class Ledger:
 
     def flow(self, neighbour: int) -> Array:
         """This end's ledger of one edge, shape (edge registers, n)."""
-        ledger: Array = self._flows[self._place[neighbour]].copy()
+        ledger: Array = self._tells[self._place[neighbour]][1:].copy()
         return ledger
 
     def drop(self, neighbour: int) -> None:
         """The neighbour is dead: its flow returns, and whoever comes back starts a new edge."""
         k = self._place[neighbour]
-        self._flows[k][:] = 0.0
+        self._tells[k][1:] = 0.0
         self._settled[k] = self._echoed[k] = False
 
     def remember(self) -> LedgerState:

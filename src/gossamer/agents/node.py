@@ -28,6 +28,19 @@ class Outgoing(NamedTuple):
     told: Array  #: the method's message m_i, then the sender's registers of this edge: shape (1 + E, n)
 
 
+class Said(Protocol):
+    """What a neighbour told; an `Outgoing`, or what became of it on the way (`wire.Received`)."""
+
+    @property
+    def serial(self) -> int: ...
+    @property
+    def echo(self) -> int: ...
+    @property
+    def settled(self) -> bool: ...
+    @property
+    def told(self) -> Array: ...
+
+
 class Core(Protocol):
     """One agent's part of a method, as the rounds drive it: begin, tell each neighbour, hear them, finish."""
 
@@ -40,7 +53,7 @@ class Core(Protocol):
     def tell(self, neighbour: int, holding: int) -> Outgoing:
         """The message for one neighbour; `holding` is the serial of its message already here, or 0."""
 
-    def finish(self, heard: Mapping[int, Outgoing]) -> None:
+    def finish(self, heard: Mapping[int, Said]) -> None:
         """Close the round with the messages that came for it."""
 
     @property
@@ -131,7 +144,7 @@ class Node:
     def tell(self, neighbour: int, holding: int = 0) -> Outgoing:
         return Outgoing(self.round + 1, holding, True, self._message[None])
 
-    def finish(self, heard: Mapping[int, Outgoing]) -> None:
+    def finish(self, heard: Mapping[int, Said]) -> None:
         if self._activation is None:
             weights: Mapping[int, float] = self.weights
         else:

@@ -15,11 +15,10 @@ import math
 import time
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 
-from gossamer.agents.node import Array, Core, Outgoing
+from gossamer.agents.node import Array, Core
 from gossamer.agents.settings import Limits
 from gossamer.agents.transports.base import Transport
 from gossamer.agents.wire import Codec, Reason, Received
@@ -27,25 +26,25 @@ from gossamer.agents.wire import Codec, Reason, Received
 _MOST_HALVINGS = 4
 
 
-@dataclass(slots=True)
 class Peer:
     """What the rounds know of one neighbour."""
 
-    id: int
-    current: Received | None = None  # its message for the round that runs
-    ahead: Received | None = None  # its newest message for a later round
-    newest: int = 0  # the largest serial seen
-    misses: int = 0  # rounds in a row without a used message
-    silent: int = 0  # rounds in a row without any valid message, used or late
-    quiet: float = 0.0  # seconds of listening since anything valid came
-    came_at: float = -math.inf  # when anything valid came last
-    dead: bool = False
-    used: int = 0
-    lost: int = 0
-    late: int = 0
-    heard_at: float = -math.inf
-    round_trip: float = math.nan
-    told: Outgoing | None = None  # its newest used message
+    def __init__(self, id: int) -> None:
+        self.id = id
+        self.current: Received | None = None  # its message for the round that runs
+        self.ahead: Received | None = None  # its newest message for a later round
+        self.told: Received | None = None  # its newest used message
+        self.newest = 0  # the largest serial seen
+        self.misses = 0  # rounds in a row without a used message
+        self.silent = 0  # rounds in a row without any valid message, used or late
+        self.quiet = 0.0  # seconds of listening since anything valid came
+        self.came_at = -math.inf  # when anything valid came last
+        self.heard_at = -math.inf  # when its newest used message was used
+        self.round_trip = math.nan
+        self.dead = False
+        self.used = 0
+        self.lost = 0
+        self.late = 0
 
     @property
     def value(self) -> Array:
@@ -132,7 +131,7 @@ class Rounds:
             if peer.current or peer.ahead:
                 self._sort(peer)
             if peer.id in present:
-                told = self.core.tell(peer.id, peer.current.content.serial if peer.current else 0)
+                told = self.core.tell(peer.id, peer.current.serial if peer.current else 0)
                 outgoing[peer.id] = self._codec.encode(self.round, told)
                 self._sent_at[told.serial] = started
                 if not (peer.current or peer.ahead):
@@ -202,15 +201,14 @@ class Rounds:
             self.rejected[message] += 1
             return
         peer = self.peers[sender]
-        serial, echo, _, _ = message.content
-        if serial <= peer.newest:
+        if message.serial <= peer.newest:
             self.rejected[Reason.STALE] += 1
             return
-        peer.newest = serial
+        peer.newest = message.serial
         peer.quiet = 0.0
         peer.silent = 0
         peer.came_at = now = self._clock()
-        if (sent_at := self._sent_at.get(echo)) is not None:
+        if (sent_at := self._sent_at.get(message.echo)) is not None:
             trip = now - sent_at
             peer.round_trip = trip if math.isnan(peer.round_trip) else 0.9 * peer.round_trip + 0.1 * trip
         if message.round < self.round:
@@ -234,7 +232,7 @@ class Rounds:
         died = []
         for peer in self._all:
             if peer.current:
-                heard[peer.id] = peer.told = peer.current.content
+                heard[peer.id] = peer.told = peer.current
                 peer.current = None
                 peer.misses = 0
                 peer.dead = False

@@ -34,10 +34,9 @@ agent's first observation, which has no residual.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,7 +47,6 @@ from gossamer.errors import InvalidInput, Unsupported
 
 Array = NDArray[np.float64]
 
-_BLOCK = 256
 _FAINTEST = 1e-6
 """Below this share of observing agents the ratio is noise, and the answer is nan."""
 
@@ -85,10 +83,7 @@ class Layout:
 
     def check(self, observation: object) -> Array:
         """Return an observation as a new vector, or say what is wrong with it."""
-        largest = self.largest
-        if type(observation) is float and self.dimension == 1 and -largest <= observation <= largest:
-            return np.array([observation])  # by far the most frequent, so it is worth a shortcut
-        return vector(observation, self.dimension, largest)
+        return vector(observation, self.dimension, self.largest)
 
     def read(self, vector: Array) -> Answers:
         """The answers in an averaged vector."""
@@ -213,66 +208,3 @@ class Snapshot:
     rejected: Mapping[str, int]
     neighbours: tuple[NeighbourView, ...]
     bad: int = 0
-
-
-class Batch(NamedTuple):
-    """The observations of one round, as the rounds want them."""
-
-    observation: Array
-    samples: int
-    weight: float
-
-
-class Feed:
-    """Turns an agent's observations into what it averages.
-
-    Needs the agent's own mean of the first features so far; keeps nothing else, so a restart loses nothing.
-    """
-
-    def __init__(self, layout: Layout, *, gain: float | None = None, seed: int | None = None) -> None:
-        self.layout = layout
-        self._gain = gain
-        self._random = np.random.default_rng(seed)
-        self._normals: list[list[float]] = []
-        self._nothing = np.zeros(layout.size)
-
-    def batch(self, new: Sequence[Array], mean: Array, samples: float, age: int) -> Batch:
-        """What to feed for `new` observations, after `samples` earlier ones whose mean vector is `mean`."""
-        count = len(new)
-        by_samples = self.layout.weighting == "samples"
-        if not count:
-            return Batch(self._nothing, 0, 1.0 / (age + 1) if by_samples else 0.0)
-        n = self.layout.dimension
-        # Most agents watch a few numbers: then lists of Python floats are several times faster than arrays.
-        presence, *own = mean[: 1 + n].tolist()
-        if presence not in (0.0, 1.0):
-            own = [m / presence for m in own]
-        total: Array | None = None
-        seen = samples
-        for observation in new:
-            seen += 1
-            values = observation.tolist()
-            surprise = [r - m for r, m in zip(values, own, strict=True)]
-            features = self._features(values, surprise, math.sqrt((seen - 1) / seen))
-            total = features if total is None else total + features
-            if count > 1:
-                own = [m + s / seen for m, s in zip(own, surprise, strict=True)]
-        assert total is not None
-        times, weight = (1, 1.0 / (age + 1)) if by_samples else (count, count / seen)
-        if self._gain is not None:
-            weight = max(weight, 1 - (1 - self._gain) ** times)
-        return Batch(total if times == 1 else total / count, count, weight)
-
-    def _features(self, seen: list[float], surprise: list[float], scale: float) -> Array:
-        layout = self.layout
-        row = [1.0, *seen]
-        if layout.variance:
-            row += [r * r for r in seen]
-        for edge in layout.bins:
-            row += [float(r <= edge) for r in seen]
-        if layout.replicates:
-            if not self._normals:  # standard normal numbers, one for each replicate, drawn many at a time
-                self._normals = self._random.standard_normal((_BLOCK, layout.replicates)).tolist()
-            residual = [s * scale for s in surprise]
-            row += [e * r for e in self._normals.pop() for r in residual]
-        return np.array(row)

@@ -30,6 +30,8 @@ class BadObservation(InvalidInput):
 
 def vector(value: Any, dimension: int, largest: float = LARGEST_OBSERVATION) -> Vector:
     """Return `value` as a new vector of `dimension` numbers up to `largest`, or raise `BadObservation`."""
+    if type(value) is float and dimension == 1 and -largest <= value <= largest:
+        return np.array([value])  # by far the most frequent, so it is worth a shortcut
     try:
         found = np.asarray(value)
         parts = value if isinstance(value, (list, tuple)) else [value]

@@ -13,12 +13,12 @@ from __future__ import annotations
 
 import sys
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
-from numpy.typing import NDArray
 
-from gossamer.agents.node import Outgoing
+from gossamer.agents._numbers import square
+from gossamer.agents.node import Array, Outgoing
 from gossamer.agents.settings import Limits
 from gossamer.errors import require
 
@@ -69,12 +69,16 @@ class _Message(msgspec.Struct, array_like=True, frozen=True, gc=False, forbid_un
     told: bytes
 
 
-class Received(NamedTuple):
-    """A message that passed every check."""
+class Received:
+    """A message that passed every check: who says what (see `Outgoing`), in which round."""
 
-    sender: int
-    round: int
-    content: Outgoing
+    def __init__(self, sender: int, round: int, serial: int, echo: int, settled: bool, told: Array) -> None:
+        self.sender = sender
+        self.round = round
+        self.serial = serial
+        self.echo = echo
+        self.settled = settled
+        self.told = told
 
 
 class Codec:
@@ -114,21 +118,14 @@ class Codec:
             return Reason.GARBAGE
         if message.sender != sender or sender not in self._neighbours:
             return Reason.SENDER
-        ahead, serial = message.round, message.serial
-        if ahead > round + self._rounds_ahead or ahead > LAST_ROUND or serial > LAST_ROUND:
+        ahead, serial, echo = message.round, message.serial, message.echo
+        if ahead > round + self._rounds_ahead or max(ahead, serial, echo) > LAST_ROUND:
             return Reason.FUTURE
         if len(message.told) != self._bytes:
             return Reason.DIMENSION
-        numbers = np.frombuffer(message.told, _LITTLE)
-        if not _sane(numbers):
+        told = np.frombuffer(message.told, _LITTLE).reshape(self._shape)
+        if not _IS_LITTLE:
+            told = told.astype(float)
+        if not square(told) <= _LARGEST_SQUARE:  # one sum finds all that is NaN, infinite or absurd
             return Reason.NUMBERS
-        told = numbers.reshape(self._shape)
-        return Received(sender, ahead, Outgoing(serial, message.echo, message.settled, told))
-
-
-def _sane(numbers: NDArray[np.float64]) -> bool:
-    """Whether all numbers are finite and none is absurd: one product, since this is done for every message."""
-    try:
-        return bool(numbers.dot(numbers) <= _LARGEST_SQUARE)  # NaN compares as false
-    except (FloatingPointError, RuntimeWarning):  # the square overflowed, and the program minds
-        return False
+        return Received(sender, ahead, serial, echo, message.settled, told)

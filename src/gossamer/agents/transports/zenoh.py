@@ -12,19 +12,18 @@ can speak as another.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import logging
-import math
+import os
 import re
 import threading
-import time
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
 from gossamer.agents.settings import AgentSettings, Neighbour
+from gossamer.agents.transports._rings import Rings
 from gossamer.agents.transports.base import Deliver
 from gossamer.errors import GossamerError, InvalidInput, require
 
@@ -40,7 +39,18 @@ _WAITING = 64
 """Messages of one neighbour that may wait; a round uses one, and of more only the newest."""
 
 _NAP = 0.02
-"""Seconds between two looks at an exchange that waits, at most."""
+"""Seconds between two looks at an exchange that waits, at most, where waits have been long lately."""
+
+_CALM = 50
+"""Looks in a row that found no long wait, after which there are fewer of them: one in 16."""
+
+_RUNTIME = (
+    "(rx: (worker_threads: 1), "
+    + ", ".join(f"{s}: (handover: rx)" for s in ("tx", "acc", "net", "app"))
+    + ")"
+)
+"""Zenoh's own threads: one for everything. An agent's traffic never fills one, and switching between its usual five
+costs a quarter of a round. (The environment variable ZENOH_RUNTIME, where it is set, decides instead.)"""
 
 
 def configuration(settings: AgentSettings) -> dict[str, Any]:
@@ -150,33 +160,19 @@ def token_key(settings: AgentSettings, agent: int) -> str:
 
 
 class ZenohTransport:
-    """One agent's end of a Zenoh network, as its settings say.
-
-    The messages of each neighbour wait in a ring on Zenoh's side, which the agent's thread reads without any
-    Python in between: a round costs fewer switches between threads, and who is flooded forgets the oldest, not
-    the newest. One ring per neighbour, because Zenoh routes an exact key much faster than a pattern. An
-    exchange waits at the ring of whoever has been silent the longest. Rings know no time-out, so a second
-    thread nudges an exchange that waits long, by a deletion, which no neighbour may send: the exchange then
-    looks at all rings, minds its deadline, and waits at the next one.
-    """
+    """One agent's end of a Zenoh network, as its settings say."""
 
     def __init__(self, settings: AgentSettings) -> None:
         self.settings = settings
         self._config = configuration(settings)
         self._present: frozenset[int] = frozenset()
         self._session: Any = None
-        self._publishers: dict[int, Callable[[bytes], None]] = {}
-        self._rings: list[tuple[int, Any]] = []  # (neighbour, its ring), the longest silent first
-        self._nudges: dict[int, Callable[[], None]] = {}  # put a deletion into a neighbour's ring
-        self._put: Any = None  # Zenoh's name of what is no deletion
-        self._woken = False
-        self._waiting: int | None = None  # the neighbour at whose ring an exchange waits
-        self._waits = 0
-        self._deadline = math.inf  # of the exchange that waits
+        self._rings = Rings()
         self._closed = threading.Event()
         self._kept: list[Any] = []
 
     def open(self) -> None:
+        os.environ.setdefault("ZENOH_RUNTIME", _RUNTIME)  # read when the first session of the process opens
         zenoh = require("zenoh", "agents")
         settings = self.settings
         if settings.tls:
@@ -195,13 +191,10 @@ class ZenohTransport:
                 "the port must be free, the address this machine's, and the certificates readable"
             ) from error
         # The subscribers first, the token last: whoever sees the token can be sure to be heard.
-        self._put, local = zenoh.SampleKind.PUT, zenoh.Locality.SESSION_LOCAL
+        self._rings = Rings(zenoh.SampleKind.PUT)
+        local = zenoh.Locality.SESSION_LOCAL
         for n in settings.neighbours:
             inbox = inbox_key(settings, n)
-            ring = session.declare_subscriber(inbox, zenoh.handlers.RingChannel(_WAITING))
-            self._rings.append((n.id, ring))
-            self._nudges[n.id] = partial(session.delete, inbox, allowed_destination=local)
-        for n in settings.neighbours:
             publisher = session.declare_publisher(
                 outbox_key(settings, n),
                 congestion_control=zenoh.CongestionControl.BLOCK,
@@ -209,15 +202,21 @@ class ZenohTransport:
                 express=True,
             )
             self._kept.append(publisher)
-            self._publishers[n.id] = publisher.put
-            notice = partial(self._notice, n.id)
+            self._rings.add(
+                n.id,
+                put=publisher.put,
+                ring=session.declare_subscriber(inbox, zenoh.handlers.RingChannel(_WAITING)),
+                nudge=partial(session.delete, inbox, allowed_destination=local),
+            )
+        for n in settings.neighbours:
+            notice = partial(self._notice, n.id, zenoh.SampleKind.PUT)
             token = token_key(settings, n.id)
             self._kept.append(session.liveliness().declare_subscriber(token, notice, history=True))
         self._kept.append(session.liveliness().declare_token(token_key(settings, settings.id)))
         threading.Thread(target=self._watch, name=f"watch-{settings.id}", daemon=True).start()
 
-    def _notice(self, neighbour: int, sample: Any) -> None:
-        came = sample.kind == self._put
+    def _notice(self, neighbour: int, put: Any, sample: Any) -> None:
+        came = sample.kind == put
         self._present = self._present | {neighbour} if came else self._present - {neighbour}
         log.info(
             "agent %d: neighbour %d %s", self.settings.id, neighbour, "connected" if came else "disconnected"
@@ -227,69 +226,27 @@ class ZenohTransport:
     def _watch(self) -> None:
         """Nudge an exchange that waits long; looks often enough for the shortest wait of a round."""
         pause = min(_NAP, max(0.001, self.settings.timeout / 16))
-        seen = 0
-        while not self._closed.wait(pause):
-            if self._waits == seen or time.monotonic() >= self._deadline:
-                self._nudge(self._waiting)
-            seen = self._waits
+        calm = 0
+        while not self._closed.wait(pause if calm < _CALM else 16 * pause):
+            calm = 0 if self._rings.nudge_if_long() else calm + 1
 
     def exchange(self, round: int, outgoing: Mapping[int, bytes], deadline: float, deliver: Deliver) -> None:
-        for neighbour, payload in outgoing.items():
-            self._publishers[neighbour](payload)
-        rings = self._rings
-        place = 0
-        while True:
-            if place < len(rings):
-                sender, ring = rings[place]
-                sample = ring.try_recv()
-                if sample is None:
-                    place += 1
-                    continue
-            elif self._woken or time.monotonic() >= deadline:
-                self._woken = False
-                return
-            elif not rings:  # alone in the world: there is nothing to wait for but the deadline
-                time.sleep(_NAP)
-                continue
-            else:
-                place = 0
-                sender, ring = rings[0]
-                sample = self._wait(sender, ring, deadline)
-            rings.append(rings.pop(place))
-            payload = sample.payload.to_bytes()
-            if (payload or sample.kind == self._put) and deliver(sender, payload):
-                return
-
-    def _wait(self, sender: int, ring: Any, deadline: float) -> Any:
-        self._waits += 1
-        self._deadline = deadline
-        self._waiting = sender
-        if self._woken:  # since it was last looked at; later calls find this exchange waiting
-            self._nudge(sender)
-        sample = ring.recv()
-        self._waiting = None
-        return sample
+        self._rings.exchange(outgoing, deadline, deliver)
 
     def present(self) -> frozenset[int]:
         return self._present
 
     def wake(self) -> None:
-        self._woken = True
-        self._nudge(self._waiting)
-
-    def _nudge(self, neighbour: int | None) -> None:
-        if neighbour is not None and not self._closed.is_set():
-            with contextlib.suppress(require("zenoh", "agents").ZError):  # closed in the meantime
-                self._nudges[neighbour]()
+        self._rings.wake()
 
     def close(self) -> None:
         self._closed.set()
+        self._rings.close()
         session, self._session = self._session, None
         if session is not None:
             session.close()
             self._kept.clear()
-            self._publishers.clear()
-            self._rings.clear()
+            self._rings = Rings()
             self._present = frozenset()
 
 

@@ -1,0 +1,30 @@
+cdef class Numbers:
+    cdef readonly object rows, own, tells
+    cdef double[:, ::1] _rows, _after
+    cdef double[:, :, ::1] _tells
+    cdef double[::1] _edge
+    cdef const double[:, :, ::1] _tell, _slope
+    cdef const double[:, :, :, ::1] _edges
+    cdef const double[:, ::1] _estimate
+    cdef Py_ssize_t _own, _degree, _registers, _dimension
+
+    cpdef begin(self, Py_ssize_t t, const double[::1] observation, double weight)
+    cpdef adopt(self, Py_ssize_t k, const double[:, ::1] told)
+    cpdef move(self, Py_ssize_t k, Py_ssize_t t, const double[:, ::1] told)
+    cpdef finish(self)
+    cpdef estimate(self, Py_ssize_t t)
+
+
+cdef class Features:
+    cdef public object noise
+    cdef readonly object row
+    cdef double[::1] _row, _own
+    cdef const double[::1] _bins
+    cdef const double[:, ::1] _noise
+    cdef bint _variance
+
+    cpdef begin(self, const double[::1] mean)
+    cpdef add(self, const double[::1] observation, double seen, Py_ssize_t line)
+
+
+cpdef double square(const double[:, ::1] numbers)

@@ -1,0 +1,19 @@
+from gossamer.agents._numbers cimport Numbers
+
+cdef class Ledger:
+    cdef public object method, me
+    cdef public Py_ssize_t dimension, edge_registers
+    cdef public long long silence, serial, age
+    cdef public double samples
+    cdef object _split
+    cdef Py_ssize_t _own, _rounds, _now
+    cdef long long _born
+    cdef bint _running_mean
+    cdef dict _place
+    cdef Numbers _numbers
+    cdef object _registers
+    cdef list _tells, _used, _settled, _echoed
+
+    cpdef begin(self, observation, double samples=*, weight=*)
+    cpdef tell(self, neighbour, holding=*)
+    cpdef finish(self, heard)

@@ -1,0 +1,117 @@
+"""Messages as Zenoh keeps them until the agent's thread takes them: one ring per neighbour.
+
+The messages of each neighbour wait in a ring on Zenoh's side, which the agent's thread reads without any Python
+in between: a round costs fewer switches between threads, and who is flooded forgets the oldest, not the newest.
+One ring per neighbour, because Zenoh routes an exact key much faster than a pattern. An exchange waits at the ring
+of whoever has been silent the longest. Rings know no time-out, so a second thread nudges an exchange that waits
+long, by a deletion, which no neighbour may send: the exchange then looks at all rings, minds its deadline, and
+waits at the next one.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Any
+
+from gossamer.agents.transports.base import Deliver
+
+_NAP = 0.02
+"""Seconds between two looks at the deadline of an agent without neighbours."""
+
+
+class Neighbour:
+    """One neighbour's ring, how to send to it, and how to nudge who waits at the ring."""
+
+    def __init__(self, id: int, put: Callable[[bytes], None], ring: Any, nudge: Callable[[], None]) -> None:
+        self.id = id
+        self.put = put
+        self.try_recv: Callable[[], Any] = ring.try_recv
+        self.recv: Callable[[], Any] = ring.recv
+        self.nudge = nudge
+        self.kept = ring
+
+
+class Rings:
+    """All rings of an agent. `exchange` belongs to its thread; `wake` and `nudge_if_long` to any.
+
+    put  Zenoh's name of what is no deletion
+    """
+
+    def __init__(self, put: Any = None) -> None:
+        self._put = put
+        self._neighbours: dict[int, Neighbour] = {}
+        self._order: list[Neighbour] = []  # the longest silent first
+        self._woken = False
+        self._waiting: Neighbour | None = None  # at whose ring an exchange waits
+        self._waits = 0
+        self._seen = 0  # waits that had begun when they were last looked at
+        self._deadline = math.inf  # of the exchange that waits
+        self._closed = False
+
+    def add(self, id: int, put: Callable[[bytes], None], ring: Any, nudge: Callable[[], None]) -> None:
+        self._neighbours[id] = neighbour = Neighbour(id, put, ring, nudge)
+        self._order.append(neighbour)
+
+    def exchange(self, outgoing: Mapping[int, bytes], deadline: float, deliver: Deliver) -> None:
+        """See `Transport.exchange`."""
+        for id, payload in outgoing.items():
+            neighbour = self._neighbours[id]
+            neighbour.put(payload)
+        order = self._order
+        place = 0
+        while True:
+            if place < len(order):
+                neighbour = order[place]
+                sample = neighbour.try_recv()
+                if sample is None:
+                    place += 1
+                    continue
+            elif self._woken or time.monotonic() >= deadline:
+                self._woken = False
+                return
+            elif not order:  # alone in the world: there is nothing to wait for but the deadline
+                time.sleep(_NAP)
+                continue
+            else:
+                place = 0
+                neighbour = order[0]
+                sample = self._wait(neighbour, deadline)
+            order.append(order.pop(place))
+            payload = sample.payload.to_bytes()
+            if (payload or sample.kind == self._put) and deliver(neighbour.id, payload):
+                return
+
+    def _wait(self, neighbour: Neighbour, deadline: float) -> Any:
+        self._waits += 1
+        self._deadline = deadline
+        self._waiting = neighbour
+        if self._woken:  # since it was last looked at; later calls find this exchange waiting
+            self._nudge(neighbour)
+        sample = neighbour.recv()
+        self._waiting = None
+        return sample
+
+    def nudge_if_long(self) -> bool:
+        """Nudge an exchange that has waited since the last call or beyond its deadline; returns whether one had."""
+        long = self._waits == self._seen or time.monotonic() >= self._deadline
+        self._seen = self._waits
+        if long:
+            self._nudge(self._waiting)
+        return long
+
+    def wake(self) -> None:
+        """End the running exchange, or the next one, soon."""
+        self._woken = True
+        self._nudge(self._waiting)
+
+    def _nudge(self, neighbour: Neighbour | None) -> None:
+        if neighbour is not None and not self._closed:
+            with suppress(Exception):  # the session was closed in the meantime
+                neighbour.nudge()
+
+    def close(self) -> None:
+        """From now on nobody is nudged."""
+        self._closed = True

@@ -1,0 +1,19 @@
+from gossamer.agents._numbers cimport square
+
+cdef class Received:
+    cdef readonly object sender, told
+    cdef readonly long long round, serial, echo
+    cdef readonly bint settled
+
+
+cdef class Codec:
+    cdef public object me
+    cdef readonly tuple _shape
+    cdef frozenset _neighbours
+    cdef Py_ssize_t _bytes
+    cdef readonly Py_ssize_t longest
+    cdef long long _rounds_ahead
+    cdef object _encoder, _decoder
+
+    cpdef encode(self, round, content)
+    cpdef decode(self, sender, bytes payload, long long round)
