@@ -40,4 +40,5 @@ bench: setup
 	$(BIN)/python -m benchmarks
 
 clean:
+	find src -name '*.so' -delete
 	rm -rf .venv build results .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -166,12 +166,12 @@ def payload_bytes(settings: Any) -> int:
     """Length of the message that such an agent sends."""
     import numpy as np
 
-    from gossamer.agents.node import Outgoing
+    from gossamer.agents.messages import Outgoing
     from gossamer.agents.statistics import Layout
     from gossamer.agents.wire import Codec
 
     size = Layout.of(settings).size
-    content = Outgoing(time.time_ns() // 1000, time.time_ns() // 1000, True, np.ones((3, size)))
+    content = Outgoing(time.time_ns() // 1000, time.time_ns() // 1000, True, np.ones((3, size)).tobytes())
     return len(Codec(0, frozenset(), size, 2, settings.limits).encode(10**6, content))
 
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 import hypothesis
 import networkx as nx
@@ -13,6 +14,18 @@ import gossamer as gs
 hypothesis.settings.register_profile("gossamer", deadline=None, max_examples=25, derandomize=True)
 hypothesis.settings.load_profile("gossamer")
 os.environ.setdefault("MPLBACKEND", "agg")
+
+
+def pytest_configure() -> None:
+    """Python prefers a compiled module to its source, so one that is older than its source would be tested unseen."""
+    for compiled in Path(gs.__file__).parent.rglob("*.so"):
+        name = compiled.name.split(".")[0]
+        for source in compiled.parent.glob(f"{name}.p*"):
+            if source.stat().st_mtime > compiled.stat().st_mtime:
+                pytest.exit(
+                    f"{source.name} is newer than {compiled.name}; compile it: make setup", returncode=4
+                )
+
 
 LINEAR = [name for name, cls in gs.METHODS.items() if cls.mixing == "matrix"]
 

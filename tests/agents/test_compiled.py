@@ -59,12 +59,13 @@ def test_rounds_of_numbers(
         for numbers in two:
             numbers.begin(t, observation, weight)
         same(two[0].tells, two[1].tells)
+        assert all(numbers.told(k) == numbers.tells[k].tobytes() for numbers in two for k in range(degree))
         for numbers in two:
             for k in range(degree):
                 if (seed + k) % 2:
-                    numbers.adopt(k, heard[k])
+                    numbers.adopt(k, heard[k].tobytes())
                 if (seed + k) % 3:
-                    numbers.move(k, t, heard[k])
+                    numbers.move(k, t, heard[k].tobytes())
             numbers.finish()
         same(two[0].own, two[1].own)
         same(two[0].tells[:, 1:], two[1].tells[:, 1:])
@@ -98,7 +99,7 @@ def test_features(
 
 @pytest.mark.parametrize("last", [0.0, 3.0, np.inf, -np.inf, np.nan, 1e200])
 def test_square(by_numpy: ModuleType, last: float) -> None:
-    numbers = np.array([[1.0, 2.0], [3.0, last]])
+    numbers = np.array([1.0, 2.0, 3.0, last]).tobytes()
     expected = 14.0 + last * last
     np.testing.assert_equal([_numbers.square(numbers), by_numpy.square(numbers)], [expected, expected])
 

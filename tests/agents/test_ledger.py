@@ -43,7 +43,6 @@ def drive(agents, network, observations, arrives: Arrives = lambda t, i, j: True
             (i, int(j)): agents[i].tell(int(j)) for i in range(network.agents) for j in network.neighbours(i)
         }
         # An agent may share its arrays with its message, so the messages are copied as a network would.
-        told = {k: m._replace(told=m.told.copy()) for k, m in told.items()}
         for i, agent in enumerate(agents):
             heard = {int(j): told[int(j), i] for j in network.neighbours(i) if arrives(t, int(j), i)}
             agent.finish(heard)
@@ -225,7 +224,6 @@ def test_agents_at_different_rates_stay_unbiased() -> None:
             own += new
             agent.begin(np.array([np.mean(new) if new else 0.0]), len(new))
         told = {(i, int(j)): agents[i].tell(int(j)) for i in range(3) for j in network.neighbours(i)}
-        told = {k: m._replace(told=m.told.copy()) for k, m in told.items()}
         for i, agent in enumerate(agents):
             agent.finish({int(j): told[int(j), i] for j in network.neighbours(i)})
     for agent, own in zip(agents, seen, strict=True):

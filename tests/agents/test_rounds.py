@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 import pytest
 
-from gossamer.agents.node import Outgoing
+from gossamer.agents.messages import Outgoing
 from gossamer.agents.rounds import Rounds
 from gossamer.agents.settings import Limits
 from gossamer.agents.transports.base import Deliver
@@ -34,7 +34,7 @@ class Silence:
         self.serial += 1
 
     def tell(self, neighbour: int, holding: int) -> Outgoing:
-        return Outgoing(self.serial, holding, True, np.zeros((2, 1)))
+        return Outgoing(self.serial, holding, True, bytes(16))
 
     def finish(self, heard: Mapping[int, Outgoing]) -> None:
         pass
@@ -86,7 +86,7 @@ def test_a_late_message_is_a_sign_of_life_even_where_a_round_outlasts_death() ->
     codec = Codec(1, frozenset({0}), 1, 1, Limits())
     rounds = Rounds(0, world, world, (1,), timeout=0.2, death=1.0, clock=world.clock)  # type: ignore[arg-type]
     for serial in range(1, 5):
-        late = codec.encode(0, Outgoing(serial, 0, True, np.zeros((2, 1))))
+        late = codec.encode(0, Outgoing(serial, 0, True, bytes(16)))
         world.coming.append((world.now + 2.0, late))
         rounds.round = 1
         one(rounds, world, 2.0)

@@ -19,7 +19,7 @@ from small_fleets import fleet, free_ports, make_certificates, until
 from gossamer.agents.agent import Agent
 from gossamer.agents.fleet import Fleet, Rounds
 from gossamer.agents.logs import translate
-from gossamer.agents.node import Outgoing
+from gossamer.agents.messages import Outgoing
 from gossamer.agents.run import Options
 from gossamer.agents.settings import AgentSettings, Limits
 from gossamer.agents.transports.zenoh import ZenohTransport, configuration
@@ -244,7 +244,9 @@ def valid(codec: Codec, number: int, **changes: Any) -> bytes:
     size = changes.pop("size", codec._shape[1])
     value = changes.pop("value", 1e6)
     registers = codec._shape[0]
-    told = Outgoing(changes.pop("serial", 2**61 + number), 0, False, np.full((registers, size), value))
+    told = Outgoing(
+        changes.pop("serial", 2**61 + number), 0, False, np.full((registers, size), value).tobytes()
+    )
     return codec.encode(changes.pop("round", 0), told)
 
 

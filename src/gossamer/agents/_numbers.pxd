@@ -6,13 +6,15 @@ cdef class Numbers:
     cdef const double[:, :, ::1] _tell, _slope
     cdef const double[:, :, :, ::1] _edges
     cdef const double[:, ::1] _estimate
-    cdef Py_ssize_t _own, _degree, _registers, _dimension
+    cdef Py_ssize_t _own, _degree, _registers, _dimension, _size
 
     cpdef begin(self, Py_ssize_t t, const double[::1] observation, double weight)
-    cpdef adopt(self, Py_ssize_t k, const double[:, ::1] told)
-    cpdef move(self, Py_ssize_t k, Py_ssize_t t, const double[:, ::1] told)
+    cpdef bytes told(self, Py_ssize_t k)
+    cpdef adopt(self, Py_ssize_t k, bytes told)
+    cpdef move(self, Py_ssize_t k, Py_ssize_t t, bytes told)
     cpdef finish(self)
     cpdef estimate(self, Py_ssize_t t)
+    cdef const double* _read(self, bytes told) except NULL
 
 
 cdef class Features:
@@ -27,4 +29,4 @@ cdef class Features:
     cpdef add(self, const double[::1] observation, double seen, Py_ssize_t line)
 
 
-cpdef double square(const double[:, ::1] numbers)
+cpdef double square(bytes numbers)

@@ -46,14 +46,20 @@ class Numbers:
         self._after = (self._slope[t] * weight + self._tell[t]).dot(self.rows)
         self.tells[:, 0] = self._after[0]
 
-    def adopt(self, k: int, told: Array) -> None:
-        """The k-th neighbour's ledger is right: mine becomes the same, negated."""
-        np.negative(told[1:], out=self.tells[k, 1:])
+    def told(self, k: int) -> bytes:
+        """What the k-th neighbour is told: the rows that belong to it."""
+        rows: Array = self.tells[k]
+        return rows.tobytes()
 
-    def move(self, k: int, t: int, told: Array) -> None:
+    def adopt(self, k: int, told: bytes) -> None:
+        """The k-th neighbour's ledger is right: mine becomes the same, negated."""
+        edge = self.tells[k]
+        np.negative(np.frombuffer(told).reshape(edge.shape)[1:], out=edge[1:])
+
+    def move(self, k: int, t: int, told: bytes) -> None:
         """What was said and heard flows over the k-th edge."""
         edge = self.tells[k]
-        np.subtract(self._after[0], told[0], out=edge[0])
+        np.subtract(self._after[0], np.frombuffer(told, count=edge.shape[1]), out=edge[0])
         edge[1:] = self._edges[k][t].dot(edge)
 
     def finish(self) -> None:
@@ -103,8 +109,8 @@ class Features:
         self._own += surprise / seen
 
 
-def square(numbers: Array) -> float:
-    """The sum of the squares of all numbers, (rows, n)."""
-    flat = numbers.reshape(-1)
+def square(numbers: bytes) -> float:
+    """The sum of the squares of float64 numbers."""
+    found = np.frombuffer(numbers)
     with np.errstate(over="ignore", invalid="ignore"):
-        return float(flat.dot(flat))
+        return float(found.dot(found))

@@ -15,6 +15,7 @@ cdef class Numbers:
         self.tells = self.rows[own + 1 :].reshape(len(edges), 1 + registers, dimension)
         self._own, self._degree, self._registers, self._dimension = own, len(edges), registers, dimension
         self._rows, self._tells = self.rows, self.tells
+        self._size = (1 + registers) * dimension * sizeof(double)
         self._tell, self._slope = np.ascontiguousarray(tell), np.ascontiguousarray(slope)
         self._edges = np.ascontiguousarray(np.stack(edges)) if edges else np.zeros((0, 1, 1, 1))
         self._estimate = np.ascontiguousarray(estimate)
@@ -38,23 +39,33 @@ cdef class Numbers:
             for c in range(self._dimension):
                 self._tells[k, 0, c] = self._after[0, c]
 
-    cpdef adopt(self, Py_ssize_t k, const double[:, ::1] told):
-        cdef Py_ssize_t row, c
-        for row in range(1, 1 + self._registers):
-            for c in range(self._dimension):
-                self._tells[k, row, c] = -told[row, c]
+    cpdef bytes told(self, Py_ssize_t k):
+        return (<const char*>&self._tells[k, 0, 0])[: self._size]
 
-    cpdef move(self, Py_ssize_t k, Py_ssize_t t, const double[:, ::1] told):
+    cpdef adopt(self, Py_ssize_t k, bytes told):
+        cdef const double* theirs = self._read(told)
+        cdef double* mine = &self._tells[k, 0, 0]
+        cdef Py_ssize_t i
+        for i in range(self._dimension, (1 + self._registers) * self._dimension):
+            mine[i] = -theirs[i]
+
+    cpdef move(self, Py_ssize_t k, Py_ssize_t t, bytes told):
+        cdef const double* said = self._read(told)
         cdef Py_ssize_t row, column, c
         cdef double difference
         for c in range(self._dimension):
-            difference = self._after[0, c] - told[0, c]
+            difference = self._after[0, c] - said[c]
             for row in range(self._registers):
                 self._edge[row] = self._edges[k, t, row, 0] * difference
                 for column in range(self._registers):
                     self._edge[row] += self._edges[k, t, row, 1 + column] * self._tells[k, 1 + column, c]
             for row in range(self._registers):
                 self._tells[k, 1 + row, c] = self._edge[row]
+
+    cdef const double* _read(self, bytes told) except NULL:
+        if len(told) != self._size:
+            raise ValueError(f"a neighbour must tell {self._size} bytes, but {len(told)} came")
+        return <const double*><const char*>told
 
     cpdef finish(self):
         cdef Py_ssize_t row, c
@@ -112,10 +123,10 @@ cdef class Features:
             self._own[c] += surprise / seen
 
 
-cpdef double square(const double[:, ::1] numbers):
-    cdef Py_ssize_t row, c
+cpdef double square(bytes numbers):
+    cdef const double* found = <const double*><const char*>numbers
+    cdef Py_ssize_t i
     cdef double total = 0.0
-    for row in range(numbers.shape[0]):
-        for c in range(numbers.shape[1]):
-            total += numbers[row, c] * numbers[row, c]
+    for i in range(len(numbers) // <Py_ssize_t>sizeof(double)):
+        total += found[i] * found[i]
     return total

@@ -3,6 +3,12 @@ cimport cython
 from gossamer.agents._numbers cimport Features
 
 
+cdef class Batch:
+    cdef readonly object observation
+    cdef readonly long samples
+    cdef readonly double weight
+
+
 cdef class Feed:
     cdef public object layout
     cdef object _gain, _random, _nothing
@@ -10,5 +16,5 @@ cdef class Feed:
     cdef Features _features
     cdef Py_ssize_t _lines
 
-    @cython.locals(features=Features, seen=double)
+    @cython.locals(features=Features, seen=double, count=Py_ssize_t, times=Py_ssize_t, weight=double)
     cpdef batch(self, new, mean, double samples, long long age)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,12 +15,13 @@ Array = NDArray[np.float64]
 _BLOCK = 256
 
 
-class Batch(NamedTuple):
-    """The observations of one round, as the rounds want them."""
+class Batch:
+    """The observations of one round, as the rounds want them: their mean, their number, and the mean's weight."""
 
-    observation: Array
-    samples: int
-    weight: float
+    def __init__(self, observation: Array, samples: int, weight: float) -> None:
+        self.observation = observation
+        self.samples = samples
+        self.weight = weight
 
 
 class Feed:
@@ -58,7 +58,8 @@ class Feed:
             self._lines -= 1
             seen += 1
             features.add(observation, seen, self._lines)
-        times, weight = (1, 1.0 / (age + 1)) if self._by_samples else (count, count / seen)
+        times = 1 if self._by_samples else count
+        weight = 1.0 / (age + 1) if self._by_samples else count / seen
         if self._gain is not None:
             weight = max(weight, 1 - (1 - self._gain) ** times)
         return Batch(features.row if times == 1 else features.row / count, count, weight)

@@ -1,4 +1,8 @@
+cimport cython
+
 from gossamer.agents._numbers cimport Numbers
+from gossamer.agents.messages cimport Outgoing
+
 
 cdef class Ledger:
     cdef public object method, me
@@ -15,5 +19,7 @@ cdef class Ledger:
     cdef list _tells, _used, _settled, _echoed
 
     cpdef begin(self, observation, double samples=*, weight=*)
+    @cython.locals(k=Py_ssize_t)
     cpdef tell(self, neighbour, holding=*)
+    @cython.locals(message=Outgoing, k=Py_ssize_t, mine=bint, theirs=bint, alone=bint, unheard=cython.longlong)
     cpdef finish(self, heard)

@@ -36,7 +36,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gossamer.agents._numbers import Numbers
-from gossamer.agents.node import Outgoing, Said, Schedule
+from gossamer.agents.messages import Outgoing
+from gossamer.agents.node import Schedule
 from gossamer.errors import Unsupported
 from gossamer.methods.base import Method
 from gossamer.methods.table import edge_registers
@@ -190,9 +191,9 @@ class Ledger:
 
     def tell(self, neighbour: int, holding: int = 0) -> Outgoing:
         k = self._place[neighbour]
-        return Outgoing(self.serial, holding or self._used[k], self._settled[k], self._tells[k])
+        return Outgoing(self.serial, holding or self._used[k], self._settled[k], self._numbers.told(k))
 
-    def finish(self, heard: Mapping[int, Said]) -> None:
+    def finish(self, heard: Mapping[int, Outgoing]) -> None:
         for j, message in heard.items():
             k = self._place[j]
             mine, theirs = self._settled[k], message.settled

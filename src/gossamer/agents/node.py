@@ -13,32 +13,11 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from gossamer.agents.messages import Outgoing
 from gossamer.errors import InvalidInput, Unsupported
 from gossamer.methods.base import Method
 
 Array = NDArray[np.float64]
-
-
-class Outgoing(NamedTuple):
-    """What an agent tells one neighbour in one round; `wire.py` turns it into bytes and back."""
-
-    serial: int  #: number of this message; grows with every message an agent sends, over restarts too
-    echo: int  #: serial of the newest message of the receiver that the sender used or holds; 0: none
-    settled: bool  #: whether the sender has compared its ledger of this edge since it started
-    told: Array  #: the method's message m_i, then the sender's registers of this edge: shape (1 + E, n)
-
-
-class Said(Protocol):
-    """What a neighbour told; an `Outgoing`, or what became of it on the way (`wire.Received`)."""
-
-    @property
-    def serial(self) -> int: ...
-    @property
-    def echo(self) -> int: ...
-    @property
-    def settled(self) -> bool: ...
-    @property
-    def told(self) -> Array: ...
 
 
 class Core(Protocol):
@@ -53,7 +32,7 @@ class Core(Protocol):
     def tell(self, neighbour: int, holding: int) -> Outgoing:
         """The message for one neighbour; `holding` is the serial of its message already here, or 0."""
 
-    def finish(self, heard: Mapping[int, Said]) -> None:
+    def finish(self, heard: Mapping[int, Outgoing]) -> None:
         """Close the round with the messages that came for it."""
 
     @property
@@ -142,9 +121,9 @@ class Node:
         self._message = np.asarray(self.method.message(self._c, self._state, observation), dtype=float)
 
     def tell(self, neighbour: int, holding: int = 0) -> Outgoing:
-        return Outgoing(self.round + 1, holding, True, self._message[None])
+        return Outgoing(self.round + 1, holding, True, self._message.tobytes())
 
-    def finish(self, heard: Mapping[int, Said]) -> None:
+    def finish(self, heard: Mapping[int, Outgoing]) -> None:
         if self._activation is None:
             weights: Mapping[int, float] = self.weights
         else:
@@ -158,7 +137,7 @@ class Node:
             )
         mixed = np.zeros(self.dimension)
         for j, weight in weights.items():
-            mixed += weight * (self._message - heard[j].told[0])
+            mixed += weight * (self._message - np.frombuffer(heard[j].told)[: self.dimension])
         self._state = self.method.step(self._c, self._state, self._observation, mixed)
         self.round += 1
 

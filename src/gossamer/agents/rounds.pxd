@@ -1,9 +1,12 @@
 cimport cython
 
+from gossamer.agents.messages cimport Outgoing, Received
 from gossamer.agents.wire cimport Codec
 
+
 cdef class Peer:
-    cdef public object id, current, ahead, told
+    cdef public object id
+    cdef public Received current, ahead, told
     cdef public long long newest, misses, silent, used, lost, late
     cdef public double quiet, came_at, heard_at, round_trip
     cdef public bint dead
@@ -21,13 +24,15 @@ cdef class Rounds:
     cdef set _missing
     cdef bint _stopped, _uneven, _in_step, _behind
 
-    @cython.locals(peer=Peer, started=double)
+    @cython.locals(peer=Peer, started=double, told=Outgoing)
     cpdef step(self, observation, double samples=*, weight=*, double until=*)
-    cpdef _sort(self, Peer peer)
-    cpdef _lose(self, Peer peer)
-    cpdef _hear(self, dict outgoing, double started, double until)
-    cpdef double _patience(self, bint alone)
-    @cython.locals(peer=Peer)
-    cpdef _take(self, sender, bytes payload)
+    cdef _sort(self, Peer peer)
+    cdef _lose(self, Peer peer)
+    cdef _hear(self, dict outgoing, double started, double until)
+    @cython.locals(peer=Peer, waits=bint, least=cython.longlong)
+    cdef double _patience(self, bint alone)
+    cdef _take(self, sender, bytes payload)
+    @cython.locals(now=double)
+    cdef _accept(self, Peer peer, Received message)
     @cython.locals(peer=Peer, now=double, elapsed=double)
-    cpdef _finish(self)
+    cdef _finish(self)

@@ -18,10 +18,11 @@ from collections.abc import Callable
 
 import numpy as np
 
+from gossamer.agents.messages import Received
 from gossamer.agents.node import Array, Core
 from gossamer.agents.settings import Limits
 from gossamer.agents.transports.base import Transport
-from gossamer.agents.wire import Codec, Reason, Received
+from gossamer.agents.wire import Codec, Reason
 
 _MOST_HALVINGS = 4
 
@@ -48,8 +49,8 @@ class Peer:
 
     @property
     def value(self) -> Array:
-        """What it said last; empty before."""
-        return np.zeros(0) if self.told is None else self.told.told[0]
+        """What it said last, and its ledger; empty before."""
+        return np.frombuffer(b"" if self.told is None else self.told.told)
 
 
 class Rounds:
@@ -137,7 +138,7 @@ class Rounds:
                 if not (peer.current or peer.ahead):
                     self._missing.add(peer.id)
         while len(self._sent_at) > 2:
-            del self._sent_at[min(self._sent_at)]
+            del self._sent_at[next(iter(self._sent_at))]  # the oldest
         self.sent += len(outgoing)
         self._hear(outgoing, started, until)
         self._finish()
@@ -177,10 +178,16 @@ class Rounds:
             return 0.0 if self.transport.present() else self._timeout
         if not self._missing:
             return 0.0
-        silent = [self.peers[j].silent for j in self._missing & self.transport.present()]
-        # Where some have been silent, each message may end the wait for the others.
-        self._uneven = any(silent)
-        return self._timeout / 2 ** min(*silent, _MOST_HALVINGS) if silent else 0.0
+        present = self.transport.present()
+        waits, least = False, _MOST_HALVINGS
+        self._uneven = False
+        for peer in self._all:
+            if peer.id in self._missing and peer.id in present:
+                waits = True
+                least = min(least, peer.silent)
+                # Where some have been silent, each message may end the wait for the others.
+                self._uneven = self._uneven or peer.silent > 0
+        return self._timeout / 2**least if waits else 0.0
 
     def _deliver(self, sender: int, payload: bytes) -> bool:
         self._take(sender, payload)
@@ -196,11 +203,13 @@ class Rounds:
 
     def _take(self, sender: int, payload: bytes) -> None:
         self.received += 1
-        message = self._codec.decode(sender, payload, self.round)
-        if isinstance(message, Reason):
-            self.rejected[message] += 1
-            return
-        peer = self.peers[sender]
+        found = self._codec.decode(sender, payload, self.round)
+        if isinstance(found, Received):
+            self._accept(self.peers[sender], found)
+        else:
+            self.rejected[found] += 1
+
+    def _accept(self, peer: Peer, message: Received) -> None:
         if message.serial <= peer.newest:
             self.rejected[Reason.STALE] += 1
             return
@@ -214,7 +223,7 @@ class Rounds:
         if message.round < self.round:
             self._lose(peer)
             return
-        self._missing.discard(sender)
+        self._missing.discard(peer.id)
         if message.round == self.round:
             peer.current = message
         else:

@@ -1,9 +1,8 @@
 from gossamer.agents._numbers cimport square
+from gossamer.agents.messages cimport Outgoing, Received
 
-cdef class Received:
-    cdef readonly object sender, told
-    cdef readonly long long round, serial, echo
-    cdef readonly bint settled
+
+cdef bytes _little(bytes numbers)
 
 
 cdef class Codec:
@@ -15,5 +14,5 @@ cdef class Codec:
     cdef long long _rounds_ahead
     cdef object _encoder, _decoder
 
-    cpdef encode(self, round, content)
+    cpdef encode(self, round, Outgoing content)
     cpdef decode(self, sender, bytes payload, long long round)

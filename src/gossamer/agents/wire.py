@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated
 import numpy as np
 
 from gossamer.agents._numbers import square
-from gossamer.agents.node import Array, Outgoing
+from gossamer.agents.messages import Outgoing, Received
 from gossamer.agents.settings import Limits
 from gossamer.errors import require
 
@@ -39,7 +39,6 @@ LARGEST = 1e100
 _LARGEST_SQUARE = LARGEST**2
 
 LAST_ROUND = 2**62
-_LITTLE = np.dtype("<f8")
 _IS_LITTLE = sys.byteorder == "little"
 
 
@@ -69,18 +68,6 @@ class _Message(msgspec.Struct, array_like=True, frozen=True, gc=False, forbid_un
     told: bytes
 
 
-class Received:
-    """A message that passed every check: who says what (see `Outgoing`), in which round."""
-
-    def __init__(self, sender: int, round: int, serial: int, echo: int, settled: bool, told: Array) -> None:
-        self.sender = sender
-        self.round = round
-        self.serial = serial
-        self.echo = echo
-        self.settled = settled
-        self.told = told
-
-
 class Codec:
     """Turns messages into bytes and back for one agent.
 
@@ -102,9 +89,8 @@ class Codec:
         self._decoder = msgspec.msgpack.Decoder(_Message)
 
     def encode(self, round: int, content: Outgoing) -> bytes:
-        serial, echo, settled, told = content
-        data = (told if _IS_LITTLE else told.astype(_LITTLE)).tobytes()
-        return _HEADER + self._encoder.encode((self.me, round, serial, echo, settled, data))
+        fields = self.me, round, content.serial, content.echo, content.settled, _little(content.told)
+        return _HEADER + self._encoder.encode(fields)
 
     def decode(self, sender: int, payload: bytes, round: int) -> Received | Reason:
         """Read a message that the transport says `sender` sent, in this agent's `round`."""
@@ -123,9 +109,12 @@ class Codec:
             return Reason.FUTURE
         if len(message.told) != self._bytes:
             return Reason.DIMENSION
-        told = np.frombuffer(message.told, _LITTLE).reshape(self._shape)
-        if not _IS_LITTLE:
-            told = told.astype(float)
+        told = _little(message.told)
         if not square(told) <= _LARGEST_SQUARE:  # one sum finds all that is NaN, infinite or absurd
             return Reason.NUMBERS
         return Received(sender, ahead, serial, echo, message.settled, told)
+
+
+def _little(numbers: bytes) -> bytes:
+    """Numbers of this machine as little endian, or the other way round."""
+    return numbers if _IS_LITTLE else np.frombuffer(numbers).byteswap().tobytes()

@@ -16,5 +16,5 @@ cdef class Rings:
 
     @cython.locals(neighbour=Neighbour, order=list, place=Py_ssize_t)
     cpdef exchange(self, outgoing, double deadline, deliver)
-    cpdef _wait(self, Neighbour neighbour, double deadline)
-    cpdef _nudge(self, Neighbour neighbour)
+    cdef _wait(self, Neighbour neighbour, double deadline)
+    cdef _nudge(self, Neighbour neighbour)
