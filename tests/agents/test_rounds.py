@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 
 import numpy as np
 import pytest
@@ -43,7 +43,14 @@ class Silence:
         self.dropped.append(neighbour)
 
     # the transport
-    def exchange(self, round: int, outgoing: Mapping[int, bytes], deadline: float, deliver: Deliver) -> None:
+    def exchange(
+        self,
+        round: int,
+        outgoing: Mapping[int, bytes],
+        deadline: float,
+        deliver: Deliver,
+        awaited: Set[int] = frozenset(),
+    ) -> None:
         self.now = max(self.now, deadline)
         while self.coming and self.coming[0][0] <= self.now:
             deliver(1, self.coming.pop(0)[1])

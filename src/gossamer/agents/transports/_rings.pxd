@@ -15,6 +15,8 @@ cdef class Rings:
     cdef double _deadline
 
     @cython.locals(neighbour=Neighbour, order=list, place=Py_ssize_t)
-    cpdef exchange(self, outgoing, double deadline, deliver)
+    cpdef exchange(self, outgoing, double deadline, deliver, awaited)
+    @cython.locals(neighbour=Neighbour)
+    cdef Neighbour _likeliest(self, awaited)
     cdef _wait(self, Neighbour neighbour, double deadline)
     cdef _nudge(self, Neighbour neighbour)

@@ -2,17 +2,17 @@
 
 The messages of each neighbour wait in a ring on Zenoh's side, which the agent's thread reads without any Python
 in between: a round costs fewer switches between threads, and who is flooded forgets the oldest, not the newest.
-One ring per neighbour, because Zenoh routes an exact key much faster than a pattern. An exchange waits at the ring
-of whoever has been silent the longest. Rings know no time-out, so a second thread nudges an exchange that waits
-long, by a deletion, which no neighbour may send: the exchange then looks at all rings, minds its deadline, and
-waits at the next one.
+One ring per neighbour, because Zenoh routes an exact key much faster than a pattern. An exchange can wait at one ring
+only, so it must be that of a neighbour whose message is needed: agents on a cycle that each wait for whom they have
+heard already wait for ever. Rings know no time-out, so a second thread nudges an exchange that waits long, by a
+deletion, which no neighbour may send: the exchange then looks at all rings, minds its deadline, and waits again.
 """
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from contextlib import suppress
 from typing import Any
 
@@ -55,7 +55,9 @@ class Rings:
         self._neighbours[id] = neighbour = Neighbour(id, put, ring, nudge)
         self._order.append(neighbour)
 
-    def exchange(self, outgoing: Mapping[int, bytes], deadline: float, deliver: Deliver) -> None:
+    def exchange(
+        self, outgoing: Mapping[int, bytes], deadline: float, deliver: Deliver, awaited: Set[int]
+    ) -> None:
         """See `Transport.exchange`."""
         for id, payload in outgoing.items():
             neighbour = self._neighbours[id]
@@ -76,13 +78,21 @@ class Rings:
                 time.sleep(_NAP)
                 continue
             else:
-                place = 0
-                neighbour = order[0]
+                neighbour = self._likeliest(awaited)
                 sample = self._wait(neighbour, deadline)
-            order.append(order.pop(place))
+                place = 0
+            order.remove(neighbour)
+            order.append(neighbour)
             payload = sample.payload.to_bytes()
             if (payload or sample.kind == self._put) and deliver(neighbour.id, payload):
                 return
+
+    def _likeliest(self, awaited: Set[int]) -> Neighbour:
+        """Who is to be waited for: of the awaited the one heard last, who has not fallen silent."""
+        for neighbour in reversed(self._order):
+            if neighbour.id in awaited:
+                return neighbour
+        return self._order[0]
 
     def _wait(self, neighbour: Neighbour, deadline: float) -> Any:
         self._waits += 1

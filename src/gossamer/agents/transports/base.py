@@ -7,11 +7,13 @@ messages: the agent copes. What it must never do is deliver a message under anot
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from typing import Protocol, runtime_checkable
 
 Deliver = Callable[[int, bytes], bool]
 """Called with (sender, payload) for each message; returns whether the round has now heard enough."""
+
+NOBODY: Set[int] = frozenset()
 
 
 @runtime_checkable
@@ -21,13 +23,21 @@ class Transport(Protocol):
     def open(self) -> None:
         """Start to listen and to seek the neighbours; return at once, whether or not anyone is there."""
 
-    def exchange(self, round: int, outgoing: Mapping[int, bytes], deadline: float, deliver: Deliver) -> None:
+    def exchange(
+        self,
+        round: int,
+        outgoing: Mapping[int, bytes],
+        deadline: float,
+        deliver: Deliver,
+        awaited: Set[int] = NOBODY,
+    ) -> None:
         """Send each neighbour its message, then deliver what arrives.
 
         Returns when `deliver` says that it heard enough, when `deadline` (of time.monotonic) has passed,
         when a neighbour came or went, or when `wake` was called. Messages that are here already are
         delivered even after the deadline, so an empty `outgoing` and a deadline in the past drain the
-        inbox. Never raises for an absent neighbour.
+        inbox. `awaited` are the neighbours whose messages are still needed, as `deliver` changes it: a
+        transport that must choose whom to wait for chooses among them. Never raises for an absent neighbour.
         """
 
     def present(self) -> frozenset[int]:
@@ -65,11 +75,18 @@ class Faulty:
     def open(self) -> None:
         self._transport.open()
 
-    def exchange(self, round: int, outgoing: Mapping[int, bytes], deadline: float, deliver: Deliver) -> None:
+    def exchange(
+        self,
+        round: int,
+        outgoing: Mapping[int, bytes],
+        deadline: float,
+        deliver: Deliver,
+        awaited: Set[int] = NOBODY,
+    ) -> None:
         due = [item for item in self._held if item[0] <= round] if self._held and outgoing else []
         for item in due:
             self._held.remove(item)
-            self._transport.exchange(round, {item[1]: item[2]}, 0.0, deliver)
+            self._transport.exchange(round, {item[1]: item[2]}, 0.0, deliver, awaited)
         on_time = {}
         for receiver, payload in outgoing.items():
             if self._links.lost(round, self._me, receiver):
@@ -79,7 +96,7 @@ class Faulty:
                 self._held.append((round + late, receiver, payload))
             else:
                 on_time[receiver] = payload
-        self._transport.exchange(round, on_time, deadline, deliver)
+        self._transport.exchange(round, on_time, deadline, deliver, awaited)
 
     def present(self) -> frozenset[int]:
         return self._transport.present()

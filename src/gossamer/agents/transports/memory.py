@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from queue import Empty, Queue
 
-from gossamer.agents.transports.base import Deliver
+from gossamer.agents.transports.base import Deliver, NOBODY
 
 Inbox = Queue[tuple[int, bytes] | None]
 """(sender, payload) in the order of arrival; None only wakes.
@@ -59,7 +59,14 @@ class MemoryTransport:
         self._network._members[self.me] = self
         self._tell_neighbours()
 
-    def exchange(self, round: int, outgoing: Mapping[int, bytes], deadline: float, deliver: Deliver) -> None:
+    def exchange(
+        self,
+        round: int,
+        outgoing: Mapping[int, bytes],
+        deadline: float,
+        deliver: Deliver,
+        awaited: Set[int] = NOBODY,
+    ) -> None:
         for neighbour, payload in outgoing.items():
             member = self._network._members.get(neighbour)
             if member is not None and self.me in member.neighbours:

@@ -6,10 +6,10 @@ mpiexec -n 4 python program.py        # in it: MpiTransport(neighbours), the age
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from typing import Any
 
-from gossamer.agents.transports.base import Deliver
+from gossamer.agents.transports.base import Deliver, NOBODY
 from gossamer.errors import InvalidInput, require
 
 _TAG = 71
@@ -35,7 +35,14 @@ class MpiTransport:
     def open(self) -> None:
         self._woken = False
 
-    def exchange(self, round: int, outgoing: Mapping[int, bytes], deadline: float, deliver: Deliver) -> None:
+    def exchange(
+        self,
+        round: int,
+        outgoing: Mapping[int, bytes],
+        deadline: float,
+        deliver: Deliver,
+        awaited: Set[int] = NOBODY,
+    ) -> None:
         self._pending = [(request, data) for request, data in self._pending if not request.Test()]
         for neighbour, payload in outgoing.items():
             request = self._comm.Isend([payload, self._mpi.BYTE], dest=neighbour, tag=_TAG)

@@ -18,13 +18,13 @@ import os
 import re
 import threading
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from functools import partial
 from typing import Any
 
 from gossamer.agents.settings import AgentSettings, Neighbour
 from gossamer.agents.transports._rings import Rings
-from gossamer.agents.transports.base import Deliver
+from gossamer.agents.transports.base import Deliver, NOBODY
 from gossamer.errors import GossamerError, InvalidInput, require
 
 log = logging.getLogger("gossamer.agents")
@@ -230,8 +230,15 @@ class ZenohTransport:
         while not self._closed.wait(pause if calm < _CALM else 16 * pause):
             calm = 0 if self._rings.nudge_if_long() else calm + 1
 
-    def exchange(self, round: int, outgoing: Mapping[int, bytes], deadline: float, deliver: Deliver) -> None:
-        self._rings.exchange(outgoing, deadline, deliver)
+    def exchange(
+        self,
+        round: int,
+        outgoing: Mapping[int, bytes],
+        deadline: float,
+        deliver: Deliver,
+        awaited: Set[int] = NOBODY,
+    ) -> None:
+        self._rings.exchange(outgoing, deadline, deliver, awaited)
 
     def present(self) -> frozenset[int]:
         return self._present
