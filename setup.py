@@ -11,7 +11,7 @@ import os
 from Cython.Build import cythonize
 from setuptools import Extension, setup
 
-ROUND = ["_numbers", "feed", "ledger", "messages", "rounds", "wire", "transports._rings"]
+ROUND = ["_numbers", "feed", "ledger", "messages", "rounds", "turn", "wire", "transports._rings"]
 
 
 def extension(name: str) -> Extension:

@@ -66,10 +66,10 @@ def test_rounds_of_numbers(
                     numbers.adopt(k, heard[k].tobytes())
                 if (seed + k) % 3:
                     numbers.move(k, t, heard[k].tobytes())
-            numbers.finish()
+            numbers.finish(t)
         same(two[0].own, two[1].own)
         same(two[0].tells[:, 1:], two[1].tells[:, 1:])
-        same(two[0].estimate(t), two[1].estimate(t))
+        same(two[0].answer, two[1].answer)
 
 
 @given(

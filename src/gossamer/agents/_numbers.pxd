@@ -2,7 +2,7 @@ cdef class Numbers:
     cdef readonly object rows, own, tells
     cdef double[:, ::1] _rows, _after
     cdef double[:, :, ::1] _tells
-    cdef double[::1] _edge
+    cdef double[::1] _edge, _answer
     cdef const double[:, :, ::1] _tell, _slope
     cdef const double[:, :, :, ::1] _edges
     cdef const double[:, ::1] _estimate
@@ -12,8 +12,8 @@ cdef class Numbers:
     cpdef bytes told(self, Py_ssize_t k)
     cpdef adopt(self, Py_ssize_t k, bytes told)
     cpdef move(self, Py_ssize_t k, Py_ssize_t t, bytes told)
-    cpdef finish(self)
-    cpdef estimate(self, Py_ssize_t t)
+    cpdef finish(self, Py_ssize_t t)
+    cpdef conclude(self, Py_ssize_t t)
     cdef const double* _read(self, bytes told) except NULL
 
 

@@ -39,6 +39,7 @@ class Numbers:
         self.tells = self.rows[own + 1 :].reshape(len(edges), 1 + registers, dimension)
         self._tell, self._slope, self._edges, self._estimate = tell, slope, edges, estimate
         self._after = np.zeros((1 + own, dimension))
+        self._answer: Array = np.zeros(dimension)
 
     def begin(self, t: int, observation: Array, weight: float) -> None:
         """Take the observation, and work out what is said in this round."""
@@ -62,14 +63,19 @@ class Numbers:
         np.subtract(self._after[0], np.frombuffer(told, count=edge.shape[1]), out=edge[0])
         edge[1:] = self._edges[k][t].dot(edge)
 
-    def finish(self) -> None:
+    def finish(self, t: int) -> None:
         """Move on to the registers of the next round."""
         self.own[:] = self._after[1:]
+        self.conclude(t)
 
-    def estimate(self, t: int) -> Array:
-        """The agent's answer, shape (n,); a new array each time."""
-        answer: Array = self._estimate[t].dot(self.rows)
-        return answer
+    def conclude(self, t: int) -> None:
+        """Work out the agent's answer from all rows."""
+        self._answer = self._estimate[t].dot(self.rows)
+
+    @property
+    def answer(self) -> Array:
+        """The answer as it was concluded last, shape (n,); a copy, and whole whichever thread asks."""
+        return self._answer.copy()
 
 
 class Features:

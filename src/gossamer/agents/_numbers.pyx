@@ -3,6 +3,8 @@
 
 import numpy as np
 
+from libc.math cimport sqrt
+
 COMPILED = True
 
 
@@ -20,7 +22,7 @@ cdef class Numbers:
         self._edges = np.ascontiguousarray(np.stack(edges)) if edges else np.zeros((0, 1, 1, 1))
         self._estimate = np.ascontiguousarray(estimate)
         self._after = np.zeros((1 + own, dimension))
-        self._edge = np.zeros(registers)
+        self._edge, self._answer = np.zeros(registers), np.zeros(dimension)
 
     cpdef begin(self, Py_ssize_t t, const double[::1] observation, double weight):
         cdef Py_ssize_t row, k, c
@@ -67,23 +69,32 @@ cdef class Numbers:
             raise ValueError(f"a neighbour must tell {self._size} bytes, but {len(told)} came")
         return <const double*><const char*>told
 
-    cpdef finish(self):
+    cpdef finish(self, Py_ssize_t t):
         cdef Py_ssize_t row, c
         for row in range(self._own):
             for c in range(self._dimension):
                 self._rows[row, c] = self._after[1 + row, c]
+        self.conclude(t)
 
-    cpdef estimate(self, Py_ssize_t t):
-        answer = np.zeros(self._dimension)
-        cdef double[::1] out = answer
+    cpdef conclude(self, Py_ssize_t t):
         cdef Py_ssize_t k, c
         cdef double factor
+        for c in range(self._dimension):
+            self._answer[c] = 0.0
         for k in range(self._rows.shape[0]):
             factor = self._estimate[t, k]
             if factor != 0.0:
                 for c in range(self._dimension):
-                    out[c] += factor * self._rows[k, c]
-        return answer
+                    self._answer[c] += factor * self._rows[k, c]
+
+    @property
+    def answer(self):
+        copy = np.empty(self._dimension)
+        cdef double[::1] out = copy
+        cdef Py_ssize_t c
+        for c in range(self._dimension):
+            out[c] = self._answer[c]
+        return copy
 
 
 cdef class Features:
@@ -104,7 +115,7 @@ cdef class Features:
 
     cpdef add(self, const double[::1] observation, double seen, Py_ssize_t line):
         cdef Py_ssize_t n = self._own.shape[0], c, k, place
-        cdef double value, surprise, scale = ((seen - 1.0) / seen) ** 0.5
+        cdef double value, surprise, scale = sqrt((seen - 1.0) / seen)
         self._row[0] += 1.0
         for c in range(n):
             value = observation[c]

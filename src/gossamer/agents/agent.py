@@ -15,8 +15,7 @@ import logging
 import math
 import threading
 import time
-from collections import deque
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable
 from contextlib import aclosing, suppress
 from pathlib import Path
 from types import TracebackType
@@ -25,7 +24,7 @@ from typing import Any, Self, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from gossamer.agents.feed import Batch, Feed
+from gossamer.agents.feed import Feed
 from gossamer.agents.ledger import Ledger
 from gossamer.agents.rounds import Peer, Rounds
 from gossamer.agents.settings import AgentSettings
@@ -35,6 +34,7 @@ from gossamer.agents.statistics import NeighbourView as NeighbourView
 from gossamer.agents.statistics import Snapshot as Snapshot
 from gossamer.agents.store import Saved, Store
 from gossamer.agents.transports.base import Transport
+from gossamer.agents.turn import Turn
 from gossamer.errors import GossamerError, InvalidInput, Unsupported
 from gossamer.methods.anytime_sda import AnytimeSDA
 
@@ -84,7 +84,6 @@ class Agent:
             transport = ZenohTransport(settings)
         self._transport = transport
         self._source = None if source is None else as_source(source, self.layout.dimension)
-        self._feed = Feed(self.layout, gain=settings.gain, seed=seed)
         path = settings.store if store is None else store
         self._store = None if path is None else Store(path, settings.id, self.layout.size)
         saved = self._store.load() if self._store else None
@@ -99,15 +98,12 @@ class Agent:
             limits=settings.limits,
         )
         self._rounds.round = saved.round if saved else 0
-        self._vector = self._ledger.estimate
-        self._own_mean = self._ledger.local("mean")  # a view: it shows the mean of the moment
-        self._pending: deque[Array] = deque()
+        feed = Feed(self.layout, gain=settings.gain, seed=seed)
+        self._turn = Turn(feed, self._ledger, self._rounds, self._lose_source)
         self._offered = 0  # observations given to observe() in this life
-        self._taken = 0  # of these, used by a round
         self._ended = False  # whether the last of them has been used
         self._door = threading.Lock()  # held to offer one, and to end
         self._acknowledged = int(self._ledger.samples)
-        self._paced: Iterator[Array | None] = iter(())
         self._callbacks: list[Callable[[Snapshot], None]] = []
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
@@ -164,7 +160,7 @@ class Agent:
         if isinstance(self._source, LiveSource):
             self._task = asyncio.create_task(self._follow(self._source))
         elif self._source is not None:
-            self._paced = self._source.rounds()
+            self._turn.paced = self._source.rounds()
 
     async def _follow(self, source: LiveSource) -> None:
         try:
@@ -172,7 +168,7 @@ class Agent:
                 async for observation in observations:
                     if not self._offer(observation):
                         return
-                    while len(self._pending) > _BACKLOG and not self._stop.is_set():
+                    while len(self._turn.pending) > _BACKLOG and not self._stop.is_set():
                         await asyncio.sleep(0.01)
             log.info("agent %d: the source has ended; the agent goes on without it", self.settings.id)
         except (Exception, asyncio.CancelledError) as failure:
@@ -216,7 +212,7 @@ class Agent:
         with self._door:
             if self._ended:
                 return 0
-            self._pending.append(observation)
+            self._turn.pending.append(observation)
             self._offered += 1
             return self._offered
 
@@ -241,12 +237,12 @@ class Agent:
     @property
     def estimate(self) -> Any:
         """The network's average as this agent knows it now: a float (dimension 1) or an array (n,)."""
-        return self._shape(self.layout.read(self._vector).mean)
+        return self._shape(self.layout.read(self._ledger.estimate).mean)
 
     @property
     def standard_error(self) -> Any:
         """Standard error of `estimate` from noise, in the same shape; `statistics.py` says what it covers."""
-        return self._shape(self.layout.read(self._vector).standard_error)
+        return self._shape(self.layout.read(self._ledger.estimate).standard_error)
 
     def _shape(self, values: Array) -> Any:
         return float(values[0]) if self.layout.dimension == 1 else values
@@ -254,7 +250,7 @@ class Agent:
     @property
     def snapshot(self) -> Snapshot:
         """Everything about the agent at the end of its latest round."""
-        answers = self.layout.read(self._vector)
+        answers = self.layout.read(self._ledger.estimate)
         rounds, now = self._rounds, time.monotonic()
         store_problem = "" if self._store is None else (self._store.failure or "")
         problem = "; ".join(text for text in (store_problem, self._source_problem) if text)
@@ -327,7 +323,7 @@ class Agent:
         while not self._stop.is_set():
             began = time.monotonic()
             due = max(min(due, began) + pace, began) if pace else 0.0
-            self._round(due)
+            self._turn.play(due)
             if self._writer is not None:
                 self._commit(wait=False)
             if self._callbacks:
@@ -338,12 +334,7 @@ class Agent:
                 credit = min(credit - hurried + _HURRY * pace, pace)
         with self._door:
             self._ended = True
-        if self._pending:  # what was observed and not yet used must reach the store
-            self._paced = iter(())
-            batch = self._batch()
-            self._ledger.begin(batch.observation, batch.samples, batch.weight)
-            self._ledger.finish({})
-            self._vector = self._ledger.estimate
+        self._turn.last()
         self._commit(wait=True)
 
     def _pause(self, early: float, due: float) -> float:
@@ -359,27 +350,10 @@ class Agent:
             self._rounds.listen(early if now < early else due, until_called=now >= early)
         return max(due - now, 0.0)
 
-    def _round(self, due: float) -> None:
-        batch = self._batch()
-        self._rounds.step(batch.observation, batch.samples, batch.weight, until=due)
-        self._vector = self._ledger.estimate
-
-    def _batch(self) -> Batch:
-        new = [self._pending.popleft() for _ in range(len(self._pending))] if self._pending else []
-        self._taken += len(new)
-        try:
-            observation = next(self._paced, None)
-            if observation is not None:
-                new.append(observation)
-        except Exception as failure:
-            self._lose_source(failure)
-        ledger = self._ledger
-        return self._feed.batch(new, self._own_mean, ledger.samples, ledger.age)
-
     def _commit(self, *, wait: bool) -> None:
         writer = self._writer
         if writer is not None and (wait or writer.wants(self.settings.commit)):
-            writer.give(Saved(self._rounds.round, self._ledger.remember()), self._taken)
+            writer.give(Saved(self._rounds.round, self._ledger.remember()), self._turn.taken)
 
     def _acknowledge(self, saved: Saved) -> None:
         self._acknowledged = int(saved.ledger.samples)

@@ -3,6 +3,8 @@ cimport cython
 from gossamer.agents._numbers cimport Features
 
 
+@cython.final
+@cython.no_gc
 cdef class Batch:
     cdef readonly object observation
     cdef readonly long samples

@@ -155,6 +155,7 @@ class Ledger:
         if restored is not None:
             self._restore(restored)
         self._now = max(min(self.age, self._rounds) - 1, 0)  # whose maps are in use
+        self._numbers.conclude(self._now)
 
     def _restore(self, state: LedgerState) -> None:
         self.age, self.samples = state.age, state.samples
@@ -207,7 +208,7 @@ class Ledger:
             self._used[k] = message.serial
             if 0 <= unheard <= self.silence:
                 self._numbers.move(k, self._now, message.told)
-        self._numbers.finish()
+        self._numbers.finish(self._now)
         self.serial += 1
         self.age += 1
 
@@ -215,9 +216,8 @@ class Ledger:
 
     @property
     def estimate(self) -> Array:
-        """The agent's answer now, shape (n,); a new array each time."""
-        answer: Array = self._numbers.estimate(self._now)
-        return answer
+        """The agent's answer after its latest round, shape (n,); a new array each time, for any thread."""
+        return self._numbers.answer
 
     def local(self, register: str) -> Array:
         """One of the agent's own registers by name: a view, which changes as rounds finish."""
@@ -234,6 +234,7 @@ class Ledger:
         k = self._place[neighbour]
         self._tells[k][1:] = 0.0
         self._settled[k] = self._echoed[k] = False
+        self._numbers.conclude(self._now)
 
     def remember(self) -> LedgerState:
         """A copy of what must survive a restart."""

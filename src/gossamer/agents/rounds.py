@@ -187,7 +187,7 @@ class Rounds:
                 least = min(least, peer.silent)
                 # Where some have been silent, each message may end the wait for the others.
                 self._uneven = self._uneven or peer.silent > 0
-        return self._timeout / 2**least if waits else 0.0
+        return self._timeout / (1 << least) if waits else 0.0
 
     def _deliver(self, sender: int, payload: bytes) -> bool:
         self._take(sender, payload)

@@ -12,7 +12,7 @@ cdef class Codec:
     cdef Py_ssize_t _bytes
     cdef readonly Py_ssize_t longest
     cdef long long _rounds_ahead
-    cdef object _encoder, _decoder
+    cdef object _pack, _unpack
 
     cpdef encode(self, round, Outgoing content)
     cpdef decode(self, sender, bytes payload, long long round)

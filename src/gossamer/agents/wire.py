@@ -85,21 +85,21 @@ class Codec:
         self._bytes = 8 * self._shape[0] * dimension
         self._rounds_ahead = limits.rounds_ahead
         self.longest = limits.message_bytes or _ENVELOPE + self._bytes
-        self._encoder = msgspec.msgpack.Encoder()
-        self._decoder = msgspec.msgpack.Decoder(_Message)
+        self._pack = msgspec.msgpack.Encoder().encode
+        self._unpack = msgspec.msgpack.Decoder(_Message).decode
 
     def encode(self, round: int, content: Outgoing) -> bytes:
         fields = self.me, round, content.serial, content.echo, content.settled, _little(content.told)
-        return _HEADER + self._encoder.encode(fields)
+        return _HEADER + self._pack(fields)
 
     def decode(self, sender: int, payload: bytes, round: int) -> Received | Reason:
         """Read a message that the transport says `sender` sent, in this agent's `round`."""
         if len(payload) > self.longest:
             return Reason.SIZE
-        if payload[:3] != _HEADER:
+        if not payload.startswith(_HEADER):
             return Reason.VERSION if payload[:2] == _MAGIC and len(payload) > 2 else Reason.GARBAGE
         try:
-            message = self._decoder.decode(payload[3:])
+            message = self._unpack(payload[3:])
         except (msgspec.MsgspecError, ValueError):  # ValueError: a string that is not UTF-8
             return Reason.GARBAGE
         if message.sender != sender or sender not in self._neighbours:

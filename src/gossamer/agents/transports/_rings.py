@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Set
 from contextlib import suppress
 from typing import Any
 
-from gossamer.agents.transports.base import Deliver
+from gossamer.agents.transports.base import NOBODY, Deliver
 
 _NAP = 0.02
 """Seconds between two looks at the deadline of an agent without neighbours."""
@@ -37,11 +37,12 @@ class Neighbour:
 class Rings:
     """All rings of an agent. `exchange` belongs to its thread; `wake` and `nudge_if_long` to any.
 
-    put  Zenoh's name of what is no deletion
+    A transport, but for `open` and `close`.
     """
 
-    def __init__(self, put: Any = None) -> None:
-        self._put = put
+    def __init__(self) -> None:
+        self.message: Any = None  # Zenoh's name of what is no deletion
+        self.connected: frozenset[int] = frozenset()
         self._neighbours: dict[int, Neighbour] = {}
         self._order: list[Neighbour] = []  # the longest silent first
         self._woken = False
@@ -49,43 +50,60 @@ class Rings:
         self._waits = 0
         self._seen = 0  # waits that had begun when they were last looked at
         self._deadline = math.inf  # of the exchange that waits
-        self._closed = False
 
     def add(self, id: int, put: Callable[[bytes], None], ring: Any, nudge: Callable[[], None]) -> None:
         self._neighbours[id] = neighbour = Neighbour(id, put, ring, nudge)
         self._order.append(neighbour)
 
+    def present(self) -> frozenset[int]:
+        return self.connected
+
     def exchange(
-        self, outgoing: Mapping[int, bytes], deadline: float, deliver: Deliver, awaited: Set[int]
+        self,
+        round: int,
+        outgoing: Mapping[int, bytes],
+        deadline: float,
+        deliver: Deliver,
+        awaited: Set[int] = NOBODY,
     ) -> None:
-        """See `Transport.exchange`."""
         for id, payload in outgoing.items():
             neighbour = self._neighbours[id]
             neighbour.put(payload)
-        order = self._order
-        place = 0
+        look = not awaited  # at all rings, before it waits at one
         while True:
-            if place < len(order):
-                neighbour = order[place]
-                sample = neighbour.try_recv()
-                if sample is None:
-                    place += 1
-                    continue
-            elif self._woken or time.monotonic() >= deadline:
-                self._woken = False
+            if look and self._look(deliver):
                 return
-            elif not order:  # alone in the world: there is nothing to wait for but the deadline
+            if self._woken or time.monotonic() >= deadline:
+                if look:
+                    self._woken = False
+                    return
+                look = True  # what is here already is delivered in any case
+            elif not self._order:  # alone in the world: there is nothing to wait for but the deadline
                 time.sleep(_NAP)
-                continue
             else:
                 neighbour = self._likeliest(awaited)
                 sample = self._wait(neighbour, deadline)
-                place = 0
-            order.remove(neighbour)
-            order.append(neighbour)
-            payload = sample.payload.to_bytes()
-            if (payload or sample.kind == self._put) and deliver(neighbour.id, payload):
-                return
+                payload = sample.payload.to_bytes()
+                if (payload or sample.kind == self.message) and self._hand(neighbour, payload, deliver):
+                    return
+                look = not (payload and awaited)  # also when it was nudged
+
+    def _look(self, deliver: Deliver) -> bool:
+        """Deliver what is in the rings, the longest silent first; returns whether that was enough."""
+        place = 0
+        while place < len(self._order):
+            neighbour = self._order[place]
+            sample = neighbour.try_recv()
+            if sample is None:
+                place += 1
+            elif sample.kind == self.message and self._hand(neighbour, sample.payload.to_bytes(), deliver):
+                return True
+        return False
+
+    def _hand(self, neighbour: Neighbour, payload: bytes, deliver: Deliver) -> bool:
+        self._order.remove(neighbour)
+        self._order.append(neighbour)
+        return deliver(neighbour.id, payload)
 
     def _likeliest(self, awaited: Set[int]) -> Neighbour:
         """Who is to be waited for: of the awaited the one heard last, who has not fallen silent."""
@@ -118,10 +136,12 @@ class Rings:
         self._nudge(self._waiting)
 
     def _nudge(self, neighbour: Neighbour | None) -> None:
-        if neighbour is not None and not self._closed:
+        if neighbour is not None:
             with suppress(Exception):  # the session was closed in the meantime
                 neighbour.nudge()
 
-    def close(self) -> None:
-        """From now on nobody is nudged."""
-        self._closed = True
+    def clear(self) -> None:
+        """There are no neighbours any more."""
+        self.connected = frozenset()
+        self._neighbours.clear()
+        self._order.clear()

@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping, Set
 from queue import Empty, Queue
 
-from gossamer.agents.transports.base import Deliver, NOBODY
+from gossamer.agents.transports.base import NOBODY, Deliver
 
 Inbox = Queue[tuple[int, bytes] | None]
 """(sender, payload) in the order of arrival; None only wakes.

@@ -9,7 +9,7 @@ import time
 from collections.abc import Mapping, Set
 from typing import Any
 
-from gossamer.agents.transports.base import Deliver, NOBODY
+from gossamer.agents.transports.base import NOBODY, Deliver
 from gossamer.errors import InvalidInput, require
 
 _TAG = 71

@@ -18,13 +18,11 @@ import os
 import re
 import threading
 import warnings
-from collections.abc import Mapping, Set
 from functools import partial
 from typing import Any
 
 from gossamer.agents.settings import AgentSettings, Neighbour
 from gossamer.agents.transports._rings import Rings
-from gossamer.agents.transports.base import Deliver, NOBODY
 from gossamer.errors import GossamerError, InvalidInput, require
 
 log = logging.getLogger("gossamer.agents")
@@ -159,15 +157,14 @@ def token_key(settings: AgentSettings, agent: int) -> str:
     return f"{settings.fleet}/alive/{agent}"
 
 
-class ZenohTransport:
+class ZenohTransport(Rings):
     """One agent's end of a Zenoh network, as its settings say."""
 
     def __init__(self, settings: AgentSettings) -> None:
+        super().__init__()
         self.settings = settings
         self._config = configuration(settings)
-        self._present: frozenset[int] = frozenset()
         self._session: Any = None
-        self._rings = Rings()
         self._closed = threading.Event()
         self._kept: list[Any] = []
 
@@ -191,7 +188,7 @@ class ZenohTransport:
                 "the port must be free, the address this machine's, and the certificates readable"
             ) from error
         # The subscribers first, the token last: whoever sees the token can be sure to be heard.
-        self._rings = Rings(zenoh.SampleKind.PUT)
+        self.message = zenoh.SampleKind.PUT
         local = zenoh.Locality.SESSION_LOCAL
         for n in settings.neighbours:
             inbox = inbox_key(settings, n)
@@ -202,22 +199,22 @@ class ZenohTransport:
                 express=True,
             )
             self._kept.append(publisher)
-            self._rings.add(
+            self.add(
                 n.id,
                 put=publisher.put,
                 ring=session.declare_subscriber(inbox, zenoh.handlers.RingChannel(_WAITING)),
                 nudge=partial(session.delete, inbox, allowed_destination=local),
             )
         for n in settings.neighbours:
-            notice = partial(self._notice, n.id, zenoh.SampleKind.PUT)
+            notice = partial(self._notice, n.id)
             token = token_key(settings, n.id)
             self._kept.append(session.liveliness().declare_subscriber(token, notice, history=True))
         self._kept.append(session.liveliness().declare_token(token_key(settings, settings.id)))
         threading.Thread(target=self._watch, name=f"watch-{settings.id}", daemon=True).start()
 
-    def _notice(self, neighbour: int, put: Any, sample: Any) -> None:
-        came = sample.kind == put
-        self._present = self._present | {neighbour} if came else self._present - {neighbour}
+    def _notice(self, neighbour: int, sample: Any) -> None:
+        came = sample.kind == self.message
+        self.connected = self.connected | {neighbour} if came else self.connected - {neighbour}
         log.info(
             "agent %d: neighbour %d %s", self.settings.id, neighbour, "connected" if came else "disconnected"
         )
@@ -228,33 +225,15 @@ class ZenohTransport:
         pause = min(_NAP, max(0.001, self.settings.timeout / 16))
         calm = 0
         while not self._closed.wait(pause if calm < _CALM else 16 * pause):
-            calm = 0 if self._rings.nudge_if_long() else calm + 1
-
-    def exchange(
-        self,
-        round: int,
-        outgoing: Mapping[int, bytes],
-        deadline: float,
-        deliver: Deliver,
-        awaited: Set[int] = NOBODY,
-    ) -> None:
-        self._rings.exchange(outgoing, deadline, deliver, awaited)
-
-    def present(self) -> frozenset[int]:
-        return self._present
-
-    def wake(self) -> None:
-        self._rings.wake()
+            calm = 0 if self.nudge_if_long() else calm + 1
 
     def close(self) -> None:
         self._closed.set()
-        self._rings.close()
         session, self._session = self._session, None
         if session is not None:
             session.close()
             self._kept.clear()
-            self._rings = Rings()
-            self._present = frozenset()
+            self.clear()
 
 
 def _cause(error: Exception) -> str:
