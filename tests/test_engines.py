@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import numba
 import numpy as np
 import pytest
@@ -9,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import gossamer as gs
-from gossamer.engines import _lanczos, _layouts
+from gossamer.engines import _lanczos, _layouts, _threads
+from gossamer.engines._threads import spread
 from gossamer.engines.exact import every_round, propagate, weights
 from gossamer.engines.simulate import simulate
 from gossamer.methods.table import tabulate
@@ -252,6 +255,41 @@ def test_results_do_not_depend_on_threads_blocks_or_order(small):
     np.testing.assert_array_equal(whole.per_agent, single.per_agent)
     part = gs.simulate("anytime-sda", net, obs, 33, trials=7, seed=9, first_trial=100)
     np.testing.assert_array_equal(whole.estimates[100:107], part.estimates)
+
+
+def test_work_is_spread_over_as_many_threads_as_numba_takes(monkeypatch):
+    threads = numba.get_num_threads()
+    everyone = threading.Barrier(threads, timeout=60)
+    done = []
+
+    def meet(k):
+        everyone.wait()
+        done.append((k, threading.get_ident()))
+
+    spread(meet, threads)
+    assert sorted(k for k, _ in done) == list(range(threads))
+    assert len({thread for _, thread in done}) == threads
+    done.clear()
+    monkeypatch.setattr(_threads, "_pool", None)  # of one thread, the caller's own, nobody else is asked
+    numba.set_num_threads(1)
+    try:
+        spread(done.append, 3)
+    finally:
+        numba.set_num_threads(threads)
+    assert done == [0, 1, 2]
+
+
+@pytest.mark.skipif(numba.config.NUMBA_NUM_THREADS == 1, reason="needs a second thread")
+def test_what_fails_in_another_thread_reaches_the_caller():
+    caller, both = threading.get_ident(), threading.Barrier(2, timeout=60)
+
+    def fail_elsewhere(k):
+        both.wait()
+        if threading.get_ident() != caller:
+            raise LookupError("elsewhere")
+
+    with pytest.raises(LookupError, match="elsewhere"):
+        spread(fail_elsewhere, 2)
 
 
 @pytest.mark.slow

@@ -28,6 +28,7 @@ from gossamer.engines._kernels import (
     mix_row,
     scratch_for,
 )
+from gossamer.engines._threads import spread
 
 CHUNK = 512  # agents side by side
 SHORT = 8  # runs of fewer agents are mixed one agent at a time
@@ -94,22 +95,28 @@ def read_links(indptr: Array, indices: Array, data: Array, width: int) -> tuple[
     return starts, neighbours[:count], weights[:count], begins
 
 
-@parallel
-def run_trials(tasks: Tasks, start: int, stop: int, plan: Pass, links: Links) -> None:
-    """Play the passes of rounds start..stop-1, a thread for each trial."""
-    for k in prange(tasks.components.size):
-        _trial(k, tasks, start, stop, plan, links, scratch_for(tasks.work, 1))
+def run_trials(tasks: Tasks, start: int, stop: int, plan: Pass, links: Links, strips: int) -> None:
+    """Play the passes of rounds start..stop-1, the trials dealt out to as many threads as strips."""
+
+    def play(strip: int) -> None:
+        _trials(strip, strips, tasks, start, stop, plan, links, scratch_for(tasks.work, 1))
+
+    spread(play, strips)
 
 
 @compiled
-def _trial(k: int, tasks: Tasks, start: int, stop: int, plan: Pass, links: Links, s: Scratch) -> None:
+def _trials(
+    strip: int, strips: int, tasks: Tasks, start: int, stop: int, plan: Pass, links: Links, s: Scratch
+) -> None:
     tasks, plan, links, s = borrowed(tasks), borrowed(plan), borrowed(links), borrowed(s)
-    for t in range(start, stop):
-        h = horizon_at(plan.horizons, t)
-        for q in range(links.chunk_runs.size - 1):
-            error = _chunk(k, q, t, h, tasks, max(start, 0), plan, links, s)
-            if h >= 0:
-                tasks.by_trial[k, h] += error
+    count = tasks.components.size
+    for k in range(strip * count // strips, (strip + 1) * count // strips):
+        for t in range(start, stop):
+            h = horizon_at(plan.horizons, t)
+            for q in range(links.chunk_runs.size - 1):
+                error = _chunk(k, q, t, h, tasks, max(start, 0), plan, links, s)
+                if h >= 0:
+                    tasks.by_trial[k, h] += error
 
 
 @parallel

@@ -263,10 +263,8 @@ class AgentLanes(_Layout):
                 drawn = self.draw(range(trials[0], trials[-1] + 1), start, stop)
                 parts = [drawn[:, :, c, run.first_trial + trial - trials[0]] for trial, c in tasks]
                 state = state._replace(given=np.stack(parts).astype(kind, copy=False))
-            if together:
-                _agent_lanes.run_trials(state, start, stop, self.plan, links)
-            else:
-                _agent_lanes.run_agents(state, start, stop, self.plan, links, get_num_threads())
+            play = _agent_lanes.run_trials if together else _agent_lanes.run_agents
+            play(state, start, stop, self.plan, links, get_num_threads())
             advance((stop - max(start, 0)) * agents * count)
         for k, (trial, c) in enumerate(tasks):
             run.errors[self.which, trial] += state.by_trial[k]

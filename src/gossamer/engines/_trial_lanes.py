@@ -9,10 +9,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import prange
 
 from gossamer._random import ACTIVATION, OBSERVATION, fill_normals, index
-from gossamer._vector import GRAIN, borrowed, compiled, parallel, prefer_wide_vectors
+from gossamer._vector import GRAIN, borrowed, compiled, prefer_wide_vectors
 from gossamer.engines._kernels import (
     Array,
     Floats,
@@ -25,6 +24,7 @@ from gossamer.engines._kernels import (
     mix_row,
     scratch_for,
 )
+from gossamer.engines._threads import spread
 
 MATRIX, PAIRWISE, BROADCAST = 0, 1, 2
 
@@ -55,12 +55,14 @@ class Blocks(NamedTuple):
     estimates: Array  #: (K, H, N, B), or none
 
 
-@parallel
 def run(blocks: Blocks, start: int, stop: int, plan: Pass, links: Links) -> None:
     """Play the passes of rounds start..stop-1 of all blocks, a thread for each."""
-    for k in prange(blocks.components.size):
-        s = scratch_for(blocks.work, 1 if links.mixing == MATRIX else plan.mean.shape[1])
-        _block(k, blocks, start, stop, plan, links, s)
+    mixed = 1 if links.mixing == MATRIX else plan.mean.shape[1]
+
+    def play(k: int) -> None:
+        _block(k, blocks, start, stop, plan, links, scratch_for(blocks.work, mixed))
+
+    spread(play, blocks.components.size)
 
 
 @compiled
