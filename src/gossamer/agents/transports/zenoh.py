@@ -42,7 +42,7 @@ _NAP = 0.02
 _CALM = 50
 """Looks in a row that found no long wait, after which there are fewer of them: one in 16."""
 
-_RUNTIME = (
+RUNTIME = (
     "(rx: (worker_threads: 1), "
     + ", ".join(f"{s}: (handover: rx)" for s in ("tx", "acc", "net", "app"))
     + ")"
@@ -169,7 +169,7 @@ class ZenohTransport(Rings):
         self._kept: list[Any] = []
 
     def open(self) -> None:
-        os.environ.setdefault("ZENOH_RUNTIME", _RUNTIME)  # read when the first session of the process opens
+        os.environ.setdefault("ZENOH_RUNTIME", RUNTIME)  # read when the first session of the process opens
         zenoh = require("zenoh", "agents")
         settings = self.settings
         if settings.tls:
