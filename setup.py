@@ -16,18 +16,17 @@ ROUND = ["_numbers", "feed", "ledger", "messages", "rounds", "turn", "wire", "tr
 
 def extension(name: str) -> Extension:
     suffix = "pyx" if name == "_numbers" else "py"
-    return Extension(
-        f"gossamer.agents.{name}", [f"src/gossamer/agents/{name.replace('.', '/')}.{suffix}"], optional=True
-    )
+    return Extension(f"gossamer.agents.{name}", [f"src/gossamer/agents/{name.replace('.', '/')}.{suffix}"])
 
 
-setup(
-    ext_modules=cythonize(
-        [extension(name) for name in ROUND],
-        build_dir="build",
-        include_path=["src"],
-        compiler_directives={"language_level": "3", "annotation_typing": False},
-        nthreads=os.cpu_count(),
-    ),
-    options={"build_ext": {"parallel": os.cpu_count()}},
+extensions = cythonize(
+    [extension(name) for name in ROUND],
+    build_dir="build",
+    include_path=["src"],
+    compiler_directives={"language_level": "3", "annotation_typing": False},
+    nthreads=os.cpu_count(),
 )
+for each in extensions:
+    each.optional = True  # cythonize forgets it
+
+setup(ext_modules=extensions, options={"build_ext": {"parallel": os.cpu_count()}})

@@ -40,7 +40,7 @@ _NAP = 0.02
 """Seconds between two looks at an exchange that waits, at most, where waits have been long lately."""
 
 _CALM = 50
-"""Looks in a row that found no long wait, after which there are fewer of them: one in 16."""
+"""Looks in a row that found no long wait, after which there are fewer of them: one in four."""
 
 RUNTIME = (
     "(rx: (worker_threads: 1), "
@@ -224,7 +224,7 @@ class ZenohTransport(Rings):
         """Nudge an exchange that waits long; looks often enough for the shortest wait of a round."""
         pause = min(_NAP, max(0.001, self.settings.timeout / 16))
         calm = 0
-        while not self._closed.wait(pause if calm < _CALM else 16 * pause):
+        while not self._closed.wait(pause if calm < _CALM else 4 * pause):
             calm = 0 if self.nudge_if_long() else calm + 1
 
     def close(self) -> None:
