@@ -3,7 +3,8 @@
 
 import numpy as np
 
-from libc.math cimport sqrt
+cdef extern from "math.h":
+    double sqrt(double x)
 
 COMPILED = True
 
