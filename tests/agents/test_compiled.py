@@ -109,7 +109,9 @@ def test_python_alone_is_enough(tmp_path: Path) -> None:
     """Where there was no compiler: the tests of the compiled modules pass on their Python source."""
     without = shutil.ignore_patterns("*.so", "*.pyd", "__pycache__")
     shutil.copytree(SOURCE, tmp_path / "gossamer", ignore=without)
-    tests = [Path(__file__).parent / f"test_{name}.py" for name in ("wire", "ledger", "rounds", "agent")]
+    tests = [
+        Path(__file__).parent / f"test_{name}.py" for name in ("wire", "ledger", "rounds", "rings", "agent")
+    ]
     found = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-m", "not slow", "-p", "no:cacheprovider", *map(str, tests)],
         env={**os.environ, "PYTHONPATH": str(tmp_path)},
