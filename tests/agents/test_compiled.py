@@ -97,6 +97,20 @@ def test_features(
         assert two[0].row[0] == count
 
 
+def test_a_wrong_length_is_an_error_in_both(by_numpy: ModuleType) -> None:
+    """Not a look beyond the end of an array."""
+    for module in (_numbers, by_numpy):
+        one = np.ones((1, 2, 2))
+        numbers = module.Numbers(one, one, [], one[:, 0], 3)
+        features = module.Features(3, [], False, np.zeros((1, 2)))
+        with pytest.raises(ValueError):
+            numbers.begin(0, np.zeros(2), 0.5)
+        with pytest.raises(ValueError):
+            features.begin(np.zeros(3))
+        with pytest.raises(ValueError):
+            features.add(np.zeros(2), 1.0, 0)
+
+
 @pytest.mark.parametrize("last", [0.0, 3.0, np.inf, -np.inf, np.nan, 1e200])
 def test_square(by_numpy: ModuleType, last: float) -> None:
     numbers = np.array([1.0, 2.0, 3.0, last]).tobytes()

@@ -9,6 +9,13 @@ cdef extern from "math.h":
 COMPILED = True
 
 
+cdef int check(Py_ssize_t came, Py_ssize_t needed) except -1:
+    """C would read beyond the end where NumPy raises, so this raises."""
+    if came != needed:
+        raise ValueError(f"a length of {needed} is needed, but {came} came")
+    return 0
+
+
 cdef class Numbers:
     def __init__(self, tell, slope, edges, estimate, dimension):
         own = tell.shape[1] - 1
@@ -28,6 +35,7 @@ cdef class Numbers:
     cpdef begin(self, Py_ssize_t t, const double[::1] observation, double weight):
         cdef Py_ssize_t row, k, c
         cdef double factor
+        check(observation.shape[0], self._dimension)
         for c in range(self._dimension):
             self._rows[self._own, c] = observation[c]
         for row in range(1 + self._own):
@@ -66,8 +74,7 @@ cdef class Numbers:
                 self._tells[k, 1 + row, c] = self._edge[row]
 
     cdef const double* _read(self, bytes told) except NULL:
-        if len(told) != self._size:
-            raise ValueError(f"a neighbour must tell {self._size} bytes, but {len(told)} came")
+        check(len(told), self._size)
         return <const double*><const char*>told
 
     cpdef finish(self, Py_ssize_t t):
@@ -109,6 +116,7 @@ cdef class Features:
 
     cpdef begin(self, const double[::1] mean):
         cdef Py_ssize_t k, c
+        check(min(mean.shape[0], 1 + self._own.shape[0]), 1 + self._own.shape[0])
         for k in range(self._row.shape[0]):
             self._row[k] = 0.0
         for c in range(self._own.shape[0]):
@@ -117,6 +125,7 @@ cdef class Features:
     cpdef add(self, const double[::1] observation, double seen, Py_ssize_t line):
         cdef Py_ssize_t n = self._own.shape[0], c, k, place
         cdef double value, surprise, scale = sqrt((seen - 1.0) / seen)
+        check(observation.shape[0], n)
         self._row[0] += 1.0
         for c in range(n):
             value = observation[c]

@@ -303,8 +303,6 @@ class Agent:
     # -- the thread of the rounds ----------------------------------------------------------------------
 
     def _live(self) -> None:
-        # Absurd numbers of a neighbour may overflow while they are checked; that is no news to anyone.
-        np.seterr(over="ignore", invalid="ignore")
         try:
             self._rounds.gather(self.settings.timeout)
             self._loop()

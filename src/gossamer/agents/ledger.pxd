@@ -10,13 +10,11 @@ cdef class Ledger:
     cdef public long long silence, serial, age
     cdef public double samples
     cdef object _split
-    cdef Py_ssize_t _own, _rounds, _now
+    cdef Py_ssize_t _rounds, _now
     cdef long long _born
-    cdef bint _running_mean
     cdef dict _place
     cdef Numbers _numbers
-    cdef object _registers
-    cdef list _tells, _used, _settled, _echoed
+    cdef list _used, _settled, _echoed
 
     cpdef begin(self, observation, double samples=*, weight=*)
     @cython.locals(k=Py_ssize_t)

@@ -137,13 +137,11 @@ class Ledger:
         self.dimension = dimension
         self.silence = silence
         self._split = split(method, coefficients)
-        self._own, self.edge_registers = len(self._split.local), len(self._split.edge)
+        self.edge_registers = len(self._split.edge)
         self._rounds = Schedule(coefficients).rounds
-        self._running_mean = "gain" in coefficients._fields
         self._place = {j: k for k, j in enumerate(sorted(weights))}
         degree = len(self._place)
         self._numbers = self._read_maps(coefficients, [weights[j] for j in self._place])
-        self._registers, self._tells = self._numbers.own, list(self._numbers.tells)
         self._used = [0] * degree  # serial of each neighbour's newest used message
         self._settled = [False] * degree
         # Whether the neighbour ever said that it heard me, in this life of mine.
@@ -159,20 +157,21 @@ class Ledger:
 
     def _restore(self, state: LedgerState) -> None:
         self.age, self.samples = state.age, state.samples
-        self._registers[:] = state.local
+        self._numbers.own[:] = state.local
         for j, flow in state.flows.items():
             if j in self._place:
-                self._tells[self._place[j]][1:] = flow
+                self._numbers.tells[self._place[j], 1:] = flow
 
     def _read_maps(self, coefficients: Any, weights: list[float]) -> Numbers:
         """All rounds' maps, with a gain of 0, and how `tell` changes with the gain (it enters linearly)."""
 
-        def maps(**changes: float) -> Maps:
-            c = coefficients._replace(**changes) if self._running_mean else coefficients
+        def maps(gain: float) -> Maps:
+            c = coefficients._replace(gain=gain) if has_gain else coefficients
             return Maps(self.method, self._split, c, self._rounds, weights)
 
-        still = maps(gain=0.0)
-        slope = maps(gain=1.0).tell - still.tell
+        has_gain = "gain" in coefficients._fields
+        still = maps(0.0)
+        slope = maps(1.0).tell - still.tell if has_gain else np.zeros_like(still.tell)
         return Numbers(still.tell, slope, still.edges, still.estimate, self.dimension)
 
     # -- a round ------------------------------------------------------------------------------------------
@@ -221,22 +220,22 @@ class Ledger:
 
     def local(self, register: str) -> Array:
         """One of the agent's own registers by name: a view, which changes as rounds finish."""
-        own: Array = self._registers[self._split.local.index(self.method.State._fields.index(register))]
+        own: Array = self._numbers.own[self._split.local.index(self.method.State._fields.index(register))]
         return own
 
     def flow(self, neighbour: int) -> Array:
         """This end's ledger of one edge, shape (edge registers, n)."""
-        ledger: Array = self._tells[self._place[neighbour]][1:].copy()
+        ledger: Array = self._numbers.tells[self._place[neighbour], 1:].copy()
         return ledger
 
     def drop(self, neighbour: int) -> None:
         """The neighbour is dead: its flow returns, and whoever comes back starts a new edge."""
         k = self._place[neighbour]
-        self._tells[k][1:] = 0.0
+        self._numbers.tells[k, 1:] = 0.0
         self._settled[k] = self._echoed[k] = False
         self._numbers.conclude(self._now)
 
     def remember(self) -> LedgerState:
         """A copy of what must survive a restart."""
         flows = {j: self.flow(j) for j in self._place}
-        return LedgerState(self.age, self.serial, self.samples, self._registers.copy(), flows)
+        return LedgerState(self.age, self.serial, self.samples, self._numbers.own.copy(), flows)

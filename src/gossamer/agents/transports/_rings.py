@@ -22,7 +22,7 @@ _NAP = 0.02
 """Seconds between two looks at the deadline of an agent without neighbours."""
 
 
-class Neighbour:
+class Link:
     """One neighbour's ring, how to send to it, and how to nudge who waits at the ring."""
 
     def __init__(self, id: int, put: Callable[[bytes], None], ring: Any, nudge: Callable[[], None]) -> None:
@@ -31,7 +31,6 @@ class Neighbour:
         self.try_recv: Callable[[], Any] = ring.try_recv
         self.recv: Callable[[], Any] = ring.recv
         self.nudge = nudge
-        self.kept = ring
 
 
 class Rings:
@@ -43,16 +42,16 @@ class Rings:
     def __init__(self) -> None:
         self.message: Any = None  # Zenoh's name of what is no deletion
         self.connected: frozenset[int] = frozenset()
-        self._neighbours: dict[int, Neighbour] = {}
-        self._order: list[Neighbour] = []  # the longest silent first
+        self._neighbours: dict[int, Link] = {}
+        self._order: list[Link] = []  # the longest silent first
         self._woken = False
-        self._waiting: Neighbour | None = None  # at whose ring an exchange waits
+        self._waiting: Link | None = None  # at whose ring an exchange waits
         self._waits = 0
         self._seen = 0  # waits that had begun when they were last looked at
         self._deadline = math.inf  # of the exchange that waits
 
     def add(self, id: int, put: Callable[[bytes], None], ring: Any, nudge: Callable[[], None]) -> None:
-        self._neighbours[id] = neighbour = Neighbour(id, put, ring, nudge)
+        self._neighbours[id] = neighbour = Link(id, put, ring, nudge)
         self._order.append(neighbour)
 
     def present(self) -> frozenset[int]:
@@ -100,19 +99,19 @@ class Rings:
                 return True
         return False
 
-    def _hand(self, neighbour: Neighbour, payload: bytes, deliver: Deliver) -> bool:
+    def _hand(self, neighbour: Link, payload: bytes, deliver: Deliver) -> bool:
         self._order.remove(neighbour)
         self._order.append(neighbour)
         return deliver(neighbour.id, payload)
 
-    def _likeliest(self, awaited: Set[int]) -> Neighbour:
+    def _likeliest(self, awaited: Set[int]) -> Link:
         """Who is to be waited for: of the awaited the one heard last, who has not fallen silent."""
         for neighbour in reversed(self._order):
             if neighbour.id in awaited:
                 return neighbour
         return self._order[0]
 
-    def _wait(self, neighbour: Neighbour, deadline: float) -> Any:
+    def _wait(self, neighbour: Link, deadline: float) -> Any:
         self._waits += 1
         self._deadline = deadline
         self._waiting = neighbour
@@ -135,7 +134,7 @@ class Rings:
         self._woken = True
         self._nudge(self._waiting)
 
-    def _nudge(self, neighbour: Neighbour | None) -> None:
+    def _nudge(self, neighbour: Link | None) -> None:
         if neighbour is not None:
             with suppress(Exception):  # the session was closed in the meantime
                 neighbour.nudge()
