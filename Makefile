@@ -3,7 +3,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.ready
-ROUND := $(wildcard setup.py src/gossamer/agents/*.p* src/gossamer/agents/transports/*.p*)
+ROUND := $(wildcard setup.py src/gossamer/agents/round/*.p*)
 
 .PHONY: setup run test quick lint bench clean
 .DEFAULT_GOAL := setup

@@ -1,31 +1,33 @@
 """Compiles the modules that an agent runs through in every round, where there is a C compiler.
 
-They are plain Python, with a .pxd file beside each that gives the types of its attributes in C (`_numbers` alone is
-written twice, in Python and in C). Without a compiler the installation goes on, and agents run the Python.
+They are the modules of `agents/round`: plain Python, with a .pxd file beside each that gives the types of its
+attributes in C (`numbers` alone is written twice, in Python and in C).
+Without a compiler the installation goes on, and agents run the Python.
 """
 
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 from Cython.Build import cythonize
 from setuptools import Extension, setup
 
-ROUND = ["_numbers", "feed", "ledger", "messages", "rounds", "turn", "wire", "transports._rings"]
+ROUND = Path("src/gossamer/agents/round")
 
 
-def extension(name: str) -> Extension:
-    suffix = "pyx" if name == "_numbers" else "py"
+def extension(types: Path) -> Extension:
+    written = types.with_suffix(".pyx")
     return Extension(
-        f"gossamer.agents.{name}",
-        [f"src/gossamer/agents/{name.replace('.', '/')}.{suffix}"],
+        f"gossamer.agents.round.{types.stem}",
+        [str(written if written.exists() else types.with_suffix(".py"))],
         # Only the sums gain from more, and it takes three times as long to compile.
-        extra_compile_args=["-O3" if name == "_numbers" else "-O1", "-g0"],
+        extra_compile_args=["-O3" if written.exists() else "-O1", "-g0"],
     )
 
 
 extensions = cythonize(
-    [extension(name) for name in ROUND],
+    [extension(types) for types in sorted(ROUND.glob("*.pxd"))],
     build_dir="build",
     include_path=["src"],
     compiler_directives={"language_level": "3", "annotation_typing": False},

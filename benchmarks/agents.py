@@ -142,7 +142,7 @@ def fleet(agents: int, certificates: Path | None) -> list[Any]:
     """Settings of a cycle of agents (for two: a single edge), with the default settings of an agent."""
     from gossamer.agents.settings import AgentSettings, Neighbour, Tls
     from gossamer.methods import AnytimeSDA
-    from gossamer.network import Network
+    from gossamer.networks import Network
 
     network = Network.cycle(agents) if agents > 2 else Network.path(2)
     ports, c = free_ports(agents), AnytimeSDA().coefficients(network, 1)
@@ -170,9 +170,9 @@ def payload_bytes(settings: Any) -> int:
     """Length of the message that such an agent sends."""
     import numpy as np
 
-    from gossamer.agents.messages import Outgoing
+    from gossamer.agents.round.messages import Outgoing
+    from gossamer.agents.round.wire import Codec
     from gossamer.agents.statistics import Layout
-    from gossamer.agents.wire import Codec
 
     size = Layout.of(settings).size
     content = Outgoing(time.time_ns() // 1000, time.time_ns() // 1000, True, np.ones((3, size)).tobytes())
@@ -217,7 +217,7 @@ def measure(kind: str, settings: list[Any], payload: int, seconds: float) -> tup
 
 def rows(fleets: Sequence[int] = (2, 10, 50), seconds: float = 3.0, repeats: int = 3) -> Iterator[Row]:
     from benchmarks.timing import Row
-    from gossamer.agents.certificates import Authority
+    from gossamer.agents.fleet.certificates import Authority
 
     with tempfile.TemporaryDirectory() as directory:
         authority = Authority.create(Path(directory) / "ca")

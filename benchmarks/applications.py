@@ -11,7 +11,8 @@ import numpy as np
 
 import gossamer as gs
 from benchmarks.timing import Row, best
-from gossamer.applications import KarMoura, LinearEstimation, PolicyEvaluation, TemporalDifference, problems
+from gossamer.applications import KarMoura, LinearEstimation, PolicyEvaluation, TemporalDifference
+from gossamer.applications.policy import problems
 
 
 def _neighbours(net):

@@ -10,7 +10,8 @@ rewards. Needs: pip install 'gossamer[rl]'
 import numpy as np
 
 import gossamer as gs
-from gossamer.applications import Alone, Centralised, PolicyEvaluation, TemporalDifference, problems
+from gossamer.applications import Alone, Centralised, PolicyEvaluation, TemporalDifference
+from gossamer.applications.policy import problems
 
 # -- 1. A world and a policy --------------------------------------------------------------------------------------
 # Any tabular Gymnasium environment gives its transitions away in env.unwrapped.P. The policy is the best one here,

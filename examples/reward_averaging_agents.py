@@ -21,9 +21,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gossamer.agents.agent import Agent
-from gossamer.agents.fleet import Fleet, Observations, Rounds
+from gossamer.agents.fleet.file import Fleet, Observations, Rounds
 from gossamer.agents.transports.memory import Memory
-from gossamer.network import Network
+from gossamer.networks import Network
 
 Array = NDArray[np.float64]
 

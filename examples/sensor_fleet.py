@@ -17,9 +17,9 @@ from contextlib import AsyncExitStack
 import numpy as np
 
 from gossamer.agents.agent import Agent
-from gossamer.agents.fleet import Fleet, Rounds
+from gossamer.agents.fleet.file import Fleet, Rounds
 from gossamer.agents.transports.memory import Memory
-from gossamer.network import Network
+from gossamer.networks import Network
 
 NOISE = 0.5
 

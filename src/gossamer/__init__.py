@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 _HOME = {
-    "Network": "network",
+    "Network": "networks",
     "Bernoulli": "observations",
     "Drifting": "observations",
     "Empirical": "observations",
@@ -94,7 +94,7 @@ if TYPE_CHECKING:
     from gossamer.methods import LinearIteration as LinearIteration
     from gossamer.methods import Method as Method
     from gossamer.methods import PairwiseGossip as PairwiseGossip
-    from gossamer.network import Network as Network
+    from gossamer.networks import Network as Network
     from gossamer.observations import Bernoulli as Bernoulli
     from gossamer.observations import Drifting as Drifting
     from gossamer.observations import Empirical as Empirical

@@ -1,6 +1,6 @@
 """What the agents see: independent noisy samples, one stream per agent.
 
-Sample k of agent i in trial r is a pure function of (seed, r, i, k), see `_random.py`: it does not depend on
+Sample k of agent i in trial r is a pure function of (seed, r, i, k), see `random.py`: it does not depend on
 threads, blocks or engines, and a deployed agent with a simulated sensor draws the same numbers.
 """
 
@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from gossamer import _random
 from gossamer.errors import InvalidInput, Unsupported
+from gossamer.numerics import random
 
 if TYPE_CHECKING:
-    from gossamer.network import Network
+    from gossamer.networks import Network
 
 Array = NDArray[np.float64]
 
@@ -34,7 +34,7 @@ class Observations(ABC):
 
     mean: Array
     variance: Array
-    uniforms: ClassVar[tuple[int, ...]] = (_random.OBSERVATION,)
+    uniforms: ClassVar[tuple[int, ...]] = (random.OBSERVATION,)
     """The uniform streams that `from_uniforms` consumes."""
 
     @property
@@ -87,7 +87,7 @@ class Observations(ABC):
 
     def _samples(self, seed: int, numbers: range, trials: range, agents: range) -> Array:
         streams = [
-            _random.uniforms(seed, purpose, trials, agents, self.components, numbers)
+            random.uniforms(seed, purpose, trials, agents, self.components, numbers)
             for purpose in self.uniforms
         ]
         where = slice(agents.start, agents.stop, agents.step)
@@ -118,7 +118,7 @@ class Gaussian(Observations):
     ) -> Array:
         """Batch means of Gaussian samples are Gaussian: one draw per round, whatever the batch."""
         agents = range(self.agents) if agents is None else agents
-        noise = _random.normals(seed, _random.OBSERVATION, trials, agents, self.components, rounds)
+        noise = random.normals(seed, random.OBSERVATION, trials, agents, self.components, rounds)
         if batches is not None:
             sizes = batches[rounds.start : rounds.stop]
             scale = np.where(sizes > 0, 1 / np.sqrt(np.maximum(sizes, 1)), 0.0)
@@ -166,7 +166,7 @@ class Uniform(Observations):
 class StudentT(Observations):
     """Heavy tails: Student's t with `df` degrees of freedom, scaled to the given mean and standard deviation."""
 
-    uniforms: ClassVar[tuple[int, ...]] = (_random.OBSERVATION, _random.SECOND)
+    uniforms: ClassVar[tuple[int, ...]] = (random.OBSERVATION, random.SECOND)
 
     def __init__(self, mean: ArrayLike, std: ArrayLike = 1.0, df: float = 5.0) -> None:
         if not isinstance(df, int | float | np.number) or not 2 < df < np.inf:

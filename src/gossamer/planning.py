@@ -13,7 +13,7 @@ from gossamer.engines.exact import analysable, every_round, exact
 from gossamer.errors import InvalidInput, Unsupported
 from gossamer.methods import AnytimeSDA, Method, resolve
 from gossamer.methods.base import check_positive, check_rounds, nesterov
-from gossamer.network import Network
+from gossamer.networks import Network
 from gossamer.observations import Observations
 
 LOOK_BACK = 64

@@ -15,7 +15,7 @@ from scipy.sparse.csgraph import shortest_path
 
 from gossamer.errors import InvalidInput, Unsupported
 from gossamer.methods.base import check_rounds
-from gossamer.network import Network
+from gossamer.networks import Network
 from gossamer.observations import Observations, check_match
 
 Array = NDArray[np.float64]

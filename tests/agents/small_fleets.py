@@ -12,7 +12,7 @@ import numpy as np
 
 from gossamer.agents.settings import AgentSettings, Neighbour, Tls
 from gossamer.methods import AnytimeSDA
-from gossamer.network import Network
+from gossamer.networks import Network
 
 PLAINTEXT = "ignore:agent .* talks in plaintext"
 
@@ -60,7 +60,7 @@ def fleet(network: Network, *, certificates: Path | None = None, **changes: Any)
 
 def make_certificates(directory: Path, agents: int) -> Path:
     """A small authority and one certificate per agent, as `gossamer fleet init` makes them."""
-    from gossamer.agents.certificates import Authority
+    from gossamer.agents.fleet.certificates import Authority
 
     authority = Authority.create(directory)
     for i in range(agents):

@@ -17,9 +17,9 @@ from typing import Any
 
 import zenoh
 
-from gossamer.agents import logs
-from gossamer.agents.certificates import Authority
-from gossamer.agents.fleet import Fleet
+from gossamer.agents.fleet.certificates import Authority
+from gossamer.agents.fleet.file import Fleet
+from gossamer.agents.host import logs
 from gossamer.agents.transports.zenoh import configuration
 
 

@@ -10,16 +10,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from small_fleets import fleet, free_ports
+from tests.agents.small_fleets import fleet, free_ports
 
 from gossamer.agents.agent import Agent, Snapshot
-from gossamer.agents.feed import Feed
-from gossamer.agents.fleet import Fleet
-from gossamer.agents.sources import parse_source
+from gossamer.agents.fleet.file import Fleet
+from gossamer.agents.host.sources import parse_source
+from gossamer.agents.round.batching import Feed
 from gossamer.agents.statistics import Layout
 from gossamer.agents.transports.memory import Memory
 from gossamer.errors import GossamerError, InvalidInput, Unsupported
-from gossamer.network import Network
+from gossamer.networks import Network
 
 
 async def wait_for(condition, what: str, seconds: float = 15.0) -> None:
@@ -369,7 +369,7 @@ def test_the_program_in_the_guide_runs_on_the_files_of_a_fleet(
 
 def simulate(layout: Layout, network: Network, rounds: int, trials: int, seed: int) -> np.ndarray:
     """Estimates and standard errors of all agents, by feeds and ledgers alone; shape (trials, agents, 2)."""
-    from test_ledger import drive, ledgers
+    from tests.agents.round.test_ledger import drive, ledgers
 
     from gossamer.methods import AnytimeSDA
 

@@ -8,13 +8,13 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
-from small_fleets import PLAINTEXT, fleet, until, weights_of
+from tests.agents.small_fleets import PLAINTEXT, fleet, until, weights_of
 
 import gossamer as gs
 from gossamer.agents.agent import Agent
-from gossamer.agents.ledger import Ledger
-from gossamer.agents.node import Activation, Core, Node
-from gossamer.agents.rounds import Rounds
+from gossamer.agents.node_form import Activation, Core, Node
+from gossamer.agents.round.conversation import Rounds
+from gossamer.agents.round.ledger import Ledger
 from gossamer.agents.transports.base import Transport
 from gossamer.agents.transports.memory import Memory
 from gossamer.agents.transports.zenoh import ZenohTransport

@@ -17,12 +17,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from agent_process import Handle
-from small_fleets import fleet, make_certificates, until
+from tests.agents.agent_process import Handle
+from tests.agents.small_fleets import fleet, make_certificates, until
 
 from gossamer.agents.settings import AgentSettings
 from gossamer.faults import Faults, Loss
-from gossamer.network import Network
+from gossamer.networks import Network
 
 pytestmark = pytest.mark.slow
 

@@ -14,17 +14,17 @@ from typing import Any
 import numpy as np
 import pytest
 import zenoh
-from small_fleets import fleet, free_ports, make_certificates, until
+from tests.agents.small_fleets import fleet, free_ports, make_certificates, until
 
 from gossamer.agents.agent import Agent
-from gossamer.agents.fleet import Fleet, Rounds
-from gossamer.agents.logs import translate
-from gossamer.agents.messages import Outgoing
-from gossamer.agents.run import Options
+from gossamer.agents.fleet.file import Fleet, Rounds
+from gossamer.agents.host.logs import translate
+from gossamer.agents.host.process import Options
+from gossamer.agents.round.messages import Outgoing
+from gossamer.agents.round.wire import Codec
 from gossamer.agents.settings import AgentSettings, Limits
 from gossamer.agents.transports.zenoh import ZenohTransport, configuration
-from gossamer.agents.wire import Codec
-from gossamer.network import Network
+from gossamer.networks import Network
 
 STRANGERS = {1: "none", 2: "other", 3: "expired", 4: "plaintext"}
 HONEST = 5
@@ -44,7 +44,7 @@ class Scene:
         self.path = made.write(directory)
         self.directory = directory
         self.processes: dict[int, subprocess.Popen[bytes]] = {}
-        run = [sys.executable, "-m", "gossamer.agents.run"]
+        run = [sys.executable, "-m", "gossamer.agents.host.process"]
         for agent in (0, HONEST):
             options = Options(fleet=str(self.path), agent=str(agent), guarded=True, report=0.1)
             self._start(agent, [*run, options.text()])
@@ -335,5 +335,5 @@ def test_plaintext_must_be_asked_for(tmp_path: Path) -> None:
 
 
 def run_agent(options: Options) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "gossamer.agents.run", options.text()]
+    command = [sys.executable, "-m", "gossamer.agents.host.process", options.text()]
     return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)

@@ -24,17 +24,17 @@ from typing import Any, Self, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from gossamer.agents.feed import Feed
-from gossamer.agents.ledger import Ledger
-from gossamer.agents.rounds import Peer, Rounds
+from gossamer.agents.host.sources import LiveSource, as_source
+from gossamer.agents.host.store import Saved, Store
+from gossamer.agents.round.batching import Feed
+from gossamer.agents.round.conversation import Peer, Rounds
+from gossamer.agents.round.ledger import Ledger
+from gossamer.agents.round.loop import Turn
 from gossamer.agents.settings import AgentSettings
-from gossamer.agents.sources import LiveSource, as_source
 from gossamer.agents.statistics import Layout
 from gossamer.agents.statistics import NeighbourView as NeighbourView
 from gossamer.agents.statistics import Snapshot as Snapshot
-from gossamer.agents.store import Saved, Store
 from gossamer.agents.transports.base import Transport
-from gossamer.agents.turn import Turn
 from gossamer.errors import GossamerError, InvalidInput, Unsupported
 from gossamer.methods.anytime_sda import AnytimeSDA
 

@@ -41,8 +41,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from gossamer.agents.readings import LARGEST_OBSERVATION, vector
 from gossamer.agents.settings import AgentSettings
-from gossamer.agents.values import LARGEST_OBSERVATION, vector
 from gossamer.errors import InvalidInput, Unsupported
 
 Array = NDArray[np.float64]

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from gossamer.applications.linear_estimation import LinearEstimation
-from gossamer.applications.linear_rivals import KarMoura, XiaoBoydLall
-from gossamer.applications.policy_evaluation import PolicyEvaluation
-from gossamer.applications.policy_rivals import TemporalDifference
+from gossamer.applications.linear.estimation import LinearEstimation
+from gossamer.applications.linear.rivals import KarMoura, XiaoBoydLall
+from gossamer.applications.policy import problems
+from gossamer.applications.policy.evaluation import PolicyEvaluation
+from gossamer.applications.policy.rivals import TemporalDifference
 from gossamer.applications.solvers import Alone, Centralised
 
 __all__ = [
@@ -16,4 +17,5 @@ __all__ = [
     "PolicyEvaluation",
     "TemporalDifference",
     "XiaoBoydLall",
+    "problems",
 ]

@@ -9,13 +9,14 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from gossamer.engines.exact import check_horizons, propagate
+from gossamer.engines.exact import propagate
+from gossamer.engines.horizons import check_horizons
 from gossamer.engines.simulate import simulate
 from gossamer.errors import InvalidInput
 from gossamer.methods import AnytimeSDA, resolve
 from gossamer.methods.base import Method, Number
 from gossamer.methods.table import tabulate
-from gossamer.network import Network
+from gossamer.networks import Network
 from gossamer.observations import Gaussian, Observations
 
 Array = NDArray[np.float64]

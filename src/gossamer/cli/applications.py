@@ -24,9 +24,9 @@ from gossamer.cli.core import AsJson, Csv, Graph, Plot, Rounds, Seed, Weights
 from gossamer.cli.output import emit, writing
 from gossamer.cli.parsing import parse_horizons, parse_method, parse_methods, read_numbers
 from gossamer.errors import InvalidInput, nearest
-from gossamer.graphs import parse_network
 from gossamer.methods import Method
-from gossamer.network import Network
+from gossamer.networks import Network
+from gossamer.networks.reading import parse_network
 
 Methods = Annotated[str, typer.Option("--methods", "-m", help="Our methods, separated by spaces.")]
 Rivals = Annotated[bool, typer.Option("--rivals/--no-rivals", help="Show the earlier methods as well.")]

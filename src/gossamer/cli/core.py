@@ -11,14 +11,14 @@ import typer
 from scipy.sparse.csgraph import connected_components
 
 from gossamer import theory
+from gossamer.cli.faults import parse_faults
 from gossamer.cli.output import emit, shown, writable, writing
 from gossamer.cli.parsing import parse_horizons, parse_method, parse_methods, parse_observations
 from gossamer.engines.exact import exact as run_exact
 from gossamer.engines.simulate import simulate as run_simulate
 from gossamer.errors import GossamerError, InvalidInput, Unsupported
-from gossamer.fault_options import parse_faults
-from gossamer.graphs import EXAMPLES, parse_network
-from gossamer.network import Network
+from gossamer.networks import Network
+from gossamer.networks.reading import EXAMPLES, parse_network
 from gossamer.observations import Observations
 from gossamer.planning import plan as run_plan
 

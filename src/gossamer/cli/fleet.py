@@ -19,11 +19,11 @@ from rich.live import Live
 
 from gossamer.cli.fleet_table import fleet_line, fleet_table
 from gossamer.errors import InvalidInput
-from gossamer.graphs import EXAMPLES, parse_network, read_network
+from gossamer.networks.reading import EXAMPLES, parse_network, read_network
 
 if TYPE_CHECKING:
-    from gossamer.agents.fleet import Fleet
-    from gossamer.agents.local import LocalFleet
+    from gossamer.agents.fleet.file import Fleet
+    from gossamer.agents.fleet.launcher import LocalFleet
 
 fleet_app = typer.Typer(
     name="fleet", help="A fleet of agents: make it, run it here, look at it.", no_args_is_help=True
@@ -72,7 +72,7 @@ def init(
     ] = False,
 ) -> None:
     """Write fleet.toml, a private certificate authority and a certificate for each agent."""
-    from gossamer.agents.fleet import (
+    from gossamer.agents.fleet.file import (
         Fleet,
         Observations,
         Rounds,
@@ -129,8 +129,8 @@ def up(
     for_: Annotated[str | None, typer.Option("--for", help='Stop after this time, "30s".')] = None,
 ) -> None:
     """Run all agents of a fleet on this machine, with a live table, until Ctrl-C."""
-    from gossamer.agents.fleet import duration
-    from gossamer.agents.local import LocalFleet
+    from gossamer.agents.fleet.file import duration
+    from gossamer.agents.fleet.launcher import LocalFleet
 
     seconds = None if for_ is None else duration("--for", for_)
     agents = LocalFleet(
@@ -214,8 +214,8 @@ def status(
 
     Exit code 0 if every agent seen here runs, 1 if one does not.
     """
-    from gossamer.agents.fleet import Fleet
-    from gossamer.agents.local import read_status
+    from gossamer.agents.fleet.file import Fleet
+    from gossamer.agents.fleet.launcher import read_status
 
     found = Fleet.read(fleet)
     agents = read_status(found, fleet.parent)
@@ -231,8 +231,8 @@ def status(
 @fleet_app.command()
 def renew(fleet: FleetFile) -> None:
     """Give every agent a new certificate from the fleet's authority (ca.key must be here)."""
-    from gossamer.agents.certificates import Authority, expires
-    from gossamer.agents.fleet import Fleet
+    from gossamer.agents.fleet.certificates import Authority, expires
+    from gossamer.agents.fleet.file import Fleet
 
     found: Fleet = Fleet.read(fleet)
     Authority.load(fleet.parent / found.certificates)
@@ -296,9 +296,9 @@ def _become_agent(
     insecure: bool,
     **others: Any,
 ) -> None:
-    from gossamer.agents.fleet import Fleet, duration
-    from gossamer.agents.run import Options
-    from gossamer.agents.sources import parse_source
+    from gossamer.agents.fleet.file import Fleet, duration
+    from gossamer.agents.host.process import Options
+    from gossamer.agents.host.sources import parse_source
 
     # Mistakes are reported here, to a person; from then on, everything is JSON.
     found = Fleet.read(fleet)
@@ -318,4 +318,4 @@ def _become_agent(
         **others,
     )
     # The agent takes the place of this process: it needs a third of the memory that the whole command line does.
-    os.execv(sys.executable, [sys.executable, "-m", "gossamer.agents.run", options.text()])
+    os.execv(sys.executable, [sys.executable, "-m", "gossamer.agents.host.process", options.text()])

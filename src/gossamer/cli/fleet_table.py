@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 if TYPE_CHECKING:
-    from gossamer.agents.local import AgentStatus
+    from gossamer.agents.fleet.launcher import AgentStatus
 
 _COLOURS = {"running": "green", "starting": "cyan", "stopped": "dim", "unknown": "dim"}
 _SPEAKING = ("running", "degraded", "alone")

@@ -13,7 +13,7 @@ import numpy as np
 
 from gossamer.errors import InvalidInput, nearest
 from gossamer.methods import METHODS, Method, resolve
-from gossamer.network import Network
+from gossamer.networks import Network
 from gossamer.observations import Empirical, Gaussian, Observations
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from gossamer.errors import OutputError
-from gossamer.network import Network
+from gossamer.networks import Network
 
 # Okabe and Ito's colours, which colour-blind readers tell apart; markers and dashes for print in grey.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")

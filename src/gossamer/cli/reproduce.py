@@ -14,8 +14,8 @@ from rich.table import Table
 from gossamer.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from gossamer.experiments.reproduce import Reproduction
-    from gossamer.experiments.store import Piece
+    from gossamer.paper.pipeline.cache import Piece
+    from gossamer.paper.pipeline.reproduce import Reproduction
 
 COLOURS = {"holds": "green", "holds with a caveat": "yellow", "does not hold": "red"}
 
@@ -60,8 +60,8 @@ def reproduce(
     Interrupted, the same command continues where it stopped.
     """
     # Compilers and plotting load only when this command is used.
-    from gossamer.experiments.reproduce import reproduce as run
-    from gossamer.experiments.settings import Settings
+    from gossamer.paper.pipeline.reproduce import reproduce as run
+    from gossamer.paper.pipeline.settings import Settings
 
     changes: dict[str, Any] = {
         "agents": agents,

@@ -12,7 +12,7 @@ from gossamer.errors import InvalidInput
 from gossamer.methods.base import Method, Number, check_positive, nesterov
 
 if TYPE_CHECKING:
-    from gossamer.network import Network
+    from gossamer.networks import Network
 
 
 class Registers(NamedTuple):

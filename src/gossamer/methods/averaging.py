@@ -12,7 +12,7 @@ from gossamer.methods.base import Method, Number, check_positive, first_round_on
 from gossamer.methods.ssda import chebyshev_ratios
 
 if TYPE_CHECKING:
-    from gossamer.network import Network
+    from gossamer.networks import Network
 
 
 class Registers(NamedTuple):

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from gossamer.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from gossamer.network import Network
+    from gossamer.networks import Network
 
 Number = Any
 """A float, or an array that broadcasts: message, step and estimate never need to know which."""

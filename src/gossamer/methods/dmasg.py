@@ -13,7 +13,7 @@ from gossamer.errors import InvalidInput
 from gossamer.methods.base import Method, Number, check_positive, check_whole
 
 if TYPE_CHECKING:
-    from gossamer.network import Network
+    from gossamer.networks import Network
 
 
 class Registers(NamedTuple):

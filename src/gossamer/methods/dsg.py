@@ -12,7 +12,7 @@ from gossamer.methods.base import Method, Number
 from gossamer.methods.dmasg import smallest_shifted_eigenvalue
 
 if TYPE_CHECKING:
-    from gossamer.network import Network
+    from gossamer.networks import Network
 
 
 class Registers(NamedTuple):

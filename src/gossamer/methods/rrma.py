@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from gossamer.methods.base import Method, Number, check_positive, check_whole
 
 if TYPE_CHECKING:
-    from gossamer.network import Network
+    from gossamer.networks import Network
 
 
 MOST_DOUBLINGS = 60

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from gossamer.methods.base import Method, Number, check_positive, first_round_only, load, nesterov
 
 if TYPE_CHECKING:
-    from gossamer.network import Network
+    from gossamer.networks import Network
 
 
 class Registers(NamedTuple):

@@ -23,7 +23,7 @@ from gossamer.errors import InvalidInput
 from gossamer.methods.base import Method, check_rounds
 
 if TYPE_CHECKING:
-    from gossamer.network import Network
+    from gossamer.networks import Network
 
 Array = NDArray[np.float64]
 

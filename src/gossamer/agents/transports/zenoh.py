@@ -21,8 +21,8 @@ import warnings
 from functools import partial
 from typing import Any
 
+from gossamer.agents.round.rings import Rings
 from gossamer.agents.settings import AgentSettings, Neighbour
-from gossamer.agents.transports._rings import Rings
 from gossamer.errors import GossamerError, InvalidInput, require
 
 log = logging.getLogger("gossamer.agents")

@@ -1,0 +1,322 @@
+"""One agent as a process: what `gossamer agent` runs, and what `gossamer fleet up` starts many of.
+
+Estimates go to standard output as JSON lines, logs to standard error as JSON lines, and the latest snapshot to
+the file status/NAME.json beside fleet.toml, where `gossamer fleet status` finds it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import math
+import os
+import signal
+import sys
+import time
+from contextlib import ExitStack, suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TextIO
+
+from gossamer.agents.agent import Agent, Snapshot
+from gossamer.agents.fleet.certificates import expires
+from gossamer.agents.fleet.file import Fleet
+from gossamer.agents.host import logs
+from gossamer.agents.host.locks import lock
+from gossamer.agents.host.sources import AnySource, parse_source
+from gossamer.errors import GossamerError, InvalidInput, OutputError, require
+
+if TYPE_CHECKING:
+    import msgspec
+else:
+    msgspec = require("msgspec", "agents")
+
+log = logging.getLogger("gossamer.agents.host.process")
+
+STATUS = "status"
+STOPPING = (signal.SIGINT, signal.SIGTERM)
+_STATUS_EVERY = 0.5
+_QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
+
+
+class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How to run one agent; `None` leaves it to fleet.toml.
+
+    fleet     path of fleet.toml
+    agent     the agent's number or name
+    source    where its observations come from
+    every     seconds between rounds; 0: as fast as the neighbours answer
+    store     directory of the store; None: nothing survives a crash
+    metrics_port, metrics_host   where Prometheus finds the metrics; port 0: nowhere
+    insecure  plaintext, without certificates
+    report    seconds between two lines of output
+    rounds    stop after so many rounds of this run; 0: run until stopped
+    guarded   stop when standard input is closed, that is, when whoever started this process is gone
+    claim     descriptor of the agent's lock, where whoever started this process holds it already (see `claim`)
+    """
+
+    fleet: str
+    agent: str
+    source: str | None = None
+    every: float | None = None
+    store: str | None = None
+    metrics_port: int = 0
+    metrics_host: str = "127.0.0.1"
+    insecure: bool = False
+    report: float = 1.0
+    rounds: int = 0
+    guarded: bool = False
+    claim: int | None = None
+
+    def text(self) -> str:
+        """The options as the one argument of `python -m gossamer.agents.host.process`."""
+        return msgspec.json.encode(self).decode()
+
+
+async def run(options: Options, output: TextIO) -> None:
+    """Run one agent until it is told to stop (SIGINT, SIGTERM), its rounds are over, or it fails."""
+    stopped = _stop_signals(options.guarded)
+    path = Path(options.fleet)
+    fleet = Fleet.read(path)
+    me = fleet.member(options.agent)
+    if options.claim is None:
+        with suppress(OSError):  # nothing can be written here: the status file complains of it
+            claim(path.parent, me.name)
+    store = _store(options.store, me.name)
+    settings = fleet.settings(me.id, path.parent, insecure=options.insecure, every=options.every, store=store)
+    source = parse_source(options.source or me.source, settings.dimension, me.id)
+    if options.guarded and (options.source or me.source) == "-":
+        raise InvalidInput("standard input cannot be the source of an agent that another process started")
+    end = None if settings.tls is None else expires(settings.tls.certificate)
+    _warn_of_expiry(end)
+    agent = Agent(settings, source=source)
+    if options.rounds:
+        _stop_after(agent, options.rounds, stopped)
+    with ExitStack() as stack:
+        if options.metrics_port:
+            from gossamer.agents.host.metrics import AgentCollector, serve
+
+            collector = AgentCollector(
+                lambda: agent.snapshot,
+                me.name,
+                bad_observations=lambda: source.bad,
+                certificate_end=end.timestamp() if end else None,
+            )
+            stack.callback(serve(collector, options.metrics_port, options.metrics_host))
+        status: _StatusFile | None = None
+        try:
+            async with agent:
+                log.info(
+                    "started", extra={"endpoint": settings.endpoint, "source": options.source or me.source}
+                )
+                status = _StatusFile(path.parent / STATUS / f"{me.name}.json", me.name, source)
+                await _report(agent, me.name, source, options.report, output, status, stopped)
+        finally:
+            if status is not None:  # it has lived: its last word counts, also after a failure
+                last = agent.snapshot
+                status.write(last)
+                print(json.dumps(estimate_line(last, me.name, source)), file=output, flush=True)
+                log.info("stopped", extra={"round": last.round, "samples": last.samples})
+
+
+def claim(directory: Path, name: str) -> int:
+    """Take the lock of the agent `name`, or say that it runs; held until the descriptor is closed."""
+    path = directory / STATUS / f"{name}.lock"
+    path.parent.mkdir(exist_ok=True)
+    if (descriptor := lock(path)) is None:
+        raise InvalidInput(
+            f"{name} runs already from {directory.resolve()}; stop it first, or look with `gossamer fleet status`"
+        )
+    return descriptor
+
+
+async def _report(
+    agent: Agent,
+    name: str,
+    source: AnySource,
+    every: float,
+    output: TextIO,
+    status: _StatusFile,
+    stopped: asyncio.Event,
+) -> None:
+    """Write status and estimates at their times until the agent is stopped."""
+    status_due = report_due = time.monotonic()
+    while not stopped.is_set() and (now := agent.snapshot).state != "stopped":
+        if time.monotonic() >= status_due:
+            status.write(now)
+            status_due += _STATUS_EVERY
+        if time.monotonic() >= report_due:
+            print(json.dumps(estimate_line(now, name, source)), file=output, flush=True)
+            report_due = max(report_due + every, time.monotonic())
+        with suppress(TimeoutError):
+            wait = min(status_due, report_due) - time.monotonic()
+            await asyncio.wait_for(stopped.wait(), max(wait, 0.001))
+
+
+def _stop_signals(guarded: bool) -> asyncio.Event:
+    """An event that is set by SIGINT, SIGTERM and, if `guarded`, by the end of standard input."""
+    stopped = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in STOPPING:
+        loop.add_signal_handler(number, stopped.set)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPPING)  # those that came since the start count, too
+    if guarded:
+
+        def look() -> None:
+            if not os.read(0, 4096):
+                loop.remove_reader(0)
+                log.warning("whoever started this agent is gone")
+                stopped.set()
+
+        loop.add_reader(0, look)
+    return stopped
+
+
+def _stop_after(agent: Agent, rounds: int, stopped: asyncio.Event) -> None:
+    loop = asyncio.get_running_loop()
+    done = 0
+
+    def count(snapshot: Snapshot) -> None:
+        nonlocal done
+        done += 1
+        if done >= rounds:
+            loop.call_soon_threadsafe(stopped.set)
+            while agent.snapshot.state != "stopped":  # not a round more
+                time.sleep(0.001)
+
+    agent.subscribe(count)
+
+
+def _store(directory: str | None, name: str) -> Path | None:
+    if directory is None:
+        return None
+    try:
+        Path(directory).mkdir(parents=True, exist_ok=True, mode=0o700)
+    except OSError as error:
+        raise InvalidInput(f"--store needs a directory, but {directory} is none ({error.strerror})") from None
+    return Path(directory) / f"{name}.sqlite"
+
+
+def _warn_of_expiry(end: datetime | None) -> None:
+    if end is None:
+        log.warning("running without TLS: anyone on the network can read and forge messages")
+        return
+    days = (end - datetime.now(UTC)).total_seconds() / 86400
+    if days < 0:
+        raise InvalidInput(
+            f"this agent's certificate expired {-days:.0f} days ago, and its neighbours would refuse it; "
+            "run `gossamer fleet renew` where the authority is, and copy the new files here"
+        )
+    if days < 30:
+        log.warning("this agent's certificate expires in %d days; run `gossamer fleet renew`", int(days))
+
+
+class _StatusFile:
+    """The latest snapshot in a small file, replaced as a whole, so that a reader never sees half of one."""
+
+    def __init__(self, path: Path, name: str, source: AnySource) -> None:
+        self._path = path
+        self._name = name
+        self._source = source
+        self._failed = False
+
+    def write(self, snapshot: Snapshot) -> None:
+        content = json.dumps({**status_line(snapshot, self._name, self._source), "pid": os.getpid()})
+        temporary = self._path.with_suffix(".new")
+        try:
+            self._path.parent.mkdir(exist_ok=True)
+            temporary.write_text(content)
+            temporary.replace(self._path)
+        except OSError as error:
+            if not self._failed:
+                log.warning("%s cannot be written (%s); `fleet status` is blind", self._path, error.strerror)
+            self._failed = True
+
+
+def estimate_line(snapshot: Snapshot, name: str, source: AnySource) -> dict[str, Any]:
+    """What an agent says on standard output: its answer, and how good it is."""
+    line: dict[str, Any] = {
+        "time": datetime.fromtimestamp(snapshot.time, UTC).isoformat(timespec="milliseconds"),
+        "agent": snapshot.agent,
+        "name": name,
+        "round": snapshot.round,
+        "samples": snapshot.samples,
+        "estimate": _values(snapshot.estimate),
+        "standard_error": _values(snapshot.standard_error),
+    }
+    if snapshot.variance is not None:
+        line["variance"] = _values(snapshot.variance)
+    if snapshot.answers.layout.bins:
+        line["quantiles"] = {str(q): _values(snapshot.answers.quantile(q)) for q in _QUANTILES}
+    line["distance"] = _largest([n.distance for n in snapshot.neighbours if n.state == "alive"])
+    line["neighbours_alive"] = sum(n.state == "alive" for n in snapshot.neighbours)
+    line["state"] = snapshot.state
+    if source.bad:
+        line["bad_observations"] = source.bad
+    return line
+
+
+def status_line(snapshot: Snapshot, name: str, source: AnySource) -> dict[str, Any]:
+    """What an agent leaves in its status file: the estimate, and everything an operator asks for."""
+    return {
+        **estimate_line(snapshot, name, source),
+        "at": snapshot.time,
+        "rounds": snapshot.age,
+        "acknowledged": snapshot.acknowledged,
+        "problem": snapshot.problem or source.last_problem,
+        "sent": snapshot.sent,
+        "received": snapshot.received,
+        "rejected": dict(snapshot.rejected),
+        "lost": sum(n.lost for n in snapshot.neighbours),
+        "neighbours": {
+            str(n.id): {
+                "state": n.state,
+                "distance": _number(n.distance),
+                "round_trip": _number(n.round_trip),
+                "lost": n.lost,
+                "late": n.late,
+            }
+            for n in snapshot.neighbours
+        },
+    }
+
+
+def _values(values: Any) -> Any:
+    numbers = [_number(float(value)) for value in values]
+    return numbers[0] if len(numbers) == 1 else numbers
+
+
+def _number(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def _largest(values: list[float]) -> float | None:
+    known = [value for value in values if math.isfinite(value)]
+    return max(known) if known else None
+
+
+def main(options: Options) -> int:
+    """Run one agent in this process; return the exit code."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, STOPPING)  # until somebody listens to them
+    logs.set_up(options.agent)
+    try:
+        with logs.capture_zenoh() as output:
+            asyncio.run(run(options, output))
+    except GossamerError as error:
+        log.error("%s", error)
+        return 2 if isinstance(error, InvalidInput) else 3 if isinstance(error, OutputError) else 1
+    except BrokenPipeError:
+        log.error("whoever read the estimates is gone")
+        return 1
+    except Exception as error:
+        # Whatever else ends an agent goes into its log, which is JSON to the last line. Zenoh's errors (a port
+        # in use, a certificate that is none) explain themselves; anything else needs its traceback.
+        expected = type(error).__module__.startswith("zenoh")
+        log.error("%s", logs.plain(str(error)), exc_info=None if expected else error)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(msgspec.json.decode(sys.argv[1], type=Options)))

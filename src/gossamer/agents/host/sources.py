@@ -1,0 +1,499 @@
+"""Where an agent's observations come from: standard input, files, commands, simulated sensors, iterators.
+
+Some sources are taken at the agent's own pace, one observation a round (`PacedSource`: a replayed file, a
+simulated sensor); the others deliver whenever the world does (`LiveSource`, an asynchronous iterator), and a
+round uses whatever has come since the last one, be it nothing or a hundred.  A line that is no observation is
+counted, logged and passed over: a sensor that stutters must not stop its agent.
+
+    -                      lines of standard input
+    csv:FILE               the rows of a file, one a round
+    csv:FILE,follow        the rows of a file, and those that are added to it, as they come
+    csv:FILE,columns=a+b   only these columns, by the names in the file's first row
+    cmd:COMMAND            the lines that a shell command writes
+    sim:MEAN,STD,SEED      a simulated sensor, with the very stream that `gs.simulate` draws for this agent;
+                           components of a vector mean are separated by colons (sim:1:2:3,0.5,7)
+
+A line holds one observation: numbers separated by spaces or commas, or JSON (a number, a list, or an object
+with "value").  Empty lines and lines that start with # are skipped.  `values.py` reads them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import logging
+import os
+import signal
+import stat
+import sys
+import time
+from abc import ABC, abstractmethod
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterable,
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Iterable,
+    Iterator,
+)
+from pathlib import Path
+from typing import Any, BinaryIO, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from gossamer.agents.readings import (
+    LARGEST_OBSERVATION,
+    LINE_LIMIT,
+    BadObservation,
+    Splitter,
+    Vector,
+    cells,
+    parse_line,
+    parse_row,
+    vector,
+)
+from gossamer.errors import GossamerError, InvalidInput
+
+log = logging.getLogger("gossamer.agents.host.sources")
+
+FORMS = "-, csv:FILE[,follow][,columns=a+b], cmd:COMMAND or sim:MEAN,STD,SEED"
+
+_POLL = 0.2
+"""Seconds between two looks at a file that is followed."""
+
+_PIECE = 1 << 16
+"""Bytes that are read at once."""
+
+_MERCY = 2.0
+"""Seconds a command has to end by itself when it is told to."""
+
+_MARK = "\ufeff"
+"""What some programs put before the first row, to say that the file is UTF-8."""
+
+
+class Source:
+    """What all sources share: how many observations, how many lines that were none, and why."""
+
+    replays: ClassVar[bool] = False
+    """Whether the source begins anew when its agent is restarted: then the observations that the agent has
+    stored are skipped, lest they count twice."""
+
+    def __init__(self, dimension: int) -> None:
+        self.dimension = dimension
+        self.largest = LARGEST_OBSERVATION
+        self.skip = 0
+        self.good = 0
+        self.bad = 0
+        self.last_problem = ""
+
+    def begin(self, stored: int, largest: float) -> None:
+        """Prepare for an agent that has so many observations in its store, and takes none beyond `largest`.
+
+        InvalidInput if the source cannot be read at all.
+        """
+        self.skip = stored if self.replays else 0
+        self.largest = largest
+
+    def understand(self, item: Any) -> Vector | None:
+        """Return the observation in what came, or None if there is none in it (a comment)."""
+        return parse_line(item, self.dimension, self.largest)
+
+    def accept(self, item: Any) -> Vector | None:
+        """Return the observation in what came, if it is one and not to be skipped; count it either way."""
+        try:
+            value = self.understand(item)
+        except BadObservation as problem:
+            self.complain(str(problem))
+            return None
+        if value is None:
+            return None
+        self.good += 1
+        return value if self.good > self.skip else None
+
+    def complain(self, problem: str) -> None:
+        """Count and log something that is no observation."""
+        self.bad += 1
+        self.last_problem = problem
+        # The first few in full, then 4, 8, 16, ...: a broken sensor must not fill the disk with its log.
+        if self.bad <= 3 or self.bad & (self.bad - 1) == 0:
+            log.warning("observation skipped: %s", problem, extra={"skipped": self.bad})
+
+
+class PacedSource(Source, ABC):
+    """A source that its agent asks for one observation a round."""
+
+    replays = True
+
+    @abstractmethod
+    def raw(self) -> Iterator[Any]:
+        """Yield what there is: rows of text, or values."""
+
+    def rounds(self) -> Iterator[Vector | None]:
+        """Yield what there is for each round: an observation, or None where something else came."""
+        for item in self.raw():
+            bad = self.bad
+            value = self.accept(item)
+            if value is not None or self.bad > bad:
+                yield value
+
+    def __iter__(self) -> Iterator[Vector]:
+        return (value for value in self.rounds() if value is not None)
+
+
+class LiveSource(Source, ABC):
+    """A source that delivers when it likes, several observations a round or none."""
+
+    @abstractmethod
+    def raw(self) -> AsyncGenerator[Any]:
+        """Yield what comes: lines of text, or values."""
+
+    def __aiter__(self) -> AsyncIterator[Vector]:
+        return self.observations()
+
+    async def observations(self) -> AsyncGenerator[Vector]:
+        """Yield the observations as they come."""
+        async with contextlib.aclosing(self.raw()) as items:
+            async for item in items:
+                value = self.accept(item)
+                if value is not None:
+                    yield value
+
+
+class StandardInput(LiveSource):
+    """Lines of standard input: a pipe, a terminal or a file."""
+
+    def begin(self, stored: int, largest: float) -> None:
+        super().begin(stored, largest)
+        self._descriptor()
+
+    async def raw(self) -> AsyncGenerator[str]:
+        descriptor = self._descriptor()
+        mode = os.fstat(descriptor).st_mode
+        if not (stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or os.isatty(descriptor)):
+            # An event loop cannot wait for a file, and need not: it is there at once.
+            async for line in _lines(lambda: asyncio.to_thread(os.read, descriptor, _PIECE)):
+                yield line
+            return
+        loop = asyncio.get_running_loop()
+        reader = asyncio.StreamReader(limit=LINE_LIMIT)
+        transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
+        try:
+            async for line in _lines(lambda: reader.read(_PIECE)):
+                yield line
+        finally:
+            transport.close()
+
+    @staticmethod
+    def _descriptor() -> int:
+        try:
+            return sys.stdin.fileno()
+        except (
+            AttributeError,
+            ValueError,
+            OSError,
+        ):  # None, closed, or replaced by something that is no file
+            raise InvalidInput(
+                "the source - needs a standard input that can be read, but it is closed; "
+                "give the agent a pipe or a file (< FILE), or another source"
+            ) from None
+
+
+class Command(LiveSource):
+    """The lines that a shell command writes; it is stopped, with all it started, when the agent stops."""
+
+    def __init__(self, dimension: int, command: str) -> None:
+        super().__init__(dimension)
+        self.command = command
+
+    async def raw(self) -> AsyncGenerator[str]:
+        process = await asyncio.create_subprocess_shell(
+            self.command,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            limit=LINE_LIMIT,
+            start_new_session=True,
+        )
+        output = process.stdout
+        assert output is not None
+        code: int | None = None
+        try:
+            async for line in _lines(lambda: output.read(_PIECE)):
+                yield line
+            code = await process.wait()
+        finally:
+            if code is None:
+                await _end(process)
+        if code:
+            raise GossamerError(f"the command {self.command!r} ended with code {code}")
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    """End a command and all it started: kindly, then by force."""
+    deadline = time.monotonic() + _MERCY
+    with contextlib.suppress(ProcessLookupError):  # all of them are gone
+        os.killpg(process.pid, signal.SIGTERM)
+        while time.monotonic() < deadline:
+            await asyncio.sleep(0.02)
+            os.killpg(process.pid, 0)
+        os.killpg(process.pid, signal.SIGKILL)
+    await process.wait()
+
+
+async def _lines(read: Callable[[], Awaitable[bytes]]) -> AsyncGenerator[str]:
+    """The lines of what `read` gives, up to its end."""
+    splitter = Splitter()
+    while piece := await read():
+        for line in splitter.lines(piece):
+            yield line
+    for line in splitter.rest():
+        yield line
+
+
+class _Rows(Source):
+    """Rows of a CSV file, one a line, with or without a first row of names."""
+
+    replays = True
+
+    def __init__(self, dimension: int, path: Path, columns: list[str] | None = None) -> None:
+        super().__init__(dimension)
+        self.path = path
+        self._first = True  # whether the next row is the file's first
+        self._named = columns is not None  # whether that row is known to hold the names
+        if not path.is_file():
+            raise InvalidInput(f"the source csv:FILE needs a file that exists, but there is no file {path}")
+        if columns is not None and len(columns) != dimension:
+            raise InvalidInput(f"columns= must name {dimension} column(s), but it names {len(columns)}")
+        self._places = None if columns is None else _places(path, columns)
+
+    def begin(self, stored: int, largest: float) -> None:
+        super().begin(stored, largest)
+        if stored:
+            log.info("the first %d observations of %s are stored already, and passed over", stored, self.path)
+
+    def understand(self, item: Any) -> Vector | None:
+        first, self._first = self._first, False
+        if not first:
+            return parse_row(item, self.dimension, self._places, self.largest)
+        if not self._named:
+            with contextlib.suppress(BadObservation):  # a first row that is no observation is a row of names
+                return parse_row(item.removeprefix(_MARK), self.dimension, self._places, self.largest)
+        return None
+
+    def count_from_here(self) -> None:
+        """At the end of the file everything stored is passed; if not, it is another file than was read before."""
+        if self.good < self.skip:
+            log.warning(
+                "%s holds %d observations, but %d are stored: it was replaced or cut short, and it cannot be known "
+                "which of its rows count already; all that are there now are passed over",
+                self.path,
+                self.good,
+                self.skip,
+            )
+        self.skip = 0
+
+
+class CsvFile(_Rows, PacedSource):
+    """The rows of a file, one a round."""
+
+    def raw(self) -> Iterator[str]:
+        with self.path.open(encoding="utf-8", errors="replace") as file:
+            yield from file
+        self.count_from_here()
+
+
+class GrowingCsvFile(_Rows, LiveSource):
+    """The rows of a file, and those that are added to it, as they come.
+
+    A file that is cut short is read anew. So is another file that takes its name, after the rest of the first.
+    """
+
+    async def raw(self) -> AsyncGenerator[str]:
+        file, splitter = self.path.open("rb"), Splitter()
+        try:
+            while True:
+                for line in _rows(file, splitter):
+                    yield line
+                self.count_from_here()
+                await asyncio.sleep(_POLL)
+                rest: list[str] = []
+                with contextlib.suppress(FileNotFoundError):  # away for a moment while it is rotated
+                    now = self.path.stat()
+                    if not os.path.samestat(now, os.fstat(file.fileno())):
+                        fresh = self.path.open("rb")
+                        rest = list(_rows(file, splitter))
+                        file.close()
+                        file = fresh
+                    elif file.tell() > now.st_size:
+                        file.seek(0)
+                    else:
+                        continue
+                    for line in rest:
+                        yield line
+                    for line in splitter.rest():
+                        self.complain(
+                            f"a row must have an end, but {line!r} came before the file was replaced"
+                        )
+                    self._first, self._named = True, False
+        finally:
+            file.close()
+
+
+def _rows(file: BinaryIO, splitter: Splitter) -> Iterator[str]:
+    while piece := file.read(_PIECE):
+        yield from splitter.lines(piece)
+
+
+class Simulated(PacedSource):
+    """A sensor with Gaussian noise: this agent's stream of `gs.simulate(..., seed=seed)`, trial 0."""
+
+    _BLOCK = 256
+
+    def __init__(self, dimension: int, mean: ArrayLike, std: float, seed: int, agent: int) -> None:
+        super().__init__(dimension)
+        self.mean = np.broadcast_to(np.asarray(mean, dtype=float), (dimension,))
+        self.std = std
+        self.seed = seed
+        self.agent = agent
+        if not (np.all(np.isfinite(self.mean)) and np.isfinite(std) and std >= 0 and seed >= 0):
+            raise InvalidInput(
+                "sim:MEAN,STD,SEED needs a finite MEAN, STD >= 0 and a whole SEED >= 0, "
+                f"but {mean!r}, {std!r}, {seed!r} came"
+            )
+        self._check_size()
+
+    def begin(self, stored: int, largest: float) -> None:
+        super().begin(stored, largest)
+        self._check_size()
+
+    def _check_size(self) -> None:
+        # All numbers are within 6.8 standard deviations, so one look at the start does for them all.
+        vector(np.abs(self.mean) + 7 * self.std, self.dimension, self.largest)
+
+    def raw(self) -> Iterator[Vector]:
+        for start in itertools.count(0, self._BLOCK):
+            for row in _normals(self.seed, self.agent, self.dimension, start, self._BLOCK):
+                yield self.mean + self.std * row
+
+    def understand(self, item: Any) -> Vector:
+        return np.asarray(item)
+
+
+class FromIterator(LiveSource):
+    """Whatever an asynchronous iterator of a Python program yields: numbers or arrays."""
+
+    def __init__(self, dimension: int, iterator: AsyncIterable[ArrayLike]) -> None:
+        super().__init__(dimension)
+        self.iterator = iterator
+
+    async def raw(self) -> AsyncGenerator[ArrayLike]:
+        async for value in self.iterator:
+            yield value
+
+    def understand(self, item: Any) -> Vector:
+        return vector(item, self.dimension, self.largest)
+
+
+class FromIterable(PacedSource):
+    """Whatever a sequence or an iterator of a Python program gives, one a round: numbers or arrays."""
+
+    replays = False
+
+    def __init__(self, dimension: int, values: Iterable[ArrayLike]) -> None:
+        super().__init__(dimension)
+        self.values = values
+
+    def raw(self) -> Iterator[ArrayLike]:
+        return iter(self.values)
+
+    def understand(self, item: Any) -> Vector:
+        return vector(item, self.dimension, self.largest)
+
+
+AnySource = PacedSource | LiveSource
+
+
+def as_source(values: Iterable[ArrayLike] | AsyncIterable[ArrayLike], dimension: int) -> AnySource:
+    """Return what a program gives its agent as a source: one value a round, or as they come if asynchronous."""
+    if isinstance(values, PacedSource | LiveSource):
+        return values
+    if isinstance(values, AsyncIterable):
+        return FromIterator(dimension, values)
+    return FromIterable(dimension, values)
+
+
+def parse_source(text: str, dimension: int, agent: int) -> AnySource:
+    """Return the source that `text` describes (see the top of this file) for the agent number `agent`."""
+    kind, _, rest = text.partition(":")
+    if text == "-":
+        return StandardInput(dimension)
+    if kind == "cmd" and rest.strip():
+        return Command(dimension, rest)
+    if kind == "csv" and rest.strip():
+        return _csv(rest, dimension)
+    if kind == "sim" and rest.strip():
+        return _simulated(rest, dimension, agent)
+    raise InvalidInput(f"a source is {FORMS}, but {text!r} came")
+
+
+def _csv(rest: str, dimension: int) -> AnySource:
+    name, *options = rest.split(",")
+    columns: list[str] | None = None
+    kind: type[CsvFile] | type[GrowingCsvFile] = CsvFile
+    for option in options:
+        if option == "follow":
+            kind = GrowingCsvFile
+        elif option.startswith("columns="):
+            columns = option.removeprefix("columns=").split("+")
+        else:
+            raise InvalidInput(f"csv:FILE takes the options follow and columns=a+b, but {option!r} came")
+    return kind(dimension, Path(name), columns)
+
+
+def _simulated(rest: str, dimension: int, agent: int) -> AnySource:
+    try:
+        mean_text, std_text, seed_text = rest.split(",")
+        mean = [float(part) for part in mean_text.split(":")]
+        std, seed = float(std_text), int(seed_text)
+    except ValueError:
+        raise InvalidInput(f"a simulated sensor is sim:MEAN,STD,SEED, but 'sim:{rest}' came") from None
+    if len(mean) not in (1, dimension):
+        raise InvalidInput(
+            f"the mean of a simulated sensor has 1 or {dimension} numbers, but {len(mean)} came"
+        )
+    return Simulated(dimension, mean, std, seed, agent)
+
+
+def _normals(seed: int, agent: int, components: int, start: int, count: int) -> NDArray[np.float64]:
+    """The numbers of `random.normals` (trial 0), to the last digit or two, of shape (count, components).
+
+    `random.py` explains them. It is compiled, and a compiler would double the memory of an agent and the time
+    it takes to start, for a few numbers a second: so here they are in NumPy. A test holds the two together.
+    """
+    low, half = np.uint64(0xFFFFFFFF), np.uint64(32)
+    key = np.random.SeedSequence(seed).generate_state(1, np.uint64)[0]
+    k0, k1 = key & low, key >> half
+    quads = np.arange(start // 4, (start + count + 3) // 4, dtype=np.uint64)[:, None]
+    c3 = np.arange(components, dtype=np.uint64)[None, :]
+    c0, c1, c2, c3 = np.broadcast_arrays(quads, np.uint64(agent), np.uint64(0), c3)
+    for _ in range(10):
+        p0, p1 = c0 * np.uint64(0xD2511F53), c2 * np.uint64(0xCD9E8D57)
+        c0, c1, c2, c3 = (p1 >> half) ^ c1 ^ k0, p1 & low, (p0 >> half) ^ c3 ^ k1, p0 & low
+        k0, k1 = (k0 + np.uint64(0x9E3779B9)) & low, (k1 + np.uint64(0xBB67AE85)) & low
+    words = np.stack([c0, c1, c2, c3], axis=1) * 2.0**-32
+    radius = np.sqrt(-2 * np.log(words[:, 0::2] + 2.0**-33))
+    angle = 2 * np.pi * words[:, 1::2]
+    pairs = np.stack([radius * np.cos(angle), radius * np.sin(angle)], axis=2)
+    return pairs.reshape(-1, components)[start % 4 :][:count]
+
+
+def _places(path: Path, columns: list[str]) -> list[int]:
+    """The places of the columns in a file whose first row holds their names."""
+    with path.open(encoding="utf-8", errors="replace") as file:
+        names = cells(file.readline().removeprefix(_MARK))
+    missing = [column for column in columns if column not in names]
+    if missing:
+        raise InvalidInput(f"{path} has the columns {', '.join(names)}, but columns= asks for {missing[0]!r}")
+    return [names.index(column) for column in columns]

@@ -1,0 +1,133 @@
+"""What is an observation and what is none: values of a program, lines of text, rows of a CSV file."""
+
+from __future__ import annotations
+
+import csv
+import json
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gossamer.agents.round.wire import LARGEST
+from gossamer.errors import InvalidInput
+
+LARGEST_OBSERVATION = LARGEST / 1e6
+"""Larger ones are refused at home: what is sent are sums of observations, and beyond LARGEST the neighbours
+refuse the agent's every message. The room is for long paths of agents, many components and noise replicates."""
+
+LINE_LIMIT = 1 << 20
+"""A longer line is bad: whatever writes it is no sensor."""
+
+_TOO_LONG = b"<a line of more than a million characters>"
+
+Vector = NDArray[np.float64]
+
+
+class BadObservation(InvalidInput):
+    """A line, or a value, that is no observation; the text says why."""
+
+
+def vector(value: Any, dimension: int, largest: float = LARGEST_OBSERVATION) -> Vector:
+    """Return `value` as a new vector of `dimension` numbers up to `largest`, or raise `BadObservation`."""
+    if type(value) is float and dimension == 1 and -largest <= value <= largest:
+        return np.array([value])  # by far the most frequent, so it is worth a shortcut
+    try:
+        found = np.asarray(value)
+        parts = value if isinstance(value, (list, tuple)) else [value]
+        if found.dtype.kind not in "iufUO" or any(_misleads(part) for part in parts):
+            raise TypeError
+        numbers = np.atleast_1d(found.astype(float))
+    except (TypeError, ValueError, OverflowError):
+        raise BadObservation(f"an observation must be made of numbers, but {short(value)} came") from None
+    if numbers.shape != (dimension,):
+        came = len(numbers) if numbers.ndim == 1 else f"an array of shape {numbers.shape}"
+        raise BadObservation(
+            f"an observation must have {dimension} number(s), but {came} came: {short(value)}"
+        )
+    if not np.isfinite(numbers).all():
+        raise BadObservation(f"an observation must be finite, but {short(value)} came; leave it out")
+    if np.abs(numbers).max() > largest:
+        raise BadObservation(
+            f"an observation must be at most {largest:g} in size, or the neighbours would refuse what comes of "
+            f"it, but {short(value)} came; leave it out, or use another unit"
+        )
+    return numbers
+
+
+def _misleads(part: Any) -> bool:
+    """Whether NumPy would make a number of something that is none: True, or "1_000"."""
+    return isinstance(part, (bool, np.bool_)) or (isinstance(part, str) and "_" in part)
+
+
+def parse_line(line: str, dimension: int, largest: float = LARGEST_OBSERVATION) -> Vector | None:
+    """Return the observation on a line, None for an empty line or a comment, or raise `BadObservation`."""
+    line = line.strip()
+    if not line or line.startswith("#"):
+        return None
+    if line[0] in "[{":
+        try:
+            value = json.loads(line)
+        except (ValueError, RecursionError):
+            raise BadObservation(f"a line must be numbers or JSON, but {short(line)} came") from None
+        if isinstance(value, dict):
+            if "value" not in value:
+                raise BadObservation(f'a JSON object needs "value", but {short(line)} came')
+            value = value["value"]
+    else:
+        value = line.replace(",", " ").split()
+    return vector(value, dimension, largest)
+
+
+def parse_row(
+    row: str, dimension: int, places: list[int] | None = None, largest: float = LARGEST_OBSERVATION
+) -> Vector | None:
+    """Return the observation in a row of a CSV file: in the cells at `places`, or in all of them."""
+    row = row.strip()
+    if not row or row.startswith("#"):
+        return None
+    if places is None and ('"' not in row or row[0] in "[{"):
+        return parse_line(row, dimension, largest)
+    found = cells(row)
+    if places is None:
+        return vector(found, dimension, largest)
+    if len(found) <= max(places):
+        raise BadObservation(f"a row needs at least {max(places) + 1} cells, but {short(row)} came")
+    return vector([found[place] for place in places], dimension, largest)
+
+
+def cells(row: str) -> list[str]:
+    """The cells of one row, without their quotes."""
+    try:
+        return [cell.strip() for cell in next(csv.reader([row], skipinitialspace=True), [])]
+    except csv.Error as error:
+        raise BadObservation(f"a row must be CSV, but {short(row)} came ({error})") from None
+
+
+class Splitter:
+    """Cuts pieces of bytes into lines. A line beyond the limit comes as a short one that is no observation."""
+
+    def __init__(self) -> None:
+        self._rest = b""
+        self._too_long = False
+
+    def lines(self, piece: bytes) -> list[str]:
+        """The lines that end in this piece."""
+        *ended, self._rest = (self._rest + piece).split(b"\n")
+        found = []
+        for line in ended:
+            too_long = self._too_long or len(line) > LINE_LIMIT
+            found.append((_TOO_LONG if too_long else line).decode("utf-8", "replace"))
+            self._too_long = False
+        if len(self._rest) > LINE_LIMIT:  # forget it, and all that comes up to the end of the line
+            self._rest, self._too_long = b"", True
+        return found
+
+    def rest(self) -> list[str]:
+        """The last line, if it has no end; none is kept."""
+        return self.lines(b"\n") if self._rest or self._too_long else []
+
+
+def short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."

@@ -1,0 +1,65 @@
+"""What an agent feeds to the averaging: its observations, as the components that `statistics.py` describes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gossamer.agents.round.numbers import Features
+from gossamer.agents.statistics import Layout
+
+Array = NDArray[np.float64]
+
+_BLOCK = 256
+
+
+class Batch:
+    """The observations of one round, as the rounds want them: their mean, their number, and the mean's weight."""
+
+    def __init__(self, observation: Array, samples: int, weight: float) -> None:
+        self.observation = observation
+        self.samples = samples
+        self.weight = weight
+
+
+class Feed:
+    """Turns an agent's observations into what it averages.
+
+    Needs the agent's own mean of the first features so far; keeps nothing else, so a restart loses nothing.
+    """
+
+    def __init__(self, layout: Layout, *, gain: float | None = None, seed: int | None = None) -> None:
+        self.layout = layout
+        self._gain = gain
+        self._by_samples = layout.weighting == "samples"
+        self._random = np.random.default_rng(seed)
+        self._nothing = np.zeros(layout.size)
+        noise = np.zeros((_BLOCK, layout.replicates))  # drawn many at a time
+        self._features = Features(layout.dimension, layout.bins, layout.variance, noise)
+        self._lines = 0  # of the noise that are left
+
+    def batch(self, new: Sequence[Array], mean: Array, samples: float, age: int) -> Batch:
+        """What to feed for `new` observations, after `samples` earlier ones whose mean vector is `mean`.
+
+        The observation in it is good until the next batch.
+        """
+        count = len(new)
+        if not count:
+            return Batch(self._nothing, 0, 1.0 / (age + 1) if self._by_samples else 0.0)
+        features = self._features
+        features.begin(mean)
+        seen = samples
+        for observation in new:
+            if not self._lines:
+                self._random.standard_normal(out=features.noise)
+                self._lines = _BLOCK
+            self._lines -= 1
+            seen += 1
+            features.add(observation, seen, self._lines)
+        times = 1 if self._by_samples else count
+        weight = 1.0 / (age + 1) if self._by_samples else count / seen
+        if self._gain is not None:
+            weight = max(weight, 1 - (1 - self._gain) ** times)
+        return Batch(features.row if times == 1 else features.row / count, count, weight)

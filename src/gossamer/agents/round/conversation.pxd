@@ -1,0 +1,38 @@
+cimport cython
+
+from gossamer.agents.round.messages cimport Outgoing, Received
+from gossamer.agents.round.wire cimport Codec
+
+
+cdef class Peer:
+    cdef public object id
+    cdef public Received current, ahead, told
+    cdef public long long newest, misses, silent, used, lost, late
+    cdef public double quiet, came_at, heard_at, round_trip
+    cdef public bint dead
+
+
+cdef class Rounds:
+    cdef public object core, transport, rejected
+    cdef public dict peers
+    cdef public long long round, sent, received
+    cdef tuple _all
+    cdef double _timeout, _death, _was, _slot
+    cdef object _clock
+    cdef Codec _codec
+    cdef dict _sent_at
+    cdef set _missing
+    cdef bint _stopped, _uneven, _in_step, _behind
+
+    @cython.locals(peer=Peer, started=double, told=Outgoing)
+    cpdef step(self, observation, double samples=*, weight=*, double until=*)
+    cdef _sort(self, Peer peer)
+    cdef _lose(self, Peer peer)
+    cdef _hear(self, dict outgoing, double started, double until)
+    @cython.locals(peer=Peer, waits=bint, least=cython.longlong)
+    cdef double _patience(self, bint alone)
+    cdef _take(self, sender, bytes payload)
+    @cython.locals(now=double)
+    cdef _accept(self, Peer peer, Received message)
+    @cython.locals(peer=Peer, now=double, elapsed=double)
+    cdef _finish(self)

@@ -1,0 +1,263 @@
+"""Rounds: one agent's conversation with its neighbours, over any transport.
+
+A round tells every neighbour, hears them, and finishes. It waits for a connected neighbour at most the
+time-out, and half as long for each round in a row in which nothing at all came from it, down to a
+sixteenth: a neighbour that fell silent costs two time-outs in all, not one per round. (One that sends but
+is late is worth the full wait.) It does not wait for a neighbour whose message of a later round is here:
+that one has moved on. With a pace, a round stays open for the missing until the next one is due, so a
+slow agent can be heard as often as it speaks. Round numbers are Lamport clocks: who is two or more rounds
+behind a neighbour jumps to its round. Late is lost.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import Counter
+from collections.abc import Callable
+
+import numpy as np
+
+from gossamer.agents.node_form import Array, Core
+from gossamer.agents.round.messages import Received
+from gossamer.agents.round.wire import Codec, Reason
+from gossamer.agents.settings import Limits
+from gossamer.agents.transports.base import Transport
+
+_MOST_HALVINGS = 4
+
+
+class Peer:
+    """What the rounds know of one neighbour."""
+
+    def __init__(self, id: int) -> None:
+        self.id = id
+        self.current: Received | None = None  # its message for the round that runs
+        self.ahead: Received | None = None  # its newest message for a later round
+        self.told: Received | None = None  # its newest used message
+        self.newest = 0  # the largest serial seen
+        self.misses = 0  # rounds in a row without a used message
+        self.silent = 0  # rounds in a row without any valid message, used or late
+        self.quiet = 0.0  # seconds of listening since anything valid came
+        self.came_at = -math.inf  # when anything valid came last
+        self.heard_at = -math.inf  # when its newest used message was used
+        self.round_trip = math.nan
+        self.dead = False
+        self.used = 0
+        self.lost = 0
+        self.late = 0
+
+    @property
+    def value(self) -> Array:
+        """What it said last, and its ledger; empty before."""
+        return np.frombuffer(b"" if self.told is None else self.told.told)
+
+
+class Rounds:
+    """Drives a core (a `Ledger` or a `Node`) over a transport, one round at a time."""
+
+    def __init__(
+        self,
+        me: int,
+        core: Core,
+        transport: Transport,
+        neighbours: tuple[int, ...],
+        *,
+        timeout: float,
+        death: float = math.inf,
+        limits: Limits | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.core = core
+        self.transport = transport
+        self.peers = {j: Peer(j) for j in neighbours}
+        self._all = tuple(self.peers.values())
+        self.round = 0
+        self.sent = 0
+        self.received = 0
+        self.rejected: Counter[str] = Counter()
+        self._timeout = timeout
+        self._death = death
+        self._clock = clock
+        self._codec = Codec(
+            me, frozenset(neighbours), core.dimension, core.edge_registers, limits or Limits()
+        )
+        self._sent_at: dict[int, float] = {}  # when the two newest serials were sent
+        self._was = clock()
+        self._slot = 0.0  # the longest time a round was given, that is, the pace
+        self._stopped = False
+        self._missing: set[int] = set()  # told in this round, and not heard yet
+        self._uneven = False
+        self._in_step = False  # whether the last round heard everybody
+        self._behind = False  # whether a neighbour is two or more rounds ahead
+
+    def gather(self, seconds: float) -> bool:
+        """Wait until all neighbours are connected, or so many seconds; returns whether they are."""
+        deadline = self._clock() + seconds
+        while not (together := self.transport.present() >= self.peers.keys()) and self._clock() < deadline:
+            self.listen(min(deadline, self._clock() + 0.02))
+        return together
+
+    def stop(self) -> None:
+        """End the running round without waiting for anyone; called from any thread."""
+        self._stopped = True
+        self.transport.wake()
+
+    def listen(self, deadline: float, *, until_called: bool = False) -> None:
+        """Take in messages until the deadline, or until the next one if `until_called`, without sending any."""
+        deliver = self._deliver_each if until_called else self._deliver_all
+        self.transport.exchange(self.round, {}, deadline, deliver)
+
+    def called(self) -> bool:
+        """Whether a neighbour has begun the round that comes next."""
+        return any(peer.current or peer.ahead for peer in self.peers.values())
+
+    def step(
+        self, observation: Array, samples: float = 1.0, weight: float | None = None, until: float = 0.0
+    ) -> None:
+        """One round: begin, tell, hear, finish. It stays open for the missing at least until `until`."""
+        started = self._clock()
+        self._slot = max(self._slot, until - started)
+        self.core.begin(observation, samples, weight)
+        # Whoever may have fallen behind looks first; among agents in step nobody is more than a round ahead.
+        if not self._in_step or started - self._was > self._timeout / 16:
+            self.listen(started)
+        for peer in self._all:
+            if peer.ahead and peer.ahead.round > self.round:  # jump to the latest round heard
+                self.round = peer.ahead.round
+        present = self.transport.present()
+        outgoing: dict[int, bytes] = {}
+        self._missing.clear()
+        for peer in self._all:
+            if peer.current or peer.ahead:
+                self._sort(peer)
+            if peer.id in present:
+                told = self.core.tell(peer.id, peer.current.serial if peer.current else 0)
+                outgoing[peer.id] = self._codec.encode(self.round, told)
+                self._sent_at[told.serial] = started
+                if not (peer.current or peer.ahead):
+                    self._missing.add(peer.id)
+        while len(self._sent_at) > 2:
+            del self._sent_at[next(iter(self._sent_at))]  # the oldest
+        self.sent += len(outgoing)
+        self._hear(outgoing, started, until)
+        self._finish()
+
+    def _sort(self, peer: Peer) -> None:
+        """Sort a neighbour's messages that wait into now, later and late."""
+        if peer.current and peer.current.round < self.round:
+            self._lose(peer)
+            peer.current = None
+        if peer.ahead and peer.ahead.round <= self.round:
+            if peer.ahead.round == self.round:
+                peer.current = peer.ahead
+            else:
+                self._lose(peer)
+            peer.ahead = None
+
+    def _lose(self, peer: Peer) -> None:
+        peer.late += 1
+        self.rejected[Reason.LATE] += 1
+
+    def _hear(self, outgoing: dict[int, bytes], started: float, until: float) -> None:
+        """Send, then listen until everyone told is heard or patience ends; alone, until someone comes."""
+        alone = not outgoing
+        self._behind = False
+        patience = self._patience(alone)
+        while not self._stopped:
+            deadline = max(started + patience, until) if patience else 0.0
+            self.transport.exchange(self.round, outgoing, deadline, self._deliver, self._missing)
+            patience = self._patience(alone)
+            if not patience or self._behind or self._clock() >= deadline:
+                return
+            outgoing = {}
+
+    def _patience(self, alone: bool) -> float:
+        """Seconds this round may last, for the neighbours still missing; 0 when nobody is."""
+        if alone:
+            return 0.0 if self.transport.present() else self._timeout
+        if not self._missing:
+            return 0.0
+        present = self.transport.present()
+        waits, least = False, _MOST_HALVINGS
+        self._uneven = False
+        for peer in self._all:
+            if peer.id in self._missing and peer.id in present:
+                waits = True
+                least = min(least, peer.silent)
+                # Where some have been silent, each message may end the wait for the others.
+                self._uneven = self._uneven or peer.silent > 0
+        return self._timeout / (1 << least) if waits else 0.0
+
+    def _deliver(self, sender: int, payload: bytes) -> bool:
+        self._take(sender, payload)
+        return not self._missing or self._behind or self._uneven
+
+    def _deliver_each(self, sender: int, payload: bytes) -> bool:
+        self._take(sender, payload)
+        return True
+
+    def _deliver_all(self, sender: int, payload: bytes) -> bool:
+        self._take(sender, payload)
+        return False
+
+    def _take(self, sender: int, payload: bytes) -> None:
+        self.received += 1
+        found = self._codec.decode(sender, payload, self.round)
+        if isinstance(found, Received):
+            self._accept(self.peers[sender], found)
+        else:
+            self.rejected[found] += 1
+
+    def _accept(self, peer: Peer, message: Received) -> None:
+        if message.serial <= peer.newest:
+            self.rejected[Reason.STALE] += 1
+            return
+        peer.newest = message.serial
+        peer.quiet = 0.0
+        peer.silent = 0
+        peer.came_at = now = self._clock()
+        if (sent_at := self._sent_at.get(message.echo)) is not None:
+            trip = now - sent_at
+            peer.round_trip = trip if math.isnan(peer.round_trip) else 0.9 * peer.round_trip + 0.1 * trip
+        if message.round < self.round:
+            self._lose(peer)
+            return
+        self._missing.discard(peer.id)
+        if message.round == self.round:
+            peer.current = message
+        else:
+            if peer.ahead:
+                self._lose(peer)
+            peer.ahead = message
+            self._behind = self._behind or message.round > self.round + 1
+
+    def _finish(self) -> None:
+        now = self._clock()
+        # A process that was stopped must not blame its neighbours for its own absence.
+        elapsed = min(now - self._was, 2 * max(self._timeout, self._slot))
+        self._was = now
+        heard = {}
+        died = []
+        for peer in self._all:
+            if peer.current:
+                heard[peer.id] = peer.told = peer.current
+                peer.current = None
+                peer.misses = 0
+                peer.dead = False
+                peer.used += 1
+                peer.heard_at = now
+            else:
+                peer.misses += 1
+                peer.silent += 1
+                peer.lost += 1
+                peer.quiet += min(elapsed, now - peer.came_at)
+                if peer.quiet >= self._death and not peer.dead:
+                    peer.dead = True
+                    peer.newest = 0  # whoever comes back may have lost its store and its clock
+                    died.append(peer.id)
+        self._in_step = len(heard) == len(self._all)
+        self.core.finish(heard)
+        for j in died:
+            self.core.drop(j)
+        self.round += 1

@@ -1,0 +1,23 @@
+cimport cython
+
+from gossamer.agents.round.numbers cimport Numbers
+from gossamer.agents.round.messages cimport Outgoing
+
+
+cdef class Ledger:
+    cdef public object method, me
+    cdef public Py_ssize_t dimension, edge_registers
+    cdef public long long silence, serial, age
+    cdef public double samples
+    cdef object _split
+    cdef Py_ssize_t _rounds, _now
+    cdef long long _born
+    cdef dict _place
+    cdef Numbers _numbers
+    cdef list _used, _settled, _echoed
+
+    cpdef begin(self, observation, double samples=*, weight=*)
+    @cython.locals(k=Py_ssize_t)
+    cpdef tell(self, neighbour, holding=*)
+    @cython.locals(message=Outgoing, k=Py_ssize_t, mine=bint, theirs=bint, alone=bint, unheard=cython.longlong)
+    cpdef finish(self, heard)

@@ -1,0 +1,153 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False
+"""The numbers of an agent and the sums of a round, in C; see `numbers.py`, which is the same by NumPy."""
+
+import numpy as np
+
+cdef extern from "math.h":
+    double sqrt(double x)
+
+COMPILED = True
+
+
+cdef int check(Py_ssize_t came, Py_ssize_t needed) except -1:
+    """C would read beyond the end where NumPy raises, so this raises."""
+    if came != needed:
+        raise ValueError(f"a length of {needed} is needed, but {came} came")
+    return 0
+
+
+cdef class Numbers:
+    def __init__(self, tell, slope, edges, estimate, dimension):
+        own = tell.shape[1] - 1
+        registers = edges[0].shape[1] if edges else 0
+        self.rows = np.zeros((tell.shape[2], dimension))
+        self.own = self.rows[:own]
+        self.tells = self.rows[own + 1 :].reshape(len(edges), 1 + registers, dimension)
+        self._own, self._degree, self._registers, self._dimension = own, len(edges), registers, dimension
+        self._rows, self._tells = self.rows, self.tells
+        self._size = (1 + registers) * dimension * sizeof(double)
+        self._tell, self._slope = np.ascontiguousarray(tell), np.ascontiguousarray(slope)
+        self._edges = np.ascontiguousarray(np.stack(edges)) if edges else np.zeros((0, 1, 1, 1))
+        self._estimate = np.ascontiguousarray(estimate)
+        self._after = np.zeros((1 + own, dimension))
+        self._edge, self._answer = np.zeros(registers), np.zeros(dimension)
+
+    cpdef begin(self, Py_ssize_t t, const double[::1] observation, double weight):
+        cdef Py_ssize_t row, k, c
+        cdef double factor
+        check(observation.shape[0], self._dimension)
+        for c in range(self._dimension):
+            self._rows[self._own, c] = observation[c]
+        for row in range(1 + self._own):
+            for c in range(self._dimension):
+                self._after[row, c] = 0.0
+            for k in range(self._rows.shape[0]):
+                factor = self._tell[t, row, k] + weight * self._slope[t, row, k]
+                if factor != 0.0:
+                    for c in range(self._dimension):
+                        self._after[row, c] += factor * self._rows[k, c]
+        for k in range(self._degree):
+            for c in range(self._dimension):
+                self._tells[k, 0, c] = self._after[0, c]
+
+    cpdef bytes told(self, Py_ssize_t k):
+        return (<const char*>&self._tells[k, 0, 0])[: self._size]
+
+    cpdef adopt(self, Py_ssize_t k, bytes told):
+        cdef const double* theirs = self._read(told)
+        cdef double* mine = &self._tells[k, 0, 0]
+        cdef Py_ssize_t i
+        for i in range(self._dimension, (1 + self._registers) * self._dimension):
+            mine[i] = -theirs[i]
+
+    cpdef move(self, Py_ssize_t k, Py_ssize_t t, bytes told):
+        cdef const double* said = self._read(told)
+        cdef Py_ssize_t row, column, c
+        cdef double difference
+        for c in range(self._dimension):
+            difference = self._after[0, c] - said[c]
+            for row in range(self._registers):
+                self._edge[row] = self._edges[k, t, row, 0] * difference
+                for column in range(self._registers):
+                    self._edge[row] += self._edges[k, t, row, 1 + column] * self._tells[k, 1 + column, c]
+            for row in range(self._registers):
+                self._tells[k, 1 + row, c] = self._edge[row]
+
+    cdef const double* _read(self, bytes told) except NULL:
+        check(len(told), self._size)
+        return <const double*><const char*>told
+
+    cpdef finish(self, Py_ssize_t t):
+        cdef Py_ssize_t row, c
+        for row in range(self._own):
+            for c in range(self._dimension):
+                self._rows[row, c] = self._after[1 + row, c]
+        self.conclude(t)
+
+    cpdef conclude(self, Py_ssize_t t):
+        cdef Py_ssize_t k, c
+        cdef double factor
+        for c in range(self._dimension):
+            self._answer[c] = 0.0
+        for k in range(self._rows.shape[0]):
+            factor = self._estimate[t, k]
+            if factor != 0.0:
+                for c in range(self._dimension):
+                    self._answer[c] += factor * self._rows[k, c]
+
+    @property
+    def answer(self):
+        copy = np.empty(self._dimension)
+        cdef double[::1] out = copy
+        cdef Py_ssize_t c
+        for c in range(self._dimension):
+            out[c] = self._answer[c]
+        return copy
+
+
+cdef class Features:
+    def __init__(self, dimension, bins, variance, noise):
+        self.noise = noise
+        self.row = np.zeros(1 + dimension * (1 + variance + len(bins) + noise.shape[1]))
+        self._row, self._noise = self.row, noise
+        self._bins = np.array(bins, dtype=float)
+        self._own = np.zeros(dimension)
+        self._variance = variance
+
+    cpdef begin(self, const double[::1] mean):
+        cdef Py_ssize_t k, c
+        check(min(mean.shape[0], 1 + self._own.shape[0]), 1 + self._own.shape[0])
+        for k in range(self._row.shape[0]):
+            self._row[k] = 0.0
+        for c in range(self._own.shape[0]):
+            self._own[c] = mean[1 + c] if mean[0] == 0.0 else mean[1 + c] / mean[0]
+
+    cpdef add(self, const double[::1] observation, double seen, Py_ssize_t line):
+        cdef Py_ssize_t n = self._own.shape[0], c, k, place
+        cdef double value, surprise, scale = sqrt((seen - 1.0) / seen)
+        check(observation.shape[0], n)
+        self._row[0] += 1.0
+        for c in range(n):
+            value = observation[c]
+            surprise = value - self._own[c]
+            place = 1 + c
+            self._row[place] += value
+            if self._variance:
+                place += n
+                self._row[place] += value * value
+            for k in range(self._bins.shape[0]):
+                place += n
+                self._row[place] += value <= self._bins[k]
+            for k in range(self._noise.shape[1]):
+                place += n
+                self._row[place] += self._noise[line, k] * (surprise * scale)
+            self._own[c] += surprise / seen
+
+
+cpdef double square(bytes numbers):
+    cdef const double* found = <const double*><const char*>numbers
+    cdef Py_ssize_t i
+    cdef double total = 0.0
+    for i in range(len(numbers) // <Py_ssize_t>sizeof(double)):
+        total += found[i] * found[i]
+    return total

@@ -1,0 +1,18 @@
+from gossamer.agents.round.numbers cimport square
+from gossamer.agents.round.messages cimport Outgoing, Received
+
+
+cdef bytes _little(bytes numbers)
+
+
+cdef class Codec:
+    cdef public object me
+    cdef readonly tuple _shape
+    cdef frozenset _neighbours
+    cdef Py_ssize_t _bytes
+    cdef readonly Py_ssize_t longest
+    cdef long long _rounds_ahead
+    cdef object _pack, _unpack
+
+    cpdef encode(self, round, Outgoing content)
+    cpdef decode(self, sender, bytes payload, long long round)

@@ -1,0 +1,120 @@
+"""Messages as bytes: versioned, limited in size, and believed only after every check.
+
+A payload is two bytes "Gs", one byte of protocol version, then a MessagePack array (msgspec) of
+
+    sender, round, serial, echo, settled, told ((1 + E) x n float64, little endian)
+
+told is the sender's value, then its ledger of the edge (see `ledger.py`).
+
+`Codec.decode` never raises: it returns the message, or the reason why it was dropped.
+"""
+
+from __future__ import annotations
+
+import sys
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
+
+import numpy as np
+
+from gossamer.agents.round.messages import Outgoing, Received
+from gossamer.agents.round.numbers import square
+from gossamer.agents.settings import Limits
+from gossamer.errors import require
+
+if TYPE_CHECKING:
+    import msgspec
+else:
+    msgspec = require("msgspec", "agents")
+
+VERSION = 1
+_MAGIC = b"Gs"
+_HEADER = _MAGIC + bytes([VERSION])
+_ENVELOPE = 64
+"""Bytes that header, numbers and MessagePack's own framing need at most."""
+
+LARGEST = 1e100
+"""Numbers beyond this are refused: they are finite, but sums and squares of them soon are not."""
+
+_LARGEST_SQUARE = LARGEST**2
+
+LAST_ROUND = 2**62
+_IS_LITTLE = sys.byteorder == "little"
+
+
+class Reason(StrEnum):
+    """Why a message was dropped."""
+
+    SIZE = "size"  # longer than any valid message
+    GARBAGE = "garbage"  # not a message at all
+    VERSION = "version"  # another protocol version
+    SENDER = "sender"  # speaks as another agent, or is no neighbour
+    DIMENSION = "dimension"  # vectors of another length
+    NUMBERS = "numbers"  # NaN, infinity or absurdly large
+    FUTURE = "future"  # a round too far ahead to be believed
+    STALE = "stale"  # a serial seen before: a replay, a duplicate, an earlier life
+    LATE = "late"  # a round that is over
+
+
+_Count = Annotated[int, msgspec.Meta(ge=0)]
+
+
+class _Message(msgspec.Struct, array_like=True, frozen=True, gc=False, forbid_unknown_fields=True):
+    sender: int
+    round: _Count
+    serial: _Count
+    echo: _Count
+    settled: bool
+    told: bytes
+
+
+class Codec:
+    """Turns messages into bytes and back for one agent.
+
+    me                 the agent; messages say who sent them
+    neighbours         whom it believes
+    dimension          n, and `edge_registers` E: the shape it expects
+    """
+
+    def __init__(
+        self, me: int, neighbours: frozenset[int], dimension: int, edge_registers: int, limits: Limits
+    ) -> None:
+        self.me = me
+        self._neighbours = neighbours
+        self._shape = (1 + edge_registers, dimension)
+        self._bytes = 8 * self._shape[0] * dimension
+        self._rounds_ahead = limits.rounds_ahead
+        self.longest = limits.message_bytes or _ENVELOPE + self._bytes
+        self._pack = msgspec.msgpack.Encoder().encode
+        self._unpack = msgspec.msgpack.Decoder(_Message).decode
+
+    def encode(self, round: int, content: Outgoing) -> bytes:
+        fields = self.me, round, content.serial, content.echo, content.settled, _little(content.told)
+        return _HEADER + self._pack(fields)
+
+    def decode(self, sender: int, payload: bytes, round: int) -> Received | Reason:
+        """Read a message that the transport says `sender` sent, in this agent's `round`."""
+        if len(payload) > self.longest:
+            return Reason.SIZE
+        if not payload.startswith(_HEADER):
+            return Reason.VERSION if payload[:2] == _MAGIC and len(payload) > 2 else Reason.GARBAGE
+        try:
+            message = self._unpack(payload[3:])
+        except (msgspec.MsgspecError, ValueError):  # ValueError: a string that is not UTF-8
+            return Reason.GARBAGE
+        if message.sender != sender or sender not in self._neighbours:
+            return Reason.SENDER
+        ahead, serial, echo = message.round, message.serial, message.echo
+        if ahead > round + self._rounds_ahead or max(ahead, serial, echo) > LAST_ROUND:
+            return Reason.FUTURE
+        if len(message.told) != self._bytes:
+            return Reason.DIMENSION
+        told = _little(message.told)
+        if not square(told) <= _LARGEST_SQUARE:  # one sum finds all that is NaN, infinite or absurd
+            return Reason.NUMBERS
+        return Received(sender, ahead, serial, echo, message.settled, told)
+
+
+def _little(numbers: bytes) -> bytes:
+    """Numbers of this machine as little endian, or the other way round."""
+    return numbers if _IS_LITTLE else np.frombuffer(numbers).byteswap().tobytes()

@@ -1,0 +1,464 @@
+"""Distributed linear parameter estimation: every sensor of a network learns beta* from everybody's measurements.
+
+Sensor i measures Y_{i,t} = A_i beta* + noise of covariance S_i. With weights Q_i = I, or Q_i = S_i^{-1} for the
+precision-weighted form (which equals generalised least squares),
+
+    Abar = mean of A_i'Q_i A_i,   mubar = mean of A_i'Q_i E[Y_i],   beta* = Abar^{-1} mubar,
+
+and the network averages both. Two facts make this cheap and exact:
+with Abar known, Abar^{-1} A_i'Q_i Y_i is a stream whose average is beta*, so the exact engine gives the expected
+error of any method; and a method that averages A_i'Q_i A_i with the same weights as A_i'Q_i Y_i makes no error
+in the mean at all, for then E muhat_i = Ahat_i beta* (`gram="same"`, the default).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from gossamer import theory
+from gossamer.applications.linear.dealing import deal
+from gossamer.applications.linear.rivals import KarMoura, XiaoBoydLall
+from gossamer.applications.linear.sensors import (
+    Moments,
+    check_covariances,
+    check_matrices,
+    check_observable,
+    pack,
+    unpack,
+)
+from gossamer.applications.solvers import (
+    Alone,
+    Centralised,
+    Stream,
+    averages,
+    horizons_of,
+    settled,
+)
+from gossamer.engines.exact import Exact, exact
+from gossamer.engines.horizons import check_horizons
+from gossamer.errors import InvalidInput, Unsupported
+from gossamer.methods import AnytimeSDA, Method, resolve
+from gossamer.methods.base import whole
+from gossamer.networks import Network
+from gossamer.observations import Gaussian
+
+Array = NDArray[np.float64]
+Solver = Any
+"""A method or its name, or one of the rivals: KarMoura, XiaoBoydLall, Alone, Centralised."""
+
+
+@dataclass(frozen=True)
+class EstimationRun:
+    """Simulated estimates of beta*; with several horizons, arrays have one more axis in front.
+
+    mse        mean over trials of sum_i ||beta_i - beta*||^2
+    stderr     its standard error
+    errors     (trials,) that sum in each trial
+    per_agent  (N,) mean over trials of each agent's squared error
+    estimates  (trials, N, d)
+    """
+
+    rounds: Any
+    mse: Any
+    stderr: Any
+    errors: Array
+    per_agent: Array
+    estimates: Array
+
+
+class LinearEstimation:
+    """A sensor network that estimates one parameter vector.
+
+    network     who talks to whom
+    matrices    A_i of shape (m_i, d), one per sensor, each with its own number of rows
+    parameter   beta*, shape (d,)
+    covariance  of the measurement noise: a variance, one per sensor, or one (m_i, m_i) matrix per sensor
+    weighting   "plain" averages A_i'A_i as in the paper; "precision" averages A_i'S_i^{-1}A_i
+    names       what the parameters are called
+
+    A problem made by `from_data` also has `measurements`, the recorded y_i (then nothing is random), and `labels`,
+    what the agents are called.
+    """
+
+    def __init__(
+        self,
+        network: Network,
+        matrices: Sequence[ArrayLike],
+        parameter: ArrayLike,
+        covariance: Any = 1.0,
+        *,
+        weighting: str = "plain",
+        names: Sequence[str] | None = None,
+    ) -> None:
+        if weighting not in ("plain", "precision"):
+            raise InvalidInput(f"weighting must be 'plain' or 'precision', but {weighting!r} came")
+        self.network = network
+        self.measurements: list[Array] | None = None
+        self.labels: list[Any] | None = None
+        self.matrices = check_matrices(matrices, network.agents)
+        self.dimension = self.matrices[0].shape[1]
+        self.covariances = check_covariances(covariance, self.matrices)
+        self.weighting = weighting
+        self.names = list(names) if names is not None else [f"beta{k}" for k in range(self.dimension)]
+        self.parameter = np.asarray(parameter, dtype=float)
+        if self.parameter.shape != (self.dimension,) or len(self.names) != self.dimension:
+            raise InvalidInput(
+                f"the parameter and its names need one entry per column of A_i ({self.dimension}), "
+                f"but shape {self.parameter.shape} and {len(self.names)} names came"
+            )
+        check_observable(sum(a.T @ a for a in self.matrices), self.names)  # type: ignore[arg-type]
+
+    # -- where problems come from -----------------------------------------------------------------------------
+
+    @classmethod
+    def random(
+        cls,
+        network: Network,
+        dimension: int = 5,
+        measurements: int = 2,
+        *,
+        noise: float = 1.0,
+        weighting: str = "plain",
+        seed: int = 0,
+    ) -> LinearEstimation:
+        """Random sensors: A_i standard normal (m_i x d), beta* uniform on [-1, 1], standard deviations between
+        half of and twice `noise`."""
+        rng = np.random.default_rng(seed)
+        matrices = rng.normal(size=(network.agents, measurements, dimension))
+        parameter = rng.uniform(-1, 1, dimension)
+        variances = (noise * np.exp2(rng.uniform(-1, 1, network.agents))) ** 2
+        return cls(network, list(matrices), parameter, variances, weighting=weighting)
+
+    @classmethod
+    def from_data(
+        cls,
+        X: Any,
+        y: Any,
+        agents: int | Network | None = None,
+        split: Any = "contiguous",
+        *,
+        intercept: bool = False,
+        seed: int = 0,
+    ) -> LinearEstimation:
+        """Rows of data dealt to agents; beta* is the least squares solution of all rows together.
+
+        X       an array (rows, features), a dictionary of columns, or a pandas or polars frame
+        y       one value per row, or the name of a column of the frame
+        agents  how many agents (on an Erdos-Renyi graph), or the network itself
+        split   "contiguous" blocks of rows, "random", "by:<column>" (one agent per value of that column, which
+                is then no feature), or an array with one label per row
+        intercept  add a column of ones
+
+        The data are what they are, so there is no noise: an agent's error is its distance from the pooled fit.
+        """
+        network = agents if isinstance(agents, Network) else None
+        count = network.agents if network is not None else agents
+        rows = deal(X, y, count, split, intercept, seed)  # type: ignore[arg-type]
+        network = Network.erdos_renyi(len(rows.features)) if network is None else network
+        features, targets = np.vstack(rows.features), np.concatenate(rows.targets)
+        check_observable(features.T @ features, rows.names)
+        fit = np.linalg.lstsq(features, targets, rcond=None)[0]
+        problem = cls(network, rows.features, fit, 0.0, names=rows.names)
+        problem.measurements = rows.targets
+        problem.labels = rows.labels
+        return problem
+
+    def weighted(self, weighting: str) -> LinearEstimation:
+        """The same sensors with another weighting."""
+        return LinearEstimation(
+            self.network,
+            self.matrices,
+            self.parameter,
+            self.covariances,
+            weighting=weighting,
+            names=self.names,
+        )
+
+    # -- what is averaged -----------------------------------------------------------------------------------
+
+    @cached_property
+    def _projections(self) -> list[Array]:
+        """A_i'Q_i: what turns a measurement into the vector that is averaged."""
+        if self.weighting == "plain":
+            return [a.T for a in self.matrices]
+        projections = []
+        for i, (a, s) in enumerate(zip(self.matrices, self.covariances, strict=True)):
+            if np.linalg.eigvalsh(s)[0] <= 0:
+                raise InvalidInput(
+                    f"precision weighting needs invertible noise covariances, but that of sensor {i} is singular; "
+                    "use weighting='plain'"
+                )
+            projections.append(np.asarray(np.linalg.solve(s, a).T, dtype=float))
+        return projections
+
+    @cached_property
+    def grams(self) -> Array:
+        """(N, d, d) A_i'Q_i A_i."""
+        return np.stack([p @ a for p, a in zip(self._projections, self.matrices, strict=True)])
+
+    @cached_property
+    def moments(self) -> Moments:
+        """The streams A_i'Q_i Y_{i,t}: means, covariances, and how to draw them."""
+        if self.measurements is not None:
+            mean = np.stack([p @ y for p, y in zip(self._projections, self.measurements, strict=True)])
+        else:
+            mean = self.grams @ self.parameter
+        noise = np.stack([p @ s @ p.T for p, s in zip(self._projections, self.covariances, strict=True)])
+        return Moments(mean, noise)
+
+    @cached_property
+    def _inverse(self) -> Array:
+        """Abar^{-1}."""
+        return np.linalg.inv(self.grams.mean(axis=0))
+
+    @cached_property
+    def streams(self) -> Gaussian:
+        """Abar^{-1} A_i'Q_i Y_{i,t}, whose average is beta*: observations for any engine.
+
+        Their components are drawn independently here; the expected squared error needs no more than that.
+        """
+        inverse, moments = self._inverse, self.moments
+        spread = np.einsum("ab,nbr->nar", inverse, moments.factor)
+        return Gaussian(moments.mean @ inverse.T, np.sqrt((spread**2).sum(axis=2)))
+
+    # -- errors ---------------------------------------------------------------------------------------------
+
+    def exact(self, method: Method | str, rounds: int | Sequence[int]) -> Exact:
+        """The expected error of `method` with Abar known to every agent, exactly."""
+        if not isinstance(method, Method | str):
+            raise Unsupported(
+                f"exact errors are for methods that average; use simulate() for {type(method).__name__}"
+            )
+        return exact(method, self.network, self.streams, rounds)
+
+    def centralised_error(self, rounds: Any) -> Any:
+        """The expected error, summed over agents, if each held everybody's measurements of `rounds` rounds."""
+        inverse, factor = self._inverse, self.moments.factor
+        trace = ((np.einsum("ab,nbr->nar", inverse, factor)) ** 2).sum()
+        return trace / (self.network.agents * np.asarray(rounds, dtype=float))[()]
+
+    def bound(self, rounds: int, gram_rounds: int | None = None, constant: float = 1.0) -> theory.Bound:
+        """Corollary 1: the two terms of the bound on SDA's error, up to the constant C_1."""
+        return theory.corollary_1(
+            self.network,
+            gram=self.grams,
+            mean=self.moments.mean,
+            variance=self.moments.variance,
+            rounds=rounds,
+            gram_rounds=rounds if gram_rounds is None else gram_rounds,
+            constant=constant,
+        )
+
+    # -- the average of A_i'A_i -----------------------------------------------------------------------------
+
+    def average_grams(self, method: Method | str, rounds: int | Sequence[int]) -> Array:
+        """(N, d, d), or (H, N, d, d): what each agent holds as Abar after `rounds` rounds of `method`."""
+        packed = pack(self.grams)
+        held = [settled(method, self.network, packed, int(t)) for t in np.atleast_1d(rounds)]
+        return unpack(held[0] if np.ndim(rounds) == 0 else np.stack(held), self.dimension)
+
+    def gram_margin(self, held: Array) -> Array:
+        """max_i ||Abar^{-1}|| ||Ahat_i - Abar|| for what the agents hold, (..., N, d, d)."""
+        return _margin(held, self.grams.mean(axis=0))
+
+    def gram_rounds_needed(self, method: Method | str = "chebyshev") -> int:
+        """Rounds of `method` after which every agent may invert its average of A_i'A_i."""
+        enough = 1
+        while self.gram_margin(self.average_grams(method, enough)) > 0.5:
+            enough *= 2
+            if enough > 2**24:
+                raise Unsupported(
+                    f"{resolve(method).name} does not reach the average of A_i'A_i on this network"
+                )
+        short = enough // 2
+        while enough - short > 1:
+            middle = (short + enough) // 2
+            if self.gram_margin(self.average_grams(method, middle)) > 0.5:
+                short = middle
+            else:
+                enough = middle
+        return enough
+
+    def _inverted(self, gram: Method | str, method: Method, horizons: NDArray[np.int64]) -> Array:
+        """(H or 1, N, d, d) every agent's Ahat_i^{-1}, or a refusal while it is too early to invert."""
+        if isinstance(gram, str) and gram == "exact":
+            return np.broadcast_to(self._inverse, (1, self.network.agents, *self._inverse.shape))
+        same = isinstance(gram, str) and gram == "same"
+        if same and method.mixing != "matrix":
+            raise InvalidInput(
+                f"{method.name} mixes by chance, so A_i'A_i and A_i'Y_i are not averaged alike; "
+                "use gram='exact' or gram='chebyshev'"
+            )
+        used = method if same else resolve(gram)
+        grams = self.average_grams(used, horizons.tolist())
+        margin = self.gram_margin(grams)
+        if np.any(margin > 0.5):
+            worst = int(np.argmax(margin))
+            raise InvalidInput(
+                f"it is too early to invert: ||Abar^-1|| ||Ahat_i - Abar|| is {margin[worst]:.3g} after "
+                f"{horizons[worst]} rounds of {used.name}, and at most 1/2 is needed, which takes "
+                f"{self.gram_rounds_needed(used)} rounds; run longer, or average A_i'A_i first "
+                f"(gram='chebyshev', gram_rounds={self.gram_rounds_needed('chebyshev')} or more)"
+            )
+        return np.asarray(np.linalg.inv(grams), dtype=float)
+
+    # -- running it -----------------------------------------------------------------------------------------
+
+    def simulate(
+        self,
+        solver: Solver,
+        rounds: int | Sequence[int],
+        trials: int = 100,
+        seed: int = 0,
+        *,
+        gram: Method | str = "same",
+        gram_rounds: int | None = None,
+    ) -> EstimationRun:
+        """Run `solver` in `trials` independent trials.
+
+        gram         how A_i'A_i is averaged: "same" as the measurements (no error in the mean), "exact" (everybody
+                     knows Abar), or any method, such as "chebyshev" or gs.SDA(output="last") as in the paper
+        gram_rounds  for how many rounds, default as many as `rounds`
+        """
+        horizons, one = horizons_of(rounds)
+        trials = whole("trials", trials, 1)
+        if isinstance(solver, KarMoura | XiaoBoydLall):
+            estimates = solver.estimates(self, horizons, trials, seed)
+        elif isinstance(solver, Alone):
+            moments = averages(solver, self.network, self.moments, horizons, trials, seed)
+            inverses = np.asarray(np.linalg.pinv(self.grams, hermitian=True)[None], dtype=float)
+            estimates = _solve(inverses, moments)
+        elif isinstance(solver, Centralised):
+            moments = averages(solver, self.network, self.moments, horizons, trials, seed)
+            estimates = moments @ self._inverse.T
+        else:
+            method = resolve(solver)
+            gram_horizons = horizons if gram_rounds is None else check_horizons(gram_rounds)
+            inverses = self._inverted(gram, method, gram_horizons)
+            estimates = _solve(inverses, averages(method, self.network, self.moments, horizons, trials, seed))
+        return self._run(horizons, one, estimates)
+
+    def estimate(self, method: Method | str = "chebyshev", rounds: int = 100) -> Array:
+        """(N, d) every agent's estimate from recorded data after `rounds` rounds; nothing is random."""
+        if self.measurements is None:
+            raise InvalidInput("estimate() is for recorded data (LinearEstimation.from_data); use simulate()")
+        return np.asarray(self.simulate(method, rounds, trials=1).estimates[0])
+
+    def online(self, method: AnytimeSDA | None = None) -> OnlineEstimation:
+        """Estimates that refine whenever measurements come."""
+        return OnlineEstimation(self, method)
+
+    def _run(self, horizons: NDArray[np.int64], one: bool, estimates: Array) -> EstimationRun:
+        squares = ((estimates - self.parameter) ** 2).sum(axis=3)
+        errors = squares.sum(axis=2)
+        trials = errors.shape[1]
+        spread = errors.std(axis=1, ddof=1) / np.sqrt(trials) if trials > 1 else np.full(len(errors), np.nan)
+        mse, per_agent = errors.mean(axis=1), squares.mean(axis=1)
+        if one:
+            return EstimationRun(
+                int(horizons[0]), float(mse[0]), float(spread[0]), errors[0], per_agent[0], estimates[0]
+            )
+        return EstimationRun(horizons, mse, spread, errors, per_agent, estimates)
+
+
+class OnlineEstimation:
+    """Every agent's estimate at any moment. Each call of `observe` is one exchange with the neighbours.
+
+    The averages of A_i'Q_i A_i and of A_i'Q_i Y_i travel in one message and are mixed alike, so the estimates are
+    unbiased as soon as they exist.
+    """
+
+    def __init__(self, problem: LinearEstimation, method: AnytimeSDA | None = None) -> None:
+        self._problem = problem
+        size = problem.dimension
+        self._packed = size * (size + 1) // 2
+        self._stream = Stream(problem.network, self._packed + size, method)
+
+    @property
+    def rounds(self) -> int:
+        """How many exchanges there were."""
+        return self._stream.rounds
+
+    def observe(
+        self,
+        measurements: Sequence[ArrayLike | None] | None = None,
+        matrices: Sequence[ArrayLike] | None = None,
+    ) -> None:
+        """One round: the newest measurement of each agent (None: no news), or None if nobody measured.
+
+        `matrices` replaces the A_i for this round, where sensors look elsewhere each time; an agent's
+        measurements then count equally, whatever their number of rows. Only the plain weighting allows it.
+        """
+        problem = self._problem
+        if measurements is None:
+            self._stream.advance()
+            return
+        agents = problem.network.agents
+        if len(measurements) != agents:
+            raise InvalidInput(
+                f"one measurement (or None) per agent is needed: {agents}, but {len(measurements)} came"
+            )
+        if matrices is not None and problem.weighting != "plain":
+            raise InvalidInput(
+                "matrices that change need weighting='plain', for the covariances belong to fixed ones"
+            )
+        news = np.full((agents, self._packed + problem.dimension), np.nan)
+        for i, y in enumerate(measurements):
+            if y is None:
+                continue
+            if matrices is None:
+                gram, projection = problem.grams[i], problem._projections[i]
+            else:
+                a = np.atleast_2d(np.asarray(matrices[i], dtype=float))
+                gram, projection = a.T @ a, a.T
+            value = np.atleast_1d(np.asarray(y, dtype=float))
+            if value.shape != projection.shape[1:] or not np.all(np.isfinite(value)):
+                raise InvalidInput(
+                    f"agent {i} measures {projection.shape[1]} finite numbers at a time, but {y!r} came"
+                )
+            news[i] = np.concatenate([pack(gram), projection @ value])
+        self._stream.advance(news)
+
+    @property
+    def ready(self) -> bool:
+        """Whether every agent may invert its average of A_i'A_i."""
+        return self._now()[1] <= 0.5
+
+    def _now(self) -> tuple[Array, float]:
+        """What the agents hold as Abar, and how far that is from the average of what they have seen."""
+        size = self._problem.dimension
+        held = unpack(self._stream.values[:, : self._packed], size)
+        seen = unpack(self._stream.own_means[:, : self._packed].mean(axis=0), size)
+        return held, float(_margin(held, seen))
+
+    def estimate(self) -> Array:
+        """(N, d) every agent's estimate now."""
+        grams, margin = self._now()
+        if margin > 0.5:
+            raise InvalidInput(
+                f"it is too early to invert: ||Abar^-1|| ||Ahat_i - Abar|| is {margin:.3g} after {self.rounds} rounds, "
+                f"and at most 1/2 is needed; with every agent measuring, "
+                f"{self._problem.gram_rounds_needed(self._stream.method)} rounds are enough"
+            )
+        solved = np.linalg.solve(grams, self._stream.values[:, self._packed :, None])
+        return np.asarray(solved[..., 0], dtype=float)
+
+
+def _margin(held: Array, average: Array) -> Array:
+    """max_i ||Abar^{-1}|| ||Ahat_i - Abar||: at most 1/2 before any agent inverts (Corollary 1)."""
+    smallest = np.linalg.eigvalsh(average)[0]
+    if smallest <= 0:
+        return np.full(held.shape[:-3], np.inf)
+    return np.asarray(np.linalg.norm(held - average, 2, axis=(-2, -1)).max(axis=-1) / smallest, dtype=float)
+
+
+def _solve(inverses: Array, moments: Array) -> Array:
+    """(H, trials, N, d): Ahat_i^{-1} muhat_i from (H or 1, N, d, d) and (H, trials, N, d)."""
+    inverses = np.broadcast_to(inverses, (len(moments), *inverses.shape[1:]))
+    return np.asarray(np.einsum("hnab,htnb->htna", inverses, moments, optimize=True))

@@ -1,0 +1,134 @@
+"""Two earlier ways to estimate a parameter over a network, for comparison with averaging methods."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gossamer.applications.linear import kernels
+from gossamer.applications.solvers import settled
+from gossamer.errors import InvalidInput
+from gossamer.methods import LinearIteration
+from gossamer.methods.base import check_positive
+from gossamer.numerics import random
+
+if TYPE_CHECKING:
+    from gossamer.applications.linear.estimation import LinearEstimation
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class XiaoBoydLall:
+    """Sensor fusion by average consensus (Xiao, Boyd, Lall 2005).
+
+        P_i(0) = A_i'S_i^{-1}A_i,   q_i(0) = A_i'S_i^{-1}y_i,   both <- W-average of the neighbours' each round
+        estimate P_i^{-1} q_i       (of least norm, while P_i is singular)
+
+    The measurements are taken once and then fused: `samples` of them, or as many as there are rounds (None), so
+    that nothing is fused before all of them are taken. P and q are mixed alike, so the estimate has no bias.
+    """
+
+    samples: int | None = 1
+    name: ClassVar[str] = "xiao-boyd-lall"
+
+    def estimates(
+        self, problem: LinearEstimation, horizons: NDArray[np.int64], trials: int, seed: int
+    ) -> Array:
+        weighted = problem if problem.measurements is not None else problem.weighted("precision")
+        parts = []
+        for horizon in horizons.tolist():
+            batch = np.array([float(horizon if self.samples is None else self.samples)])
+            taken = weighted.moments.sample(seed, range(1), range(trials), batches=batch)[0]  # (N, d, trials)
+            fused = settled(LinearIteration(), weighted.network, taken.reshape(len(taken), -1), horizon)
+            grams = weighted.average_grams(LinearIteration(), horizon)
+            inverse = np.linalg.pinv(grams, rcond=1e-12, hermitian=True)
+            parts.append(np.einsum("nab,nbt->tna", inverse, fused.reshape(taken.shape), optimize=True))
+        return np.stack(parts)
+
+
+@dataclass(frozen=True)
+class KarMoura:
+    """Consensus + innovations (Kar, Moura and others, 2011-2013).
+
+        x_i <- x_i - b_t sum_j L_ij x_j + a_t K A_i'S_i^{-1}(Y_{i,t} - A_i x_i)
+
+    form         "LU": one time scale, a_t = a/(t+1+delay), b_t = b a_t
+                 "mixed": two time scales, b_t = b/(t+1)^tau, so that consensus outlasts the innovations
+    gain         "efficient": K = Abar^{-1} (with a = 1 asymptotically as good as a centre), or "identity"
+    a, b, delay  None: b so large that the first exchange is just stable, delay so that the first innovation
+                 is, and a a multiple of 1/lambda_min(K Abar)
+    tau          between 0 and 1/2
+
+    The defaults are the best of a, tau and delay tried on a grid and a path (a = 1 forgets its start too slowly).
+    """
+
+    form: str = "mixed"
+    gain: str = "efficient"
+    a: float | None = None
+    b: float | None = None
+    tau: float = 0.1
+    delay: float | None = None
+    name: ClassVar[str] = "kar-moura"
+
+    def __post_init__(self) -> None:
+        if self.form not in ("LU", "mixed"):
+            raise InvalidInput(f"form must be 'LU' or 'mixed', but {self.form!r} came")
+        if self.gain not in ("efficient", "identity"):
+            raise InvalidInput(f"gain must be 'efficient' or 'identity', but {self.gain!r} came")
+        if not 0 < self.tau < 0.5:
+            raise InvalidInput(f"tau must lie between 0 and 1/2, but {self.tau!r} came")
+        check_positive("a", self.a)
+        check_positive("b", self.b)
+        check_positive("delay", self.delay, zero=True)
+
+    def estimates(
+        self, problem: LinearEstimation, horizons: NDArray[np.int64], trials: int, seed: int
+    ) -> Array:
+        problem = problem if problem.measurements is not None else problem.weighted("precision")
+        network = problem.network
+        average = problem.grams.mean(axis=0)
+        gain = np.linalg.inv(average) if self.gain == "efficient" else np.eye(problem.dimension)
+        pull = np.matmul(gain, problem.grams)
+        innovation, consensus = self._steps(problem, pull, average, int(horizons.max()))
+        lanes = min(kernels.LANES, -(-trials // 8) * 8)
+        first = np.arange(0, trials, lanes)
+        order = np.argsort(horizons, kind="stable")
+        shape = (network.agents, problem.dimension, lanes)
+        out = np.empty((len(first), len(horizons), *shape))
+        moments = problem.moments
+        kernels.innovate(
+            np.zeros((len(first), *shape)), first, moments.mean @ gain.T, np.matmul(gain, moments.factor), pull,
+            innovation, consensus, random.key(seed), network.gossip.indptr, network.gossip.indices,
+            network.gossip.data, horizons[order], out,
+        )  # fmt: skip
+        found = np.empty((len(horizons), trials, *shape[:2]))
+        found[order] = np.moveaxis(out, (1, 0, 4), (0, 1, 2)).reshape(len(horizons), -1, *shape[:2])[
+            :, :trials
+        ]
+        return found
+
+    def _steps(
+        self, problem: LinearEstimation, pull: Array, average: Array, rounds: int
+    ) -> tuple[Array, Array]:
+        """a_t and b_t."""
+        mixed = self.form == "mixed"
+        a = self.a
+        if a is None and self.gain == "efficient":
+            a = 2.0 if mixed else 4.0
+        elif a is None:
+            a = (1.0 if mixed else 2.0) / float(np.linalg.eigvalsh(average)[0])
+        strongest = a * float(np.linalg.norm(pull, 2, axis=(1, 2)).max())
+        # With two time scales the network damps what one strong sensor does, so half the caution is enough.
+        delay = max((0.5 if mixed else 1.0) * strongest - 1, 0.0) if self.delay is None else self.delay
+        time = np.arange(1, rounds + 1)
+        innovation: Array = np.asarray(a / (time + delay), dtype=float)
+        largest = 1.0 / problem.network.lambda_max
+        if mixed:
+            consensus = (largest if self.b is None else self.b) / time**self.tau
+        else:
+            consensus = innovation * (largest / innovation[0] if self.b is None else self.b)
+        return innovation, np.asarray(consensus)

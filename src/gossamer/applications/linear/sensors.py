@@ -1,0 +1,157 @@
+"""Sensors as arrays: checks of matrices and covariances, symmetric matrices as vectors, unseen directions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from gossamer.applications.linear.kernels import draw_moments
+from gossamer.errors import InvalidInput
+from gossamer.numerics import random
+from gossamer.observations import Observations
+
+Array = NDArray[np.float64]
+
+
+def check_matrices(matrices: Sequence[ArrayLike], agents: int) -> list[Array]:
+    """Return the matrices A_i as float arrays with one number of columns, or say which one is wrong."""
+    if len(matrices) != agents:
+        raise InvalidInput(
+            f"one matrix A_i per sensor is needed: the network has {agents} agents, but {len(matrices)} matrices came"
+        )
+    checked: list[Array] = []
+    for i, matrix in enumerate(matrices):
+        array = np.asarray(matrix, dtype=float)
+        array = array[None, :] if array.ndim == 1 else array
+        if array.ndim != 2 or array.size == 0:
+            raise InvalidInput(
+                f"A_{i} must be a matrix of shape (m_i, d), but one of shape {array.shape} came"
+            )
+        if checked and array.shape[1] != checked[0].shape[1]:
+            raise InvalidInput(
+                f"every A_i needs the same number of columns, one per parameter: A_0 has {checked[0].shape[1]}, "
+                f"but A_{i} has {array.shape[1]}"
+            )
+        if not np.all(np.isfinite(array)):
+            raise InvalidInput(f"A_{i} must be finite, but it holds NaN or infinity")
+        checked.append(array)
+    return checked
+
+
+def check_covariances(covariance: Any, matrices: list[Array]) -> list[Array]:
+    """Return one (m_i, m_i) covariance per sensor from a variance, one per sensor, or full matrices."""
+    sizes = [len(a) for a in matrices]
+    if np.isscalar(covariance):
+        given: Sequence[Any] = [covariance] * len(sizes)
+    else:
+        given = covariance
+    if len(given) != len(sizes):
+        raise InvalidInput(
+            f"the noise covariance is a number, one per sensor, or one (m_i, m_i) matrix per sensor; "
+            f"for {len(sizes)} sensors {len(given)} came"
+        )
+    checked = []
+    for i, (value, size) in enumerate(zip(given, sizes, strict=True)):
+        array = np.asarray(value, dtype=float)
+        array = array * np.eye(size) if array.ndim == 0 else array
+        if array.shape != (size, size):
+            raise InvalidInput(
+                f"the noise covariance of sensor {i} must be a number or have the shape ({size}, {size}), "
+                f"but {array.shape} came"
+            )
+        if not np.all(np.isfinite(array)) or not np.allclose(array, array.T, rtol=1e-8, atol=1e-12):
+            raise InvalidInput(f"the noise covariance of sensor {i} must be finite and symmetric")
+        least = np.linalg.eigvalsh(array)[0]
+        if least < -1e-9 * max(1.0, np.abs(array).max()):
+            raise InvalidInput(
+                f"the noise covariance of sensor {i} must be positive semi-definite, "
+                f"but it has the eigenvalue {least:g}"
+            )
+        checked.append(array)
+    return checked
+
+
+def check_observable(total: Array, names: Sequence[str]) -> None:
+    """Complain if sum_i A_i'A_i is singular, and name the direction that nobody observes."""
+    scale = np.sqrt(np.diag(total))
+    unseen = scale == 0
+    # Units must not matter: columns are compared at unit length.
+    safe = np.where(unseen, 1.0, scale)
+    values, vectors = np.linalg.eigh(total / np.outer(safe, safe))
+    if not unseen.any() and values[0] > 1e-10 * len(values):
+        return
+    direction = unseen.astype(float) / np.sqrt(max(unseen.sum(), 1)) if unseen.any() else vectors[:, 0] / safe
+    direction = direction / np.abs(direction).max()
+    largest: Any = np.flatnonzero(np.abs(direction) > 1e-6)
+    largest = largest[np.argsort(-np.abs(direction[largest]), kind="stable")][:6].tolist()
+    direction = direction * np.sign(direction[largest[0]])
+    words = " ".join(
+        f"{'+' if direction[k] > 0 else '-'} {abs(direction[k]):.3g} {names[k]}" for k in largest
+    )
+    raise InvalidInput(
+        f"no sensor observes the direction {words.removeprefix('+ ')}: the sum of A_i'A_i must be invertible, but it "
+        "is singular along it; let some sensor measure that direction, or drop one of these parameters"
+    )
+
+
+def pack(matrices: Array) -> Array:
+    """(..., d, d) symmetric -> (..., d(d+1)/2): the upper triangle."""
+    rows, cols = np.triu_indices(matrices.shape[-1])
+    return matrices[..., rows, cols]
+
+
+def unpack(vectors: Array, size: int) -> Array:
+    """The inverse of `pack`."""
+    rows, cols = np.triu_indices(size)
+    matrices = np.empty((*vectors.shape[:-1], size, size))
+    matrices[..., rows, cols] = vectors
+    matrices[..., cols, rows] = vectors
+    return matrices
+
+
+class Moments(Observations):
+    """Gaussian streams whose components are correlated: what A_i'Y_{i,t} looks like to the network.
+
+    mean (N, d) and covariance (N, d, d). The engines take one component at a time and ask for the same
+    samples for each, so the last draw is kept.
+    """
+
+    def __init__(self, mean: Array, covariance: Array) -> None:
+        self.mean = mean
+        self.variance = np.ascontiguousarray(np.einsum("ijj->ij", covariance))
+        values, vectors = np.linalg.eigh(covariance)
+        factor = vectors * np.sqrt(np.clip(values, 0, None))[:, None, :]
+        used = np.flatnonzero((values > 1e-14 * max(values.max(), 1e-300)).any(axis=0))
+        self.factor = np.ascontiguousarray(factor[:, :, used])  # (N, d, r)
+        self._last: tuple[Any, Array] | None = None
+
+    def sample(
+        self,
+        seed: int,
+        rounds: range,
+        trials: range,
+        agents: range | None = None,
+        batches: Array | None = None,
+    ) -> Array:
+        agents = range(self.agents) if agents is None else agents
+        sizes = None if batches is None else batches[rounds.start : rounds.stop]
+        request = (seed, rounds, trials, agents, None if sizes is None else sizes.tobytes())
+        if self._last is not None and self._last[0] == request:
+            return self._last[1]
+        scale = np.ones(len(rounds))
+        if sizes is not None:
+            scale = np.where(sizes > 0, 1 / np.sqrt(np.maximum(sizes, 1)), 0.0)
+        where = slice(agents.start, agents.stop)
+        drawn = np.empty((len(rounds), len(agents), self.components, len(trials)))
+        draw_moments(
+            drawn, self.mean[where], self.factor[where], scale, random.key(seed), rounds.start, agents.start,
+            trials.start,
+        )  # fmt: skip
+        self._last = (request, drawn)
+        return drawn
+
+    def from_uniforms(self, agents: slice, *uniforms: Array) -> Array:
+        raise NotImplementedError("correlated samples come from normals, see sample()")

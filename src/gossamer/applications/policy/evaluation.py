@@ -1,0 +1,281 @@
+"""Decentralised policy evaluation: agents that share an environment learn the value of their average reward.
+
+A Markov reward process with transition matrix P, rewards r_i of agent i, and discount gamma. In every round each
+state's next state is drawn, seen by all, and agent i sees its own noisy reward in every state. The values
+
+    J* = (I - gamma P)^{-1} rbar,    rbar = mean of r_i
+
+are estimated by every agent as J_i = (I - gamma Phat)^{-1} rhat_i: Phat is the common empirical transition matrix
+and rhat_i comes from any averaging method. Solving is sparse, so several thousand states are no trouble.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+from scipy.sparse.linalg import splu
+
+from gossamer import theory
+from gossamer.applications.policy import bellman, kernels, problems
+from gossamer.applications.policy.rivals import TemporalDifference
+from gossamer.applications.solvers import Alone, Centralised, Stream, averages, horizons_of
+from gossamer.errors import InvalidInput
+from gossamer.methods import AnytimeSDA, Method, resolve
+from gossamer.methods.base import whole
+from gossamer.networks import Network
+from gossamer.numerics import random
+from gossamer.observations import Gaussian
+
+Array = NDArray[np.float64]
+Solver = Any
+"""A method or its name (the plug-in estimator with it), or TemporalDifference, Alone, Centralised."""
+
+
+@dataclass(frozen=True)
+class EvaluationRun:
+    """Simulated values; with several horizons, arrays have one more axis in front.
+
+    error      mean over trials of max_i ||J_i - J*||_inf
+    stderr     its standard error
+    errors     (trials,) that maximum in each trial
+    per_agent  (N,) mean over trials of each agent's ||J_i - J*||_inf
+    values     (trials, N, S), or None if they were not kept
+    """
+
+    rounds: Any
+    error: Any
+    stderr: Any
+    errors: Array
+    per_agent: Array
+    values: Array | None
+
+
+class PolicyEvaluation:
+    """A Markov reward process with one reward function per agent.
+
+    network      who talks to whom
+    transitions  P, (S, S), dense or sparse; every row is a probability distribution
+    rewards      r_i(s), shape (N, S)
+    discount     gamma, at least 0 and below 1
+    reward_std   standard deviation of the rewards: a number, (N, 1) or (N, S)
+    """
+
+    def __init__(
+        self,
+        network: Network,
+        transitions: Any,
+        rewards: ArrayLike,
+        discount: float,
+        reward_std: ArrayLike = 1.0,
+    ) -> None:
+        self.network = network
+        self.transitions = problems.check_transitions(transitions)
+        self.states = int(self.transitions.shape[0])
+        self.discount = problems.check_discount(discount)
+        self.rewards = np.asarray(rewards, dtype=float)
+        if self.rewards.shape != (network.agents, self.states) or not np.all(np.isfinite(self.rewards)):
+            raise InvalidInput(
+                f"rewards need one finite number per agent and state, shape ({network.agents}, {self.states}), "
+                f"but shape {self.rewards.shape} came"
+            )
+        self.streams = Gaussian(self.rewards, reward_std)
+        self.reward_std = self.streams.std
+
+    @classmethod
+    def from_problem(
+        cls,
+        network: Network,
+        problem: problems.MarkovRewardProcess,
+        discount: float = 0.9,
+        *,
+        rule: str = "perturb",
+        spread: float = 1.0,
+        reward_std: ArrayLike = 1.0,
+        seed: int = 0,
+    ) -> PolicyEvaluation:
+        """A problem of `gossamer.applications.policy.problems` whose reward is shared by the rule `rule`.
+
+        See `problems.share_rewards` for the rules: every rule keeps the agents' average at the problem's reward.
+        """
+        rewards = problems.share_rewards(problem.reward, network.agents, rule, spread, seed)
+        return cls(network, problem.transitions, rewards, discount, reward_std)
+
+    # -- the answer -----------------------------------------------------------------------------------------
+
+    @cached_property
+    def cumulative(self) -> Array:
+        """Cumulative probabilities along each row of P; the last of a row is out of reach of any uniform."""
+        starts = self.transitions.indptr
+        running = np.cumsum(self.transitions.data)
+        before = np.concatenate([[0.0], running])[starts[:-1]]
+        cumulative: Array = running - np.repeat(before, np.diff(starts))
+        cumulative[starts[1:] - 1] = 2.0
+        return cumulative
+
+    @cached_property
+    def values(self) -> Array:
+        """(S,) J*, the true values of the average reward."""
+        return np.asarray(self._solve(self.transitions.data, self.rewards.mean(axis=0)[:, None])[:, 0])
+
+    def stationary_distribution(self) -> Array:
+        """(S,) where the process is found in the long run, averaged over starting states."""
+        # (1 - c)(I - c P')^{-1} u tends to the long-run average as c -> 1, for any number of classes and periods.
+        close = 1 - 1e-8
+        system = sp.eye_array(self.states) - close * self.transitions.T
+        spread = np.clip(splu(sp.csc_array(system)).solve(np.ones(self.states)), 0, None)
+        distribution: Array = spread / spread.sum()
+        return distribution
+
+    def _solve(self, probabilities: Array, rewards: Array) -> Array:
+        """(I - gamma Phat)^{-1} r for one Phat on the sparsity of P and several columns r."""
+        matrix = sp.csr_matrix(
+            (probabilities, self.transitions.indices, self.transitions.indptr), self.transitions.shape
+        )
+        return bellman.solve(matrix, self.discount, rewards)
+
+    def bound(self, rounds: int, constant: float = 1.0) -> theory.Bound:
+        """Corollary 2: the five terms of the bound on the plug-in estimator with SDA, up to the constant C_2."""
+        return theory.corollary_2(
+            self.network,
+            rewards=self.rewards,
+            variance=self.streams.variance,
+            discount=self.discount,
+            rounds=rounds,
+            constant=constant,
+        )
+
+    # -- running it -----------------------------------------------------------------------------------------
+
+    def simulate(
+        self,
+        solver: Solver,
+        rounds: int | Sequence[int],
+        trials: int = 20,
+        seed: int = 0,
+        *,
+        keep: bool = True,
+    ) -> EvaluationRun:
+        """Run `solver` in `trials` independent trials; every solver sees the same samples for the same seed.
+
+        With keep=False the values themselves are forgotten once their errors are known.
+        """
+        horizons, one = horizons_of(rounds)
+        trials = whole("trials", trials, 1)
+        block = trials if keep else max(1, 2**24 // (len(horizons) * self.network.agents * self.states))
+        worst, values = [], []
+        for first in range(0, trials, block):
+            count = min(block, trials - first)
+            found = self._values(solver, horizons, count, seed, first)
+            worst.append(np.abs(found - self.values).max(axis=3))
+            if keep:
+                values.append(found)
+        by_agent = np.concatenate(worst, axis=1)  # (H, trials, N)
+        errors = by_agent.max(axis=2)
+        spread = errors.std(axis=1, ddof=1) / np.sqrt(trials) if trials > 1 else np.full(len(errors), np.nan)
+        kept = values[0] if keep else None
+        error, per_agent = errors.mean(axis=1), by_agent.mean(axis=1)
+        if one:
+            return EvaluationRun(
+                int(horizons[0]), float(error[0]), float(spread[0]), errors[0], per_agent[0],
+                None if kept is None else kept[0],
+            )  # fmt: skip
+        return EvaluationRun(horizons, error, spread, errors, per_agent, kept)
+
+    def _values(
+        self, solver: Solver, horizons: NDArray[np.int64], trials: int, seed: int, first: int
+    ) -> Array:
+        if isinstance(solver, TemporalDifference):
+            return solver.values(self, horizons, trials, seed, first)
+        if not isinstance(solver, Method | Alone | Centralised):
+            solver = resolve(solver)
+        rewards = averages(solver, self.network, self.streams, horizons, trials, seed, first)
+        return self.plug_in(rewards, self.sample_transitions(horizons, trials, seed, first))
+
+    def sample_transitions(
+        self,
+        rounds: int | Sequence[int] | NDArray[np.int64],
+        trials: int = 1,
+        seed: int = 0,
+        first_trial: int = 0,
+    ) -> Array:
+        """(H, trials, nnz): the empirical transition probabilities, on the sparsity pattern of P."""
+        horizons, _ = horizons_of(rounds)  # type: ignore[arg-type]
+        order = np.argsort(horizons, kind="stable")
+        counts = np.zeros((trials, len(horizons), self.transitions.nnz), dtype=np.int64)
+        kernels.count_transitions(
+            counts, random.key(seed), first_trial, horizons[order], self.transitions.indptr, self.cumulative
+        )
+        found = np.empty((len(horizons), trials, self.transitions.nnz))
+        found[order] = np.moveaxis(counts, 1, 0)
+        return found / horizons[:, None, None]
+
+    def plug_in(self, rewards: Array, probabilities: Array) -> Array:
+        """(H, trials, N, S): J_i from rewards (H, trials, N, S) and probabilities (H, trials, nnz)."""
+        count, trials = rewards.shape[:2]
+        columns = np.swapaxes(rewards, 2, 3)
+        if self.states > bellman.DENSE:
+            solved = [
+                self._solve(probabilities[h, t], columns[h, t]) for h in range(count) for t in range(trials)
+            ]
+            return np.swapaxes(np.stack(solved).reshape(columns.shape), 2, 3)
+        rows = np.repeat(np.arange(self.states), np.diff(self.transitions.indptr))
+        systems = np.zeros((count, trials, self.states, self.states))
+        systems[:, :, rows, self.transitions.indices] = -self.discount * probabilities
+        systems[:, :, np.arange(self.states), np.arange(self.states)] += 1.0
+        return np.swapaxes(np.linalg.solve(systems, columns), 2, 3)
+
+    def online(self, method: AnytimeSDA | None = None) -> OnlineEvaluation:
+        """Values that refine whenever samples come."""
+        return OnlineEvaluation(self.network, self.states, self.discount, method)
+
+
+class OnlineEvaluation:
+    """Every agent's values at any moment, from samples handed in round by round; P need not be known."""
+
+    def __init__(
+        self, network: Network, states: int, discount: float, method: AnytimeSDA | None = None
+    ) -> None:
+        self.discount = problems.check_discount(discount)
+        self.states = states
+        self._stream = Stream(network, states, method)
+        self._counts = sp.csr_matrix((states, states))
+
+    @property
+    def rounds(self) -> int:
+        """How many rounds of samples there were."""
+        return self._stream.rounds
+
+    def observe(self, next_states: ArrayLike, rewards: ArrayLike) -> None:
+        """One round: the common next state of every state, (S,), and the agents' rewards, (N, S)."""
+        following, seen = np.asarray(next_states), np.asarray(rewards, dtype=float)
+        shape = (self._stream.network.agents, self.states)
+        if following.shape != (self.states,) or seen.shape != shape or not np.all(np.isfinite(seen)):
+            raise InvalidInput(
+                f"one next state per state ({self.states}) and finite rewards of shape {shape} are needed, "
+                f"but shapes {following.shape} and {seen.shape} came"
+            )
+        if (
+            not np.issubdtype(following.dtype, np.integer)
+            or following.min() < 0
+            or following.max() >= self.states
+        ):
+            raise InvalidInput(
+                f"next states are numbers from 0 to {self.states - 1}, but {following.tolist()} came"
+            )
+        ones = np.ones(self.states)
+        self._counts = self._counts + sp.csr_matrix(
+            (ones, following, np.arange(self.states + 1)), self._counts.shape
+        )
+        self._stream.advance(seen)
+
+    def values(self) -> Array:
+        """(N, S) every agent's values now."""
+        if self.rounds == 0:
+            raise InvalidInput("there are no values before the first round; call observe() first")
+        return bellman.solve(self._counts / self.rounds, self.discount, self._stream.values.T).T

@@ -1,0 +1,248 @@
+"""Compiled loops of policy evaluation: sampled transitions, and distributed TD(0) in its two forms.
+
+Trials run in parallel; within a trial, arrays are states x agents. The next state of state j in round t and the
+reward noise of agent i there are pure functions of (seed, trial, j, t) and (seed, trial, i, j, t), so temporal
+differences and plug-in estimates see the very same samples.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numba import njit, prange
+from numpy.typing import NDArray
+
+from gossamer.numerics.random import OBSERVATION, fill_normals_agents, words
+
+Array = NDArray[Any]
+
+TRANSITION = 16
+"""A purpose of its own beside those of `_random`: the common next states."""
+
+_UNIT = 2.0**-32
+
+_fast = njit(cache=True, fastmath={"contract"}, error_model="numpy", nogil=True)
+
+
+@_fast
+def _find(cumulative: Array, start: int, stop: int, u: float) -> int:
+    """The first place in start..stop-1 whose cumulative probability exceeds u."""
+    low, high = start, stop - 1
+    while low < high:
+        middle = (low + high) // 2
+        if cumulative[middle] > u:
+            high = middle
+        else:
+            low = middle + 1
+    return low
+
+
+@_fast
+def _draw_places(
+    out: Array,
+    key: np.uint64,
+    quad: int,
+    stream: int,
+    component: int,
+    trial: int,
+    cumulative: Array,
+    start: int,
+    stop: int,
+) -> None:
+    """Four rounds' draws from the distribution in cumulative[start:stop]; places, not states."""
+    if stop - start == 1:
+        out[:] = start
+        return
+    w0, w1, w2, w3 = words(key, TRANSITION, quad, stream, component, trial)
+    out[0] = _find(cumulative, start, stop, (float(w0) + 0.5) * _UNIT)
+    out[1] = _find(cumulative, start, stop, (float(w1) + 0.5) * _UNIT)
+    out[2] = _find(cumulative, start, stop, (float(w2) + 0.5) * _UNIT)
+    out[3] = _find(cumulative, start, stop, (float(w3) + 0.5) * _UNIT)
+
+
+@njit(cache=True, parallel=True, error_model="numpy")
+def count_transitions(
+    counts: NDArray[np.int64],  # (trials, H, nnz)
+    key: np.uint64,
+    first_trial: int,
+    horizons: NDArray[np.int64],  # ascending
+    indptr: Array,
+    cumulative: Array,
+) -> None:
+    """How often each transition was drawn in the first horizons[h] rounds."""
+    trials, count = counts.shape[0], horizons.size
+    states = indptr.size - 1
+    for task in prange(trials * states):
+        trial, j = task // states, task % states
+        start, stop = indptr[j], indptr[j + 1]
+        places = np.empty(4, np.int64)
+        begin = 0
+        for h in range(count):
+            if h > 0:
+                for place in range(start, stop):
+                    counts[trial, h, place] = counts[trial, h - 1, place]
+            for t in range(begin, horizons[h]):
+                if t % 4 == 0:
+                    _draw_places(places, key, t // 4, j, 0, first_trial + trial, cumulative, start, stop)
+                counts[trial, h, places[t % 4]] += 1
+            begin = horizons[h]
+
+
+@_fast
+def _project(theta: Array, radius: float) -> None:
+    """Scale the columns (one per agent) of theta back to the ball."""
+    rows, agents = theta.shape
+    for i in range(agents):
+        square = 0.0
+        for j in range(rows):
+            square += theta[j, i] * theta[j, i]
+        if square > radius * radius:
+            scale = radius / math.sqrt(square)
+            for j in range(rows):
+                theta[j, i] *= scale
+
+
+@_fast
+def _report(out: Array, theta: Array, average: Array, weight: float, averaged: bool) -> None:
+    rows, agents = theta.shape
+    for j in range(rows):
+        for i in range(agents):
+            out[i, j] = average[j, i] / weight if averaged else theta[j, i]
+
+
+@njit(cache=True, parallel=True, fastmath={"contract"}, error_model="numpy")
+def generative(
+    out: Array,  # (trials, H, N, S)
+    key: np.uint64,
+    first_trial: int,
+    horizons: NDArray[np.int64],
+    steps: Array,  # (T,)
+    discount: float,
+    radius: float,
+    averaged: bool,
+    rewards: Array,  # (S, N)
+    std: Array,  # (S, N)
+    indptr: Array,
+    indices: Array,
+    cumulative: Array,
+    gossip_indptr: Array,
+    gossip_indices: Array,
+    gossip: Array,
+) -> None:
+    """Theta <- W Theta + alpha_k (R_k + gamma Z_k Theta - Theta), every state sampled in every round."""
+    states, agents = rewards.shape
+    for trial in prange(out.shape[0]):
+        theta = np.zeros((states, agents))
+        fresh = np.zeros((states, agents))
+        average = np.zeros((states, agents))
+        noise = np.empty((states, 4, agents))
+        places = np.empty((states, 4), np.int64)
+        weight = 0.0
+        h = 0
+        for t in range(steps.size):
+            a, now = steps[t], t % 4
+            if averaged:
+                weight += a
+                for j in range(states):
+                    for i in range(agents):
+                        average[j, i] += a * theta[j, i]
+            for j in range(states):
+                if now == 0:
+                    fill_normals_agents(noise[j], key, OBSERVATION, t // 4, 0, j, first_trial + trial)
+                    _draw_places(
+                        places[j],
+                        key,
+                        t // 4,
+                        j,
+                        0,
+                        first_trial + trial,
+                        cumulative,
+                        indptr[j],
+                        indptr[j + 1],
+                    )
+                mine, following, drawn = theta[j], theta[indices[places[j, now]]], noise[j, now]
+                for i in range(agents):
+                    mixed = 0.0
+                    for e in range(gossip_indptr[i], gossip_indptr[i + 1]):
+                        mixed += gossip[e] * mine[gossip_indices[e]]
+                    reward = rewards[j, i] + std[j, i] * drawn[i]
+                    fresh[j, i] = mine[i] - mixed + a * (reward + discount * following[i] - mine[i])
+            theta, fresh = fresh, theta
+            if radius < np.inf:
+                _project(theta, radius)
+            while h < horizons.size and horizons[h] == t + 1:
+                _report(out[trial, h], theta, average, weight, averaged)
+                h += 1
+
+
+@njit(cache=True, parallel=True, fastmath={"contract"}, error_model="numpy")
+def independent(
+    out: Array,  # (trials, H, N, p)
+    key: np.uint64,
+    first_trial: int,
+    horizons: NDArray[np.int64],
+    steps: Array,
+    discount: float,
+    radius: float,
+    averaged: bool,
+    rewards: Array,  # (S, N)
+    std: Array,
+    indptr: Array,
+    indices: Array,
+    cumulative: Array,
+    gossip_indptr: Array,
+    gossip_indices: Array,
+    gossip: Array,
+    features: Array,  # (S, p)
+    start: Array,  # (S,) cumulative distribution of the sampled state
+) -> None:
+    """theta_i <- sum_j W_ij theta_j + alpha_k delta_i phi(s), one state s and its next state s' a round, where
+    delta_i = R_i + gamma phi(s')'theta_i - phi(s)'theta_i."""
+    agents, size = rewards.shape[1], features.shape[1]
+    states = rewards.shape[0]
+    for trial in prange(out.shape[0]):
+        theta = np.zeros((size, agents))
+        fresh = np.zeros((size, agents))
+        average = np.zeros((size, agents))
+        noise = np.empty((4, agents))
+        change = np.empty(agents)
+        visited = np.empty(4, np.int64)
+        place = np.empty(4, np.int64)
+        weight = 0.0
+        h = 0
+        for t in range(steps.size):
+            a, now = steps[t], t % 4
+            if averaged:
+                weight += a
+                for j in range(size):
+                    for i in range(agents):
+                        average[j, i] += a * theta[j, i]
+            if now == 0:
+                fill_normals_agents(noise, key, OBSERVATION, t // 4, 0, 0, first_trial + trial)
+                _draw_places(visited, key, t // 4, 0, 1, first_trial + trial, start, 0, states)
+            s = visited[now]
+            # The next state's word is that of this round alone: the state differs from round to round.
+            _draw_places(place, key, t, 0, 2, first_trial + trial, cumulative, indptr[s], indptr[s + 1])
+            after = indices[place[0]]
+            for i in range(agents):
+                change[i] = rewards[s, i] + std[s, i] * noise[now, i]
+            for j in range(size):
+                factor = discount * features[after, j] - features[s, j]
+                if factor != 0.0:
+                    for i in range(agents):
+                        change[i] += factor * theta[j, i]
+            for j in range(size):
+                push = a * features[s, j]
+                for i in range(agents):
+                    mixed = 0.0
+                    for e in range(gossip_indptr[i], gossip_indptr[i + 1]):
+                        mixed += gossip[e] * theta[j, gossip_indices[e]]
+                    fresh[j, i] = theta[j, i] - mixed + push * change[i]
+            theta, fresh = fresh, theta
+            if radius < np.inf:
+                _project(theta, radius)
+            while h < horizons.size and horizons[h] == t + 1:
+                _report(out[trial, h], theta, average, weight, averaged)
+                h += 1

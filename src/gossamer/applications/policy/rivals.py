@@ -1,0 +1,141 @@
+"""Distributed temporal differences: the earlier way to evaluate a policy over a network."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from gossamer.applications.policy import kernels
+from gossamer.errors import InvalidInput, nearest
+from gossamer.methods.base import check_positive
+from gossamer.numerics import random
+
+if TYPE_CHECKING:
+    from gossamer.applications.policy.evaluation import PolicyEvaluation
+
+Array = NDArray[np.float64]
+
+STEPS = ("harmonic", "sqrt", "constant")
+
+
+@dataclass(frozen=True)
+class TemporalDifference:
+    """Distributed TD(0) (Doan, Maguluri, Romberg 2019).
+
+        generative   Theta <- W Theta + alpha_k (R_k + gamma Z_k Theta - Theta)          every state, every round
+        iid          theta_i <- sum_j W_ij theta_j + alpha_k delta_i phi(s_k)           one state a round
+                     delta_i = R_i + gamma phi(s'_k)'theta_i - phi(s_k)'theta_i
+
+    form       "generative" or "iid" (states drawn from `distribution`, default the stationary one)
+    step       "harmonic" alpha_k = 2c/((1-gamma)(k+1)+2), "sqrt" c/sqrt(k+1), "constant" c
+    step_size  c, default 1; see below
+    output     "last" iterate, or "average": sum alpha_k theta_k / sum alpha_k
+    radius     project every agent's theta on a ball of this radius (None: no projection)
+    features   (S, p) phi(s) for the iid form, default one per state
+
+    Where W has negative eigenvalues a step near 1 is not stable, so steps are capped at
+    (1 + smallest eigenvalue of W)/(1 + gamma), and divided by the largest ||phi(s)||^2 if that is above 1.
+    """
+
+    form: str = "generative"
+    step: str = "harmonic"
+    step_size: float = 1.0
+    output: str = "last"
+    radius: float | None = None
+    features: ArrayLike | None = None
+    distribution: ArrayLike | None = None
+    name: ClassVar[str] = "td"
+
+    def __post_init__(self) -> None:
+        if self.form not in ("generative", "iid"):
+            raise InvalidInput(f"form must be 'generative' or 'iid', but {self.form!r} came")
+        if self.step not in STEPS:
+            raise InvalidInput(
+                f"step must be one of {', '.join(STEPS)}, but {self.step!r} came{nearest(self.step, STEPS)}"
+            )
+        if self.output not in ("last", "average"):
+            raise InvalidInput(f"output must be 'last' or 'average', but {self.output!r} came")
+        check_positive("step_size", self.step_size)
+        check_positive("radius", self.radius)
+        if self.form == "generative" and (self.features is not None or self.distribution is not None):
+            raise InvalidInput(
+                "features and distribution belong to form='iid'; the generative form is tabular"
+            )
+
+    def steps(self, problem: PolicyEvaluation, rounds: int) -> Array:
+        """alpha_k for k = 0 .. rounds - 1."""
+        k = np.arange(rounds)
+        raw = {
+            "harmonic": 2.0 / ((1 - problem.discount) * (k + 1) + 2),
+            "sqrt": 1.0 / np.sqrt(k + 1),
+            "constant": np.ones(rounds),
+        }[self.step]
+        if self.form == "iid" and self.step == "harmonic":
+            # One of S states moves in a round, so the same decrease takes S times as many rounds.
+            raw = 2.0 / ((1 - problem.discount) * (k + 1) / problem.states + 2)
+        # The smallest eigenvalue of W is 1 - lambda_max(L). W - alpha + alpha gamma Z then never expands.
+        cap = min((2 - problem.network.lambda_max) / (1 + problem.discount), 1.0)
+        if cap <= 0:
+            raise InvalidInput(
+                f"temporal differences mix with W = I - L, which needs lambda_max(L) < 2, but it is "
+                f"{problem.network.lambda_max:.4g} here; use weights='metropolis'"
+            )
+        longest = 1.0 if self.features is None else float((np.asarray(self.features) ** 2).sum(axis=1).max())
+        return np.asarray(np.minimum(self.step_size * raw, cap) / max(longest, 1.0))
+
+    def values(
+        self,
+        problem: PolicyEvaluation,
+        horizons: NDArray[np.int64],
+        trials: int,
+        seed: int,
+        first_trial: int = 0,
+    ) -> Array:
+        """(H, trials, N, S): every agent's values after each horizon."""
+        order = np.argsort(horizons, kind="stable")
+        steps = self.steps(problem, int(horizons.max()))
+        radius = np.inf if self.radius is None else float(self.radius)
+        gossip = problem.network.gossip
+        shared = (
+            random.key(seed), first_trial, horizons[order], steps, problem.discount, radius, self.output == "average",
+            np.ascontiguousarray(problem.rewards.T), np.ascontiguousarray(problem.reward_std.T),
+            problem.transitions.indptr, problem.transitions.indices, problem.cumulative,
+            gossip.indptr, gossip.indices, gossip.data,
+        )  # fmt: skip
+        if self.form == "generative":
+            out = np.empty((trials, len(horizons), problem.network.agents, problem.states))
+            kernels.generative(out, *shared)
+        else:
+            features = self._features(problem)
+            out = np.empty((trials, len(horizons), problem.network.agents, features.shape[1]))
+            start = np.cumsum(self._distribution(problem))
+            start[-1] = 2.0  # rounding must not leave the last state out of reach
+            kernels.independent(out, *shared, features, start)
+            out = out @ features.T
+        found = np.empty((len(horizons), trials, *out.shape[2:]))
+        found[order] = np.moveaxis(out, 1, 0)
+        return found
+
+    def _features(self, problem: PolicyEvaluation) -> Array:
+        if self.features is None:
+            return np.eye(problem.states)
+        features = np.ascontiguousarray(self.features, dtype=float)
+        if features.ndim != 2 or len(features) != problem.states or not np.all(np.isfinite(features)):
+            raise InvalidInput(
+                f"features need one finite row per state, ({problem.states}, p), but shape {features.shape} came"
+            )
+        return features
+
+    def _distribution(self, problem: PolicyEvaluation) -> Array:
+        if self.distribution is None:
+            return problem.stationary_distribution()
+        given = np.asarray(self.distribution, dtype=float)
+        if given.shape != (problem.states,) or given.min() < 0 or not np.isclose(given.sum(), 1):
+            raise InvalidInput(
+                f"distribution needs one probability per state ({problem.states}) that sum to 1, "
+                f"but shape {given.shape} with sum {given.sum():g} came"
+            )
+        return given

@@ -1,0 +1,300 @@
+"""Simulation with messages lost and agents dying: the edge ledger, all edges and trials in one compiled loop.
+
+The dual variable of SDA and its kin is a sum of flows over the agent's edges, x_i = sum_j g_ij with
+g_ij = -g_ji. So each end of an edge keeps a ledger of that edge, and runs the method's own `step` on it, with
+L-weight x (message_i - message_j) in the place of `mixed`. Without faults this is the method itself; then:
+
+- A message carries the round, what the method tells neighbours, the sender's ledger of the edge, and how many
+  rounds ago the sender last heard the receiver.
+- One end is right: the other first adopts its ledger, negated; then both apply the same update. Right is the
+  end with the smaller number; but an end that has compared its ledger since it began (`settled`) is right
+  against one that has not, so that a live ledger is not overwritten by an agent that comes back.
+- An end that hears nothing leaves the edge as it is.
+- An edge moves only while each end has been heard by the other within the last 5 rounds (`HEARD_WITHIN`). An
+  end that hears but must not move still adopts; one that was never heard adopts whoever is right.
+- Late is lost: a message of another round is not used.
+- A neighbour declared dead: the edge is dropped and its flow returns. A new edge starts at zero, and so do
+  the edges of an agent that comes back.
+
+These are the rules of `agents/ledger.py`, and the same seed loses the same messages: a fleet in lock-step and
+this simulation give the same numbers.
+
+An agent that joins late, or was away, goes by its own clock where its own observations are concerned: the
+gain of its running mean is one over the rounds in which it took part. Observations are those of `gs.simulate`
+with the same seed. Errors are measured against the average of the means of the agents alive at the end.
+"""
+
+from __future__ import annotations
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gossamer.engines.faulty.kernels import Coefficients, Graph, Memory, add_ledgers, run
+from gossamer.engines.results import FaultySimulation
+from gossamer.errors import InvalidInput, Unsupported
+from gossamer.faults import HEARD_WITHIN, Faults
+from gossamer.methods import METHODS, resolve
+from gossamer.methods.base import Method
+from gossamer.methods.table import Table, tabulate
+from gossamer.networks import Network
+from gossamer.numerics import random
+from gossamer.observations import Observations, check_match
+
+_BLOCK = 64
+"""At most so many trials are run side by side; results do not depend on it."""
+
+_MEMORY = 1 << 28
+"""About so many bytes are used by each thread, an eighth of them for observations drawn ahead."""
+
+
+def simulate_faulty(
+    method: Method | str,
+    network: Network,
+    observations: Observations,
+    rounds: int,
+    trials: int = 100,
+    seed: int = 0,
+    faults: Faults | None = None,
+    *,
+    rule: str = "ledger",
+    heard_within: int = HEARD_WITHIN,
+) -> FaultySimulation:
+    """Run `method` in its edge-ledger form for `rounds` rounds while `faults` happen.
+
+    Parameters
+        method, network, observations, rounds, trials, seed   as in `gs.simulate`
+        faults        what goes wrong; None: nothing
+        rule          "ledger", or "skip" to see what happens without a ledger: an agent leaves the neighbours
+                      it does not hear out of its sum
+        heard_within  A of the ledger's rules
+    """
+    faults = Faults() if faults is None else faults
+    method = resolve(method)
+    check_match(network, observations)
+    if np.ndim(rounds):
+        raise InvalidInput(f"with faults, rounds must be one whole number, but {rounds!r} came")
+    table = tabulate(method, network, rounds)
+    if not table.ledger or method.mixing != "matrix":
+        raise Unsupported(_without_ledger(method))
+    if rule not in ("ledger", "skip"):
+        raise InvalidInput(f"rule must be 'ledger' or 'skip', but {rule!r} came")
+    if trials < 1 or heard_within < 1:
+        raise InvalidInput(
+            f"trials and heard_within must be at least 1, but {trials} and {heard_within} came"
+        )
+    faults.check(network.agents)
+    story = _Story(network, table, observations, faults, seed, rule == "skip", heard_within)
+    alive = story.phases[-1].alive.astype(bool)
+    if not alive.any():
+        raise InvalidInput("nobody is alive at the end, so there is nothing to estimate; let an agent live")
+    story.check_clocks(method)
+    threads = os.cpu_count() or 1
+    size = min(story.block, max(8, -(-trials // threads)))
+    blocks = [range(start, min(start + size, trials)) for start in range(0, trials, size)]
+    with ThreadPoolExecutor(min(len(blocks), threads)) as pool:
+        estimates = np.concatenate(list(pool.map(story.run, blocks)))
+    target = (observations.mean + (rounds - 1) * observations.drift)[alive].mean(axis=0)
+    squares = ((estimates - target) ** 2).sum(axis=2)
+    errors = squares[:, alive].sum(axis=1)
+    return FaultySimulation(
+        method=method,
+        rounds=rounds,
+        trials=trials,
+        seed=seed,
+        mse=float(errors.mean()),
+        stderr=float(errors.std(ddof=1) / np.sqrt(trials)) if trials > 1 else float("nan"),
+        errors=errors,
+        per_agent=squares.mean(axis=0),
+        _estimates=estimates,
+        alive=alive,
+        target=target,
+    )
+
+
+class _Phase(NamedTuple):
+    """Rounds start .. stop - 1, in which nobody joins or crashes and no partition begins or heals."""
+
+    start: int
+    stop: int
+    alive: NDArray[np.uint8]  #: (N,)
+    up: NDArray[np.uint8]  #: (2E,) links between living agents that no partition cuts
+    dropped: NDArray[np.int64]  #: links from agents that are declared dead at the start
+    begun: NDArray[np.int64]  #: agents that begin or come back at the start
+
+
+class _Story:
+    """What happens in every trial alike: the method's table, the phases, and who took part when."""
+
+    def __init__(
+        self,
+        network: Network,
+        table: Table,
+        observations: Observations,
+        faults: Faults,
+        seed: int,
+        skip: bool,
+        heard_within: int,
+    ) -> None:
+        self.table = table
+        self.observations = observations
+        self.chains = faults.chains
+        self.seed = seed
+        self.skip = skip
+        self.heard_within = heard_within
+        self.graph = _links(network)
+        ledger = np.array(table.ledger, dtype=np.int64)
+        local = np.setdiff1d(np.arange(table.registers), ledger)
+        self.method = Coefficients(
+            table.message_state,
+            table.message_input,
+            table.step_state,
+            table.step_input,
+            table.step_mixed,
+            ledger,
+            local,
+        )
+        starts = [round for round in faults.changes if round < table.rounds]
+        self.phases = [
+            self._phase(network.agents, faults, start, stop)
+            for start, stop in pairwise([*starts, table.rounds])
+        ]
+        self.batches = {} if np.all(table.batches == 1) else self._batches_of_absentees()
+
+    @property
+    def block(self) -> int:
+        """How many trials at most are run side by side, so that they fit into the memory of a thread."""
+        agents, components = self.observations.mean.shape
+        on_links = len(self.graph.own) * (len(self.table.ledger) * components + 2)
+        return int(
+            np.clip(_MEMORY // (8 * (on_links + agents * components * (self.table.registers + 2))), 1, _BLOCK)
+        )
+
+    def _phase(self, agents: int, faults: Faults, start: int, stop: int) -> _Phase:
+        now = [event for event in faults.events if event.round == start]
+        dead = [event.agent for event in now if event.what == "drop"]
+        return _Phase(
+            start,
+            stop,
+            faults.alive_agents(agents, start).astype(np.uint8),
+            faults.links_up(agents, start, self.graph.senders, self.graph.receivers).astype(np.uint8),
+            np.flatnonzero(np.isin(self.graph.senders, dead)),
+            np.array([event.agent for event in now if event.what == "begin"], dtype=np.int64),
+        )
+
+    def _batches_of_absentees(self) -> dict[int, NDArray[np.float64]]:
+        """The batch sizes, round by round, of the agents that are not always there: their clocks differ."""
+        lengths = [phase.stop - phase.start for phase in self.phases]
+        present = np.repeat([phase.alive for phase in self.phases], lengths, axis=0).astype(bool)  # (T, N)
+        clocks = np.maximum(np.cumsum(present, axis=0) - 1, 0)
+        sizes = np.where(present, self.table.batches[clocks], 0.0)
+        return {agent: sizes[:, agent] for agent in np.flatnonzero(~present.all(axis=0)).tolist()}
+
+    def check_clocks(self, method: Method) -> None:
+        """Complain if an agent takes part so little that the method has no unbiased estimate for it yet."""
+        present = sum((phase.stop - phase.start) * phase.alive.astype(np.int64) for phase in self.phases)
+        clocks = np.asarray(present)
+        answers = _answers_to_ones(self.table)
+        for agent in np.flatnonzero(self.phases[-1].alive).tolist():
+            if abs(answers[clocks[agent] - 1] - answers[-1]) > 1e-9:
+                raise Unsupported(
+                    f"agent {agent} takes part in {clocks[agent]} of {self.table.rounds} rounds, too few for "
+                    f"{type(method).__name__}, whose estimate is made for a fixed number of rounds; "
+                    "use AnytimeSDA, or let the agent join earlier"
+                )
+
+    def run(self, trials: range) -> NDArray[np.float64]:
+        """(trials, N, n): the estimates of a block of trials."""
+        agents, components = self.observations.mean.shape
+        links, block = len(self.graph.own), len(trials)
+        memory = Memory(
+            registers=np.zeros((agents, self.table.registers, components, block)),
+            ledgers=np.zeros((links, len(self.table.ledger), components, block)),
+            last_heard=np.full((links, block), -1, dtype=np.int32),
+            settled=np.zeros((links, block), dtype=np.uint8),
+            echoed=np.zeros((links, block), dtype=np.uint8),
+            chains=np.zeros((len(self.chains), links, block), dtype=np.uint8),
+            heard=np.ones((4, links, block), dtype=np.uint8),
+            clock=np.zeros(agents, dtype=np.int64),
+            born=np.zeros(agents, dtype=np.int64),
+        )
+        key = random.key(self.seed)
+        at_once = max(1, _MEMORY // (64 * agents * components * block))
+        for phase in self.phases:
+            self._begin(memory, phase)
+            for start in range(phase.start, phase.stop, at_once):
+                rounds = range(start, min(start + at_once, phase.stop))
+                run(
+                    memory,
+                    self.graph,
+                    self.method,
+                    self._observe(rounds, trials),
+                    phase.alive,
+                    phase.up,
+                    self.chains,
+                    key,
+                    start,
+                    trials.start,
+                    self.heard_within,
+                    self.skip,
+                )
+        alive = self.phases[-1].alive
+        add_ledgers(memory, self.graph, self.method, alive)
+        weights = self.table.estimate_state[np.maximum(memory.clock - 1, 0)]
+        estimates: NDArray[np.float64] = np.einsum("ir,irnb->bin", weights, memory.registers)
+        estimates[:, alive == 0] = np.nan
+        return estimates
+
+    def _begin(self, memory: Memory, phase: _Phase) -> None:
+        own = np.flatnonzero(np.isin(self.graph.receivers, phase.begun))
+        for links in (phase.dropped, own):
+            memory.ledgers[links] = 0.0
+            memory.settled[links] = 0
+            memory.echoed[links] = 0
+        memory.last_heard[own] = -1
+        memory.born[phase.begun] = phase.start
+
+    def _observe(self, rounds: range, trials: range) -> NDArray[np.float64]:
+        unit = bool(np.all(self.table.batches == 1))
+        samples = self.observations.sample(
+            self.seed, rounds, trials, batches=None if unit else self.table.batches
+        )
+        for agent, sizes in self.batches.items():
+            own = self.observations.sample(self.seed, rounds, trials, range(agent, agent + 1), sizes)
+            samples[:, agent] = own[:, 0]
+        return samples
+
+
+def _links(network: Network) -> Graph:
+    low, high = np.ascontiguousarray(network.edges.T)
+    weight = -np.asarray(network.gossip[low, high]).ravel()
+    receivers = np.column_stack([low, high]).ravel()
+    senders = np.column_stack([high, low]).ravel()
+    own = np.argsort(receivers, kind="stable")
+    indptr = np.concatenate([[0], np.cumsum(np.bincount(receivers, minlength=network.agents))])
+    return Graph(low, high, weight, senders, receivers, indptr, own)
+
+
+def _answers_to_ones(table: Table) -> NDArray[np.float64]:
+    """(T,) the estimate after each round of an agent that saw only ones and has no neighbours."""
+    answers = np.empty(table.rounds)
+    state = np.zeros(table.registers)
+    for t in range(table.rounds):
+        state = table.step_state[t] @ state + table.step_input[t]
+        answers[t] = table.estimate_state[t] @ state
+    return answers
+
+
+def _without_ledger(method: Method) -> str:
+    able = []
+    for name, candidate in METHODS.items():
+        if candidate.mixing == "matrix" and tabulate(candidate(), Network.path(2), 8).ledger:
+            able.append(name)
+    return (
+        f"{type(method).__name__} has no edge ledger, so lost messages would make it drift away; "
+        f"methods with a ledger are {', '.join(able)}"
+    )

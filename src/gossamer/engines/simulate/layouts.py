@@ -1,0 +1,309 @@
+"""How the trials of a simulation are laid out in memory, cut into kernel calls, and collected.
+
+Two layouts run the same passes: trials side by side (`TrialLanes`) or agents side by side (`AgentLanes`). They give
+the same estimates to the last digit, so the choice is one of speed alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numba import get_num_threads
+from numpy.typing import NDArray
+
+from gossamer.engines.horizons import passes
+from gossamer.engines.simulate import agent_lanes, trial_lanes
+from gossamer.engines.simulate.kernels import Pass
+from gossamer.methods import Method
+from gossamer.methods.table import Table
+from gossamer.networks import Network
+from gossamer.numerics import random
+from gossamer.numerics.vectors import GRAIN
+from gossamer.observations import Drifting, Gaussian, Observations
+
+Array = NDArray[Any]
+Advance = Callable[[int], None]
+
+LANES = 128  # trials side by side at most
+LINE = 64  # bytes of a cache line
+CACHE = 3 * 2**19  # bytes that stay close to a core
+LEAST_LANES = 32  # fewer trials side by side cost more than a full cache does
+FEW = 16  # with fewer trials than this, agents are laid side by side
+LARGE = 4096  # and from this many agents on
+STEP_WORK = 2**26  # agent-updates per call of a kernel: Ctrl-C and the progress bar are served between calls
+IN_FLIGHT = 2**24  # numbers in memory at a time, over all trials that run in one call
+GIVEN = 2**20  # numbers drawn at once for observations that are not Gaussian: they stay in the cache
+
+
+class Run:
+    """The trials of one simulation: results by horizon and trial, filled by a layout."""
+
+    def __init__(
+        self,
+        method: Method,
+        network: Network,
+        observations: Observations,
+        horizons: NDArray[np.int64],
+        trials: int,
+        seed: int,
+        first_trial: int,
+        keep: bool,
+        dtype: type[np.floating[Any]],
+    ) -> None:
+        self.method, self.network, self.observations = method, network, observations
+        self.horizons, self.trials, self.seed, self.first_trial = horizons, trials, seed, first_trial
+        self.dtype, self.keep = dtype, keep
+        count, agents, components = len(horizons), network.agents, observations.components
+        self.passes = passes(method, network, horizons)
+        self.errors = np.zeros((count, trials))
+        self.per_agent = np.zeros((count, agents))
+        self.estimates = np.empty((count if keep else 0, trials, agents, components), dtype)
+        self.finished = np.zeros((count, trials), dtype=bool)
+        self.work = sum(t.rounds for t, _ in self.passes) * agents * components * trials
+
+    def go(self, advance: Advance) -> None:
+        links = _Neighbours(self.network, self.dtype)
+        along = self.method.mixing == "matrix" and (self.trials < FEW or links.agents >= LARGE)
+        layout = AgentLanes if along else TrialLanes
+        layouts = [
+            layout(self, links, table, sorted(which, key=lambda w: int(self.horizons[w])))
+            for table, which in self.passes
+        ]
+        # Where every horizon needs a pass of its own, some trials go through all of them before the next ones begin:
+        # whoever interrupts the run then has finished trials.
+        some = self.trials if len(layouts) == 1 else get_num_threads() * (1 if along else LANES)
+        for first in range(0, self.trials, some):
+            for one in layouts:
+                one.go(range(first, min(first + some, self.trials)), advance)
+
+
+class _Neighbours:
+    """The network as the kernels want it, without the diagonal: rows of L sum to zero, so it says nothing new."""
+
+    def __init__(self, network: Network, dtype: type[np.floating[Any]]) -> None:
+        gossip, self.agents, self.edges = network.gossip, network.agents, network.edges
+        self.width = min(agent_lanes.CHUNK, _up(self.agents, GRAIN) * GRAIN)
+        self.starts, self.neighbours, weights, begins = agent_lanes.read_links(
+            gossip.indptr, gossip.indices, gossip.data, self.width
+        )
+        self.weights = weights.astype(dtype)
+        self.runs = np.append(np.flatnonzero(begins), self.agents)
+
+    def for_trials(self, mixing: str) -> trial_lanes.Links:
+        number = {
+            "matrix": trial_lanes.MATRIX,
+            "pairwise": trial_lanes.PAIRWISE,
+            "broadcast": trial_lanes.BROADCAST,
+        }
+        coded = self.for_agents
+        return trial_lanes.Links(
+            number[mixing], coded.starts, coded.neighbours, coded.codes, coded.weights, self.edges
+        )
+
+    @cached_property
+    def for_agents(self) -> agent_lanes.Links:
+        equal = np.all(
+            self.weights == self.weights[:1]
+        )  # the common case, and cheaper to see than to sort for
+        distinct, codes = (
+            (self.weights[:1], np.zeros(len(self.weights), np.uint8))
+            if equal
+            else np.unique(self.weights, return_inverse=True)
+        )
+        chunks = _up(self.agents, self.width)
+        return agent_lanes.Links(
+            runs=self.runs.astype(np.uint32),
+            chunk_runs=np.append(
+                np.searchsorted(self.runs, np.arange(chunks) * self.width), len(self.runs) - 1
+            ).astype(np.uint32),
+            starts=self.starts,
+            neighbours=self.neighbours,
+            codes=codes.astype(np.uint8 if len(distinct) <= 256 else np.uint32, copy=False),
+            weights=distinct,
+        )
+
+
+class _Layout:
+    """One table's passes and horizons, in the form that the kernels want."""
+
+    def __init__(self, run: Run, links: _Neighbours, table: Table, which: list[int]) -> None:
+        self.run, self.links, self.table, self.which = run, links, table, which
+        observations, kind = run.observations, run.dtype
+        base = observations.base if isinstance(observations, Drifting) else observations
+        self.fused = type(base).sample is Gaussian.sample  # not a user's own kind of Gaussian
+        std = base.std if isinstance(base, Gaussian) else np.zeros_like(observations.mean)
+        horizons = run.horizons[which]
+        rows, active = _rows(table)
+        self.plan = Pass(
+            rows=rows.astype(kind),
+            active=active,
+            noise_scale=np.where(table.batches > 0, 1 / np.sqrt(np.maximum(table.batches, 1)), 0.0).astype(
+                kind
+            ),
+            mean=np.ascontiguousarray(observations.mean.T, dtype=kind),
+            std=np.ascontiguousarray((std[:1] if np.all(std == std[:1]) else std).T, dtype=kind),
+            drift=np.ascontiguousarray(
+                observations.drift[: None if observations.drift.any() else 0].T, dtype=kind
+            ),
+            key=random.key(run.seed),
+            horizons=horizons,
+            target=np.stack([observations.target(int(t)) for t in horizons], axis=1),
+        )
+
+    def draw(self, trials: range, start: int, stop: int) -> Array:
+        """Observations (rounds, N, n, trials) of rounds start..stop, for kernels that cannot draw them themselves."""
+        rounds = range(max(start, 0), min(stop + 1, self.table.rounds))
+        batches = None if np.all(self.table.batches == 1) else self.table.batches
+        return self.run.observations.sample(self.run.seed, rounds, trials, batches=batches)
+
+    def calls(self, per_round: int) -> Iterator[tuple[int, int]]:
+        """Cut the rounds so that each kernel call takes a fraction of a second; the first begins with round -1."""
+        length = max(4, STEP_WORK // max(1, per_round))
+        if not self.fused:
+            length = max(1, min(length, GIVEN // max(1, per_round)))
+        for start in range(0, self.table.rounds, length):
+            yield start if start else -1, min(start + length, self.table.rounds)
+
+
+class TrialLanes(_Layout):
+    """Blocks of trials side by side, one thread each."""
+
+    def go(self, trials: range, advance: Advance) -> None:
+        run, threads = self.run, get_num_threads()
+        per_lane = run.network.agents * (self.table.registers + 6) * np.dtype(run.dtype).itemsize
+        most = int(np.clip(CACHE // per_lane, LEAST_LANES, LANES))
+        components = run.observations.components
+        # As many blocks as keep every thread busy, all of about the same width; the results do not depend on it.
+        apart = _up(threads, components)
+        blocks = _up(_up(len(trials), most), apart) * apart
+        lanes = _up(len(trials), GRAIN * blocks) * GRAIN if len(trials) >= GRAIN else len(trials)
+        tasks = [(c, s) for s in trials[::lanes] for c in range(components)]
+        # A wave of tasks is in memory at a time; where the observations are drawn beforehand, all components of a
+        # trial are drawn at once.
+        width = threads if self.fused else apart * components
+        for begin in range(0, len(tasks), width):
+            self._wave(tasks[begin : begin + width], lanes, trials.stop, advance)
+
+    def _wave(self, tasks: list[tuple[int, int]], lanes: int, stop_trial: int, advance: Advance) -> None:
+        run, kind = self.run, self.run.dtype
+        agents, count, horizons = run.network.agents, len(tasks), len(self.which)
+        width = [min(lanes, stop_trial - s) for _, s in tasks]
+        blocks = trial_lanes.Blocks(
+            components=np.array([c for c, _ in tasks]),
+            first_trials=np.array([run.first_trial + s for _, s in tasks]),
+            lanes=np.array(width),
+            work=_aligned((count * agents, self.table.registers, lanes), kind),
+            messages=_aligned((2, count * agents, lanes), kind),
+            given=np.empty((0, 0, lanes), kind),
+            noise=_aligned((count * agents if self.fused else 0, 4, lanes), kind),
+            by_trial=np.zeros((count, horizons, lanes)),
+            by_agent=np.zeros((count, _up(lanes, GRAIN), horizons, agents)),
+            estimates=np.empty((count, horizons if run.keep else 0, agents, lanes), kind),
+        )
+        links = self.links.for_trials(run.method.mixing)
+        for start, stop in self.calls(agents * lanes * count):
+            if not self.fused:
+                firsts = blocks.first_trials.tolist()
+                drawn = {f: self.draw(range(f, f + lanes), start, stop) for f in set(firsts)}
+                parts = [drawn[f][:, :, c].swapaxes(0, 1) for f, (c, _) in zip(firsts, tasks, strict=True)]
+                blocks = blocks._replace(given=np.concatenate(parts).astype(kind, copy=False))
+            trial_lanes.run(blocks, start, stop, self.plan, links)
+            advance((stop - max(start, 0)) * agents * sum(width))
+        for k, (c, s) in enumerate(tasks):
+            trials = slice(s, s + width[k])
+            run.errors[self.which, trials] += blocks.by_trial[k, :, : width[k]]
+            for squares in blocks.by_agent[k]:  # one by one, so that the width of a block does not show
+                run.per_agent[self.which] += squares
+            if run.keep:
+                for position, h in enumerate(self.which):
+                    run.estimates[h, trials, :, c] = blocks.estimates[k, position, :, : width[k]].T
+            if c == run.observations.components - 1:
+                run.finished[self.which, trials] = True
+
+
+class AgentLanes(_Layout):
+    """Agents side by side: a thread for each trial that fits in its cache, all threads on a larger one."""
+
+    def go(self, trials: range, advance: Advance) -> None:
+        run, threads = self.run, get_num_threads()
+        agents = run.network.agents
+        tasks = [(trial, c) for trial in trials for c in range(run.observations.components)]
+        fits = agents * (self.table.registers + 7) * np.dtype(run.dtype).itemsize <= CACHE
+        together = fits and (len(tasks) >= threads or agents < threads * self.links.width)
+        numbers = agents * (self.table.registers + 7 + len(self.which) * (1 + run.keep))
+        most = min(STEP_WORK // (agents * self.table.rounds), IN_FLIGHT // numbers)
+        width = max(threads, most) if together else 1
+        links = self.links.for_agents
+        for begin in range(0, len(tasks), width):
+            self._wave(tasks[begin : begin + width], links, together, advance)
+
+    def _wave(
+        self, tasks: list[tuple[int, int]], links: agent_lanes.Links, together: bool, advance: Advance
+    ) -> None:
+        run, kind, width = self.run, self.run.dtype, self.links.width
+        agents, count, horizons = run.network.agents, len(tasks), len(self.which)
+        rows = count * _up(agents, width)
+        trials = np.array([run.first_trial + trial for trial, _ in tasks])
+        state = agent_lanes.Tasks(
+            components=np.array([c for _, c in tasks]),
+            trials=trials,
+            work=_aligned((rows, self.table.registers, width), kind),
+            messages=_aligned((2, rows, width), kind),
+            given=np.empty((0, 0, agents), kind),
+            noise=_aligned((rows if self.fused else 0, 4, width), kind),
+            by_trial=np.zeros((count, horizons)),
+            by_agent=np.zeros((count, horizons, agents)),
+            estimates=np.empty((count, horizons if run.keep else 0, agents), kind),
+        )
+        for start, stop in self.calls(agents * count):
+            if not self.fused:
+                drawn = self.draw(range(trials[0], trials[-1] + 1), start, stop)
+                parts = [drawn[:, :, c, run.first_trial + trial - trials[0]] for trial, c in tasks]
+                state = state._replace(given=np.stack(parts).astype(kind, copy=False))
+            play = agent_lanes.run_trials if together else agent_lanes.run_agents
+            play(state, start, stop, self.plan, links, get_num_threads())
+            advance((stop - max(start, 0)) * agents * count)
+        for k, (trial, c) in enumerate(tasks):
+            run.errors[self.which, trial] += state.by_trial[k]
+            run.per_agent[self.which] += state.by_agent[k]
+            if run.keep:
+                run.estimates[self.which, trial, :, c] = state.estimates[k]
+            if c == run.observations.components - 1:
+                run.finished[self.which, trial] = True
+
+
+def _up(a: int, b: int) -> int:
+    """a / b, rounded up."""
+    return -(-a // b)
+
+
+def _aligned(shape: tuple[int, ...], dtype: Any) -> Array:
+    """Zeros whose first number begins a cache line: a vector that straddles two lines costs twice."""
+    size = int(np.prod(shape)) * np.dtype(dtype).itemsize
+    raw = np.zeros(size + LINE, np.uint8)
+    start = -raw.ctypes.data % LINE
+    aligned: Array = raw[start : start + size].view(dtype).reshape(shape)
+    return aligned
+
+
+def _rows(table: Table) -> tuple[Array, Array]:
+    """The coefficients pass by pass, and how many registers each pass needs (see `_kernels.Pass`)."""
+    rounds, size = table.rounds, table.registers
+    rows = np.zeros((rounds + 1, size + 2, size + 2))
+    rows[:-1, 0, 0], rows[:-1, 0, 2:] = table.message_input, table.message_state
+    rows[1:, 1:-1, 0], rows[1:, 1:-1, 1], rows[1:, 1:-1, 2:] = (
+        table.step_input,
+        table.step_mixed,
+        table.step_state,
+    )
+    rows[1:, -1, 2:] = table.estimate_state
+    # A register rests in a pass that leaves it as it is and in which nothing else depends on it.
+    state = np.eye(size, dtype=bool)
+    busy = (rows[:, 1:-1, :2] != 0).any(axis=2) | (rows[:, 1:-1, 2:] != state).any(axis=2)
+    busy |= ((rows[:, :-1, 2:] != 0) & ~np.vstack([np.zeros(size, bool), state])).any(axis=1)
+    busy[0] = False
+    active = np.where(busy.any(axis=1), size - np.argmax(busy[:, ::-1], axis=1), 0)
+    return rows, active

@@ -1,0 +1,95 @@
+"""Compiled decisions about which messages are lost; `faults.py` says what they mean.
+
+Every random link fault is a chain of two states, good and bad, that moves once a round: bad in round 0 with
+probability `start`, then bad after good with probability `enter` and bad after bad with probability `stay`.
+Independent loss is the chain whose three probabilities are equal. One uniform u per (trial, sender, receiver,
+round) drives it: bad if and only if u is below the probability that applies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from gossamer.numerics.random import FAULT, fill_uniforms, uniform
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+_PURPOSES = 16
+"""The k-th chain of a set of faults draws with purpose FAULT + 16 k, so that chains are independent."""
+
+
+def _compiled(function: _Function) -> _Function:
+    return cast(_Function, njit(cache=True, nogil=True, error_model="numpy")(function))
+
+
+@_compiled
+def is_bad(
+    chains: NDArray[np.float64], key: np.uint64, trial: int, sender: int, receiver: int, round: int
+) -> bool:
+    """Whether any chain of the directed link is bad in a round, as a pure function: no state is kept.
+
+    A uniform below both `enter` and `stay`, or above both, decides the state whatever it was before. So it is
+    enough to walk back to the last such round, which is about one mean burst away.
+    """
+    for k in range(len(chains)):
+        start, enter, stay, shared = chains[k]
+        low, high = min(enter, stay), max(enter, stay)
+        a, b = sender, receiver
+        if shared:
+            a, b = min(sender, receiver), max(sender, receiver)
+        flipped = False
+        t = round
+        while True:
+            u = uniform(key, FAULT + _PURPOSES * k, trial, a, b, t)
+            if t == 0:
+                bad = u < start
+                break
+            if u < low or u >= high:
+                bad = u < low
+                break
+            # In between, the state is kept (stay > enter), or turned over (stay < enter).
+            flipped = flipped != (stay < enter)
+            t -= 1
+        if bad != flipped:
+            return True
+    return False
+
+
+@_compiled
+def fill_heard(
+    heard: NDArray[np.uint8],
+    states: NDArray[np.uint8],
+    chains: NDArray[np.float64],
+    key: np.uint64,
+    quad: int,
+    senders: NDArray[np.int64],
+    receivers: NDArray[np.int64],
+    first_trial: int,
+) -> None:
+    """Fill `heard` (4, links, trials) for the rounds 4 quad .. 4 quad + 3: 1 where no chain is bad.
+
+    `states` (chains, links, trials) holds the chains' states after the rounds before; start with quad 0.
+    """
+    links, trials = heard.shape[1:]
+    heard[:] = 1
+    buffer = np.empty((4, trials))
+    for k in range(len(chains)):
+        start, enter, stay, shared = chains[k]
+        for link in range(links):
+            a, b = senders[link], receivers[link]
+            if shared:
+                a, b = min(a, b), max(a, b)
+            fill_uniforms(buffer, key, FAULT + _PURPOSES * k, quad, a, b, first_trial)
+            for row in range(4):
+                first = quad == 0 and row == 0
+                for trial in range(trials):
+                    limit = stay if states[k, link, trial] else enter
+                    bad = buffer[row, trial] < (start if first else limit)
+                    states[k, link, trial] = bad
+                    if bad:
+                        heard[row, link, trial] = 0

@@ -1,0 +1,411 @@
+"""Random numbers that are pure functions of where they are used.
+
+Every number is a function of (seed, purpose, trial, agent, component, round) and of nothing else.  It does
+not depend on the number of threads, on how the trials are cut into blocks, or on the order of the draws, and
+a deployed agent can draw exactly the observations that a simulation drew for it.
+
+The generator is Philox4x32-10, the counter-based generator of Salmon, Moraes, Dror and Shaw ("Parallel
+random numbers: as easy as 1, 2, 3", SC 2011).  It maps a counter of four 32-bit words and a key of two to
+four random 32-bit words.  The counter is used as follows.
+
+====  ==============================
+word  counter
+====  ==============================
+c0    round // 4, called the quad
+c1    agent
+c2    trial
+c3    component | (purpose << 24)
+====  ==============================
+
+The key is a 64-bit number derived from the seed by `key`; its low half is the first key word.  One call of
+the generator serves the four rounds of a quad.  Uniforms are (w + 1/2) / 2**32, word k for round
+4 * quad + k.  Normals come by Box and Muller's method: words 0 and 1 give the radius sqrt(-2 log u) and the
+angle 2 pi w / 2**32 of the normals of the first two rounds (cosine, then sine), words 2 and 3 those of the
+last two.  The radius has 32 bits, so a normal never exceeds 6.77 in absolute value.
+
+The functions below take the key and where a number is used: `purpose` is one of this module's, `quad` is
+round // 4. The fill functions write into `out` (4, lanes), float64 or float32, best C-contiguous and with lanes in
+multiples of 8.
+
+The ranges are those of the counter: round < 2**34, agent and trial < 2**32, component < 2**24, purpose < 256.
+The compiled functions do not check them (a number beyond its range wraps round); `normals` and `uniforms` do.
+
+The loops over lanes (trials, or agents) are written so that LLVM vectorises them: no branches, no calls into
+the mathematical library, 32-bit multiplications in 64-bit lanes, and polynomials for the logarithm, the sine
+and the cosine.  Vectorised loops, their remainders and single draws round alike (see `vectors.py`).
+"""
+
+from __future__ import annotations
+
+import operator
+from typing import Any, cast
+
+import numpy as np
+from numba.np.numpy_support import carray  # type: ignore[import-untyped, unused-ignore]
+from numpy.typing import NDArray
+
+from gossamer.errors import InvalidInput
+from gossamer.numerics.compiling import compiled, inlined
+from gossamer.numerics.philox import HALF, LOW, MAGIC_BITS, ONE, TWO, ZERO, cos_sin, philox, radii, to_uniform
+from gossamer.numerics.vectors import GRAIN, LANES, as_float, prefer_wide_vectors, scratch
+
+__all__ = [
+    "ACTIVATION",
+    "FAULT",
+    "OBSERVATION",
+    "PROBLEM",
+    "SECOND",
+    "fill_normals",
+    "fill_normals_agents",
+    "fill_uniforms",
+    "index",
+    "key",
+    "normal",
+    "normals",
+    "uniform",
+    "uniforms",
+    "words",
+]
+
+OBSERVATION = 0
+"""Purpose: the noise of the observations."""
+SECOND = 1
+"""Purpose: a second, independent noise beside the observations."""
+ACTIVATION = 2
+"""Purpose: which agents, or which edges, are active in a round."""
+FAULT = 3
+"""Purpose: lost messages, failed links and other faults."""
+PROBLEM = 4
+"""Purpose: the random parts of a problem itself."""
+
+_PURPOSE_SHIFT = np.uint64(24)
+_ROUND_MASK = np.uint64(3)
+
+
+@inlined
+def _last_word(purpose: int, component: int) -> np.uint64:
+    """Return the counter word of a component and a purpose."""
+    return np.uint64(component) | (np.uint64(purpose) << _PURPOSE_SHIFT)
+
+
+@compiled
+def _block_words(
+    block: NDArray[np.float64],
+    n: int,
+    c0: np.uint64,
+    c1: np.uint64,
+    c2: np.uint64,
+    c3: np.uint64,
+    key: np.uint64,
+    over_agents: np.uint64,
+    over_trials: np.uint64,
+) -> None:
+    """Write the words of n lanes, each as the float64 2**52 + w.
+
+    The masks are all ones for the counter word that counts the lanes and zero for the other.
+    """
+    prefer_wide_vectors()
+    k0 = key & LOW
+    k1 = key >> HALF
+    for b in range(n):
+        lane = np.uint64(b)
+        w0, w1, w2, w3 = philox(c0, c1 + (lane & over_agents), c2 + (lane & over_trials), c3, k0, k1)
+        block[0, b] = as_float(MAGIC_BITS | w0)
+        block[1, b] = as_float(MAGIC_BITS | w1)
+        block[2, b] = as_float(MAGIC_BITS | w2)
+        block[3, b] = as_float(MAGIC_BITS | w3)
+
+
+@compiled
+def _block_normals(out: NDArray[Any], start: int, block: NDArray[np.float64], n: int) -> None:
+    """Write the normals of n lanes of words into the columns of out from start on; out is not the block."""
+    prefer_wide_vectors()
+    first = np.uint64(start)  # unsigned, so that Numba does not ask whether an index is negative
+    for b in range(n):
+        lane = first + np.uint64(b)
+        r0, r2 = radii(block[0, b], block[2, b])
+        x0, x1 = cos_sin(block[1, b])
+        x2, x3 = cos_sin(block[3, b])
+        out[0, lane] = r0 * x0
+        out[1, lane] = r0 * x1
+        out[2, lane] = r2 * x2
+        out[3, lane] = r2 * x3
+
+
+@compiled
+def _block_uniforms(out: NDArray[Any], start: int, block: NDArray[np.float64], n: int) -> None:
+    """Write the uniforms of n lanes of words into the columns of out from start on."""
+    prefer_wide_vectors()
+    first = np.uint64(start)
+    for k in range(4):
+        for b in range(n):
+            out[k, first + np.uint64(b)] = to_uniform(block[k, b])
+
+
+@compiled
+def _fill_normals(
+    out: NDArray[Any],
+    c0: np.uint64,
+    c1: np.uint64,
+    c2: np.uint64,
+    c3: np.uint64,
+    key: np.uint64,
+    over_agents: np.uint64,
+    over_trials: np.uint64,
+) -> None:
+    """Fill out with normals, its lanes counting agents or trials."""
+    lanes = out.shape[1]
+    block = carray(scratch(), (4, LANES))
+    for start in range(0, lanes, LANES):
+        n = min(LANES, lanes - start)
+        full = (n + GRAIN - 1) // GRAIN * GRAIN
+        s = np.uint64(start)
+        _block_words(
+            block, full, c0, c1 + (s & over_agents), c2 + (s & over_trials), c3, key, over_agents, over_trials
+        )
+        if n == full:
+            _block_normals(out, start, block, n)
+        else:
+            # The last vector is computed in full, aside, and the lanes that count are copied.
+            rest = carray(scratch(), (4, LANES))
+            _block_normals(rest, 0, block, full)
+            for k in range(4):
+                for b in range(n):
+                    out[k, s + np.uint64(b)] = rest[k, b]
+
+
+@compiled
+def fill_normals(
+    out: NDArray[Any],
+    key: np.uint64,
+    purpose: int,
+    quad: int,
+    agent: int,
+    component: int,
+    first_trial: int,
+) -> None:
+    """Fill `out` with the standard normals of four rounds, one lane for each of consecutive trials.
+
+    ``out[k, b]`` becomes the normal of round ``4 * quad + k`` and of trial ``first_trial + b``.
+    """
+    _fill_normals(
+        out,
+        np.uint64(quad),
+        np.uint64(agent),
+        np.uint64(first_trial),
+        _last_word(purpose, component),
+        np.uint64(key),
+        ZERO,
+        LOW,
+    )
+
+
+@compiled
+def fill_normals_agents(
+    out: NDArray[Any],
+    key: np.uint64,
+    purpose: int,
+    quad: int,
+    first_agent: int,
+    component: int,
+    trial: int,
+) -> None:
+    """Fill `out` with the standard normals of four rounds, one lane for each of consecutive agents.
+
+    ``out[k, b]`` becomes the normal of round ``4 * quad + k`` and of agent ``first_agent + b``.
+    """
+    _fill_normals(
+        out,
+        np.uint64(quad),
+        np.uint64(first_agent),
+        np.uint64(trial),
+        _last_word(purpose, component),
+        np.uint64(key),
+        LOW,
+        ZERO,
+    )
+
+
+@compiled
+def fill_uniforms(
+    out: NDArray[Any],
+    key: np.uint64,
+    purpose: int,
+    quad: int,
+    agent: int,
+    component: int,
+    first_trial: int,
+) -> None:
+    """Fill `out` with the uniforms of four rounds, one lane for each of consecutive trials.
+
+    ``out[k, b]`` becomes the uniform of round ``4 * quad + k`` and of trial ``first_trial + b``.  It lies
+    strictly between 0 and 1 in a float64; in a float32 it may be rounded to 1.
+    """
+    lanes = out.shape[1]
+    block = carray(scratch(), (4, LANES))
+    c2 = np.uint64(first_trial)
+    c3 = _last_word(purpose, component)
+    for start in range(0, lanes, LANES):
+        n = min(LANES, lanes - start)
+        full = (n + GRAIN - 1) // GRAIN * GRAIN
+        trial = c2 + np.uint64(start)
+        _block_words(block, full, np.uint64(quad), np.uint64(agent), trial, c3, np.uint64(key), ZERO, LOW)
+        _block_uniforms(out, start, block, n)
+
+
+@compiled
+def words(
+    key: np.uint64, purpose: int, quad: int, agent: int, component: int, trial: int
+) -> tuple[np.uint64, np.uint64, np.uint64, np.uint64]:
+    """Return the four random 32-bit words of a quad of rounds, each in a uint64."""
+    k = np.uint64(key)
+    c3 = _last_word(purpose, component)
+    return philox(np.uint64(quad), np.uint64(agent), np.uint64(trial), c3, k & LOW, k >> HALF)
+
+
+@compiled
+def _word(key: np.uint64, purpose: int, trial: int, agent: int, component: int, round: int) -> np.uint64:
+    """Return the random 32-bit word of one round."""
+    r = np.uint64(round)
+    w0, w1, w2, w3 = words(key, purpose, round >> 2, agent, component, trial)
+    k = r & _ROUND_MASK
+    return (w0 if k == ZERO else w1) if k < TWO else (w2 if k == TWO else w3)
+
+
+@compiled
+def normal(key: np.uint64, purpose: int, trial: int, agent: int, component: int, round: int) -> float:
+    """Return the standard normal of one round, bit for bit the one that the fill functions write."""
+    r = np.uint64(round)
+    w0, w1, w2, w3 = words(key, purpose, round >> 2, agent, component, trial)
+    r0, r2 = radii(as_float(MAGIC_BITS | w0), as_float(MAGIC_BITS | w2))
+    second = (r & TWO) != ZERO
+    x, y = cos_sin(as_float(MAGIC_BITS | (w3 if second else w1)))
+    return (r2 if second else r0) * (y if (r & ONE) != ZERO else x)
+
+
+@compiled
+def uniform(key: np.uint64, purpose: int, trial: int, agent: int, component: int, round: int) -> float:
+    """Return the uniform of one round, strictly between 0 and 1: the one that `fill_uniforms` writes."""
+    return to_uniform(as_float(MAGIC_BITS | _word(key, purpose, trial, agent, component, round)))
+
+
+@compiled
+def index(key: np.uint64, purpose: int, trial: int, round: int, n: int) -> int:
+    """Return a random integer from 0 to n - 1, for example an edge that gossips in a round.
+
+    Each integer has its probability 1 / n up to 2**-32.  The word is that of agent 0 and component 0.
+    """
+    # As an int64: Numba makes a float64 of a uint64 and an int64.
+    return np.int64((_word(key, purpose, trial, 0, 0, round) * np.uint64(n)) >> HALF)  # type: ignore[return-value]
+
+
+@compiled
+def _draw(
+    out: NDArray[np.float64],
+    gaussian: bool,
+    key: np.uint64,
+    purpose: int,
+    first_trial: int,
+    first_agent: int,
+    first_round: int,
+) -> None:
+    """Fill out, of shape (rounds, agents, components, trials), with normals or with uniforms."""
+    rounds, agents, components, trials = out.shape
+    buffer = np.empty((4, trials))
+    for agent in range(agents):
+        for component in range(components):
+            for quad in range(first_round // 4, (first_round + rounds + 3) // 4):
+                if gaussian:
+                    fill_normals(buffer, key, purpose, quad, first_agent + agent, component, first_trial)
+                else:
+                    fill_uniforms(buffer, key, purpose, quad, first_agent + agent, component, first_trial)
+                for k in range(4):
+                    row = 4 * quad + k - first_round
+                    if 0 <= row < rounds:
+                        out[row, agent, component] = buffer[k]
+
+
+def key(seed: int) -> np.uint64:
+    """Return the 64-bit key of a seed, which the compiled functions take.
+
+    Parameters
+    ----------
+    seed
+        A non-negative integer of any size.
+    """
+    if isinstance(seed, bool):
+        raise InvalidInput(
+            f"seed must be a non-negative integer, not the truth value {seed}; pass for example 1"
+        )
+    try:
+        number = operator.index(seed)
+    except TypeError:
+        raise InvalidInput(
+            f"seed must be a non-negative integer, not {seed!r} of type {type(seed).__name__}; "
+            "pass for example 1"
+        ) from None
+    if number < 0:
+        raise InvalidInput(f"seed must not be negative, but {number} came; pass for example {-number}")
+    return cast(np.uint64, np.random.SeedSequence(number).generate_state(1, np.uint64)[0])
+
+
+def _check_range(name: str, values: range, limit: int) -> None:
+    """Refuse a range with steps, or one that leaves the generator's counter."""
+    if not isinstance(values, range):
+        raise InvalidInput(f"{name} must be a range, not {values!r}; pass for example range(10)")
+    if len(values) and values.step != 1:
+        raise InvalidInput(
+            f"{name} must be a range of step 1, not {values!r}; draw them all and take a slice"
+        )
+    if len(values) and (values.start < 0 or values.stop > limit):
+        raise InvalidInput(f"{name} must lie between 0 and {limit - 1}, but {values!r} came; choose others")
+
+
+def _check_and_draw(
+    gaussian: bool, seed: int, purpose: int, trials: range, agents: range, components: int, rounds: range
+) -> NDArray[np.float64]:
+    """Check the arguments of `normals` and `uniforms`, and draw."""
+    if not 0 <= purpose < 1 << 8:
+        raise InvalidInput(
+            f"purpose must lie between 0 and 255, but {purpose} came; use the module's constants"
+        )
+    if not 0 <= components <= 1 << 24:
+        raise InvalidInput(f"components must lie between 0 and {1 << 24}, but {components} came; draw fewer")
+    _check_range("trials", trials, 1 << 32)
+    _check_range("agents", agents, 1 << 32)
+    _check_range("rounds", rounds, 1 << 34)
+    out = np.empty((len(rounds), len(agents), components, len(trials)))
+    if out.size:
+        _draw(out, gaussian, key(seed), purpose, trials.start, agents.start, rounds.start)
+    return out
+
+
+def normals(
+    seed: int, purpose: int, trials: range, agents: range, components: int, rounds: range
+) -> NDArray[np.float64]:
+    """Return the standard normals that a simulation with this seed uses.
+
+    Parameters
+    ----------
+    seed
+        A non-negative integer.
+    purpose
+        One of the purposes of this module.
+    trials, agents, rounds
+        Which ones: ranges of step 1.  An agent that runs by itself asks for one trial and one agent.
+    components
+        How many components each agent has.
+
+    Returns
+    -------
+    ndarray
+        Of shape (rounds, agents, components, trials).
+    """
+    return _check_and_draw(True, seed, purpose, trials, agents, components, rounds)
+
+
+def uniforms(
+    seed: int, purpose: int, trials: range, agents: range, components: int, rounds: range
+) -> NDArray[np.float64]:
+    """Return the uniforms, strictly between 0 and 1, that a simulation with this seed uses, like `normals`."""
+    return _check_and_draw(False, seed, purpose, trials, agents, components, rounds)

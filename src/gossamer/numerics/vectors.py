@@ -1,0 +1,107 @@
+"""How compiled loops here come out as vector instructions that round alike everywhere.
+
+Numba compiles to LLVM's language; the intrinsics below say what Python has no words for: the bits of a number,
+a fused product and sum, long vectors. Nothing is compiled with `fastmath`: sums and products are fused only
+where `fma` says so, so that a vectorised loop, its remainder and a loop elsewhere give the same last digit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
+from llvmlite import ir  # type: ignore[import-untyped, unused-ignore]
+from numba import types  # type: ignore[import-untyped, unused-ignore]
+from numba.extending import intrinsic  # type: ignore[import-untyped, unused-ignore]
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+def _intrinsic(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Register with Numba a function that writes its own LLVM instructions."""
+    return cast(Callable[..., Any], intrinsic(function))
+
+
+@_intrinsic
+def as_bits(typing: Any, x: Any) -> Any:
+    """Return the bits of a float64 as a uint64."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.bitcast(arguments[0], ir.IntType(64))
+
+    return types.uint64(types.float64), generate
+
+
+@_intrinsic
+def as_float(typing: Any, bits: Any) -> Any:
+    """Return the float64 that has the bits of a uint64."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.bitcast(arguments[0], ir.DoubleType())
+
+    return types.float64(types.uint64), generate
+
+
+@_intrinsic
+def fma(typing: Any, x: Any, y: Any, z: Any) -> Any:
+    """Return x * y + z, rounded once: in float32 if all three are, otherwise in float64."""
+    kind = types.float32 if x == y == z == types.float32 else types.float64
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.fma(*arguments)
+
+    return kind(kind, kind, kind), generate
+
+
+@_intrinsic
+def prefer_wide_vectors(typing: Any) -> Any:
+    """Have LLVM compile the calling function for itself, with vectors of 512 bits where the machine has them.
+
+    By itself LLVM takes vectors of 256 bits on most machines that have longer ones, for fear of a lower
+    clock.  The function is not inlined either, so its loops are compiled the same wherever it is called.
+    """
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        builder.function.attributes.add("noinline")
+        set.add(builder.function.attributes, '"prefer-vector-width"="512"')
+        return context.get_dummy_value()
+
+    return types.none(), generate
+
+
+@_intrinsic
+def borrowed(typing: Any, values: Any) -> Any:
+    """Return a named tuple with its arrays freed of their reference counts; the caller keeps the originals alive.
+
+    Counts are changed at every slice and at many calls, and they are atomic: two threads that count the same array
+    all the time wait for each other more than they compute.
+    """
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        (values,) = arguments
+        for k, kind in enumerate(signature.args[0]):
+            if isinstance(kind, types.Array):
+                array = context.make_array(kind)(context, builder, builder.extract_value(values, k))
+                array.meminfo = array.meminfo.type(None)
+                values = builder.insert_value(values, array._getvalue(), k)
+        return values
+
+    return values(values), generate
+
+
+# Lanes are worked on in blocks of so many, and within a block in multiples of the grain (the widest vector).
+LANES = 128
+GRAIN = 8
+
+
+@_intrinsic
+def scratch(typing: Any) -> Any:
+    """Return the address of `4 * LANES` float64 on the stack, aligned to a cache line."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        with builder.goto_entry_block():
+            memory = builder.alloca(ir.ArrayType(ir.DoubleType(), 4 * LANES))
+            memory.align = 64
+        return builder.bitcast(memory, ir.DoubleType().as_pointer())
+
+    return types.CPointer(types.float64)(), generate  # type: ignore[no-untyped-call, unused-ignore]

@@ -1,0 +1,284 @@
+"""How many samples an agent needs for a given accuracy: exactly, and by the paper's protocol.
+
+The protocol (run T = 1, 2, ... rounds, repeat 100 times, stop at the first T whose average error is at most eps)
+would cost a run for every T. Here one trajectory per trial serves all T: with A_T the running mean of SDA's
+iterates, the estimate of a run that starts averaging at T0 is (T A_T - T0 A_T0)/(T - T0).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gossamer.engines.exact import propagate
+from gossamer.methods import SDA, SSTM
+from gossamer.methods.table import tabulate
+from gossamer.networks import Network
+from gossamer.observations import Gaussian
+from gossamer.paper import problem
+from gossamer.paper.modes import EverySDA, energies
+from gossamer.paper.pipeline.cache import Row
+from gossamer.paper.problem import first_at_most
+
+Array = NDArray[np.float64]
+
+RESAMPLES = 200
+BLOCK = 2**28
+"""Bytes of estimates that are kept at a time, a block of trials by all numbers of rounds."""
+FINE, STEP = 2048, 8
+"""The protocol looks at every T up to FINE and at every STEP-th beyond: 0.4% apart at most, where chance is 10%."""
+
+
+def every_sda(net: Network, mean: Array, least: float) -> EverySDA:
+    """SDA up to a number of rounds that reaches the error `least` for each of several vectors of means."""
+    rounds = math.ceil(2.2 / least)
+    while True:
+        found = EverySDA(net, rounds)
+        if np.all(found.mse(mean)[-1] <= least):
+            return found
+        rounds *= 2
+
+
+# -- exactly -----------------------------------------------------------------------------------------------
+
+
+def exact_samples(
+    graph: str, agents: int, spread: float, large: Sequence[float], small: Sequence[float],
+    first: int, draws: int, seed: int,
+) -> list[Row]:  # fmt: skip
+    """Samples for every accuracy and many draws: SDA (all), SSTM_sc with the paper's and with tuned batches (large)."""
+    rows: list[Row] = []
+    numbers = list(range(first, first + draws))
+    for group in [[d] for d in numbers] if graph == "erdos-renyi" else [numbers]:
+        net = problem.network(graph, agents, seed, group[0])
+        mean = np.stack([problem.means(agents, spread, seed, d) for d in group])
+        sda = every_sda(net, mean, min(*large, *small))
+        error = sda.mse(mean)
+        sstm = EverySSTM(net, mean, min(large))
+        for k, d in enumerate(group):
+            base = {
+                "experiment": "samples",
+                "graph": graph,
+                "agents": agents,
+                "spread": spread,
+                "draw": d,
+                "seed": seed,
+                "source": "exact",
+            }
+            for eps in (*large, *small):
+                rounds = first_at_most(error[:, k], eps)
+                assert rounds is not None
+                here = {**base, "epsilon": eps, "rounds": rounds, "method": "sda"}
+                averaging = 1.0 / sda.window[rounds - 1]
+                rows.append({**here, "quantity": "samples", "value": rounds})
+                rows.append({**here, "quantity": "share of 1/T", "value": averaging / error[rounds - 1, k]})
+            for eps in large:
+                rows += [{**base, "epsilon": eps, **found} for found in sstm.samples(k, eps)]
+            rows.append({**base, "quantity": "dual radius / spread", "value": _radius(net, mean[k])})
+    return rows
+
+
+def _radius(net: Network, mean: Array) -> float:
+    """||lambda*|| / ||sqrt(L) lambda*||: the dual solution's norm in units of what the paper puts in its place."""
+    assert net.spectrum is not None
+    energy = energies(net, mean[None])[:, 0]
+    return float(np.sqrt((energy / net.spectrum.eigenvalues[1:]).sum() / energy.sum()))
+
+
+class EverySSTM:
+    """SSTM_sc after every number of rounds, for any batches: error = bias + dual/r + N/r_T (noise variance 1).
+
+    T rounds make T - 1 dual steps, each on a batch of r, and the answer adds a fresh batch of r_T.
+    """
+
+    def __init__(self, net: Network, mean: Array, least: float) -> None:
+        self.net, self.mean = net, mean
+        assert net.spectrum is not None
+        energy = energies(net, mean)
+        rounds = math.ceil(15 * math.sqrt(net.condition_number)) + 30
+        while True:
+            table = tabulate(SSTM(batch=1), net, rounds)
+            dual = replace(
+                table, estimate_state=np.tile([1.0, 0.0, 0.0], (rounds, 1))
+            )  # read x instead of theta
+            response, noise = propagate(dual, net.spectrum.eigenvalues, np.arange(1, rounds))
+            # Without any step the answer is the agent's own batch.
+            self.bias: Array = np.vstack([energy.sum(axis=0), (1 + response[:, 1:, 0]) ** 2 @ energy])
+            self.dual: Array = np.append(0.0, noise[:, 1:].sum(axis=1))
+            if np.all(self.bias[-1] <= least / 2):
+                return
+            rounds *= 2
+
+    def mse(self, which: int, method: SSTM) -> Array:
+        """The error after T = 1, 2, ... rounds with this method's batches."""
+        each, last = method.batches(self.net, 2)  # the same for every T
+        return np.asarray(self.bias[:, which] + self.dual / each + self.net.agents / last)
+
+    def method(self, which: int, epsilon: float) -> SSTM:
+        """SSTM_sc as the paper sets it for this accuracy and these means."""
+        centred = self.mean[which] - self.mean[which].mean()
+        return SSTM(accuracy=epsilon, spread=float(np.linalg.norm(centred)))
+
+    def samples(self, which: int, epsilon: float) -> list[Row]:
+        method = self.method(which, epsilon)
+        rounds = first_at_most(self.mse(which, method), epsilon)
+        each, last = method.batches(self.net, 2)
+        # On badly connected networks the paper's batches leave more noise than eps, for ever.
+        total = math.inf if rounds is None else (rounds - 1) * each + last
+        steps_taken = (rounds or len(self.bias)) - 1
+        here = {"rounds": steps_taken + 1, "method": "sstm_sc"}
+        steps = np.arange(len(self.bias))
+        left = np.where(self.bias[:, which] < epsilon, epsilon - self.bias[:, which], np.nan)
+        # The cheapest batches for T - 1 steps, by Lagrange: r ~ sqrt(dual/(T-1)), r_T ~ sqrt(N).
+        root = np.sqrt(self.dual * steps) + math.sqrt(self.net.agents)
+        best = int(np.nanargmin(root**2 / left))
+        tuned_each = math.ceil(math.sqrt(self.dual[best] / max(best, 1)) * root[best] / left[best])
+        tuned_last = math.ceil(math.sqrt(self.net.agents) * root[best] / left[best])
+        return [
+            {**here, "quantity": "samples", "value": float(total)},
+            {**here, "quantity": "share of last batch", "value": float(last / (steps_taken * each + last))},
+            {
+                "rounds": best + 1, "method": "sstm_sc, tuned", "quantity": "samples",
+                "value": float(best * tuned_each + tuned_last),
+            },
+        ]  # fmt: skip
+
+
+# -- by simulation -------------------------------------------------------------------------------------------
+
+
+def sda_protocol(
+    graph: str, agents: int, spread: float, epsilons: Sequence[float], trials: int, seed: int
+) -> list[Row]:
+    """The first T whose average over the trials is at most eps, one trajectory per trial serving all T."""
+    net = problem.network(graph, agents, seed)
+    obs = problem.observations(agents, spread, seed)
+    sda = every_sda(net, obs.mean.T, min(epsilons))
+    truth = first_at_most(sda.mse(obs.mean.T)[:, 0], min(epsilons))
+    assert truth is not None
+    for reserve in (1.25, 2.0, 4.0):
+        horizons = examined(math.ceil(reserve * truth))
+        errors = trajectories(net, obs, horizons, trials, seed)
+        if np.any(errors.mean(axis=1) <= min(epsilons)):
+            break
+    base = _runs_of("sda", graph, agents, spread, trials, seed, "protocol")
+    return [{**base, **row} for row in first_passages(horizons, errors, epsilons, seed)]
+
+
+def _runs_of(
+    method: str, graph: str, agents: int, spread: float, trials: int, seed: int, source: str
+) -> dict[str, Any]:
+    where = {"experiment": "samples", "graph": graph, "agents": agents, "spread": spread, "draw": 0}
+    return {**where, "method": method, "seed": seed, "trials": trials, "source": source}
+
+
+def examined(rounds: int) -> NDArray[np.int64]:
+    """The numbers of rounds that the protocol looks at."""
+    return np.concatenate([np.arange(1, min(rounds, FINE) + 1), np.arange(FINE + STEP, rounds + STEP, STEP)])
+
+
+def first_passages(
+    horizons: NDArray[np.int64], errors: Array, epsilons: Sequence[float], seed: int
+) -> list[Row]:
+    """The first T whose errors (H, trials) average to at most eps (the last T, if none does), with bootstrap
+    intervals over the trials."""
+    trials = errors.shape[1]
+    weights = np.random.default_rng([seed, trials]).multinomial(
+        trials, np.full(trials, 1 / trials), RESAMPLES
+    )
+    means = np.column_stack([errors.mean(axis=1), errors @ (weights.T / trials)])
+    rows: list[Row] = []
+    for eps in epsilons:
+        reached = means <= eps
+        firsts = np.where(reached.any(axis=0), horizons[reached.argmax(axis=0)], horizons[-1])
+        low, high = np.quantile(firsts[1:], [0.025, 0.975])
+        rounds = int(firsts[0])
+        rows.append(
+            {
+                "epsilon": eps,
+                "rounds": rounds,
+                "quantity": "samples",
+                "value": rounds,
+                "low": float(low),
+                "high": float(high),
+            }
+        )
+    return rows
+
+
+def trajectories(net: Network, obs: Gaussian, horizons: NDArray[np.int64], trials: int, seed: int) -> Array:
+    """(H, trials): the squared error of SDA run for each number of rounds, from one trajectory per trial."""
+    errors = np.empty((len(horizons), trials))
+    burn_in = horizons // 2
+    kept = np.union1d(horizons, np.maximum(burn_in, 1))
+    block = max(8, BLOCK // (len(kept) * net.agents * 8) // 8 * 8)
+    for first in range(0, trials, block):
+        count = min(block, trials - first)
+        runs = problem.run(SDA(burn_in=0), net, obs, kept, trials=count, seed=seed, first_trial=first)
+        averages, target = runs.estimates[..., 0], float(obs.mean.mean())
+        for row, (total, begin) in enumerate(zip(horizons.tolist(), burn_in.tolist(), strict=True)):
+            window = averages[np.searchsorted(kept, total)] * (total / (total - begin)) - target
+            if begin:
+                window -= averages[np.searchsorted(kept, begin)] * (begin / (total - begin))
+            errors[row, first : first + count] = np.einsum("ri,ri->r", window, window)
+    return errors
+
+
+def sda_fresh(
+    graph: str, agents: int, spread: float, epsilons: Sequence[float], trials: int, seed: int
+) -> list[Row]:
+    """The protocol taken literally: new runs for every T. Gaussian errors are drawn from their exact law per mode."""
+    net = problem.network(graph, agents, seed)
+    obs = problem.observations(agents, spread, seed)
+    sda = every_sda(net, obs.mean.T, min(epsilons) / 2)  # chance may take it beyond the exact answer
+    error = sda.mse(obs.mean.T)[:, 0]
+    amplitude = np.sqrt(energies(net, obs.mean.T)[:, 0])
+    rng = np.random.default_rng([seed, agents])
+    base = _runs_of("sda", graph, agents, spread, trials, seed, "fresh protocol")
+    rows: list[Row] = []
+    rounds = 0
+    far = 1 + 20 / math.sqrt(trials)  # no average of so many runs can be that far off
+    for eps in sorted(epsilons, reverse=True):
+        while True:
+            rounds += 1
+            if error[rounds - 1] > far * eps:
+                continue
+            noise = rng.standard_normal((trials, len(amplitude) + 1))
+            away = sda.response(rounds) * amplitude + np.sqrt(sda.gain(rounds)) * noise[:, 1:]
+            average = (away**2).sum() / trials + (noise[:, 0] ** 2).mean() / sda.window[rounds - 1]
+            if average <= eps:
+                break
+        rows.append({**base, "epsilon": eps, "rounds": rounds, "quantity": "samples", "value": rounds})
+        rounds -= 1  # the next accuracy may stop at this T as well
+    return rows
+
+
+def sstm_runs(
+    graph: str, agents: int, spread: float, epsilons: Sequence[float], trials: int, seed: int
+) -> list[Row]:
+    """SSTM_sc by simulation; only the T around the exact answer are run, all others being far from eps."""
+    net = problem.network(graph, agents, seed)
+    obs = problem.observations(agents, spread, seed)
+    every = EverySSTM(net, obs.mean.T, min(epsilons))
+    base = _runs_of("sstm_sc", graph, agents, spread, trials, seed, "protocol")
+    rows: list[Row] = []
+    for eps in epsilons:
+        method = every.method(0, eps)
+        error = every.mse(0, method)
+        if not np.any(error <= eps):  # no number of rounds would do
+            rows.append({**base, "epsilon": eps, "quantity": "samples", "value": math.inf})
+            continue
+        near = np.flatnonzero(error <= 1.15 * eps)
+        for rounds in range(int(near[0]) + 1, len(error) + 1):
+            runs = problem.run(method, net, obs, rounds, trials=trials, seed=seed, keep_estimates=False)
+            if runs.mse <= eps:
+                break
+        here = {**base, "epsilon": eps, "rounds": rounds}
+        rows.append({**here, "quantity": "samples", "value": float(method.batches(net, rounds).sum())})
+        rows.append({**here, "quantity": "mse", "value": runs.mse})
+    return rows

@@ -1,0 +1,33 @@
+"""What a figure is: pieces of work, a picture, two sentences and the claims it bears on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from gossamer.paper.pipeline.cache import Piece, Table
+from gossamer.paper.pipeline.claims import Claim
+from gossamer.paper.pipeline.settings import Settings
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One figure of the report.
+
+    name      how it is asked for: "2" for Figure 2
+    title     a few words
+    ours      whether it is not one of the paper's
+    pieces    settings -> independent pieces of work; figures may share pieces, which then run once
+    draw      (rows, settings) -> a Matplotlib figure
+    explain   (rows, settings) -> two sentences on what it shows, with the numbers found
+    claims    the sentences of the paper that these rows can judge
+    """
+
+    name: str
+    title: str
+    pieces: Callable[[Settings], list[Piece]]
+    draw: Callable[[Table, Settings], Any]
+    explain: Callable[[Table, Settings], str]
+    claims: tuple[Claim, ...] = ()
+    ours: bool = False

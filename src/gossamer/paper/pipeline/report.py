@@ -1,0 +1,178 @@
+"""The folder of results: figures, numbers, claims, and the page that a reader opens first."""
+
+from __future__ import annotations
+
+import base64
+import csv
+import html
+import platform
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from string import Template
+
+import gossamer
+from gossamer.paper.pipeline import style
+from gossamer.paper.pipeline.cache import Table, write_csv
+from gossamer.paper.pipeline.claims import Claim, Finding, Verdict
+from gossamer.paper.pipeline.figure import Figure
+from gossamer.paper.pipeline.settings import Settings
+
+PACKAGES = ("numpy", "scipy", "numba", "networkx", "matplotlib", "joblib")
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A claim, what was found, and the figure that it belongs to."""
+
+    claim: Claim
+    finding: Finding
+    figure: str
+
+
+@dataclass(frozen=True)
+class Times:
+    """Seconds of this run, and of every piece when it was computed, by experiment."""
+
+    wall: float
+    pieces: dict[str, float]
+    computed: int
+    reused: int
+    jobs: str
+
+
+def judge(figures: Sequence[Figure], tables: dict[str, Table], settings: Settings) -> list[Judged]:
+    """Every claim that these figures' rows can judge."""
+    judged = []
+    for figure in figures:
+        for claim in figure.claims:
+            finding = claim.judge(tables[figure.name], settings)
+            if finding is not None:
+                judged.append(Judged(claim, finding, figure.name))
+    return judged
+
+
+def draw(figure: Figure, table: Table, settings: Settings, folder: Path) -> None:
+    """A figure as PNG and PDF."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with style.paper_style():
+        style.save(figure.draw(table, settings), folder / f"figure-{figure.name}")
+
+
+def write_numbers(table: Table, folder: Path) -> None:
+    """One tidy CSV per experiment."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for experiment in table.distinct("experiment"):
+        write_csv(folder / f"{experiment.replace(' ', '-')}.csv", table.where(experiment=experiment))
+
+
+def write_claims(judged: Sequence[Judged], path: Path) -> None:
+    with path.open("w", newline="") as stream:
+        writer = csv.writer(stream)
+        writer.writerow(
+            ["claim", "place", "sentence", "verdict", "value", "low", "high", "measured", "reason", "figure"]
+        )
+        for j in judged:
+            f = j.finding
+            writer.writerow(
+                [j.claim.name, j.claim.place, j.claim.sentence, f.verdict.value, f.value, f.low, f.high,
+                 f.measured, f.reason, j.figure]
+            )  # fmt: skip
+
+
+def write_page(
+    figures: Sequence[Figure],
+    tables: dict[str, Table],
+    judged: Sequence[Judged],
+    settings: Settings,
+    times: Times,
+    folder: Path,
+) -> Path:
+    """Write report.html: one file, no network needed."""
+    template = Template((Path(__file__).parent / "report.html.template").read_text())
+    counts = {v: sum(j.finding.verdict is v for j in judged) for v in Verdict}
+    page = template.substitute(
+        title="The paper, reproduced" if settings.is_paper else "The paper's experiments, at other sizes",
+        lead=html.escape(_lead(judged, settings)),
+        counts="".join(
+            f'<li class="{_css(v)}"><b>{n}</b> {v.value}</li>' for v, n in counts.items() if judged
+        ),
+        claims="\n".join(_claim_row(j) for j in judged),
+        figures="\n".join(_figure(figure, tables[figure.name], settings, folder) for figure in figures),
+        settings="".join(
+            _pair(name.replace("_", " "), _plain(value)) for name, value in asdict(settings).items()
+        ),
+        versions="".join(_pair(name, value) for name, value in versions().items()),
+        times="".join(_pair(name, value) for name, value in _times(times).items()),
+    )
+    path = folder / "report.html"
+    path.write_text(page, encoding="utf-8")
+    return path
+
+
+def versions() -> dict[str, str]:
+    found = {"gossamer": gossamer.__version__, "python": platform.python_version()}
+    for name in PACKAGES:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return {**found, "system": f"{platform.system()} {platform.machine()}"}
+
+
+def _lead(judged: Sequence[Judged], settings: Settings) -> str:
+    text = (
+        f"Every number below was computed: exactly, over {settings.draws} draws of means and random graphs, and by "
+        f"simulation with {settings.trials} runs. "
+    )
+    if not judged:
+        return text + "The figures chosen bear on none of the paper's claims."
+    if not settings.is_paper:
+        return text + "These are not the paper's sizes, so the verdicts are about these settings only."
+    return text + "The verdicts follow from the numbers by stated thresholds; none is written by hand."
+
+
+def _css(verdict: Verdict) -> str:
+    return {Verdict.HOLDS: "holds", Verdict.CAVEAT: "caveat", Verdict.FAILS: "fails"}[verdict]
+
+
+def _claim_row(judged: Judged) -> str:
+    claim, finding = judged.claim, judged.finding
+    mark = {Verdict.HOLDS: "✓", Verdict.CAVEAT: "◐", Verdict.FAILS: "✗"}[finding.verdict]
+    return (
+        f'<tr class="{_css(finding.verdict)}"><td data-label="Claim"><p>{html.escape(claim.sentence)}</p>'
+        f'<small>{html.escape(claim.place)} · <a href="#figure-{judged.figure}">Figure {judged.figure}</a></small></td>'
+        f'<td data-label="Measured">{html.escape(finding.measured)}</td>'
+        f'<td data-label="Verdict"><span class="verdict">{mark} {finding.verdict.value}</span>'
+        f"<small>{html.escape(finding.reason)}</small></td></tr>"
+    )
+
+
+def _figure(figure: Figure, table: Table, settings: Settings, folder: Path) -> str:
+    stem = f"figures/figure-{figure.name}"
+    picture = base64.b64encode((folder / f"{stem}.png").read_bytes()).decode()
+    ours = " <em>ours</em>" if figure.ours else ""
+    return (
+        f'<figure id="figure-{figure.name}"><h3>Figure {figure.name}: {html.escape(figure.title)}{ours}</h3>'
+        f'<div class="picture"><img alt="{html.escape(figure.title)}" src="data:image/png;base64,{picture}"></div>'
+        f"<figcaption>{html.escape(figure.explain(table, settings))} "
+        f'<small><a href="{stem}.pdf">PDF</a> <a href="{stem}.png">PNG</a></small></figcaption></figure>'
+    )
+
+
+def _pair(name: str, value: str) -> str:
+    return f"<dt>{html.escape(name)}</dt><dd>{html.escape(value)}</dd>"
+
+
+def _plain(value: object) -> str:
+    return ", ".join(f"{v:g}" for v in value) if isinstance(value, tuple) else f"{value:g}"
+
+
+def _times(times: Times) -> dict[str, str]:
+    split = {name: f"{seconds:.1f} s" for name, seconds in times.pieces.items()}
+    return {
+        "this run": f"{times.wall:.1f} s, {times.jobs}",
+        "pieces": f"{times.computed} computed, {times.reused} read from disk",
+        **{f"work: {name}": seconds for name, seconds in split.items()},
+    }

@@ -1,0 +1,137 @@
+"""How figures look: vector fonts, Okabe-Ito colours, and marks that stay apart in grey."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple, cast
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib.figure import Figure as Picture
+from matplotlib.lines import Line2D
+
+from gossamer.paper.pipeline.cache import Table
+
+FULL = 7.2  # inches: the text width of a paper with one column
+BLACK, GREY, LIGHT = "#000000", "#555555", "#BBBBBB"
+ORANGE, SKY, GREEN, BLUE, RED, PURPLE = "#E69F00", "#56B4E9", "#009E73", "#0072B2", "#D55E00", "#CC79A7"
+
+RC: dict[str, Any] = {
+    "pdf.fonttype": 42,
+    "ps.fonttype": 42,
+    "font.family": "DejaVu Sans",
+    "font.size": 8,
+    "axes.titlesize": 8.5,
+    "axes.labelsize": 8,
+    "xtick.labelsize": 7,
+    "ytick.labelsize": 7,
+    "legend.fontsize": 7.5,
+    "legend.frameon": False,
+    "axes.linewidth": 0.6,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "grid.color": "#E4E4E4",
+    "grid.linewidth": 0.5,
+    "axes.axisbelow": True,
+    "lines.linewidth": 1.2,
+    "lines.markersize": 4.2,
+    "xtick.major.width": 0.6,
+    "ytick.major.width": 0.6,
+    "xtick.minor.width": 0.4,
+    "ytick.minor.width": 0.4,
+    "savefig.dpi": 200,
+}
+
+
+class Mark(NamedTuple):
+    """How a method is drawn everywhere."""
+
+    label: str
+    colour: str
+    line: Any
+    marker: str
+    filled: bool = True
+
+
+MARKS = {
+    "sda": Mark("SDA", BLUE, "-", "o"),
+    "d-masg": Mark("D-MASG", RED, (0, (4, 1.5)), "s", False),
+    "dsg": Mark("DSG", GREEN, (0, (4, 1.2, 1, 1.2)), "^"),
+    "sstm_sc": Mark("SSTM_sc", ORANGE, (0, (4, 1.5)), "D"),
+    "sstm_sc, tuned": Mark("SSTM_sc, tuned batches", GREY, (0, (1, 1.3)), ""),
+    "nesterov": Mark("Anytime SDA, Nesterov", RED, (0, (4, 1.5)), "s", False),
+    "chebyshev": Mark("Anytime SDA, Chebyshev", GREEN, (0, (4, 1.2, 1, 1.2)), "^"),
+    "network limit": Mark("network limit", BLACK, (0, (1, 1.3)), ""),
+    "centralised limit": Mark("centralised limit", GREY, "-", ""),
+    "alone": Mark("an agent alone (no messages)", GREY, (0, (1, 1.3)), ""),
+}
+
+
+@contextmanager
+def paper_style() -> Iterator[None]:
+    """Draw in the house style, without a window."""
+    with mpl.rc_context(cast(Any, RC)), warnings.catch_warnings():
+        # An axis that shows ln and its limit at once may have nothing to lay out; that is no error.
+        warnings.simplefilter("ignore", UserWarning)
+        yield
+
+
+def picture(width: float, height: float) -> Picture:
+    """An empty figure without any window system behind it."""
+    return Picture(figsize=(width, height), layout="constrained")
+
+
+def line(axes: Any, mark: Mark, x: Any, y: Any, **changes: Any) -> None:
+    """The exact curve."""
+    options = {"color": mark.colour, "linestyle": mark.line, **changes}
+    axes.plot(x, y, **options)
+
+
+def points(axes: Any, mark: Mark, x: Any, rows: Table, transform: Any = None) -> None:
+    """Simulated values with their 95% intervals."""
+    value, low, high = (np.asarray(rows.column(name), dtype=float) for name in ("value", "low", "high"))
+    if transform is not None:
+        value, low, high = transform(value), transform(low), transform(high)
+    axes.errorbar(
+        x,
+        value,
+        yerr=np.maximum(0, [value - low, high - value]),
+        fmt=mark.marker,
+        color=mark.colour,
+        markerfacecolor=mark.colour if mark.filled else "white",
+        markeredgewidth=0.9,
+        elinewidth=0.8,
+        capsize=1.8,
+        capthick=0.8,
+        zorder=3,
+    )
+
+
+def key(mark: Mark, label: str | None = None, marker: bool = True) -> Line2D:
+    """A legend entry: line and marker of a method."""
+    return Line2D(
+        [],
+        [],
+        color=mark.colour,
+        linestyle=mark.line,
+        marker=mark.marker if marker else "",
+        markerfacecolor=mark.colour if mark.filled else "white",
+        label=mark.label if label is None else label,
+    )
+
+
+def save(drawn: Picture, stem: Path) -> list[Path]:
+    """Write PNG and PDF without a date inside, so that equal results give equal files."""
+    paths = []
+    # The layout is the slow part and the same for both.
+    drawn.draw_without_rendering()
+    drawn.set_layout_engine(None)
+    for kind, metadata in (("png", {}), ("pdf", {"CreationDate": None})):
+        path = stem.with_suffix(f".{kind}")
+        drawn.savefig(path, metadata=metadata)
+        paths.append(path)
+    return paths

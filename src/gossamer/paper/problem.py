@@ -1,0 +1,69 @@
+"""The paper's problem: five networks, means uniform on [0, b], Gaussian noise of variance 1."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gossamer.engines.simulate import Simulation, simulate
+from gossamer.methods import Method
+from gossamer.networks import Network
+from gossamer.observations import Gaussian
+
+Array = NDArray[np.float64]
+
+GRAPHS = ("path", "cycle", "star", "grid", "erdos-renyi")
+"""From the least to the best connected."""
+
+TITLES = {
+    "path": "Path",
+    "cycle": "Cycle",
+    "star": "Star",
+    "grid": "Square grid",
+    "erdos-renyi": "Erdős–Rényi",
+}
+
+NORMAL_95 = 1.96
+
+
+def network(graph: str, agents: int, seed: int = 0, draw: int = 0) -> Network:
+    """One of the five networks; only the random graph depends on seed and draw."""
+    if graph == "grid":
+        side = math.isqrt(agents)
+        return Network.grid(side, side)
+    if graph == "erdos-renyi":
+        return Network.erdos_renyi(
+            agents, seed=int(np.random.SeedSequence([seed, draw]).generate_state(1)[0])
+        )
+    return {"path": Network.path, "cycle": Network.cycle, "star": Network.star}[graph](agents)
+
+
+def means(agents: int, spread: float, seed: int, draw: int = 0) -> Array:
+    """(N,) means uniform on [0, spread]. Draw 0 is the one that the figures show."""
+    return spread * np.random.default_rng([seed, draw]).random(agents)
+
+
+def observations(agents: int, spread: float, seed: int, draw: int = 0) -> Gaussian:
+    return Gaussian(means(agents, spread, seed, draw), 1.0)
+
+
+def run(method: Method, net: Network, obs: Gaussian, rounds: Any, **options: Any) -> Simulation:
+    """Simulate without a bar of its own; an interrupted simulation is an interrupt here, never half a result."""
+    result = simulate(method, net, obs, rounds, progress=False, **options)
+    if result.partial:
+        raise KeyboardInterrupt
+    return result
+
+
+def first_at_most(errors: Array, epsilon: float) -> int | None:
+    """The first T = 1, 2, ... whose error is at most epsilon, or None."""
+    good = np.flatnonzero(errors <= epsilon)
+    return int(good[0]) + 1 if good.size else None
+
+
+def slope(x: Any, y: Any) -> float:
+    """The least-squares slope of ln y against ln x."""
+    return float(np.polyfit(np.log(x), np.log(y), 1)[0])

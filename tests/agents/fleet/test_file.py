@@ -1,0 +1,283 @@
+"""The fleet's file: what is written is what is read, and a mistake is named with its field."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from gossamer.agents.fleet.file import (
+    Fleet,
+    Observations,
+    Rounds,
+    duration,
+    names_and_endpoints,
+    read_hosts,
+    simulated_sources,
+    with_port,
+)
+from gossamer.errors import InvalidInput
+from gossamer.methods import AnytimeSDA
+from gossamer.networks import Network
+from gossamer.networks.reading import read_network
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return Fleet.create(Network.grid(2, 3)).write(tmp_path / "fleet")
+
+
+def edit(path: Path, old: str, new: str) -> Path:
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new, 1))
+    return path
+
+
+def test_what_is_written_is_read_back(tmp_path: Path) -> None:
+    made = Fleet.create(
+        Network.cycle(5),
+        fleet="pumps",
+        observations=Observations(dimension=3, variance=True, bins=(0.0, 1.0, 2.5)),
+        rounds=Rounds(every="0", timeout="1s", death="1m"),
+    )
+    path = made.write(tmp_path)
+    assert Fleet.read(path) == made
+    for agent in made.agents:
+        for suffix in ("pem", "key"):
+            assert (tmp_path / "certificates" / f"{agent.name}.{suffix}").is_file()
+
+
+def test_every_field_is_explained_by_a_comment(path: Path) -> None:
+    lines = path.read_text().splitlines()
+    fields = [k for k, line in enumerate(lines) if re.match(r"[a-z_]+ = ", line)]
+    assert len(fields) == 22
+    for k in fields:
+        assert lines[k - 1].startswith("# "), lines[k]
+    assert tomllib.loads(path.read_text())["format"] == 1
+
+
+def test_the_methods_parameters_come_from_the_spectrum() -> None:
+    network = Network.grid(3, 4)
+    made = Fleet.create(network)
+    c = AnytimeSDA().coefficients(network, 1)
+    assert made.method.step_size == pytest.approx(1 / network.lambda_max)
+    assert made.method.step_size == c.step_size
+    assert made.method.momentum == c.momentum
+    assert made.method.smoothing == AnytimeSDA().window(network)
+    np.testing.assert_allclose(made.gossip(), network.gossip.toarray(), atol=1e-15)
+    assert made.as_network().condition_number == pytest.approx(network.condition_number)
+
+
+def test_an_agent_gets_its_own_part(path: Path) -> None:
+    network = Network.grid(2, 3)
+    fleet = Fleet.read(path)
+    for i in range(6):
+        settings = fleet.settings(i, path.parent, every=0.0, store=Path("x"))
+        assert [n.id for n in settings.neighbours] == network.neighbours(i).tolist()
+        for n in settings.neighbours:
+            assert n.weight == pytest.approx(-network.gossip[i, n.id])
+            assert n.endpoint == fleet.agents[n.id].endpoint
+        assert settings.pace is None
+        assert settings.store == Path("x")
+        assert settings.tls is not None
+        settings.tls.check_files()
+    assert fleet.settings("agent3", path.parent).id == 3
+    assert fleet.settings("3", path.parent).pace == 0.1
+    assert fleet.settings(3, insecure=True).tls is None
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("format = 1", "format = 2", "format must be 1, but 2 came"),
+        (
+            "momentum = ",
+            "momentun = ",
+            "method: (the field 'momentum' is required|there is no field 'momentun')",
+        ),
+        ('every = "100ms"', "every = 100", r"rounds\.every: a value of type str is required, but int came"),
+        ('every = "100ms"', 'every = "soon"', r"rounds\.every must be a time .* but 'soon' came"),
+        ('every = "100ms"', 'every = "-1s"', r"rounds\.every must be a time"),
+        ('timeout = "200ms"', 'timeout = "0"', r": rounds\.timeout must be a finite number above 0, but 0"),
+        ('death = "5s"', 'death = "0.1s"', r": rounds\.death must be longer than timeout"),
+        ("momentum = ", "momentum = 1", r": method\.momentum must be .* below 1, but"),
+        ("smoothing = ", "smoothing = 999999", r": method\.smoothing must be .* at most 10000, but 999999"),
+        ("bins = []", "bins = [2.0, 1.0]", r": observations\.bins must be at least two increasing"),
+        ("message_bytes = 0", "message_bytes = -1", r": wire\.message_bytes must be a whole number"),
+        (
+            "message_bytes = 0",
+            "message_bytes = 100",
+            r": wire\.message_bytes must be at least 304, the length",
+        ),
+        (
+            "dimension = 1",
+            "dimension = 0",
+            r": observations\.dimension must be a whole number of at least 1, but 0 came",
+        ),
+        ('weighting = "agents"', 'weighting = "votes"', r": observations\.weighting must be 'agents' or"),
+        ("{id = 2,", "{id = 7,", "agents: ids must be 0, 1, 2"),
+        ('name = "agent2"', 'name = "agent1"', "agents: name must be different .* 'agent1' came twice"),
+        ('name = "agent2"', 'name = "a/b"', r": agents\[2\]\.name: an agent's name has 1 to 64"),
+        ('127.0.0.1:7449"', '127.0.0.1:7448"', "agents: endpoint must be different"),
+        ('127.0.0.1:7449"', 'nowhere"', r": agents\[2\]\.endpoint must be host:port"),
+        ('127.0.0.1:7449"', '"', r"agents\[2\]\.endpoint must be host:port.*but '' came"),
+        ('127.0.0.1:7449"', '::1"', r"agents\[2\]\.endpoint must be host:port.*but '::1' came"),
+        ('127.0.0.1:7449"', '[::1]:7449"', r"agents\[2\]\.endpoint must be a host name or an IPv4 address"),
+        ('127.0.0.1:7449"', 'pümp:7449"', r"agents\[2\]\.endpoint must be .*ASCII"),
+        ("{id = 2,", '{id = "2",', r"agents\[2\]\.id: a value of type int is required, but str came"),
+        (
+            "[0, 1, ",
+            "[0, 0, ",
+            r"edges\[0\]: an edge joins two different agents from 0 to 5, once, but \[0, 0\]",
+        ),
+        ("[0, 1, ", "[0, 9, ", r"edges\[0\]: .* but \[0, 9\] came"),
+        ("[0, 3, ", "[0, 1, ", r"edges\[1\]: .* once"),
+        (
+            "[0, 1, 0.25]",
+            "[0, 1, -1.0]",
+            r"edges\[0\]: a weight must be a finite number above 0, but -1\.0 came",
+        ),
+        ("[0, 1, 0.25]", "[0, 1, 25.0]", r"method\.step_size must be at most 1/lambda_1 = .*fleet init"),
+        ("edges = [", "edges = [[", "must be a TOML file"),
+        ("rounds_ahead = ", "rounds_ahed = ", r"wire: there is no field 'rounds_ahed'"),
+    ],
+)
+def test_a_mistake_is_named_with_its_field(path: Path, old: str, new: str, message: str) -> None:
+    with pytest.raises(InvalidInput, match=message) as error:
+        Fleet.read(edit(path, old, new))
+    assert str(path) in str(error.value)
+
+
+def test_messages_of_just_the_limit_are_allowed(path: Path) -> None:
+    assert Fleet.read(edit(path, "message_bytes = 0", "message_bytes = 304")).wire.message_bytes == 304
+
+
+@pytest.mark.parametrize("file", ["ca.pem", "agent2.pem", "agent2.key"])
+def test_a_missing_certificate_says_what_to_do(path: Path, file: str) -> None:
+    (path.parent / "certificates" / file).unlink()
+    with pytest.raises(InvalidInput, match=rf"{file}.*`gossamer fleet init`.*copy"):
+        Fleet.read(path).settings(2, path.parent)
+
+
+def test_a_fleet_that_falls_apart_is_refused(path: Path) -> None:
+    """Both edges of a corner agent of the 2 x 3 grid are gone."""
+    text = re.sub(r"  \[0, [13], .*\],\n", "", path.read_text())
+    path.write_text(text)
+    with pytest.raises(
+        InvalidInput, match=r"connected network, but this graph has 2 components \(sizes 5, 1\)"
+    ):
+        Fleet.read(path)
+
+
+def test_an_unknown_agent_or_a_missing_file_says_so(path: Path) -> None:
+    with pytest.raises(InvalidInput, match=r"agents 0 to 5 \(agent0 to agent5\), but '9' came"):
+        Fleet.read(path).member("9")
+    with pytest.raises(InvalidInput, match=r"cannot be read .*gossamer fleet init"):
+        Fleet.read(path.parent / "flet.toml")
+
+
+@pytest.mark.parametrize(
+    ("text", "numbers"), [("0-2,5", [0, 1, 2, 5]), ("agent3, 1", [3, 1]), ("4", [4]), ("2-2", [2])]
+)
+def test_some_agents_can_be_chosen(path: Path, text: str, numbers: list[int]) -> None:
+    assert [member.id for member in Fleet.read(path).some(text)] == numbers
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "--only takes agents such as 0-3,7: this fleet has the agents 0 to 5"),
+        ("0,9", "agents 0 to 5 .* but '9' came"),
+        ("0-999999999", "agents 0 to 5 .* but '999999999' came"),
+        ("3-", "but '3-' came"),
+        ("1,agent1", "--only names each agent once"),
+        ("3-1", "from the smaller number to the larger, but 3-1 came; write 1-3"),
+    ],
+)
+def test_a_choice_of_agents_says_what_was_required(path: Path, text: str, message: str) -> None:
+    with pytest.raises(InvalidInput, match=message):
+        Fleet.read(path).some(text)
+
+
+def test_names_win_over_numbers() -> None:
+    fleet = Fleet.create(Network.path(4), names=["1", "2", "3", "1-3"])
+    assert fleet.member("1").id == 0
+    assert fleet.member(1).id == 1
+    assert fleet.member("0").id == 0
+    assert fleet.settings("2", insecure=True).id == 1
+    assert [member.id for member in fleet.some("1,2")] == [0, 1]
+    assert [member.id for member in fleet.some("1-3")] == [3]
+    assert [member.id for member in fleet.some("2-3")] == [1, 2]
+
+
+def test_an_existing_fleet_is_not_overwritten(path: Path) -> None:
+    again = Fleet.create(Network.path(3))
+    before = path.read_text()
+    with pytest.raises(InvalidInput, match=r"exists already.*--force"):
+        again.write(path.parent)
+    assert path.read_text() == before
+    authority = (path.parent / "certificates" / "ca.pem").read_bytes()
+    again.write(path.parent, overwrite=True)
+    assert Fleet.read(path) == again
+    assert (path.parent / "certificates" / "ca.pem").read_bytes() == authority
+
+
+def test_an_edge_list_of_hosts_becomes_a_fleet(tmp_path: Path) -> None:
+    edges = tmp_path / "edges.txt"
+    edges.write_text(
+        "# the plant\nhostA:7447 hostB:7447\nhostB:7447, hostA:7448\nhostA:7448 hostA:7447\nhostB:7447 hostC"
+    )
+    network = read_network(edges)
+    names, endpoints = names_and_endpoints(network, None)
+    assert sorted(names) == ["hostA-7447", "hostA-7448", "hostB-7447", "hostC"]
+    fleet = Fleet.create(network, names=names, endpoints=endpoints, sources=["-"] * 4)
+    assert fleet.member("hostC").endpoint == "hostC:7447"
+    assert len(fleet.edges) == 4
+
+
+def test_names_and_hosts_come_from_two_files(tmp_path: Path) -> None:
+    edges, hosts = tmp_path / "edges.txt", tmp_path / "hosts.txt"
+    edges.write_text("pump valve\nvalve tank\n")
+    hosts.write_text(
+        "pump 10.0.0.1:9000  # first floor\nvalve plant.example\ntank [::1]:7001\nspare 10.0.0.9\n"
+    )
+    names, endpoints = names_and_endpoints(read_network(edges), read_hosts(hosts))
+    assert dict(zip(names, endpoints, strict=True)) == {
+        "pump": "10.0.0.1:9000",
+        "valve": "plant.example:7447",
+        "tank": "[::1]:7001",
+    }
+    hosts.write_text("pump 10.0.0.1\n")
+    with pytest.raises(InvalidInput, match="'valve' has none"):
+        names_and_endpoints(read_network(edges), read_hosts(hosts))
+    hosts.write_text("pump 10.0.0.1\npump 10.0.0.2\n")
+    with pytest.raises(InvalidInput, match=r"hosts\.txt, line 2: a new name and its host:port"):
+        read_hosts(hosts)
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("100ms", 0.1), ("2s", 2), ("1.5m", 90), ("1h", 3600), ("0", 0), ("250 us", 2.5e-4)]
+)
+def test_durations(text: str, seconds: float) -> None:
+    assert duration("x", text) == pytest.approx(seconds)
+
+
+@pytest.mark.parametrize("text", ["", "5", "-1s", "1d", "s", "1s2"])
+def test_bad_durations_name_the_field(text: str) -> None:
+    with pytest.raises(InvalidInput, match='--every must be a time such as "250ms"'):
+        duration("--every", text)
+
+
+def test_ports_are_added_where_they_are_missing() -> None:
+    assert with_port("host") == "host:7447"
+    assert with_port("[::1]") == "[::1]:7447"
+    assert with_port("host:1") == "host:1"
+
+
+def test_simulated_sensors_differ_from_agent_to_agent() -> None:
+    assert len(set(simulated_sources(16))) == 16
+    assert simulated_sources(4) == simulated_sources(16)[:4]

@@ -1,0 +1,119 @@
+"""Prometheus metrics: the names, the labels, and that they follow the agent."""
+
+from __future__ import annotations
+
+import asyncio
+import urllib.request
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+from tests.agents.small_fleets import fleet, free_ports
+
+from gossamer.agents.agent import Agent, Snapshot
+from gossamer.agents.host.metrics import AgentCollector, serve
+from gossamer.agents.transports.memory import Memory
+from gossamer.errors import InvalidInput, OutputError
+from gossamer.networks import Network
+
+
+def scrape(port: int) -> dict[tuple[str, tuple[str, ...]], float]:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
+        text = answer.read().decode()
+    return {
+        (sample.name, tuple(v for k, v in sorted(sample.labels.items()) if k != "agent")): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+        if sample.labels["agent"] == "agent0"
+    }
+
+
+async def some_rounds() -> Snapshot:
+    """Agent 0's snapshot after it talked a while with its neighbour, in process."""
+    settings = fleet(Network.path(2), dimension=2, replicates=4, pace=0.002)
+    hub = Memory()
+    async with (
+        Agent(settings[0], transport=hub.transport(0, (1,))) as a,
+        Agent(settings[1], transport=hub.transport(1, (0,))) as b,
+    ):
+        for _ in range(3):
+            a.observe([1.0, 2.0])
+            b.observe([3.0, 4.0])
+        for _ in range(1000):
+            await asyncio.sleep(0.005)
+            if a.snapshot.age > 30 and np.all(np.isfinite(a.estimate)):
+                break
+        return a.snapshot
+
+
+@pytest.fixture(scope="module")
+def snapshot() -> Snapshot:
+    return asyncio.run(some_rounds())
+
+
+def test_metrics_say_what_the_snapshot_says(snapshot: Snapshot) -> None:
+    snapshot = replace(snapshot, rejected={"garbage": 3, "late": 1})
+    port = free_ports(1)[0]
+    stop = serve(
+        AgentCollector(lambda: snapshot, "agent0", bad_observations=lambda: 5, certificate_end=1e9), port
+    )
+    try:
+        found = scrape(port)
+    finally:
+        stop()
+    assert found["gossamer_rounds_total", ()] == snapshot.age > 30
+    assert found["gossamer_samples_total", ()] == 3
+    assert found["gossamer_estimate", ("0",)] == snapshot.estimate[0]
+    assert found["gossamer_estimate", ("1",)] == snapshot.estimate[1]
+    assert found["gossamer_standard_error", ("1",)] == snapshot.standard_error[1]
+    assert found["gossamer_messages_sent_total", ()] == snapshot.sent > 0
+    assert found["gossamer_messages_received_total", ()] == snapshot.received > 0
+    assert found["gossamer_messages_rejected_total", ("garbage",)] == 3
+    assert found["gossamer_messages_lost_total", ("1",)] == snapshot.neighbours[0].lost
+    assert found["gossamer_round_trip_seconds", ("1",)] == snapshot.neighbours[0].round_trip > 0
+    assert found["gossamer_neighbours", ()] == 1
+    assert found["gossamer_neighbours_alive", ()] == 1
+    assert found["gossamer_bad_observations_total", ()] == 5
+    assert found["gossamer_certificate_expiry_timestamp_seconds", ()] == 1e9
+    assert found["gossamer_healthy", ()] == 1
+
+
+def test_metrics_follow_the_agent_and_leave_out_what_is_unknown(snapshot: Snapshot) -> None:
+    now = [replace(snapshot, estimate=np.array([np.nan, np.nan]), age=1, state="degraded")]
+    port = free_ports(1)[0]
+    stop = serve(AgentCollector(lambda: now[0], "agent0"), port)
+    try:
+        found = scrape(port)
+        assert ("gossamer_estimate", ("0",)) not in found
+        assert found["gossamer_healthy", ()] == 0
+        assert "gossamer_certificate_expiry_timestamp_seconds" not in {name for name, _ in found}
+        now[0] = replace(snapshot, age=2)
+        found = scrape(port)
+        assert found["gossamer_rounds_total", ()] == 2
+        assert ("gossamer_estimate", ("0",)) in found
+    finally:
+        stop()
+
+
+def test_two_agents_in_one_program_do_not_collide(snapshot: Snapshot) -> None:
+    registries = [AgentCollector(lambda: snapshot, name).registry() for name in ("a", "b")]
+    for registry, name in zip(registries, "ab", strict=True):
+        assert registry.get_sample_value("gossamer_rounds_total", {"agent": name}) == snapshot.age
+
+
+@pytest.mark.parametrize("port", [-1, 0, 70000])
+def test_a_port_that_is_none_says_so(snapshot: Snapshot, port: int) -> None:
+    with pytest.raises(InvalidInput, match=f"--metrics-port must be from 1 to 65535, but {port} came"):
+        serve(AgentCollector(lambda: snapshot, "agent0"), port)
+
+
+def test_a_port_in_use_says_so(snapshot: Snapshot, tmp_path: Path) -> None:
+    port = free_ports(1)[0]
+    stop = serve(AgentCollector(lambda: snapshot, "agent0"), port)
+    try:
+        with pytest.raises(OutputError, match=f"cannot be served on 127.0.0.1:{port} .*--metrics-port"):
+            serve(AgentCollector(lambda: snapshot, "agent0"), port)
+    finally:
+        stop()

@@ -1,0 +1,374 @@
+"""Sources of observations: what they yield, what they skip, how they end."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import os
+import sys
+import threading
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gossamer.agents.host import sources
+from gossamer.agents.host.sources import FromIterable, FromIterator, LiveSource, PacedSource, parse_source
+from gossamer.agents.readings import LINE_LIMIT, BadObservation, Splitter, parse_line, vector
+from gossamer.errors import GossamerError, InvalidInput
+from gossamer.observations import Gaussian
+
+
+def collect(source: PacedSource | LiveSource, count: int | None = None) -> list[list[float]]:
+    """The first `count` observations of a source, or all of them, within ten seconds."""
+    if isinstance(source, PacedSource):
+        return [value.tolist() for value in itertools.islice(source, count)]
+
+    async def gather() -> list[list[float]]:
+        found: list[list[float]] = []
+        async with contextlib.aclosing(aiter(source)) as values:  # type: ignore[type-var]
+            async for value in values:
+                found.append(value.tolist())
+                if len(found) == count:
+                    break
+        return found
+
+    return asyncio.run(asyncio.wait_for(gather(), 10))
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("1.5", [1.5]),
+        (" -2e3 \n", [-2000.0]),
+        ("[4]", [4.0]),
+        ('{"value": 7, "at": "now"}', [7.0]),
+        ('{"value": [8]}', [8.0]),
+    ],
+)
+def test_a_line_is_a_number_or_json(line: str, expected: list[float]) -> None:
+    value = parse_line(line, 1)
+    assert value is not None
+    assert value.tolist() == expected
+
+
+@pytest.mark.parametrize("line", ["1 2 3", "1,2,3", "1, 2, 3", "[1,2,3]", '{"value": [1, 2, 3]}'])
+def test_a_vector_is_written_in_any_of_these_ways(line: str) -> None:
+    value = parse_line(line, 3)
+    assert value is not None
+    assert value.tolist() == [1, 2, 3]
+
+
+@pytest.mark.parametrize("line", ["", "  \n", "# a comment"])
+def test_empty_lines_and_comments_are_nothing(line: str) -> None:
+    assert parse_line(line, 1) is None
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        ("warm", "made of numbers"),
+        ("1 2", r"must have 1 number\(s\), but 2 came"),
+        ("nan", "finite"),
+        ("[1e999]", "finite"),
+        ("[1", "numbers or JSON"),
+        ('{"x": 1}', '"value"'),
+        ('{"value": null}', "finite"),
+        ('[[1], "a"]', "made of numbers"),
+        ("[[1]]", "shape"),
+        ("1_000", "made of numbers"),
+        ('{"value": "1_000"}', "made of numbers"),
+        ('{"value": true}', "made of numbers"),
+        ("[true]", "made of numbers"),
+        pytest.param("[" * 100_000, "numbers or JSON", id="nested too deep"),
+        pytest.param("[1" + "0" * 400 + "]", "made of numbers", id="a whole number too large"),
+        ("-2e94", r"at most 1e\+94 in size"),
+    ],
+)
+def test_anything_else_is_bad_and_says_why(line: str, why: str) -> None:
+    with pytest.raises(BadObservation, match=why):
+        parse_line(line, 1)
+
+
+@settings(deadline=None)
+@given(st.text(), st.integers(1, 4))
+def test_no_line_whatsoever_breaks_the_parser(line: str, dimension: int) -> None:
+    try:
+        value = parse_line(line, dimension)
+    except BadObservation:
+        return
+    assert value is None or (value.shape == (dimension,) and np.all(np.isfinite(value)))
+
+
+def test_a_simulated_sensor_draws_what_a_simulation_draws() -> None:
+    truth = Gaussian(np.arange(24.0).reshape(8, 3), 0.5).sample(7, range(300), range(1))[:, 5, :, 0]
+    sensor = parse_source("sim:15:16:17,0.5,7", 3, agent=5)
+    assert isinstance(sensor, PacedSource)
+    np.testing.assert_allclose(collect(sensor, 300), truth, rtol=0, atol=1e-13)
+    sensor = parse_source("sim:15:16:17,0.5,7", 3, agent=5)
+    sensor.skip = 290  # an agent restarted with 290 observations in its store
+    np.testing.assert_allclose(collect(sensor, 10), truth[290:], rtol=0, atol=1e-13)
+
+
+def test_a_csv_file_is_replayed_and_bad_rows_are_counted(tmp_path: Path) -> None:
+    file = tmp_path / "a.csv"
+    file.write_text("temperature\n1\n2\noops\n\nnan\n3")
+    source = parse_source(f"csv:{file}", 1, 0)
+    assert isinstance(source, PacedSource)
+    assert collect(source) == [[1], [2], [3]]
+    assert source.bad == 2
+    assert source.last_problem == "an observation must be finite, but ['nan'] came; leave it out"
+
+
+def test_columns_are_chosen_by_name(tmp_path: Path) -> None:
+    file = tmp_path / "a.csv"
+    file.write_text('time,"a",b\n09:00,1,2\n09:01,3,4\n09:02\n09:03,5,6\n')
+    source = parse_source(f"csv:{file},columns=b+a", 2, 0)
+    assert collect(source) == [[2, 1], [4, 3], [6, 5]]
+    assert source.bad == 1
+    with pytest.raises(InvalidInput, match=r"has the columns time, a, b, but columns= asks for 'c'"):
+        parse_source(f"csv:{file},columns=c", 1, 0)
+
+
+@pytest.mark.parametrize("option", ["", ",follow"])
+def test_csv_files_as_spreadsheets_write_them(tmp_path: Path, option: str) -> None:
+    file = tmp_path / "a.csv"
+    file.write_text(
+        '\ufeff"a, b",c,d\n"1",9,"2"\n# a comment\n"x, y",8,7\n3,"p, q",4\n"5,6",1,2\n', encoding="utf-8"
+    )
+    source = parse_source(f"csv:{file}{option},columns=d", 1, 0)
+    assert collect(source, 4) == [[2], [7], [4], [2]]
+    assert source.bad == 0
+    file.write_text('\ufeff1,2\n"3","4"\n"5,6"\n[7,8]\n', encoding="utf-8")  # no names, and no columns chosen
+    source = parse_source(f"csv:{file}{option}", 2, 0)
+    assert collect(source, 3) == [[1, 2], [3, 4], [7, 8]]
+    assert source.bad == 1
+    file.write_text("\ufefft\n5\n", encoding="utf-8")
+    assert collect(parse_source(f"csv:{file}{option},columns=t", 1, 0), 1) == [[5]]
+
+
+def test_a_followed_file_gives_its_rows_as_they_come(tmp_path: Path) -> None:
+    file = tmp_path / "a.csv"
+    file.write_text("1\n2\n")
+
+    async def follow() -> list[float]:
+        source = aiter(parse_source(f"csv:{file},follow", 1, 0))
+        seen = [float((await anext(source))[0]) for _ in range(2)]
+        with file.open("a") as more:
+            more.write("3")  # half a row is no row
+            more.flush()
+            waiting = asyncio.ensure_future(anext(source))
+            await asyncio.sleep(0.5)
+            assert not waiting.done()
+            more.write("3\n4\n")
+        seen += [float((await waiting)[0]), float((await anext(source))[0])]
+        file.write_text("5\n")  # rotated
+        seen.append(float((await anext(source))[0]))
+        await source.aclose()  # type: ignore[attr-defined]
+        return seen
+
+    assert asyncio.run(asyncio.wait_for(follow(), 10)) == [1, 2, 33, 4, 5]
+
+
+def test_a_followed_file_is_rotated_by_renaming(tmp_path: Path) -> None:
+    file, old = tmp_path / "a.csv", tmp_path / "a.csv.1"
+    file.write_text("time,a\n0,1\n0,2\n")
+
+    async def follow() -> list[float]:
+        source = parse_source(f"csv:{file},follow,columns=a", 1, 0)
+        rows = aiter(source)
+        seen = [float((await anext(rows))[0]) for _ in range(2)]
+        file.rename(old)
+        with old.open("a") as last:
+            last.write("0,3\n0,")
+        file.write_text("time,a\n0,4\n" + "0,5\n" * 10)  # longer than the first, and with names
+        seen += [float((await anext(rows))[0]) for _ in range(12)]
+        file.unlink()
+        waiting = asyncio.ensure_future(anext(rows))
+        await asyncio.sleep(0.3)  # no file at all for a moment
+        file.write_text("0,6\n")  # without names
+        seen.append(float((await waiting)[0]))
+        await rows.aclose()  # type: ignore[attr-defined]
+        assert source.bad == 1
+        assert "must have an end" in source.last_problem
+        return seen
+
+    assert asyncio.run(asyncio.wait_for(follow(), 10)) == [1, 2, 3, 4, *[5] * 10, 6]
+
+
+def test_a_followed_file_that_was_rotated_before_a_restart_counts_from_its_end(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = tmp_path / "a.csv"
+    file.write_text("1\n2\n")
+
+    async def follow(stored: int) -> float:
+        source = parse_source(f"csv:{file},follow", 1, 0)
+        source.begin(stored, 1e9)
+        rows = aiter(source)
+        waiting = asyncio.ensure_future(anext(rows))
+        await asyncio.sleep(0.05)
+        with file.open("a") as more:
+            more.write("3\n")
+        value = float((await waiting)[0])
+        await rows.aclose()  # type: ignore[attr-defined]
+        return value
+
+    assert asyncio.run(asyncio.wait_for(follow(2), 10)) == 3  # the file that was read before
+    assert "passed over" not in caplog.text
+    assert asyncio.run(asyncio.wait_for(follow(1000), 10)) == 3
+    assert "holds 3 observations, but 1000 are stored: it was replaced or cut short" in caplog.text
+
+
+def test_a_command_gives_its_lines() -> None:
+    source = parse_source("cmd:echo 1; echo x; printf 2", 1, 0)
+    assert isinstance(source, LiveSource)
+    assert collect(source) == [[1], [2]]
+    assert source.bad == 1
+
+
+def test_a_command_is_stopped_with_all_it_started(tmp_path: Path) -> None:
+    pid_file = tmp_path / "pid"
+    source = parse_source(f"cmd:sh -c 'echo $$ > {pid_file}; echo 1; exec sleep 60' & wait", 1, 0)
+    assert collect(source, 1) == [[1]]
+    pid = int(pid_file.read_text())
+    for _ in range(100):  # the signal is sent; the kernel may take a moment
+        try:
+            os.kill(pid, 0)
+        except ProcessLookupError:
+            return
+        state = Path(f"/proc/{pid}/stat")
+        if state.exists() and state.read_text().rsplit(")", 1)[1].split()[0] == "Z":
+            return
+        time.sleep(0.05)
+    pytest.fail(f"process {pid} of the command is still there")
+
+
+def test_a_command_that_ignores_the_request_to_end_is_killed(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(sources, "_MERCY", 0.2)
+    pid_file = tmp_path / "pid"
+    loop = f"trap '' TERM; echo $$ > {pid_file}; echo 1; while :; do sleep 0.1; done"
+    assert collect(parse_source(f"cmd:{loop}", 1, 0), 1) == [[1]]
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(pid_file.read_text()), 0)
+
+
+def test_a_command_that_fails_says_so() -> None:
+    with pytest.raises(GossamerError, match="'echo 1; exit 3' ended with code 3"):
+        collect(parse_source("cmd:echo 1; exit 3", 1, 0))
+
+
+@pytest.mark.parametrize("content", [b"1\nno\n2\n3", b""])
+def test_standard_input_may_be_a_file(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, content: bytes
+) -> None:
+    file = tmp_path / "numbers"
+    file.write_bytes(content)
+    with file.open("rb") if content else open(os.devnull, "rb") as stdin:
+        monkeypatch.setattr(sys, "stdin", stdin)
+        assert collect(parse_source("-", 1, 0)) == ([[1], [2], [3]] if content else [])
+
+
+def test_a_closed_standard_input_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    source = parse_source("-", 1, 0)
+    with open(os.devnull) as closed:
+        pass
+    for stdin in (None, closed):
+        monkeypatch.setattr(sys, "stdin", stdin)
+        with pytest.raises(InvalidInput, match=r"standard input that can be read, but it is closed; give"):
+            source.begin(0, 1.0)
+
+
+def test_a_line_that_is_too_long_is_one_bad_line() -> None:
+    splitter = Splitter()
+    pieces = [b"1\n" + b"9" * LINE_LIMIT, b"9", b"9" * LINE_LIMIT, b"9" * 10, b"7\n2\n", b"3"]
+    lines = [line for piece in pieces for line in splitter.lines(piece)] + splitter.rest() + splitter.rest()
+    assert lines == ["1", "<a line of more than a million characters>", "2", "3"]
+    assert splitter.lines(b"9" * (LINE_LIMIT + 1) + b"\n4\n")[1:] == ["4"]
+
+
+def test_standard_input_gives_its_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    read, write = os.pipe()
+    lines = b"1\n\xff\xfe\n[2]\n" + b"9" * (1 << 21) + b"\n3\n"
+
+    def speak() -> None:
+        with os.fdopen(write, "wb") as pipe:
+            pipe.write(lines)
+
+    threading.Thread(target=speak, daemon=True).start()  # a pipe holds less than that long line
+    with os.fdopen(read, "rb") as stdin:
+        monkeypatch.setattr(sys, "stdin", stdin)
+        source = parse_source("-", 1, 0)
+        assert collect(source) == [[1], [2], [3]]
+    assert source.bad == 2
+
+
+def test_an_iterator_of_a_program_is_a_source() -> None:
+    async def numbers() -> AsyncIterator[object]:
+        for value in (1, [2.5], "no", float("inf"), np.float32(3)):
+            yield value
+
+    source = FromIterator(1, numbers())  # type: ignore[arg-type]
+    assert collect(source) == [[1], [2.5], [3]]
+    assert source.bad == 2
+
+
+def test_a_bad_value_of_an_iterable_costs_its_round() -> None:
+    source = FromIterable(1, [1.0, float("nan"), True, 2])
+    assert [None if value is None else value.tolist() for value in source.rounds()] == [[1], None, None, [2]]
+    assert source.bad == 2
+
+
+def test_a_broken_sensor_does_not_flood_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    source = parse_source("cmd:yes broken | head -1000", 1, 0)
+    assert collect(source) == []
+    assert source.bad == 1000
+    skipped = [record for record in caplog.records if "skipped" in record.getMessage()]
+    assert len(skipped) == 11  # 1, 2, 3, 4, 8, ..., 512
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("stdin", "a source is -, csv:FILE"),
+        ("csv:", "a source is"),
+        ("csv:nowhere.csv", "no file nowhere.csv"),
+        ("sim:1,2", "sim:MEAN,STD,SEED"),
+        ("sim:a,1,0", "sim:MEAN,STD,SEED"),
+        ("sim:1,-1,0", "STD >= 0"),
+        ("sim:1:2,1,0", "1 or 1 numbers"),
+        ("sim:1,1,-3", "SEED"),
+        ("sim:1e95,1,0", r"at most 1e\+94"),
+        ("sim:0,1e94,0", r"at most 1e\+94"),
+    ],
+)
+def test_a_source_that_is_none_says_what_was_required(text: str, why: str) -> None:
+    with pytest.raises(InvalidInput, match=why):
+        parse_source(text, 1, 0)
+
+
+def test_csv_options_are_checked(tmp_path: Path) -> None:
+    file = tmp_path / "a.csv"
+    file.write_text("1\n")
+    with pytest.raises(InvalidInput, match="options follow and columns"):
+        parse_source(f"csv:{file},fast", 1, 0)
+    with pytest.raises(InvalidInput, match=r"must name 1 column\(s\), but it names 2"):
+        parse_source(f"csv:{file},columns=a+b", 1, 0)
+
+
+def test_vector_accepts_scalars() -> None:
+    assert vector(3, 1).tolist() == [3.0]
+
+
+def test_a_vector_is_the_agents_own() -> None:
+    mine = np.array([1.0, 2.0])
+    taken = vector(mine, 2)
+    mine[:] = 9
+    assert taken.tolist() == [1, 2]

@@ -1,0 +1,101 @@
+"""The rounds' sense of time, with a clock that the test moves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Set
+
+import numpy as np
+import pytest
+
+from gossamer.agents.round.conversation import Rounds
+from gossamer.agents.round.messages import Outgoing
+from gossamer.agents.round.wire import Codec
+from gossamer.agents.settings import Limits
+from gossamer.agents.transports.base import Deliver
+
+
+class Silence:
+    """A neighbour that never speaks, and a core that only remembers whom it dropped."""
+
+    dimension, edge_registers = 1, 1
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.coming: list[tuple[float, bytes]] = []  # when, what
+        self.connected = frozenset({1})
+        self.dropped: list[int] = []
+        self.serial = 0
+
+    def clock(self) -> float:
+        return self.now
+
+    # the core
+    def begin(self, observation: object, samples: float = 1.0, weight: float | None = None) -> None:
+        self.serial += 1
+
+    def tell(self, neighbour: int, holding: int) -> Outgoing:
+        return Outgoing(self.serial, holding, True, bytes(16))
+
+    def finish(self, heard: Mapping[int, Outgoing]) -> None:
+        pass
+
+    def drop(self, neighbour: int) -> None:
+        self.dropped.append(neighbour)
+
+    # the transport
+    def exchange(
+        self,
+        round: int,
+        outgoing: Mapping[int, bytes],
+        deadline: float,
+        deliver: Deliver,
+        awaited: Set[int] = frozenset(),
+    ) -> None:
+        self.now = max(self.now, deadline)
+        while self.coming and self.coming[0][0] <= self.now:
+            deliver(1, self.coming.pop(0)[1])
+
+    def present(self) -> frozenset[int]:
+        return self.connected
+
+
+def one(rounds: Rounds, world: Silence, pace: float) -> None:
+    """A round and the pause after it, as the agent does them."""
+    due = world.now + pace
+    rounds.step(np.zeros(1), until=due)
+    world.now = max(world.now, due)
+
+
+@pytest.mark.parametrize("connected", [True, False], ids=["silent", "away"])
+@pytest.mark.parametrize("pace", [0.02, 0.5, 2.0])
+def test_death_is_measured_in_seconds_at_any_pace(connected: bool, pace: float) -> None:
+    world = Silence()
+    world.connected = frozenset({1} if connected else ())
+    rounds = Rounds(0, world, world, (1,), timeout=0.2, death=5.0, clock=world.clock)  # type: ignore[arg-type]
+    while not world.dropped:
+        one(rounds, world, pace)
+        assert world.now < 100
+    assert world.dropped == [1]
+    assert 5.0 <= world.now <= 5.0 + 2 * max(pace, 0.2)
+
+
+def test_who_was_stopped_does_not_blame_its_neighbours() -> None:
+    world = Silence()
+    rounds = Rounds(0, world, world, (1,), timeout=0.2, death=5.0, clock=world.clock)  # type: ignore[arg-type]
+    one(rounds, world, 0.1)
+    world.now += 60.0
+    one(rounds, world, 0.1)
+    assert world.dropped == []
+
+
+def test_a_late_message_is_a_sign_of_life_even_where_a_round_outlasts_death() -> None:
+    world = Silence()
+    codec = Codec(1, frozenset({0}), 1, 1, Limits())
+    rounds = Rounds(0, world, world, (1,), timeout=0.2, death=1.0, clock=world.clock)  # type: ignore[arg-type]
+    for serial in range(1, 5):
+        late = codec.encode(0, Outgoing(serial, 0, True, bytes(16)))
+        world.coming.append((world.now + 2.0, late))
+        rounds.round = 1
+        one(rounds, world, 2.0)
+        assert world.dropped == []
+    assert rounds.peers[1].late == 4

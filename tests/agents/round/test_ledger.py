@@ -1,0 +1,232 @@
+"""The node form and the ledger form, without any transport: a tiny driver with any pattern of loss."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gossamer.agents.node_form import Node
+from gossamer.agents.round.ledger import Ledger, split
+from gossamer.errors import Unsupported
+from gossamer.methods import METHODS, SDA, SSDA, AnytimeSDA
+from gossamer.methods.base import Method
+from gossamer.networks import Network
+
+Arrives = Callable[[int, int, int], bool]
+"""Whether the message of (round, sender, receiver) arrives."""
+
+
+def weights_of(network: Network, i: int) -> dict[int, float]:
+    return {int(j): float(-network.gossip[i, int(j)]) for j in network.neighbours(i)}
+
+
+def ledgers(
+    network: Network, method: Method, rounds: int, dimension: int = 1, silence: int = 5
+) -> list[Ledger]:
+    c = method.coefficients(network, rounds)
+    return [
+        Ledger(method, c, i, weights_of(network, i), dimension, silence=silence)
+        for i in range(network.agents)
+    ]
+
+
+def drive(agents, network, observations, arrives: Arrives = lambda t, i, j: True, first: int = 0) -> None:
+    """observations: (rounds, agents, n); one synchronous round after the other."""
+    for t, seen in enumerate(observations, start=first):
+        for agent, y in zip(agents, seen, strict=True):
+            agent.begin(y)
+        told = {
+            (i, int(j)): agents[i].tell(int(j)) for i in range(network.agents) for j in network.neighbours(i)
+        }
+        # An agent may share its arrays with its message, so the messages are copied as a network would.
+        for i, agent in enumerate(agents):
+            heard = {int(j): told[int(j), i] for j in network.neighbours(i) if arrives(t, int(j), i)}
+            agent.finish(heard)
+
+
+def estimates(agents) -> np.ndarray:
+    return np.array([agent.estimate for agent in agents])
+
+
+def disagreement(agents, network) -> float:
+    """Largest |g_ij + g_ji| over edges."""
+    return max(
+        float(np.abs(agents[i].flow(int(j)) + agents[int(j)].flow(int(i))).max()) for i, j in network.edges
+    )
+
+
+SETTLED = 20
+"""Rounds after which the coefficients of Anytime SDA on these small networks no longer change."""
+
+NETWORKS = [Network.path(5), Network.cycle(6), Network.star(5), Network.grid(3, 3)]
+
+
+@pytest.mark.parametrize("network", NETWORKS, ids=lambda n: n.name)
+@pytest.mark.parametrize(
+    "method", [AnytimeSDA(), SDA(), SSDA(), AnytimeSDA(acceleration="chebyshev")], ids=str
+)
+def test_ledger_form_equals_node_form(network: Network, method: Method) -> None:
+    rounds, n = 60, 2
+    y = np.random.default_rng(1).normal(5, 2, (rounds, network.agents, n))
+    c = method.coefficients(network, rounds)
+    nodes = [Node(method, c, i, weights_of(network, i), n) for i in range(network.agents)]
+    edges = ledgers(network, method, rounds, n)
+    drive(nodes, network, y)
+    drive(edges, network, y)
+    np.testing.assert_allclose(estimates(edges), estimates(nodes), rtol=0, atol=1e-12)
+    assert disagreement(edges, network) == 0.0
+
+
+def test_methods_without_a_ledger_say_so() -> None:
+    network = Network.cycle(5)
+    with_ledger = set()
+    for name, cls in METHODS.items():
+        method = cls()
+        try:
+            split(method, method.coefficients(network, 96))
+            with_ledger.add(name)
+        except Unsupported as error:
+            assert name in str(error)  # noqa: PT017 (both outcomes are right, for different methods)
+    assert with_ledger == {"sda", "anytime-sda", "ssda"}
+
+
+@settings(max_examples=12, deadline=None)
+@given(
+    size=st.integers(3, 5),
+    ring=st.booleans(),
+    loss=st.floats(0.0, 0.5),
+    seed=st.integers(0, 2**16),
+)
+def test_any_loss_converges_to_the_average(size: int, ring: bool, loss: float, seed: int) -> None:
+    network = Network.cycle(size) if ring else Network.path(size)
+    rng = np.random.default_rng(seed)
+    values = rng.uniform(-10, 10, (1, size, 1))
+    lost = rng.random((600, size, size)) < loss
+    agents = ledgers(network, AnytimeSDA(), SETTLED)
+    drive(agents, network, np.repeat(values, 600, axis=0), lambda t, i, j: not lost[t, i, j])
+    np.testing.assert_allclose(estimates(agents)[:, 0], values.mean(), atol=1e-3)
+    # One round without loss: every ledger is compared, so the two ends agree and nothing was made or lost.
+    drive(agents, network, values, first=600)
+    assert disagreement(agents, network) == 0.0
+    total = sum(agent.estimate - agent.local("smooth") for agent in agents)
+    assert abs(float(total[0])) < 1e-9
+
+
+@settings(max_examples=10, deadline=None)
+@given(data=st.data(), seed=st.integers(0, 2**16))
+def test_arbitrary_silences_never_blow_up_and_heal(data: st.DataObject, seed: int) -> None:
+    """Directed links that come and go as Hypothesis likes, for ever silent in one direction included."""
+    network = Network.cycle(5)
+    rng = np.random.default_rng(seed)
+    values = rng.uniform(-10, 10, (1, 5, 1))
+    silent = data.draw(
+        st.lists(
+            st.tuples(st.integers(0, 4), st.integers(0, 4), st.integers(0, 200), st.integers(1, 200)),
+            max_size=12,
+        )
+    )
+
+    def arrives(t: int, i: int, j: int) -> bool:
+        return t >= 400 or not any(a == i and b == j and s <= t < s + n for a, b, s, n in silent)
+
+    agents = ledgers(network, AnytimeSDA(), SETTLED)
+    for block in range(8):
+        drive(agents, network, np.repeat(values, 100, axis=0), arrives, first=100 * block)
+        assert np.abs(estimates(agents)).max() < 200
+    np.testing.assert_allclose(estimates(agents)[:, 0], values.mean(), atol=1e-8)
+
+
+def test_the_silence_rule_is_what_holds_one_way_silence() -> None:
+    """With one direction dead for ever, an edge without the rule is pushed by one end alone, for ever."""
+    network = Network.path(3)
+    values = np.array([[[0.0], [5.0], [10.0]]])
+
+    def arrives(t: int, i: int, j: int) -> bool:
+        return (i, j) != (0, 1)
+
+    kept = ledgers(network, AnytimeSDA(), SETTLED)
+    free = ledgers(network, AnytimeSDA(), SETTLED, silence=10**9)
+    for agents in (kept, free):
+        drive(agents, network, np.repeat(values, 300, axis=0), arrives)
+    # After A rounds the end that nobody hears undoes what it moved alone: each part has its own average.
+    np.testing.assert_array_equal(kept[0].flow(1), 0.0)
+    np.testing.assert_allclose(estimates(kept)[:, 0], [0.0, 7.5, 7.5], atol=1e-6)
+    assert free[0].flow(1)[0, 0] == pytest.approx(7.5, abs=1e-6)  # took all it wanted from nobody
+    drive(kept, network, np.repeat(values, 300, axis=0), first=300)
+    np.testing.assert_allclose(estimates(kept)[:, 0], 5.0, atol=1e-6)  # and it heals
+
+
+def test_a_neighbour_that_restarts_has_not_heard_me_but_adopts_my_ledger() -> None:
+    network = Network.path(2)
+    values = np.array([[[0.0], [10.0]]])
+    agents = ledgers(network, AnytimeSDA(), SETTLED)
+    drive(agents, network, np.repeat(values, 100, axis=0))
+    flow = agents[1].flow(0)
+    fresh = ledgers(network, AnytimeSDA(), SETTLED)[0]
+    agents[0] = fresh
+    drive(agents, network, values, lambda t, i, j: (i, j) == (0, 1), first=100)  # 1 hears the newcomer ...
+    np.testing.assert_array_equal(agents[1].flow(0), flow)  # ... and keeps the live ledger
+
+
+def test_a_dead_neighbour_returns_its_flow() -> None:
+    network = Network.cycle(6)
+    values = np.array([[[0.0], [1.0], [2.0], [3.0], [4.0], [50.0]]])
+    agents = ledgers(network, AnytimeSDA(), SETTLED)
+    drive(agents, network, np.repeat(values, 300, axis=0))
+    np.testing.assert_allclose(estimates(agents)[:, 0], 10.0, atol=1e-6)
+    agents[0].drop(5)
+    agents[4].drop(5)
+    drive(agents, network, np.repeat(values, 300, axis=0), lambda t, i, j: 5 not in (i, j), first=300)
+    np.testing.assert_allclose(estimates(agents)[:5, 0], 2.0, atol=1e-6)
+    # It was cut off, not dead: it comes back with its old ledgers, which its neighbours adopt.
+    drive(agents, network, np.repeat(values, 300, axis=0), first=600)
+    np.testing.assert_allclose(estimates(agents)[:, 0], 10.0, atol=1e-6)
+    assert disagreement(agents, network) == 0.0
+
+
+@pytest.mark.parametrize("who", [0, 3], ids=["smallest", "larger"])
+@pytest.mark.parametrize("memory", ["fresh", "stale", "none"])
+def test_a_restarted_agent_adopts_what_its_neighbours_hold(who: int, memory: str) -> None:
+    """Whichever end is smaller, a live ledger is not overwritten by one from a disk or by nothing."""
+    network = Network.cycle(5)
+    values = np.array([[[1.0], [2.0], [3.0], [4.0], [40.0]]])
+    agents = ledgers(network, AnytimeSDA(), SETTLED)
+    drive(agents, network, np.repeat(values, 20, axis=0))
+    stale = agents[who].remember()
+    drive(agents, network, np.repeat(values, 400, axis=0), first=20)
+    restored = {"fresh": agents[who].remember(), "stale": stale, "none": None}[memory]
+    c = AnytimeSDA().coefficients(network, SETTLED)
+    before = [agents[i].flow(who) for i in (network.neighbours(who))]
+    agents[who] = Ledger(AnytimeSDA(), c, who, weights_of(network, who), serial=10**6, restored=restored)
+    drive(agents, network, values, first=420)
+    after = [agents[i].flow(who) for i in (network.neighbours(who))]
+    np.testing.assert_array_equal(
+        before, after
+    )  # nobody moved yet: its first message echoes nothing of this life
+    assert disagreement(agents, network) == 0.0
+    drive(agents, network, np.repeat(values, 400, axis=0), first=421)
+    np.testing.assert_allclose(estimates(agents)[:, 0], 10.0, atol=1e-6)
+
+
+def test_agents_at_different_rates_stay_unbiased() -> None:
+    """Agent 0 sees three observations a round, agent 1 one, agent 2 one every fifth round."""
+    network = Network.path(3)
+    agents = ledgers(network, AnytimeSDA(), SETTLED)
+    rng = np.random.default_rng(4)
+    seen: list[list[float]] = [[], [], []]
+    for t in range(1000):
+        batch = [list(rng.normal(m, 1, k)) for m, k in ((0.0, 3), (3.0, 1), (9.0, int(t % 5 == 0)))]
+        for agent, own, new in zip(agents, seen, batch, strict=True):
+            own += new
+            agent.begin(np.array([np.mean(new) if new else 0.0]), len(new))
+        told = {(i, int(j)): agents[i].tell(int(j)) for i in range(3) for j in network.neighbours(i)}
+        for i, agent in enumerate(agents):
+            agent.finish({int(j): told[int(j), i] for j in network.neighbours(i)})
+    for agent, own in zip(agents, seen, strict=True):
+        np.testing.assert_allclose(agent.local("mean")[0], np.mean(own), atol=1e-9)
+    centre = np.mean([np.mean(own) for own in seen])
+    np.testing.assert_allclose(estimates(agents)[:, 0], centre, atol=0.05)

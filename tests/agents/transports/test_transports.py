@@ -1,0 +1,230 @@
+"""One conformance check on all transports, and what is special to each."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from tests.agents.small_fleets import PLAINTEXT, fleet, make_certificates, until
+
+from gossamer.agents.transports.base import Deliver, Faulty, Transport
+from gossamer.agents.transports.conformance import check
+from gossamer.agents.transports.memory import Memory
+from gossamer.agents.transports.zenoh import ZenohTransport, access_control
+from gossamer.errors import GossamerError, InvalidInput
+from gossamer.networks import Network
+
+NETWORK = Network.cycle(4)
+MPI_FLAGS = ("--map-by", ":oversubscribe", "--mca", "pml", "ob1", "--mca", "btl", "self,sm")
+
+
+def neighbours_of(i: int) -> tuple[int, ...]:
+    return tuple(int(j) for j in NETWORK.neighbours(i))
+
+
+def check_all(transports: list[Transport]) -> None:
+    """Run the check for every agent at once, in a thread each."""
+    failures: list[BaseException] = []
+
+    def run(i: int) -> None:
+        try:
+            check(transports[i], i, neighbours_of(i))
+        except BaseException as failure:
+            failures.append(failure)
+
+    threads = [threading.Thread(target=run, args=(i,)) for i in range(len(transports))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(timeout=60)
+        assert not thread.is_alive()
+    if failures:
+        raise failures[0]
+
+
+def test_memory_conforms() -> None:
+    network = Memory()
+    check_all([network.transport(i, neighbours_of(i)) for i in range(4)])
+
+
+@pytest.mark.filterwarnings(PLAINTEXT)
+def test_zenoh_conforms() -> None:
+    check_all([ZenohTransport(s) for s in fleet(NETWORK)])
+
+
+def test_zenoh_with_tls_conforms(tmp_path: Path) -> None:
+    certificates = make_certificates(tmp_path / "ca", 4)
+    check_all([ZenohTransport(s) for s in fleet(NETWORK, certificates=certificates)])
+
+
+def test_mpi_conforms(tmp_path: Path) -> None:
+    program = tmp_path / "rank.py"
+    program.write_text(
+        "from mpi4py import MPI\n"
+        "from gossamer.agents.transports.conformance import check\n"
+        "from gossamer.agents.transports.mpi import MpiTransport\n"
+        "me, size = MPI.COMM_WORLD.Get_rank(), MPI.COMM_WORLD.Get_size()\n"
+        "neighbours = tuple(sorted({(me - 1) % size, (me + 1) % size}))\n"
+        "check(MpiTransport(neighbours), me, neighbours)\n"
+        "MPI.COMM_WORLD.Barrier()\n"
+        "print('conforms', me)\n"
+    )
+    mpiexec = Path(sys.executable).with_name("mpiexec")
+    done = subprocess.run(
+        [mpiexec, *MPI_FLAGS, "-n", "4", sys.executable, program],
+        env={**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"},
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("conforms") == 4
+
+
+@pytest.mark.parametrize("fault", ["twice", "sender", "deadline"])
+def test_the_check_notices(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A transport that duplicates, misattributes or ignores deadlines does not conform."""
+    from gossamer.agents.transports import conformance
+
+    monkeypatch.setattr(conformance, "_PATIENCE", 1.0)
+    monkeypatch.setattr(conformance, "_SLACK", 0.3)
+    network = Memory()
+    transports = [network.transport(i, neighbours_of(i)) for i in range(4)]
+
+    def wrong(exchange):
+        def changed(round: int, outgoing, deadline: float, deliver: Deliver) -> None:
+            if fault == "twice":
+                exchange(round, outgoing, 0.0, lambda s, p: False)
+            if fault == "sender":
+                exchange(round, outgoing, deadline, lambda s, p: deliver((s + 1) % 4, p))
+            elif fault == "deadline":
+                exchange(round, outgoing, deadline if outgoing else deadline + 0.5, deliver)
+            else:
+                exchange(round, outgoing, deadline, deliver)
+
+        return changed
+
+    monkeypatch.setattr(transports[2], "exchange", wrong(transports[2].exchange))
+    with pytest.raises(AssertionError):
+        check_all(list(transports))
+
+
+def test_an_absent_neighbour_is_no_error() -> None:
+    network = Memory()
+    alone = network.transport(0, (1, 2))
+    alone.open()
+    assert alone.present() == frozenset()
+    started = time.monotonic()
+    alone.exchange(0, {1: b"x", 2: b"y"}, started + 0.05, lambda sender, payload: True)
+    assert 0.04 < time.monotonic() - started < 1.0
+    alone.close()
+
+
+def test_faults_lose_and_delay() -> None:
+    class Links:
+        def lost(self, round: int, sender: int, receiver: int) -> bool:
+            return round == 1
+
+        def delay(self, round: int, sender: int, receiver: int) -> int:
+            return 2 if round == 0 else 0
+
+    network = Memory()
+    a, b = Faulty(network.transport(0, (1,)), 0, Links()), network.transport(1, (0,))
+    a.open()
+    b.open()
+    got: list[bytes] = []
+
+    def deliver(sender: int, payload: bytes) -> bool:
+        got.append(payload)
+        return False
+
+    arrivals = []
+    for t in range(4):
+        a.exchange(t, {1: str(t).encode()}, 0.0, deliver)
+        b.exchange(t, {}, 0.0, deliver)
+        arrivals.append(tuple(got))
+        got.clear()
+    assert arrivals == [(), (), (b"0", b"2"), (b"3",)]
+
+
+def test_plaintext_warns() -> None:
+    settings = fleet(Network.path(2))[0]
+    transport = ZenohTransport(settings)
+    with pytest.warns(UserWarning, match="plaintext"):
+        transport.open()
+    transport.close()
+
+
+def test_zenoh_says_what_is_missing(tmp_path: Path) -> None:
+    settings = fleet(Network.path(2))[1]
+    with pytest.raises(InvalidInput, match="endpoint"):
+        ZenohTransport(settings.with_(endpoint=""))
+    with pytest.raises(InvalidInput, match=r"\[0\].*no endpoint"):
+        ZenohTransport(settings.with_(neighbours=(settings.neighbours[0].__class__(0, 0.5),)))
+    transport = ZenohTransport(fleet(Network.path(2), certificates=tmp_path)[0])
+    with pytest.raises(InvalidInput, match=r"tls.authority.*is not there"):
+        transport.open()
+
+
+@pytest.mark.filterwarnings(PLAINTEXT)
+def test_a_port_in_use_is_said() -> None:
+    first, second = fleet(Network.path(2))
+    holder = ZenohTransport(first)
+    holder.open()
+    try:
+        with pytest.raises(GossamerError, match=r"agent 1 cannot listen on .*the port must be free"):
+            ZenohTransport(second.with_(endpoint=first.endpoint)).open()
+    finally:
+        holder.close()
+
+
+def test_access_control_ties_keys_to_names() -> None:
+    rules = access_control(fleet(NETWORK)[0])
+    assert rules["default_permission"] == "deny"
+    puts = {
+        tuple(r["key_exprs"])
+        for r in rules["rules"]
+        if r["flows"] == ["ingress"] and r["messages"] == ["put"]
+    }
+    assert puts == {("gossamer/0/1",), ("gossamer/0/3",)}
+    wide = {r["messages"][0] for r in rules["rules"] if any("*" in key for key in r["key_exprs"])}
+    assert wide == {"declare_subscriber"}  # to listen for anything sent to oneself
+
+
+@pytest.mark.filterwarnings(PLAINTEXT)
+def test_zenoh_notices_who_comes_and_goes() -> None:
+    first, second = fleet(Network.path(2))
+    a, b = ZenohTransport(first), ZenohTransport(second)
+    b.open()
+    assert b.present() == frozenset()
+    a.open()  # started second, though the other one connects
+    until(lambda: a.present() == {1} and b.present() == {0}, "seeing each other")
+    a.close()
+    until(lambda: b.present() == frozenset(), "seeing it go")
+    again = ZenohTransport(first)
+    again.open()
+    until(lambda: b.present() == {0} and again.present() == {1}, "seeing it come back")
+    again.close()
+    b.close()
+
+
+@pytest.mark.filterwarnings(PLAINTEXT)
+def test_closing_does_not_wait_long_for_a_neighbour_that_does_not_answer() -> None:
+    """Something listens at the neighbour's port, and says nothing."""
+    first, second = fleet(Network.path(2))
+    host, _, port = first.endpoint.partition(":")
+    with socket.socket() as mute:
+        mute.bind((host, int(port)))
+        mute.listen()
+        transport = ZenohTransport(second)
+        transport.open()
+        began = time.monotonic()
+        transport.close()
+        assert time.monotonic() - began < 3

@@ -1,0 +1,435 @@
+"""gossamer fleet and gossamer agent: as a user runs them, with real processes on loopback."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import typer
+from rich.console import Console
+from tests.agents.small_fleets import free_ports, until
+from typer.testing import CliRunner, Result
+
+from gossamer.agents.fleet.file import Fleet, Member, Rounds
+from gossamer.agents.fleet.launcher import AgentStatus, read_status
+from gossamer.agents.host.process import Options
+from gossamer.cli.fleet import agent, fleet_app
+from gossamer.cli.fleet_table import compact, fleet_line, fleet_table, small, vector
+from gossamer.errors import InvalidInput
+from gossamer.networks import Network
+
+app = typer.Typer(pretty_exceptions_enable=False)
+app.add_typer(fleet_app, name="fleet")
+app.command()(agent)
+
+COMMAND = [
+    sys.executable,
+    "-c",
+    "import typer; from gossamer.cli.fleet import agent, fleet_app; app = typer.Typer(); "
+    "app.add_typer(fleet_app, name='fleet'); app.command()(agent); app()",
+]
+
+
+def gossamer(*words: object) -> Result:
+    return CliRunner().invoke(app, [str(word) for word in words])
+
+
+def make(directory: Path, network: Network, rounds: Rounds | None = None, **changes: Any) -> Path:
+    endpoints = [f"127.0.0.1:{port}" for port in free_ports(network.agents)]
+    rounds = Rounds(every="20ms") if rounds is None else rounds
+    return Fleet.create(network, endpoints=endpoints, rounds=rounds, **changes).write(directory)
+
+
+@contextmanager
+def running(*words: object, **options: Any) -> Iterator[subprocess.Popen[str]]:
+    """A command in a process of its own; it is gone at the end, whatever happens."""
+    process = subprocess.Popen(
+        [*COMMAND, *map(str, words)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options
+    )
+    try:
+        yield process
+    finally:
+        if process.poll() is None:
+            process.kill()
+        process.wait()
+        for pipe in (process.stdin, process.stdout, process.stderr):
+            if pipe is not None and not pipe.closed:
+                pipe.close()
+
+
+def exists(pid: int) -> bool:
+    """Whether a process runs; one that has ended and waits for its parent does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def pids(path: Path) -> dict[str, int]:
+    found = [status.details for status in read_status(Fleet.read(path), path.parent)]
+    return {status["name"]: status["pid"] for status in found if status}
+
+
+# -- init -------------------------------------------------------------------------------------------------
+
+
+def test_init_writes_a_fleet(tmp_path: Path) -> None:
+    out = tmp_path / "fleet"
+    result = gossamer("fleet", "init", "--topology", "grid:4x4", "--out", out, "--dimension", 2)
+    assert result.exit_code == 0, result.output
+    assert "16 agents, 24 edges" in result.output
+    made = Fleet.read(out / "fleet.toml")
+    assert made.network == "grid:4x4"
+    assert made.observations.dimension == 2
+    assert len(list((out / "certificates").glob("*.key"))) == 17
+    again = gossamer("fleet", "init", "--topology", "grid:4x4", "--out", out)
+    assert isinstance(again.exception, InvalidInput)
+    assert "--force" in str(again.exception)
+
+
+def test_init_takes_real_host_names(tmp_path: Path) -> None:
+    (tmp_path / "edges").write_text("a b\nb c\n")
+    (tmp_path / "hosts").write_text("a 10.0.0.1\nb 10.0.0.2:9000\nc c.example\n")
+    words = ["--edges", tmp_path / "edges", "--hosts", tmp_path / "hosts", "--out", tmp_path / "fleet"]
+    result = gossamer("fleet", "init", *words, "--source", "cmd:sensor")
+    assert result.exit_code == 0, result.output
+    made = Fleet.read(tmp_path / "fleet" / "fleet.toml")
+    assert [agent.endpoint for agent in made.agents] == ["10.0.0.1:7447", "10.0.0.2:9000", "c.example:7447"]
+    assert {agent.source for agent in made.agents} == {"cmd:sensor"}
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ([], "give either --topology NAME or --edges FILE"),
+        (["--topology", "path:3", "--edges", "x"], "give either"),
+        (["--topology", "path:3", "--hosts", "x"], "give --edges as well"),
+        (["--topology", "gird:3x3"], "did you mean 'grid'"),
+        (["--topology", "path:3", "--every", "soon"], "rounds.every must be a time"),
+        (["--topology", "path:3", "--source", "tea"], "agents[0].source: a source is -, csv:FILE"),
+        (
+            ["--topology", "path:3", "--port", "65534"],
+            "--port is the first of 3 ports in a row, from 1 to 65533",
+        ),
+    ],
+)
+def test_init_says_what_was_required(tmp_path: Path, words: list[str], message: str) -> None:
+    result = gossamer("fleet", "init", "--out", tmp_path / "fleet", *words)
+    assert isinstance(result.exception, InvalidInput)
+    assert message in str(result.exception)
+    assert not (tmp_path / "fleet").exists()
+
+
+@pytest.mark.parametrize("host", ["pümp", "[::1]", "::1"])
+def test_init_writes_nothing_for_a_host_it_cannot_use(tmp_path: Path, host: str) -> None:
+    (tmp_path / "edges").write_text("a b\n")
+    (tmp_path / "hosts").write_text(f"a 10.0.0.1\nb {host}\n")
+    words = ["--edges", tmp_path / "edges", "--hosts", tmp_path / "hosts", "--out", tmp_path / "fleet"]
+    result = gossamer("fleet", "init", *words)
+    assert isinstance(result.exception, InvalidInput)
+    assert "agents[1].endpoint must be" in str(result.exception)
+    assert not (tmp_path / "fleet").exists()
+
+
+def test_renew_gives_new_certificates_of_the_same_authority(tmp_path: Path) -> None:
+    path = make(tmp_path, Network.path(2))
+    before = {file.name: file.read_bytes() for file in (tmp_path / "certificates").iterdir()}
+    result = gossamer("fleet", "renew", path)
+    assert result.exit_code == 0
+    assert "2 certificates renewed" in result.output
+    after = {file.name: file.read_bytes() for file in (tmp_path / "certificates").iterdir()}
+    assert {name for name in after if after[name] == before[name]} == {"ca.pem", "ca.key"}
+
+
+# -- agent ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_two_agents_agree_and_speak_json(tmp_path: Path) -> None:
+    """One from standard input, one from a command; metrics on a port; both stop on SIGTERM."""
+    path = make(tmp_path, Network.path(2))
+    port = free_ports(1)[0]
+    words = ("--report", "50ms")
+    with (
+        running(
+            *("agent", path, "--id", 0, "--source", "-", "--metrics-port", port, *words),
+            stdin=subprocess.PIPE,
+        ) as first,
+        running(
+            "agent", path, "--id", "agent1", "--source", "cmd:echo 4; echo oops; sleep 60", *words
+        ) as second,
+    ):
+        assert first.stdin is not None
+        first.stdin.write("2\nnot a number\n[2]\n")
+        first.stdin.flush()
+
+        def agreed() -> bool:
+            found = [status.estimate for status in read_status(Fleet.read(path), tmp_path)]
+            return all(e and e[0] is not None and abs(e[0] - 3) < 1e-3 for e in found)
+
+        until(agreed, "agreement", 60)
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
+            text = answer.read().decode()
+        assert 'gossamer_samples_total{agent="agent0"} 2.0' in text
+        assert 'gossamer_bad_observations_total{agent="agent0"} 1.0' in text
+        for process in (first, second):
+            process.send_signal(signal.SIGTERM)
+        answers = [process.communicate(timeout=20) for process in (first, second)]
+        assert [first.returncode, second.returncode] == [0, 0]
+    for output, errors in answers:
+        lines = [json.loads(line) for line in output.splitlines()]
+        assert lines[-1]["state"] == "stopped"
+        assert lines[-1]["estimate"] == pytest.approx(3, abs=1e-3)
+        assert lines[-1]["bad_observations"] == 1
+        entries = [json.loads(line) for line in errors.splitlines()]
+        assert any("observation skipped" in entry["message"] for entry in entries)
+
+
+@pytest.mark.slow
+def test_an_agent_takes_up_its_store_where_it_left_it(tmp_path: Path) -> None:
+    """A replayed file is not counted twice: after kill -9 the agent reads on behind what it has stored."""
+    path = make(tmp_path / "fleet", Network.path(2), Rounds(every="5ms", timeout="5ms"))
+    data = tmp_path / "data.csv"
+    data.write_text("\n".join(str(k) for k in range(400)))
+    words = ("agent", path, "--id", 0, "--source", f"csv:{data}", "--store", tmp_path / "store")
+
+    def samples() -> int:
+        return read_status(Fleet.read(path), path.parent)[0].details.get("acknowledged", 0)
+
+    with running(*words) as process:
+        until(lambda: samples() > 50, "some observations", 60)
+        process.kill()
+        process.wait()
+    with running(*words) as process:
+        until(lambda: samples() == 400, "all observations", 60)
+        process.send_signal(signal.SIGTERM)
+        output, _ = process.communicate(timeout=20)
+    last = json.loads(output.splitlines()[-1])
+    assert last["samples"] == 400
+    assert last["estimate"] == pytest.approx(199.5, abs=0.5)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--id", "9"), "agents 0 to 1"),
+        (("--id", "0", "--every", "soon"), "--every must be a time"),
+        (("--id", "0", "--source", "tcp:x"), "a source is -, csv:FILE"),
+        (("--id", "0", "--report", "0"), '--report must be a time of at least "10ms"'),
+    ],
+)
+def test_agent_reports_mistakes_to_a_person(tmp_path: Path, words: tuple[str, ...], message: str) -> None:
+    result = gossamer("agent", make(tmp_path, Network.path(2)), *words)
+    assert isinstance(result.exception, InvalidInput)
+    assert message in str(result.exception)
+
+
+@pytest.mark.parametrize("words", [("--rounds", -1), ("--metrics-port", 70000), ("--metrics-port", -1)])
+def test_numbers_out_of_range_are_refused(tmp_path: Path, words: tuple[object, ...]) -> None:
+    result = gossamer("agent", make(tmp_path, Network.path(2)), "--id", 0, *words)
+    assert result.exit_code == 2
+    assert f"Invalid value for '{words[0]}'" in result.output
+
+
+def test_signals_wait_until_the_agent_listens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    blocked: list[set[int]] = []
+    monkeypatch.setattr(
+        os, "execv", lambda *words: blocked.append(signal.pthread_sigmask(signal.SIG_BLOCK, ()))
+    )
+    assert gossamer("agent", make(tmp_path, Network.path(2)), "--id", 0).exit_code == 0
+    assert blocked[0] >= {signal.SIGINT, signal.SIGTERM}
+    assert not signal.pthread_sigmask(signal.SIG_BLOCK, ()) & {signal.SIGINT, signal.SIGTERM}
+
+
+def test_a_port_in_use_ends_the_agent_with_one_line(tmp_path: Path) -> None:
+    path = make(tmp_path, Network.path(2))
+    host, _, port = Fleet.read(path).agents[0].endpoint.partition(":")
+    with socket.socket() as taken:
+        taken.bind((host, int(port)))
+        taken.listen()
+        options = Options(fleet=str(path), agent="0")
+        command = [sys.executable, "-m", "gossamer.agents.host.process", options.text()]
+        result = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert result.returncode == 1
+    last = json.loads(result.stderr.splitlines()[-1])
+    assert last["level"] == "error"
+    assert "Address already in use" in last["message"]
+    assert ".rs" not in result.stderr
+
+
+# -- up and status ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_up_runs_the_fleet_and_status_reads_it(tmp_path: Path) -> None:
+    """The estimates agree with the average of the simulated means, and Ctrl-C leaves no process behind."""
+    path = make(tmp_path, Network.path(3), sources=[f"sim:{mean},0.1,7" for mean in (1, 2, 6)])
+    with running("fleet", "up", path, start_new_session=True) as process:
+
+        def settled() -> bool:
+            found = read_status(Fleet.read(path), tmp_path)
+            return all(status.state == "running" and status.rounds > 60 for status in found)
+
+        until(settled, "sixty rounds", 60)
+        seen = gossamer("fleet", "status", path, "--json")
+        assert seen.exit_code == 0, seen.output
+        answers = json.loads(seen.output)
+        np.testing.assert_allclose([a["estimate"] for a in answers], 3.0, atol=0.1)
+        assert {a["state"] for a in answers} == {"running"}
+        assert "agent2" in gossamer("fleet", "status", path).output
+        agents = pids(path)
+        assert len(agents) == 3
+        second = running("fleet", "up", path)
+        with second as other:
+            assert other.wait(timeout=30) == 1
+        os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to all that are in the foreground
+        output, errors = process.communicate(timeout=30)
+    assert process.returncode == 0, output + errors
+    assert "3 running" in output
+    assert "all agents stopped" in output
+    assert not any(exists(pid) for pid in agents.values())
+    assert {status.state for status in read_status(Fleet.read(path), tmp_path)} == {"stopped"}
+    assert gossamer("fleet", "status", path).exit_code == 1
+
+
+@pytest.mark.slow
+def test_no_agent_outlives_its_starter(tmp_path: Path) -> None:
+    path = make(tmp_path, Network.path(2))
+    with running("fleet", "up", path) as process:
+        until(lambda: len(pids(path)) == 2, "two agents", 60)
+        agents = pids(path)
+        assert all(exists(pid) for pid in agents.values())
+        process.kill()  # no chance to clean up
+        process.wait()
+    try:
+        until(lambda: not any(exists(pid) for pid in agents.values()), "the end of the agents", 30)
+    finally:
+        for pid in filter(exists, agents.values()):  # only if the test fails
+            os.kill(pid, signal.SIGKILL)
+    assert "whoever started this agent is gone" in (tmp_path / "logs" / "agent0.log").read_text()
+
+
+@pytest.mark.slow
+def test_an_agent_that_dies_is_shown_and_reported(tmp_path: Path) -> None:
+    path = make(tmp_path, Network.path(3))
+    with running("fleet", "up", path) as process:
+        until(lambda: len(pids(path)) == 3, "three agents", 60)
+        os.kill(pids(path)["agent2"], signal.SIGKILL)
+        until(lambda: read_status(Fleet.read(path), tmp_path)[2].state == "gone", "the status", 30)
+        process.send_signal(signal.SIGINT)
+        output, _ = process.communicate(timeout=30)
+    assert process.returncode == 1
+    assert "1 SIGKILL" in output
+    assert "1 of them ended by themselves" in output
+
+
+def test_up_refuses_to_feed_standard_input_to_many(tmp_path: Path) -> None:
+    result = gossamer("fleet", "up", make(tmp_path, Network.path(2), sources=["-", "-"]))
+    assert isinstance(result.exception, InvalidInput)
+    assert "set `source` in fleet.toml" in str(result.exception)
+
+
+# -- the table --------------------------------------------------------------------------------------------
+
+
+def some_status(count: int, **changes: Any) -> list[AgentStatus]:
+    facts: dict[str, Any] = {
+        "rounds": 123_456_789,
+        "samples": 98_765,
+        "estimate": (-1.23456e-7,),
+        "standard_error": (0.00012345,),
+        "distance": 0.000123,
+        "sent": 10**9,
+        "lost": 12_345,
+        "rejected": 4,
+    }
+    members = [Member(id=k, name=f"agent{k}", endpoint=f"h:{k + 1}") for k in range(count)]
+    return [AgentStatus(member, "running", **(facts | changes)) for member in members]
+
+
+def render(content: Any, width: int) -> list[str]:
+    console = Console(width=width, record=True, file=open(os.devnull, "w"))  # noqa: SIM115
+    with console.file:
+        console.print(content)
+        return console.export_text().splitlines()
+
+
+def test_the_table_fits_eighty_columns_with_large_numbers() -> None:
+    lines = render(fleet_table("grid:4x4", some_status(3)), 80)
+    assert all(len(line.rstrip()) <= 80 for line in lines)
+    assert not any("…" in line for line in lines)
+    assert "-1.235e-7" in "\n".join(lines)
+
+
+def test_agents_in_trouble_come_first_where_not_all_fit() -> None:
+    status = some_status(30)
+    status[29] = AgentStatus(status[29].member, "silent", problem="disk full")
+    lines = render(fleet_table("path:30", status, rows=5), 80)
+    assert "agent29" in lines[4]
+    assert any("and 26 more agents" in line for line in lines)
+    assert any("agent29: disk full" in line for line in lines)
+    assert len(lines) <= 5 + 8
+
+
+def test_a_fleet_in_one_line() -> None:
+    status = some_status(3, estimate=(2.0,))
+    line = fleet_line([*status[:2], AgentStatus(status[2].member, "gone")], 5)
+    assert line.startswith("5s, 2 running, 1 gone, rounds 123456789")
+    assert "estimate 2, spread 0" in line
+
+
+def test_numbers_stay_short() -> None:
+    shown = {None: "-", 0.0: "0.0", 0.0123: "0.012", 12.3: "12", 1.2e-5: "1.2e-5", 1.2e7: "1.2e7"}
+    assert {x: small(x) for x in shown} == shown
+    assert vector((101325.2,)) == "101325"
+    assert vector((-4.8, None)) == "-4.8000 (+1)"
+
+
+def test_counts_stay_short() -> None:
+    numbers = [0, 999, 99_999, 100_000, 1_234_567, 10**9, 123 * 10**9]
+    assert [compact(n) for n in numbers] == ["0", "999", "99999", "100k", "1.23M", "1G", "123G"]
+
+
+def test_a_status_file_that_is_half_written_or_old_is_not_believed(tmp_path: Path) -> None:
+    fleet = Fleet.create(Network.path(2))
+    (tmp_path / "status").mkdir()
+    (tmp_path / "status" / "agent0.json").write_text('{"at": 1')
+    first, second = read_status(fleet, tmp_path)
+    assert first.state == second.state == "unknown"
+    assert "cannot be understood" in first.problem
+    facts = {
+        "at": time.time(),
+        "pid": os.getpid(),
+        "state": "running",
+        "neighbours_alive": 1,
+        "rejected": {"late": 2},
+        "estimate": [1, 2],
+        "standard_error": [None, 0.1],
+        "distance": 0.1,
+        "problem": "",
+        **dict.fromkeys(("rounds", "samples", "sent", "received", "lost"), 1),
+    }
+    for change, state in (
+        ({}, "running"),
+        ({"neighbours_alive": 0}, "alone"),
+        ({"at": time.time() - 60}, "silent"),
+        ({"pid": 2**22 - 1}, "gone"),
+        ({"state": "stopped", "pid": 2**22 - 1}, "stopped"),
+    ):
+        (tmp_path / "status" / "agent0.json").write_text(json.dumps({**facts, **change}))
+        found = read_status(fleet, tmp_path)[0]
+        assert found.state == state
+        assert found.estimate == (1, 2)
+        assert found.rejected == 0

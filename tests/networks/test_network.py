@@ -1,0 +1,239 @@
+from __future__ import annotations
+
+import networkx as nx
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given
+from tests.conftest import connected_networks
+
+import gossamer as gs
+from gossamer.networks import DENSE_LIMIT, iterative
+from gossamer.networks.reading import parse_network, read_network
+from gossamer.networks.spectrum import DenseSpectrum
+
+CLOSED = [
+    gs.Network.path(7),
+    gs.Network.path(8),
+    gs.Network.path(2),
+    gs.Network.cycle(9),
+    gs.Network.cycle(8),
+    gs.Network.star(3),
+    gs.Network.star(12),
+    gs.Network.complete(6),
+    gs.Network.torus(3, 5),
+    gs.Network.hypercube(4),
+    gs.Network.grid(4, 5, weights="laplacian"),
+    gs.Network.grid(3, 4, weights="best-constant"),
+    gs.Network.star(9, weights="best-constant"),
+]
+
+
+@pytest.mark.parametrize("net", CLOSED, ids=repr)
+def test_closed_form_spectra_diagonalise_the_gossip_matrix(net):
+    assert net._closed_form is not None
+    spectrum, n = net.spectrum, net.agents
+    basis = spectrum.analyse(np.eye(n))
+    gossip = net.gossip.toarray()
+    np.testing.assert_allclose(basis.conj().T @ (spectrum.eigenvalues[:, None] * basis), gossip, atol=1e-12)
+    np.testing.assert_allclose(spectrum.synthesise(basis), np.eye(n), atol=1e-12)
+    v = np.random.default_rng(0).random((n, 2))
+    np.testing.assert_allclose(spectrum.energy(v), np.abs(basis) ** 2 @ v, atol=1e-12)
+    np.testing.assert_allclose(spectrum.spread(v), np.abs(basis.conj().T) ** 2 @ v, atol=1e-12)
+    dense = DenseSpectrum(gossip)
+    np.testing.assert_allclose(np.sort(spectrum.eigenvalues), dense.eigenvalues, atol=1e-12)
+    assert net.condition_number == pytest.approx(dense.eigenvalues[-1] / dense.eigenvalues[1])
+
+
+def test_condition_numbers_of_the_paper(five_networks):
+    kappa = {name: net.condition_number for name, net in five_networks.items()}
+    assert int(kappa["path"]) == 4052
+    assert int(kappa["cycle"]) == 1013
+    assert round(kappa["star"]) == 100
+    assert round(kappa["grid"]) == 76
+    assert 4 < kappa["erdos-renyi"] < 16
+
+
+@given(connected_networks())
+def test_every_network_satisfies_the_three_assumptions(net):
+    gossip = net.gossip.toarray()
+    np.testing.assert_allclose(gossip, gossip.T)
+    values = np.linalg.eigvalsh(gossip)
+    assert values[0] > -1e-12
+    assert values[1] > 1e-9  # the kernel is the constants alone
+    np.testing.assert_allclose(gossip @ np.ones(net.agents), 0, atol=1e-12)
+    edges = {tuple(e) for e in net.edges.tolist()}
+    assert {(i, j) for i, j in zip(*np.nonzero(gossip), strict=True) if i < j} == edges
+    again = gs.Network.from_gossip_matrix(gossip)
+    np.testing.assert_array_equal(again.edges, net.edges)
+
+
+def test_metropolis_weights_by_hand():
+    net = gs.Network.from_networkx(nx.star_graph(3))
+    expected = np.diag([0.75, 0.25, 0.25, 0.25])
+    expected[0, 1:] = expected[1:, 0] = -0.25
+    np.testing.assert_allclose(net.gossip.toarray(), expected)
+
+
+def test_networkx_round_trip_keeps_names_and_weights():
+    graph = nx.Graph([("a", "b"), ("b", "c"), ("c", "a"), ("c", "d")])
+    net = gs.Network.from_networkx(graph)
+    back = net.to_networkx()
+    assert set(back.nodes) == set("abcd")
+    assert {frozenset(e) for e in back.edges} == {frozenset(e) for e in graph.edges}
+    i, j = net.labels.index("c"), net.labels.index("d")
+    assert back["c"]["d"]["weight"] == pytest.approx(-net.gossip[i, j])
+
+
+def test_iterative_eigenvalues_agree_with_dense_ones():
+    net = gs.Network.grid(20, 30)
+    values, vectors = iterative.smallest(net.gossip)
+    assert values[0] == pytest.approx(net.lambda_2, rel=1e-3)
+    assert (
+        net.lambda_max <= iterative.largest_eigenvalue(net.gossip) * (1 + 1e-6) < net.lambda_max * (1 + 1e-3)
+    )
+    trace = iterative.inverse_square_trace(net.gossip, values, vectors)
+    assert trace == pytest.approx(net.inverse_square_trace, rel=0.1)
+
+
+@pytest.mark.slow
+def test_iterative_eigenvalues_are_the_same_every_time():
+    found = {gs.Network.grid(56, 56).lambda_2 for _ in range(2)}
+    assert len(found) == 1
+
+
+def test_large_graphs_find_their_spectrum_iteratively():
+    net = gs.Network.grid(70, 70)
+    assert net.agents > DENSE_LIMIT
+    assert net.spectrum is None
+    width = gs.Network.grid(70, 70, weights="laplacian").lambda_2 / 5  # inside weights are all 1/5
+    assert net.lambda_2 == pytest.approx(width, rel=0.05)
+
+
+@pytest.mark.parametrize(
+    ("spec", "agents", "edges"),
+    [
+        ("path:10", 10, 9),
+        ("grid:3x4", 12, 17),
+        ("torus:3x4", 12, 24),
+        ("hypercube:3", 8, 12),
+        ("expander:20x4", 20, 40),
+        ("complete:5", 5, 10),
+        ("star:6", 6, 5),
+    ],
+)
+def test_networks_by_name(spec, agents, edges):
+    net = parse_network(spec)
+    assert (net.agents, len(net.edges)) == (agents, edges)
+
+
+def test_random_networks_depend_on_the_seed_alone():
+    a, b, c = (gs.Network.erdos_renyi(30, seed=s) for s in (1, 1, 2))
+    np.testing.assert_array_equal(a.edges, b.edges)
+    assert a.edges.shape != c.edges.shape or np.any(a.edges != c.edges)
+    assert gs.Network.random_geometric(40, seed=3).positions.shape == (40, 2)
+
+
+def test_files(tmp_path):
+    edges = tmp_path / "e.txt"
+    edges.write_text("# a triangle with a tail\na b\nb,c\nc a\nc d\n")
+    json_file = tmp_path / "g.json"
+    json_file.write_text('{"a": ["b", "c"], "b": ["c"], "c": ["d"]}')
+    graphml = tmp_path / "g.graphml"
+    nx.write_graphml(nx.Graph([("a", "b"), ("b", "c"), ("c", "a"), ("c", "d")]), graphml)
+    for file in (edges, json_file, graphml):
+        net = read_network(file)
+        assert (net.agents, len(net.edges)) == (4, 4)
+
+
+def test_a_graph_in_json_with_a_string_is_refused(tmp_path):
+    file = tmp_path / "g.json"
+    file.write_text('{"a": "bcd"}')
+    with pytest.raises(gs.InvalidNetwork, match="must be a list, but 'bcd' came"):
+        read_network(file)
+    file.write_text('{"a": 5}')
+    with pytest.raises(gs.InvalidNetwork):
+        read_network(file)
+
+
+def bad_matrices():
+    path = gs.Network.path(3).gossip.toarray()
+    asymmetric = path.copy()
+    asymmetric[0, 1] = -0.5
+    yield asymmetric, r"symmetric, but L\[0,1\] = -0.5 and L\[1,0\] = -0.33"
+    yield path + np.eye(3), r"rows sum to zero, but row \d sums to 1; .*L = I - W"
+    yield -path, "positive semi-definite, but this one has the eigenvalue -1"
+    yield np.full((3, 3), np.nan), "finite entries"
+    yield np.ones((2, 3)), r"square, but one of shape \(2, 3\)"
+    yield np.zeros((1, 1)), "at least 2 agents, but 1 came"
+    yield np.diag([0.0, 0.0]), r"2 components \(sizes 1, 1\)"
+    v = np.array([1.0, -2.0, 1.0])
+    yield np.outer(v, v), "second smallest eigenvalue"
+
+
+@pytest.mark.parametrize(("matrix", "text"), list(bad_matrices()))
+@pytest.mark.parametrize("kind", [np.asarray, sp.csr_matrix])
+def test_matrices_that_are_no_gossip_matrices(matrix, text, kind):
+    with pytest.raises(gs.InvalidNetwork, match=text):
+        gs.Network.from_gossip_matrix(kind(matrix))
+
+
+def test_entries_off_the_graph_are_refused():
+    gossip = gs.Network.cycle(4).gossip
+    with pytest.raises(gs.InvalidNetwork, match=r"L\[0,3\] = -0.3.* has no such edge"):
+        gs.Network.from_gossip_matrix(gossip, graph=nx.path_graph(4))
+    assert gs.Network.from_gossip_matrix(gossip, graph=nx.cycle_graph(4)).agents == 4
+
+
+@pytest.mark.parametrize(
+    ("graph", "text"),
+    [
+        (
+            nx.Graph([(0, 1), (2, 3)]),
+            r"has 2 components \(sizes 2, 2\); add an edge or use Network.components",
+        ),
+        (nx.Graph(), "the graph is empty"),
+        (nx.path_graph(1), "at least 2 agents, but 1 came"),
+        (nx.Graph([(0, 1), (1, 1)]), "no self-loops, but agent 1 has one"),
+        (nx.MultiGraph([(0, 1), (0, 1)]), "parallel edges"),
+        (nx.DiGraph([(0, 1)]), "undirected"),
+    ],
+)
+def test_graphs_that_are_no_networks(graph, text):
+    with pytest.raises(gs.InvalidNetwork, match=text):
+        gs.Network.from_networkx(graph)
+
+
+def test_components_gives_the_parts():
+    parts = gs.Network.components(nx.Graph([(0, 1), (1, 2), (5, 6)]))
+    assert [part.agents for part in parts] == [3, 2]
+
+
+@pytest.mark.parametrize(
+    ("call", "text"),
+    [
+        (lambda: gs.Network.path(1), "at least 2 agents, but 1 came"),
+        (lambda: gs.Network.path(5, weights="metropolos"), "did you mean 'metropolis'"),
+        (lambda: gs.Network.erdos_renyi(50, p=0.001), "none of 200 random draws .* raise p"),
+        (lambda: gs.Network.erdos_renyi(50, p=1.5), "0 < p <= 1"),
+        (lambda: gs.Network.expander(7, 3), "n \\* degree even"),
+        (lambda: parse_network("gird:3x3"), "did you mean 'grid'"),
+        (lambda: parse_network("grid:3"), "grid takes rows x cols, but 1 numbers came"),
+        (lambda: parse_network("path:x"), "whole numbers after the colon"),
+        (lambda: parse_network("path"), "needs a size"),
+        (lambda: gs.Network.from_edges(3, [(0, 5)]), "agents 0..2"),
+        (
+            lambda: gs.Network.from_edges(4, [(0, 1, 2), (1, 2, 3)]),
+            r"shape \(E, 2\), but shape \(2, 3\) came",
+        ),
+        (lambda: gs.Network.from_edges(4, [(0.9, 1.9), (1, 2)]), "pairs of agent numbers"),
+        (lambda: gs.Network.path("abc"), "but 'abc' came"),
+        (lambda: gs.Network.path(5, weights=None), "weights must be one of metropolis"),
+        (lambda: gs.Network.from_networkx([(0, 1)]), "a NetworkX graph is needed, but list came"),
+        (lambda: gs.Network.grid(-2, -3), "a grid needs a row, but -2 came"),
+        (lambda: gs.Network.erdos_renyi(20, seed=-1), "at least 0, but -1 came"),
+    ],
+)
+def test_wrong_topologies_say_what_was_wrong(call, text):
+    with pytest.raises(gs.InvalidInput, match=text):
+        call()
