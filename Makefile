@@ -19,7 +19,7 @@ $(STAMP): pyproject.toml constraints.txt
 # The compiled modules of an agent's round, anew where their source has changed (see setup.py).
 .venv/.compiled: $(STAMP) $(ROUND)
 	$(BIN)/python setup.py --quiet build_ext --inplace
-	touch .venv/.compiled
+	touch .venv/.compiled $(wildcard src/gossamer/agents/round/*.so)
 
 run: setup
 	$(BIN)/gossamer reproduce --out results/paper

@@ -3,7 +3,7 @@
     python -m benchmarks agents
 
 Every agent is a process of its own on this machine. The bare exchange does what a round needs of the network
-and nothing else: put a payload of the same size to each neighbour, wait for one from each. It runs on Zenoh's
+and nothing else: put a payload of the same size to each neighbor, wait for one from each. It runs on Zenoh's
 own threads, as anyone's first program would, and once more on a single thread, as agents do. All run in turn,
 with and without TLS; the best of the repeats counts, because other programs only ever slow things down.
 """
@@ -53,7 +53,7 @@ async def agent_worker(settings: Any, payload: int) -> None:
 
     stream = np.random.default_rng(settings.id).normal(settings.id, 1.0, 1000).tolist()
     async with Agent(settings, source=itertools.cycle(stream)) as agent:
-        while not all(n.state == "alive" for n in agent.snapshot.neighbours):
+        while not all(n.state == "alive" for n in agent.snapshot.neighbors):
             await asyncio.sleep(0.01)
         say(ready=True)
         start, stop = json.loads(await asyncio.to_thread(sys.stdin.readline))
@@ -66,7 +66,7 @@ async def agent_worker(settings: Any, payload: int) -> None:
 
 
 def bare_worker(settings: Any, payload: int) -> None:
-    """Zenoh alone, with the same configuration: put to each neighbour, wait for one from each."""
+    """Zenoh alone, with the same configuration: put to each neighbor, wait for one from each."""
     import threading
 
     import zenoh
@@ -76,7 +76,7 @@ def bare_worker(settings: Any, payload: int) -> None:
     session = zenoh.open(zenoh.Config.from_json5(json.dumps(configuration(settings))))
     inboxes = []
     publishers = []
-    for n in settings.neighbours:
+    for n in settings.neighbors:
         inboxes.append(session.declare_subscriber(inbox_key(settings, n), zenoh.handlers.FifoChannel(64)))
         publishers.append(
             session.declare_publisher(
@@ -140,7 +140,7 @@ def free_ports(count: int) -> list[int]:
 
 def fleet(agents: int, certificates: Path | None) -> list[Any]:
     """Settings of a cycle of agents (for two: a single edge), with the default settings of an agent."""
-    from gossamer.agents.settings import AgentSettings, Neighbour, Tls
+    from gossamer.agents.settings import AgentSettings, Neighbor, Tls
     from gossamer.methods import AnytimeSDA
     from gossamer.networks import Network
 
@@ -150,8 +150,8 @@ def fleet(agents: int, certificates: Path | None) -> list[Any]:
         AgentSettings(
             i,
             tuple(
-                Neighbour(int(j), float(-network.gossip[i, int(j)]), f"127.0.0.1:{ports[int(j)]}")
-                for j in network.neighbours(i)
+                Neighbor(int(j), float(-network.gossip[i, int(j)]), f"127.0.0.1:{ports[int(j)]}")
+                for j in network.neighbors(i)
             ),
             c.step_size,
             float(c.momentum),

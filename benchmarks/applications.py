@@ -15,7 +15,7 @@ from gossamer.applications import KarMoura, LinearEstimation, PolicyEvaluation, 
 from gossamer.applications.policy import problems
 
 
-def _neighbours(net):
+def _neighbors(net):
     gossip = net.gossip
     return [[(int(j), float(w)) for j, w in zip(*_row(gossip, i), strict=True)] for i in range(net.agents)]
 
@@ -28,7 +28,7 @@ def _row(gossip, i):
 def loop_estimation(problem, rounds, eta, zeta, seed=0):
     """SDA on A_i'Y_i, one agent after the other; then every agent solves."""
     rng = np.random.default_rng(seed)
-    links = _neighbours(problem.network)
+    links = _neighbors(problem.network)
     n, d = problem.network.agents, problem.dimension
     roots = [np.linalg.cholesky(s) for s in problem.covariances]
     x, y, average = ([np.zeros(d) for _ in range(n)] for _ in range(3))
@@ -52,7 +52,7 @@ def loop_estimation(problem, rounds, eta, zeta, seed=0):
 def loop_innovations(problem, rounds, seed=0):
     """Kar-Moura, one agent after the other."""
     rng = np.random.default_rng(seed)
-    links = _neighbours(problem.network)
+    links = _neighbors(problem.network)
     roots = [np.linalg.cholesky(s) for s in problem.covariances]
     gain = np.linalg.inv(problem.grams.mean(axis=0))
     x = [np.zeros(problem.dimension) for _ in problem.matrices]
@@ -69,7 +69,7 @@ def loop_innovations(problem, rounds, seed=0):
 def loop_temporal_differences(problem, rounds, seed=0):
     """Generative distributed TD(0), one agent after the other, all states of an agent in one vector."""
     rng = np.random.default_rng(seed)
-    links = _neighbours(problem.network)
+    links = _neighbors(problem.network)
     cumulative = np.cumsum(problem.transitions.toarray(), axis=1)
     theta = [np.zeros(problem.states) for _ in range(problem.network.agents)]
     for t in range(rounds):
@@ -87,7 +87,7 @@ def loop_temporal_differences(problem, rounds, seed=0):
 def loop_plug_in(problem, rounds, eta, zeta, seed=0):
     """SDA on reward vectors, one agent after the other, and one solution per agent."""
     rng = np.random.default_rng(seed)
-    links = _neighbours(problem.network)
+    links = _neighbors(problem.network)
     n, states = problem.network.agents, problem.states
     cumulative = np.cumsum(problem.transitions.toarray(), axis=1)
     counts = np.zeros((states, states))

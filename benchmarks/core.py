@@ -1,6 +1,6 @@
 """Speed of the core against what a researcher would write with NumPy and SciPy, as ratios within one run.
 
-Both baselines are vectorised over trials and draw their noise from NumPy's Generator, like any careful script.
+Both baselines are vectorized over trials and draw their noise from NumPy's Generator, like any careful script.
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 
     python benchmarks/loss_table.py --write docs/reliability-simulated.md
 
-The unit is sigma^2/T, the error, summed over the agents, of a centre that holds every observation. A table
-shows the network's share: how far the agents' estimates are from that centre's, so that the total error is 1
-plus this. It is measured against the centre's estimate in the same trial, which takes the centre's own noise
+The unit is sigma^2/T, the error, summed over the agents, of a center that holds every observation. A table
+shows the network's share: how far the agents' estimates are from that center's, so that the total error is 1
+plus this. It is measured against the center's estimate in the same trial, which takes the center's own noise
 out of the standard error. Means are drawn anew, uniform on [0, 10], in each of several draws.
 """
 
@@ -54,7 +54,7 @@ EVENTS = {
 }
 
 
-def centre(observations: gs.Observations, faults: Faults, trials: int, seed: int) -> np.ndarray:
+def center(observations: gs.Observations, faults: Faults, trials: int, seed: int) -> np.ndarray:
     """(trials,) the average, over the agents alive at the end, of the mean of each one's own observations."""
     total, count = np.zeros((observations.agents, trials)), np.zeros(observations.agents)
     for start in range(0, ROUNDS, 248):
@@ -70,7 +70,7 @@ def centre(observations: gs.Observations, faults: Faults, trials: int, seed: int
 class Bench:
     def __init__(self, draws: int, trials: int) -> None:
         self.draws, self.trials = draws, trials
-        self._centres: dict[tuple[int, Faults], np.ndarray] = {}
+        self._centers: dict[tuple[int, Faults], np.ndarray] = {}
 
     def share(self, network: gs.Network, faults: Faults, **options: object) -> tuple[float, float]:
         """The network's share of the error in units of sigma^2/T, and its standard error over the draws."""
@@ -81,9 +81,9 @@ class Bench:
                 gs.AnytimeSDA(), network, observations, ROUNDS, self.trials, draw, faults, **options
             )
             people = Faults(*(item for item in faults.items if isinstance(item, Crash | Restart | Join)))
-            if (draw, people) not in self._centres:
-                self._centres[draw, people] = centre(observations, people, self.trials, draw)
-            gaps = result.estimates[:, result.alive, 0] - self._centres[draw, people][:, None]
+            if (draw, people) not in self._centers:
+                self._centers[draw, people] = center(observations, people, self.trials, draw)
+            gaps = result.estimates[:, result.alive, 0] - self._centers[draw, people][:, None]
             shares.append(ROUNDS * (gaps**2).sum(axis=1).mean())
         print(f"{network.name} {faults.items}: {np.mean(shares):.4g}", file=sys.stderr, flush=True)
         return float(np.mean(shares)), float(np.std(shares, ddof=1) / np.sqrt(self.draws))
@@ -130,7 +130,7 @@ class Bench:
                         )
                         for rule in ("ledger", "skip")
                     ]
-                    errors = [f"{np.sqrt(run.mse / 100):.3g}" for run in runs]
+                    errors = [f"{np.sqrt(run.total_error / 100):.3g}" for run in runs]
                     rows.append((type(method).__name__, name, f"{loss:.0%}", *errors))
         return markdown(["method", "graph", "lost", "ledger", "skipping"], rows)
 

@@ -49,14 +49,14 @@ def solve(average: Array) -> Array:
 
 
 async def main(rounds: int = 300) -> tuple[Array, Array]:
-    """Run the sensors; return every agent's answer (N, 3) and the answer of a centre that has all data."""
+    """Run the sensors; return every agent's answer (N, 3) and the answer of a center that has all data."""
     network = Network.grid(2, 4)
     rng = np.random.default_rng(0)
     sensors = [rng.standard_normal((1 + i % 2, 3)) for i in range(network.agents)]
     alone = max(np.linalg.matrix_rank(rows) for rows in sensors)
     print(f"{network.agents} sensors, each of rank at most {alone} where 3 are needed")
 
-    # Nine numbers an observation; "0" means: as fast as the neighbours answer.
+    # Nine numbers an observation; "0" means: as fast as the neighbors answer.
     fleet = Fleet.create(
         network, observations=Observations(dimension=9), rounds=Rounds(every="0", timeout="1s")
     )
@@ -65,7 +65,7 @@ async def main(rounds: int = 300) -> tuple[Array, Array]:
         agents = []
         for i, rows in enumerate(sensors):
             settings = fleet.settings(i, insecure=True)
-            transport = wires.transport(i, tuple(n.id for n in settings.neighbours))
+            transport = wires.transport(i, tuple(n.id for n in settings.neighbors))
             agent = Agent(settings, transport=transport, source=measurements(rows, seed=i))
             agents.append(await stack.enter_async_context(agent))
         async for snapshot in agents[0].snapshots(every=0.02):
@@ -84,12 +84,12 @@ async def main(rounds: int = 300) -> tuple[Array, Array]:
         ],
         axis=0,
     )
-    centre = solve(total)
+    center = solve(total)
     print(f"truth   {TRUTH}")
-    print(f"centre  {centre.round(4)}   (all data in one place)")
+    print(f"center  {center.round(4)}   (all data in one place)")
     for i, answer in enumerate(answers):
         print(f"agent {i} {answer.round(4)}   after {samples[i]} measurements of its own")
-    return answers, centre
+    return answers, center
 
 
 if __name__ == "__main__":

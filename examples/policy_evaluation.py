@@ -3,14 +3,14 @@
     python examples/policy_evaluation.py
 
 All robots live in the same world and follow the same policy, but every robot is paid differently, and noisily. The
-team's value function is that of the average reward. Robots talk to their neighbours only; nobody collects the
+team's value function is that of the average reward. Robots talk to their neighbors only; nobody collects the
 rewards. Needs: pip install 'gossamer[rl]'
 """
 
 import numpy as np
 
 import gossamer as gs
-from gossamer.applications import Alone, Centralised, PolicyEvaluation, TemporalDifference
+from gossamer.applications import Alone, Centralized, PolicyEvaluation, TemporalDifference
 from gossamer.applications.policy import problems
 
 # -- 1. A world and a policy --------------------------------------------------------------------------------------
@@ -42,7 +42,7 @@ solvers = {
     "TD(0), last iterate": TemporalDifference(),
     "TD(0), averaged": TemporalDifference(step="sqrt", output="average"),
     "each robot alone": Alone(),
-    "a data centre": Centralised(),
+    "a data center": Centralized(),
 }
 runs = {name: team.simulate(solver, rounds, trials=10) for name, solver in solvers.items()}
 print("\nlargest error of any robot in any state, mean of 10 trials")

@@ -51,7 +51,7 @@ def value(transitions: Array, reward: Array) -> Array:
 
 
 async def main(rounds: int = 400) -> tuple[Array, Array, Array]:
-    """Run the companies' agents; return every agent's J (N, S), J of a centre with all data, and the true J."""
+    """Run the companies' agents; return every agent's J (N, S), J of a center with all data, and the true J."""
     network = Network.cycle(6)
     rng = np.random.default_rng(5)
     transitions = rng.dirichlet(np.ones(STATES), STATES)
@@ -68,7 +68,7 @@ async def main(rounds: int = 400) -> tuple[Array, Array, Array]:
         agents = []
         for i, mean in enumerate(means):
             settings = fleet.settings(i, insecure=True)
-            transport = wires.transport(i, tuple(n.id for n in settings.neighbours))
+            transport = wires.transport(i, tuple(n.id for n in settings.neighbors))
             agent = Agent(settings, transport=transport, source=rewards(mean, seed=i))
             agents.append(await stack.enter_async_context(agent))
         async for snapshot in agents[0].snapshots(every=0.02):
@@ -83,15 +83,15 @@ async def main(rounds: int = 400) -> tuple[Array, Array, Array]:
         np.mean([next(s) for _ in range(k)], axis=0)
         for s, k in zip(map(rewards, means, range(6)), samples, strict=True)
     ]
-    centre = value(seen, np.mean(own, axis=0))
+    center = value(seen, np.mean(own, axis=0))
     alone = np.array([value(seen, mean) for mean in own])
     print(
         f"{network.agents} companies, {STATES} states, {min(samples)} samples each; largest error of any value:"
     )
     print(f"  a company alone   {np.abs(alone - truth).max():.3f}   (it sees only its own rewards)")
     print(f"  agents together   {np.abs(answers - truth).max():.3f}")
-    print(f"  a centre          {np.abs(centre - truth).max():.3f}   (all rewards in one place)")
-    return answers, centre, truth
+    print(f"  a center          {np.abs(center - truth).max():.3f}   (all rewards in one place)")
+    return answers, center, truth
 
 
 if __name__ == "__main__":

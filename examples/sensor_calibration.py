@@ -1,9 +1,9 @@
-"""Linear regression without a data centre: ten clinics, one model, no patient record leaves its clinic.
+"""Linear regression without a data center: ten clinics, one model, no patient record leaves its clinic.
 
     python examples/sensor_calibration.py
 
 Ten clinics hold the 442 patients of scikit-learn's diabetes data between them. Each wants the linear model that all
-the data together would give. They talk only to their neighbours on a ring, and what they tell are two averages:
+the data together would give. They talk only to their neighbors on a ring, and what they tell are two averages:
 of A_i'A_i and of A_i'y_i, where the rows of A_i are their patients. Needs: pip install 'gossamer[data]'
 """
 
@@ -42,19 +42,19 @@ assert apart < 1e-9, "every clinic agrees with scikit-learn to nine digits"
 
 # -- 2. A stream of measurements ----------------------------------------------------------------------------------
 # Sensors keep measuring: Y_i = A_i beta + noise, with two rows and five unknowns each, so no sensor can find beta
-# alone. With known noise, precision weighting makes the limit generalised least squares. No sampling is needed to
+# alone. With known noise, precision weighting makes the limit generalized least squares. No sampling is needed to
 # know how well a method will do: the expected error is exact.
 
 sensors = LinearEstimation.random(gs.Network.grid(5, 5), dimension=5, measurements=2, weighting="precision")
 rounds = [50, 200, 800]
-limit = sensors.centralised_error(rounds)
-print("\nexpected squared error of 25 sensors, as a multiple of what a data centre would reach")
+limit = sensors.centralized_error(rounds)
+print("\nexpected squared error of 25 sensors, as a multiple of what a data center would reach")
 print("  rounds           " + "".join(f"{t:9d}" for t in rounds))
 for method in (gs.AnytimeSDA(), gs.SDA(), gs.DSG()):
-    print(f"  {method.name:17}" + "".join(f"{e:9.2f}" for e in sensors.exact(method, rounds).mse / limit))
+    print(f"  {method.name:17}" + "".join(f"{e:9.2f}" for e in sensors.exact(method, rounds).total_error / limit))
 for name, rival in (("kar-moura", KarMoura()), ("each alone", Alone())):
     print(
-        f"  {name:17}" + "".join(f"{e:9.2f}" for e in sensors.simulate(rival, rounds, trials=50).mse / limit)
+        f"  {name:17}" + "".join(f"{e:9.2f}" for e in sensors.simulate(rival, rounds, trials=50).total_error / limit)
     )
 
 # -- 3. At any moment ---------------------------------------------------------------------------------------------

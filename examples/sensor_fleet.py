@@ -46,7 +46,7 @@ def report(when: str, agents: list[Agent], truth: float) -> float:
 async def main(seconds: float = 1.5) -> list[float]:
     """Run the fleet; return the largest error of any agent at each of three moments."""
     # 1. Who can talk to whom. `Fleet.create` chooses the method's parameters from the network's spectrum; a
-    #    neighbour that is silent for 0.5 seconds counts as dead.
+    #    neighbor that is silent for 0.5 seconds counts as dead.
     network = Network.random_geometric(12, seed=3)
     fleet = Fleet.create(network, rounds=Rounds(every="5ms", timeout="50ms", death="500ms"))
 
@@ -61,7 +61,7 @@ async def main(seconds: float = 1.5) -> list[float]:
         agents = []
         for i in range(network.agents):
             settings = fleet.settings(i, insecure=True)  # plaintext is fine inside one process
-            transport = wires.transport(i, tuple(n.id for n in settings.neighbours))
+            transport = wires.transport(i, tuple(n.id for n in settings.neighbors))
             room = boiler_room if i == network.agents - 1 else stack
             agents.append(await room.enter_async_context(Agent(settings, transport=transport)))
         tasks = [

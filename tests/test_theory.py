@@ -37,7 +37,7 @@ def test_theorem_1_bounds_the_exact_error(net, seed, rounds):
     bound = gs.theory.theorem_1(net, obs, rounds)
     assert bound.applies == (rounds / 2 >= gs.theory.k_star(net))
     if bound.applies:
-        assert gs.exact("sda", net, obs, rounds).mse <= bound.total * (1 + 1e-12)
+        assert gs.exact("sda", net, obs, rounds).total_error <= bound.total * (1 + 1e-12)
 
 
 @given(connected_networks(weights=("metropolis", "max-degree")), st.integers(0, 999), st.integers(1, 400))
@@ -46,7 +46,7 @@ def test_theorem_2_bounds_the_exact_error(net, seed, rounds):
     obs = gs.Gaussian(rng.normal(size=(net.agents, 2)) * 5, rng.uniform(0, 2, (net.agents, 2)))
     bound = gs.theory.theorem_2(net, obs, rounds)
     assert bound.applies
-    assert gs.exact("dsg", net, obs, rounds).mse <= bound.total * (1 + 1e-12)
+    assert gs.exact("dsg", net, obs, rounds).total_error <= bound.total * (1 + 1e-12)
 
 
 def test_theorem_1_terms_by_hand():
@@ -85,7 +85,7 @@ def test_no_unbiased_method_beats_the_network_limit(net, name, rounds):
 def test_the_network_limit_by_hand():
     net, obs = gs.Network.path(3), gs.Gaussian(np.zeros(3), [1.0, 2.0, 3.0])
     limit = gs.theory.network_limit(net, obs, 4, per_agent=True)
-    # Neighbours' observations of all 4 rounds arrive, those at distance 2 of the first 3.
+    # Neighbors' observations of all 4 rounds arrive, those at distance 2 of the first 3.
     assert limit[0] == pytest.approx((1 / 4 + 4 / 4 + 9 / 3) / 9)
     assert limit[1] == pytest.approx((1 + 4 + 9) / 4 / 9)
     assert gs.theory.network_limit(net, obs, 4) == pytest.approx(limit.sum())
@@ -93,11 +93,11 @@ def test_the_network_limit_by_hand():
 
 
 @given(connected_networks(most=10, weights=("metropolis",)))
-def test_anytime_sda_approaches_the_centralised_limit(net):
+def test_anytime_sda_approaches_the_centralized_limit(net):
     obs = gs.Gaussian(np.arange(net.agents, dtype=float))
     rounds = int(400 * np.sqrt(net.condition_number)) + 400
-    error = gs.exact(AnytimeSDA(), net, obs, rounds).mse
-    limit = gs.theory.centralised_limit(obs, rounds)
+    error = gs.exact(AnytimeSDA(), net, obs, rounds).total_error
+    limit = gs.theory.centralized_limit(obs, rounds)
     assert limit <= error < 1.5 * limit
 
 
@@ -105,10 +105,10 @@ def test_anytime_sda_approaches_the_centralised_limit(net):
 def test_plans_are_the_smallest_number_of_rounds(method):
     net, obs = gs.Network.grid(4, 4), gs.Gaussian(np.random.default_rng(0).uniform(0, 10, 16))
     plan = gs.plan(net, obs, target=0.02, method=method)
-    errors = gs.exact(method, net, obs, list(range(1, plan.rounds + 1))).mse
+    errors = gs.exact(method, net, obs, list(range(1, plan.rounds + 1))).total_error
     assert errors[-1] <= 0.02
     assert np.all(errors[:-1] > 0.02)
-    assert plan.mse == pytest.approx(errors[-1])
+    assert plan.total_error == pytest.approx(errors[-1])
     assert plan.samples == plan.rounds
     assert plan.messages == plan.rounds * 2 * 24
     assert plan.bytes == plan.messages * 8
@@ -119,7 +119,7 @@ def test_a_plan_is_patient_with_slow_networks():
     n = 600
     net = gs.Network.path(n)
     obs = gs.Gaussian(np.cos(np.pi * (np.arange(n) + 0.5) / n), 0.01)  # the slowest mode alone
-    late = gs.exact("dsg", net, obs, [4096, 30000]).mse
+    late = gs.exact("dsg", net, obs, [4096, 30000]).total_error
     assert late[1] < 0.98 * late[0]
     plan = gs.plan(net, obs, float(late[1]), "dsg", most_rounds=40_000)
     assert 29000 < plan.rounds <= 30000
@@ -127,7 +127,7 @@ def test_a_plan_is_patient_with_slow_networks():
 
 def test_plan_and_exact_agree_at_the_boundary():
     net, obs = gs.Network.grid(3, 3), gs.Gaussian(np.arange(9.0))
-    assert gs.plan(net, obs, gs.exact("anytime-sda", net, obs, 100).mse).rounds == 100
+    assert gs.plan(net, obs, gs.exact("anytime-sda", net, obs, 100).total_error).rounds == 100
 
 
 @pytest.mark.slow
@@ -160,16 +160,16 @@ def test_sample_complexity_slopes():
 def test_tuning_never_makes_it_worse_and_helps_the_paper():
     net, obs = gs.Network.path(30), gs.Gaussian(np.random.default_rng(0).uniform(0, 1, 30))
     tuned = gs.tune(gs.SDA(), net, obs, 300)
-    assert tuned.mse < 0.75 * tuned.before
-    assert gs.exact(tuned.method, net, obs, 300).mse == pytest.approx(tuned.mse)
+    assert tuned.total_error < 0.75 * tuned.before
+    assert gs.exact(tuned.method, net, obs, 300).total_error == pytest.approx(tuned.total_error)
     only = gs.tune("sda", net, obs, 300, ["burn_in"])
     assert only.method.step_size is None
-    assert only.mse <= only.before
-    everything = gs.exact("sda", net, obs, 300).mse
+    assert only.total_error <= only.before
+    everything = gs.exact("sda", net, obs, 300).total_error
     for burn_in in range(0, 300, 7):
-        assert only.mse <= gs.exact(gs.SDA(burn_in=burn_in), net, obs, 300).mse * (1 + 1e-3)
+        assert only.total_error <= gs.exact(gs.SDA(burn_in=burn_in), net, obs, 300).total_error * (1 + 1e-3)
     assert only.before == pytest.approx(everything)
-    with pytest.raises(gs.Unsupported, match="dsg has none of the parameters"):
+    with pytest.raises(gs.Unsupported, match="dsg has no parameters to tune"):
         gs.tune("dsg", net, obs, 300)
     with pytest.raises(gs.Unsupported, match="no parameter 'smoothing'"):
         gs.tune("sda", net, obs, 300, ["smoothing"])

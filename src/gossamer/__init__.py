@@ -1,10 +1,10 @@
-"""Gossamer: every agent of a network learns the average of all noisy streams, talking only to its neighbours.
+"""Gossamer: every agent of a network learns the average of all noisy streams, talking only to its neighbors.
 
     import gossamer as gs
 
     net = gs.Network.grid(10, 10)
     obs = gs.Gaussian(mean, std=1.0)
-    gs.exact(gs.AnytimeSDA(), net, obs, rounds=1500).mse
+    gs.exact(gs.AnytimeSDA(), net, obs, rounds=1500).total_error
 
 Names are imported when first used, so that a deployed agent does not load compilers and plotting.
 """
@@ -51,7 +51,7 @@ _HOME = {
     "tune": "planning",
     "Agent": "agents.agent",
     "AgentSettings": "agents.settings",
-    "Neighbour": "agents.settings",
+    "Neighbor": "agents.settings",
     "GossamerError": "errors",
     "InvalidInput": "errors",
     "InvalidNetwork": "errors",
@@ -66,7 +66,7 @@ if TYPE_CHECKING:
     from gossamer import theory as theory
     from gossamer.agents.agent import Agent as Agent
     from gossamer.agents.settings import AgentSettings as AgentSettings
-    from gossamer.agents.settings import Neighbour as Neighbour
+    from gossamer.agents.settings import Neighbor as Neighbor
     from gossamer.applications import LinearEstimation as LinearEstimation
     from gossamer.applications import PolicyEvaluation as PolicyEvaluation
     from gossamer.engines.exact import Exact as Exact

@@ -105,7 +105,7 @@ class Gaussian(Observations):
         self.mean = _means(mean)
         self.std = _like(self.mean, std, "std", np.ndim(mean))
         if self.std.min() < 0:
-            raise InvalidInput(f"std must not be negative, but {self.std.min():g} came")
+            raise InvalidInput(f"std must not be negative, got {self.std.min():g}")
         self.variance = self.std**2
 
     def sample(
@@ -137,7 +137,7 @@ class Bernoulli(Observations):
         self.mean = _means(p)
         if self.mean.min() < 0 or self.mean.max() > 1:
             raise InvalidInput(
-                f"probabilities lie between 0 and 1, but {self.mean.min():g} to {self.mean.max():g} came"
+                f"probabilities lie between 0 and 1, got {self.mean.min():g} to {self.mean.max():g}"
             )
         self.variance = self.mean * (1 - self.mean)
 
@@ -170,7 +170,7 @@ class StudentT(Observations):
 
     def __init__(self, mean: ArrayLike, std: ArrayLike = 1.0, df: float = 5.0) -> None:
         if not isinstance(df, int | float | np.number) or not 2 < df < np.inf:
-            raise InvalidInput(f"Student's t has a variance only for df > 2 (and finite), but df={df!r} came")
+            raise InvalidInput(f"Student's t has a variance only for df > 2 (and finite), got df={df!r}")
         self._like = Gaussian(mean, std)
         self.mean, self.variance, self.df = self._like.mean, self._like.variance, float(df)
 
@@ -198,7 +198,7 @@ class Empirical(Observations):
         if array.ndim != 3 or 0 in array.shape:
             raise InvalidInput(
                 f"recorded samples have the shape (agents, samples) or (agents, samples, components), "
-                f"but {np.shape(samples)} came"
+                f"got {np.shape(samples)}"
             )
         _finite(array, "recorded samples")
         self.samples = array
@@ -218,9 +218,7 @@ class Drifting(Observations):
 
     def __init__(self, base: Observations, rate: ArrayLike) -> None:
         if not isinstance(base, Observations):
-            raise InvalidInput(
-                f"the streams that drift are observations, gs.Gaussian(...) say, but {base!r} came"
-            )
+            raise InvalidInput(f"the streams that drift are observations, gs.Gaussian(...) say, got {base!r}")
         self._rate = base.drift + _like(base.mean, rate, "rate", 1 if base.components == 1 else 2)
         self.base: Observations = base.base if isinstance(base, Drifting) else base
         self.mean, self.variance = base.mean, base.variance
@@ -249,10 +247,10 @@ class Drifting(Observations):
 def check_match(network: Network, observations: Observations) -> None:
     """Complain unless this is a network, and there is one stream for each of its agents."""
     if not hasattr(network, "gossip"):
-        raise InvalidInput(f"a network such as gs.Network.path(10) is needed, but {network!r} came")
+        raise InvalidInput(f"a network such as gs.Network.path(10) is needed, got {network!r}")
     if not isinstance(observations, Observations):
         raise InvalidInput(
-            f"observations such as gs.Gaussian(mean, std) are needed, but {type(observations).__name__} came"
+            f"observations such as gs.Gaussian(mean, std) are needed, got {type(observations).__name__}"
         )
     if network.agents != observations.agents:
         raise InvalidInput(
@@ -265,14 +263,14 @@ def _array(value: ArrayLike, name: str) -> Array:
     try:
         return np.asarray(value, dtype=float)
     except (TypeError, ValueError):
-        raise InvalidInput(f"{name} must be numbers, as many for each agent, but {value!r} came") from None
+        raise InvalidInput(f"{name} must be numbers, as many for each agent, got {value!r}") from None
 
 
 def _means(mean: ArrayLike) -> Array:
     array = _array(mean, "the means")
     if array.ndim not in (1, 2) or array.size == 0:
         raise InvalidInput(
-            f"one value per agent, (N,), or per agent and component, (N, n), is needed, but shape {array.shape} came"
+            f"one value per agent, (N,), or per agent and component, (N, n), is needed, got shape {array.shape}"
         )
     _finite(array, "the means")
     return array[:, None].copy() if array.ndim == 1 else array.copy()
@@ -294,12 +292,10 @@ def _like(mean: Array, value: ArrayLike, name: str, ndim: int) -> Array:
         hint = f"; for one {name} per agent write {name}[:, None]" if array.shape == mean.shape[:1] else ""
         raise InvalidInput(
             f"{name} must be a scalar or broadcast to the shape {mean.shape} of the means, "
-            f"but shape {np.shape(value)} came{hint}"
+            f"got shape {np.shape(value)}{hint}"
         ) from None
 
 
 def _finite(array: Array, what: str) -> None:
     if not np.all(np.isfinite(array)):
-        raise InvalidInput(
-            f"{what} must be finite, but {int(np.sum(~np.isfinite(array)))} NaN or infinite came"
-        )
+        raise InvalidInput(f"{what} must be finite, got {int(np.sum(~np.isfinite(array)))} NaN or infinite")

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from scipy.optimize import minimize
 
-from gossamer.engines.exact import analysable, every_round, exact
+from gossamer import checks
+from gossamer.engines.exact import analyzable, every_round, exact
 from gossamer.errors import InvalidInput, Unsupported
-from gossamer.methods import AnytimeSDA, Method, resolve
-from gossamer.methods.base import check_positive, check_rounds, nesterov
+from gossamer.methods import AnytimeSDA, Method, Tunable, resolve
 from gossamer.networks import Network
 from gossamer.observations import Observations
 
@@ -33,7 +33,7 @@ class Plan:
     network: Network
     target: float
     rounds: int | None  #: None: the target is out of reach, see `note`
-    mse: float
+    total_error: float
     samples: float
     messages: float
     bytes: float
@@ -43,6 +43,11 @@ class Plan:
     def reached(self) -> bool:
         return self.rounds is not None
 
+    @property
+    def mse(self) -> float:
+        """The total error's mean over the agents."""
+        return self.total_error / self.network.agents
+
 
 class Plans(list[Plan]):
     """Several plans, one per combination that was asked for."""
@@ -50,7 +55,7 @@ class Plans(list[Plan]):
     def cheapest(self, by: str = "rounds") -> Plan:
         """The plan with the least "rounds", "samples", "messages" or "bytes" among those that reach their target."""
         if by not in ("rounds", "samples", "messages", "bytes"):
-            raise InvalidInput(f"cheapest by rounds, samples, messages or bytes, but {by!r} came")
+            raise InvalidInput(f"cheapest by rounds, samples, messages or bytes, got {by!r}")
         reached = [plan for plan in self if plan.reached]
         if not reached:
             raise InvalidInput(
@@ -67,7 +72,7 @@ def plan(
     *,
     most_rounds: int = MOST_ROUNDS,
 ) -> Any:
-    """Return the smallest number of rounds with exact mse <= target, and what it costs.
+    """Return the smallest number of rounds with total error <= target, and what it costs.
 
     One network, target and method give a `Plan`; sequences of any of them give `Plans`, one per combination,
     with `.cheapest(by=...)`. The default method is AnytimeSDA.
@@ -87,7 +92,7 @@ def plan(
 
     networks = listed(network, Network)
     if isinstance(target, str) or target is None:
-        raise InvalidInput(f"target must be a number or several, but {target!r} came")
+        raise InvalidInput(f"target must be a number or several, got {target!r}")
     targets = listed(target, (float, int, np.number))
     methods = listed(AnytimeSDA() if method is None else method, (Method, str))
     plans = Plans(
@@ -103,38 +108,45 @@ def plan(
 def _plan(
     network: Network, observations: Observations, target: float, method: Method | str, most: int
 ) -> Plan:
-    method = analysable(method)
-    check_positive("target", target)
-    check_rounds(most)
+    method = analyzable(method)
+    checks.number("target", target, above=0)
+    checks.whole_number("most_rounds", most, least=1)
     rounds = _first(method, network, observations, target, most)
     if rounds is None:
         last = exact(method, network, observations, most)
-        if np.isfinite(last.mse):
+        if np.isfinite(last.total_error):
             note = (
                 f"{method.label} does not reach an error of {target:g} within {most} rounds "
-                f"(there it is {last.mse:.3g}); allow more rounds or samples, or use another method"
+                f"(there it is {last.total_error:.3g}); allow more rounds or samples, or use another method"
             )
         else:
             note = (
                 f"{method.label} diverges on {network.name}; give it other parameters, or use another method"
             )
-        return Plan(method, network, target, None, last.mse, np.inf, np.inf, np.inf, note)
+        return Plan(method, network, target, None, last.total_error, np.inf, np.inf, np.inf, note)
     found = exact(method, network, observations, rounds)
     size = 8 * observations.components
     return Plan(
-        method, network, target, rounds, found.mse, found.samples, found.messages, found.messages * size
+        method,
+        network,
+        target,
+        rounds,
+        found.total_error,
+        found.samples,
+        found.messages,
+        found.messages * size,
     )
 
 
 def _first(
     method: Method, network: Network, observations: Observations, target: float, most: int
 ) -> int | None:
-    """The smallest T up to `most` with exact mse <= target."""
+    """The smallest T up to `most` whose total error is at most `target`."""
+    if not method.anytime:
+        return _first_by_bisection(method, network, observations, target, most)
     length = min(256, most)
     while True:
         errors = every_round(method, network, observations, length)
-        if errors is None:
-            return _first_by_bisection(method, network, observations, target, most)
         good = np.flatnonzero(errors[0] + errors[1] <= target * (1 + ROUNDING))
         if good.size:
             return int(good[0]) + 1
@@ -155,7 +167,7 @@ def _reaches(
     method: Method, network: Network, observations: Observations, target: float, rounds: int
 ) -> bool:
     try:
-        return bool(exact(method, network, observations, rounds).mse <= target * (1 + ROUNDING))
+        return bool(exact(method, network, observations, rounds).total_error <= target * (1 + ROUNDING))
     except InvalidInput:  # too few rounds for the method's own parameters, a burn-in say
         return False
 
@@ -177,7 +189,7 @@ def _first_by_bisection(
     candidate = high
     while candidate > max(
         1, high - LOOK_BACK
-    ):  # neighbouring horizons differ by parity, so look a little further
+    ):  # neighboring horizons differ by parity, so look a little further
         candidate -= 1
         if reaches(candidate):
             high = candidate
@@ -186,10 +198,10 @@ def _first_by_bisection(
 
 @dataclass(frozen=True)
 class Tuned:
-    """A method with the parameters that minimise the exact error, next to the error it started from."""
+    """A method with the parameters that minimize the exact error, next to the error it started from."""
 
     method: Any
-    mse: float
+    total_error: float
     before: float
 
 
@@ -200,87 +212,80 @@ def tune(
     rounds: int,
     parameters: Sequence[str] | None = None,
 ) -> Tuned:
-    """Choose burn-in, step size, momentum (or smoothing) that minimise the exact error after `rounds`.
+    """Choose burn-in, step size, momentum (or smoothing) that minimize the exact error after `rounds`.
 
     `parameters` names the ones to choose; by default all that the method has among burn_in, step_size, momentum
     and smoothing. The search starts from the default choice and never returns anything worse.
     """
-    method = analysable(resolve(method))
-    rounds = check_rounds(rounds)
-    starts: dict[str, Callable[[], float]] = {
-        "burn_in": lambda: rounds // 2,
-        "step_size": lambda: nesterov(network, None, None).step_size,
-        "momentum": lambda: nesterov(network, None, None).momentum,
-        "smoothing": lambda: max(method.window(network), 1.0) if isinstance(method, AnytimeSDA) else 0.0,
-    }
-    own = {f.name for f in fields(method)}  # type: ignore[arg-type]
-    names = [name for name in starts if name in own] if parameters is None else list(parameters)
-    if isinstance(method, AnytimeSDA) and method.acceleration == "chebyshev" and parameters is None:
-        names = ["smoothing"]
+    method = analyzable(resolve(method))
+    rounds = checks.rounds(rounds)
+    known = method.tunable(network, rounds)
+    names = list(known) if parameters is None else list(parameters)
     for name in names:
-        if name not in own or name not in starts:
+        if name not in known:
             raise Unsupported(
-                f"{method.name} has no parameter {name!r} to tune; "
-                f"it has {', '.join(sorted(own & set(starts))) or 'none'}"
+                f"{method.name} has no parameter {name!r} to tune; it has {', '.join(known) or 'none'}"
             )
     if not names:
-        raise Unsupported(f"{method.name} has none of the parameters {', '.join(starts)} to tune")
+        raise Unsupported(f"{method.name} has no parameters to tune")
 
     def error(candidate: Any) -> float:
         with np.errstate(all="ignore"):
-            value = float(exact(candidate, network, observations, rounds).mse)
+            value = float(exact(candidate, network, observations, rounds).total_error)
         return value if np.isfinite(value) else np.inf
 
     best, before = method, error(method)
     least = before
-    continuous = [name for name in names if name != "burn_in"]
+    continuous = {name: known[name] for name in names if not known[name].whole}
     for _ in range(3):
         sweep = least
-        if "burn_in" in names:
-            best, least = _best_burn_in(best, least, rounds, error)
+        for name in names:
+            if known[name].whole:
+                best, least = _best_whole(best, least, name, known[name], error)
         if continuous:
-            best, least = _best_continuous(best, least, continuous, starts, error)
+            best, least = _best_continuous(best, least, continuous, error)
         if least > sweep * (1 - 1e-4):
             break
     return Tuned(best, least, before)
 
 
-def _best_burn_in(best: Any, least: float, rounds: int, error: Callable[[Any], float]) -> tuple[Any, float]:
-    low, high = 0, rounds - 1
+def _best_whole(
+    best: Any, least: float, name: str, bounds: Tunable, error: Callable[[Any], float]
+) -> tuple[Any, float]:
+    """A grid over whole numbers, refined around its best point until it holds every number."""
+    low, high = int(bounds.least), int(bounds.most)
     while True:
         grid = np.unique(np.linspace(low, high, 17).astype(int))
-        tried = [(error(replace(best, burn_in=int(b))), int(b)) for b in grid]
-        value, burn_in = min(tried)
+        tried = [(error(replace(best, **{name: int(k)})), int(k)) for k in grid]
+        value, chosen = min(tried)
         if value < least:
-            best, least = replace(best, burn_in=burn_in), value
+            best, least = replace(best, **{name: chosen}), value
         step = max(1, (high - low) // 16)
         if step == 1:
             return best, least
-        low, high = max(0, burn_in - step), min(rounds - 1, burn_in + step)
+        low, high = max(int(bounds.least), chosen - step), min(int(bounds.most), chosen + step)
 
 
 def _best_continuous(
-    best: Any,
-    least: float,
-    names: list[str],
-    starts: dict[str, Callable[[], float]],
-    error: Callable[[Any], float],
+    best: Any, least: float, parameters: Mapping[str, Tunable], error: Callable[[Any], float]
 ) -> tuple[Any, float]:
-    """Nelder-Mead in coordinates where every point is admissible: log for sizes, logit for the momentum."""
+    """Nelder-Mead in coordinates where every point is admissible: logit between two bounds, log above one."""
 
-    def encode(name: str) -> float:
+    def encode(name: str, bounds: Tunable) -> float:
         value = getattr(best, name)
-        value = starts[name]() if value is None else value
-        if name == "momentum":
-            value = min(max(value, 1e-6), 1 - 1e-9)
-            return float(np.log(value / (1 - value)))
+        value = (bounds.start if value is None else value) - bounds.least
+        if np.isfinite(bounds.most):
+            share = min(max(value / (bounds.most - bounds.least), 1e-6), 1 - 1e-9)
+            return float(np.log(share / (1 - share)))
         return float(np.log(max(value, 1e-9)))
 
     def decode(point: Any) -> Any:
-        values = {
-            name: float(1 / (1 + np.exp(-x)) if name == "momentum" else np.exp(x))
-            for name, x in zip(names, point, strict=True)
-        }
+        values = {}
+        for (name, bounds), x in zip(parameters.items(), point, strict=True):
+            if np.isfinite(bounds.most):
+                values[name] = float(bounds.least + (bounds.most - bounds.least) * (1 / (1 + np.exp(-x))))
+            else:
+                values[name] = float(bounds.least + np.exp(x))
         return replace(best, **values)
 
     def objective(point: Any) -> float:
@@ -289,9 +294,9 @@ def _best_continuous(
 
     found = minimize(
         objective,
-        [encode(name) for name in names],
+        [encode(name, bounds) for name, bounds in parameters.items()],
         method="Nelder-Mead",
-        options={"maxiter": 80 * len(names)},
+        options={"maxiter": 80 * len(parameters)},
     )
     candidate = decode(found.x)
     value = error(candidate)

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse.csgraph import shortest_path
 
+from gossamer import checks
 from gossamer.errors import InvalidInput, Unsupported
-from gossamer.methods.base import check_rounds
 from gossamer.networks import Network
 from gossamer.observations import Observations, check_match
 
@@ -44,7 +44,7 @@ def k_star(network: Network | float) -> int:
     """
     kappa = network.condition_number if isinstance(network, Network) else float(network)
     if not 1 - 1e-9 <= kappa < math.inf:
-        raise InvalidInput(f"a condition number is at least 1 and finite, but {kappa!r} came")
+        raise InvalidInput(f"a condition number is at least 1 and finite, got {kappa!r}")
     root = math.sqrt(max(kappa, 1.0))
     if root - 1 < 1e-9:
         return 1
@@ -123,11 +123,11 @@ def corollary_1(
     kappa = network.condition_number
     average = gram.mean(axis=0)
     inverse = float(np.linalg.norm(np.linalg.inv(average), 2))
-    centre = mean.mean(axis=0)
+    center = mean.mean(axis=0)
     apart = float((np.linalg.norm(gram - average, 2, axis=(1, 2)) ** 2).sum())
-    first = float(centre @ centre) * inverse**4 * math.exp(-gram_rounds / math.sqrt(kappa)) * apart
+    first = float(center @ center) * inverse**4 * math.exp(-gram_rounds / math.sqrt(kappa)) * apart
     second = inverse**2 * (
-        math.exp(-rounds / math.sqrt(kappa)) * float(((mean - centre) ** 2).sum())
+        math.exp(-rounds / math.sqrt(kappa)) * float(((mean - center) ** 2).sum())
         + math.sqrt(kappa) * float(variance.sum()) / rounds**2
         + float(variance.max(axis=0).sum()) / rounds
     )
@@ -170,9 +170,9 @@ def corollary_2(
     )
 
 
-def centralised_limit(observations: Observations, rounds: int) -> float:
+def centralized_limit(observations: Observations, rounds: int) -> float:
     """The error if every agent held everybody's samples of T rounds: sum_ij sigma_ij^2/(N T)."""
-    return float(observations.variance.sum() / (observations.agents * check_rounds(rounds)))
+    return float(observations.variance.sum() / (observations.agents * checks.rounds(rounds)))
 
 
 def network_limit(
@@ -192,7 +192,7 @@ def network_limit(
     """
     rounds = _check(network, observations, rounds)
     if batches is not None and len(batches) != rounds:
-        raise InvalidInput(f"one batch size per round is needed ({rounds}), but {len(batches)} came")
+        raise InvalidInput(f"one batch size per round is needed ({rounds}), got {len(batches)}")
     if network.agents > DISTANCE_LIMIT:
         raise Unsupported(
             f"the network limit needs all distances between agents: at most {DISTANCE_LIMIT} agents, "
@@ -210,4 +210,4 @@ def network_limit(
 
 def _check(network: Network, observations: Observations, rounds: int) -> int:
     check_match(network, observations)
-    return check_rounds(rounds)
+    return checks.rounds(rounds)

@@ -2,7 +2,7 @@
 
 Run as a script it reads one JSON object from standard input: the settings, where observations come from and
 which faults to inject. It then writes a JSON line with its snapshot every 20 ms, and obeys commands, one per
-line: {"cut": [ids]}, after which it sends these neighbours nothing, and {"go": true} (see `observations`).
+line: {"cut": [ids]}, after which it sends these neighbors nothing, and {"go": true} (see `observations`).
 """
 
 from __future__ import annotations
@@ -153,8 +153,8 @@ async def main() -> None:
                 "state": s.state,
                 "problem": s.problem,
                 "rejected": dict(s.rejected),
-                "neighbours": {n.id: n.state for n in s.neighbours},
-                "connected": sum(n.connected for n in s.neighbours),
+                "neighbors": {n.id: n.state for n in s.neighbors},
+                "connected": sum(n.connected for n in s.neighbors),
                 "at": dict(at),
             }
             print(json.dumps(line))

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from gossamer.agents.settings import AgentSettings, Neighbour, Tls
+from gossamer.agents.settings import AgentSettings, Neighbor, Tls
 from gossamer.methods import AnytimeSDA
 from gossamer.networks import Network
 
@@ -30,7 +30,7 @@ def free_ports(count: int) -> list[int]:
 
 
 def weights_of(network: Network, i: int) -> dict[int, float]:
-    return {int(j): float(-network.gossip[i, int(j)]) for j in network.neighbours(i)}
+    return {int(j): float(-network.gossip[i, int(j)]) for j in network.neighbors(i)}
 
 
 def fleet(network: Network, *, certificates: Path | None = None, **changes: Any) -> list[AgentSettings]:
@@ -48,13 +48,13 @@ def fleet(network: Network, *, certificates: Path | None = None, **changes: Any)
     parameters.update(changes)
     settings = []
     for i in range(network.agents):
-        neighbours = tuple(
-            Neighbour(j, w, endpoint=f"127.0.0.1:{ports[j]}") for j, w in weights_of(network, i).items()
+        neighbors = tuple(
+            Neighbor(j, w, endpoint=f"127.0.0.1:{ports[j]}") for j, w in weights_of(network, i).items()
         )
         tls = None
         if certificates is not None:
             tls = Tls(certificates / "ca.pem", certificates / f"agent{i}.pem", certificates / f"agent{i}.key")
-        settings.append(AgentSettings(i, neighbours, endpoint=f"127.0.0.1:{ports[i]}", tls=tls, **parameters))
+        settings.append(AgentSettings(i, neighbors, endpoint=f"127.0.0.1:{ports[i]}", tls=tls, **parameters))
     return settings
 
 

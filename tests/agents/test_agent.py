@@ -32,7 +32,7 @@ async def wait_for(condition, what: str, seconds: float = 15.0) -> None:
 def in_memory(settings, memory: Memory | None = None, **arguments) -> list[Agent]:
     memory = memory or Memory()
     return [
-        Agent(s, transport=memory.transport(s.id, tuple(n.id for n in s.neighbours)), **arguments)
+        Agent(s, transport=memory.transport(s.id, tuple(n.id for n in s.neighbors)), **arguments)
         for s in settings
     ]
 
@@ -57,8 +57,8 @@ def test_every_agent_learns_the_average() -> None:
         snapshot = agents[0].snapshot
         assert snapshot.samples == 1
         assert snapshot.state == "running"
-        assert [n.state for n in snapshot.neighbours] == ["alive", "alive"]
-        assert all(n.distance < 1e-3 and n.used > 0 and n.round_trip > 0 for n in snapshot.neighbours)
+        assert [n.state for n in snapshot.neighbors] == ["alive", "alive"]
+        assert all(n.distance < 1e-3 and n.used > 0 and n.round_trip > 0 for n in snapshot.neighbors)
         await leave(agents)
         assert agents[0].snapshot.state == "stopped"
 
@@ -140,7 +140,7 @@ def test_pace_and_paced_sources() -> None:
     asyncio.run(main())
 
 
-def test_a_pace_is_kept_among_faster_neighbours() -> None:
+def test_a_pace_is_kept_among_faster_neighbors() -> None:
     async def main() -> None:
         memory, pace = Memory(), 0.02
         slow, fast = fleet(Network.path(2), pace=pace)
@@ -187,7 +187,7 @@ def test_an_agent_alone_goes_on_at_the_pace_of_its_time_out() -> None:
             await wait_for(lambda: agent.snapshot.age >= 5, "five rounds alone")
             assert agent.snapshot.age < 2000  # it does not spin
             assert agent.estimate == 3.0
-            assert agent.snapshot.neighbours[0].state == "joining"
+            assert agent.snapshot.neighbors[0].state == "joining"
 
     asyncio.run(main())
 
@@ -265,7 +265,7 @@ def test_a_source_that_cannot_begin_stops_the_agent_from_starting(monkeypatch: p
         asyncio.run(main())
 
 
-def test_what_an_agent_takes_its_neighbours_take() -> None:
+def test_what_an_agent_takes_its_neighbors_take() -> None:
     """Observations of the largest size are averaged, squares and noise replicates included."""
     for variance in (False, True):
         settings = fleet(Network.path(4), variance=variance, replicates=8, dimension=4)

@@ -55,8 +55,8 @@ def run(transports: list[Transport], cores: list[Core], observations: np.ndarray
 
     def live(i: int) -> None:
         try:
-            neighbours = tuple(weights_of(NETWORK, i))
-            rounds = Rounds(i, cores[i], transports[i], neighbours, timeout=PATIENCE)
+            neighbors = tuple(weights_of(NETWORK, i))
+            rounds = Rounds(i, cores[i], transports[i], neighbors, timeout=PATIENCE)
             assert rounds.gather(PATIENCE)
             for t in range(ROUNDS):
                 rounds.step(observations[t, i])
@@ -139,7 +139,7 @@ def deployed(make: Callable[..., Transport | None]) -> np.ndarray:
 
 def test_whole_agents_in_process_equal_the_simulation() -> None:
     memory = Memory()
-    estimates = deployed(lambda s: memory.transport(s.id, tuple(n.id for n in s.neighbours)))
+    estimates = deployed(lambda s: memory.transport(s.id, tuple(n.id for n in s.neighbors)))
     close_to(estimates, simulated(gs.AnytimeSDA()))
 
 

@@ -86,7 +86,7 @@ def test_kill_and_restart(start: Start, tmp_path: Path, victim: int) -> None:
     rest = (sum(MEANS) - MEANS[victim]) / 4
     took = reach(survivors, rest, "the survivors' average")
     figure(f"kill -9: survivors' average (to 1e-3) {took:.1f} s after the kill (death 1 s)")
-    assert all(a.last["neighbours"].get(str(victim), "dead") == "dead" for a in survivors)
+    assert all(a.last["neighbors"].get(str(victim), "dead") == "dead" for a in survivors)
     agents[victim] = start(settings[victim], mean=MEANS[victim], count=0)  # observes nothing new
     took = reach(agents, ALL, "the average of all again")
     assert agents[victim].last["samples"] >= acknowledged
@@ -97,14 +97,14 @@ def lost_rounds(faults: Faults, network: Network, rounds: int) -> dict[int, dict
     """sender -> receiver -> the rounds in which the fault model loses the message."""
     links = faults.bind(seed=7)
     return {
-        i: {int(j): [t for t in range(rounds) if links.lost(t, i, int(j))] for j in network.neighbours(i)}
+        i: {int(j): [t for t in range(rounds) if links.lost(t, i, int(j))] for j in network.neighbors(i)}
         for i in range(network.agents)
     }
 
 
 @pytest.mark.parametrize("loss", [0.3, 0.5])
 def test_messages_lost(start: Start, loss: float) -> None:
-    """Agents draw one observation a round; after T rounds they know nearly what a centre would."""
+    """Agents draw one observation a round; after T rounds they know nearly what a center would."""
     rounds, network = 300, Network.grid(2, 3)
     settings = fleet(network, timeout=0.02, death=20.0)
     means = np.arange(6.0)
@@ -113,7 +113,7 @@ def test_messages_lost(start: Start, loss: float) -> None:
         start(s, mean=means[s.id], std=1.0, seed=s.id, lost=lost[s.id], record=[rounds], wait=True)
         for s in settings
     ]
-    connected = [len(s.neighbours) for s in settings]
+    connected = [len(s.neighbors) for s in settings]
     until(lambda: [a.last.get("connected") for a in agents] == connected, "connections")
     for agent in agents:  # all begin together: T is the same for all
         agent.send({"go": True})
@@ -146,8 +146,8 @@ def test_one_way_silence_does_no_harm(start: Start) -> None:
     agents = [start(s, mean=[0.0, 3.0, 9.0][s.id]) for s in settings]
     reach(agents, 4.0, "the average of all")
     agents[1].send({"cut": [0]})
-    until(lambda: agents[0].last["neighbours"]["1"] == "dead", "the silence being noticed")
-    assert agents[1].last["neighbours"]["0"] == "alive"
+    until(lambda: agents[0].last["neighbors"]["1"] == "dead", "the silence being noticed")
+    assert agents[1].last["neighbors"]["0"] == "alive"
     agents[1].send({"cut": []})
     reach(agents, 4.0, "the average of all again")
 
@@ -168,7 +168,7 @@ def test_stopped_for_ten_seconds(start: Start) -> None:
     figure(f"SIGSTOP 10 s: others' average after {took:.1f} s; all again {back:.1f} s after SIGCONT")
 
 
-def test_a_neighbour_ten_times_slower(start: Start) -> None:
+def test_a_neighbor_ten_times_slower(start: Start) -> None:
     """Agent 1 needs 100 ms for each of its rounds, the others have a pace of 10 ms."""
     settings = fleet(Network.path(4), pace=0.01, timeout=0.02, death=5.0)
     agents = [start(s, mean=[0.0, 2.0, 10.0, 20.0][s.id], slow=0.1 if s.id == 1 else 0.0) for s in settings]
@@ -178,7 +178,7 @@ def test_a_neighbour_ten_times_slower(start: Start) -> None:
     fast = (agents[3].last["age"] - before[3]) / (agents[1].last["age"] - before[1])
     figure(f"ten times slower: average after {took:.1f} s; fast agents did {fast:.1f} rounds per slow round")
     assert fast > 3  # they do not wait for it
-    assert agents[1].last["neighbours"] == {"0": "alive", "2": "alive"}
+    assert agents[1].last["neighbors"] == {"0": "alive", "2": "alive"}
 
 
 def test_late_joiner(start: Start) -> None:

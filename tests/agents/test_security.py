@@ -31,7 +31,7 @@ HONEST = 5
 
 
 class Scene:
-    """Agent 0 in the middle of a star, an honest neighbour, and four strangers that knock at its door."""
+    """Agent 0 in the middle of a star, an honest neighbor, and four strangers that knock at its door."""
 
     def __init__(self, directory: Path) -> None:
         star = Network.star(6)
@@ -87,7 +87,7 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
     made = Scene(tmp_path_factory.mktemp("scene"))
     try:
         until(lambda: all("cannot connect" in made.log(k) for k in STRANGERS), "four refusals", 60)
-        until(lambda: made.status().get("neighbours_alive") == 1, "the honest neighbour", 60)
+        until(lambda: made.status().get("neighbors_alive") == 1, "the honest neighbor", 60)
         until(lambda: made.log(0).count("refused a connection") >= 4, "agent 0's complaints", 60)
         yield made
     finally:
@@ -110,8 +110,8 @@ def test_a_stranger_is_refused_and_both_logs_say_so(scene: Scene, agent: int, ki
     complaints = [line for line in scene.log(agent).splitlines() if line.startswith("cannot connect to")]
     assert any(word in line for word in there.split("|") for line in complaints), complaints
     status = scene.status()
-    assert status["neighbours"][str(agent)]["state"] in ("joining", "dead")
-    assert f"neighbour {agent} connected" not in scene.log(0)
+    assert status["neighbors"][str(agent)]["state"] in ("joining", "dead")
+    assert f"neighbor {agent} connected" not in scene.log(0)
 
 
 @pytest.mark.slow
@@ -119,7 +119,7 @@ def test_strangers_do_not_disturb_those_who_belong(scene: Scene) -> None:
     before = scene.status()["rounds"]
     until(lambda: scene.status().get("rounds", 0) > before + 5, "more rounds")
     status = scene.status()
-    assert status["neighbours"][str(HONEST)]["state"] == "alive"
+    assert status["neighbors"][str(HONEST)]["state"] == "alive"
     assert sum(status["rejected"].get(reason, 0) for reason in ("garbage", "sender", "size")) == 0
     assert scene.processes[0].poll() is None
 
@@ -168,7 +168,7 @@ def heard(transport: ZenohTransport, seconds: float) -> list[tuple[int, bytes]]:
 
 
 def test_a_member_is_heard_only_as_itself(tmp_path: Path) -> None:
-    """Agent 1, a neighbour, speaks as agent 2, also a neighbour: access control lets only its own key pass."""
+    """Agent 1, a neighbor, speaks as agent 2, also a neighbor: access control lets only its own key pass."""
     settings = fleet(Network.complete(3), certificates=make_certificates(tmp_path / "c", 3))
     victim = ZenohTransport(settings[0])
     victim.open()
@@ -184,18 +184,18 @@ def test_a_member_is_heard_only_as_itself(tmp_path: Path) -> None:
         victim.close()
 
 
-def test_a_member_that_is_no_neighbour_is_not_heard(tmp_path: Path) -> None:
+def test_a_member_that_is_no_neighbor_is_not_heard(tmp_path: Path) -> None:
     """On the path 0 - 1 - 2 agent 2 connects to agent 0 with its valid certificate."""
     settings = fleet(Network.path(3), certificates=make_certificates(tmp_path / "c", 3))
     victim = ZenohTransport(settings[0])
     victim.open()
     try:
-        with client(settings[2], settings[0]) as intruder, client(settings[1], settings[0]) as neighbour:
+        with client(settings[2], settings[0]) as intruder, client(settings[1], settings[0]) as neighbor:
             intruder.liveliness().declare_token("gossamer/alive/1")
             for key in ("gossamer/0/1", "gossamer/0/2", "gossamer/alive/0"):
                 intruder.put(key, b"listen to me")
             spied = intruder.declare_subscriber("gossamer/**")
-            neighbour.put("gossamer/0/1", b"last")
+            neighbor.put("gossamer/0/1", b"last")
             assert heard(victim, 10) == [(1, b"last")]
             assert victim.present() <= {1}
             assert spied.try_recv() is None
@@ -212,7 +212,7 @@ ZENOH = "2026-01-01T00:00:00.000000Z {level} acc-0 ThreadId(06) {target}: {text}
         (
             *(" INFO", "zenoh::net::routing::interceptor::access_control"),
             "5904 did not match any configured ACL subject. Default permission `Deny` will be applied",
-            "an agent of this fleet that is no neighbour connected; it is not heard",
+            "an agent of this fleet that is no neighbor connected; it is not heard",
         ),
         (
             *(" WARN", "zenoh_link_tls::unicast"),
@@ -235,7 +235,7 @@ def test_what_zenoh_says_is_put_into_plain_words(level: str, target: str, text: 
     assert translate(line)[1] == ours
 
 
-# -- a valid neighbour that sends nonsense --------------------------------------------------------------------
+# -- a valid neighbor that sends nonsense --------------------------------------------------------------------
 
 LIMIT = 1000
 
@@ -270,7 +270,7 @@ def _as(codec: Codec, agent: int) -> Codec:
     return Codec(agent, frozenset({0}), codec._shape[1], codec._shape[0] - 1, Limits())
 
 
-def test_a_neighbour_that_sends_nonsense_changes_nothing(tmp_path: Path) -> None:
+def test_a_neighbor_that_sends_nonsense_changes_nothing(tmp_path: Path) -> None:
     """Every attack is dropped under its own reason, the agent lives, and its estimate stays what it was."""
     settings = fleet(
         Network.path(2),
@@ -294,16 +294,16 @@ def test_a_neighbour_that_sends_nonsense_changes_nothing(tmp_path: Path) -> None
                 np.testing.assert_array_equal(agent.estimate, [3.0, 4.0], err_msg=name)
             after = agent.snapshot
             assert after.state == "running"
-            assert after.neighbours[0].used == 0
+            assert after.neighbors[0].used == 0
             assert sum(after.rejected.values()) == len(ATTACKS)
             # And the same message, told in time, does get through: the attacks failed for their own faults.
             for number in range(400):
                 message = valid(codec, 100 + number, round=agent.snapshot.round + 1)
                 attacker.exchange(0, {0: message}, 0.0, lambda sender, payload: False)
                 await asyncio.sleep(0.005)
-                if agent.snapshot.neighbours[0].used:
+                if agent.snapshot.neighbors[0].used:
                     break
-            assert agent.snapshot.neighbours[0].used > 0
+            assert agent.snapshot.neighbors[0].used > 0
 
     async def wait(condition: Callable[[], bool], what: str = "") -> None:
         deadline = time.monotonic() + 20

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from gossamer.agents.settings import AgentSettings, Neighbour, Tls
+from gossamer.agents.settings import AgentSettings, Neighbor, Tls
 from gossamer.errors import InvalidInput
 
 
 def settings(**changes: Any) -> AgentSettings:
     return AgentSettings(
-        **{"id": 0, "neighbours": (), "step_size": 0.5, "momentum": 0.1, "smoothing": 1.0} | changes
+        **{"id": 0, "neighbors": (), "step_size": 0.5, "momentum": 0.1, "smoothing": 1.0} | changes
     )
 
 
@@ -36,8 +36,8 @@ def test_endpoints(endpoint: str) -> None:
 def test_what_is_no_endpoint(endpoint: str) -> None:
     with pytest.raises(InvalidInput, match="endpoint must be host:port"):
         settings(endpoint=endpoint)
-    with pytest.raises(InvalidInput, match="neighbour endpoint must be host:port"):
-        Neighbour(1, 0.5, endpoint)
+    with pytest.raises(InvalidInput, match="neighbor endpoint must be host:port"):
+        Neighbor(1, 0.5, endpoint)
 
 
 def test_tls_does_without_ipv6_addresses() -> None:

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import gossamer as gs
-from gossamer.applications.solvers import Stream, settled
+from gossamer.applications.solvers import settled
+from gossamer.applications.streams import Stream
 
 NETWORK = gs.Network.path(4)
 

@@ -34,9 +34,11 @@ def rows(*words: object) -> dict[str, dict[str, float]]:
 def test_estimate_shows_ours_rivals_limit_and_the_corollary():
     found = rows("estimate", "path:8", "--rounds", "5,200", "--trials", 20, "--weighting", "plain")
     problem = LinearEstimation.random(Network.path(8), 5, 2)
-    assert found["sda, Abar known (exact)"]["T=200"] == pytest.approx(problem.exact("sda", 200).mse)
-    assert found["anytime-sda"]["T=200"] == pytest.approx(problem.simulate("anytime-sda", 200, 20).mse)
-    assert found["centralised limit"]["T=200"] == pytest.approx(problem.centralised_error(200))
+    assert found["sda, Abar known (exact)"]["T=200"] == pytest.approx(problem.exact("sda", 200).total_error)
+    assert found["anytime-sda"]["T=200"] == pytest.approx(
+        problem.simulate("anytime-sda", 200, 20).total_error
+    )
+    assert found["centralized limit"]["T=200"] == pytest.approx(problem.centralized_error(200))
     assert found["Corollary 1, vector (T2)"]["T=200"] == pytest.approx(
         problem.bound(200).terms["vector (T2)"]
     )
@@ -88,7 +90,7 @@ def test_estimate_from_npz_files(tmp_path):
     words = ("--rounds", 80, "-m", "sda", "--no-rivals", "--trials", 5)
     found = rows("estimate", "path:3", "--data", tmp_path / "sensors.npz", *words)
     same = LinearEstimation(Network.path(3), sensors.matrices, [1, 2], [1.0, 2.0, 3.0], weighting="precision")
-    assert found["sda, Abar known (exact)"]["T=80"] == pytest.approx(same.exact("sda", 80).mse)
+    assert found["sda, Abar known (exact)"]["T=80"] == pytest.approx(same.exact("sda", 80).total_error)
     x = np.random.default_rng(0).normal(size=(12, 2))
     np.savez(tmp_path / "rows.npz", X=x, y=x @ [1, 1], agent=np.arange(12) % 3)
     assert rows("estimate", "path:3", "--data", tmp_path / "rows.npz", *words)["sda"]["T=80"] < 1e-9
@@ -105,7 +107,7 @@ def test_evaluate_policy_shows_ours_rivals_limit_and_the_corollary():
     assert found["Corollary 2, transitions"]["T=100"] == pytest.approx(
         problem.bound(100).terms["transitions"]
     )
-    assert {"TD, last iterate", "TD, averaged", "each agent alone", "centralised limit"} <= set(found)
+    assert {"TD, last iterate", "TD, averaged", "each agent alone", "centralized limit"} <= set(found)
 
 
 @pytest.mark.parametrize("problem", ["chain:5", "grid-world:3x3", "gym:FrozenLake"])
@@ -165,10 +167,10 @@ SHORT = ("--rounds", 5, "--trials", 1)
     [
         (("evaluate-policy", "path:4", "-p", "garnett:3x2"), r"no problem \(did you mean 'garnet'\?\)"),
         (("evaluate-policy", "path:4", "-p", "garnet:3xa"), "whole numbers after the colon"),
-        (("evaluate-policy", "path:4", "-p", "chain:3x4"), "at most 1 numbers, but 2 came"),
+        (("evaluate-policy", "path:4", "-p", "chain:3x4"), "at most 1 numbers, got 2"),
         (("evaluate-policy", "path:4", "-p", "none.npz"), "none.npz cannot be read as NPZ"),
         (("evaluate-policy", "path:4", "-p", "p.csv"), "needs --rewards"),
-        (("evaluate-policy", "path:4", "-g", 1), "below 1, but 1.0 came"),
+        (("evaluate-policy", "path:4", "-g", 1), "below 1, got 1.0"),
         (("estimate", "path:4", "--data", "none.csv"), "none.csv cannot be read"),
         (("estimate", "path:4", "-m", "pairwise"), "pairwise mixes by chance"),
         (("estimate", "path:4", "--weighting", "best"), "'plain' or 'precision'"),
@@ -183,7 +185,7 @@ def test_mistakes_are_explained(words, text):
 def test_broken_files_are_explained(tmp_path):
     file = tmp_path / "t.csv"
     file.write_text("a,y\n1,2\n3\n")
-    with pytest.raises(InvalidInput, match="line 3: 2 cells are needed, but 1 came"):
+    with pytest.raises(InvalidInput, match="line 3: 2 cells are needed, got 1"):
         run("estimate", "path:4", "--data", file)
     file.write_text("a,y\n")
     with pytest.raises(InvalidInput, match="a heading and rows of data"):

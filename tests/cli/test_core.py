@@ -36,9 +36,9 @@ def test_exact_in_json_is_what_the_library_says(app):
         run(app, "exact", "grid:5x5", "-m", "sda", "-T", "50,100", "--json", "--seed", 3, "--spread", 4)
     )
     obs = gs.Gaussian(np.random.default_rng(3).uniform(0, 4, 25))
-    expected = gs.exact("sda", gs.Network.grid(5, 5), obs, [50, 100]).mse
+    expected = gs.exact("sda", gs.Network.grid(5, 5), obs, [50, 100]).total_error
     assert [r["rounds"] for r in out] == [50, 100]
-    np.testing.assert_allclose([r["mse"] for r in out], expected)
+    np.testing.assert_allclose([r["total_error"] for r in out], expected)
 
 
 def test_simulate_in_json_is_what_the_library_says(app):
@@ -46,7 +46,9 @@ def test_simulate_in_json_is_what_the_library_says(app):
         run(app, "simulate", "path:6", "-m", "dsg", "-T", 30, "--trials", 8, "--seed", 2, "--json")
     )
     obs = gs.Gaussian(np.random.default_rng(2).uniform(0, 10, 6))
-    assert out[0]["mse"] == pytest.approx(gs.simulate("dsg", gs.Network.path(6), obs, 30, 8, 2).mse)
+    assert out[0]["total_error"] == pytest.approx(
+        gs.simulate("dsg", gs.Network.path(6), obs, 30, 8, 2).total_error
+    )
 
 
 def test_simulate_with_faults(app):
@@ -60,7 +62,7 @@ def test_simulate_with_faults(app):
 def test_compare_shows_methods_theory_and_limits(app, tmp_path):
     picture, table = tmp_path / "c.png", tmp_path / "c.csv"
     out = run(app, "compare", "path:20", "-T", "10:400", "--plot", picture, "--csv", table)
-    for word in ("sda", "anytime-sda, chebyshev", "Theorem 1 (SDA)", "network limit", "centralised limit"):
+    for word in ("sda", "anytime-sda, chebyshev", "Theorem 1 (SDA)", "network limit", "centralized limit"):
         assert word in out
     rows = list(csv.DictReader(table.read_text().splitlines()))
     assert len(rows[0]) > 30  # all horizons, though the screen shows five
@@ -125,8 +127,8 @@ def test_recorded_data(app, tmp_path):
     samples = np.random.default_rng(0).normal(size=(30, 4))
     data.write_text("a,b,c,d\n" + "\n".join(",".join(map(str, row)) for row in samples))
     out = json.loads(run(app, "exact", "cycle:4", "--data", data, "-T", 20, "--json"))
-    expected = gs.exact("anytime-sda", gs.Network.cycle(4), gs.Empirical(samples.T), 20).mse
-    assert out[0]["mse"] == pytest.approx(expected)
+    expected = gs.exact("anytime-sda", gs.Network.cycle(4), gs.Empirical(samples.T), 20).total_error
+    assert out[0]["total_error"] == pytest.approx(expected)
 
 
 @pytest.mark.parametrize(
@@ -143,7 +145,7 @@ def test_recorded_data(app, tmp_path):
         (["compare", "path:5", "--plot", "no/such/folder/x.png"], 3, "cannot be written"),
         (["compare", "path:5", "--plot", "x.what"], 2, "ends in .png, .pdf or .svg"),
         (["simulate", "path:5", "--seed", "-1"], 2, "whole number of at least 0"),
-        (["network", "path:5.5"], 2, "but 5.5 came"),
+        (["network", "path:5.5"], 2, "got 5.5"),
         (["exact", "path:5", "-m", "sda:step_size=abc"], 2, "step_size must be a finite number"),
         (["exact", "path:5", "-m", "sda:burn_in=2.5"], 2, "burn_in must be a whole number"),
         (["simulate", "path:5", "--crash", "x"], 2, "AGENT@ROUND"),
@@ -193,8 +195,8 @@ def test_columns_of_a_file_belong_to_agents_by_name(app, tmp_path):
         )
     )
     net = gs.Network.from_edges(3, [(0, 1), (1, 2)])
-    expected = gs.exact("dsg", net, gs.Empirical([[30, 32], [10, 12], [20, 22]]), 5).mse
-    assert out[0]["mse"] == pytest.approx(expected)
+    expected = gs.exact("dsg", net, gs.Empirical([[30, 32], [10, 12], [20, 22]]), 5).total_error
+    assert out[0]["total_error"] == pytest.approx(expected)
 
 
 def test_the_version(app):

@@ -413,7 +413,7 @@ def test_a_status_file_that_is_half_written_or_old_is_not_believed(tmp_path: Pat
         "at": time.time(),
         "pid": os.getpid(),
         "state": "running",
-        "neighbours_alive": 1,
+        "neighbors_alive": 1,
         "rejected": {"late": 2},
         "estimate": [1, 2],
         "standard_error": [None, 0.1],
@@ -423,7 +423,7 @@ def test_a_status_file_that_is_half_written_or_old_is_not_believed(tmp_path: Pat
     }
     for change, state in (
         ({}, "running"),
-        ({"neighbours_alive": 0}, "alone"),
+        ({"neighbors_alive": 0}, "alone"),
         ({"at": time.time() - 60}, "silent"),
         ({"pid": 2**22 - 1}, "gone"),
         ({"state": "stopped", "pid": 2**22 - 1}, "stopped"),

@@ -33,15 +33,15 @@ def test_sensor_fleet(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_linear_estimation(capsys: pytest.CaptureFixture[str]) -> None:
-    answers, centre = asyncio.run(load("linear_estimation_agents").main(rounds=200))
-    np.testing.assert_allclose(answers, np.broadcast_to(centre, answers.shape), atol=0.02)
-    np.testing.assert_allclose(centre, [2.0, -1.0, 0.5], atol=0.08)
+    answers, center = asyncio.run(load("linear_estimation_agents").main(rounds=200))
+    np.testing.assert_allclose(answers, np.broadcast_to(center, answers.shape), atol=0.02)
+    np.testing.assert_allclose(center, [2.0, -1.0, 0.5], atol=0.08)
     assert "truth" in capsys.readouterr().out
 
 
 def test_reward_averaging(capsys: pytest.CaptureFixture[str]) -> None:
-    """Agents are within a little of the centre, which is within 0.4 of the truth; alone, they are 3 away."""
-    answers, centre, truth = asyncio.run(load("reward_averaging_agents").main(rounds=200))
-    np.testing.assert_allclose(answers, np.broadcast_to(centre, answers.shape), atol=0.1)
-    np.testing.assert_allclose(centre, truth, atol=0.4)
+    """Agents are within a little of the center, which is within 0.4 of the truth; alone, they are 3 away."""
+    answers, center, truth = asyncio.run(load("reward_averaging_agents").main(rounds=200))
+    np.testing.assert_allclose(answers, np.broadcast_to(center, answers.shape), atol=0.1)
+    np.testing.assert_allclose(center, truth, atol=0.4)
     assert "a company alone" in capsys.readouterr().out

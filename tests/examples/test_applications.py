@@ -19,4 +19,4 @@ def test_clinics_agree_with_scikit_learn(capsys):
 @pytest.mark.slow
 def test_robots_on_the_frozen_lake(capsys):
     runpy.run_path(str(EXAMPLES / "policy_evaluation.py"))
-    assert "a data centre" in capsys.readouterr().out
+    assert "a data center" in capsys.readouterr().out

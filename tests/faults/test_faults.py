@@ -12,7 +12,6 @@ from gossamer.engines.faulty import simulate_faulty
 from gossamer.engines.simulate import simulate
 from gossamer.errors import InvalidInput, Unsupported
 from gossamer.faults import (
-    HEARD_WITHIN,
     Bursts,
     Crash,
     Delay,
@@ -22,8 +21,8 @@ from gossamer.faults import (
     Partition,
     Restart,
 )
-from gossamer.methods import SDA, SSDA, AnytimeSDA
-from gossamer.methods.table import tabulate
+from gossamer.methods import SDA, SSDA, AnytimeSDA, tabulate
+from gossamer.methods.ledger import SILENCE
 from gossamer.networks import Network
 from gossamer.observations import Bernoulli, Drifting, Gaussian, Uniform
 
@@ -56,7 +55,7 @@ def told_by_agents(network, samples, faults, seed, trial, method):
     window = method.window(network)
     agents = range(network.agents)
     weights = -network.gossip.toarray()
-    near = {i: network.neighbours(i).tolist() for i in agents}
+    near = {i: network.neighbors(i).tolist() for i in agents}
     mean, smooth, clock = (np.zeros(network.agents) for _ in range(3))
     ledger = {(i, j): (0.0, 0.0) for i in agents for j in near[i]}  # kept by i about its edge to j: x, y
     last, settled, born = dict.fromkeys(ledger), dict.fromkeys(ledger, False), dict.fromkeys(agents, 0)
@@ -81,7 +80,7 @@ def told_by_agents(network, samples, faults, seed, trial, method):
                 their_theta, their_ledger, echo, they_are_settled = sent[j, i]
                 x, before = ledger[i, j]
                 since = born[i] if echo is None else echo
-                near_enough = since >= born[i] and t - since <= HEARD_WITHIN
+                near_enough = since >= born[i] and t - since <= SILENCE
                 echoed[i, j] |= echo is not None and echo >= born[i]
                 if (
                     (not echoed[i, j] and not near_enough)
@@ -213,24 +212,24 @@ def test_partitions_separate_groups_and_edges():
 @pytest.mark.parametrize(
     ("make", "text"),
     [
-        (lambda: Loss(1.5), "Loss needs a probability between 0 and 1, but 1.5 came"),
-        (lambda: Loss(float("nan")), "Loss needs a probability between 0 and 1, but nan came"),
-        (lambda: Bursts(0.5, 0.1), "Bursts needs a mean_length of at least 1 round, but 0.5 came"),
+        (lambda: Loss(1.5), "Loss needs a probability between 0 and 1, got 1.5"),
+        (lambda: Loss(float("nan")), "Loss needs a probability between 0 and 1, got nan"),
+        (lambda: Bursts(0.5, 0.1), "Bursts needs a mean_length of at least 1 round, got 0.5"),
         (lambda: Bursts(2, 0.9), "bursts of mean length 2 cannot fill 0.9 .* mean_length must be at least 9"),
         (lambda: Bursts(9, 1.0), "mean_length must be at least inf"),
-        (lambda: Delay(-1), "Delay needs rounds as a whole number of at least 0, but -1 came"),
-        (lambda: Crash(-1, 5), "Crash needs the agent's number as a whole number of at least 0, but -1 came"),
-        (lambda: Crash(1, 2.5), "Crash needs round as a whole number of at least 0, but 2.5 came"),
-        (lambda: Join(1, 0), "Join needs round as a whole number of at least 1, but 0 came"),
-        (lambda: Partition([1], 5, 5), "Partition needs stop as a whole number of at least 6, but 5 came"),
-        (lambda: Partition([], 0, 5), "Partition needs a group of agents or edges to cut, but neither came"),
+        (lambda: Delay(-1), "Delay needs rounds as a whole number of at least 0, got -1"),
+        (lambda: Crash(-1, 5), "Crash needs the agent's number as a whole number of at least 0, got -1"),
+        (lambda: Crash(1, 2.5), "Crash needs round as a whole number of at least 0, got 2.5"),
+        (lambda: Join(1, 0), "Join needs round as a whole number of at least 1, got 0"),
+        (lambda: Partition([1], 5, 5), "Partition needs stop as a whole number of at least 6, got 5"),
+        (lambda: Partition([], 0, 5), "Partition needs a group of agents or edges to cut, got neither"),
         (lambda: Partition([[1, 2], [2]], 0, 5), "groups of a Partition must not share agents"),
         (lambda: Faults(Restart(3, 5)), "agent 3 cannot restart there: its history is Restart at 5"),
         (lambda: Faults(Crash(3, 5), Crash(3, 9)), "agent 3 cannot crash there"),
         (lambda: Faults(Crash(3, 5), Restart(3, 5)), "agent 3 cannot restart there"),
         (lambda: Faults(Crash(3, 5), Join(3, 9)), "agent 3 cannot join there"),
         (lambda: Faults(0.3), "Faults takes Loss, Bursts, .* not 0.3"),
-        (lambda: Faults(*[Loss(0.1)] * 16), "at most 15 random link faults go together, but 16 came"),
+        (lambda: Faults(*[Loss(0.1)] * 16), "at most 15 random link faults go together, got 16"),
         (lambda: Faults(Crash(9, 5)).check(9), "Crash names agent 9, but the agents are 0..8"),
         (lambda: Faults(Partition(range(50))).check(9), "Partition names agent 49, but the agents are 0..8"),
     ],
@@ -268,28 +267,28 @@ def test_words_of_the_command_line():
     assert options.parse_faults() == Faults()
     named = options.parse_faults(crash=["oslo@5"], restart=["1@8"], names=["rome", "oslo"])
     assert named == Faults(Crash(1, 5), Restart(1, 8))
-    with pytest.raises(InvalidInput, match="AGENT@ROUND, for example 17@500 or oslo@500, but 'bonn@5' came"):
+    with pytest.raises(InvalidInput, match="AGENT@ROUND, for example 17@500 or oslo@500, got 'bonn@5'"):
         options.parse_faults(crash=["bonn@5"], names=["rome", "oslo"])
 
 
 @pytest.mark.parametrize(
     ("parse", "words", "text"),
     [
-        (options.parse_loss, "a third", "--loss takes PROBABILITY, for example 0.3, but 'a third' came"),
-        (options.parse_loss, "30", "Loss needs a probability between 0 and 1, but 30.0 came"),
+        (options.parse_loss, "a third", "--loss takes PROBABILITY, for example 0.3, got 'a third'"),
+        (options.parse_loss, "30", "Loss needs a probability between 0 and 1, got 30.0"),
         (
             options.parse_bursts,
             "10",
-            "--burst takes MEAN_LENGTH,FRACTION.*, for example 10,0.17, but '10' came",
+            "--burst takes MEAN_LENGTH,FRACTION.*, for example 10,0.17, got '10'",
         ),
-        (options.parse_delay, "1.5,0.1", "Delay needs rounds as a whole number of at least 0, but 1.5 came"),
-        (options.parse_crash, "17", "--crash takes AGENT@ROUND, for example 17@500, but '17' came"),
-        (options.parse_restart, "x@5", "--restart takes AGENT@ROUND, for example 17@500, but 'x@5' came"),
+        (options.parse_delay, "1.5,0.1", "Delay needs rounds as a whole number of at least 0, got 1.5"),
+        (options.parse_crash, "17", "--crash takes AGENT@ROUND, for example 17@500, got '17'"),
+        (options.parse_restart, "x@5", "--restart takes AGENT@ROUND, for example 17@500, got 'x@5'"),
         (options.parse_join, "5@-1", "--join takes AGENT@ROUND"),
         (options.parse_partition, "0-49", "--partition takes AGENTS@START-STOP, for example 0-49@200-1200"),
         (options.parse_partition, "0--4@2-5", "--partition takes AGENTS@START-STOP"),
         (options.parse_partition, "1:2:3@2-5", "--partition takes AGENTS@START-STOP"),
-        (options.parse_partition, "9-0,1@2-5", "--partition takes agents in rising order, but '9-0' came"),
+        (options.parse_partition, "9-0,1@2-5", "--partition takes agents in rising order, got '9-0'"),
         (options.parse_partition, "0-4@5-2", "Partition needs stop as a whole number of at least 6"),
     ],
 )
@@ -323,8 +322,10 @@ def test_without_faults_the_ledger_is_the_method(method):
     assert result.alive.all()
     np.testing.assert_allclose(result.target, observations.mean.mean(axis=0))
     gaps = ((result.estimates - result.target) ** 2).sum(axis=(1, 2))
-    np.testing.assert_allclose([result.mse, result.stderr], [gaps.mean(), gaps.std(ddof=1) / np.sqrt(3)])
-    np.testing.assert_allclose(result.per_agent.sum(), result.mse)
+    np.testing.assert_allclose(
+        [result.total_error, result.stderr], [gaps.mean(), gaps.std(ddof=1) / np.sqrt(3)]
+    )
+    np.testing.assert_allclose(result.per_agent.sum(), result.total_error)
 
 
 def test_without_faults_it_is_the_plain_simulation():
@@ -333,7 +334,8 @@ def test_without_faults_it_is_the_plain_simulation():
     ledger = simulate_faulty(AnytimeSDA(), network, observations, rounds=70, trials=20, seed=4)
     np.testing.assert_allclose(ledger.estimates, plain.estimates, atol=1e-12)
     np.testing.assert_allclose(
-        [ledger.mse, ledger.stderr, *ledger.per_agent], [plain.mse, plain.stderr, *plain.per_agent]
+        [ledger.total_error, ledger.stderr, *ledger.per_agent],
+        [plain.total_error, plain.stderr, *plain.per_agent],
     )
 
 
@@ -372,7 +374,7 @@ def test_a_fleet_in_lock_step_gives_the_same_numbers_under_the_same_losses(metho
     c = method.coefficients(network, rounds)
     agents = []
     for i in range(9):
-        weights = {j: -network.gossip[i, j] for j in network.neighbours(i).tolist()}
+        weights = {j: -network.gossip[i, j] for j in network.neighbors(i).tolist()}
         agents.append(Ledger(method, c, i, weights, 2))
     links = faults.bind(seed=3)
     for t, y in enumerate(observations.sample(3, range(rounds), range(1))[..., 0]):
@@ -381,7 +383,7 @@ def test_a_fleet_in_lock_step_gives_the_same_numbers_under_the_same_losses(metho
         sent = {
             (i, j): deepcopy(agent.tell(j))
             for i, agent in enumerate(agents)
-            for j in network.neighbours(i).tolist()
+            for j in network.neighbors(i).tolist()
         }
         for i, agent in enumerate(agents):
             agent.finish({j: told for (j, k), told in sent.items() if k == i and links.heard(t, j, i)})
@@ -447,14 +449,14 @@ def test_flows_cancel_so_that_the_average_is_conserved():
     assert np.abs(lossy.estimates.sum(axis=1)[:, 0] - own.sum(axis=0)[0]).max() < 0.1
 
 
-def test_skipping_the_missing_neighbour_drifts_away():
+def test_skipping_the_missing_neighbor_drifts_away():
     network, observations = Network.path(10), gaussian(10)
     faults = Faults(Loss(0.1))
     arguments = (AnytimeSDA(), network, observations, 2000, 20, 0, faults)
     ledger = simulate_faulty(*arguments)
     naive = simulate_faulty(*arguments, rule="skip")
-    assert ledger.mse < 0.002
-    assert naive.mse > 1000 * ledger.mse
+    assert ledger.total_error < 0.002
+    assert naive.total_error > 1000 * ledger.total_error
     # Without losses there is nothing to skip.
     whole = simulate_faulty(*arguments[:6], rule="skip")
     np.testing.assert_allclose(whole.estimates, simulate_faulty(*arguments[:6]).estimates, atol=1e-12)
@@ -462,10 +464,10 @@ def test_skipping_the_missing_neighbour_drifts_away():
 
 def test_loss_costs_little_on_a_well_connected_network():
     network, observations = Network.erdos_renyi(30, seed=1), gaussian(30)
-    limit = 1 / 600  # a centre's error, summed over the agents: sigma^2 / T
+    limit = 1 / 600  # a center's error, summed over the agents: sigma^2 / T
     quiet = simulate_faulty(AnytimeSDA(), network, observations, 600, trials=200, seed=3)
     lossy = simulate_faulty(AnytimeSDA(), network, observations, 600, 200, 3, Faults(Loss(0.5)))
-    assert abs(quiet.mse / limit - 1) < 4 * quiet.stderr / limit + 0.03
+    assert abs(quiet.total_error / limit - 1) < 4 * quiet.stderr / limit + 0.03
     # The same observations in both, so the difference is that of the losses alone.
     extra = (lossy.errors - quiet.errors) / limit
     assert -0.01 < extra.mean() < 0.1 + 4 * extra.std() / np.sqrt(200)
@@ -512,10 +514,10 @@ def test_methods_without_a_ledger_are_refused():
         (
             {"rounds": [10, 20]},
             InvalidInput,
-            r"with faults, rounds must be one whole number, but \[10, 20\] came",
+            r"with faults, rounds must be one whole number, got \[10, 20\]",
         ),
-        ({"rule": "hope"}, InvalidInput, "rule must be 'ledger' or 'skip', but 'hope' came"),
-        ({"trials": 0}, InvalidInput, "trials and heard_within must be at least 1, but 0 and 5 came"),
+        ({"rule": "hope"}, InvalidInput, "rule must be 'ledger' or 'skip', got 'hope'"),
+        ({"trials": 0}, InvalidInput, "trials and heard_within must be at least 1, got 0 and 5"),
         (
             {"faults": Faults(Join(2, 12)), "method": SDA()},
             Unsupported,

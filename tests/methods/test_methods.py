@@ -15,7 +15,7 @@ from tests.reference import full_covariance, round_by_round
 
 import gossamer as gs
 from gossamer.engines.exact import weights
-from gossamer.methods.table import tabulate
+from gossamer.methods import tabulate
 
 # -- shared facts ----------------------------------------------------------------------------------------------
 
@@ -24,7 +24,7 @@ from gossamer.methods.table import tabulate
 def test_every_method_is_unbiased_in_the_end(name, small):
     net, obs = small
     quiet = gs.Gaussian(obs.mean, 0.0)
-    errors = gs.exact(name, net, quiet, [40, 4000]).mse
+    errors = gs.exact(name, net, quiet, [40, 4000]).total_error
     if name == "d-asg":  # a constant step size stops at a distance
         assert errors[1] == pytest.approx(errors[0], rel=0.2)
     else:
@@ -91,7 +91,7 @@ def test_sda_output_is_the_mean_of_the_thetas(small):
     np.testing.assert_allclose(last.estimates[0, :, 0], thetas[-1])
 
 
-ANYTIME = {  # design table: multiples of the centralised limit, N = 100, mu ~ U[0, 10], sigma = 1
+ANYTIME = {  # design table: multiples of the centralized limit, N = 100, mu ~ U[0, 10], sigma = 1
     (1500, "sda"): [4.31, 3.82, 7.82, 2.89, 2.61],
     (1500, "plain"): [1.23, 1.17, 1.67, 1.05, 1.01],
     (1500, "nesterov"): [1.07, 1.05, 1.12, 1.013, 1.004],
@@ -112,8 +112,8 @@ KINDS = {
 @pytest.mark.parametrize(("rounds", "kind"), list(ANYTIME), ids=str)
 def test_the_anytime_table_comes_out(rounds, kind, five_networks):
     obs = gs.Gaussian(np.random.default_rng(1).uniform(0, 10, 100))
-    found = [gs.exact(KINDS[kind], net, obs, rounds).mse * rounds for net in five_networks.values()]
-    # The bias depends on the draw of the means and the random graph on its seed: a few per cent of slack.
+    found = [gs.exact(KINDS[kind], net, obs, rounds).total_error * rounds for net in five_networks.values()]
+    # The bias depends on the draw of the means and the random graph on its seed: a few percent of slack.
     np.testing.assert_allclose(found, ANYTIME[rounds, kind], rtol=0.02)
 
 
@@ -140,7 +140,7 @@ def test_convergence_numbers_of_the_paper(name, stages, five_networks):
     errors = []
     for _ in range(8):
         obs = gs.Gaussian(rng.uniform(0, 10, 100))
-        errors.append([gs.exact(m, net, obs, rounds).mse for m in (gs.SDA(), gs.DMASG(), gs.DSG())])
+        errors.append([gs.exact(m, net, obs, rounds).total_error for m in (gs.SDA(), gs.DMASG(), gs.DSG())])
     spread = np.ptp(np.log(errors), axis=0)
     assert np.all(np.abs(np.log(errors).mean(axis=0) - LN_MSE[name, stages]) < spread + 0.15)
 
@@ -150,8 +150,8 @@ def test_star_regime_slopes():
     errors = {"sda": [], "d-masg": []}
     for n in sizes:
         net, obs, rounds = gs.Network.star(n), gs.Gaussian(np.zeros(n)), int(np.sqrt(n))
-        errors["sda"].append(gs.exact(gs.SDA(), net, obs, rounds).mse)
-        errors["d-masg"].append(gs.exact(gs.DMASG(stages=1), net, obs, rounds).mse)
+        errors["sda"].append(gs.exact(gs.SDA(), net, obs, rounds).total_error)
+        errors["d-masg"].append(gs.exact(gs.DMASG(stages=1), net, obs, rounds).total_error)
     slopes = {k: np.polyfit(np.log(sizes), np.log(v), 1)[0] for k, v in errors.items()}
     assert slopes["sda"] == pytest.approx(0.516, abs=0.002)
     assert slopes["d-masg"] == pytest.approx(1.009, abs=0.002)
@@ -186,15 +186,15 @@ def test_accelerated_methods_reach_the_average_in_the_order_of_sqrt_kappa_rounds
     obs = gs.Gaussian(np.random.default_rng(0).uniform(0, 10, 60), 0.0)
     rounds = int(12 * np.sqrt(net.condition_number))
     method = gs.SDA(output="last") if name == "sda" else gs.METHODS[name]()
-    assert gs.exact(method, net, obs, rounds).mse < 1e-3
-    slow = gs.exact("linear", net, obs, rounds).mse
+    assert gs.exact(method, net, obs, rounds).total_error < 1e-3
+    slow = gs.exact("linear", net, obs, rounds).total_error
     assert slow > 1.0
 
 
 def test_chebyshev_averaging_is_the_optimal_polynomial(small):
     net, obs = small
     quiet = gs.Gaussian(obs.mean, 0.0)
-    best = gs.exact("chebyshev", net, quiet, 10).mse
+    best = gs.exact("chebyshev", net, quiet, 10).total_error
     rho = (net.lambda_max - net.lambda_2) / (net.lambda_max + net.lambda_2)
     bound = 1 / np.cosh(10 * np.arccosh(1 / rho))  # 1/T_10(1/rho), the min-max value
     spread = ((obs.mean - obs.mean.mean()) ** 2).sum()
@@ -204,7 +204,7 @@ def test_chebyshev_averaging_is_the_optimal_polynomial(small):
 @given(connected_networks(weights=("laplacian", "best-constant", "max-degree", "metropolis")))
 def test_the_linear_iteration_converges_for_all_weights(net):
     obs = gs.Gaussian(np.arange(net.agents, dtype=float), 0.0)
-    assert gs.exact("linear", net, obs, 3000).mse < 1e-6
+    assert gs.exact("linear", net, obs, 3000).total_error < 1e-6
 
 
 # -- a user's own method ---------------------------------------------------------------------------------------
@@ -247,7 +247,7 @@ def test_a_method_of_ones_own_works_in_every_engine(small):
     assert result.variance == pytest.approx((obs.variance / 20).sum())
     assert result.messages == 0
     run = gs.simulate(Alone(), net, obs, 20, trials=500, seed=0)
-    assert abs(run.mse - result.mse) < 4 * run.stderr
+    assert abs(run.total_error - result.total_error) < 4 * run.stderr
     assert gs.plan(net, gs.Gaussian(np.zeros(12)), 0.0999, Alone()).rounds == 121
     seen = obs.sample(0, range(20), range(1))[:, :, :, 0]
     np.testing.assert_allclose(run.estimates[0], round_by_round(Alone(), net, seen))
@@ -256,7 +256,7 @@ def test_a_method_of_ones_own_works_in_every_engine(small):
 
 def test_in_the_star_experiment_an_agent_alone_does_better_than_sda():
     net, obs = gs.Network.star(400), gs.Gaussian(np.zeros(400))
-    assert gs.exact(Alone(), net, obs, 20).mse < gs.exact("sda", net, obs, 20).mse
+    assert gs.exact(Alone(), net, obs, 20).total_error < gs.exact("sda", net, obs, 20).total_error
 
 
 @dataclass(frozen=True)

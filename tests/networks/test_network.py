@@ -30,13 +30,13 @@ CLOSED = [
 
 
 @pytest.mark.parametrize("net", CLOSED, ids=repr)
-def test_closed_form_spectra_diagonalise_the_gossip_matrix(net):
+def test_closed_form_spectra_diagonalize_the_gossip_matrix(net):
     assert net._closed_form is not None
     spectrum, n = net.spectrum, net.agents
-    basis = spectrum.analyse(np.eye(n))
+    basis = spectrum.analyze(np.eye(n))
     gossip = net.gossip.toarray()
     np.testing.assert_allclose(basis.conj().T @ (spectrum.eigenvalues[:, None] * basis), gossip, atol=1e-12)
-    np.testing.assert_allclose(spectrum.synthesise(basis), np.eye(n), atol=1e-12)
+    np.testing.assert_allclose(spectrum.synthesize(basis), np.eye(n), atol=1e-12)
     v = np.random.default_rng(0).random((n, 2))
     np.testing.assert_allclose(spectrum.energy(v), np.abs(basis) ** 2 @ v, atol=1e-12)
     np.testing.assert_allclose(spectrum.spread(v), np.abs(basis.conj().T) ** 2 @ v, atol=1e-12)
@@ -149,7 +149,7 @@ def test_files(tmp_path):
 def test_a_graph_in_json_with_a_string_is_refused(tmp_path):
     file = tmp_path / "g.json"
     file.write_text('{"a": "bcd"}')
-    with pytest.raises(gs.InvalidNetwork, match="must be a list, but 'bcd' came"):
+    with pytest.raises(gs.InvalidNetwork, match="must be a list, got 'bcd'"):
         read_network(file)
     file.write_text('{"a": 5}')
     with pytest.raises(gs.InvalidNetwork):
@@ -164,8 +164,8 @@ def bad_matrices():
     yield path + np.eye(3), r"rows sum to zero, but row \d sums to 1; .*L = I - W"
     yield -path, "positive semi-definite, but this one has the eigenvalue -1"
     yield np.full((3, 3), np.nan), "finite entries"
-    yield np.ones((2, 3)), r"square, but one of shape \(2, 3\)"
-    yield np.zeros((1, 1)), "at least 2 agents, but 1 came"
+    yield np.ones((2, 3)), r"square, got one of shape \(2, 3\)"
+    yield np.zeros((1, 1)), "at least 2 agents, got 1"
     yield np.diag([0.0, 0.0]), r"2 components \(sizes 1, 1\)"
     v = np.array([1.0, -2.0, 1.0])
     yield np.outer(v, v), "second smallest eigenvalue"
@@ -193,7 +193,7 @@ def test_entries_off_the_graph_are_refused():
             r"has 2 components \(sizes 2, 2\); add an edge or use Network.components",
         ),
         (nx.Graph(), "the graph is empty"),
-        (nx.path_graph(1), "at least 2 agents, but 1 came"),
+        (nx.path_graph(1), "at least 2 agents, got 1"),
         (nx.Graph([(0, 1), (1, 1)]), "no self-loops, but agent 1 has one"),
         (nx.MultiGraph([(0, 1), (0, 1)]), "parallel edges"),
         (nx.DiGraph([(0, 1)]), "undirected"),
@@ -212,26 +212,26 @@ def test_components_gives_the_parts():
 @pytest.mark.parametrize(
     ("call", "text"),
     [
-        (lambda: gs.Network.path(1), "at least 2 agents, but 1 came"),
+        (lambda: gs.Network.path(1), "at least 2 agents, got 1"),
         (lambda: gs.Network.path(5, weights="metropolos"), "did you mean 'metropolis'"),
         (lambda: gs.Network.erdos_renyi(50, p=0.001), "none of 200 random draws .* raise p"),
         (lambda: gs.Network.erdos_renyi(50, p=1.5), "0 < p <= 1"),
         (lambda: gs.Network.expander(7, 3), "n \\* degree even"),
         (lambda: parse_network("gird:3x3"), "did you mean 'grid'"),
-        (lambda: parse_network("grid:3"), "grid takes rows x cols, but 1 numbers came"),
+        (lambda: parse_network("grid:3"), "grid takes rows x cols, got 1 numbers"),
         (lambda: parse_network("path:x"), "whole numbers after the colon"),
         (lambda: parse_network("path"), "needs a size"),
         (lambda: gs.Network.from_edges(3, [(0, 5)]), "agents 0..2"),
         (
             lambda: gs.Network.from_edges(4, [(0, 1, 2), (1, 2, 3)]),
-            r"shape \(E, 2\), but shape \(2, 3\) came",
+            r"shape \(E, 2\), got shape \(2, 3\)",
         ),
         (lambda: gs.Network.from_edges(4, [(0.9, 1.9), (1, 2)]), "pairs of agent numbers"),
-        (lambda: gs.Network.path("abc"), "but 'abc' came"),
+        (lambda: gs.Network.path("abc"), "got 'abc'"),
         (lambda: gs.Network.path(5, weights=None), "weights must be one of metropolis"),
-        (lambda: gs.Network.from_networkx([(0, 1)]), "a NetworkX graph is needed, but list came"),
-        (lambda: gs.Network.grid(-2, -3), "a grid needs a row, but -2 came"),
-        (lambda: gs.Network.erdos_renyi(20, seed=-1), "at least 0, but -1 came"),
+        (lambda: gs.Network.from_networkx([(0, 1)]), "a NetworkX graph is needed, got list"),
+        (lambda: gs.Network.grid(-2, -3), "a grid needs a row, got -2"),
+        (lambda: gs.Network.erdos_renyi(20, seed=-1), "at least 0, got -1"),
     ],
 )
 def test_wrong_topologies_say_what_was_wrong(call, text):

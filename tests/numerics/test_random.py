@@ -44,7 +44,7 @@ def test_philox_known_answers(
     c0, c1, c2, c3 = counter
     k = np.uint64(key[0] | key[1] << 32)
     assert [int(w) for w in r.words(k, c3 >> 24, c0, c1, c3 & 0xFFFFFF, c2)] == list(expected)
-    # The vectorised loop as well, through the uniforms.
+    # The vectorized loop as well, through the uniforms.
     out = np.empty((4, 9))
     r.fill_uniforms(out, k, c3 >> 24, c0, c1, c3 & 0xFFFFFF, c2)
     assert [int(x * 2.0**32) for x in out[:, 0]] == list(expected)
@@ -126,7 +126,7 @@ def test_tails() -> None:
 
 @pytest.mark.parametrize("axis", range(4), ids=["rounds", "agents", "components", "trials"])
 @pytest.mark.parametrize("lag", [1, 2, 3])
-def test_neighbours_are_uncorrelated(sample: NDArray[np.float64], axis: int, lag: int) -> None:
+def test_neighbors_are_uncorrelated(sample: NDArray[np.float64], axis: int, lag: int) -> None:
     moved = np.moveaxis(sample, axis, 0)
     a, b = moved[:-lag].ravel(), moved[lag:].ravel()
     error = 1 / math.sqrt(a.size)

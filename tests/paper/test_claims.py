@@ -112,7 +112,7 @@ def test_order_of_condition_numbers():
 def races(error, draws=40):
     """error(graph number, method, K, draw) -> mse"""
     return [
-        {"experiment": convergence.DRAWS, "graph": g, "method": m, "draw": d, "quantity": f"mse, K={k}",
+        {"experiment": convergence.DRAWS, "graph": g, "method": m, "draw": d, "quantity": f"total_error, K={k}",
          "value": error(i, m, k, d)}
         for i, g in enumerate(GRAPHS) for m in convergence.METHODS for k in (3, 4) for d in range(draws)
     ]  # fmt: skip
@@ -250,7 +250,7 @@ def test_dominating_term(part, expected):
 
 
 def stars(sda, masg, alone):
-    base = {"quantity": "mse", "source": "exact"}
+    base = {"quantity": "total_error", "source": "exact"}
     return [
         {**base, "agents": n, "method": m, "value": v * n**0.5}
         for n in (100, 400) for m, v in (("sda", sda), ("d-masg", masg), ("alone", alone))

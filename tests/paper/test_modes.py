@@ -19,7 +19,7 @@ def test_every_sda_is_the_exact_engine_for_every_number_of_rounds(graph):
     for draw in range(2):
         truth = gs.exact(gs.SDA(), net, gs.Gaussian(mean[draw]), rounds)
         at = np.array(rounds) - 1
-        assert np.allclose(every.mse(mean)[at, draw], truth.mse, rtol=1e-10)
+        assert np.allclose(every.total_error(mean)[at, draw], truth.total_error, rtol=1e-10)
         assert np.allclose(every.bias(mean)[at, draw], truth.bias, rtol=1e-7, atol=1e-18)
     for t in (3, 900):
         assert every.gain(t).sum() == pytest.approx(every.mixing[t - 1], rel=1e-12)
@@ -30,9 +30,9 @@ def test_modes_give_the_exact_error(method):
     net = problem.network("grid", 16)
     mean = problem.means(16, 10.0, 3)
     response, gain = modes(method, net, [40, 300])
-    off_centre = 16 * (response[:, 0] - 1) ** 2 * mean.mean() ** 2
-    mse = off_centre + (response[:, 1:] ** 2 @ energies(net, mean[None]))[:, 0] + gain.sum(axis=1)
-    assert np.allclose(mse, gs.exact(method, net, gs.Gaussian(mean), [40, 300]).mse, rtol=1e-10)
+    off_center = 16 * (response[:, 0] - 1) ** 2 * mean.mean() ** 2
+    mse = off_center + (response[:, 1:] ** 2 @ energies(net, mean[None]))[:, 0] + gain.sum(axis=1)
+    assert np.allclose(mse, gs.exact(method, net, gs.Gaussian(mean), [40, 300]).total_error, rtol=1e-10)
 
 
 @pytest.mark.parametrize("graph", ["path", "erdos-renyi"])
@@ -41,7 +41,7 @@ def test_every_sstm_is_the_exact_engine(graph):
     every = complexity.EverySSTM(net, mean[None], 0.01)
     method = every.method(0, 0.01)
     truth = gs.exact(method, net, gs.Gaussian(mean), [1, 2, 9, 40])
-    assert np.allclose(every.mse(0, method)[[0, 1, 8, 39]], truth.mse, rtol=1e-9)
+    assert np.allclose(every.total_error(0, method)[[0, 1, 8, 39]], truth.total_error, rtol=1e-9)
 
 
 def test_first_rounds_are_those_that_planning_finds():
@@ -128,7 +128,7 @@ def test_batches_that_never_suffice_are_said_so():
     assert [row["value"] for row in runs] == [np.inf]
     net, mean = problem.network("path", 400), problem.means(400, 1.0, 0)
     every = complexity.EverySSTM(net, mean[None], 0.015)
-    assert every.mse(0, every.method(0, 0.015)).min() > 0.015
+    assert every.total_error(0, every.method(0, 0.015)).min() > 0.015
     paper, _, tuned = every.samples(0, 0.015)
     assert paper["value"] == np.inf
     assert np.isfinite(tuned["value"])

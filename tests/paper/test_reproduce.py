@@ -66,9 +66,11 @@ def test_simulations_agree_with_exact_errors(store):
     """Of the marks in Figures 2 and 5, most lie within four standard errors of their line (fixed seed)."""
     for figure in (FIGURES[1], FIGURES[4]):
         table = rows_of(figure, TINY, store)
-        runs = table.where(source="simulation", quantity="mse").sort("graph", "method", "agents", "rounds")
+        runs = table.where(source="simulation", quantity="total_error").sort(
+            "graph", "method", "agents", "rounds"
+        )
         keep = tuple(runs.distinct("method"))
-        truth = table.where(source="exact", quantity="mse", method=keep).sort(
+        truth = table.where(source="exact", quantity="total_error", method=keep).sort(
             "graph", "method", "agents", "rounds"
         )
         error = (runs.column("high") - runs.column("low")) / 2 / problem.NORMAL_95
@@ -164,8 +166,8 @@ def test_shared_pieces_run_once(tmp_path):
 
 
 def test_unknown_column_is_an_error(tmp_path):
-    with pytest.raises(LookupError, match=r"unknown columns \['colour'\]"):
-        Store(tmp_path).save(Piece("one", work), [{"colour": 1}], 0.0)
+    with pytest.raises(LookupError, match=r"unknown columns \['color'\]"):
+        Store(tmp_path).save(Piece("one", work), [{"color": 1}], 0.0)
 
 
 def test_folder_that_cannot_be_made(tmp_path):
@@ -188,7 +190,7 @@ def test_table_selects_sorts_and_reads():
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"agents": 99}, "square number.*99 came; the nearest is 100"),
+        ({"agents": 99}, "square number.*got 99; the nearest is 100"),
         ({"trials": 1}, "trials must be at least 2"),
         ({"spread": 0.0}, "spread must be a number above 0"),
         ({"stages": (1, 2)}, "stages needs two or more"),
@@ -227,7 +229,7 @@ def test_command_writes_everything_into_one_folder(tmp_path):
     numbers = list(csv.DictReader((tmp_path / "numbers" / "star.csv").read_text().splitlines()))
     assert set(numbers[0]) == set(COLUMNS)
     assert {row["seed"] for row in numbers} == {"7"}
-    assert {row["agents"] for row in numbers if row["quantity"] == "mse"} == {"9", "16", "25"}
+    assert {row["agents"] for row in numbers if row["quantity"] == "total_error"} == {"9", "16", "25"}
     claims = list(csv.DictReader((tmp_path / "claims.csv").read_text().splitlines()))
     assert [row["claim"] for row in claims] == [claim.name for claim in FIGURES[4].claims]
     page = (tmp_path / "report.html").read_text()

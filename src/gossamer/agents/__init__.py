@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 _HOME = {
     "Agent": "agent",
-    "NeighbourView": "agent",
+    "NeighborView": "agent",
     "Snapshot": "agent",
     "AgentSettings": "settings",
     "Limits": "settings",
-    "Neighbour": "settings",
+    "Neighbor": "settings",
     "Tls": "settings",
     "Faulty": "transports.base",
     "Transport": "transports.base",
@@ -27,11 +27,11 @@ _HOME = {
 
 if TYPE_CHECKING:
     from gossamer.agents.agent import Agent as Agent
-    from gossamer.agents.agent import NeighbourView as NeighbourView
+    from gossamer.agents.agent import NeighborView as NeighborView
     from gossamer.agents.agent import Snapshot as Snapshot
     from gossamer.agents.settings import AgentSettings as AgentSettings
     from gossamer.agents.settings import Limits as Limits
-    from gossamer.agents.settings import Neighbour as Neighbour
+    from gossamer.agents.settings import Neighbor as Neighbor
     from gossamer.agents.settings import Tls as Tls
     from gossamer.agents.transports.base import Faulty as Faulty
     from gossamer.agents.transports.base import Transport as Transport

@@ -5,7 +5,7 @@
         print(agent.estimate, agent.standard_error)
 
 The rounds run in a thread of their own, so a program that computes for a while does not hold up the
-neighbours; a second thread writes the store. Both are started on entering and ended on leaving.
+neighbors; a second thread writes the store. Both are started on entering and ended on leaving.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from gossamer.agents.round.ledger import Ledger
 from gossamer.agents.round.loop import Turn
 from gossamer.agents.settings import AgentSettings
 from gossamer.agents.statistics import Layout
-from gossamer.agents.statistics import NeighbourView as NeighbourView
+from gossamer.agents.statistics import NeighborView as NeighborView
 from gossamer.agents.statistics import Snapshot as Snapshot
 from gossamer.agents.transports.base import Transport
 from gossamer.errors import GossamerError, InvalidInput, Unsupported
@@ -46,7 +46,7 @@ _BACKLOG = 10_000
 """Observations that may wait for the next round before the source is held up."""
 
 _HURRY = 0.02
-"""How much faster than its pace an agent may go in the long run, to stay in step with its neighbours."""
+"""How much faster than its pace an agent may go in the long run, to stay in step with its neighbors."""
 
 _SERIALS_PER_COMMIT = 2**20
 """More messages than any agent sends between two commits; see `_first_serial`."""
@@ -92,7 +92,7 @@ class Agent:
             settings.id,
             self._ledger,
             transport,
-            tuple(n.id for n in settings.neighbours),
+            tuple(n.id for n in settings.neighbors),
             timeout=settings.timeout,
             death=settings.death,
             limits=settings.limits,
@@ -194,7 +194,7 @@ class Agent:
         """Take one observation: a number, or a vector of `dimension` numbers. Never blocks; any thread.
 
         It counts from the next round on, and is acknowledged (`Snapshot.acknowledged`) at the store's next
-        commit. InvalidInput for NaN, infinity, a number too large for the neighbours or a wrong shape.
+        commit. InvalidInput for NaN, infinity, a number too large for the neighbors or a wrong shape.
         """
         self._observe(observation)
 
@@ -272,11 +272,11 @@ class Agent:
             sent=rounds.sent,
             received=rounds.received,
             rejected={str(reason): count for reason, count in rounds.rejected.copy().items()},
-            neighbours=tuple(self._view(p, own, p.id in present, now) for p in rounds.peers.values()),
+            neighbors=tuple(self._view(p, own, p.id in present, now) for p in rounds.peers.values()),
             bad=0 if self._source is None else self._source.bad,
         )
 
-    def _view(self, peer: Peer, own: Array, connected: bool, now: float) -> NeighbourView:
+    def _view(self, peer: Peer, own: Array, connected: bool, now: float) -> NeighborView:
         if peer.dead:
             state = "dead"
         elif not peer.used:
@@ -285,7 +285,7 @@ class Agent:
             state = "silent" if peer.misses > self.settings.silence else "alive"
         distance = float(np.abs(self.layout.read(peer.value).mean - own).max()) if peer.used else math.nan
         last = now - peer.heard_at
-        return NeighbourView(
+        return NeighborView(
             peer.id, state, connected, last, distance, peer.used, peer.lost, peer.late, peer.round_trip
         )
 
@@ -336,11 +336,11 @@ class Agent:
         self._commit(wait=True)
 
     def _pause(self, early: float, due: float) -> float:
-        """Wait for the next round's time; from `early` on a neighbour that has begun it ends the wait.
+        """Wait for the next round's time; from `early` on a neighbor that has begun it ends the wait.
 
-        So neighbours of one pace fall into step. Without it one that started a moment later would be late in
+        So neighbors of one pace fall into step. Without it one that started a moment later would be late in
         every round, for as long as the fleet lives. Returns by how many seconds the wait was cut short: who is
-        among faster neighbours has little of that to spend, and keeps its own pace.
+        among faster neighbors has little of that to spend, and keeps its own pace.
         """
         while (now := time.monotonic()) < due and not self._stop.is_set():
             if now >= early and self._rounds.called():
@@ -367,7 +367,7 @@ def _ledger(settings: AgentSettings, layout: Layout, saved: Saved | None) -> Led
         method,
         coefficients,
         settings.id,
-        {n.id: n.weight for n in settings.neighbours},
+        {n.id: n.weight for n in settings.neighbors},
         layout.size,
         silence=settings.silence,
         serial=_first_serial(saved),

@@ -21,7 +21,7 @@ Array = NDArray[np.float64]
 
 
 class Core(Protocol):
-    """One agent's part of a method, as the rounds drive it: begin, tell each neighbour, hear them, finish."""
+    """One agent's part of a method, as the rounds drive it: begin, tell each neighbor, hear them, finish."""
 
     dimension: int
     edge_registers: int
@@ -29,8 +29,8 @@ class Core(Protocol):
     def begin(self, observation: Array, samples: float = 1.0, weight: float | None = None) -> None:
         """Start a round with the mean of this round's `samples` observations; see `Ledger.begin`."""
 
-    def tell(self, neighbour: int, holding: int) -> Outgoing:
-        """The message for one neighbour; `holding` is the serial of its message already here, or 0."""
+    def tell(self, neighbor: int, holding: int) -> Outgoing:
+        """The message for one neighbor; `holding` is the serial of its message already here, or 0."""
 
     def finish(self, heard: Mapping[int, Outgoing]) -> None:
         """Close the round with the messages that came for it."""
@@ -39,8 +39,8 @@ class Core(Protocol):
     def estimate(self) -> Array:
         """The agent's answer now, shape (n,)."""
 
-    def drop(self, neighbour: int) -> None:
-        """A neighbour is dead: forget what was exchanged with it."""
+    def drop(self, neighbor: int) -> None:
+        """A neighbor is dead: forget what was exchanged with it."""
 
 
 class Schedule:
@@ -68,8 +68,8 @@ class Activation(NamedTuple):
     seed: int
     trial: int = 0
 
-    def partners(self, me: int, neighbours: tuple[int, ...], t: int) -> tuple[int, ...]:
-        """The neighbours whose message moves this agent in round t (each with weight 1/2)."""
+    def partners(self, me: int, neighbors: tuple[int, ...], t: int) -> tuple[int, ...]:
+        """The neighbors whose message moves this agent in round t (each with weight 1/2)."""
 
         from gossamer.numerics import random  # brings Numba, which deployed agents do without
 
@@ -79,7 +79,7 @@ class Activation(NamedTuple):
             i, j = int(edge[0]), int(edge[1])
             return (j,) if me == i else (i,) if me == j else ()
         speaker = int(random.index(key, random.ACTIVATION, self.trial, t, self.agents))
-        return (speaker,) if speaker in neighbours else ()
+        return (speaker,) if speaker in neighbors else ()
 
 
 class Node:
@@ -87,7 +87,7 @@ class Node:
 
     method        any method of the registry
     coefficients  method.coefficients(network, rounds), the same for all agents
-    weights       neighbour -> w_ij = -L_ij
+    weights       neighbor -> w_ij = -L_ij
     activation    for random gossip, the shared draw of who exchanges in which round
     """
 
@@ -121,7 +121,7 @@ class Node:
         self._observation = observation
         self._message = np.asarray(self.method.message(self._c, self._state, observation), dtype=float)
 
-    def tell(self, neighbour: int, holding: int = 0) -> Outgoing:
+    def tell(self, neighbor: int, holding: int = 0) -> Outgoing:
         return Outgoing(self.round + 1, holding, True, self._message.tobytes())
 
     def finish(self, heard: Mapping[int, Outgoing]) -> None:
@@ -146,5 +146,5 @@ class Node:
     def estimate(self) -> Array:
         return np.asarray(self.method.estimate(self._c, self._state), dtype=float)
 
-    def drop(self, neighbour: int) -> None:
-        raise Unsupported(f"{self.method.name} in node form cannot go on without agent {neighbour}")
+    def drop(self, neighbor: int) -> None:
+        raise Unsupported(f"{self.method.name} in node form cannot go on without agent {neighbor}")

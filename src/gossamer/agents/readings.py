@@ -13,7 +13,7 @@ from gossamer.agents.round.wire import LARGEST
 from gossamer.errors import InvalidInput
 
 LARGEST_OBSERVATION = LARGEST / 1e6
-"""Larger ones are refused at home: what is sent are sums of observations, and beyond LARGEST the neighbours
+"""Larger ones are refused at home: what is sent are sums of observations, and beyond LARGEST the neighbors
 refuse the agent's every message. The room is for long paths of agents, many components and noise replicates."""
 
 LINE_LIMIT = 1 << 20
@@ -39,18 +39,16 @@ def vector(value: Any, dimension: int, largest: float = LARGEST_OBSERVATION) -> 
             raise TypeError
         numbers = np.atleast_1d(found.astype(float))
     except (TypeError, ValueError, OverflowError):
-        raise BadObservation(f"an observation must be made of numbers, but {short(value)} came") from None
+        raise BadObservation(f"an observation must be made of numbers, got {short(value)}") from None
     if numbers.shape != (dimension,):
         came = len(numbers) if numbers.ndim == 1 else f"an array of shape {numbers.shape}"
-        raise BadObservation(
-            f"an observation must have {dimension} number(s), but {came} came: {short(value)}"
-        )
+        raise BadObservation(f"an observation must have {dimension} number(s), got {came}: {short(value)}")
     if not np.isfinite(numbers).all():
-        raise BadObservation(f"an observation must be finite, but {short(value)} came; leave it out")
+        raise BadObservation(f"an observation must be finite, got {short(value)}; leave it out")
     if np.abs(numbers).max() > largest:
         raise BadObservation(
-            f"an observation must be at most {largest:g} in size, or the neighbours would refuse what comes of "
-            f"it, but {short(value)} came; leave it out, or use another unit"
+            f"an observation must be at most {largest:g} in size, or the neighbors would refuse what comes of "
+            f"it, got {short(value)}; leave it out, or use another unit"
         )
     return numbers
 
@@ -69,10 +67,10 @@ def parse_line(line: str, dimension: int, largest: float = LARGEST_OBSERVATION) 
         try:
             value = json.loads(line)
         except (ValueError, RecursionError):
-            raise BadObservation(f"a line must be numbers or JSON, but {short(line)} came") from None
+            raise BadObservation(f"a line must be numbers or JSON, got {short(line)}") from None
         if isinstance(value, dict):
             if "value" not in value:
-                raise BadObservation(f'a JSON object needs "value", but {short(line)} came')
+                raise BadObservation(f'a JSON object needs "value", got {short(line)}')
             value = value["value"]
     else:
         value = line.replace(",", " ").split()
@@ -92,7 +90,7 @@ def parse_row(
     if places is None:
         return vector(found, dimension, largest)
     if len(found) <= max(places):
-        raise BadObservation(f"a row needs at least {max(places) + 1} cells, but {short(row)} came")
+        raise BadObservation(f"a row needs at least {max(places) + 1} cells, got {short(row)}")
     return vector([found[place] for place in places], dimension, largest)
 
 
@@ -101,7 +99,7 @@ def cells(row: str) -> list[str]:
     try:
         return [cell.strip() for cell in next(csv.reader([row], skipinitialspace=True), [])]
     except csv.Error as error:
-        raise BadObservation(f"a row must be CSV, but {short(row)} came ({error})") from None
+        raise BadObservation(f"a row must be CSV, got {short(row)} ({error})") from None
 
 
 class Splitter:

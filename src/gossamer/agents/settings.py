@@ -18,13 +18,13 @@ _HOST = re.compile(r"[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\]")
 
 
 @dataclass(frozen=True)
-class Neighbour:
-    """One neighbour: its number, the gossip weight of the edge, and where it is reached.
+class Neighbor:
+    """One neighbor: its number, the gossip weight of the edge, and where it is reached.
 
-    id        the neighbour's number in the fleet
+    id        the neighbor's number in the fleet
     weight    w_ij = -L_ij, above 0; both ends of an edge must use the same number
-    endpoint  "host:port" on which the neighbour listens; empty for transports that need no address
-    name      common name of the neighbour's certificate; "agent<id>" unless given
+    endpoint  "host:port" on which the neighbor listens; empty for transports that need no address
+    name      common name of the neighbor's certificate; "agent<id>" unless given
     """
 
     id: int
@@ -33,10 +33,10 @@ class Neighbour:
     name: str = ""
 
     def __post_init__(self) -> None:
-        _whole("neighbour id", self.id, 0)
-        _number("neighbour weight", self.weight, above=0.0)
+        _whole("neighbor id", self.id, 0)
+        _number("neighbor weight", self.weight, above=0.0)
         if self.endpoint:
-            check_endpoint("neighbour endpoint", self.endpoint)
+            check_endpoint("neighbor endpoint", self.endpoint)
         if not self.name:
             object.__setattr__(self, "name", agent_name(self.id))
 
@@ -85,7 +85,7 @@ class AgentSettings:
     """What one agent needs: who it is, whom it talks to, the method's numbers, its patience, and its keys.
 
     id            this agent's number in the fleet
-    neighbours    the agents it talks to
+    neighbors    the agents it talks to
     step_size     eta of Anytime SDA, from the network's spectrum (1/lambda_1)
     momentum      zeta, (sqrt k - 1)/(sqrt k + 1) with k the condition number
     smoothing     w in rounds; 0 switches smoothing off
@@ -95,10 +95,10 @@ class AgentSettings:
     bins          edges of a histogram, to learn network-wide quantiles; empty: none
     weighting     "agents": every agent's own mean counts the same; "samples": every observation does
     replicates    how many noise replicates carry the standard error (0: no standard error)
-    timeout       seconds a round waits for a neighbour at most
-    pace          seconds between the starts of two rounds; None: as fast as the neighbours answer
+    timeout       seconds a round waits for a neighbor at most
+    pace          seconds between the starts of two rounds; None: as fast as the neighbors answer
     silence       A: an edge moves only while each end was heard by the other within A of its own rounds
-    death         seconds of silence after which a neighbour counts as dead and its flow returns
+    death         seconds of silence after which a neighbor counts as dead and its flow returns
     commit        seconds between two commits of the store
     fleet         name of the fleet; agents of different fleets do not hear each other
     name          common name of this agent's certificate; "agent<id>" unless given
@@ -109,7 +109,7 @@ class AgentSettings:
     """
 
     id: int
-    neighbours: tuple[Neighbour, ...]
+    neighbors: tuple[Neighbor, ...]
     step_size: float
     momentum: float
     smoothing: float
@@ -133,17 +133,17 @@ class AgentSettings:
 
     def __post_init__(self) -> None:
         _whole("id", self.id, 0)
-        object.__setattr__(self, "neighbours", tuple(self.neighbours))
-        ids = [n.id for n in self.neighbours]
+        object.__setattr__(self, "neighbors", tuple(self.neighbors))
+        ids = [n.id for n in self.neighbors]
         if len(set(ids)) != len(ids) or self.id in ids:
             raise InvalidInput(
-                f"neighbours must be different agents other than agent {self.id}, but {sorted(ids)} came"
+                f"neighbors must be different agents other than agent {self.id}, got {sorted(ids)}"
             )
         _number("step_size", self.step_size, above=0.0)
         _number("momentum", self.momentum, least=0.0, below=1.0)
         _number("smoothing", self.smoothing, least=0.0, most=MOST_SMOOTHING)
         if self.gain is not None and not 0 < self.gain <= 1:
-            raise InvalidInput(f"gain must be above 0 and at most 1, but {self.gain!r} came")
+            raise InvalidInput(f"gain must be above 0 and at most 1, got {self.gain!r}")
         _whole("dimension", self.dimension, 1)
         _whole("replicates", self.replicates, 0)
         object.__setattr__(self, "bins", tuple(float(edge) for edge in self.bins))
@@ -152,9 +152,9 @@ class AgentSettings:
             or not all(math.isfinite(edge) for edge in self.bins)
             or any(a >= b for a, b in zip(self.bins, self.bins[1:], strict=False))
         ):
-            raise InvalidInput(f"bins must be at least two increasing finite numbers, but {self.bins} came")
+            raise InvalidInput(f"bins must be at least two increasing finite numbers, got {self.bins}")
         if self.weighting not in WEIGHTINGS:
-            raise InvalidInput(f"weighting must be 'agents' or 'samples', but {self.weighting!r} came")
+            raise InvalidInput(f"weighting must be 'agents' or 'samples', got {self.weighting!r}")
         for name in ("timeout", "death", "commit"):
             _number(name, getattr(self, name), above=0.0)
         if self.pace is not None:
@@ -163,10 +163,10 @@ class AgentSettings:
         if self.death <= self.timeout:
             raise InvalidInput(
                 f"death must be longer than timeout, or every slow round would be a funeral, "
-                f"but death={self.death} and timeout={self.timeout} came"
+                f"got death={self.death} and timeout={self.timeout}"
             )
         if not self.fleet or not all(ch.isalnum() or ch in "-_" for ch in self.fleet):
-            raise InvalidInput(f"fleet must be a word of letters, digits, - and _, but {self.fleet!r} came")
+            raise InvalidInput(f"fleet must be a word of letters, digits, - and _, got {self.fleet!r}")
         if not self.name:
             object.__setattr__(self, "name", agent_name(self.id))
         if self.endpoint:
@@ -186,7 +186,7 @@ def agent_name(agent: int) -> str:
 
 def _whole(name: str, value: int, least: int) -> None:
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise InvalidInput(f"{name} must be a whole number of at least {least}, but {value!r} came")
+        raise InvalidInput(f"{name} must be a whole number of at least {least}, got {value!r}")
 
 
 def _number(
@@ -210,7 +210,7 @@ def _number(
             )
             if math.isfinite(bound)
         )
-        raise InvalidInput(f"{name} must be a finite number {range_}, but {value!r} came")
+        raise InvalidInput(f"{name} must be a finite number {range_}, got {value!r}")
 
 
 def check_endpoint(name: str, value: str, *, tls: bool = False) -> None:
@@ -219,10 +219,10 @@ def check_endpoint(name: str, value: str, *, tls: bool = False) -> None:
     if not (_HOST.fullmatch(host) and port.isascii() and port.isdigit() and 0 < int(port) < 65536):
         raise InvalidInput(
             f"{name} must be host:port, the host a name of ASCII letters, digits, dots and dashes or an address, "
-            f"and the port from 1 to 65535, but {value!r} came"
+            f"and the port from 1 to 65535, got {value!r}"
         )
     if tls and host.startswith("["):
         raise InvalidInput(
             f"{name} must be a host name or an IPv4 address, because Zenoh's TLS cannot connect to an IPv6 address, "
-            f"but {value!r} came"
+            f"got {value!r}"
         )

@@ -27,7 +27,7 @@ This is the multiplier bootstrap, computed by the network for each agent, withou
 its shape or the other agents' noise. With K replicates the standard error itself has a relative error of
 1/sqrt(2K) (25% for K = 8): an interval uses Student's t with K degrees of freedom (2.31 standard errors
 for 95% with K = 8, not 1.96). Assumed: observations of an agent are uncorrelated in time, and independent
-between agents. Not covered: means that have not mixed yet (watch the distance to the neighbours), and an
+between agents. Not covered: means that have not mixed yet (watch the distance to the neighbors), and an
 agent's first observation, which has no residual.
 """
 
@@ -78,7 +78,7 @@ class Layout:
 
     @cached_property
     def largest(self) -> float:
-        """The largest observation of which the neighbours accept everything that is averaged."""
+        """The largest observation of which the neighbors accept everything that is averaged."""
         return math.sqrt(LARGEST_OBSERVATION) if self.variance else LARGEST_OBSERVATION
 
     def check(self, observation: object) -> Array:
@@ -145,15 +145,15 @@ class Answers:
     def quantile(self, q: float) -> Array:
         """The network-wide q-quantile, linear between bin edges; the outermost edge beyond them."""
         if not 0 <= q <= 1:
-            raise InvalidInput(f"a quantile is between 0 and 1, but {q!r} came")
+            raise InvalidInput(f"a quantile is between 0 and 1, got {q!r}")
         shares = self.distribution
         edges = np.array(self.layout.bins)
         return np.array([np.interp(q, column, edges) for column in shares.T])
 
 
 @dataclass(frozen=True)
-class NeighbourView:
-    """What an agent knows of one neighbour.
+class NeighborView:
+    """What an agent knows of one neighbor.
 
     state       "joining" (not heard yet), "alive", "silent" (missed its last A rounds) or "dead"
     connected   whether the transport sees it
@@ -180,7 +180,7 @@ class NeighbourView:
 class Snapshot:
     """The agent at one moment; what tables, JSON lines and metrics show.
 
-    round         Lamport number of the current round, shared with the neighbours
+    round         Lamport number of the current round, shared with the neighbors
     age           rounds this agent has taken part in, over all its lives
     samples       observations it has used; `acknowledged` of them are safe in the store
     estimate, standard_error, variance   shape (n,), nan while nothing is known
@@ -206,5 +206,5 @@ class Snapshot:
     sent: int
     received: int
     rejected: Mapping[str, int]
-    neighbours: tuple[NeighbourView, ...]
+    neighbors: tuple[NeighborView, ...]
     bad: int = 0

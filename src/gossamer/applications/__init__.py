@@ -1,4 +1,4 @@
-"""The paper's two applications: distributed linear estimation and decentralised policy evaluation."""
+"""The paper's two applications: distributed linear estimation and decentralized policy evaluation."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from gossamer.applications.linear.rivals import KarMoura, XiaoBoydLall
 from gossamer.applications.policy import problems
 from gossamer.applications.policy.evaluation import PolicyEvaluation
 from gossamer.applications.policy.rivals import TemporalDifference
-from gossamer.applications.solvers import Alone, Centralised
+from gossamer.applications.solvers import Alone, Centralized
 
 __all__ = [
     "Alone",
-    "Centralised",
+    "Centralized",
     "KarMoura",
     "LinearEstimation",
     "PolicyEvaluation",

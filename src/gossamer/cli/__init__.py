@@ -31,7 +31,7 @@ def build(only: str | None = None) -> typer.Typer:
     """Assemble the command line from its rooms, or just the command `only`: an agent need not load a compiler."""
     app = typer.Typer(
         name="gossamer",
-        help="Every agent of a network learns the average of all noisy streams, talking only to its neighbours.",
+        help="Every agent of a network learns the average of all noisy streams, talking only to its neighbors.",
         no_args_is_help=True,
         add_completion=False,
         pretty_exceptions_enable=False,
@@ -43,7 +43,7 @@ def build(only: str | None = None) -> typer.Typer:
     def gossamer(
         version: Annotated[bool, typer.Option("--version", help="Print the version and stop.")] = False,
     ) -> None:
-        """Every agent of a network learns the average of all noisy streams, talking only to its neighbours."""
+        """Every agent of a network learns the average of all noisy streams, talking only to its neighbors."""
         if version:
             print(__version__)
             raise typer.Exit

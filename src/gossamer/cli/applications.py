@@ -12,7 +12,7 @@ import typer
 
 from gossamer.applications import (
     Alone,
-    Centralised,
+    Centralized,
     KarMoura,
     LinearEstimation,
     PolicyEvaluation,
@@ -73,10 +73,10 @@ def estimate(
         problem = _sensors(network, data, target, split, intercept, weighting, seed)
     recorded = problem.measurements is not None
     curves, notes = _estimation_curves(problem, methods, rivals, horizons, trials, seed)
-    limits = [np.nan if recorded else float(problem.centralised_error(t)) for t in horizons]
+    limits = [np.nan if recorded else float(problem.centralized_error(t)) for t in horizons]
     records = [_row(name, horizons, values) for name, values in curves.items()]
     if not recorded:
-        records.append(_row("centralised limit", horizons, dict(zip(horizons, limits, strict=True))))
+        records.append(_row("centralized limit", horizons, dict(zip(horizons, limits, strict=True))))
         bounds = {t: problem.bound(t) for t in horizons}
         records += _terms("Corollary 1", bounds)
         notes += _conditions("Corollary 1", bounds)
@@ -129,7 +129,7 @@ def evaluate_policy(
         solvers["TD, last iterate"] = TemporalDifference()
         solvers["TD, averaged"] = TemporalDifference(step="sqrt", output="average")
         solvers["each agent alone"] = Alone()
-    solvers["centralised limit"] = Centralised()
+    solvers["centralized limit"] = Centralized()
     runs = {
         name: task.simulate(solver, horizons, trials, seed, keep=False) for name, solver in solvers.items()
     }
@@ -147,7 +147,7 @@ def evaluate_policy(
     if plot:
         from gossamer.cli.plots import draw_errors
 
-        limits = list(curves.pop("centralised limit").values())
+        limits = list(curves.pop("centralized limit").values())
         shown = {name: _points(values) for name, values in curves.items()}
         with writing(plot):
             title = f"{problem}, $\\gamma$ = {task.discount:g}, {network.name}"
@@ -207,7 +207,7 @@ def _estimation_curves(
         if method.mixing != "matrix":
             raise InvalidInput(f"{name} mixes by chance; here methods with one gossip matrix are compared")
         if not recorded:
-            known = problem.exact(method, horizons).mse
+            known = problem.exact(method, horizons).total_error
             curves[name + KNOWN] = dict(zip(horizons, map(float, known), strict=True))
         needed = problem.gram_rounds_needed(method)
         enough = [t for t in horizons if t >= needed]
@@ -215,7 +215,7 @@ def _estimation_curves(
             notes.append(f"{name} needs {needed} rounds before A_i'A_i may be inverted")
         if enough:
             run = problem.simulate(method, enough, 1 if recorded else trials, seed)
-            curves[name] = dict(zip(enough, map(float, run.mse), strict=True))
+            curves[name] = dict(zip(enough, map(float, run.total_error), strict=True))
     if rivals and not recorded:
         others = {
             "Xiao-Boyd-Lall, one sample": XiaoBoydLall(),
@@ -226,7 +226,7 @@ def _estimation_curves(
         }
         for name, rival in others.items():
             run = problem.simulate(rival, horizons, trials, seed)
-            curves[name] = dict(zip(horizons, map(float, run.mse), strict=True))
+            curves[name] = dict(zip(horizons, map(float, run.total_error), strict=True))
     if not recorded:
         notes.append(f"{trials} trials; rows without 'exact' are simulated")
     return curves, notes
@@ -317,7 +317,7 @@ def _process(text: str, policy: str, discount: float, seed: int) -> problems.Mar
         raise InvalidInput(f"{text!r} needs whole numbers after the colon, such as garnet:20x3") from None
     most = 1 if kind == "chain" else 2
     if len(sizes) > most:
-        raise InvalidInput(f"{kind} takes at most {most} numbers, but {len(sizes)} came in {text!r}")
+        raise InvalidInput(f"{kind} takes at most {most} numbers, got {len(sizes)} in {text!r}")
     seeded: dict[str, Any] = {"seed": seed} if kind == "garnet" else {}
     process: problems.MarkovRewardProcess = named[kind](*sizes, **seeded)
     return process
@@ -349,7 +349,7 @@ def _read_table(path: Path) -> dict[str, Any]:
         raise InvalidInput(f"{path} needs a heading and rows of data, but it holds {len(rows)} lines")
     for number, row in enumerate(rows[1:], start=2):
         if len(row) != len(rows[0]):
-            raise InvalidInput(f"{path}, line {number}: {len(rows[0])} cells are needed, but {len(row)} came")
+            raise InvalidInput(f"{path}, line {number}: {len(rows[0])} cells are needed, got {len(row)}")
     columns: dict[str, Any] = {}
     for name, *cells in zip(*rows, strict=True):
         column = np.array(cells)

@@ -45,7 +45,7 @@ Csv = Annotated[
 def drawable(path: Path | None) -> Path | None:
     """Refuse a picture's name that no format goes with, before any work is done."""
     if path is not None and path.suffix.lower() not in (".png", ".pdf", ".svg"):
-        raise InvalidInput(f"a picture's name ends in .png, .pdf or .svg, but {path} came")
+        raise InvalidInput(f"a picture's name ends in .png, .pdf or .svg, got {path}")
     return writable(path)
 
 
@@ -108,23 +108,23 @@ def exact(
     result = run_exact(chosen, net, obs, horizons)
     records = []
     for k, t in enumerate(horizons):
-        limit = theory.centralised_limit(obs, t)
+        limit = theory.centralized_limit(obs, t)
         record = {
             "rounds": t,
-            "mse": result.mse[k],
+            "total_error": result.total_error[k],
             "bias": result.bias[k],
             "variance": result.variance[k],
-            "centralised_limit": limit,
-            "times_limit": result.mse[k] / limit if limit > 0 else None,
+            "centralized_limit": limit,
+            "times_limit": result.total_error[k] / limit if limit > 0 else None,
         }
         if np.any(result.uncertainty):
             record["uncertainty"] = result.uncertainty[k]
         records.append(record)
     title = f"{chosen.label} on {net.name}"
-    notes = _divergence({chosen.label: (horizons, result.mse)})
+    notes = _divergence({chosen.label: (horizons, result.total_error)})
     emit(records, title=f"{title}: expected squared error", as_json=as_json, csv=csv, notes=notes)
     if plot:
-        _draw(plot, {chosen.label: (horizons, result.mse)}, obs, horizons, title)
+        _draw(plot, {chosen.label: (horizons, result.total_error)}, obs, horizons, title)
 
 
 def simulate(
@@ -169,7 +169,8 @@ def simulate(
                 "with faults one number of rounds is simulated at a time; give --rounds one number"
             )
         one = run_simulate(chosen, net, obs, horizons[0], trials, seed, faults=faults)
-        mse, stderr, done, partial = [one.mse], [one.stderr], one.trials, one.partial
+        total = np.array([one.total_error])
+        stderr, done, partial = np.array([one.stderr]), one.trials, one.partial
         alive = np.flatnonzero(~np.isnan(one.per_agent))
         notes.append(
             f"{len(alive)} of {net.agents} agents alive at the end; errors are against the average of their means"
@@ -179,27 +180,27 @@ def simulate(
             notes.append(f"the dead cut them into {parts} parts, which cannot learn of each other")
     else:
         result = run_simulate(chosen, net, obs, horizons, trials, seed, keep_estimates=False)
-        mse, stderr, done, partial = result.mse, result.stderr, result.trials, result.partial
+        total, stderr, done, partial = result.total_error, result.stderr, result.trials, result.partial
     expected = _exact_if_any(chosen, net, obs, horizons) if not faults.items else None
     records = [
         {
             "rounds": t,
-            "mse": mse[k],
+            "total_error": total[k],
             "stderr": stderr[k],
             "exact": None if expected is None else expected[k],
-            "centralised_limit": theory.centralised_limit(obs, t),
+            "centralized_limit": theory.centralized_limit(obs, t),
             "trials": done,
         }
         for k, t in enumerate(horizons)
     ]
-    notes += _divergence({chosen.label: (horizons, mse)})
+    notes += _divergence({chosen.label: (horizons, total)})
     if partial:
         notes.append(f"interrupted: {done} of {trials} trials were finished and are shown")
     title = f"{chosen.label} on {net.name}"
-    columns = ["rounds", "mse", "stderr", "exact", "centralised_limit"]
+    columns = ["rounds", "total_error", "stderr", "exact", "centralized_limit"]
     emit(records, title=f"{title}: {done} trials", as_json=as_json, csv=csv, notes=notes, columns=columns)
     if plot:
-        _draw(plot, {chosen.label: (horizons, mse)}, obs, horizons, f"{title}, simulated")
+        _draw(plot, {chosen.label: (horizons, total)}, obs, horizons, f"{title}, simulated")
     if partial:
         raise typer.Exit(130)
 
@@ -227,7 +228,7 @@ def compare(
     for method in parse_methods(methods):
         label = method.label if method.label not in curves else f"{method.label} ({len(curves) + 1})"
         try:
-            curves[label] = horizons, run_exact(method, net, obs, horizons).mse
+            curves[label] = horizons, run_exact(method, net, obs, horizons).total_error
         except GossamerError as refusal:
             notes.append(f"{label}: {refusal}")
             continue
@@ -244,7 +245,7 @@ def compare(
         "Theorem 1 (SDA)": lambda t: _bound(theory.theorem_1, net, obs, t),
         "Theorem 2 (DSG)": lambda t: _bound(theory.theorem_2, net, obs, t),
         "network limit": lambda t: _limit(net, obs, t),
-        "centralised limit": lambda t: theory.centralised_limit(obs, t),
+        "centralized limit": lambda t: theory.centralized_limit(obs, t),
     }
     records = [
         {"method": name, **{f"T={t}": float(values[k]) for k, t in enumerate(horizons)}}
@@ -281,7 +282,7 @@ def plan(
     try:
         targets = [float(part) for part in target.split(",")]
     except ValueError:
-        raise InvalidInput(f"targets are numbers separated by commas, but {target!r} came") from None
+        raise InvalidInput(f"targets are numbers separated by commas, got {target!r}") from None
     records, notes = [], []
     for name in graph:
         net, obs = _problem(name, weights, spread, std, seed, data)
@@ -296,7 +297,7 @@ def plan(
                     "samples": p.samples if p.reached else None,
                     "messages": p.messages if p.reached else None,
                     "bytes": p.bytes if p.reached else None,
-                    "mse": p.mse,
+                    "total_error": p.total_error,
                 }
                 for p in plans
             ]
@@ -355,7 +356,7 @@ def _limit(net: Network, obs: Observations, rounds: int) -> float | None:
 
 def _exact_if_any(method: Any, net: Network, obs: Observations, horizons: list[int]) -> Any:
     try:
-        return run_exact(method, net, obs, horizons).mse
+        return run_exact(method, net, obs, horizons).total_error
     except Unsupported:
         return None
 
@@ -363,6 +364,6 @@ def _exact_if_any(method: Any, net: Network, obs: Observations, horizons: list[i
 def _draw(path: Path, curves: dict[str, Any], obs: Observations, horizons: list[int], title: str) -> None:
     from gossamer.cli.plots import draw_errors
 
-    limits = [theory.centralised_limit(obs, t) for t in horizons]
+    limits = [theory.centralized_limit(obs, t) for t in horizons]
     with writing(path):
         draw_errors(curves, horizons, limits, title, path)

@@ -91,7 +91,7 @@ def parse_faults(
 
 
 def _misread(option: str, text: str, form: str) -> InvalidInput:
-    return InvalidInput(f"{option} takes {form}, but {text!r} came")
+    return InvalidInput(f"{option} takes {form}, got {text!r}")
 
 
 def _numbers(option: str, text: str, form: str, count: int) -> list[float]:
@@ -123,6 +123,6 @@ def _agents(text: str) -> list[int]:
     for part in text.split(","):
         first, _, last = part.partition("-")
         if int(last or first) < int(first):
-            raise InvalidInput(f"--partition takes agents in rising order, but {part!r} came")
+            raise InvalidInput(f"--partition takes agents in rising order, got {part!r}")
         agents += range(int(first), int(last or first) + 1)
     return agents

@@ -41,7 +41,7 @@ Source = Annotated[
     ),
 ]
 Every = Annotated[
-    str | None, typer.Option(help='Pace of the rounds, "100ms"; 0: as fast as neighbours answer.')
+    str | None, typer.Option(help='Pace of the rounds, "100ms"; 0: as fast as neighbors answer.')
 ]
 Store = Annotated[Path | None, typer.Option(help="Directory whose files survive a crash.")]
 Insecure = Annotated[bool, typer.Option("--insecure", help="Plaintext without certificates: for tests only.")]
@@ -61,7 +61,7 @@ def init(
     ] = "metropolis",
     dimension: Annotated[int, typer.Option(help="How many numbers one observation has.")] = 1,
     every: Annotated[
-        str, typer.Option(help='Pace of the rounds; "0": as fast as neighbours answer.')
+        str, typer.Option(help='Pace of the rounds; "0": as fast as neighbors answer.')
     ] = "100ms",
     source: Source = None,
     port: Annotated[int, typer.Option(help="First port of a fleet on this machine.")] = 7447,
@@ -90,7 +90,7 @@ def init(
         last = 65536 - network.agents
         if not 1 <= port <= last:
             raise InvalidInput(
-                f"--port is the first of {network.agents} ports in a row, from 1 to {last}, but {port} came"
+                f"--port is the first of {network.agents} ports in a row, from 1 to {last}, got {port}"
             )
         names = [f"agent{i}" for i in range(network.agents)]
         endpoints = [f"127.0.0.1:{port + i}" for i in range(network.agents)]
@@ -307,7 +307,7 @@ def _become_agent(
     parse_source(source or me.source, found.observations.dimension, me.id)
     seconds = duration("--report", report)
     if seconds < _SHORTEST_REPORT:
-        raise InvalidInput(f'--report must be a time of at least "10ms", but {report!r} came')
+        raise InvalidInput(f'--report must be a time of at least "10ms", got {report!r}')
     options = Options(
         fleet=str(fleet),
         agent=id_,

@@ -14,7 +14,7 @@ from rich.text import Text
 if TYPE_CHECKING:
     from gossamer.agents.fleet.launcher import AgentStatus
 
-_COLOURS = {"running": "green", "starting": "cyan", "stopped": "dim", "unknown": "dim"}
+_COLORS = {"running": "green", "starting": "cyan", "stopped": "dim", "unknown": "dim"}
 _SPEAKING = ("running", "degraded", "alone")
 _NO_TROUBLE = ("running", "starting", "stopped", "unknown")
 
@@ -44,7 +44,7 @@ def fleet_table(
             small(agent.distance),
             compact(agent.sent + agent.received),
             _losses(agent),
-            Text(agent.state, style=_COLOURS.get(agent.state, "bold red")),
+            Text(agent.state, style=_COLORS.get(agent.state, "bold red")),
         )
     parts: list[RenderableType] = [_heading(name, status, seconds), "", table]
     if len(shown) < len(status):
@@ -89,7 +89,7 @@ def _heading(name: str, status: Sequence[AgentStatus], seconds: float | None) ->
     text = Text(no_wrap=True, overflow="ellipsis")
     text.append(name, style="bold")
     for state, count in facts["states"].items():
-        text.append(f"  {count} {state}", style=_COLOURS.get(state, "bold red"))
+        text.append(f"  {count} {state}", style=_COLORS.get(state, "bold red"))
     if facts["estimate"] is not None:
         text.append(f"  estimate {vector((facts['estimate'],))}  spread {small(facts['spread'])}")
     if seconds is not None:
@@ -98,7 +98,7 @@ def _heading(name: str, status: Sequence[AgentStatus], seconds: float | None) ->
 
 
 def _losses(agent: AgentStatus) -> Text:
-    """Rounds without a neighbour's message; messages that were refused stand behind a plus sign."""
+    """Rounds without a neighbor's message; messages that were refused stand behind a plus sign."""
     text = Text(compact(agent.lost))
     if agent.rejected:
         text.append(f"+{compact(agent.rejected)}", style="red")

@@ -34,7 +34,7 @@ def parse_method(text: str) -> Method:
         if not equals or key not in known:
             raise InvalidInput(
                 f"{name} takes {', '.join(known) or 'no parameters'} as name=value, "
-                f"but {part!r} came{nearest(key, known)}"
+                f"got {part!r}{nearest(key, known)}"
             )
         values[key] = _value(value.strip())
     return kind(**values)
@@ -91,7 +91,7 @@ def parse_observations(
             samples = samples[:, [heading.index(name) for name in names]]
         return Empirical(samples.T)
     if not (np.isfinite(spread) and spread >= 0):
-        raise InvalidInput(f"--spread must be a finite number of at least 0, but {spread!r} came")
+        raise InvalidInput(f"--spread must be a finite number of at least 0, got {spread!r}")
     return Gaussian(np.random.default_rng(seed).uniform(0, spread, network.agents), std)
 
 
@@ -109,7 +109,7 @@ def read_numbers(path: Path) -> tuple[list[str] | None, np.ndarray]:
     for number, row in enumerate(rows, start=1):
         if len(row) != len(rows[0]) or not _numeric(row):
             raise InvalidInput(
-                f"{path}, data row {number}: {len(rows[0])} numbers are needed, but {','.join(row)!r} came"
+                f"{path}, data row {number}: {len(rows[0])} numbers are needed, got {','.join(row)!r}"
             )
     return heading, np.array(rows, dtype=float)
 
@@ -133,5 +133,5 @@ def parse_horizons(text: str) -> list[int]:
         return [int(part) for part in text.split(",")]
     except ValueError:
         raise InvalidInput(
-            f"rounds are given as 1500, as 100,200,400 or as a range 10:1000, but {text!r} came"
+            f"rounds are given as 1500, as 100,200,400 or as a range 10:1000, got {text!r}"
         ) from None

@@ -15,8 +15,8 @@ from matplotlib.figure import Figure
 from gossamer.errors import OutputError
 from gossamer.networks import Network
 
-# Okabe and Ito's colours, which colour-blind readers tell apart; markers and dashes for print in grey.
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+# Okabe and Ito's colors, which color-blind readers tell apart; markers and dashes for print in gray.
+COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 MARKERS = (
     "o",
     "s",
@@ -26,7 +26,7 @@ MARKERS = (
     "P",
     "X",
     "*",
-)  # one more than colours: the eighth line differs from the first
+)  # one more than colors: the eighth line differs from the first
 DASHES = ("-", "--", "-.", (0, (5, 1)), (0, (3, 1, 1, 1)), ":", "-")
 
 STYLE: Any = {
@@ -50,18 +50,18 @@ def draw_errors(
     path: Path,
     quantity: str = r"$E\,\sum_i\|\hat\theta_i-\bar\mu\|^2$",
 ) -> None:
-    """Errors against rounds on log scales, with the centralised limit."""
+    """Errors against rounds on log scales, with the centralized limit."""
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(7.2, 4.2), layout="constrained")
         axes = figure.subplots()
-        looks = zip(cycle(COLOURS), cycle(MARKERS), cycle(DASHES), strict=False)
-        for (name, (x, y)), (colour, marker, dash) in zip(curves.items(), looks, strict=False):
+        looks = zip(cycle(COLORS), cycle(MARKERS), cycle(DASHES), strict=False)
+        for (name, (x, y)), (color, marker, dash) in zip(curves.items(), looks, strict=False):
             every = max(1, len(x) // 8)
             axes.plot(
-                x, y, color=colour, linestyle=dash, marker=marker, markevery=every, markersize=5, label=name
+                x, y, color=color, linestyle=dash, marker=marker, markevery=every, markersize=5, label=name
             )
         if np.any(np.isfinite(limits)):
-            axes.plot(horizons, limits, color="0.4", linewidth=1, linestyle=":", label="centralised limit")
+            axes.plot(horizons, limits, color="0.4", linewidth=1, linestyle=":", label="centralized limit")
         axes.set(xscale="log" if len(horizons) > 1 else "linear", yscale="log")
         axes.set(xlabel="rounds $T$", ylabel=quantity)
         axes.set_title(title, loc="left")
@@ -84,7 +84,7 @@ def draw_costs(records: Sequence[Mapping[str, Any]], path: Path) -> None:
                     if (r["network"], r["method"]) == (name, method)
                 ]
                 x, y = np.array([(a, np.nan if b is None else b) for a, b in sorted(points)], dtype=float).T
-                look = {"color": COLOURS[k % 7], "marker": MARKERS[k % 7], "linestyle": DASHES[k % 7]}
+                look = {"color": COLORS[k % 7], "marker": MARKERS[k % 7], "linestyle": DASHES[k % 7]}
                 axes.plot(x, y, label=method if axes is panels[0] else None, **look)
             axes.set(xscale="log", yscale="log", xlabel="target error")
             axes.set_title(name, loc="left")
@@ -103,7 +103,7 @@ def draw_network(network: Network, path: Path) -> None:
         axes = figure.subplots()
         nx.draw_networkx_edges(graph, layout(network), ax=axes, edge_color="0.6", width=0.9)
         nx.draw_networkx_nodes(
-            graph, layout(network), ax=axes, node_color=COLOURS[0], node_size=max(8, 2400 / network.agents)
+            graph, layout(network), ax=axes, node_color=COLORS[0], node_size=max(8, 2400 / network.agents)
         )
         axes.set_title(network.name, loc="left")
         axes.set_axis_off()

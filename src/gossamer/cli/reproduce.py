@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from gossamer.paper.pipeline.cache import Piece
     from gossamer.paper.pipeline.reproduce import Reproduction
 
-COLOURS = {"holds": "green", "holds with a caveat": "yellow", "does not hold": "red"}
+COLORS = {"holds": "green", "holds with a caveat": "yellow", "does not hold": "red"}
 
 
 def reproduce(
@@ -78,7 +78,7 @@ def reproduce(
     changes = {name: value for name, value in changes.items() if value is not None}
     settings = Settings.quick(**changes) if quick else Settings(**changes)
     if jobs == 0 or jobs < -1:
-        raise InvalidInput(f"--jobs must be at least 1, or -1 for one per core, but {jobs} came")
+        raise InvalidInput(f"--jobs must be at least 1, or -1 for one per core, got {jobs}")
     console = Console(stderr=True)
     with Bars(console) as bars:
         try:
@@ -97,7 +97,7 @@ def _numbers(option: str, text: str | None, kind: type) -> tuple[Any, ...] | Non
     try:
         return tuple(kind(part) for part in text.split(","))
     except ValueError:
-        raise InvalidInput(f"{option} takes numbers with commas between them, but {text!r} came") from None
+        raise InvalidInput(f"{option} takes numbers with commas between them, got {text!r}") from None
 
 
 class Bars:
@@ -143,7 +143,7 @@ def _show(result: Reproduction) -> None:
         table.add_column("verdict", ratio=2)
         for judged in result.judged:
             verdict = judged.finding.verdict.value
-            table.add_row(judged.claim.sentence, judged.finding.measured, f"[{COLOURS[verdict]}]{verdict}[/]")
+            table.add_row(judged.claim.sentence, judged.finding.measured, f"[{COLORS[verdict]}]{verdict}[/]")
         console.print(table)
     times = result.times
     console.print(

@@ -1,9 +1,16 @@
-"""What the engines return."""
+"""What the engines return. For one horizon every field is a number; for several it has them as its first axis.
+
+Three names for one error, the same in every result, table, file and plot:
+
+    total_error   E sum_i ||estimate_i - mubar||^2, the paper's error
+    mse           its mean over the agents
+    over_limit    total_error divided by that of a center that holds everybody's samples (one a round): 1 is perfect
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,46 +18,84 @@ from numpy.typing import NDArray
 from gossamer.errors import InvalidInput
 from gossamer.methods import Method
 
-Array = NDArray[Any]
+Array = NDArray[np.float64]
+
+Rounds = TypeVar("Rounds", int, NDArray[np.int64])
+"""One horizon, or an array of them."""
+
+Value = TypeVar("Value", float, Array)
+"""A number for one horizon, an array with one entry per horizon for several."""
 
 
-@dataclass(frozen=True)
-class Simulation:
-    """What the trials gave. With several horizons, every field has the horizons as its first axis.
+@dataclass(frozen=True, kw_only=True)
+class ErrorResult(Generic[Rounds, Value]):
+    """An error after some rounds, in its three forms.
 
-    mse        mean over trials of sum_i ||estimate_i - mubar||^2
-    stderr     its standard error
-    errors     (trials,) the sum for each trial
-    per_agent  (N,) mean over trials of each agent's squared error
-    estimates  (trials, N, n)
-    partial    whether the run was interrupted: then only the finished trials are here
+    agents             over how many agents the total goes
+    centralized_limit  the total error of a center that holds everybody's samples
+    """
+
+    rounds: Rounds
+    total_error: Value
+    centralized_limit: Value
+    agents: int
+
+    @property
+    def mse(self) -> Value:
+        """The mean over the agents of their squared errors."""
+        return self.total_error / self.agents
+
+    @property
+    def over_limit(self) -> Value:
+        """The total error as a multiple of the centralized limit; infinite where that is 0."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ratio = np.divide(self.total_error, self.centralized_limit)
+        return ratio if np.ndim(ratio) else float(ratio)  # type: ignore[return-value, unused-ignore]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Simulation(ErrorResult[Rounds, Value]):
+    """What the trials gave. With several horizons, every array has the horizons as its first axis.
+
+    total_error  mean over trials of sum_i ||estimate_i - mubar||^2
+    stderr       its standard error
+    errors       (trials,) the sum for each trial
+    per_agent    (N,) mean over trials of each agent's squared error
+    estimates    (trials, N, n)
+    partial      whether the run was interrupted: then only the finished trials are here
     """
 
     method: Method
-    rounds: Any
     trials: int
     seed: int
-    mse: Any
-    stderr: Any
-    errors: NDArray[np.float64]
-    per_agent: NDArray[np.float64]
-    _estimates: Array | None
+    stderr: Value
+    errors: Array
+    per_agent: Array
+    kept_estimates: NDArray[Any] | None = field(repr=False)
     partial: bool = False
 
     @property
-    def estimates(self) -> Array:
-        if self._estimates is None:
+    def estimates(self) -> NDArray[Any]:
+        if self.kept_estimates is None:
             raise InvalidInput("this simulation kept no estimates; call simulate(..., keep_estimates=True)")
-        return self._estimates
+        return self.kept_estimates
 
 
-@dataclass(frozen=True)
-class FaultySimulation(Simulation):
+@dataclass(frozen=True, kw_only=True)
+class FaultySimulation(Simulation[int, float]):
     """What a simulation with faults found: a `Simulation` that knows who lived.
 
     alive   (N,) who is alive at the end; the estimates and errors of the others are NaN
     target  (n,) the average of the means of the living, against which errors are measured and summed
     """
 
-    alive: NDArray[np.bool_] = field(kw_only=True)
-    target: NDArray[np.float64] = field(kw_only=True)
+    alive: NDArray[np.bool_]
+    target: Array
+
+
+def standard_error(errors: Array, axis: int = -1) -> Array:
+    """The standard error of the mean over trials; NaN for a single one."""
+    trials = errors.shape[axis]
+    if trials < 2:
+        return np.full_like(errors.mean(axis=axis), np.nan)
+    return np.asarray(errors.std(axis=axis, ddof=1) / np.sqrt(trials))

@@ -1,6 +1,5 @@
 """What can go wrong in a network: one set of objects for the simulation and for real transports."""
 
-from gossamer.faults.model import HEARD_WITHIN as HEARD_WITHIN
 from gossamer.faults.model import Bursts as Bursts
 from gossamer.faults.model import Crash as Crash
 from gossamer.faults.model import Delay as Delay

@@ -33,12 +33,10 @@ from numpy.typing import NDArray
 
 from gossamer.errors import InvalidInput
 from gossamer.faults.kernels import fill_heard, is_bad
+from gossamer.methods.ledger import SILENCE
 from gossamer.numerics import random
 
 Numbers = NDArray[np.int64]
-
-HEARD_WITHIN = 5
-"""A of the edge ledger: an edge moves only while each end was heard by the other within so many rounds."""
 
 AGENT_LIMIT = 1 << 24
 """Agents must be numbered below this: a receiver's number is one 24-bit field of the random generator."""
@@ -73,9 +71,7 @@ class Bursts:
     def __post_init__(self) -> None:
         _check_probability("Bursts", self.fraction, "fraction")
         if not (math.isfinite(self.mean_length) and self.mean_length >= 1):
-            raise InvalidInput(
-                f"Bursts needs a mean_length of at least 1 round, but {self.mean_length!r} came"
-            )
+            raise InvalidInput(f"Bursts needs a mean_length of at least 1 round, got {self.mean_length!r}")
         if self.fraction > self.mean_length / (self.mean_length + 1):
             least = math.inf if self.fraction == 1 else self.fraction / (1 - self.fraction)
             raise InvalidInput(
@@ -101,11 +97,11 @@ class Delay:
 
 @dataclass(frozen=True)
 class Crash:
-    """The agent is gone from the start of `round`; its neighbours declare it dead `notice` rounds later."""
+    """The agent is gone from the start of `round`; its neighbors declare it dead `notice` rounds later."""
 
     agent: int
     round: int
-    notice: int = HEARD_WITHIN
+    notice: int = SILENCE
 
     def __post_init__(self) -> None:
         _check_agent("Crash", self.agent)
@@ -169,7 +165,7 @@ class Partition:
         sets = tuple(frozenset(group) for group in listed)
         pairs = frozenset((min(a, b), max(a, b)) for a, b in edges)
         if not any(sets) and not pairs:
-            raise InvalidInput("Partition needs a group of agents or edges to cut, but neither came")
+            raise InvalidInput("Partition needs a group of agents or edges to cut, got neither")
         named = [agent for members in (*sets, *pairs) for agent in members]
         for agent in named:
             _check_agent("Partition", agent)
@@ -228,7 +224,7 @@ class Faults:
         object.__setattr__(self, "items", items)
         if len(self.chains) > _CHAIN_LIMIT:
             raise InvalidInput(
-                f"at most {_CHAIN_LIMIT} random link faults go together, but {len(self.chains)} came"
+                f"at most {_CHAIN_LIMIT} random link faults go together, got {len(self.chains)}"
             )
         _ = self.events  # a restart without a crash is found now, not in the middle of a run
 
@@ -407,12 +403,12 @@ def _impossible(agent: int, history: Sequence[Crash | Restart | Join], item: Fau
 
 def _check_probability(fault: str, value: float, name: str = "probability") -> None:
     if not 0 <= value <= 1:
-        raise InvalidInput(f"{fault} needs a {name} between 0 and 1, but {value!r} came")
+        raise InvalidInput(f"{fault} needs a {name} between 0 and 1, got {value!r}")
 
 
 def _check_whole(fault: str, name: str, value: int, least: int) -> None:
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
-        raise InvalidInput(f"{fault} needs {name} as a whole number of at least {least}, but {value!r} came")
+        raise InvalidInput(f"{fault} needs {name} as a whole number of at least {least}, got {value!r}")
 
 
 def _check_agent(fault: str, agent: int) -> None:

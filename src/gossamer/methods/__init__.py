@@ -1,4 +1,4 @@
-"""The methods, one definition each; `base.py` is the contract, `table.py` reads a method's coefficients off."""
+"""The methods, one definition each: `base.py` is the contract, `probing.py` makes a table, `table.py` reads it."""
 
 from __future__ import annotations
 
@@ -6,14 +6,20 @@ from typing import Any
 
 from gossamer.errors import InvalidInput, nearest
 from gossamer.methods.anytime_sda import AnytimeSDA
-from gossamer.methods.averaging import BroadcastGossip, ChebyshevAveraging, LinearIteration, PairwiseGossip
-from gossamer.methods.base import Method
-from gossamer.methods.dmasg import DASG, DMASG
+from gossamer.methods.base import KnownFacts, Method, SpectralFacts, Tunable, UnknownFacts
+from gossamer.methods.chebyshev_averaging import ChebyshevAveraging
+from gossamer.methods.dasg import DASG
+from gossamer.methods.dmasg import DMASG
 from gossamer.methods.dsg import DSG
+from gossamer.methods.linear_iteration import LinearIteration
+from gossamer.methods.msda import MSDA
+from gossamer.methods.probing import tabulate
+from gossamer.methods.random_gossip import BroadcastGossip, PairwiseGossip
 from gossamer.methods.rrma import RRMA
 from gossamer.methods.sda import SDA
-from gossamer.methods.ssda import MSDA, SSDA
+from gossamer.methods.ssda import SSDA
 from gossamer.methods.sstm import SSTM
+from gossamer.methods.table import Table
 
 METHODS: dict[str, type[Method]] = {
     method.name: method
@@ -48,7 +54,7 @@ def resolve(method: Any) -> Method:
             f"no method is called {method!r}{nearest(method.lower(), METHODS)}; there are {', '.join(METHODS)}"
         )
     hint = "; write its parentheses" if isinstance(method, type) and issubclass(method, Method) else ""
-    raise InvalidInput(f"a method or the name of one is needed, but {method!r} came{hint}")
+    raise InvalidInput(f"a method or the name of one is needed, got {method!r}{hint}")
 
 
 def _plain(name: str) -> str:
@@ -68,8 +74,14 @@ __all__ = [
     "AnytimeSDA",
     "BroadcastGossip",
     "ChebyshevAveraging",
+    "KnownFacts",
     "LinearIteration",
     "Method",
     "PairwiseGossip",
+    "SpectralFacts",
+    "Table",
+    "Tunable",
+    "UnknownFacts",
     "resolve",
+    "tabulate",
 ]

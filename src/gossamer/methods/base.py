@@ -1,34 +1,110 @@
 """The contract of a method: its parameters, its registers and four small functions.
 
-A method is written once, as the maths of its paper, and every engine runs that one definition. In round t
-agent i holds registers s_i and its newest observation y_i (the mean of the round's batch of samples) and does
+A method is written once, as the math of its paper, and every engine runs that one definition. In round t
+agent i holds registers s_i and its newest observation (the mean of the round's batch of samples) and does
 
-    m_i   = message(c_t, s_i, y_i)                 what it tells its neighbours
-    u_i   = sum_j L_ij m_j                         what gossip makes of the messages (`mixed`)
-    s_i  <- step(c_t, s_i, y_i, u_i)               its local update
+    m_i   = message(c_t, s_i, observation_i)            what it tells its neighbors
+    u_i   = sum_j L_ij m_j                              what gossip makes of the messages (`mixed`)
+    s_i  <- step(c_t, s_i, observation_i, u_i)          its local update
 
 After T rounds its answer is estimate(c_{T-1}, s_i). The registers start at zero. The functions may only add
-and scale: they receive scalars, arrays over trials, or unit vectors (that is how `table.py` reads the method's
+and scale: they receive scalars, arrays over trials, or unit vectors (that is how `probing.py` reads the method's
 coefficients off), so they must not branch on values. Whatever changes from round to round is a coefficient.
+
+A coefficient called `gain` is the weight of the newest observation in the agent's own running mean. Engines leave
+it as it is; a deployed agent, which may see any number of samples in a round, puts its own weight in its place.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gossamer.errors import InvalidInput
-
-if TYPE_CHECKING:
-    from gossamer.networks import Network
+from gossamer import checks
+from gossamer.errors import InvalidInput, Unsupported
 
 Number = Any
 """A float, or an array that broadcasts: message, step and estimate never need to know which."""
+
+
+class SpectralFacts(Protocol):
+    """All that a method may know of a network: its size and a few numbers of its spectrum. Every `Network` has them.
+
+    agents                N
+    lambda_max            the largest eigenvalue of the gossip matrix
+    lambda_2              its smallest nonzero eigenvalue
+    condition_number      lambda_max / lambda_2
+    inverse_square_trace  the sum of 1/lambda^2 over the nonzero eigenvalues
+    """
+
+    @property
+    def agents(self) -> int: ...
+
+    @property
+    def lambda_max(self) -> float: ...
+
+    @property
+    def lambda_2(self) -> float: ...
+
+    @property
+    def condition_number(self) -> float: ...
+
+    @property
+    def inverse_square_trace(self) -> float: ...
+
+
+class KnownFacts(NamedTuple):
+    """`SpectralFacts` as plain numbers, for whoever has the eigenvalues and no `Network`: a deployed agent."""
+
+    agents: int
+    lambda_max: float
+    lambda_2: float
+    inverse_square_trace: float
+
+    @property
+    def condition_number(self) -> float:
+        return self.lambda_max / self.lambda_2
+
+    @classmethod
+    def of(cls, eigenvalues: NDArray[np.float64]) -> KnownFacts:
+        """The facts of a connected network with these eigenvalues, in any order."""
+        ascending = np.sort(eigenvalues)
+        return cls(
+            len(ascending),
+            float(ascending[-1]),
+            float(ascending[1]),
+            float(np.sum(1.0 / ascending[1:] ** 2)),
+        )
+
+
+class UnknownFacts:
+    """`SpectralFacts` of a network that nobody has looked at: asking for one says what to do instead."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in SpectralFacts.__annotations__ and name not in dir(SpectralFacts):
+            raise AttributeError(name)
+        raise Unsupported(
+            f"the method asks for the network's {name}, which is not known here; give the method all its "
+            "parameters by hand"
+        )
+
+
+class Tunable(NamedTuple):
+    """A parameter that `gs.tune` may choose: where to start, and the bounds within which every value makes sense.
+
+    whole   whether it is a number of rounds; otherwise it is continuous, searched on a logit scale where it has an
+            upper bound and on a log scale where it has none
+    """
+
+    start: float
+    least: float = 0.0
+    most: float = np.inf
+    whole: bool = False
 
 
 class Method(ABC):
@@ -52,22 +128,31 @@ class Method(ABC):
         words = [value if isinstance(value, str) else f"{name}={value}" for name, value in chosen.items()]
         return ", ".join([self.name, *words])
 
+    @property
+    def anytime(self) -> bool:
+        """Whether round t does the same whatever the number of rounds, so that one run serves every horizon."""
+        return False
+
+    def tunable(self, network: SpectralFacts, rounds: int) -> Mapping[str, Tunable]:
+        """The parameters that `gs.tune` may choose on this network, by name."""
+        return {}
+
     @abstractmethod
-    def coefficients(self, network: Network, rounds: int) -> Any:
+    def coefficients(self, network: SpectralFacts, rounds: int) -> Any:
         """Return a NamedTuple whose fields are floats (constant) or arrays with one entry per round."""
 
-    def batches(self, network: Network, rounds: int) -> NDArray[np.float64]:
+    def batches(self, network: SpectralFacts, rounds: int) -> NDArray[np.float64]:
         """Return how many samples each agent takes in each round (0: none). One by default."""
         return np.ones(rounds)
 
     @staticmethod
     @abstractmethod
-    def message(c: Any, s: Any, y: Number) -> Number:
-        """What an agent tells its neighbours."""
+    def message(c: Any, s: Any, observation: Number) -> Number:
+        """What an agent tells its neighbors."""
 
     @staticmethod
     @abstractmethod
-    def step(c: Any, s: Any, y: Number, mixed: Number) -> Any:
+    def step(c: Any, s: Any, observation: Number, mixed: Number) -> Any:
         """Return the registers after the exchange; `mixed` is sum_j L_ij message_j."""
 
     @staticmethod
@@ -76,39 +161,24 @@ class Method(ABC):
         """Return the agent's answer now."""
 
 
-def whole(name: str, value: Any, least: int) -> int:
-    """Return `value` as an int, or say that it is no whole number of at least `least`."""
-    if (
-        isinstance(value, bool)
-        or not isinstance(value, int | float | np.number)
-        or not np.isfinite(value)
-        or value != np.floor(value)
-        or value < least
-    ):
-        raise InvalidInput(f"{name} must be a whole number of at least {least}, but {value!r} came")
-    return int(value)
+class StaticMethod(Method):
+    """A method that averages fixed values: all its samples are taken in round 0, and held."""
+
+    samples: int
+
+    @property
+    def anytime(self) -> bool:
+        return True
+
+    def batches(self, network: SpectralFacts, rounds: int) -> NDArray[np.float64]:
+        return first_round(rounds, checks.whole_number("samples", self.samples, least=1))
 
 
-def check_rounds(rounds: int) -> int:
-    """Return `rounds` as an int, or say what was wrong with it."""
-    return whole("rounds", rounds, 1)
-
-
-def check_positive(name: str, value: float | None, *, zero: bool = False) -> None:
-    """Complain unless `value` is None, or finite and positive (or zero, where `zero` allows it)."""
-    if value is None:
-        return
-    if not isinstance(value, int | float | np.number) or not (
-        np.isfinite(value) and (value > 0 or (zero and value == 0))
-    ):
-        least = "at least 0" if zero else "above 0"
-        raise InvalidInput(f"{name} must be a finite number {least}, but {value!r} came")
-
-
-def check_whole(name: str, value: int | None, least: int) -> None:
-    """Complain unless `value` is None or a whole number of at least `least`."""
-    if value is not None:
-        whole(name, value, least)
+def first_round(rounds: int, value: float = 1.0) -> NDArray[np.float64]:
+    """`value` in round 0 and nothing later: the coefficient by which a static method takes its value."""
+    found = np.zeros(rounds)
+    found[0] = value
+    return found
 
 
 def batch_sizes(batch: float | Sequence[float], rounds: int) -> NDArray[np.float64]:
@@ -116,45 +186,14 @@ def batch_sizes(batch: float | Sequence[float], rounds: int) -> NDArray[np.float
     try:
         sizes = np.asarray(batch, dtype=float)
     except (TypeError, ValueError):
-        raise InvalidInput(f"batch must be a number or one number per round, but {batch!r} came") from None
+        raise InvalidInput(f"batch must be a number or one number per round, got {batch!r}") from None
     if sizes.ndim == 0:
         sizes = np.full(rounds, float(sizes))
     if sizes.ndim != 1 or len(sizes) < rounds:
         raise InvalidInput(
-            f"batch must be a number or one number per round ({rounds}), but an array of shape {sizes.shape} came"
+            f"batch must be a number or one number per round ({rounds}), got an array of shape {sizes.shape}"
         )
     sizes = sizes[:rounds]
     if not np.all(np.isfinite(sizes)) or sizes.min() < 1 or np.any(sizes != np.floor(sizes)):
-        raise InvalidInput(f"batch sizes must be whole numbers of at least 1, but {sizes.min():g} came")
+        raise InvalidInput(f"batch sizes must be whole numbers of at least 1, got {sizes.min():g}")
     return sizes
-
-
-def first_round_only(rounds: int, samples: int) -> NDArray[np.float64]:
-    """Batches of a static averaging method: all its samples in round 0, none later."""
-    check_whole("samples", samples, 1)
-    batches = np.zeros(rounds)
-    batches[0] = samples
-    return batches
-
-
-def load(rounds: int) -> NDArray[np.float64]:
-    """Coefficient of a static averaging method that takes its value in round 0 and holds it."""
-    flags = np.zeros(rounds)
-    flags[0] = 1.0
-    return flags
-
-
-class Nesterov(NamedTuple):
-    """Step size eta and momentum zeta of the dual accelerated methods."""
-
-    step_size: float
-    momentum: float
-
-
-def nesterov(network: Network, step_size: float | None, momentum: float | None) -> Nesterov:
-    """eta = 1/lambda_1 and zeta = (sqrt k - 1)/(sqrt k + 1), the paper's choice, unless set by hand."""
-    eta = 1.0 / network.lambda_max if step_size is None else step_size
-    if momentum is None:
-        root = np.sqrt(network.condition_number)
-        momentum = float((root - 1) / (root + 1))
-    return Nesterov(float(eta), momentum)

@@ -3,29 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gossamer.methods.base import Method, Number
-from gossamer.methods.dmasg import smallest_shifted_eigenvalue
-
-if TYPE_CHECKING:
-    from gossamer.networks import Network
-
-
-class Registers(NamedTuple):
-    theta: Number
-
-
-class Coefficients(NamedTuple):
-    gain: NDArray[np.float64]
+from gossamer.methods.base import Method, Number, SpectralFacts
+from gossamer.methods.primal import check_averaging
 
 
 @dataclass(frozen=True)
 class DSG(Method):
-    """A gradient step with size 1/(t+1), then one average with the neighbours.
+    """A gradient step with size 1/(t+1), then one average with the neighbors.
 
     theta_{t+1} = W [theta_t + (R_t - theta_t)/(t+1)],   W = I - L
 
@@ -33,20 +22,29 @@ class DSG(Method):
     """
 
     name: ClassVar[str] = "dsg"
-    State: ClassVar[type[Any]] = Registers
 
-    def coefficients(self, network: Network, rounds: int) -> Coefficients:
-        smallest_shifted_eigenvalue(network)  # complains where W = I - L would diverge
-        return Coefficients(1.0 / np.arange(1, rounds + 1))
+    class State(NamedTuple):
+        theta: Number
+
+    class Coefficients(NamedTuple):
+        gain: NDArray[np.float64]
+
+    @property
+    def anytime(self) -> bool:
+        return True
+
+    def coefficients(self, network: SpectralFacts, rounds: int) -> Coefficients:
+        check_averaging(network)
+        return self.Coefficients(1.0 / np.arange(1, rounds + 1))
 
     @staticmethod
-    def message(c: Coefficients, s: Registers, y: Number) -> Number:
-        return s.theta + c.gain * (y - s.theta)
+    def message(c: Coefficients, s: State, observation: Number) -> Number:
+        return s.theta + c.gain * (observation - s.theta)
 
     @staticmethod
-    def step(c: Coefficients, s: Registers, y: Number, mixed: Number) -> Registers:
-        return Registers(DSG.message(c, s, y) - mixed)
+    def step(c: Coefficients, s: State, observation: Number, mixed: Number) -> State:
+        return DSG.State(DSG.message(c, s, observation) - mixed)
 
     @staticmethod
-    def estimate(c: Coefficients, s: Registers) -> Number:
+    def estimate(c: Coefficients, s: State) -> Number:
         return s.theta

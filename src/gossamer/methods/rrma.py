@@ -1,6 +1,6 @@
-"""R-RRMA-AC-SA^2: restarted, regularised accelerated stochastic approximation on the dual.
+"""R-RRMA-AC-SA^2: restarted, regularized accelerated stochastic approximation on the dual.
 
-Gorbunov, Dvinskikh, Gasnikov 2019, on Foster et al. 2019 (recursive regularisation) and Ghadimi and Lan
+Gorbunov, Dvinskikh, Gasnikov 2019, on Foster et al. 2019 (recursive regularization) and Ghadimi and Lan
 (AC-SA). The original also selects among several independent trajectories; that choice depends on the data,
 so it is not linear and is left out here. The constants of the outer restarts are ours.
 """
@@ -9,39 +9,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gossamer.methods.base import Method, Number, check_positive, check_whole
-
-if TYPE_CHECKING:
-    from gossamer.networks import Network
-
+from gossamer import checks
+from gossamer.methods.base import Method, Number, SpectralFacts
 
 MOST_DOUBLINGS = 60
 """Batches stop doubling here: more samples than any computer counts, on a network that needs few rounds."""
-
-
-class Registers(NamedTuple):
-    aggregate: Number  #: AC-SA's output so far (ag)
-    x: Number
-    anchor: Number  #: sum of lam 2^s xh_s over the regularising stages done
-    theta: Number
-
-
-class Coefficients(NamedTuple):
-    restart: NDArray[np.float64]  #: 1 where a new AC-SA run starts from the aggregate
-    forget: NDArray[np.float64]  #: 1 where an outer restart drops the anchors
-    to_aggregate: NDArray[np.float64]  #: weight of ag in md
-    to_x: NDArray[np.float64]  #: weight of x in md
-    pull: NDArray[np.float64]  #: a lam/(lam+ga)
-    keep: NDArray[np.float64]  #: ((1-a)lam+ga)/(lam+ga)
-    gradient: NDArray[np.float64]  #: a/(lam+ga)
-    blend: NDArray[np.float64]  #: a
-    regular: NDArray[np.float64]  #: sum of lam 2^s in the gradient
-    fix: NDArray[np.float64]  #: lam 2^s where a stage ends and its output becomes an anchor
 
 
 @dataclass(frozen=True)
@@ -49,11 +26,11 @@ class RRMA(Method):
     """Outer restarts with doubling batches around RRMA-AC-SA^2.
 
     AC-SA, lam strongly convex, H smooth, t = 1, 2, ...: a = 2/(t+1), ga = 4H/(t(t+1)), D = ga + (1-a^2) lam
-        md = (1-a)(lam+ga)/D ag + a((1-a)lam+ga)/D x;   g = L (md + R) + the gradient of the regulariser
+        md = (1-a)(lam+ga)/D ag + a((1-a)lam+ga)/D x;   g = L (md + R) + the gradient of the regularizer
         x  <- [a lam md + ((1-a)lam+ga) x - a g]/(lam+ga);   ag <- a x + (1-a) ag
     AC-SA^2: two runs, the second from the first's output.
     RRMA: floor(log2(H/lam)) stages; after stage s the term lam 2^(s-1) ||x - xh_s||^2 joins the objective.
-    Restart k: `effort` sqrt(k) ln(k) gradients with batches of `batch` 2^k samples, k the condition number.
+    Restart r: `effort` sqrt(k) ln(k) gradients, k the condition number, with batches of `batch` 2^r samples.
     output: ag + the mean of a fresh last batch (in the last round, which needs no exchange)
     """
 
@@ -61,13 +38,30 @@ class RRMA(Method):
     effort: float = 4.0
 
     name: ClassVar[str] = "r-rrma-ac-sa2"
-    State: ClassVar[type[Any]] = Registers
+
+    class State(NamedTuple):
+        aggregate: Number  #: AC-SA's output so far (ag)
+        x: Number
+        anchor: Number  #: sum of lam 2^s xh_s over the regularizing stages done
+        theta: Number
+
+    class Coefficients(NamedTuple):
+        restart: NDArray[np.float64]  #: 1 where a new AC-SA run starts from the aggregate
+        forget: NDArray[np.float64]  #: 1 where an outer restart drops the anchors
+        to_aggregate: NDArray[np.float64]  #: weight of ag in md
+        to_x: NDArray[np.float64]  #: weight of x in md
+        pull: NDArray[np.float64]  #: a lam/(lam+ga)
+        keep: NDArray[np.float64]  #: ((1-a)lam+ga)/(lam+ga)
+        gradient: NDArray[np.float64]  #: a/(lam+ga)
+        blend: NDArray[np.float64]  #: a
+        regular: NDArray[np.float64]  #: sum of lam 2^s in the gradient
+        fix: NDArray[np.float64]  #: lam 2^s where a stage ends and its output becomes an anchor
 
     def __post_init__(self) -> None:
-        check_positive("effort", self.effort)
-        check_whole("batch", self.batch, 1)
+        checks.number("effort", self.effort, above=0)
+        checks.whole_number("batch", self.batch, least=1)
 
-    def _runs(self, network: Network, rounds: int) -> list[int]:
+    def _runs(self, network: SpectralFacts, rounds: int) -> list[int]:
         """How many gradients each outer restart spends."""
         kappa = max(network.condition_number, 1.0 + 1e-9)
         budget = max(2, math.ceil(self.effort * math.sqrt(kappa) * math.log(max(kappa, math.e))))
@@ -75,17 +69,17 @@ class RRMA(Method):
         restarts = max(1, steps // budget)
         return [len(part) for part in np.array_split(np.arange(steps), restarts)]
 
-    def batches(self, network: Network, rounds: int) -> NDArray[np.float64]:
+    def batches(self, network: SpectralFacts, rounds: int) -> NDArray[np.float64]:
         runs = self._runs(network, rounds)
         doublings = np.minimum(np.arange(len(runs)), MOST_DOUBLINGS)
         sizes = [np.full(length, self.batch * 2.0**k) for k, length in zip(doublings, runs, strict=True)]
         last = self.batch * 2.0 ** doublings[-1] * max(1, runs[-1])
         return np.append(np.concatenate(sizes), last)
 
-    def coefficients(self, network: Network, rounds: int) -> Coefficients:
+    def coefficients(self, network: SpectralFacts, rounds: int) -> Coefficients:
         low, high = network.lambda_2, network.lambda_max
         stages = max(1, math.floor(math.log2(high / low))) if high > low else 1
-        table = {name: np.zeros(rounds) for name in Coefficients._fields}
+        table = {name: np.zeros(rounds) for name in self.Coefficients._fields}
         table["keep"][-1] = table["to_x"][-1] = 1.0  # the last round only draws the last batch
         t = 0
         for length in self._runs(network, rounds):
@@ -111,23 +105,25 @@ class RRMA(Method):
                 if len(part):
                     table["fix"][t - 1] = low * 2.0 ** (stage + 1)
                     regular += low * 2.0 ** (stage + 1)
-        return Coefficients(**table)
+        return self.Coefficients(**table)
 
     @staticmethod
-    def message(c: Coefficients, s: Registers, y: Number) -> Number:
+    def message(c: Coefficients, s: State, observation: Number) -> Number:
         start = s.x + c.restart * (s.aggregate - s.x)
-        return c.to_aggregate * s.aggregate + c.to_x * start + y
+        return c.to_aggregate * s.aggregate + c.to_x * start + observation
 
     @staticmethod
-    def step(c: Coefficients, s: Registers, y: Number, mixed: Number) -> Registers:
+    def step(c: Coefficients, s: State, observation: Number, mixed: Number) -> State:
         start = s.x + c.restart * (s.aggregate - s.x)
         anchor = s.anchor - c.forget * s.anchor
         middle = c.to_aggregate * s.aggregate + c.to_x * start
         gradient = mixed + c.regular * middle - anchor
         x = c.pull * middle + c.keep * start - c.gradient * gradient
         aggregate = s.aggregate + c.blend * (x - s.aggregate)
-        return Registers(aggregate=aggregate, x=x, anchor=anchor + c.fix * aggregate, theta=aggregate + y)
+        return RRMA.State(
+            aggregate=aggregate, x=x, anchor=anchor + c.fix * aggregate, theta=aggregate + observation
+        )
 
     @staticmethod
-    def estimate(c: Coefficients, s: Registers) -> Number:
+    def estimate(c: Coefficients, s: State) -> Number:
         return s.theta

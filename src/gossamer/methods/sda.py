@@ -2,30 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from gossamer import checks
 from gossamer.errors import InvalidInput
-from gossamer.methods.base import Method, Number, batch_sizes, check_positive, check_whole, nesterov
-
-if TYPE_CHECKING:
-    from gossamer.networks import Network
-
-
-class Registers(NamedTuple):
-    x: Number  #: dual variable after the momentum step
-    y: Number  #: dual variable before it
-    average: Number  #: mean of theta since the burn-in
-
-
-class Coefficients(NamedTuple):
-    step_size: float
-    momentum: float
-    average_gain: NDArray[np.float64]
+from gossamer.methods.acceleration import accelerate, check_acceleration, nesterov, tunable_acceleration
+from gossamer.methods.base import Method, Number, SpectralFacts, Tunable, batch_sizes
 
 
 @dataclass(frozen=True)
@@ -39,7 +26,7 @@ class SDA(Method):
 
     Parameters (None: the paper's choice for the network and the number of rounds)
         burn_in     T0, default floor(T/2)
-        step_size   eta, default 1/lambda_1(L)
+        step_size   eta, default 1/lambda_max
         momentum    zeta, default (sqrt k - 1)/(sqrt k + 1), k the condition number
         batch       m_t samples are averaged into R_t: a number, or one per round
         output      "average", or "last" for deterministic observations (the final theta)
@@ -52,20 +39,37 @@ class SDA(Method):
     output: str = "average"
 
     name: ClassVar[str] = "sda"
-    State: ClassVar[type[Any]] = Registers
+
+    class State(NamedTuple):
+        x: Number  #: dual variable after the momentum step
+        memory: Number  #: dual variable before it: y
+        average: Number  #: mean of theta since the burn-in
+
+    class Coefficients(NamedTuple):
+        step_size: float
+        momentum: float
+        carry: float
+        average_gain: NDArray[np.float64]
 
     def __post_init__(self) -> None:
-        check_positive("step_size", self.step_size)
-        check_positive("momentum", self.momentum, zero=True)
-        check_whole("burn_in", self.burn_in, 0)
-        if self.output not in ("average", "last"):
-            raise InvalidInput(f"output must be 'average' or 'last', but {self.output!r} came")
+        check_acceleration(self.step_size, self.momentum)
+        if self.burn_in is not None:
+            checks.whole_number("burn_in", self.burn_in, least=0)
+        checks.choice("output", self.output, ("average", "last"))
 
-    def coefficients(self, network: Network, rounds: int) -> Coefficients:
+    @property
+    def anytime(self) -> bool:
+        return self.output == "last" or self.burn_in == 0
+
+    def tunable(self, network: SpectralFacts, rounds: int) -> Mapping[str, Tunable]:
+        burn_in = Tunable(rounds // 2, 0, rounds - 1, whole=True)
+        return {"burn_in": burn_in, **tunable_acceleration(network)}
+
+    def coefficients(self, network: SpectralFacts, rounds: int) -> Coefficients:
         burn_in = rounds // 2 if self.burn_in is None else self.burn_in
         if burn_in >= rounds:
             raise InvalidInput(
-                f"burn_in must be below the number of rounds, but burn_in={burn_in} and rounds={rounds} came; "
+                f"burn_in must be below the number of rounds, got burn_in={burn_in} and rounds={rounds}; "
                 "run longer or average more"
             )
         if self.output == "last":
@@ -73,25 +77,21 @@ class SDA(Method):
         else:
             since = np.arange(rounds) - burn_in
             gain = np.where(since >= 0, 1.0 / np.maximum(since + 1, 1), 0.0)
-        return Coefficients(*nesterov(network, self.step_size, self.momentum), gain)
+        return self.Coefficients(*nesterov(network, self.step_size, self.momentum), gain)  # type: ignore[arg-type]
 
-    def batches(self, network: Network, rounds: int) -> NDArray[np.float64]:
+    def batches(self, network: SpectralFacts, rounds: int) -> NDArray[np.float64]:
         return batch_sizes(self.batch, rounds)
 
     @staticmethod
-    def message(c: Coefficients, s: Registers, y: Number) -> Number:
-        return s.x + y
+    def message(c: Coefficients, s: State, observation: Number) -> Number:
+        return s.x + observation
 
     @staticmethod
-    def step(c: Coefficients, s: Registers, y: Number, mixed: Number) -> Registers:
-        theta = s.x + y
-        moved = s.x - c.step_size * mixed
-        return Registers(
-            x=moved + c.momentum * (moved - s.y),
-            y=moved,
-            average=s.average + c.average_gain * (theta - s.average),
-        )
+    def step(c: Coefficients, s: State, observation: Number, mixed: Number) -> State:
+        theta = s.x + observation
+        x, memory = accelerate(c, s.x, s.memory, mixed)
+        return SDA.State(x, memory, average=s.average + c.average_gain * (theta - s.average))
 
     @staticmethod
-    def estimate(c: Coefficients, s: Registers) -> Number:
+    def estimate(c: Coefficients, s: State) -> Number:
         return s.average

@@ -4,29 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gossamer.errors import InvalidInput
-from gossamer.methods.base import Method, Number, batch_sizes, check_positive
-
-if TYPE_CHECKING:
-    from gossamer.networks import Network
-
-
-class Registers(NamedTuple):
-    x: Number
-    z: Number
-    theta: Number
-
-
-class Coefficients(NamedTuple):
-    pull: NDArray[np.float64]  #: alpha / A+
-    decay: NDArray[np.float64]  #: c / c+
-    weight: NDArray[np.float64]  #: alpha / c+
-    convexity: float
+from gossamer import checks
+from gossamer.methods.base import Method, Number, SpectralFacts, batch_sizes
 
 
 @dataclass(frozen=True)
@@ -38,10 +22,10 @@ class SSTM(Method):
         z^{k+1} = [c_k z^k + alpha (mu xt - g)]/c_{k+1};   x^{k+1} = (A_k x^k + alpha z^{k+1})/A_{k+1}
         output    x^T + the mean of a fresh last batch
 
-    with mu = lambda_{N-1}, H = lambda_1. The last of `rounds` rounds draws that last batch and needs no
+    with mu = lambda_2, H = lambda_max. The last of `rounds` rounds draws that last batch and needs no
     exchange, so T rounds make T - 1 dual steps.
 
-    Batches (the paper's, from Corollary 5.14 of the source), with q = k^(-3/2), s = lambda_1 N,
+    Batches (the paper's, from Corollary 5.14 of the source), with q = k^(-3/2), s = lambda_max N,
     G = (1 + sqrt(3 ln n))^2 and R = ||mu - mubar||:
 
         r_t = max(1, q n^2 s G/eps)
@@ -60,15 +44,25 @@ class SSTM(Method):
     batch: float | tuple[float, ...] | None = None
 
     name: ClassVar[str] = "sstm_sc"
-    State: ClassVar[type[Any]] = Registers
+
+    class State(NamedTuple):
+        x: Number
+        z: Number
+        theta: Number
+
+    class Coefficients(NamedTuple):
+        pull: NDArray[np.float64]  #: alpha / A+
+        decay: NDArray[np.float64]  #: c / c+
+        weight: NDArray[np.float64]  #: alpha / c+
+        convexity: float
 
     def __post_init__(self) -> None:
-        check_positive("accuracy", self.accuracy)
-        check_positive("spread", self.spread, zero=True)
-        if self.counting not in ("agents", "iterations"):
-            raise InvalidInput(f"counting must be 'agents' or 'iterations', but {self.counting!r} came")
+        checks.number("accuracy", self.accuracy, above=0)
+        if self.spread is not None:
+            checks.number("spread", self.spread, least=0)
+        checks.choice("counting", self.counting, ("agents", "iterations"))
 
-    def coefficients(self, network: Network, rounds: int) -> Coefficients:
+    def coefficients(self, network: SpectralFacts, rounds: int) -> Coefficients:
         mu, smooth = network.lambda_2, network.lambda_max
         pull, decay, weight = np.zeros(rounds), np.ones(rounds), np.zeros(rounds)
         total = 0.0
@@ -81,9 +75,9 @@ class SSTM(Method):
             following = 1 + (total + alpha) * mu
             pull[k], decay[k], weight[k] = alpha / (total + alpha), c / following, alpha / following
             total += alpha
-        return Coefficients(pull, decay, weight, mu)
+        return self.Coefficients(pull, decay, weight, mu)
 
-    def batches(self, network: Network, rounds: int) -> NDArray[np.float64]:
+    def batches(self, network: SpectralFacts, rounds: int) -> NDArray[np.float64]:
         if self.batch is not None:
             return batch_sizes(self.batch, rounds)
         n = network.agents if self.counting == "agents" else max(rounds - 1, 1)
@@ -102,16 +96,16 @@ class SSTM(Method):
         return sizes
 
     @staticmethod
-    def message(c: Coefficients, s: Registers, y: Number) -> Number:
-        return s.x + c.pull * (s.z - s.x) + y
+    def message(c: Coefficients, s: State, observation: Number) -> Number:
+        return s.x + c.pull * (s.z - s.x) + observation
 
     @staticmethod
-    def step(c: Coefficients, s: Registers, y: Number, mixed: Number) -> Registers:
+    def step(c: Coefficients, s: State, observation: Number, mixed: Number) -> State:
         middle = s.x + c.pull * (s.z - s.x)
         z = c.decay * s.z + c.weight * (c.convexity * middle - mixed)
         x = s.x + c.pull * (z - s.x)
-        return Registers(x=x, z=z, theta=x + y)
+        return SSTM.State(x=x, z=z, theta=x + observation)
 
     @staticmethod
-    def estimate(c: Coefficients, s: Registers) -> Number:
+    def estimate(c: Coefficients, s: State) -> Number:
         return s.theta

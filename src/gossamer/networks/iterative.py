@@ -34,7 +34,7 @@ def largest_eigenvalue(gossip: sp.csr_matrix) -> float:
 def smallest(gossip: sp.csr_matrix) -> tuple[Array, Array]:
     """The smallest nonzero eigenvalues, ascending, and their eigenvectors (N, k).
 
-    An eigenvalue's error is of the order of the squared residual, so residuals of a few per cent of the eigenvalue
+    An eigenvalue's error is of the order of the squared residual, so residuals of a few percent of the eigenvalue
     are enough; the tolerance is tightened until they are reached.
     """
     n = gossip.shape[0]

@@ -89,7 +89,7 @@ class Network:
 
     @classmethod
     def star(cls, n: int, weights: str = "metropolis") -> Network:
-        """Agent 0 in the centre, everybody else its neighbour."""
+        """Agent 0 in the center, everybody else its neighbor."""
         n = _at_least(n, 3)
         _affordable(n)
         others = np.arange(1, n)
@@ -98,7 +98,7 @@ class Network:
 
     @classmethod
     def complete(cls, n: int, weights: str = "metropolis") -> Network:
-        """Everybody is everybody's neighbour."""
+        """Everybody is everybody's neighbor."""
         n = _at_least(n, 2)
         _affordable(n * (n - 1) // 2)
         edges = np.column_stack(np.triu_indices(n, k=1))
@@ -106,7 +106,7 @@ class Network:
 
     @classmethod
     def grid(cls, rows: int, cols: int, weights: str = "metropolis") -> Network:
-        """A rectangle of agents, each with its neighbours above, below, left and right."""
+        """A rectangle of agents, each with its neighbors above, below, left and right."""
         rows, cols = _at_least(rows, 1, "a grid needs a row"), _at_least(cols, 1, "a grid needs a column")
         _at_least(rows * cols, 2)
         edges = _lattice(rows, cols, wrap=False)
@@ -128,7 +128,7 @@ class Network:
 
     @classmethod
     def hypercube(cls, dimension: int, weights: str = "metropolis") -> Network:
-        """2^d agents; neighbours differ in one bit of their number."""
+        """2^d agents; neighbors differ in one bit of their number."""
         dimension = _at_least(dimension, 1, "a hypercube needs dimension >= 1")
         _affordable(dimension * 2 ** min(dimension - 1, 64))
         numbers = np.arange(2**dimension)
@@ -147,7 +147,7 @@ class Network:
         n = _at_least(n, 2)
         p = 2 * math.log(n) / n if p is None else p
         if not 0 < p <= 1:
-            raise InvalidInput(f"erdos_renyi needs an edge probability 0 < p <= 1, but p={p!r} came")
+            raise InvalidInput(f"erdos_renyi needs an edge probability 0 < p <= 1, got p={p!r}")
         _affordable(math.ceil(p * n * (n - 1) / 2))
         probability = min(p, 1.0)
         draw = nx.fast_gnp_random_graph if n > 2000 else nx.gnp_random_graph
@@ -159,12 +159,12 @@ class Network:
     def random_geometric(
         cls, n: int, radius: float | None = None, seed: int = 0, weights: str = "metropolis"
     ) -> Network:
-        """Agents at random places of the unit square, neighbours within `radius`
+        """Agents at random places of the unit square, neighbors within `radius`
         (default sqrt(2 ln n / (pi n))), redrawn until connected."""
         n = _at_least(n, 2)
         radius = math.sqrt(2 * math.log(n) / (math.pi * n)) if radius is None else radius
         if not radius > 0:
-            raise InvalidInput(f"random_geometric needs a radius above 0, but radius={radius!r} came")
+            raise InvalidInput(f"random_geometric needs a radius above 0, got radius={radius!r}")
         _affordable(math.ceil(n * (n - 1) / 2 * min(1.0, math.pi * radius**2)))
         return cls._until_connected(
             f"geometric:{n}",
@@ -180,7 +180,7 @@ class Network:
         n, degree = _at_least(n, 2), _at_least(degree, 1, "an expander needs degree >= 1")
         if not 1 <= degree < n or n * degree % 2:
             raise InvalidInput(
-                f"expander needs 1 <= degree < n and n * degree even, but n={n}, degree={degree} came"
+                f"expander needs 1 <= degree < n and n * degree even, got n={n}, degree={degree}"
             )
         _affordable(n * degree // 2)
         return cls._until_connected(
@@ -216,11 +216,11 @@ class Network:
         """
         if not isinstance(graph, nx.Graph):
             raise InvalidNetwork(
-                f"a NetworkX graph is needed, but {type(graph).__name__} came; for pairs of agents try from_edges"
+                f"a NetworkX graph is needed, got {type(graph).__name__}; for pairs of agents try from_edges"
             )
         if graph.is_directed():
             raise InvalidNetwork(
-                "averaging needs an undirected graph, but a directed one came; try G.to_undirected()"
+                "averaging needs an undirected graph, got a directed one; try G.to_undirected()"
             )
         loops = list(nx.selfloop_edges(graph))
         if loops:
@@ -230,7 +230,7 @@ class Network:
             )
         if graph.is_multigraph() and graph.number_of_edges() != nx.Graph(graph).number_of_edges():
             raise InvalidNetwork(
-                "a network has one edge between two agents, but parallel edges came; try nx.Graph(G)"
+                "a network has one edge between two agents, got parallel edges; try nx.Graph(G)"
             )
         labels = list(graph.nodes)
         number = {label: i for i, label in enumerate(labels)}
@@ -251,14 +251,12 @@ class Network:
         whole = np.issubdtype(given.dtype, np.number) and given.ndim == 2 and given.shape[1] == 2
         if given.size and not (whole and np.all(given == np.floor(given))):
             raise InvalidNetwork(
-                f"edges are pairs of agent numbers, an array of shape (E, 2), but shape {given.shape} came"
+                f"edges are pairs of agent numbers, an array of shape (E, 2), got shape {given.shape}"
                 + ("" if whole else "; leave weights out, they follow from `weights`")
             )
         pairs = given.astype(np.int64).reshape(-1, 2)
         if pairs.size and (pairs.min() < 0 or pairs.max() >= agents):
-            raise InvalidNetwork(
-                f"edges must name agents 0..{agents - 1}, but {pairs.min()}..{pairs.max()} came"
-            )
+            raise InvalidNetwork(f"edges must name agents 0..{agents - 1}, got {pairs.min()}..{pairs.max()}")
         graph.add_edges_from(map(tuple, pairs.tolist()))
         return cls.from_networkx(graph, weights)
 
@@ -270,11 +268,11 @@ class Network:
         """
         gossip = sp.csr_matrix(matrix, dtype=float)
         if gossip.ndim != 2 or gossip.shape[0] != gossip.shape[1]:
-            raise InvalidNetwork(f"a gossip matrix is square, but one of shape {gossip.shape} came")
+            raise InvalidNetwork(f"a gossip matrix is square, got one of shape {gossip.shape}")
         n = gossip.shape[0]
         _at_least(n, 2)
         if not np.all(np.isfinite(gossip.data)):
-            raise InvalidNetwork("a gossip matrix has finite entries, but NaN or infinity came")
+            raise InvalidNetwork("a gossip matrix has finite entries, got NaN or infinity")
         scale = float(abs(gossip).max()) or 1.0
         gap = abs(gossip - gossip.T).tocoo()
         if gap.nnz and gap.data.max() > _TOLERANCE * scale:
@@ -383,10 +381,10 @@ class Network:
 
         return iterative.inverse_square_trace(self.gossip, *self._smallest)
 
-    # -- neighbourhoods -----------------------------------------------------------------------------------------
+    # -- neighborhoods -----------------------------------------------------------------------------------------
 
-    def neighbours(self, agent: int) -> NDArray[np.int64]:
-        """The numbers of an agent's neighbours, ascending."""
+    def neighbors(self, agent: int) -> NDArray[np.int64]:
+        """The numbers of an agent's neighbors, ascending."""
         row = self.gossip.indices[self.gossip.indptr[agent] : self.gossip.indptr[agent + 1]]
         return np.sort(row[row != agent]).astype(np.int64)
 
@@ -419,7 +417,7 @@ class Network:
         _at_least(n, 2)
         if weights not in WEIGHTS:
             close = nearest(str(weights), WEIGHTS)
-            raise InvalidInput(f"weights must be one of {', '.join(WEIGHTS)}, but {weights!r} came{close}")
+            raise InvalidInput(f"weights must be one of {', '.join(WEIGHTS)}, got {weights!r}{close}")
         rows, cols = edges.T
         degrees = np.bincount(edges.ravel(), minlength=n)
         if weights == "metropolis":
@@ -478,7 +476,7 @@ def _check_on_graph(gossip: sp.csr_matrix, graph: nx.Graph) -> None:
 def _at_least(n: Any, least: int, what: str | None = None) -> int:
     known = isinstance(n, int | float | np.number) and not isinstance(n, bool) and math.isfinite(n)
     if not known or n != math.floor(n) or n < least:
-        raise InvalidNetwork(f"{what or f'this network needs at least {least} agents'}, but {n!r} came")
+        raise InvalidNetwork(f"{what or f'this network needs at least {least} agents'}, got {n!r}")
     return int(n)
 
 

@@ -35,7 +35,7 @@ EXAMPLES = (
 def parse_network(text: str, weights: str = "metropolis", seed: int = 0) -> Network:
     """Return the network that `text` names, such as `path:100` or `grid:10x10`, or that the file `text` holds."""
     if seed < 0:
-        raise InvalidInput(f"a seed is a whole number of at least 0, but {seed} came")
+        raise InvalidInput(f"a seed is a whole number of at least 0, got {seed}")
     kind, colon, numbers = text.partition(":")
     kind = kind.strip().lower().replace("_", "-")
     if kind in _NAMED and colon:
@@ -63,7 +63,7 @@ def _named(text: str, kind: str, numbers: str, weights: str, seed: int) -> Netwo
     required = [name for name in places if parameters[name].default is inspect.Parameter.empty]
     if not len(required) <= len(sizes) <= len(places):
         wanted = " x ".join(places)
-        raise InvalidInput(f"{kind} takes {wanted}, but {len(sizes)} numbers came in {text!r}")
+        raise InvalidInput(f"{kind} takes {wanted}, got {len(sizes)} numbers in {text!r}")
     extra: dict[str, Any] = {"seed": seed} if "seed" in parameters else {}
     return build(*sizes, weights=weights, **extra)
 
@@ -100,19 +100,17 @@ def _from_json(path: Path) -> nx.Graph:
         return nx.node_link_graph(content, edges="links" if "links" in content else "edges")
     graph = nx.Graph()
     if isinstance(content, dict):
-        for agent, neighbours in content.items():
-            if not isinstance(neighbours, list):
-                raise InvalidNetwork(
-                    f"{path}: the neighbours of {agent!r} must be a list, but {neighbours!r} came"
-                )
+        for agent, neighbors in content.items():
+            if not isinstance(neighbors, list):
+                raise InvalidNetwork(f"{path}: the neighbors of {agent!r} must be a list, got {neighbors!r}")
             graph.add_node(str(agent))
-            graph.add_edges_from((str(agent), str(other)) for other in neighbours)
+            graph.add_edges_from((str(agent), str(other)) for other in neighbors)
         return graph
     if isinstance(content, list) and all(isinstance(pair, list) and len(pair) == 2 for pair in content):
         graph.add_edges_from((str(a), str(b)) for a, b in content)
         return graph
     raise InvalidNetwork(
-        f'{path} holds neither {{"agent": ["neighbour", ...], ...}}, a list of pairs, nor node-link data'
+        f'{path} holds neither {{"agent": ["neighbor", ...], ...}}, a list of pairs, nor node-link data'
     )
 
 
@@ -123,8 +121,6 @@ def _from_edge_list(path: Path) -> nx.Graph:
         if not words:
             continue
         if len(words) < 2:
-            raise InvalidNetwork(
-                f"{path}, line {number}: two agent names are needed, but {line.strip()!r} came"
-            )
+            raise InvalidNetwork(f"{path}, line {number}: two agent names are needed, got {line.strip()!r}")
         graph.add_edge(words[0], words[1])
     return graph

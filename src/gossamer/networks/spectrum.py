@@ -1,10 +1,10 @@
 """Eigenvalues and eigenvectors of a gossip matrix, in closed form where the graph has one.
 
-A `Spectrum` diagonalises L = Q diag(eigenvalues) Q*, with mode 0 the constant vector. Engines need only four
+A `Spectrum` diagonalizes L = Q diag(eigenvalues) Q*, with mode 0 the constant vector. Engines need only four
 products with Q, so a path of a million agents costs a cosine transform and no matrix:
 
-    analyse(x)     Q* x              coordinates of x in the eigenmodes
-    synthesise(c)  Q c               back again
+    analyze(x)     Q* x              coordinates of x in the eigenmodes
+    synthesize(c)  Q c               back again
     energy(v)      sum_i |q_im|^2 v_i   what each mode sees of a quantity per agent (a variance)
     spread(v)      sum_m |q_im|^2 v_m   what each agent sees of a quantity per mode
 """
@@ -31,10 +31,10 @@ class Spectrum(ABC):
     eigenvalues: NDArray[np.float64]
 
     @abstractmethod
-    def analyse(self, x: Array) -> Array: ...
+    def analyze(self, x: Array) -> Array: ...
 
     @abstractmethod
-    def synthesise(self, c: Array) -> Array: ...
+    def synthesize(self, c: Array) -> Array: ...
 
     @abstractmethod
     def energy(self, v: Array) -> Array: ...
@@ -56,10 +56,10 @@ class DenseSpectrum(Spectrum):
         self.eigenvalues = values
         self.vectors = vectors
 
-    def analyse(self, x: Array) -> Array:
+    def analyze(self, x: Array) -> Array:
         return np.tensordot(self.vectors.T, x, axes=1)
 
-    def synthesise(self, c: Array) -> Array:
+    def synthesize(self, c: Array) -> Array:
         return np.tensordot(self.vectors, c, axes=1)
 
     def energy(self, v: Array) -> Array:
@@ -83,12 +83,12 @@ class _Axis:
         self._fold = np.where(double < size, double, 2 * size - double)
         self._sign = np.where(double < size, 1.0, np.where(double == size, 0.0, -1.0))
 
-    def analyse(self, x: Array, axis: int) -> Array:
+    def analyze(self, x: Array, axis: int) -> Array:
         if self.kind == "path":
             return _dct(x, 2, axis)
         return np.asarray(scipy.fft.fft(x, axis=axis, norm="ortho"))
 
-    def synthesise(self, c: Array, axis: int) -> Array:
+    def synthesize(self, c: Array, axis: int) -> Array:
         if self.kind == "path":
             return _dct(c, 3, axis)
         return np.asarray(scipy.fft.ifft(c, axis=axis, norm="ortho"))
@@ -130,11 +130,11 @@ class ProductSpectrum(Spectrum):
             x = getattr(axis, transform)(x, number)
         return x.reshape(-1, *trailing)
 
-    def analyse(self, x: Array) -> Array:
-        return self._each_axis(x, "analyse")
+    def analyze(self, x: Array) -> Array:
+        return self._each_axis(x, "analyze")
 
-    def synthesise(self, c: Array) -> Array:
-        return np.real(self._each_axis(c, "synthesise"))
+    def synthesize(self, c: Array) -> Array:
+        return np.real(self._each_axis(c, "synthesize"))
 
     def energy(self, v: Array) -> Array:
         return self._each_axis(v, "energy")
@@ -151,11 +151,11 @@ class CompleteSpectrum(Spectrum):
         self.eigenvalues = np.full(agents, scale * agents)
         self.eigenvalues[0] = 0.0
 
-    def analyse(self, x: Array) -> Array:
-        return self._basis.analyse(x, 0)
+    def analyze(self, x: Array) -> Array:
+        return self._basis.analyze(x, 0)
 
-    def synthesise(self, c: Array) -> Array:
-        return self._basis.synthesise(c, 0)
+    def synthesize(self, c: Array) -> Array:
+        return self._basis.synthesize(c, 0)
 
     def energy(self, v: Array) -> Array:
         return self._basis.energy(v, 0)
@@ -165,9 +165,9 @@ class CompleteSpectrum(Spectrum):
 
 
 class StarSpectrum(Spectrum):
-    """A scaled Laplacian of a star with agent 0 in the centre.
+    """A scaled Laplacian of a star with agent 0 in the center.
 
-    Modes: the constant (0), centre against leaves (N), and any vector on the leaves with sum zero (1).
+    Modes: the constant (0), center against leaves (N), and any vector on the leaves with sum zero (1).
     """
 
     def __init__(self, scale: float, agents: int) -> None:
@@ -177,18 +177,18 @@ class StarSpectrum(Spectrum):
         self.eigenvalues[1] = scale * agents
         n = agents - 1
         self._pair = np.array([[1.0, n], [np.sqrt(n), -np.sqrt(n)]]) / np.sqrt([[agents], [agents]])
-        # rows: constant and centre-against-leaves in the coordinates (centre, sum of leaves / n)
+        # rows: constant and center-against-leaves in the coordinates (center, sum of leaves / n)
         self._n = n
 
-    def analyse(self, x: Array) -> Array:
-        inner = self._leaves.analyse(x[1:], 0)
+    def analyze(self, x: Array) -> Array:
+        inner = self._leaves.analyze(x[1:], 0)
         pair = np.stack([x[0], inner[0] / np.sqrt(self._n)])
         return np.concatenate([np.tensordot(self._pair, pair, axes=1), inner[1:]])
 
-    def synthesise(self, c: Array) -> Array:
-        centre, level = np.tensordot(np.linalg.inv(self._pair), c[:2], axes=1)
+    def synthesize(self, c: Array) -> Array:
+        center, level = np.tensordot(np.linalg.inv(self._pair), c[:2], axes=1)
         leaves = np.concatenate([(level * np.sqrt(self._n))[None], c[2:]])
-        return np.concatenate([centre[None], self._leaves.synthesise(leaves, 0)])
+        return np.concatenate([center[None], self._leaves.synthesize(leaves, 0)])
 
     def energy(self, v: Array) -> Array:
         agents = self._n + 1
@@ -198,10 +198,10 @@ class StarSpectrum(Spectrum):
 
     def spread(self, v: Array) -> Array:
         agents = self._n + 1
-        centre = (v[0] + self._n * v[1]) / agents
+        center = (v[0] + self._n * v[1]) / agents
         shared = (v[0] + v[1] / self._n) / agents
         inner = np.concatenate([np.zeros_like(v[:1], dtype=float), v[2:]])
-        return np.concatenate([centre[None], self._leaves.spread(inner, 0) + shared])
+        return np.concatenate([center[None], self._leaves.spread(inner, 0) + shared])
 
 
 def _dct(x: Array, kind: Literal[2, 3], axis: int) -> Array:

@@ -1,4 +1,9 @@
-"""The decorators of compiled functions, in one place: which options every loop is compiled with, and why."""
+"""The decorators of compiled functions, in one place: which options every loop is compiled with, and why.
+
+Nothing here is compiled with plain `fastmath`: sums and products are fused only where the code says so, so that a
+vectorized loop, its remainder and a loop elsewhere give the same last digit. A few loops whose results are compared
+with tolerances only may fuse (`contract`) or also reorder sums (`reassociate`), and say so.
+"""
 
 from __future__ import annotations
 
@@ -19,10 +24,27 @@ def compiled(function: _Function) -> _Function:
 
 
 def inlined(function: _Function) -> _Function:
-    """Compile like `compiled`, and have LLVM put the code into every caller, so that loops vectorise."""
+    """Compile like `compiled`, and have LLVM put the code into every caller, so that loops vectorize."""
     return cast(_Function, njit(forceinline=True, **_OPTIONS)(function))
 
 
+def contracted(function: _Function) -> _Function:
+    """Compile like `compiled`; LLVM may fuse products and sums."""
+    return cast(_Function, njit(fastmath={"contract"}, **_OPTIONS)(function))
+
+
+def reassociated(function: _Function) -> _Function:
+    """Compile like `contracted`; LLVM may also add in another order, which lets it vectorize sums."""
+    return cast(_Function, njit(fastmath={"contract", "reassoc", "nsz"}, **_OPTIONS)(function))
+
+
 def parallel(function: _Function) -> _Function:
-    """Compile like `compiled`, with threads for the loops over `prange`."""
+    """Compile with threads for the loops over `prange`."""
     return cast(_Function, njit(parallel=True, cache=True, error_model="numpy")(function))
+
+
+def parallel_contracted(function: _Function) -> _Function:
+    """Compile like `parallel`; LLVM may fuse products and sums."""
+    return cast(
+        _Function, njit(parallel=True, fastmath={"contract"}, cache=True, error_model="numpy")(function)
+    )

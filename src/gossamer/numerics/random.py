@@ -30,9 +30,9 @@ multiples of 8.
 The ranges are those of the counter: round < 2**34, agent and trial < 2**32, component < 2**24, purpose < 256.
 The compiled functions do not check them (a number beyond its range wraps round); `normals` and `uniforms` do.
 
-The loops over lanes (trials, or agents) are written so that LLVM vectorises them: no branches, no calls into
+The loops over lanes (trials, or agents) are written so that LLVM vectorizes them: no branches, no calls into
 the mathematical library, 32-bit multiplications in 64-bit lanes, and polynomials for the logarithm, the sine
-and the cosine.  Vectorised loops, their remainders and single draws round alike (see `vectors.py`).
+and the cosine.  Vectorized loops, their remainders and single draws round alike (see `vectors.py`).
 """
 
 from __future__ import annotations
@@ -345,7 +345,7 @@ def key(seed: int) -> np.uint64:
             "pass for example 1"
         ) from None
     if number < 0:
-        raise InvalidInput(f"seed must not be negative, but {number} came; pass for example {-number}")
+        raise InvalidInput(f"seed must not be negative, got {number}; pass for example {-number}")
     return cast(np.uint64, np.random.SeedSequence(number).generate_state(1, np.uint64)[0])
 
 
@@ -358,7 +358,7 @@ def _check_range(name: str, values: range, limit: int) -> None:
             f"{name} must be a range of step 1, not {values!r}; draw them all and take a slice"
         )
     if len(values) and (values.start < 0 or values.stop > limit):
-        raise InvalidInput(f"{name} must lie between 0 and {limit - 1}, but {values!r} came; choose others")
+        raise InvalidInput(f"{name} must lie between 0 and {limit - 1}, got {values!r}; choose others")
 
 
 def _check_and_draw(
@@ -366,11 +366,9 @@ def _check_and_draw(
 ) -> NDArray[np.float64]:
     """Check the arguments of `normals` and `uniforms`, and draw."""
     if not 0 <= purpose < 1 << 8:
-        raise InvalidInput(
-            f"purpose must lie between 0 and 255, but {purpose} came; use the module's constants"
-        )
+        raise InvalidInput(f"purpose must lie between 0 and 255, got {purpose}; use the module's constants")
     if not 0 <= components <= 1 << 24:
-        raise InvalidInput(f"components must lie between 0 and {1 << 24}, but {components} came; draw fewer")
+        raise InvalidInput(f"components must lie between 0 and {1 << 24}, got {components}; draw fewer")
     _check_range("trials", trials, 1 << 32)
     _check_range("agents", agents, 1 << 32)
     _check_range("rounds", rounds, 1 << 34)

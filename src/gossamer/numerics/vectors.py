@@ -2,7 +2,7 @@
 
 Numba compiles to LLVM's language; the intrinsics below say what Python has no words for: the bits of a number,
 a fused product and sum, long vectors. Nothing is compiled with `fastmath`: sums and products are fused only
-where `fma` says so, so that a vectorised loop, its remainder and a loop elsewhere give the same last digit.
+where `fma` says so, so that a vectorized loop, its remainder and a loop elsewhere give the same last digit.
 """
 
 from __future__ import annotations

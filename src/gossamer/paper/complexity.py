@@ -9,15 +9,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gossamer.engines.exact import propagate
-from gossamer.methods import SDA, SSTM
-from gossamer.methods.table import tabulate
+from gossamer.methods import SDA, SSTM, tabulate
 from gossamer.networks import Network
 from gossamer.observations import Gaussian
 from gossamer.paper import problem
@@ -39,7 +37,7 @@ def every_sda(net: Network, mean: Array, least: float) -> EverySDA:
     rounds = math.ceil(2.2 / least)
     while True:
         found = EverySDA(net, rounds)
-        if np.all(found.mse(mean)[-1] <= least):
+        if np.all(found.total_error(mean)[-1] <= least):
             return found
         rounds *= 2
 
@@ -58,7 +56,7 @@ def exact_samples(
         net = problem.network(graph, agents, seed, group[0])
         mean = np.stack([problem.means(agents, spread, seed, d) for d in group])
         sda = every_sda(net, mean, min(*large, *small))
-        error = sda.mse(mean)
+        error = sda.total_error(mean)
         sstm = EverySSTM(net, mean, min(large))
         for k, d in enumerate(group):
             base = {
@@ -103,9 +101,8 @@ class EverySSTM:
         rounds = math.ceil(15 * math.sqrt(net.condition_number)) + 30
         while True:
             table = tabulate(SSTM(batch=1), net, rounds)
-            dual = replace(
-                table, estimate_state=np.tile([1.0, 0.0, 0.0], (rounds, 1))
-            )  # read x instead of theta
+            # Read x instead of theta.
+            dual = table._replace(estimate_state=np.tile([1.0, 0.0, 0.0], (rounds, 1)))
             response, noise = propagate(dual, net.spectrum.eigenvalues, np.arange(1, rounds))
             # Without any step the answer is the agent's own batch.
             self.bias: Array = np.vstack([energy.sum(axis=0), (1 + response[:, 1:, 0]) ** 2 @ energy])
@@ -114,19 +111,19 @@ class EverySSTM:
                 return
             rounds *= 2
 
-    def mse(self, which: int, method: SSTM) -> Array:
+    def total_error(self, which: int, method: SSTM) -> Array:
         """The error after T = 1, 2, ... rounds with this method's batches."""
         each, last = method.batches(self.net, 2)  # the same for every T
         return np.asarray(self.bias[:, which] + self.dual / each + self.net.agents / last)
 
     def method(self, which: int, epsilon: float) -> SSTM:
         """SSTM_sc as the paper sets it for this accuracy and these means."""
-        centred = self.mean[which] - self.mean[which].mean()
-        return SSTM(accuracy=epsilon, spread=float(np.linalg.norm(centred)))
+        centered = self.mean[which] - self.mean[which].mean()
+        return SSTM(accuracy=epsilon, spread=float(np.linalg.norm(centered)))
 
     def samples(self, which: int, epsilon: float) -> list[Row]:
         method = self.method(which, epsilon)
-        rounds = first_at_most(self.mse(which, method), epsilon)
+        rounds = first_at_most(self.total_error(which, method), epsilon)
         each, last = method.batches(self.net, 2)
         # On badly connected networks the paper's batches leave more noise than eps, for ever.
         total = math.inf if rounds is None else (rounds - 1) * each + last
@@ -159,7 +156,7 @@ def sda_protocol(
     net = problem.network(graph, agents, seed)
     obs = problem.observations(agents, spread, seed)
     sda = every_sda(net, obs.mean.T, min(epsilons))
-    truth = first_at_most(sda.mse(obs.mean.T)[:, 0], min(epsilons))
+    truth = first_at_most(sda.total_error(obs.mean.T)[:, 0], min(epsilons))
     assert truth is not None
     for reserve in (1.25, 2.0, 4.0):
         horizons = examined(math.ceil(reserve * truth))
@@ -236,7 +233,7 @@ def sda_fresh(
     net = problem.network(graph, agents, seed)
     obs = problem.observations(agents, spread, seed)
     sda = every_sda(net, obs.mean.T, min(epsilons) / 2)  # chance may take it beyond the exact answer
-    error = sda.mse(obs.mean.T)[:, 0]
+    error = sda.total_error(obs.mean.T)[:, 0]
     amplitude = np.sqrt(energies(net, obs.mean.T)[:, 0])
     rng = np.random.default_rng([seed, agents])
     base = _runs_of("sda", graph, agents, spread, trials, seed, "fresh protocol")
@@ -269,16 +266,16 @@ def sstm_runs(
     rows: list[Row] = []
     for eps in epsilons:
         method = every.method(0, eps)
-        error = every.mse(0, method)
+        error = every.total_error(0, method)
         if not np.any(error <= eps):  # no number of rounds would do
             rows.append({**base, "epsilon": eps, "quantity": "samples", "value": math.inf})
             continue
         near = np.flatnonzero(error <= 1.15 * eps)
         for rounds in range(int(near[0]) + 1, len(error) + 1):
             runs = problem.run(method, net, obs, rounds, trials=trials, seed=seed, keep_estimates=False)
-            if runs.mse <= eps:
+            if runs.total_error <= eps:
                 break
         here = {**base, "epsilon": eps, "rounds": rounds}
         rows.append({**here, "quantity": "samples", "value": float(method.batches(net, rounds).sum())})
-        rows.append({**here, "quantity": "mse", "value": runs.mse})
+        rows.append({**here, "quantity": "total_error", "value": runs.total_error})
     return rows

@@ -24,8 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gossamer.engines.exact import impulse_response, propagate
-from gossamer.methods import SDA, Method
-from gossamer.methods.table import tabulate
+from gossamer.methods import SDA, Method, tabulate
 from gossamer.networks import Network
 
 Array = NDArray[np.float64]
@@ -38,7 +37,7 @@ def energies(network: Network, means: Array) -> Array:
     """(modes - 1, D): how much of each of D vectors of means (D, N) is in each mode but the constant one."""
     spectrum = network.spectrum
     assert spectrum is not None  # these experiments stay below the size that is decomposed
-    energy: Array = np.abs(spectrum.analyse(np.ascontiguousarray(means.T))[1:]) ** 2
+    energy: Array = np.abs(spectrum.analyze(np.ascontiguousarray(means.T))[1:]) ** 2
     return energy
 
 
@@ -101,7 +100,7 @@ class EverySDA:
         bias[: self._rows] = self._response**2 @ energies(self.network, means)
         return bias
 
-    def mse(self, means: Array) -> Array:
+    def total_error(self, means: Array) -> Array:
         """(rounds, D) expected error for noise of variance 1."""
         return self.bias(means) + (self.mixing + 1.0 / self.window)[:, None]
 

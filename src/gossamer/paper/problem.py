@@ -50,9 +50,9 @@ def observations(agents: int, spread: float, seed: int, draw: int = 0) -> Gaussi
     return Gaussian(means(agents, spread, seed, draw), 1.0)
 
 
-def run(method: Method, net: Network, obs: Gaussian, rounds: Any, **options: Any) -> Simulation:
+def run(method: Method, net: Network, obs: Gaussian, rounds: Any, **options: Any) -> Simulation[Any, Any]:
     """Simulate without a bar of its own; an interrupted simulation is an interrupt here, never half a result."""
-    result = simulate(method, net, obs, rounds, progress=False, **options)
+    result: Simulation[Any, Any] = simulate(method, net, obs, rounds, progress=False, **options)
     if result.partial:
         raise KeyboardInterrupt
     return result

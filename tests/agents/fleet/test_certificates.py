@@ -100,6 +100,6 @@ def test_a_missing_authority_or_certificate_says_what_to_do(tmp_path: Path) -> N
 
 
 def test_a_host_that_is_no_name_is_refused_before_anything_is_written(authority: Authority) -> None:
-    with pytest.raises(InvalidInput, match="a host name must be ASCII, but 'pümp' came"):
+    with pytest.raises(InvalidInput, match="a host name must be ASCII, got 'pümp'"):
         authority.issue("pump", ["pümp"])
     assert not (authority.directory / "pump.key").exists()

@@ -77,8 +77,8 @@ def test_an_agent_gets_its_own_part(path: Path) -> None:
     fleet = Fleet.read(path)
     for i in range(6):
         settings = fleet.settings(i, path.parent, every=0.0, store=Path("x"))
-        assert [n.id for n in settings.neighbours] == network.neighbours(i).tolist()
-        for n in settings.neighbours:
+        assert [n.id for n in settings.neighbors] == network.neighbors(i).tolist()
+        for n in settings.neighbors:
             assert n.weight == pytest.approx(-network.gossip[i, n.id])
             assert n.endpoint == fleet.agents[n.id].endpoint
         assert settings.pace is None
@@ -93,19 +93,19 @@ def test_an_agent_gets_its_own_part(path: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("format = 1", "format = 2", "format must be 1, but 2 came"),
+        ("format = 1", "format = 2", "format must be 1, got 2"),
         (
             "momentum = ",
             "momentun = ",
             "method: (the field 'momentum' is required|there is no field 'momentun')",
         ),
-        ('every = "100ms"', "every = 100", r"rounds\.every: a value of type str is required, but int came"),
-        ('every = "100ms"', 'every = "soon"', r"rounds\.every must be a time .* but 'soon' came"),
+        ('every = "100ms"', "every = 100", r"rounds\.every: a value of type str is required, got int"),
+        ('every = "100ms"', 'every = "soon"', r"rounds\.every must be a time .* got 'soon'"),
         ('every = "100ms"', 'every = "-1s"', r"rounds\.every must be a time"),
-        ('timeout = "200ms"', 'timeout = "0"', r": rounds\.timeout must be a finite number above 0, but 0"),
+        ('timeout = "200ms"', 'timeout = "0"', r": rounds\.timeout must be a finite number above 0, got 0"),
         ('death = "5s"', 'death = "0.1s"', r": rounds\.death must be longer than timeout"),
-        ("momentum = ", "momentum = 1", r": method\.momentum must be .* below 1, but"),
-        ("smoothing = ", "smoothing = 999999", r": method\.smoothing must be .* at most 10000, but 999999"),
+        ("momentum = ", "momentum = 1", r": method\.momentum must be .* below 1, got"),
+        ("smoothing = ", "smoothing = 999999", r": method\.smoothing must be .* at most 10000, got 999999"),
         ("bins = []", "bins = [2.0, 1.0]", r": observations\.bins must be at least two increasing"),
         ("message_bytes = 0", "message_bytes = -1", r": wire\.message_bytes must be a whole number"),
         (
@@ -116,30 +116,30 @@ def test_an_agent_gets_its_own_part(path: Path) -> None:
         (
             "dimension = 1",
             "dimension = 0",
-            r": observations\.dimension must be a whole number of at least 1, but 0 came",
+            r": observations\.dimension must be a whole number of at least 1, got 0",
         ),
         ('weighting = "agents"', 'weighting = "votes"', r": observations\.weighting must be 'agents' or"),
         ("{id = 2,", "{id = 7,", "agents: ids must be 0, 1, 2"),
-        ('name = "agent2"', 'name = "agent1"', "agents: name must be different .* 'agent1' came twice"),
+        ('name = "agent2"', 'name = "agent1"', "agents: name must be different .* got 'agent1' twice"),
         ('name = "agent2"', 'name = "a/b"', r": agents\[2\]\.name: an agent's name has 1 to 64"),
         ('127.0.0.1:7449"', '127.0.0.1:7448"', "agents: endpoint must be different"),
         ('127.0.0.1:7449"', 'nowhere"', r": agents\[2\]\.endpoint must be host:port"),
-        ('127.0.0.1:7449"', '"', r"agents\[2\]\.endpoint must be host:port.*but '' came"),
-        ('127.0.0.1:7449"', '::1"', r"agents\[2\]\.endpoint must be host:port.*but '::1' came"),
+        ('127.0.0.1:7449"', '"', r"agents\[2\]\.endpoint must be host:port.*got ''"),
+        ('127.0.0.1:7449"', '::1"', r"agents\[2\]\.endpoint must be host:port.*got '::1'"),
         ('127.0.0.1:7449"', '[::1]:7449"', r"agents\[2\]\.endpoint must be a host name or an IPv4 address"),
         ('127.0.0.1:7449"', 'pümp:7449"', r"agents\[2\]\.endpoint must be .*ASCII"),
-        ("{id = 2,", '{id = "2",', r"agents\[2\]\.id: a value of type int is required, but str came"),
+        ("{id = 2,", '{id = "2",', r"agents\[2\]\.id: a value of type int is required, got str"),
         (
             "[0, 1, ",
             "[0, 0, ",
-            r"edges\[0\]: an edge joins two different agents from 0 to 5, once, but \[0, 0\]",
+            r"edges\[0\]: an edge joins two different agents from 0 to 5, once, got \[0, 0\]",
         ),
-        ("[0, 1, ", "[0, 9, ", r"edges\[0\]: .* but \[0, 9\] came"),
+        ("[0, 1, ", "[0, 9, ", r"edges\[0\]: .* got \[0, 9\]"),
         ("[0, 3, ", "[0, 1, ", r"edges\[1\]: .* once"),
         (
             "[0, 1, 0.25]",
             "[0, 1, -1.0]",
-            r"edges\[0\]: a weight must be a finite number above 0, but -1\.0 came",
+            r"edges\[0\]: a weight must be a finite number above 0, got -1\.0",
         ),
         ("[0, 1, 0.25]", "[0, 1, 25.0]", r"method\.step_size must be at most 1/lambda_1 = .*fleet init"),
         ("edges = [", "edges = [[", "must be a TOML file"),
@@ -174,7 +174,7 @@ def test_a_fleet_that_falls_apart_is_refused(path: Path) -> None:
 
 
 def test_an_unknown_agent_or_a_missing_file_says_so(path: Path) -> None:
-    with pytest.raises(InvalidInput, match=r"agents 0 to 5 \(agent0 to agent5\), but '9' came"):
+    with pytest.raises(InvalidInput, match=r"agents 0 to 5 \(agent0 to agent5\), got '9'"):
         Fleet.read(path).member("9")
     with pytest.raises(InvalidInput, match=r"cannot be read .*gossamer fleet init"):
         Fleet.read(path.parent / "flet.toml")
@@ -191,11 +191,11 @@ def test_some_agents_can_be_chosen(path: Path, text: str, numbers: list[int]) ->
     ("text", "message"),
     [
         ("", "--only takes agents such as 0-3,7: this fleet has the agents 0 to 5"),
-        ("0,9", "agents 0 to 5 .* but '9' came"),
-        ("0-999999999", "agents 0 to 5 .* but '999999999' came"),
-        ("3-", "but '3-' came"),
+        ("0,9", "agents 0 to 5 .* got '9'"),
+        ("0-999999999", "agents 0 to 5 .* got '999999999'"),
+        ("3-", "got '3-'"),
         ("1,agent1", "--only names each agent once"),
-        ("3-1", "from the smaller number to the larger, but 3-1 came; write 1-3"),
+        ("3-1", "from the smaller number to the larger, got 3-1; write 1-3"),
     ],
 )
 def test_a_choice_of_agents_says_what_was_required(path: Path, text: str, message: str) -> None:

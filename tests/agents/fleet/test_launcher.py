@@ -82,6 +82,6 @@ def test_who_had_to_be_killed_is_named(path: Path, monkeypatch: pytest.MonkeyPat
 
 @pytest.mark.parametrize("port", [-1, 65534, 70000])
 def test_every_agent_needs_a_port_for_its_metrics(path: Path, port: int) -> None:
-    with pytest.raises(InvalidInput, match=f"from 1 to 65532, but {port} came"):
+    with pytest.raises(InvalidInput, match=f"from 1 to 65532, got {port}"):
         LocalFleet(path, metrics_port=port)
     LocalFleet(path, only="0", metrics_port=65532)

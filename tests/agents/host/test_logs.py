@@ -27,9 +27,9 @@ def test_times_and_ports_make_no_difference() -> None:
     assert passed(*[("%s", f"zenoh: 10.0.0.7:{4000 + k} went") for k in range(20)]) == [0, 1, 3, 7, 15]
 
 
-def test_neighbours_are_told_apart() -> None:
-    neighbours = [("agent %d: neighbour %d connected", 0, j) for j in range(5)]
-    assert passed(*neighbours) == [0, 1, 2, 3, 4]
+def test_neighbors_are_told_apart() -> None:
+    neighbors = [("agent %d: neighbor %d connected", 0, j) for j in range(5)]
+    assert passed(*neighbors) == [0, 1, 2, 3, 4]
     away = [("%s", f"cannot connect to tls/10.0.0.{j}:7447: refused (os error {j % 2})") for j in range(5)]
     assert passed(*away, *away) == list(range(10))
     assert passed(*[away[0]] * 8) == [0, 1, 3, 7]

@@ -31,7 +31,7 @@ def scrape(port: int) -> dict[tuple[str, tuple[str, ...]], float]:
 
 
 async def some_rounds() -> Snapshot:
-    """Agent 0's snapshot after it talked a while with its neighbour, in process."""
+    """Agent 0's snapshot after it talked a while with its neighbor, in process."""
     settings = fleet(Network.path(2), dimension=2, replicates=4, pace=0.002)
     hub = Memory()
     async with (
@@ -71,10 +71,10 @@ def test_metrics_say_what_the_snapshot_says(snapshot: Snapshot) -> None:
     assert found["gossamer_messages_sent_total", ()] == snapshot.sent > 0
     assert found["gossamer_messages_received_total", ()] == snapshot.received > 0
     assert found["gossamer_messages_rejected_total", ("garbage",)] == 3
-    assert found["gossamer_messages_lost_total", ("1",)] == snapshot.neighbours[0].lost
-    assert found["gossamer_round_trip_seconds", ("1",)] == snapshot.neighbours[0].round_trip > 0
-    assert found["gossamer_neighbours", ()] == 1
-    assert found["gossamer_neighbours_alive", ()] == 1
+    assert found["gossamer_messages_lost_total", ("1",)] == snapshot.neighbors[0].lost
+    assert found["gossamer_round_trip_seconds", ("1",)] == snapshot.neighbors[0].round_trip > 0
+    assert found["gossamer_neighbors", ()] == 1
+    assert found["gossamer_neighbors_alive", ()] == 1
     assert found["gossamer_bad_observations_total", ()] == 5
     assert found["gossamer_certificate_expiry_timestamp_seconds", ()] == 1e9
     assert found["gossamer_healthy", ()] == 1
@@ -105,7 +105,7 @@ def test_two_agents_in_one_program_do_not_collide(snapshot: Snapshot) -> None:
 
 @pytest.mark.parametrize("port", [-1, 0, 70000])
 def test_a_port_that_is_none_says_so(snapshot: Snapshot, port: int) -> None:
-    with pytest.raises(InvalidInput, match=f"--metrics-port must be from 1 to 65535, but {port} came"):
+    with pytest.raises(InvalidInput, match=f"--metrics-port must be from 1 to 65535, got {port}"):
         serve(AgentCollector(lambda: snapshot, "agent0"), port)
 
 

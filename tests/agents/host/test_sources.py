@@ -73,7 +73,7 @@ def test_empty_lines_and_comments_are_nothing(line: str) -> None:
     ("line", "why"),
     [
         ("warm", "made of numbers"),
-        ("1 2", r"must have 1 number\(s\), but 2 came"),
+        ("1 2", r"must have 1 number\(s\), got 2"),
         ("nan", "finite"),
         ("[1e999]", "finite"),
         ("[1", "numbers or JSON"),
@@ -122,7 +122,7 @@ def test_a_csv_file_is_replayed_and_bad_rows_are_counted(tmp_path: Path) -> None
     assert isinstance(source, PacedSource)
     assert collect(source) == [[1], [2], [3]]
     assert source.bad == 2
-    assert source.last_problem == "an observation must be finite, but ['nan'] came; leave it out"
+    assert source.last_problem == "an observation must be finite, got ['nan']; leave it out"
 
 
 def test_columns_are_chosen_by_name(tmp_path: Path) -> None:

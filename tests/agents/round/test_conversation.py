@@ -15,7 +15,7 @@ from gossamer.agents.transports.base import Deliver
 
 
 class Silence:
-    """A neighbour that never speaks, and a core that only remembers whom it dropped."""
+    """A neighbor that never speaks, and a core that only remembers whom it dropped."""
 
     dimension, edge_registers = 1, 1
 
@@ -33,14 +33,14 @@ class Silence:
     def begin(self, observation: object, samples: float = 1.0, weight: float | None = None) -> None:
         self.serial += 1
 
-    def tell(self, neighbour: int, holding: int) -> Outgoing:
+    def tell(self, neighbor: int, holding: int) -> Outgoing:
         return Outgoing(self.serial, holding, True, bytes(16))
 
     def finish(self, heard: Mapping[int, Outgoing]) -> None:
         pass
 
-    def drop(self, neighbour: int) -> None:
-        self.dropped.append(neighbour)
+    def drop(self, neighbor: int) -> None:
+        self.dropped.append(neighbor)
 
     # the transport
     def exchange(
@@ -79,7 +79,7 @@ def test_death_is_measured_in_seconds_at_any_pace(connected: bool, pace: float) 
     assert 5.0 <= world.now <= 5.0 + 2 * max(pace, 0.2)
 
 
-def test_who_was_stopped_does_not_blame_its_neighbours() -> None:
+def test_who_was_stopped_does_not_blame_its_neighbors() -> None:
     world = Silence()
     rounds = Rounds(0, world, world, (1,), timeout=0.2, death=5.0, clock=world.clock)  # type: ignore[arg-type]
     one(rounds, world, 0.1)

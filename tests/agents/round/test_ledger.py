@@ -21,7 +21,7 @@ Arrives = Callable[[int, int, int], bool]
 
 
 def weights_of(network: Network, i: int) -> dict[int, float]:
-    return {int(j): float(-network.gossip[i, int(j)]) for j in network.neighbours(i)}
+    return {int(j): float(-network.gossip[i, int(j)]) for j in network.neighbors(i)}
 
 
 def ledgers(
@@ -40,11 +40,11 @@ def drive(agents, network, observations, arrives: Arrives = lambda t, i, j: True
         for agent, y in zip(agents, seen, strict=True):
             agent.begin(y)
         told = {
-            (i, int(j)): agents[i].tell(int(j)) for i in range(network.agents) for j in network.neighbours(i)
+            (i, int(j)): agents[i].tell(int(j)) for i in range(network.agents) for j in network.neighbors(i)
         }
         # An agent may share its arrays with its message, so the messages are copied as a network would.
         for i, agent in enumerate(agents):
-            heard = {int(j): told[int(j), i] for j in network.neighbours(i) if arrives(t, int(j), i)}
+            heard = {int(j): told[int(j), i] for j in network.neighbors(i) if arrives(t, int(j), i)}
             agent.finish(heard)
 
 
@@ -160,7 +160,7 @@ def test_the_silence_rule_is_what_holds_one_way_silence() -> None:
     np.testing.assert_allclose(estimates(kept)[:, 0], 5.0, atol=1e-6)  # and it heals
 
 
-def test_a_neighbour_that_restarts_has_not_heard_me_but_adopts_my_ledger() -> None:
+def test_a_neighbor_that_restarts_has_not_heard_me_but_adopts_my_ledger() -> None:
     network = Network.path(2)
     values = np.array([[[0.0], [10.0]]])
     agents = ledgers(network, AnytimeSDA(), SETTLED)
@@ -172,7 +172,7 @@ def test_a_neighbour_that_restarts_has_not_heard_me_but_adopts_my_ledger() -> No
     np.testing.assert_array_equal(agents[1].flow(0), flow)  # ... and keeps the live ledger
 
 
-def test_a_dead_neighbour_returns_its_flow() -> None:
+def test_a_dead_neighbor_returns_its_flow() -> None:
     network = Network.cycle(6)
     values = np.array([[[0.0], [1.0], [2.0], [3.0], [4.0], [50.0]]])
     agents = ledgers(network, AnytimeSDA(), SETTLED)
@@ -182,7 +182,7 @@ def test_a_dead_neighbour_returns_its_flow() -> None:
     agents[4].drop(5)
     drive(agents, network, np.repeat(values, 300, axis=0), lambda t, i, j: 5 not in (i, j), first=300)
     np.testing.assert_allclose(estimates(agents)[:5, 0], 2.0, atol=1e-6)
-    # It was cut off, not dead: it comes back with its old ledgers, which its neighbours adopt.
+    # It was cut off, not dead: it comes back with its old ledgers, which its neighbors adopt.
     drive(agents, network, np.repeat(values, 300, axis=0), first=600)
     np.testing.assert_allclose(estimates(agents)[:, 0], 10.0, atol=1e-6)
     assert disagreement(agents, network) == 0.0
@@ -190,7 +190,7 @@ def test_a_dead_neighbour_returns_its_flow() -> None:
 
 @pytest.mark.parametrize("who", [0, 3], ids=["smallest", "larger"])
 @pytest.mark.parametrize("memory", ["fresh", "stale", "none"])
-def test_a_restarted_agent_adopts_what_its_neighbours_hold(who: int, memory: str) -> None:
+def test_a_restarted_agent_adopts_what_its_neighbors_hold(who: int, memory: str) -> None:
     """Whichever end is smaller, a live ledger is not overwritten by one from a disk or by nothing."""
     network = Network.cycle(5)
     values = np.array([[[1.0], [2.0], [3.0], [4.0], [40.0]]])
@@ -200,10 +200,10 @@ def test_a_restarted_agent_adopts_what_its_neighbours_hold(who: int, memory: str
     drive(agents, network, np.repeat(values, 400, axis=0), first=20)
     restored = {"fresh": agents[who].remember(), "stale": stale, "none": None}[memory]
     c = AnytimeSDA().coefficients(network, SETTLED)
-    before = [agents[i].flow(who) for i in (network.neighbours(who))]
+    before = [agents[i].flow(who) for i in (network.neighbors(who))]
     agents[who] = Ledger(AnytimeSDA(), c, who, weights_of(network, who), serial=10**6, restored=restored)
     drive(agents, network, values, first=420)
-    after = [agents[i].flow(who) for i in (network.neighbours(who))]
+    after = [agents[i].flow(who) for i in (network.neighbors(who))]
     np.testing.assert_array_equal(
         before, after
     )  # nobody moved yet: its first message echoes nothing of this life
@@ -223,10 +223,10 @@ def test_agents_at_different_rates_stay_unbiased() -> None:
         for agent, own, new in zip(agents, seen, batch, strict=True):
             own += new
             agent.begin(np.array([np.mean(new) if new else 0.0]), len(new))
-        told = {(i, int(j)): agents[i].tell(int(j)) for i in range(3) for j in network.neighbours(i)}
+        told = {(i, int(j)): agents[i].tell(int(j)) for i in range(3) for j in network.neighbors(i)}
         for i, agent in enumerate(agents):
-            agent.finish({int(j): told[int(j), i] for j in network.neighbours(i)})
+            agent.finish({int(j): told[int(j), i] for j in network.neighbors(i)})
     for agent, own in zip(agents, seen, strict=True):
         np.testing.assert_allclose(agent.local("mean")[0], np.mean(own), atol=1e-9)
-    centre = np.mean([np.mean(own) for own in seen])
-    np.testing.assert_allclose(estimates(agents)[:, 0], centre, atol=0.05)
+    center = np.mean([np.mean(own) for own in seen])
+    np.testing.assert_allclose(estimates(agents)[:, 0], center, atol=0.05)

@@ -108,7 +108,7 @@ def test_woken_and_late_ones_take_what_is_there(world: SimpleNamespace) -> None:
 
 
 def test_an_empty_message_is_a_message(world: SimpleNamespace) -> None:
-    """A nudge is a deletion; a neighbour that puts nothing has still put something, and it is counted."""
+    """A nudge is a deletion; a neighbor that puts nothing has still put something, and it is counted."""
     world.by[1].put(b"")
     assert world.exchange({1}) == [(1, b"")]
     world.by[2].put(b"")

@@ -109,7 +109,7 @@ def test_any_bytes(payload: bytes) -> None:
 
 
 def agents_rounds() -> tuple[Rounds, Memory]:
-    """Agent 0 of a path 1 - 0 - 2, whose neighbours are played by the test."""
+    """Agent 0 of a path 1 - 0 - 2, whose neighbors are played by the test."""
     network = Network.path(3)
     memory = Memory()
     core = Ledger(AnytimeSDA(), AnytimeSDA().coefficients(network, 9), 0, {1: 0.3, 2: 0.3}, N)
@@ -121,7 +121,7 @@ def agents_rounds() -> tuple[Rounds, Memory]:
 @settings(max_examples=60, deadline=None)
 @given(data=st.data())
 def test_bad_messages_are_counted_and_change_nothing(data: st.DataObject) -> None:
-    """A neighbour that sends garbage changes no estimate: as if it had sent nothing at all."""
+    """A neighbor that sends garbage changes no estimate: as if it had sent nothing at all."""
     attacked, memory = agents_rounds()
     quiet, _ = agents_rounds()
     attacker = memory.transport(1, (0,))
@@ -153,12 +153,12 @@ def test_bad_messages_are_counted_and_change_nothing(data: st.DataObject) -> Non
 
 def test_stale_late_and_future_rounds() -> None:
     rounds, memory = agents_rounds()
-    neighbour = memory.transport(1, (0,))
-    neighbour.open()
+    neighbor = memory.transport(1, (0,))
+    neighbor.open()
 
     def send(round: int, serial: int) -> None:
         payload = SENDER.encode(round, content(serial=serial))
-        neighbour.exchange(round, {0: payload}, 0.0, lambda sender, payload: False)
+        neighbor.exchange(round, {0: payload}, 0.0, lambda sender, payload: False)
 
     send(0, 10)
     rounds.step(np.zeros(N))

@@ -24,8 +24,8 @@ NETWORK = Network.cycle(4)
 MPI_FLAGS = ("--map-by", ":oversubscribe", "--mca", "pml", "ob1", "--mca", "btl", "self,sm")
 
 
-def neighbours_of(i: int) -> tuple[int, ...]:
-    return tuple(int(j) for j in NETWORK.neighbours(i))
+def neighbors_of(i: int) -> tuple[int, ...]:
+    return tuple(int(j) for j in NETWORK.neighbors(i))
 
 
 def check_all(transports: list[Transport]) -> None:
@@ -34,7 +34,7 @@ def check_all(transports: list[Transport]) -> None:
 
     def run(i: int) -> None:
         try:
-            check(transports[i], i, neighbours_of(i))
+            check(transports[i], i, neighbors_of(i))
         except BaseException as failure:
             failures.append(failure)
 
@@ -50,7 +50,7 @@ def check_all(transports: list[Transport]) -> None:
 
 def test_memory_conforms() -> None:
     network = Memory()
-    check_all([network.transport(i, neighbours_of(i)) for i in range(4)])
+    check_all([network.transport(i, neighbors_of(i)) for i in range(4)])
 
 
 @pytest.mark.filterwarnings(PLAINTEXT)
@@ -70,8 +70,8 @@ def test_mpi_conforms(tmp_path: Path) -> None:
         "from gossamer.agents.transports.conformance import check\n"
         "from gossamer.agents.transports.mpi import MpiTransport\n"
         "me, size = MPI.COMM_WORLD.Get_rank(), MPI.COMM_WORLD.Get_size()\n"
-        "neighbours = tuple(sorted({(me - 1) % size, (me + 1) % size}))\n"
-        "check(MpiTransport(neighbours), me, neighbours)\n"
+        "neighbors = tuple(sorted({(me - 1) % size, (me + 1) % size}))\n"
+        "check(MpiTransport(neighbors), me, neighbors)\n"
         "MPI.COMM_WORLD.Barrier()\n"
         "print('conforms', me)\n"
     )
@@ -96,7 +96,7 @@ def test_the_check_notices(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(conformance, "_PATIENCE", 1.0)
     monkeypatch.setattr(conformance, "_SLACK", 0.3)
     network = Memory()
-    transports = [network.transport(i, neighbours_of(i)) for i in range(4)]
+    transports = [network.transport(i, neighbors_of(i)) for i in range(4)]
 
     def wrong(exchange):
         def changed(round: int, outgoing, deadline: float, deliver: Deliver) -> None:
@@ -116,7 +116,7 @@ def test_the_check_notices(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
         check_all(list(transports))
 
 
-def test_an_absent_neighbour_is_no_error() -> None:
+def test_an_absent_neighbor_is_no_error() -> None:
     network = Memory()
     alone = network.transport(0, (1, 2))
     alone.open()
@@ -167,7 +167,7 @@ def test_zenoh_says_what_is_missing(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="endpoint"):
         ZenohTransport(settings.with_(endpoint=""))
     with pytest.raises(InvalidInput, match=r"\[0\].*no endpoint"):
-        ZenohTransport(settings.with_(neighbours=(settings.neighbours[0].__class__(0, 0.5),)))
+        ZenohTransport(settings.with_(neighbors=(settings.neighbors[0].__class__(0, 0.5),)))
     transport = ZenohTransport(fleet(Network.path(2), certificates=tmp_path)[0])
     with pytest.raises(InvalidInput, match=r"tls.authority.*is not there"):
         transport.open()
@@ -216,8 +216,8 @@ def test_zenoh_notices_who_comes_and_goes() -> None:
 
 
 @pytest.mark.filterwarnings(PLAINTEXT)
-def test_closing_does_not_wait_long_for_a_neighbour_that_does_not_answer() -> None:
-    """Something listens at the neighbour's port, and says nothing."""
+def test_closing_does_not_wait_long_for_a_neighbor_that_does_not_answer() -> None:
+    """Something listens at the neighbor's port, and says nothing."""
     first, second = fleet(Network.path(2))
     host, _, port = first.endpoint.partition(":")
     with socket.socket() as mute:

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import gossamer as gs
-from gossamer.applications import Alone, Centralised, KarMoura, LinearEstimation, XiaoBoydLall
+from gossamer.applications import Alone, Centralized, KarMoura, LinearEstimation, XiaoBoydLall
 from gossamer.applications.linear.dealing import deal
 
 NETWORK = gs.Network.grid(3, 4)
@@ -35,7 +35,7 @@ def test_the_exact_error_is_the_mean_of_simulated_errors(method):
     problem = unlike_sensors()
     exact = problem.exact(method, [40, 120])
     run = problem.simulate(method, [40, 120], trials=600, gram="exact")
-    assert np.all(np.abs(run.mse - exact.mse) < 4 * run.stderr)
+    assert np.all(np.abs(run.total_error - exact.total_error) < 4 * run.stderr)
     spread = run.estimates - problem.parameter
     each = (spread**2).sum(axis=3)
     stderr = each.std(axis=1) / np.sqrt(600)
@@ -54,7 +54,7 @@ def test_the_simulated_noise_has_the_covariance_of_the_measurements():
         )
 
 
-def test_precision_weighting_is_generalised_least_squares():
+def test_precision_weighting_is_generalized_least_squares():
     problem = unlike_sensors("precision")
     rng = np.random.default_rng(1)
     online = problem.online()
@@ -77,10 +77,10 @@ def test_precision_weighting_is_generalised_least_squares():
     assert np.abs(online.estimate() - direct).max() < 1e-9
     # Its error is the smallest that any linear unbiased estimate has.
     best = 12 * np.trace(np.linalg.inv(stacked.T @ precision @ stacked)) / 50
-    assert problem.centralised_error(50) == pytest.approx(best)
-    assert best < problem.weighted("plain").centralised_error(50)
-    assert problem.exact("anytime-sda", 20000).mse == pytest.approx(
-        problem.centralised_error(20000), rel=1e-3
+    assert problem.centralized_error(50) == pytest.approx(best)
+    assert best < problem.weighted("plain").centralized_error(50)
+    assert problem.exact("anytime-sda", 20000).total_error == pytest.approx(
+        problem.centralized_error(20000), rel=1e-3
     )
 
 
@@ -122,8 +122,8 @@ def test_matrices_may_change_every_round():
 
 def test_averaging_the_matrices_alike_leaves_no_bias():
     problem = unlike_sensors(noise=False)
-    alike = problem.simulate("dsg", 40, trials=1).mse
-    apart = problem.simulate("dsg", 40, trials=1, gram="exact").mse
+    alike = problem.simulate("dsg", 40, trials=1).total_error
+    apart = problem.simulate("dsg", 40, trials=1, gram="exact").total_error
     assert alike < 1e-20 < 1e-3 < apart
 
 
@@ -152,7 +152,7 @@ def test_corollary_1_has_two_terms_and_holds(problem):
         assert list(bound.terms) == ["matrix (T1)", "vector (T2)"]
         assert bound.applies
         run = problem.simulate(method, rounds, trials=50, gram=gs.SDA(output="last"))
-        assert run.mse < bound.total
+        assert run.total_error < bound.total
 
 
 # -- rivals -----------------------------------------------------------------------------------------------------
@@ -206,24 +206,24 @@ def test_xiao_boyd_lall_against_a_plain_loop():
 
 
 def test_waiting_for_all_samples_makes_xiao_boyd_lall_good(problem):
-    once = problem.simulate(XiaoBoydLall(), 200, trials=100).mse
+    once = problem.simulate(XiaoBoydLall(), 200, trials=100).total_error
     waited = problem.simulate(XiaoBoydLall(samples=None), 200, trials=100)
-    limit = problem.weighted("precision").centralised_error(200)
-    assert abs(waited.mse - limit) < 4 * waited.stderr + 0.01 * limit
-    assert once > 100 * waited.mse
+    limit = problem.weighted("precision").centralized_error(200)
+    assert abs(waited.total_error - limit) < 4 * waited.stderr + 0.01 * limit
+    assert once > 100 * waited.total_error
 
 
 def test_yardsticks_have_their_closed_forms():
     problem = unlike_sensors()
-    central = problem.simulate(Centralised(), 30, trials=800)
-    assert abs(central.mse - problem.centralised_error(30)) < 4 * central.stderr
+    central = problem.simulate(Centralized(), 30, trials=800)
+    assert abs(central.total_error - problem.centralized_error(30)) < 4 * central.stderr
     alone = problem.simulate(Alone(), 30, trials=800)
     expected = 0.0
     for a, s in zip(problem.matrices, problem.covariances, strict=True):
         inverse = np.linalg.pinv(a)
         expected += np.sum((problem.parameter - inverse @ a @ problem.parameter) ** 2)
         expected += np.trace(inverse @ s @ inverse.T) / 30
-    assert abs(alone.mse - expected) < 4 * alone.stderr
+    assert abs(alone.total_error - expected) < 4 * alone.stderr
 
 
 # -- from data --------------------------------------------------------------------------------------------------
@@ -276,9 +276,9 @@ def test_every_row_is_dealt_exactly_once(agents, rows, split):
 
 
 def test_the_direction_nobody_observes_is_named():
-    frame = pd.DataFrame({"height": [1.0, 2, 3, 4], "metres": [2.0, 4, 6, 8], "age": [3.0, 1, 2, 2]})
+    frame = pd.DataFrame({"height": [1.0, 2, 3, 4], "meters": [2.0, 4, 6, 8], "age": [3.0, 1, 2, 2]})
     with pytest.raises(
-        gs.InvalidInput, match=r"no sensor observes the direction 1 height - 0\.5 metres: the sum of"
+        gs.InvalidInput, match=r"no sensor observes the direction 1 height - 0\.5 meters: the sum of"
     ):
         LinearEstimation.from_data(frame, [1.0, 2, 3, 4], agents=2)
     blind = [[[1.0, 0.0, 0.0]], [[0.0, 1.0, 0.0]]]
@@ -303,35 +303,35 @@ def two(*arguments, **options):
 @pytest.mark.parametrize(
     ("call", "text"),
     [
-        (lambda: two([np.eye(2)], [1, 2]), "one matrix A_i per sensor .* 2 agents, but 1 matrices"),
+        (lambda: two([np.eye(2)], [1, 2]), "one matrix A_i per sensor .* 2 agents, got 1 matrices"),
         (lambda: two([np.eye(2), np.eye(3)], [1, 2]), "same number of columns.*A_0 has 2, but A_1 has 3"),
         (lambda: two([np.eye(2), np.eye(2) * np.nan], [1, 2]), "A_1 must be finite"),
         (lambda: two(EYES, [1, 2, 3]), r"one entry per column of A_i \(2\)"),
-        (lambda: two(EYES, [1, 2], [1.0]), "for 2 sensors 1 came"),
-        (lambda: two(EYES, [1, 2], [1.0, np.eye(3)]), r"shape \(2, 2\), but \(3, 3\) came"),
+        (lambda: two(EYES, [1, 2], [1.0]), "got 1 for 2 sensors"),
+        (lambda: two(EYES, [1, 2], [1.0, np.eye(3)]), r"shape \(2, 2\), got \(3, 3\)"),
         (lambda: two(EYES, [1, 2], -1.0), "positive semi-definite, but it has the eigenvalue -1"),
-        (lambda: two(EYES, [1, 2], weighting="best"), "'plain' or 'precision', but 'best'"),
+        (lambda: two(EYES, [1, 2], weighting="best"), "'plain' or 'precision', got 'best'"),
         (lambda: two(EYES, [1, 2], 0.0, weighting="precision").grams, "sensor 0 is singular"),
         (lambda: two(EYES, [1, 2]).estimate(), "for recorded data"),
         (lambda: two(EYES, [1, 2]).online("sda"), "need the method AnytimeSDA"),
-        (lambda: two(EYES, [1, 2]).online().observe([[1, 2]]), "one measurement .* 2, but 1 came"),
+        (lambda: two(EYES, [1, 2]).online().observe([[1, 2]]), "one measurement .* 2, got 1"),
         (lambda: two(EYES, [1, 2]).online().observe([[1], [2]]), "agent 0 measures 2 finite numbers"),
         (lambda: two(EYES, [1, 2]).simulate("pairwise", 9), "pairwise mixes by chance"),
-        (lambda: two(EYES, [1, 2]).simulate("sda", 9, trials=0), "trials must be a whole number of at least 1, but 0"),
+        (lambda: two(EYES, [1, 2]).simulate("sda", 9, trials=0), "trials must be a whole number of at least 1, got 0"),
         (lambda: LinearEstimation.from_data(X, Y), "needs the number of agents"),
-        (lambda: LinearEstimation.from_data(X, Y, 5), "between 2 and 4 agents can share 4 rows, but agents=5"),
-        (lambda: LinearEstimation.from_data(X, Y[:3], 2), r"one value per row of X \(4\), but shape \(3,\)"),
+        (lambda: LinearEstimation.from_data(X, Y, 5), "between 2 and 4 agents can share 4 rows, got agents=5"),
+        (lambda: LinearEstimation.from_data(X, Y[:3], 2), r"one value per row of X \(4\), got shape \(3,\)"),
         (lambda: LinearEstimation.from_data(X, "price", 2), "'price', which the data do not have"),
         (lambda: LinearEstimation.from_data(X, Y, 2, "by:town"), "names a column that the data do not have"),
-        (lambda: LinearEstimation.from_data(X, Y, 2, "randon"), r"but 'randon' came \(did you mean 'random'\?\)"),
+        (lambda: LinearEstimation.from_data(X, Y, 2, "randon"), r"got 'randon' \(did you mean 'random'\?\)"),
         (lambda: LinearEstimation.from_data(X, Y, 2, [1, 2]), r"one label per row \(4\)"),
-        (lambda: LinearEstimation.from_data(X, Y, 2, [1, 2, 3, 3]), "3 different labels, one per agent, but agents=2"),
+        (lambda: LinearEstimation.from_data(X, Y, 2, [1, 2, 3, 3]), "3 different labels, one per agent, got agents=2"),
         (lambda: LinearEstimation.from_data(X, Y, None, [1, 1, 1, 1]), "at least 2 different labels"),
         (lambda: LinearEstimation.from_data(X * np.nan, Y, 2), "column 'x0' must be finite, but 4 of 4 values"),
         (lambda: LinearEstimation.from_data(pd.DataFrame({"t": list("abcd")}), Y, 2), "column 't' must hold numbers"),
-        (lambda: KarMoura("NLU"), "'LU' or 'mixed', but 'NLU'"),
+        (lambda: KarMoura("NLU"), "'LU' or 'mixed', got 'NLU'"),
         (lambda: KarMoura(gain="best"), "'efficient' or 'identity'"),
-        (lambda: KarMoura(tau=0.7), "between 0 and 1/2, but 0.7"),
+        (lambda: KarMoura(tau=0.7), "between 0 and 1/2, got 0.7"),
     ],
 )  # fmt: skip
 def test_bad_input_is_explained(call, text):

@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 
 import gossamer as gs
-from gossamer.applications import Alone, Centralised, PolicyEvaluation, TemporalDifference
+from gossamer.applications import Alone, Centralized, PolicyEvaluation, TemporalDifference
 from gossamer.applications.policy import bellman, problems
 from gossamer.applications.policy.kernels import TRANSITION
 from gossamer.applications.solvers import averages
@@ -125,7 +125,7 @@ def test_temporal_differences_converge():
 def test_every_solver_sees_the_same_samples():
     problem = small()
     alone = problem.simulate(Alone(), 50, trials=3)
-    central = problem.simulate(Centralised(), 50, trials=3)
+    central = problem.simulate(Centralized(), 50, trials=3)
     assert central.values == pytest.approx(
         np.broadcast_to(alone.values.mean(axis=1, keepdims=True), (3, 8, 6))
     )
@@ -237,25 +237,25 @@ def iid(**options):
     [
         (lambda: pair([[0.5, 0.4], [0, 1]], ONES, 0.9), "row 0 sums to 0.9; a row holds"),
         (lambda: pair([[1.5, -0.5], [0, 1]], ONES, 0.9), "finite and not negative"),
-        (lambda: pair(np.full((2, 3), 1 / 3), ONES, 0.9), r"square, but one of shape \(2, 3\)"),
-        (lambda: pair(HALVES, ONES, 1.0), "at least 0 and below 1, but 1.0 came"),
-        (lambda: pair(HALVES, ONES, -0.1), "at least 0 and below 1, but -0.1 came"),
-        (lambda: pair(HALVES, ONES, float("nan")), "at least 0 and below 1, but nan came"),
-        (lambda: pair(HALVES, np.ones((3, 2)), 0.9), r"shape \(2, 2\), but shape \(3, 2\) came"),
+        (lambda: pair(np.full((2, 3), 1 / 3), ONES, 0.9), r"square, got one of shape \(2, 3\)"),
+        (lambda: pair(HALVES, ONES, 1.0), "at least 0 and below 1, got 1.0"),
+        (lambda: pair(HALVES, ONES, -0.1), "at least 0 and below 1, got -0.1"),
+        (lambda: pair(HALVES, ONES, float("nan")), "at least 0 and below 1, got nan"),
+        (lambda: pair(HALVES, np.ones((3, 2)), 0.9), r"shape \(2, 2\), got shape \(3, 2\)"),
         (lambda: pair(HALVES, ONES * np.inf, 0.9), "one finite number per agent and state"),
         (lambda: pair(HALVES, ONES, 0.9, -1.0), "std must not be negative"),
         (lambda: small().simulate("sdaa", 5), "no method is called 'sdaa'"),
         (lambda: small().simulate(TemporalDifference(), 5, trials=0), "trials must be a whole number"),
-        (lambda: small().simulate("sda", 0), "rounds must be at least 1, but 0 came"),
+        (lambda: small().simulate("sda", 0), "rounds must be at least 1, got 0"),
         (lambda: small().online().values(), "no values before the first round"),
         (lambda: small().online().observe([0], np.ones((8, 6))), r"one next state per state \(6\)"),
         (lambda: small().online().observe([6] * 6, np.ones((8, 6))), "numbers from 0 to 5"),
-        (lambda: TemporalDifference("online"), "'generative' or 'iid', but 'online'"),
-        (lambda: TemporalDifference(step="harmonc"), r"but 'harmonc' came \(did you mean 'harmonic'\?\)"),
-        (lambda: TemporalDifference(output="mean"), "'last' or 'average', but 'mean'"),
+        (lambda: TemporalDifference("online"), "'generative' or 'iid', got 'online'"),
+        (lambda: TemporalDifference(step="harmonc"), r"got 'harmonc' \(did you mean 'harmonic'\?\)"),
+        (lambda: TemporalDifference(output="mean"), "'last' or 'average', got 'mean'"),
         (lambda: TemporalDifference(radius=0), "radius must be a finite number above 0"),
         (lambda: TemporalDifference(features=np.eye(2)), "belong to form='iid'"),
-        (lambda: iid(features=np.eye(2)), r"\(6, p\), but shape \(2, 2\) came"),
+        (lambda: iid(features=np.eye(2)), r"\(6, p\), got shape \(2, 2\)"),
         (lambda: iid(distribution=[1, 1]), r"one probability per state \(6\)"),
     ],
 )  # fmt: skip

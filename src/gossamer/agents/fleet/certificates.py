@@ -140,7 +140,7 @@ def check_name(name: str) -> str:
     if not _NAME.fullmatch(name):
         raise InvalidInput(
             "an agent's name has 1 to 64 letters, digits, dots, dashes and underscores, "
-            f"and starts and ends with a letter or a digit, but {name!r} came"
+            f"and starts and ends with a letter or a digit, got {name!r}"
         )
     if name == "ca":
         raise InvalidInput(
@@ -234,7 +234,7 @@ def _address(host: str) -> x509.GeneralName:
     try:
         return x509.DNSName(host)
     except ValueError:
-        raise InvalidInput(f"a host name must be ASCII, but {host!r} came; write it in punycode") from None
+        raise InvalidInput(f"a host name must be ASCII, got {host!r}; write it in punycode") from None
 
 
 def _pem_of_key(key: EllipticCurvePrivateKey) -> bytes:

@@ -21,7 +21,7 @@ from gossamer.agents.fleet.template import fleet_text
 from gossamer.agents.host.sources import parse_source
 from gossamer.agents.round.ledger import split
 from gossamer.agents.round.wire import Codec
-from gossamer.agents.settings import AgentSettings, Limits, Neighbour, Tls, check_endpoint
+from gossamer.agents.settings import AgentSettings, Limits, Neighbor, Tls, check_endpoint
 from gossamer.agents.statistics import Layout
 from gossamer.errors import InvalidInput, OutputError, require
 from gossamer.methods.anytime_sda import AnytimeSDA
@@ -196,7 +196,7 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
             raise InvalidInput(f"{path} must be a TOML file, but {error}") from None
         if found.get("format") != FORMAT:
-            raise InvalidInput(f"{path}: format must be {FORMAT}, but {found.get('format')!r} came")
+            raise InvalidInput(f"{path}: format must be {FORMAT}, got {found.get('format')!r}")
         try:
             fleet = msgspec.convert(found, cls)
         except msgspec.ValidationError as error:
@@ -213,9 +213,9 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         """Complain about the first field that cannot be used."""
         ids = [agent.id for agent in self.agents]
         if ids != list(range(len(ids))):
-            raise InvalidInput(f"agents: ids must be 0, 1, 2, ... in this order, but {_some(ids)} came")
+            raise InvalidInput(f"agents: ids must be 0, 1, 2, ... in this order, got {_some(ids)}")
         if len(ids) < 2:
-            raise InvalidInput(f"agents: a fleet has at least 2 agents, but {len(ids)} came")
+            raise InvalidInput(f"agents: a fleet has at least 2 agents, got {len(ids)}")
         _distinct("agents: name", [agent.name for agent in self.agents])
         _distinct("agents: endpoint", [agent.endpoint for agent in self.agents])
         for agent in self.agents:
@@ -230,13 +230,11 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
             if i == j or pair in seen or pair[0] < 0 or pair[1] >= len(ids):
                 raise InvalidInput(
                     f"edges[{k}]: an edge joins two different agents from 0 to {len(ids) - 1}, once, "
-                    f"but [{i}, {j}] came"
+                    f"got [{i}, {j}]"
                 )
             seen.add(pair)
             if not 0 < weight < np.inf:
-                raise InvalidInput(
-                    f"edges[{k}]: a weight must be a finite number above 0, but {weight!r} came"
-                )
+                raise InvalidInput(f"edges[{k}]: a weight must be a finite number above 0, got {weight!r}")
         for agent in self.agents:
             self.settings(agent.id, insecure=True)
             if not agent.source.startswith("csv:"):  # whose file need not be on this machine
@@ -255,7 +253,7 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         if 0 < self.wire.message_bytes < needed:
             raise InvalidInput(
                 f"wire.message_bytes must be at least {needed}, the length of this fleet's messages, or 0 for just "
-                f"that, but {self.wire.message_bytes} came"
+                f"that, got {self.wire.message_bytes}"
             )
 
     def _check_spectrum(self) -> None:
@@ -266,7 +264,7 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         if self.method.step_size > (1 + 1e-6) / eigenvalues[-1]:
             raise InvalidInput(
                 f"method.step_size must be at most 1/lambda_1 = {1 / eigenvalues[-1]:.6g} for these edges, "
-                f"but {self.method.step_size:.6g} came; run `gossamer fleet init` again after changing edges"
+                f"got {self.method.step_size:.6g}; run `gossamer fleet init` again after changing edges"
             )
 
     def gossip(self) -> NDArray[np.float64]:
@@ -292,7 +290,7 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
             return found[0]
         raise InvalidInput(
             f"this fleet has the agents 0 to {len(self.agents) - 1} "
-            f"({self.agents[0].name} to {self.agents[-1].name}), but {agent!r} came"
+            f"({self.agents[0].name} to {self.agents[-1].name}), got {agent!r}"
         )
 
     def some(self, text: str) -> list[Member]:
@@ -303,7 +301,7 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
             ends = None if part in names else re.fullmatch(r"(\d+)-(\d+)", part)
             if ends and int(ends[1]) > int(ends[2]):
                 raise InvalidInput(
-                    f"--only: a range goes from the smaller number to the larger, but {part} came; "
+                    f"--only: a range goes from the smaller number to the larger, got {part}; "
                     f"write {ends[2]}-{ends[1]}"
                 )
             try:
@@ -315,7 +313,7 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
             except InvalidInput as error:
                 raise InvalidInput(f"--only takes agents such as 0-3,7: {error}") from None
         if len({member.id for member in found}) < len(found):
-            raise InvalidInput(f"--only names each agent once, but {text!r} came")
+            raise InvalidInput(f"--only names each agent once, got {text!r}")
         return found
 
     def settings(
@@ -339,8 +337,8 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
                 name=me.name,
                 endpoint=me.endpoint,
                 fleet=self.fleet,
-                neighbours=tuple(
-                    Neighbour(j, w, self.agents[j].endpoint, self.agents[j].name)
+                neighbors=tuple(
+                    Neighbor(j, w, self.agents[j].endpoint, self.agents[j].name)
                     for j, w in sorted(weights.items())
                 ),
                 step_size=self.method.step_size,
@@ -382,7 +380,7 @@ def duration(name: str, text: str) -> float:
     """Return seconds from "250ms", "2s", "1m" or "1h"; "0" is none at all."""
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([a-z]*)\s*", text)
     if not match or (match[2] not in _UNITS and float(match[1]) != 0):
-        raise InvalidInput(f'{name} must be a time such as "250ms", "2s" or "1m", but {text!r} came')
+        raise InvalidInput(f'{name} must be a time such as "250ms", "2s" or "1m", got {text!r}')
     return float(match[1]) * _UNITS.get(match[2], 0.0)
 
 
@@ -436,7 +434,7 @@ def _named_as_in_the_file() -> Iterator[None]:
 def _distinct(what: str, values: list[str]) -> None:
     twice = next((value for k, value in enumerate(values) if value in values[:k]), None)
     if twice is not None:
-        raise InvalidInput(f"{what} must be different for every agent, but {twice!r} came twice")
+        raise InvalidInput(f"{what} must be different for every agent, got {twice!r} twice")
 
 
 def _some(values: list[int]) -> str:
@@ -446,7 +444,7 @@ def _some(values: list[int]) -> str:
 def _plain(problem: str) -> str:
     """Turn msgspec's sentence into ours: what was required, what came."""
     rules: list[tuple[str, Callable[[re.Match[str]], str]]] = [
-        (r"Expected `(.+)`, got `(.+)`", lambda m: f"a value of type {m[1]} is required, but {m[2]} came"),
+        (r"Expected `(.+)`, got `(.+)`", lambda m: f"a value of type {m[1]} is required, got {m[2]}"),
         (
             r"Object missing required field `(.+)`",
             lambda m: f"the field {m[1]!r} is required, but it is missing",

@@ -26,7 +26,7 @@ STALE = 3.0
 """Seconds after which a status is old: a running agent writes it twice a second."""
 
 _HARMLESS = ("late", "stale")
-"""Reasons for which an honest neighbour's message may be dropped; any other is worth a look."""
+"""Reasons for which an honest neighbor's message may be dropped; any other is worth a look."""
 
 _PATIENCE = 5.0
 """Seconds an agent gets to stop by itself."""
@@ -36,7 +36,7 @@ _PATIENCE = 5.0
 class AgentStatus:
     """How one agent is, as far as this machine knows.
 
-    state   "running", "degraded" (its store cannot be written, or its source failed), "alone" (it hears no neighbour),
+    state   "running", "degraded" (its store cannot be written, or its source failed), "alone" (it hears no neighbor),
             "stopped", "silent" (its status is old), "gone" (its process is not there) or "unknown" (never seen
             here); of an agent that this process started also "starting", "exit 2" or "SIGKILL"
     """
@@ -70,7 +70,7 @@ def _status(member: Member, path: Path, now: float | None) -> AgentStatus:
             state = "gone"
         elif state != "stopped" and age > STALE:
             state = "silent"
-        elif state == "running" and not found["neighbours_alive"]:
+        elif state == "running" and not found["neighbors_alive"]:
             state = "alone"
         return AgentStatus(
             member,
@@ -122,7 +122,7 @@ class LocalFleet:
         if first and not 1 <= first <= 65535 - last:
             raise InvalidInput(
                 f"--metrics-port is the port of agent 0, and agent {last}'s is {last} above it, so it must be "
-                f"from 1 to {65535 - last}, but {first} came"
+                f"from 1 to {65535 - last}, got {first}"
             )
 
     def __enter__(self) -> LocalFleet:

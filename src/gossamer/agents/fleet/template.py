@@ -26,7 +26,7 @@ same ones, and they must fit the edges: run `gossamer fleet init` again when the
         {
             "step_size": "eta, at most 1/lambda_1 (the largest eigenvalue of the gossip matrix).",
             "momentum": "zeta = (sqrt k - 1)/(sqrt k + 1), k the condition number. 0: no acceleration.",
-            "smoothing": "w: over so many rounds observations are smoothed before neighbours hear of them.",
+            "smoothing": "w: over so many rounds observations are smoothed before neighbors hear of them.",
             "gain": """\
 Weight of the newest round, at least. Above 0 (say 0.01) the fleet tracks means that drift,
 and forgets the past; 0: plain averages of everything.""",
@@ -45,10 +45,10 @@ and forgets the past; 0: plain averages of everything.""",
     "rounds": (
         'Pace and patience; times are "100ms", "2s", "1m". docs/deploy.md says how to choose them.',
         {
-            "every": 'Time from one round to the next. "0": as fast as the neighbours answer.',
-            "timeout": "A round waits so long for a neighbour; then that edge rests and the agent goes on.",
+            "every": 'Time from one round to the next. "0": as fast as the neighbors answer.',
+            "timeout": "A round waits so long for a neighbor; then that edge rests and the agent goes on.",
             "silence": "An edge moves only while each end was heard by the other within so many rounds.",
-            "death": "A neighbour silent for so long counts as dead: the survivors average without it.",
+            "death": "A neighbor silent for so long counts as dead: the survivors average without it.",
             "commit": "Time between two commits of the store: what a crash may forget at most.",
         },
     ),

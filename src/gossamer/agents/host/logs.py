@@ -1,6 +1,6 @@
 """Structured logs of an agent's process: JSON lines on standard error, Zenoh's own words among them.
 
-Zenoh is silent by default and, when it speaks, writes coloured text to standard output. But what it says when
+Zenoh is silent by default and, when it speaks, writes colored text to standard output. But what it says when
 it refuses a connection is what an operator must see, at both ends. So `capture_zenoh` puts a pipe in the place
 of standard output, turns the lines that matter into log records, and gives the real standard output for the
 estimates.
@@ -31,7 +31,7 @@ ZENOH_LEVELS = (
 
 _LINE = re.compile(r"\S+Z\s+(?P<level>[A-Z]+)\s+.*?ThreadId\(\d+\)\s+(?P<target>[\w:]+):\s(?P<text>.*)")
 _PLACE = re.compile(r" at /\S+\.rs:\d+\.?")
-_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+_COLOR = re.compile(r"\x1b\[[0-9;]*m")
 _NO_CONNECTION = re.compile(
     r"Unable to connect to (?:configured peer )?(?P<peer>\S+?)!? (?P<why>.*?)\.* ?Retry"
 )
@@ -91,7 +91,7 @@ class Sparing(logging.Filter):
 
 
 def _gist(text: str) -> str:
-    """A text without its digits, but for the address of a neighbour that cannot be reached."""
+    """A text without its digits, but for the address of a neighbor that cannot be reached."""
     whom = _WHOM.match(text)
     start = whom.end() if whom else 0
     return text[:start] + _DIGITS.sub("#", text[start:])
@@ -137,7 +137,7 @@ def _forward(lines: TextIO) -> None:
             if text:
                 log.log(level, "%s", text)
             elif asked:
-                log.info("%s", _COLOUR.sub("", line).strip())
+                log.info("%s", _COLOR.sub("", line).strip())
 
 
 def plain(text: str) -> str:
@@ -150,7 +150,7 @@ def plain(text: str) -> str:
 
 def translate(line: str) -> tuple[int, str]:
     """Return the level and the text, in our words, of a line of Zenoh's log; no text: not worth a line."""
-    line = _COLOUR.sub("", line).strip()
+    line = _COLOR.sub("", line).strip()
     match = _LINE.fullmatch(line)
     if not match:
         return logging.INFO, line
@@ -166,7 +166,7 @@ def translate(line: str) -> tuple[int, str]:
     if target.startswith("zenoh_link_tls"):
         return logging.WARNING, f"refused a connection: {text}"
     if "did not match any configured ACL subject" in text:
-        return logging.WARNING, "an agent of this fleet that is no neighbour connected; it is not heard"
+        return logging.WARNING, "an agent of this fleet that is no neighbor connected; it is not heard"
     if match["level"] in ("DEBUG", "TRACE") and "unauthorized" not in text:
         return logging.DEBUG, ""
     return getattr(logging, match["level"], logging.INFO), f"zenoh: {text}"

@@ -55,9 +55,9 @@ class AgentCollector:
 
     def collect(self) -> Iterable[Metric]:
         now = self._snapshot()
-        alive = sum(neighbour.state == "alive" for neighbour in now.neighbours)
+        alive = sum(neighbor.state == "alive" for neighbor in now.neighbors)
         yield self._counter("rounds", "Rounds this agent took part in, over all its lives", now.age)
-        yield self._gauge("round", "Number of the round, shared with the neighbours", now.round)
+        yield self._gauge("round", "Number of the round, shared with the neighbors", now.round)
         yield self._counter("samples", "Observations used", now.samples)
         yield self._counter("samples_acknowledged", "Observations safe in the store", now.acknowledged)
         yield self._counter("bad_observations", "Lines that were no observation", self._bad_observations())
@@ -67,17 +67,17 @@ class AgentCollector:
         yield self._counter("messages_received", "Messages received, used or not", now.received)
         rejected = {(reason,): count for reason, count in sorted(now.rejected.items())}
         yield self._counters("messages_rejected", "Messages dropped, by reason", ["reason"], rejected)
-        yield self._gauge("neighbours", "Neighbours this agent should have", len(now.neighbours))
-        yield self._gauge("neighbours_alive", "Neighbours heard in the last rounds", alive)
-        each = {(str(neighbour.id),): neighbour for neighbour in now.neighbours}
-        lost = {key: neighbour.lost for key, neighbour in each.items()}
-        yield self._counters("messages_lost", "Rounds without a neighbour's message", ["neighbour"], lost)
-        late = {key: neighbour.late for key, neighbour in each.items()}
-        yield self._counters("messages_late", "Messages for a round already over", ["neighbour"], late)
-        trips = {key: neighbour.round_trip for key, neighbour in each.items()}
-        yield self._gauges("round_trip_seconds", "From sending to hearing the echo", ["neighbour"], trips)
-        far = {key: neighbour.distance for key, neighbour in each.items()}
-        yield self._gauges("distance", "Difference to a neighbour's estimate", ["neighbour"], far)
+        yield self._gauge("neighbors", "Neighbors this agent should have", len(now.neighbors))
+        yield self._gauge("neighbors_alive", "Neighbors heard in the last rounds", alive)
+        each = {(str(neighbor.id),): neighbor for neighbor in now.neighbors}
+        lost = {key: neighbor.lost for key, neighbor in each.items()}
+        yield self._counters("messages_lost", "Rounds without a neighbor's message", ["neighbor"], lost)
+        late = {key: neighbor.late for key, neighbor in each.items()}
+        yield self._counters("messages_late", "Messages for a round already over", ["neighbor"], late)
+        trips = {key: neighbor.round_trip for key, neighbor in each.items()}
+        yield self._gauges("round_trip_seconds", "From sending to hearing the echo", ["neighbor"], trips)
+        far = {key: neighbor.distance for key, neighbor in each.items()}
+        yield self._gauges("distance", "Difference to a neighbor's estimate", ["neighbor"], far)
         healthy = 1.0 if now.state == "running" else 0.0
         yield self._gauge(
             "healthy", "1: running; 0: the store cannot be written, the source failed, or stopped", healthy
@@ -118,7 +118,7 @@ def serve(collector: AgentCollector, port: int, host: str = "127.0.0.1") -> Call
     from prometheus_client import start_http_server
 
     if not 1 <= port <= 65535:
-        raise InvalidInput(f"--metrics-port must be from 1 to 65535, but {port} came")
+        raise InvalidInput(f"--metrics-port must be from 1 to 65535, got {port}")
     try:
         server, thread = start_http_server(port, addr=host, registry=collector.registry())
     except OSError as error:

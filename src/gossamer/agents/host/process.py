@@ -46,7 +46,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     fleet     path of fleet.toml
     agent     the agent's number or name
     source    where its observations come from
-    every     seconds between rounds; 0: as fast as the neighbours answer
+    every     seconds between rounds; 0: as fast as the neighbors answer
     store     directory of the store; None: nothing survives a crash
     metrics_port, metrics_host   where Prometheus finds the metrics; port 0: nowhere
     insecure  plaintext, without certificates
@@ -205,7 +205,7 @@ def _warn_of_expiry(end: datetime | None) -> None:
     days = (end - datetime.now(UTC)).total_seconds() / 86400
     if days < 0:
         raise InvalidInput(
-            f"this agent's certificate expired {-days:.0f} days ago, and its neighbours would refuse it; "
+            f"this agent's certificate expired {-days:.0f} days ago, and its neighbors would refuse it; "
             "run `gossamer fleet renew` where the authority is, and copy the new files here"
         )
     if days < 30:
@@ -249,8 +249,8 @@ def estimate_line(snapshot: Snapshot, name: str, source: AnySource) -> dict[str,
         line["variance"] = _values(snapshot.variance)
     if snapshot.answers.layout.bins:
         line["quantiles"] = {str(q): _values(snapshot.answers.quantile(q)) for q in _QUANTILES}
-    line["distance"] = _largest([n.distance for n in snapshot.neighbours if n.state == "alive"])
-    line["neighbours_alive"] = sum(n.state == "alive" for n in snapshot.neighbours)
+    line["distance"] = _largest([n.distance for n in snapshot.neighbors if n.state == "alive"])
+    line["neighbors_alive"] = sum(n.state == "alive" for n in snapshot.neighbors)
     line["state"] = snapshot.state
     if source.bad:
         line["bad_observations"] = source.bad
@@ -268,8 +268,8 @@ def status_line(snapshot: Snapshot, name: str, source: AnySource) -> dict[str, A
         "sent": snapshot.sent,
         "received": snapshot.received,
         "rejected": dict(snapshot.rejected),
-        "lost": sum(n.lost for n in snapshot.neighbours),
-        "neighbours": {
+        "lost": sum(n.lost for n in snapshot.neighbors),
+        "neighbors": {
             str(n.id): {
                 "state": n.state,
                 "distance": _number(n.distance),
@@ -277,7 +277,7 @@ def status_line(snapshot: Snapshot, name: str, source: AnySource) -> dict[str, A
                 "lost": n.lost,
                 "late": n.late,
             }
-            for n in snapshot.neighbours
+            for n in snapshot.neighbors
         },
     }
 

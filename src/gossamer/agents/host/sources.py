@@ -333,9 +333,7 @@ class GrowingCsvFile(_Rows, LiveSource):
                     for line in rest:
                         yield line
                     for line in splitter.rest():
-                        self.complain(
-                            f"a row must have an end, but {line!r} came before the file was replaced"
-                        )
+                        self.complain(f"a row must have an end, got {line!r} before the file was replaced")
                     self._first, self._named = True, False
         finally:
             file.close()
@@ -360,7 +358,7 @@ class Simulated(PacedSource):
         if not (np.all(np.isfinite(self.mean)) and np.isfinite(std) and std >= 0 and seed >= 0):
             raise InvalidInput(
                 "sim:MEAN,STD,SEED needs a finite MEAN, STD >= 0 and a whole SEED >= 0, "
-                f"but {mean!r}, {std!r}, {seed!r} came"
+                f"got {mean!r}, {std!r}, {seed!r}"
             )
         self._check_size()
 
@@ -435,7 +433,7 @@ def parse_source(text: str, dimension: int, agent: int) -> AnySource:
         return _csv(rest, dimension)
     if kind == "sim" and rest.strip():
         return _simulated(rest, dimension, agent)
-    raise InvalidInput(f"a source is {FORMS}, but {text!r} came")
+    raise InvalidInput(f"a source is {FORMS}, got {text!r}")
 
 
 def _csv(rest: str, dimension: int) -> AnySource:
@@ -448,7 +446,7 @@ def _csv(rest: str, dimension: int) -> AnySource:
         elif option.startswith("columns="):
             columns = option.removeprefix("columns=").split("+")
         else:
-            raise InvalidInput(f"csv:FILE takes the options follow and columns=a+b, but {option!r} came")
+            raise InvalidInput(f"csv:FILE takes the options follow and columns=a+b, got {option!r}")
     return kind(dimension, Path(name), columns)
 
 
@@ -458,11 +456,9 @@ def _simulated(rest: str, dimension: int, agent: int) -> AnySource:
         mean = [float(part) for part in mean_text.split(":")]
         std, seed = float(std_text), int(seed_text)
     except ValueError:
-        raise InvalidInput(f"a simulated sensor is sim:MEAN,STD,SEED, but 'sim:{rest}' came") from None
+        raise InvalidInput(f"a simulated sensor is sim:MEAN,STD,SEED, got 'sim:{rest}'") from None
     if len(mean) not in (1, dimension):
-        raise InvalidInput(
-            f"the mean of a simulated sensor has 1 or {dimension} numbers, but {len(mean)} came"
-        )
+        raise InvalidInput(f"the mean of a simulated sensor has 1 or {dimension} numbers, got {len(mean)}")
     return Simulated(dimension, mean, std, seed, agent)
 
 

@@ -27,7 +27,7 @@ from gossamer.agents.host.locks import lock
 from gossamer.agents.round.ledger import LedgerState
 from gossamer.errors import InvalidInput, OutputError
 
-_FORMAT = 1
+_FORMAT = 2
 _SCHEMA = """
 BEGIN;
 CREATE TABLE IF NOT EXISTS agent (
@@ -41,7 +41,7 @@ CREATE TABLE IF NOT EXISTS agent (
     samples REAL NOT NULL,
     local BLOB NOT NULL
 );
-CREATE TABLE IF NOT EXISTS edge (neighbour INTEGER PRIMARY KEY, flow BLOB NOT NULL);
+CREATE TABLE IF NOT EXISTS edge (neighbor INTEGER PRIMARY KEY, flow BLOB NOT NULL);
 COMMIT;
 """
 
@@ -123,8 +123,8 @@ class Store:
                 "give this agent its own store, or delete the file to start anew"
             )
         flows = {
-            int(neighbour): self._array(flow)
-            for neighbour, flow in self._db.execute("SELECT neighbour, flow FROM edge")
+            int(neighbor): self._array(flow)
+            for neighbor, flow in self._db.execute("SELECT neighbor, flow FROM edge")
         }
         return Saved(round_, LedgerState(age, serial, samples, self._array(local), flows))
 

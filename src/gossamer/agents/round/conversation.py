@@ -1,12 +1,12 @@
-"""Rounds: one agent's conversation with its neighbours, over any transport.
+"""Rounds: one agent's conversation with its neighbors, over any transport.
 
-A round tells every neighbour, hears them, and finishes. It waits for a connected neighbour at most the
+A round tells every neighbor, hears them, and finishes. It waits for a connected neighbor at most the
 time-out, and half as long for each round in a row in which nothing at all came from it, down to a
-sixteenth: a neighbour that fell silent costs two time-outs in all, not one per round. (One that sends but
-is late is worth the full wait.) It does not wait for a neighbour whose message of a later round is here:
+sixteenth: a neighbor that fell silent costs two time-outs in all, not one per round. (One that sends but
+is late is worth the full wait.) It does not wait for a neighbor whose message of a later round is here:
 that one has moved on. With a pace, a round stays open for the missing until the next one is due, so a
 slow agent can be heard as often as it speaks. Round numbers are Lamport clocks: who is two or more rounds
-behind a neighbour jumps to its round. Late is lost.
+behind a neighbor jumps to its round. Late is lost.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _MOST_HALVINGS = 4
 
 
 class Peer:
-    """What the rounds know of one neighbour."""
+    """What the rounds know of one neighbor."""
 
     def __init__(self, id: int) -> None:
         self.id = id
@@ -61,7 +61,7 @@ class Rounds:
         me: int,
         core: Core,
         transport: Transport,
-        neighbours: tuple[int, ...],
+        neighbors: tuple[int, ...],
         *,
         timeout: float,
         death: float = math.inf,
@@ -70,7 +70,7 @@ class Rounds:
     ) -> None:
         self.core = core
         self.transport = transport
-        self.peers = {j: Peer(j) for j in neighbours}
+        self.peers = {j: Peer(j) for j in neighbors}
         self._all = tuple(self.peers.values())
         self.round = 0
         self.sent = 0
@@ -79,9 +79,7 @@ class Rounds:
         self._timeout = timeout
         self._death = death
         self._clock = clock
-        self._codec = Codec(
-            me, frozenset(neighbours), core.dimension, core.edge_registers, limits or Limits()
-        )
+        self._codec = Codec(me, frozenset(neighbors), core.dimension, core.edge_registers, limits or Limits())
         self._sent_at: dict[int, float] = {}  # when the two newest serials were sent
         self._was = clock()
         self._slot = 0.0  # the longest time a round was given, that is, the pace
@@ -89,10 +87,10 @@ class Rounds:
         self._missing: set[int] = set()  # told in this round, and not heard yet
         self._uneven = False
         self._in_step = False  # whether the last round heard everybody
-        self._behind = False  # whether a neighbour is two or more rounds ahead
+        self._behind = False  # whether a neighbor is two or more rounds ahead
 
     def gather(self, seconds: float) -> bool:
-        """Wait until all neighbours are connected, or so many seconds; returns whether they are."""
+        """Wait until all neighbors are connected, or so many seconds; returns whether they are."""
         deadline = self._clock() + seconds
         while not (together := self.transport.present() >= self.peers.keys()) and self._clock() < deadline:
             self.listen(min(deadline, self._clock() + 0.02))
@@ -109,7 +107,7 @@ class Rounds:
         self.transport.exchange(self.round, {}, deadline, deliver)
 
     def called(self) -> bool:
-        """Whether a neighbour has begun the round that comes next."""
+        """Whether a neighbor has begun the round that comes next."""
         return any(peer.current or peer.ahead for peer in self.peers.values())
 
     def step(
@@ -144,7 +142,7 @@ class Rounds:
         self._finish()
 
     def _sort(self, peer: Peer) -> None:
-        """Sort a neighbour's messages that wait into now, later and late."""
+        """Sort a neighbor's messages that wait into now, later and late."""
         if peer.current and peer.current.round < self.round:
             self._lose(peer)
             peer.current = None
@@ -173,7 +171,7 @@ class Rounds:
             outgoing = {}
 
     def _patience(self, alone: bool) -> float:
-        """Seconds this round may last, for the neighbours still missing; 0 when nobody is."""
+        """Seconds this round may last, for the neighbors still missing; 0 when nobody is."""
         if alone:
             return 0.0 if self.transport.present() else self._timeout
         if not self._missing:
@@ -234,7 +232,7 @@ class Rounds:
 
     def _finish(self) -> None:
         now = self._clock()
-        # A process that was stopped must not blame its neighbours for its own absence.
+        # A process that was stopped must not blame its neighbors for its own absence.
         elapsed = min(now - self._was, 2 * max(self._timeout, self._slot))
         self._was = now
         heard = {}

@@ -18,6 +18,6 @@ cdef class Ledger:
 
     cpdef begin(self, observation, double samples=*, weight=*)
     @cython.locals(k=Py_ssize_t)
-    cpdef tell(self, neighbour, holding=*)
+    cpdef tell(self, neighbor, holding=*)
     @cython.locals(message=Outgoing, k=Py_ssize_t, mine=bint, theirs=bint, alone=bint, unheard=cython.longlong)
     cpdef finish(self, heard)

@@ -13,16 +13,16 @@ The rules
 - An end that hears nothing leaves that edge as it is.
 - An edge moves only while the other end has heard me within my last A rounds: at most A of my messages were
   sent after the one it echoes. Counting in the hearer's own messages, not in round numbers, lets an agent
-  that is ten times slower than its neighbours take part in each of its rounds. An echo of 0 (never heard)
+  that is ten times slower than its neighbors take part in each of its rounds. An echo of 0 (never heard)
   counts from my own start, so a fleet that starts together moves in its first round.
 - An end that the other has never heard, and whose first A rounds are over, adopts the other's ledger, whoever
   is right otherwise: what it moved alone in those rounds is undone. (Once heard, this no longer applies: a
-  neighbour that restarts has not heard me either, but then my ledger is the live one.)
-- A dead neighbour's edge is dropped: its flow returns. A new, dropped or restarted edge is not settled.
+  neighbor that restarts has not heard me either, but then my ledger is the live one.)
+- A dead neighbor's edge is dropped: its flow returns. A new, dropped or restarted edge is not settled.
 
 Serials start at the clock's microseconds and grow by one per round. So one number is both the incarnation of
 an agent and the order of its messages: an echo of an earlier life is too old to let an edge move, and a
-message from an earlier life is refused as stale. A restarted agent adopts what its neighbours hold, whichever
+message from an earlier life is refused as stale. A restarted agent adopts what its neighbors hold, whichever
 of them is smaller: a live ledger is never overwritten by one from a disk.
 """
 
@@ -40,7 +40,6 @@ from gossamer.agents.round.messages import Outgoing
 from gossamer.agents.round.numbers import Numbers
 from gossamer.errors import Unsupported
 from gossamer.methods.base import Method
-from gossamer.methods.table import edge_registers
 
 Array = NDArray[np.float64]
 
@@ -51,6 +50,14 @@ class Split:
 
     edge: tuple[int, ...]
     local: tuple[int, ...]
+
+
+def edge_registers(uses: NDArray[np.bool_]) -> tuple[int, ...]:
+    size = len(uses)
+    held = set(np.flatnonzero(uses[:, size + 1]).tolist())
+    while not (needed := {int(k) for i in held for k in np.flatnonzero(uses[i, :size])}) <= held:
+        held |= needed
+    return () if any(uses[i, size] for i in held) else tuple(sorted(held))
 
 
 def split(method: Method, coefficients: Any) -> Split:
@@ -107,14 +114,14 @@ class LedgerState:
     serial: int
     samples: float
     local: Array  #: (own registers, n)
-    flows: Mapping[int, Array]  #: neighbour -> (edge registers, n)
+    flows: Mapping[int, Array]  #: neighbor -> (edge registers, n)
 
 
 class Ledger:
     """One agent of a dual method in edge-ledger form. Pure: no clock, no transport.
 
     coefficients  the method's, over rounds of the agent's own age; the last entry holds for ever after
-    weights       neighbour -> w_ij = -L_ij
+    weights       neighbor -> w_ij = -L_ij
     silence       A, in rounds
     serial        the first message's number, above every number this agent ever used before
     restored      what an earlier life remembered
@@ -142,9 +149,9 @@ class Ledger:
         self._place = {j: k for k, j in enumerate(sorted(weights))}
         degree = len(self._place)
         self._numbers = self._read_maps(coefficients, [weights[j] for j in self._place])
-        self._used = [0] * degree  # serial of each neighbour's newest used message
+        self._used = [0] * degree  # serial of each neighbor's newest used message
         self._settled = [False] * degree
-        # Whether the neighbour ever said that it heard me, in this life of mine.
+        # Whether the neighbor ever said that it heard me, in this life of mine.
         self._echoed = [False] * degree
         self._born = serial
         self.serial = serial
@@ -189,8 +196,8 @@ class Ledger:
             self._now = self.age
         self._numbers.begin(self._now, observation, weight)
 
-    def tell(self, neighbour: int, holding: int = 0) -> Outgoing:
-        k = self._place[neighbour]
+    def tell(self, neighbor: int, holding: int = 0) -> Outgoing:
+        k = self._place[neighbor]
         return Outgoing(self.serial, holding or self._used[k], self._settled[k], self._numbers.told(k))
 
     def finish(self, heard: Mapping[int, Outgoing]) -> None:
@@ -223,14 +230,14 @@ class Ledger:
         own: Array = self._numbers.own[self._split.local.index(self.method.State._fields.index(register))]
         return own
 
-    def flow(self, neighbour: int) -> Array:
+    def flow(self, neighbor: int) -> Array:
         """This end's ledger of one edge, shape (edge registers, n)."""
-        ledger: Array = self._numbers.tells[self._place[neighbour], 1:].copy()
+        ledger: Array = self._numbers.tells[self._place[neighbor], 1:].copy()
         return ledger
 
-    def drop(self, neighbour: int) -> None:
-        """The neighbour is dead: its flow returns, and whoever comes back starts a new edge."""
-        k = self._place[neighbour]
+    def drop(self, neighbor: int) -> None:
+        """The neighbor is dead: its flow returns, and whoever comes back starts a new edge."""
+        k = self._place[neighbor]
         self._numbers.tells[k, 1:] = 0.0
         self._settled[k] = self._echoed[k] = False
         self._numbers.conclude(self._now)

@@ -42,7 +42,7 @@ class Turn:
         self._rounds.step(batch.observation, batch.samples, batch.weight, due)
 
     def last(self) -> None:
-        """A round without neighbours, for what is pending: it must reach the store."""
+        """A round without neighbors, for what is pending: it must reach the store."""
         self.paced = iter(())
         if self.pending:
             batch = self._batch()

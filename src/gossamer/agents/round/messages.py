@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class Outgoing:
-    """What an agent tells one neighbour in one round.
+    """What an agent tells one neighbor in one round.
 
     serial   number of this message; grows with every message an agent sends, over restarts too
     echo     serial of the newest message of the receiver that the sender used or holds; 0: none

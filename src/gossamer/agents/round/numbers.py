@@ -22,10 +22,10 @@ class Numbers:
 
     tell      (rounds, 1 + L, rows)     [message; own registers after], from all rows
     slope     (rounds, 1 + L, rows)     how `tell` grows with the weight of the round's observation
-    edges     one per neighbour: (rounds, E, 1 + E), its registers after, from [m_i - m_j; its registers]
+    edges     one per neighbor: (rounds, E, 1 + E), its registers after, from [m_i - m_j; its registers]
     estimate  (rounds, rows)            the agent's answer, from all rows
 
-    The rows are the L registers of its own, the observation, and for each neighbour what it is told: the
+    The rows are the L registers of its own, the observation, and for each neighbor what it is told: the
     agent's message (which no map reads), then the E registers of their edge.
     """
 
@@ -48,12 +48,12 @@ class Numbers:
         self.tells[:, 0] = self._after[0]
 
     def told(self, k: int) -> bytes:
-        """What the k-th neighbour is told: the rows that belong to it."""
+        """What the k-th neighbor is told: the rows that belong to it."""
         rows: Array = self.tells[k]
         return rows.tobytes()
 
     def adopt(self, k: int, told: bytes) -> None:
-        """The k-th neighbour's ledger is right: mine becomes the same, negated."""
+        """The k-th neighbor's ledger is right: mine becomes the same, negated."""
         edge = self.tells[k]
         np.negative(np.frombuffer(told).reshape(edge.shape)[1:], out=edge[1:])
 

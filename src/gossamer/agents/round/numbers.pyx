@@ -9,10 +9,10 @@ cdef extern from "math.h":
 COMPILED = True
 
 
-cdef int check(Py_ssize_t came, Py_ssize_t needed) except -1:
+cdef int check(Py_ssize_t found, Py_ssize_t needed) except -1:
     """C would read beyond the end where NumPy raises, so this raises."""
-    if came != needed:
-        raise ValueError(f"a length of {needed} is needed, but {came} came")
+    if found != needed:
+        raise ValueError(f"a length of {needed} is needed, got {found}")
     return 0
 
 

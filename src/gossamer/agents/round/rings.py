@@ -1,11 +1,11 @@
-"""Messages as Zenoh keeps them until the agent's thread takes them: one ring per neighbour.
+"""Messages as Zenoh keeps them until the agent's thread takes them: one ring per neighbor.
 
-The messages of each neighbour wait in a ring on Zenoh's side, which the agent's thread reads without any Python
+The messages of each neighbor wait in a ring on Zenoh's side, which the agent's thread reads without any Python
 in between: a round costs fewer switches between threads, and who is flooded forgets the oldest, not the newest.
-One ring per neighbour, because Zenoh routes an exact key much faster than a pattern. An exchange can wait at one ring
-only, so it must be that of a neighbour whose message is needed: agents on a cycle that each wait for whom they have
+One ring per neighbor, because Zenoh routes an exact key much faster than a pattern. An exchange can wait at one ring
+only, so it must be that of a neighbor whose message is needed: agents on a cycle that each wait for whom they have
 heard already wait for ever. Rings know no time-out, so a second thread nudges an exchange that waits long, by a
-deletion, which no neighbour may send: the exchange then looks at all rings, minds its deadline, and waits again.
+deletion, which no neighbor may send: the exchange then looks at all rings, minds its deadline, and waits again.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from typing import Any
 from gossamer.agents.transports.base import NOBODY, Deliver
 
 _NAP = 0.02
-"""Seconds between two looks at the deadline of an agent without neighbours."""
+"""Seconds between two looks at the deadline of an agent without neighbors."""
 
 
 class Link:
-    """One neighbour's ring, how to send to it, and how to nudge who waits at the ring."""
+    """One neighbor's ring, how to send to it, and how to nudge who waits at the ring."""
 
     def __init__(self, id: int, put: Callable[[bytes], None], ring: Any, nudge: Callable[[], None]) -> None:
         self.id = id
@@ -42,7 +42,7 @@ class Rings:
     def __init__(self) -> None:
         self.message: Any = None  # Zenoh's name of what is no deletion
         self.connected: frozenset[int] = frozenset()
-        self._neighbours: dict[int, Link] = {}
+        self._neighbors: dict[int, Link] = {}
         self._order: list[Link] = []  # the longest silent first
         self._woken = False
         self._waiting: Link | None = None  # at whose ring an exchange waits
@@ -51,8 +51,8 @@ class Rings:
         self._deadline = math.inf  # of the exchange that waits
 
     def add(self, id: int, put: Callable[[bytes], None], ring: Any, nudge: Callable[[], None]) -> None:
-        self._neighbours[id] = neighbour = Link(id, put, ring, nudge)
-        self._order.append(neighbour)
+        self._neighbors[id] = neighbor = Link(id, put, ring, nudge)
+        self._order.append(neighbor)
 
     def present(self) -> frozenset[int]:
         return self.connected
@@ -66,8 +66,8 @@ class Rings:
         awaited: Set[int] = NOBODY,
     ) -> None:
         for id, payload in outgoing.items():
-            neighbour = self._neighbours[id]
-            neighbour.put(payload)
+            neighbor = self._neighbors[id]
+            neighbor.put(payload)
         look = not awaited  # at all rings, before it waits at one
         while True:
             if look and self._look(deliver):
@@ -80,10 +80,10 @@ class Rings:
             elif not self._order:  # alone in the world: there is nothing to wait for but the deadline
                 time.sleep(_NAP)
             else:
-                neighbour = self._likeliest(awaited)
-                sample = self._wait(neighbour, deadline)
+                neighbor = self._likeliest(awaited)
+                sample = self._wait(neighbor, deadline)
                 payload = sample.payload.to_bytes()
-                if (payload or sample.kind == self.message) and self._hand(neighbour, payload, deliver):
+                if (payload or sample.kind == self.message) and self._hand(neighbor, payload, deliver):
                     return
                 look = not (payload and awaited)  # also when it was nudged
 
@@ -91,33 +91,33 @@ class Rings:
         """Deliver what is in the rings, the longest silent first; returns whether that was enough."""
         place = 0
         while place < len(self._order):
-            neighbour = self._order[place]
-            sample = neighbour.try_recv()
+            neighbor = self._order[place]
+            sample = neighbor.try_recv()
             if sample is None:
                 place += 1
-            elif sample.kind == self.message and self._hand(neighbour, sample.payload.to_bytes(), deliver):
+            elif sample.kind == self.message and self._hand(neighbor, sample.payload.to_bytes(), deliver):
                 return True
         return False
 
-    def _hand(self, neighbour: Link, payload: bytes, deliver: Deliver) -> bool:
-        self._order.remove(neighbour)
-        self._order.append(neighbour)
-        return deliver(neighbour.id, payload)
+    def _hand(self, neighbor: Link, payload: bytes, deliver: Deliver) -> bool:
+        self._order.remove(neighbor)
+        self._order.append(neighbor)
+        return deliver(neighbor.id, payload)
 
     def _likeliest(self, awaited: Set[int]) -> Link:
         """Who is to be waited for: of the awaited the one heard last, who has not fallen silent."""
-        for neighbour in reversed(self._order):
-            if neighbour.id in awaited:
-                return neighbour
+        for neighbor in reversed(self._order):
+            if neighbor.id in awaited:
+                return neighbor
         return self._order[0]
 
-    def _wait(self, neighbour: Link, deadline: float) -> Any:
+    def _wait(self, neighbor: Link, deadline: float) -> Any:
         self._waits += 1
         self._deadline = deadline
-        self._waiting = neighbour
+        self._waiting = neighbor
         if self._woken:  # since it was last looked at; later calls find this exchange waiting
-            self._nudge(neighbour)
-        sample = neighbour.recv()
+            self._nudge(neighbor)
+        sample = neighbor.recv()
         self._waiting = None
         return sample
 
@@ -134,13 +134,13 @@ class Rings:
         self._woken = True
         self._nudge(self._waiting)
 
-    def _nudge(self, neighbour: Link | None) -> None:
-        if neighbour is not None:
+    def _nudge(self, neighbor: Link | None) -> None:
+        if neighbor is not None:
             with suppress(Exception):  # the session was closed in the meantime
-                neighbour.nudge()
+                neighbor.nudge()
 
     def clear(self) -> None:
-        """There are no neighbours any more."""
+        """There are no neighbors any more."""
         self.connected = frozenset()
-        self._neighbours.clear()
+        self._neighbors.clear()
         self._order.clear()

@@ -8,7 +8,7 @@ cdef bytes _little(bytes numbers)
 cdef class Codec:
     cdef public object me
     cdef readonly tuple _shape
-    cdef frozenset _neighbours
+    cdef frozenset _neighbors
     cdef Py_ssize_t _bytes
     cdef readonly Py_ssize_t longest
     cdef long long _rounds_ahead

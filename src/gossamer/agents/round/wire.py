@@ -48,7 +48,7 @@ class Reason(StrEnum):
     SIZE = "size"  # longer than any valid message
     GARBAGE = "garbage"  # not a message at all
     VERSION = "version"  # another protocol version
-    SENDER = "sender"  # speaks as another agent, or is no neighbour
+    SENDER = "sender"  # speaks as another agent, or is no neighbor
     DIMENSION = "dimension"  # vectors of another length
     NUMBERS = "numbers"  # NaN, infinity or absurdly large
     FUTURE = "future"  # a round too far ahead to be believed
@@ -72,15 +72,15 @@ class Codec:
     """Turns messages into bytes and back for one agent.
 
     me                 the agent; messages say who sent them
-    neighbours         whom it believes
+    neighbors         whom it believes
     dimension          n, and `edge_registers` E: the shape it expects
     """
 
     def __init__(
-        self, me: int, neighbours: frozenset[int], dimension: int, edge_registers: int, limits: Limits
+        self, me: int, neighbors: frozenset[int], dimension: int, edge_registers: int, limits: Limits
     ) -> None:
         self.me = me
-        self._neighbours = neighbours
+        self._neighbors = neighbors
         self._shape = (1 + edge_registers, dimension)
         self._bytes = 8 * self._shape[0] * dimension
         self._rounds_ahead = limits.rounds_ahead
@@ -102,7 +102,7 @@ class Codec:
             message = self._unpack(payload[3:])
         except (msgspec.MsgspecError, ValueError):  # ValueError: a string that is not UTF-8
             return Reason.GARBAGE
-        if message.sender != sender or sender not in self._neighbours:
+        if message.sender != sender or sender not in self._neighbors:
             return Reason.SENDER
         ahead, serial, echo = message.round, message.serial, message.echo
         if ahead > round + self._rounds_ahead or max(ahead, serial, echo) > LAST_ROUND:

@@ -1,7 +1,7 @@
 """The transport: one verb, and who is there.
 
-A transport carries bytes between an agent and its neighbours. It knows nothing of ledgers or methods, and
-does not raise for a neighbour that is absent, slow or gone. It may lose, delay, duplicate and reorder
+A transport carries bytes between an agent and its neighbors. It knows nothing of ledgers or methods, and
+does not raise for a neighbor that is absent, slow or gone. It may lose, delay, duplicate and reorder
 messages: the agent copes. What it must never do is deliver a message under another sender's number.
 """
 
@@ -21,7 +21,7 @@ class Transport(Protocol):
     """What an agent needs of a network. All but `wake` is called from the agent's own thread."""
 
     def open(self) -> None:
-        """Start to listen and to seek the neighbours; return at once, whether or not anyone is there."""
+        """Start to listen and to seek the neighbors; return at once, whether or not anyone is there."""
 
     def exchange(
         self,
@@ -31,17 +31,17 @@ class Transport(Protocol):
         deliver: Deliver,
         awaited: Set[int] = NOBODY,
     ) -> None:
-        """Send each neighbour its message, then deliver what arrives.
+        """Send each neighbor its message, then deliver what arrives.
 
         Returns when `deliver` says that it heard enough, when `deadline` (of time.monotonic) has passed,
-        when a neighbour came or went, or when `wake` was called. Messages that are here already are
+        when a neighbor came or went, or when `wake` was called. Messages that are here already are
         delivered even after the deadline, so an empty `outgoing` and a deadline in the past drain the
-        inbox. `awaited` are the neighbours whose messages are still needed, as `deliver` changes it: a
-        transport that must choose whom to wait for chooses among them. Never raises for an absent neighbour.
+        inbox. `awaited` are the neighbors whose messages are still needed, as `deliver` changes it: a
+        transport that must choose whom to wait for chooses among them. Never raises for an absent neighbor.
         """
 
     def present(self) -> frozenset[int]:
-        """The neighbours known to be connected now. A transport that cannot know says all of them."""
+        """The neighbors known to be connected now. A transport that cannot know says all of them."""
 
     def wake(self) -> None:
         """Make a running `exchange` return soon; called from any thread."""

@@ -1,6 +1,6 @@
 """The conformance check of transports: what every implementation must do, for anyone's implementation.
 
-    check(transport, me, neighbours)      run by every agent of a small connected fleet at the same time
+    check(transport, me, neighbors)      run by every agent of a small connected fleet at the same time
 
 Each agent runs `check` with its own transport (in its own thread, process or rank). It raises AssertionError,
 with a text, at the first promise that is not kept.
@@ -19,20 +19,20 @@ _PATIENCE = 20.0
 _SLACK = 5.0
 
 
-def check(transport: Transport, me: int, neighbours: tuple[int, ...]) -> None:
+def check(transport: Transport, me: int, neighbors: tuple[int, ...]) -> None:
     """Open the transport, hold every promise of `Transport` against it, and close it."""
     assert isinstance(transport, Transport), f"{type(transport).__name__} lacks a method of Transport"
     transport.open()
     try:
-        subject = _Subject(transport, me, neighbours)
-        subject.neighbours_appear()
+        subject = _Subject(transport, me, neighbors)
+        subject.neighbors_appear()
         for t in range(ROUNDS):  # every message arrives once, under its sender's number
             subject.swap(partial(_greeting, t))
         subject.silence_ends_at_the_deadline()
         subject.wake_ends_an_exchange()
         body = bytes(range(256)) * 400
         subject.swap(lambda sender, receiver: bytes([sender]) + body)  # large, and every byte there is
-        # Stay until the neighbours are done too: leaving early is an absence, which is not tested here.
+        # Stay until the neighbors are done too: leaving early is an absence, which is not tested here.
         subject.swap(lambda sender, receiver: b"done")
         strays = [sender for sender, _ in subject.backlog]
         assert not strays, f"messages that nobody sent, or that came twice, were delivered from {strays}"
@@ -48,34 +48,34 @@ def _greeting(t: int, sender: int, receiver: int) -> bytes:
 class _Subject:
     """The transport under test, and the messages that came before they were asked for."""
 
-    def __init__(self, transport: Transport, me: int, neighbours: tuple[int, ...]) -> None:
+    def __init__(self, transport: Transport, me: int, neighbors: tuple[int, ...]) -> None:
         self.transport = transport
         self.me = me
-        self.neighbours = neighbours
+        self.neighbors = neighbors
         self.backlog: list[tuple[int, bytes]] = []
 
     def _keep(self, sender: int, payload: bytes) -> bool:
         self.backlog.append((sender, payload))
         return False
 
-    def neighbours_appear(self) -> None:
+    def neighbors_appear(self) -> None:
         deadline = time.monotonic() + _PATIENCE
-        while self.transport.present() < frozenset(self.neighbours) and time.monotonic() < deadline:
+        while self.transport.present() < frozenset(self.neighbors) and time.monotonic() < deadline:
             self.transport.exchange(0, {}, time.monotonic() + 0.02, self._keep)
-        assert self.transport.present() == frozenset(self.neighbours), (
-            f"present() must come to name {self.neighbours}, but it is {sorted(self.transport.present())}"
+        assert self.transport.present() == frozenset(self.neighbors), (
+            f"present() must come to name {self.neighbors}, but it is {sorted(self.transport.present())}"
         )
 
     def swap(self, text: Callable[[int, int], bytes]) -> None:
-        """Send every neighbour text(me, it) and receive text(it, me); what is too early waits."""
-        outgoing = {j: text(self.me, j) for j in self.neighbours}
-        wanted = {(j, text(j, self.me)) for j in self.neighbours}
+        """Send every neighbor text(me, it) and receive text(it, me); what is too early waits."""
+        outgoing = {j: text(self.me, j) for j in self.neighbors}
+        wanted = {(j, text(j, self.me)) for j in self.neighbors}
         missing = wanted - set(self.backlog)
         for item in wanted - missing:
             self.backlog.remove(item)
 
         def deliver(sender: int, payload: bytes) -> bool:
-            assert isinstance(payload, bytes), f"payloads are bytes, but {type(payload).__name__} came"
+            assert isinstance(payload, bytes), f"payloads are bytes, got {type(payload).__name__}"
             if (sender, payload) in missing:
                 missing.remove((sender, payload))
             else:
@@ -84,9 +84,7 @@ class _Subject:
 
         deadline = time.monotonic() + _PATIENCE
         self.transport.exchange(0, outgoing, deadline if missing else 0.0, deliver)
-        while (
-            missing and time.monotonic() < deadline
-        ):  # an exchange ends early when a neighbour comes or goes
+        while missing and time.monotonic() < deadline:  # an exchange ends early when a neighbor comes or goes
             self.transport.exchange(0, {}, deadline, deliver)
         assert not missing, f"messages never came from {sorted(sender for sender, _ in missing)}"
 

@@ -42,22 +42,22 @@ class Memory:
     def __init__(self) -> None:
         self._members: dict[int, MemoryTransport] = {}
 
-    def transport(self, me: int, neighbours: tuple[int, ...]) -> MemoryTransport:
-        return MemoryTransport(self, me, neighbours)
+    def transport(self, me: int, neighbors: tuple[int, ...]) -> MemoryTransport:
+        return MemoryTransport(self, me, neighbors)
 
 
 class MemoryTransport:
     """One agent's end of a `Memory` network."""
 
-    def __init__(self, network: Memory, me: int, neighbours: tuple[int, ...]) -> None:
+    def __init__(self, network: Memory, me: int, neighbors: tuple[int, ...]) -> None:
         self.me = me
-        self.neighbours = frozenset(neighbours)
+        self.neighbors = frozenset(neighbors)
         self._network = network
         self._inbox: Inbox = Queue()
 
     def open(self) -> None:
         self._network._members[self.me] = self
-        self._tell_neighbours()
+        self._tell_neighbors()
 
     def exchange(
         self,
@@ -67,14 +67,14 @@ class MemoryTransport:
         deliver: Deliver,
         awaited: Set[int] = NOBODY,
     ) -> None:
-        for neighbour, payload in outgoing.items():
-            member = self._network._members.get(neighbour)
-            if member is not None and self.me in member.neighbours:
+        for neighbor, payload in outgoing.items():
+            member = self._network._members.get(neighbor)
+            if member is not None and self.me in member.neighbors:
                 member._inbox.put((self.me, payload))
         listen(self._inbox, deadline, deliver)
 
     def present(self) -> frozenset[int]:
-        return self.neighbours & self._network._members.keys()
+        return self.neighbors & self._network._members.keys()
 
     def wake(self) -> None:
         self._inbox.put(None)
@@ -82,8 +82,8 @@ class MemoryTransport:
     def close(self) -> None:
         if self._network._members.get(self.me) is self:
             del self._network._members[self.me]
-            self._tell_neighbours()
+            self._tell_neighbors()
 
-    def _tell_neighbours(self) -> None:
-        for neighbour in self.present():
-            self._network._members[neighbour].wake()
+    def _tell_neighbors(self) -> None:
+        for neighbor in self.present():
+            self._network._members[neighbor].wake()

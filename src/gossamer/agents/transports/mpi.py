@@ -1,6 +1,6 @@
 """Agents over MPI, one agent per rank: for clusters that have MPI and for comparing; it knows no absence.
 
-mpiexec -n 4 python program.py        # in it: MpiTransport(neighbours), the agent's number is its rank
+mpiexec -n 4 python program.py        # in it: MpiTransport(neighbors), the agent's number is its rank
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ _NAP = 5e-5
 
 
 class MpiTransport:
-    """One rank's end. Neighbours are ranks of `communicator` (the world by default)."""
+    """One rank's end. Neighbors are ranks of `communicator` (the world by default)."""
 
-    def __init__(self, neighbours: tuple[int, ...], communicator: Any = None) -> None:
+    def __init__(self, neighbors: tuple[int, ...], communicator: Any = None) -> None:
         self._mpi = require("mpi4py.MPI", "mpi")
         self._comm = self._mpi.COMM_WORLD if communicator is None else communicator
         self.me = int(self._comm.Get_rank())
         size = int(self._comm.Get_size())
-        strangers = [j for j in neighbours if not 0 <= j < size or j == self.me]
+        strangers = [j for j in neighbors if not 0 <= j < size or j == self.me]
         if strangers:
-            raise InvalidInput(f"neighbours must be other ranks below {size}, but {strangers} came")
-        self.neighbours = frozenset(neighbours)
+            raise InvalidInput(f"neighbors must be other ranks below {size}, got {strangers}")
+        self.neighbors = frozenset(neighbors)
         self._pending: list[tuple[Any, bytes]] = []  # MPI reads the bytes until the send is complete
         self._woken = False
 
@@ -44,8 +44,8 @@ class MpiTransport:
         awaited: Set[int] = NOBODY,
     ) -> None:
         self._pending = [(request, data) for request, data in self._pending if not request.Test()]
-        for neighbour, payload in outgoing.items():
-            request = self._comm.Isend([payload, self._mpi.BYTE], dest=neighbour, tag=_TAG)
+        for neighbor, payload in outgoing.items():
+            request = self._comm.Isend([payload, self._mpi.BYTE], dest=neighbor, tag=_TAG)
             self._pending.append((request, payload))
         status = self._mpi.Status()
         looks = 0
@@ -54,7 +54,7 @@ class MpiTransport:
                 arrived = bytearray(status.Get_count(self._mpi.BYTE))
                 sender = status.Get_source()
                 self._comm.Recv([arrived, self._mpi.BYTE], source=sender, tag=_TAG)
-                if sender in self.neighbours and deliver(sender, bytes(arrived)):
+                if sender in self.neighbors and deliver(sender, bytes(arrived)):
                     return
                 looks = 0
             elif self._woken or time.monotonic() >= deadline:
@@ -66,7 +66,7 @@ class MpiTransport:
                     time.sleep(_NAP)
 
     def present(self) -> frozenset[int]:
-        return self.neighbours
+        return self.neighbors
 
     def wake(self) -> None:
         self._woken = True

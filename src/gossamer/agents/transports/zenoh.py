@@ -1,12 +1,12 @@
 """Agents over Eclipse Zenoh: peer to peer, mutual TLS, access control by certificate name.
 
-An agent listens on its own endpoint; of two neighbours the one with the larger number connects, and keeps
+An agent listens on its own endpoint; of two neighbors the one with the larger number connects, and keeps
 trying. Agent i publishes to j on <fleet>/<j>/<i> and shows that it is there by the token <fleet>/alive/<i>.
-Scouting is off, so nobody connects to anyone but the neighbours in the settings.
+Scouting is off, so nobody connects to anyone but the neighbors in the settings.
 
 With TLS each end checks the other's certificate against the fleet's authority, and access control (deny
 unless allowed) ties every key to the common name it belongs to: agent j may put only on <fleet>/<me>/<j>
-and hold only the token <fleet>/alive/<j>. So a valid agent that is no neighbour is not heard, and none
+and hold only the token <fleet>/alive/<j>. So a valid agent that is no neighbor is not heard, and none
 can speak as another.
 """
 
@@ -22,19 +22,19 @@ from functools import partial
 from typing import Any
 
 from gossamer.agents.round.rings import Rings
-from gossamer.agents.settings import AgentSettings, Neighbour
+from gossamer.agents.settings import AgentSettings, Neighbor
 from gossamer.errors import GossamerError, InvalidInput, require
 
 log = logging.getLogger("gossamer.agents")
 
 _STALL_MICROSECONDS = 1_000_000
-"""A neighbour that takes nothing for so long is disconnected; it reconnects when it is back."""
+"""A neighbor that takes nothing for so long is disconnected; it reconnects when it is back."""
 
 _OPEN_MILLISECONDS = 2_000
 """A connection that does not answer for so long is given up and tried again; closing waits for it, too."""
 
 _WAITING = 64
-"""Messages of one neighbour that may wait; a round uses one, and of more only the newest."""
+"""Messages of one neighbor that may wait; a round uses one, and of more only the newest."""
 
 _NAP = 0.02
 """Seconds between two looks at an exchange that waits, at most, where waits have been long lately."""
@@ -56,10 +56,10 @@ def configuration(settings: AgentSettings) -> dict[str, Any]:
     protocol = "tls" if settings.tls else "tcp"
     if not settings.endpoint:
         raise InvalidInput("Zenoh needs an endpoint to listen on, but endpoint is empty; give host:port")
-    unreachable = [n.id for n in settings.neighbours if n.id < settings.id and not n.endpoint]
+    unreachable = [n.id for n in settings.neighbors if n.id < settings.id and not n.endpoint]
     if unreachable:
         raise InvalidInput(
-            f"agent {settings.id} connects to its neighbours {unreachable}, but they have no endpoint"
+            f"agent {settings.id} connects to its neighbors {unreachable}, but they have no endpoint"
         )
     link: dict[str, Any] = {"tx": {"lease": lease_milliseconds(settings), "keep_alive": 4}}
     link["tx"]["queue"] = {"congestion_control": {"block": {"wait_before_close": _STALL_MICROSECONDS}}}
@@ -67,7 +67,7 @@ def configuration(settings: AgentSettings) -> dict[str, Any]:
         "mode": "peer",
         "listen": {"endpoints": [f"{protocol}/{settings.endpoint}"]},
         "connect": {
-            "endpoints": [f"{protocol}/{n.endpoint}" for n in settings.neighbours if n.id < settings.id],
+            "endpoints": [f"{protocol}/{n.endpoint}" for n in settings.neighbors if n.id < settings.id],
             "timeout_ms": -1,
             "exit_on_failure": False,
             "retry": {"period_init_ms": 100, "period_max_ms": 500, "period_increase_factor": 2},
@@ -96,14 +96,14 @@ def configuration(settings: AgentSettings) -> dict[str, Any]:
 
 
 def lease_milliseconds(settings: AgentSettings) -> int:
-    """How long a connection may be silent before it is lost: well before the neighbour counts as dead."""
+    """How long a connection may be silent before it is lost: well before the neighbor counts as dead."""
     return int(1000 * min(10.0, max(1.0, settings.death / 2)))
 
 
 def access_control(settings: AgentSettings) -> dict[str, Any]:
-    """Deny everything but what each neighbour, known by its certificate's name, needs."""
+    """Deny everything but what each neighbor, known by its certificate's name, needs."""
     rules, subjects, policies = [], [], []
-    for n in settings.neighbours:
+    for n in settings.neighbors:
         flows: dict[str, list[tuple[str, list[str]]]] = {
             "ingress": [
                 (inbox_key(settings, n), ["put"]),
@@ -142,14 +142,14 @@ def access_control(settings: AgentSettings) -> dict[str, Any]:
     }
 
 
-def inbox_key(settings: AgentSettings, neighbour: Neighbour) -> str:
-    """Where this agent hears the neighbour."""
-    return f"{settings.fleet}/{settings.id}/{neighbour.id}"
+def inbox_key(settings: AgentSettings, neighbor: Neighbor) -> str:
+    """Where this agent hears the neighbor."""
+    return f"{settings.fleet}/{settings.id}/{neighbor.id}"
 
 
-def outbox_key(settings: AgentSettings, neighbour: Neighbour) -> str:
-    """Where the neighbour hears this agent."""
-    return f"{settings.fleet}/{neighbour.id}/{settings.id}"
+def outbox_key(settings: AgentSettings, neighbor: Neighbor) -> str:
+    """Where the neighbor hears this agent."""
+    return f"{settings.fleet}/{neighbor.id}/{settings.id}"
 
 
 def token_key(settings: AgentSettings, agent: int) -> str:
@@ -190,7 +190,7 @@ class ZenohTransport(Rings):
         # The subscribers first, the token last: whoever sees the token can be sure to be heard.
         self.message = zenoh.SampleKind.PUT
         local = zenoh.Locality.SESSION_LOCAL
-        for n in settings.neighbours:
+        for n in settings.neighbors:
             inbox = inbox_key(settings, n)
             publisher = session.declare_publisher(
                 outbox_key(settings, n),
@@ -205,18 +205,18 @@ class ZenohTransport(Rings):
                 ring=session.declare_subscriber(inbox, zenoh.handlers.RingChannel(_WAITING)),
                 nudge=partial(session.delete, inbox, allowed_destination=local),
             )
-        for n in settings.neighbours:
+        for n in settings.neighbors:
             notice = partial(self._notice, n.id)
             token = token_key(settings, n.id)
             self._kept.append(session.liveliness().declare_subscriber(token, notice, history=True))
         self._kept.append(session.liveliness().declare_token(token_key(settings, settings.id)))
         threading.Thread(target=self._watch, name=f"watch-{settings.id}", daemon=True).start()
 
-    def _notice(self, neighbour: int, sample: Any) -> None:
+    def _notice(self, neighbor: int, sample: Any) -> None:
         came = sample.kind == self.message
-        self.connected = self.connected | {neighbour} if came else self.connected - {neighbour}
+        self.connected = self.connected | {neighbor} if came else self.connected - {neighbor}
         log.info(
-            "agent %d: neighbour %d %s", self.settings.id, neighbour, "connected" if came else "disconnected"
+            "agent %d: neighbor %d %s", self.settings.id, neighbor, "connected" if came else "disconnected"
         )
         self.wake()
 

@@ -45,7 +45,7 @@ def deal(X: Any, y: Any, agents: int | None, split: Any, intercept: bool, seed: 
     features = np.column_stack([_numbers(name, columns[name]) for name in names])
     target = _numbers("y", target)
     if target.shape != (len(features),):
-        raise InvalidInput(f"y needs one value per row of X ({len(features)}), but shape {target.shape} came")
+        raise InvalidInput(f"y needs one value per row of X ({len(features)}), got shape {target.shape}")
     if intercept:
         features, names = np.column_stack([features, np.ones(len(features))]), [*names, "intercept"]
     groups, labels = _groups(by, len(features), agents, seed)
@@ -61,7 +61,7 @@ def _columns(X: Any) -> dict[str, Any]:
     array = array[:, None] if array.ndim == 1 else array
     if array.ndim != 2 or 0 in array.shape:
         raise InvalidInput(
-            f"X must be a frame or an array of shape (rows, features), but shape {array.shape} came"
+            f"X must be a frame or an array of shape (rows, features), got shape {array.shape}"
         )
     return {f"x{k}": array[:, k] for k in range(array.shape[1])}
 
@@ -89,11 +89,11 @@ def _groups(
     if not isinstance(split, str):
         labels = np.asarray(split)
         if labels.shape != (rows,):
-            raise InvalidInput(f"split needs one label per row ({rows}), but shape {labels.shape} came")
+            raise InvalidInput(f"split needs one label per row ({rows}), got shape {labels.shape}")
         found, member = np.unique(labels, return_inverse=True)
         if agents is not None and agents != len(found):
             raise InvalidInput(
-                f"the rows carry {len(found)} different labels, one per agent, but agents={agents} came; "
+                f"the rows carry {len(found)} different labels, one per agent, got agents={agents}; "
                 "leave agents out, or give a network of that many agents"
             )
         if len(found) < 2:
@@ -104,11 +104,11 @@ def _groups(
     if split not in ("contiguous", "random"):
         raise InvalidInput(
             "split must be 'contiguous', 'random', 'by:<column>' or one label per row, "
-            f"but {split!r} came{nearest(split, ('contiguous', 'random'))}"
+            f"got {split!r}{nearest(split, ('contiguous', 'random'))}"
         )
     if agents is None:
         raise InvalidInput(f"split={split!r} needs the number of agents: pass agents=10, or a network")
     if not 2 <= agents <= rows:
-        raise InvalidInput(f"between 2 and {rows} agents can share {rows} rows, but agents={agents} came")
+        raise InvalidInput(f"between 2 and {rows} agents can share {rows} rows, got agents={agents}")
     order = np.arange(rows) if split == "contiguous" else np.random.default_rng(seed).permutation(rows)
     return [np.sort(part) for part in np.array_split(order, agents)], list(range(agents))

@@ -1,7 +1,7 @@
 """Distributed linear parameter estimation: every sensor of a network learns beta* from everybody's measurements.
 
 Sensor i measures Y_{i,t} = A_i beta* + noise of covariance S_i. With weights Q_i = I, or Q_i = S_i^{-1} for the
-precision-weighted form (which equals generalised least squares),
+precision-weighted form (which equals generalized least squares),
 
     Abar = mean of A_i'Q_i A_i,   mubar = mean of A_i'Q_i E[Y_i],   beta* = Abar^{-1} mubar,
 
@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from gossamer import theory
+from gossamer import checks, theory
 from gossamer.applications.linear.dealing import deal
 from gossamer.applications.linear.rivals import KarMoura, XiaoBoydLall
 from gossamer.applications.linear.sensors import (
@@ -34,39 +34,37 @@ from gossamer.applications.linear.sensors import (
 )
 from gossamer.applications.solvers import (
     Alone,
-    Centralised,
-    Stream,
+    Centralized,
     averages,
     horizons_of,
     settled,
 )
+from gossamer.applications.streams import Stream
 from gossamer.engines.exact import Exact, exact
 from gossamer.engines.horizons import check_horizons
+from gossamer.engines.results import ErrorResult, Rounds, Value, standard_error
 from gossamer.errors import InvalidInput, Unsupported
 from gossamer.methods import AnytimeSDA, Method, resolve
-from gossamer.methods.base import whole
 from gossamer.networks import Network
 from gossamer.observations import Gaussian
 
 Array = NDArray[np.float64]
 Solver = Any
-"""A method or its name, or one of the rivals: KarMoura, XiaoBoydLall, Alone, Centralised."""
+"""A method or its name, or one of the rivals: KarMoura, XiaoBoydLall, Alone, Centralized."""
 
 
-@dataclass(frozen=True)
-class EstimationRun:
+@dataclass(frozen=True, kw_only=True)
+class EstimationRun(ErrorResult[Rounds, Value]):
     """Simulated estimates of beta*; with several horizons, arrays have one more axis in front.
 
-    mse        mean over trials of sum_i ||beta_i - beta*||^2
-    stderr     its standard error
-    errors     (trials,) that sum in each trial
-    per_agent  (N,) mean over trials of each agent's squared error
-    estimates  (trials, N, d)
+    total_error  mean over trials of sum_i ||beta_i - beta*||^2
+    stderr       its standard error
+    errors       (trials,) that sum in each trial
+    per_agent    (N,) mean over trials of each agent's squared error
+    estimates    (trials, N, d)
     """
 
-    rounds: Any
-    mse: Any
-    stderr: Any
+    stderr: Value
     errors: Array
     per_agent: Array
     estimates: Array
@@ -97,7 +95,7 @@ class LinearEstimation:
         names: Sequence[str] | None = None,
     ) -> None:
         if weighting not in ("plain", "precision"):
-            raise InvalidInput(f"weighting must be 'plain' or 'precision', but {weighting!r} came")
+            raise InvalidInput(f"weighting must be 'plain' or 'precision', got {weighting!r}")
         self.network = network
         self.measurements: list[Array] | None = None
         self.labels: list[Any] | None = None
@@ -110,7 +108,7 @@ class LinearEstimation:
         if self.parameter.shape != (self.dimension,) or len(self.names) != self.dimension:
             raise InvalidInput(
                 f"the parameter and its names need one entry per column of A_i ({self.dimension}), "
-                f"but shape {self.parameter.shape} and {len(self.names)} names came"
+                f"got shape {self.parameter.shape} and {len(self.names)} names"
             )
         check_observable(sum(a.T @ a for a in self.matrices), self.names)  # type: ignore[arg-type]
 
@@ -229,15 +227,15 @@ class LinearEstimation:
 
     # -- errors ---------------------------------------------------------------------------------------------
 
-    def exact(self, method: Method | str, rounds: int | Sequence[int]) -> Exact:
+    def exact(self, method: Method | str, rounds: int | Sequence[int]) -> Exact[Any, Any]:
         """The expected error of `method` with Abar known to every agent, exactly."""
         if not isinstance(method, Method | str):
             raise Unsupported(
                 f"exact errors are for methods that average; use simulate() for {type(method).__name__}"
             )
-        return exact(method, self.network, self.streams, rounds)
+        return exact(method, self.network, self.streams, rounds)  # type: ignore[arg-type, unused-ignore]
 
-    def centralised_error(self, rounds: Any) -> Any:
+    def centralized_error(self, rounds: Any) -> Any:
         """The expected error, summed over agents, if each held everybody's measurements of `rounds` rounds."""
         inverse, factor = self._inverse, self.moments.factor
         trace = ((np.einsum("ab,nbr->nar", inverse, factor)) ** 2).sum()
@@ -319,7 +317,7 @@ class LinearEstimation:
         *,
         gram: Method | str = "same",
         gram_rounds: int | None = None,
-    ) -> EstimationRun:
+    ) -> EstimationRun[Any, Any]:
         """Run `solver` in `trials` independent trials.
 
         gram         how A_i'A_i is averaged: "same" as the measurements (no error in the mean), "exact" (everybody
@@ -327,14 +325,14 @@ class LinearEstimation:
         gram_rounds  for how many rounds, default as many as `rounds`
         """
         horizons, one = horizons_of(rounds)
-        trials = whole("trials", trials, 1)
+        trials = checks.whole_number("trials", trials, least=1)
         if isinstance(solver, KarMoura | XiaoBoydLall):
             estimates = solver.estimates(self, horizons, trials, seed)
         elif isinstance(solver, Alone):
             moments = averages(solver, self.network, self.moments, horizons, trials, seed)
             inverses = np.asarray(np.linalg.pinv(self.grams, hermitian=True)[None], dtype=float)
             estimates = _solve(inverses, moments)
-        elif isinstance(solver, Centralised):
+        elif isinstance(solver, Centralized):
             moments = averages(solver, self.network, self.moments, horizons, trials, seed)
             estimates = moments @ self._inverse.T
         else:
@@ -354,21 +352,24 @@ class LinearEstimation:
         """Estimates that refine whenever measurements come."""
         return OnlineEstimation(self, method)
 
-    def _run(self, horizons: NDArray[np.int64], one: bool, estimates: Array) -> EstimationRun:
+    def _run(self, horizons: NDArray[np.int64], one: bool, estimates: Array) -> EstimationRun[Any, Any]:
         squares = ((estimates - self.parameter) ** 2).sum(axis=3)
         errors = squares.sum(axis=2)
-        trials = errors.shape[1]
-        spread = errors.std(axis=1, ddof=1) / np.sqrt(trials) if trials > 1 else np.full(len(errors), np.nan)
-        mse, per_agent = errors.mean(axis=1), squares.mean(axis=1)
-        if one:
-            return EstimationRun(
-                int(horizons[0]), float(mse[0]), float(spread[0]), errors[0], per_agent[0], estimates[0]
-            )
-        return EstimationRun(horizons, mse, spread, errors, per_agent, estimates)
+        place: Any = 0 if one else slice(None)
+        return EstimationRun(
+            agents=self.network.agents,
+            rounds=int(horizons[0]) if one else horizons,
+            total_error=errors.mean(axis=1)[place],
+            centralized_limit=self.centralized_error(horizons)[place],
+            stderr=standard_error(errors)[place],
+            errors=errors[place],
+            per_agent=squares.mean(axis=1)[place],
+            estimates=estimates[place],
+        )
 
 
 class OnlineEstimation:
-    """Every agent's estimate at any moment. Each call of `observe` is one exchange with the neighbours.
+    """Every agent's estimate at any moment. Each call of `observe` is one exchange with the neighbors.
 
     The averages of A_i'Q_i A_i and of A_i'Q_i Y_i travel in one message and are mixed alike, so the estimates are
     unbiased as soon as they exist.
@@ -402,7 +403,7 @@ class OnlineEstimation:
         agents = problem.network.agents
         if len(measurements) != agents:
             raise InvalidInput(
-                f"one measurement (or None) per agent is needed: {agents}, but {len(measurements)} came"
+                f"one measurement (or None) per agent is needed: {agents}, got {len(measurements)}"
             )
         if matrices is not None and problem.weighting != "plain":
             raise InvalidInput(
@@ -420,7 +421,7 @@ class OnlineEstimation:
             value = np.atleast_1d(np.asarray(y, dtype=float))
             if value.shape != projection.shape[1:] or not np.all(np.isfinite(value)):
                 raise InvalidInput(
-                    f"agent {i} measures {projection.shape[1]} finite numbers at a time, but {y!r} came"
+                    f"agent {i} measures {projection.shape[1]} finite numbers at a time, got {y!r}"
                 )
             news[i] = np.concatenate([pack(gram), projection @ value])
         self._stream.advance(news)

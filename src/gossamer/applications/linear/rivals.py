@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from gossamer import checks
 from gossamer.applications.linear import kernels
 from gossamer.applications.solvers import settled
 from gossamer.errors import InvalidInput
 from gossamer.methods import LinearIteration
-from gossamer.methods.base import check_positive
 from gossamer.numerics import random
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ Array = NDArray[np.float64]
 class XiaoBoydLall:
     """Sensor fusion by average consensus (Xiao, Boyd, Lall 2005).
 
-        P_i(0) = A_i'S_i^{-1}A_i,   q_i(0) = A_i'S_i^{-1}y_i,   both <- W-average of the neighbours' each round
+        P_i(0) = A_i'S_i^{-1}A_i,   q_i(0) = A_i'S_i^{-1}y_i,   both <- W-average of the neighbors' each round
         estimate P_i^{-1} q_i       (of least norm, while P_i is singular)
 
     The measurements are taken once and then fused: `samples` of them, or as many as there are rounds (None), so
@@ -58,7 +58,7 @@ class KarMoura:
 
     form         "LU": one time scale, a_t = a/(t+1+delay), b_t = b a_t
                  "mixed": two time scales, b_t = b/(t+1)^tau, so that consensus outlasts the innovations
-    gain         "efficient": K = Abar^{-1} (with a = 1 asymptotically as good as a centre), or "identity"
+    gain         "efficient": K = Abar^{-1} (with a = 1 asymptotically as good as a center), or "identity"
     a, b, delay  None: b so large that the first exchange is just stable, delay so that the first innovation
                  is, and a a multiple of 1/lambda_min(K Abar)
     tau          between 0 and 1/2
@@ -76,14 +76,16 @@ class KarMoura:
 
     def __post_init__(self) -> None:
         if self.form not in ("LU", "mixed"):
-            raise InvalidInput(f"form must be 'LU' or 'mixed', but {self.form!r} came")
+            raise InvalidInput(f"form must be 'LU' or 'mixed', got {self.form!r}")
         if self.gain not in ("efficient", "identity"):
-            raise InvalidInput(f"gain must be 'efficient' or 'identity', but {self.gain!r} came")
+            raise InvalidInput(f"gain must be 'efficient' or 'identity', got {self.gain!r}")
         if not 0 < self.tau < 0.5:
-            raise InvalidInput(f"tau must lie between 0 and 1/2, but {self.tau!r} came")
-        check_positive("a", self.a)
-        check_positive("b", self.b)
-        check_positive("delay", self.delay, zero=True)
+            raise InvalidInput(f"tau must lie between 0 and 1/2, got {self.tau!r}")
+        for name, value in (("a", self.a), ("b", self.b)):
+            if value is not None:
+                checks.number(name, value, above=0)
+        if self.delay is not None:
+            checks.number("delay", self.delay, least=0)
 
     def estimates(
         self, problem: LinearEstimation, horizons: NDArray[np.int64], trials: int, seed: int

@@ -20,16 +20,14 @@ def check_matrices(matrices: Sequence[ArrayLike], agents: int) -> list[Array]:
     """Return the matrices A_i as float arrays with one number of columns, or say which one is wrong."""
     if len(matrices) != agents:
         raise InvalidInput(
-            f"one matrix A_i per sensor is needed: the network has {agents} agents, but {len(matrices)} matrices came"
+            f"one matrix A_i per sensor is needed: the network has {agents} agents, got {len(matrices)} matrices"
         )
     checked: list[Array] = []
     for i, matrix in enumerate(matrices):
         array = np.asarray(matrix, dtype=float)
         array = array[None, :] if array.ndim == 1 else array
         if array.ndim != 2 or array.size == 0:
-            raise InvalidInput(
-                f"A_{i} must be a matrix of shape (m_i, d), but one of shape {array.shape} came"
-            )
+            raise InvalidInput(f"A_{i} must be a matrix of shape (m_i, d), got one of shape {array.shape}")
         if checked and array.shape[1] != checked[0].shape[1]:
             raise InvalidInput(
                 f"every A_i needs the same number of columns, one per parameter: A_0 has {checked[0].shape[1]}, "
@@ -51,7 +49,7 @@ def check_covariances(covariance: Any, matrices: list[Array]) -> list[Array]:
     if len(given) != len(sizes):
         raise InvalidInput(
             f"the noise covariance is a number, one per sensor, or one (m_i, m_i) matrix per sensor; "
-            f"for {len(sizes)} sensors {len(given)} came"
+            f"got {len(given)} for {len(sizes)} sensors"
         )
     checked = []
     for i, (value, size) in enumerate(zip(given, sizes, strict=True)):
@@ -60,7 +58,7 @@ def check_covariances(covariance: Any, matrices: list[Array]) -> list[Array]:
         if array.shape != (size, size):
             raise InvalidInput(
                 f"the noise covariance of sensor {i} must be a number or have the shape ({size}, {size}), "
-                f"but {array.shape} came"
+                f"got {array.shape}"
             )
         if not np.all(np.isfinite(array)) or not np.allclose(array, array.T, rtol=1e-8, atol=1e-12):
             raise InvalidInput(f"the noise covariance of sensor {i} must be finite and symmetric")

@@ -1,4 +1,4 @@
-"""Decentralised policy evaluation: agents that share an environment learn the value of their average reward.
+"""Decentralized policy evaluation: agents that share an environment learn the value of their average reward.
 
 A Markov reward process with transition matrix P, rewards r_i of agent i, and discount gamma. In every round each
 state's next state is drawn, seen by all, and agent i sees its own noisy reward in every state. The values
@@ -21,20 +21,20 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse.linalg import splu
 
-from gossamer import theory
+from gossamer import checks, theory
 from gossamer.applications.policy import bellman, kernels, problems
 from gossamer.applications.policy.rivals import TemporalDifference
-from gossamer.applications.solvers import Alone, Centralised, Stream, averages, horizons_of
+from gossamer.applications.solvers import Alone, Centralized, averages, horizons_of
+from gossamer.applications.streams import Stream
 from gossamer.errors import InvalidInput
 from gossamer.methods import AnytimeSDA, Method, resolve
-from gossamer.methods.base import whole
 from gossamer.networks import Network
 from gossamer.numerics import random
 from gossamer.observations import Gaussian
 
 Array = NDArray[np.float64]
 Solver = Any
-"""A method or its name (the plug-in estimator with it), or TemporalDifference, Alone, Centralised."""
+"""A method or its name (the plug-in estimator with it), or TemporalDifference, Alone, Centralized."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ class PolicyEvaluation:
         if self.rewards.shape != (network.agents, self.states) or not np.all(np.isfinite(self.rewards)):
             raise InvalidInput(
                 f"rewards need one finite number per agent and state, shape ({network.agents}, {self.states}), "
-                f"but shape {self.rewards.shape} came"
+                f"got shape {self.rewards.shape}"
             )
         self.streams = Gaussian(self.rewards, reward_std)
         self.reward_std = self.streams.std
@@ -166,7 +166,7 @@ class PolicyEvaluation:
         With keep=False the values themselves are forgotten once their errors are known.
         """
         horizons, one = horizons_of(rounds)
-        trials = whole("trials", trials, 1)
+        trials = checks.whole_number("trials", trials, least=1)
         block = trials if keep else max(1, 2**24 // (len(horizons) * self.network.agents * self.states))
         worst, values = [], []
         for first in range(0, trials, block):
@@ -192,7 +192,7 @@ class PolicyEvaluation:
     ) -> Array:
         if isinstance(solver, TemporalDifference):
             return solver.values(self, horizons, trials, seed, first)
-        if not isinstance(solver, Method | Alone | Centralised):
+        if not isinstance(solver, Method | Alone | Centralized):
             solver = resolve(solver)
         rewards = averages(solver, self.network, self.streams, horizons, trials, seed, first)
         return self.plug_in(rewards, self.sample_transitions(horizons, trials, seed, first))
@@ -258,7 +258,7 @@ class OnlineEvaluation:
         if following.shape != (self.states,) or seen.shape != shape or not np.all(np.isfinite(seen)):
             raise InvalidInput(
                 f"one next state per state ({self.states}) and finite rewards of shape {shape} are needed, "
-                f"but shapes {following.shape} and {seen.shape} came"
+                f"got shapes {following.shape} and {seen.shape}"
             )
         if (
             not np.issubdtype(following.dtype, np.integer)
@@ -266,7 +266,7 @@ class OnlineEvaluation:
             or following.max() >= self.states
         ):
             raise InvalidInput(
-                f"next states are numbers from 0 to {self.states - 1}, but {following.tolist()} came"
+                f"next states are numbers from 0 to {self.states - 1}, got {following.tolist()}"
             )
         ones = np.ones(self.states)
         self._counts = self._counts + sp.csr_matrix(

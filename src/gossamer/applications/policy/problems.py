@@ -33,7 +33,7 @@ def garnet(states: int = 20, branching: int = 3, seed: int = 0) -> MarkovRewardP
     """A random process: `branching` random next states per state, random probabilities, rewards uniform on [0, 1]."""
     if not 1 <= branching <= states:
         raise InvalidInput(
-            f"garnet needs 1 <= branching <= states, but branching={branching}, states={states} came"
+            f"garnet needs 1 <= branching <= states, got branching={branching}, states={states}"
         )
     rng = np.random.default_rng(seed)
     columns = (
@@ -54,9 +54,7 @@ def chain(states: int = 10, forward: float = 0.7) -> MarkovRewardProcess:
     The last state pays 1, the others nothing.
     """
     if states < 2 or not 0 <= forward <= 1:
-        raise InvalidInput(
-            f"chain needs 2 states or more and 0 <= forward <= 1, but {states}, {forward} came"
-        )
+        raise InvalidInput(f"chain needs 2 states or more and 0 <= forward <= 1, got {states}, {forward}")
     here = np.arange(states)
     ends = np.concatenate([np.minimum(here + 1, states - 1), np.maximum(here - 1, 0)])
     weights = np.repeat([forward, 1 - forward], states)
@@ -71,7 +69,7 @@ def grid_world(rows: int = 5, cols: int = 5, slip: float = 0.2) -> MarkovRewardP
     """
     if rows < 1 or cols < 1 or rows * cols < 2 or not 0 <= slip <= 1:
         raise InvalidInput(
-            f"grid_world needs rows x cols >= 2 and 0 <= slip <= 1, but {rows}, {cols}, {slip} came"
+            f"grid_world needs rows x cols >= 2 and 0 <= slip <= 1, got {rows}, {cols}, {slip}"
         )
     count = rows * cols
     matrix = sp.lil_matrix((count, count))
@@ -158,14 +156,14 @@ def _policy(policy: str | ArrayLike, moves: list[sp.csr_matrix], rewards: Array,
         if policy == "optimal":
             return _one_hot(value_iteration(moves, rewards, discount), actions)
         raise InvalidInput(
-            f"policy must be 'optimal', 'uniform' or a table, but {policy!r} came"
+            f"policy must be 'optimal', 'uniform' or a table, got {policy!r}"
             f"{nearest(policy, ('optimal', 'uniform'))}"
         )
     given = np.asarray(policy)
     if given.shape == (states,) and np.issubdtype(given.dtype, np.integer):
         if given.min() < 0 or given.max() >= actions:
             raise InvalidInput(
-                f"actions are numbers from 0 to {actions - 1}, but {given.min()} to {given.max()} came"
+                f"actions are numbers from 0 to {actions - 1}, got {given.min()} to {given.max()}"
             )
         return _one_hot(given, actions)
     return check_policy(given.astype(float), states, actions)
@@ -180,7 +178,7 @@ def check_policy(table: Array, states: int, actions: int) -> Array:
     if table.shape != (states, actions):
         raise InvalidInput(
             f"a policy is a table of shape ({states}, {actions}), states by actions, or one action per state, "
-            f"but shape {table.shape} came"
+            f"got shape {table.shape}"
         )
     empty = np.flatnonzero(table.sum(axis=1) == 0)
     if len(empty):
@@ -234,7 +232,7 @@ def share_rewards(
     elif rule == "same":
         shared = np.tile(whole, (agents, 1))
     else:
-        raise InvalidInput(f"rule must be one of {', '.join(RULES)}, but {rule!r} came{nearest(rule, RULES)}")
+        raise InvalidInput(f"rule must be one of {', '.join(RULES)}, got {rule!r}{nearest(rule, RULES)}")
     return np.asarray(shared)
 
 
@@ -242,7 +240,7 @@ def check_transitions(matrix: Any) -> sp.csr_matrix:
     """Return P as a CSR matrix with stored positive entries, or say why it is no transition matrix."""
     transitions = sp.csr_matrix(matrix, dtype=float)
     if transitions.shape[0] != transitions.shape[1] or transitions.shape[0] == 0:
-        raise InvalidInput(f"a transition matrix is square, but one of shape {transitions.shape} came")
+        raise InvalidInput(f"a transition matrix is square, got one of shape {transitions.shape}")
     if not np.all(np.isfinite(transitions.data)) or (transitions.nnz and transitions.data.min() < 0):
         raise InvalidInput("transition probabilities are finite and not negative; check the matrix P")
     sums = np.asarray(transitions.sum(axis=1)).ravel()
@@ -258,7 +256,7 @@ def check_transitions(matrix: Any) -> sp.csr_matrix:
 def check_discount(discount: float) -> float:
     """Return gamma, or say why it is none."""
     if not 0 <= discount < 1:
-        raise InvalidInput(f"the discount gamma must be at least 0 and below 1, but {discount!r} came")
+        raise InvalidInput(f"the discount gamma must be at least 0 and below 1, got {discount!r}")
     return float(discount)
 
 

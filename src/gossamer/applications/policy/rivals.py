@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from gossamer import checks
 from gossamer.applications.policy import kernels
 from gossamer.errors import InvalidInput, nearest
-from gossamer.methods.base import check_positive
 from gossamer.numerics import random
 
 if TYPE_CHECKING:
@@ -51,15 +51,16 @@ class TemporalDifference:
 
     def __post_init__(self) -> None:
         if self.form not in ("generative", "iid"):
-            raise InvalidInput(f"form must be 'generative' or 'iid', but {self.form!r} came")
+            raise InvalidInput(f"form must be 'generative' or 'iid', got {self.form!r}")
         if self.step not in STEPS:
             raise InvalidInput(
-                f"step must be one of {', '.join(STEPS)}, but {self.step!r} came{nearest(self.step, STEPS)}"
+                f"step must be one of {', '.join(STEPS)}, got {self.step!r}{nearest(self.step, STEPS)}"
             )
         if self.output not in ("last", "average"):
-            raise InvalidInput(f"output must be 'last' or 'average', but {self.output!r} came")
-        check_positive("step_size", self.step_size)
-        check_positive("radius", self.radius)
+            raise InvalidInput(f"output must be 'last' or 'average', got {self.output!r}")
+        checks.number("step_size", self.step_size, above=0)
+        if self.radius is not None:
+            checks.number("radius", self.radius, above=0)
         if self.form == "generative" and (self.features is not None or self.distribution is not None):
             raise InvalidInput(
                 "features and distribution belong to form='iid'; the generative form is tabular"
@@ -125,7 +126,7 @@ class TemporalDifference:
         features = np.ascontiguousarray(self.features, dtype=float)
         if features.ndim != 2 or len(features) != problem.states or not np.all(np.isfinite(features)):
             raise InvalidInput(
-                f"features need one finite row per state, ({problem.states}, p), but shape {features.shape} came"
+                f"features need one finite row per state, ({problem.states}, p), got shape {features.shape}"
             )
         return features
 
@@ -136,6 +137,6 @@ class TemporalDifference:
         if given.shape != (problem.states,) or given.min() < 0 or not np.isclose(given.sum(), 1):
             raise InvalidInput(
                 f"distribution needs one probability per state ({problem.states}) that sum to 1, "
-                f"but shape {given.shape} with sum {given.sum():g} came"
+                f"got shape {given.shape} with sum {given.sum():g}"
             )
         return given

@@ -7,6 +7,8 @@ random probes. The constant mode is handled exactly and kept out of both.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
@@ -20,38 +22,47 @@ PROBES = 12
 LEAST_STEPS, MOST_STEPS = 60, 500
 
 
-def measure(network: Network, mean: Array, variance: Array) -> tuple[Array, ...]:
-    """Return nodes, signal (G,1,1), power (G,), coarse signal, coarse power and power per probe (P, G)."""
+class Rule(NamedTuple):
+    """Nodes on the spectrum, node 0 the constant mode, and what stands on each."""
+
+    nodes: Array  #: (G,)
+    signal: Array  #: (G,) of the means
+    power: Array  #: (G,) of the variance
+    coarse_signal: Array  #: (G,) the same by half the steps
+    coarse_power: Array  #: (G,)
+    probes: Array  #: (P, G) the power by each random probe alone
+
+
+def quadrature(network: Network, mean: Array, variance: Array) -> Rule:
+    """The rule for means (N, n) and for a variance per agent (N,)."""
     steps = int(
         np.clip(4 * np.sqrt(network.condition_number), LEAST_STEPS, min(MOST_STEPS, network.agents - 1))
     )
-    nodes = [np.zeros(1)]
-    signal = [np.array([network.agents * float((mean.mean(axis=0) ** 2).sum())])]
-    kinds: list[tuple[str, Array, Array, Array]] = []
-    for component in (mean - mean.mean(axis=0)).T:
-        if np.any(component):
-            kinds.append(("signal", *_both_rules(network.gossip, component, steps)))
+    center = mean.mean(axis=0)
+    signals = [
+        _both_rules(network.gossip, component, steps) for component in (mean - center).T if np.any(component)
+    ]
     rng = np.random.default_rng(0)
+    powers = []
     for _ in range(PROBES):
         probe = np.sqrt(variance) * rng.choice([-1.0, 1.0], network.agents)
         if np.any(probe):
-            kinds.append(("power", *_both_rules(network.gossip, probe - probe.mean(), steps)))
-    size = 1 + sum(len(kind[1]) for kind in kinds)
-    table = np.zeros((4 + PROBES, size))  # signal, power, coarse signal, coarse power, one row per probe
-    table[0, 0] = table[2, 0] = signal[0][0]
-    table[1, 0] = table[3, 0] = table[4:, 0] = variance.sum() / network.agents
-    start, probe_number = 1, 0
-    for kind, points, fine, coarse in kinds:
-        here = slice(start, start + len(points))
-        nodes.append(points)
-        if kind == "signal":
-            table[0, here], table[2, here] = fine, coarse
-        else:
-            table[1, here], table[3, here] = fine / PROBES, coarse / PROBES
-            table[4 + probe_number, here] = fine
-            probe_number += 1
-        start = here.stop
-    return np.concatenate(nodes), table[0][:, None, None], table[1], table[2], table[3], table[4:]
+            powers.append(_both_rules(network.gossip, probe - probe.mean(), steps))
+    nodes = np.concatenate([np.zeros(1), *(points for points, _, _ in [*signals, *powers])])
+    size = len(nodes)
+    signal, power, coarse_signal, coarse_power = np.zeros((4, size))
+    rule = Rule(nodes, signal, power, coarse_signal, coarse_power, np.zeros((PROBES, size)))
+    rule.signal[0] = rule.coarse_signal[0] = network.agents * float((center**2).sum())
+    rule.power[0] = rule.coarse_power[0] = rule.probes[:, 0] = variance.sum() / network.agents
+    start = 1
+    for points, fine, coarse in signals:
+        here = slice(start, start := start + len(points))
+        rule.signal[here], rule.coarse_signal[here] = fine, coarse
+    for k, (points, fine, coarse) in enumerate(powers):
+        here = slice(start, start := start + len(points))
+        rule.power[here], rule.coarse_power[here] = fine / PROBES, coarse / PROBES
+        rule.probes[k, here] = fine
+    return rule
 
 
 def _both_rules(gossip: sp.csr_matrix, start: Array, steps: int) -> tuple[Array, Array, Array]:
@@ -69,7 +80,7 @@ def _both_rules(gossip: sp.csr_matrix, start: Array, steps: int) -> tuple[Array,
 
 
 def _lanczos(gossip: sp.csr_matrix, start: Array, steps: int) -> tuple[Array, Array]:
-    """The tridiagonal matrix of `steps` Lanczos steps; no re-orthogonalisation, which quadrature can do without."""
+    """The tridiagonal matrix of `steps` Lanczos steps; no re-orthogonalization, which quadrature can do without."""
     diagonal, beside = [], []
     previous = np.zeros_like(start)
     current = start / np.linalg.norm(start)

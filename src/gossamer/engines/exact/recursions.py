@@ -9,68 +9,68 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit, prange
+from numba import prange
 from numpy.typing import NDArray
+
+from gossamer.methods import Table
+from gossamer.numerics.compiling import compiled, parallel, reassociated
 
 Array = NDArray[np.float64]
 
 BLOCK = 128  # eigenvalues side by side: their registers and covariances stay in the nearest caches
 
-_row = njit(cache=True, fastmath={"contract", "reassoc", "nsz"}, error_model="numpy")
 
-
-@_row
+@reassociated
 def _add(out: Array, scale: float, x: Array) -> None:
     for g in range(out.size):
         out[g] += scale * x[g]
 
 
-@_row
+@reassociated
 def _multiply_add(out: Array, x: Array, y: Array) -> None:
     for g in range(out.size):
         out[g] += x[g] * y[g]
 
 
-@_row
+@reassociated
 def _affine(out: Array, constant: float, scale: float, x: Array) -> None:
     for g in range(out.size):
         out[g] = constant + scale * x[g]
 
 
-@_row
+@reassociated
 def _scaled(out: Array, scale: float, x: Array) -> None:
     for g in range(out.size):
         out[g] = scale * x[g]
 
 
-@_row
+@reassociated
 def _product(out: Array, scale: float, x: Array, y: Array) -> None:
     for g in range(out.size):
         out[g] = scale * x[g] * y[g]
 
 
 def _make_step_back(size: int) -> Any:
-    """Build one round of the backward walk for `size` registers: all eigenvalues in one fused, vectorised loop.
+    """Build one round of the backward walk for `size` registers: all eigenvalues in one fused, vectorized loop.
 
     `size` is a constant of the compiled function, so the branches on it vanish. Weights that have decayed beyond
     any influence are set to zero: arithmetic on denormal numbers is a hundred times slower.
     """
 
-    @_row
-    def step_back(
-        w: Array, x: Array, t: int, message_state: Array, told: float, step_state: Array, step_input: Array,
-        step_mixed: Array, share: float, sums: Array, weight: Array,
-    ) -> None:  # fmt: skip
-        m0, i0, e0, a00 = step_mixed[t, 0], step_input[t, 0], message_state[t, 0], step_state[t, 0, 0]
+    @reassociated
+    def step_back(w: Array, x: Array, t: int, table: Table, share: float, sums: Array, weight: Array) -> None:
+        told, message_state, step_state = table.message_observation[t], table.message_state, table.step_state
+        step_observation, step_mixed = table.step_observation, table.step_mixed
+        m0, i0, e0, a00 = step_mixed[t, 0], step_observation[t, 0], message_state[t, 0], step_state[t, 0, 0]
         if size > 1:
-            m1, i1, e1 = step_mixed[t, 1], step_input[t, 1], message_state[t, 1]
+            m1, i1, e1 = step_mixed[t, 1], step_observation[t, 1], message_state[t, 1]
             a01, a10, a11 = step_state[t, 0, 1], step_state[t, 1, 0], step_state[t, 1, 1]
         if size > 2:
-            m2, i2, e2 = step_mixed[t, 2], step_input[t, 2], message_state[t, 2]
+            m2, i2, e2 = step_mixed[t, 2], step_observation[t, 2], message_state[t, 2]
             a02, a12, a20 = step_state[t, 0, 2], step_state[t, 1, 2], step_state[t, 2, 0]
             a21, a22 = step_state[t, 2, 1], step_state[t, 2, 2]
         if size > 3:
-            m3, i3, e3 = step_mixed[t, 3], step_input[t, 3], message_state[t, 3]
+            m3, i3, e3 = step_mixed[t, 3], step_observation[t, 3], message_state[t, 3]
             a03, a13, a23, a30 = (
                 step_state[t, 0, 3],
                 step_state[t, 1, 3],
@@ -127,19 +127,20 @@ def _make_step_back(size: int) -> Any:
 _step_back_1, _step_back_2, _step_back_3, _step_back_4 = (_make_step_back(size) for size in (1, 2, 3, 4))
 
 
-@_row
+@reassociated
 def _step_back_any(
-    w: Array, x: Array, t: int, message_state: Array, told: float, step_state: Array, step_input: Array,
-    step_mixed: Array, share: float, sums: Array, weight: Array,
-) -> None:  # fmt: skip
+    w: Array, x: Array, t: int, table: Table, share: float, sums: Array, weight: Array
+) -> None:
     """The same for any number of registers, plainly."""
+    told, message_state, step_state = table.message_observation[t], table.message_state, table.step_state
+    step_observation, step_mixed = table.step_observation, table.step_mixed
     size = w.shape[0]
     fresh = np.empty(size)
     for g in range(x.size):
         through, seen = 0.0, 0.0
         for j in range(size):
             through += step_mixed[t, j] * w[j, g]
-            seen += step_input[t, j] * w[j, g]
+            seen += step_observation[t, j] * w[j, g]
         through *= x[g]
         seen += told * through
         weight[g] = seen
@@ -154,67 +155,35 @@ def _step_back_any(
             w[k, g] = fresh[k] if abs(fresh[k]) > 1e-150 else 0.0
 
 
-@njit(cache=True, error_model="numpy")
-def _backward_block(
-    x: Array,
-    message_state: Array,
-    message_input: Array,
-    step_state: Array,
-    step_input: Array,
-    step_mixed: Array,
-    estimate_state: Array,
-    batches: Array,
-    weights: Array,
-    start: int,
-) -> Array:
-    rounds, size = message_state.shape
+@compiled
+def _backward_block(x: Array, table: Table, weights: Array, start: int) -> Array:
+    rounds, size = table.message_state.shape
     n = x.size
     w = np.empty((size, n))
     weight = np.empty(n)
     sums = np.zeros((3, n))
     for j in range(size):
-        w[j, :] = estimate_state[rounds - 1, j]
+        w[j, :] = table.estimate_state[rounds - 1, j]
     for t in range(rounds - 1, -1, -1):
-        told = message_input[t]
-        share = 1.0 / batches[t] if batches[t] > 0 else 0.0
+        share = 1.0 / table.batches[t] if table.batches[t] > 0 else 0.0
         if size == 1:
-            _step_back_1(
-                w, x, t, message_state, told, step_state, step_input, step_mixed, share, sums, weight
-            )
+            _step_back_1(w, x, t, table, share, sums, weight)
         elif size == 2:
-            _step_back_2(
-                w, x, t, message_state, told, step_state, step_input, step_mixed, share, sums, weight
-            )
+            _step_back_2(w, x, t, table, share, sums, weight)
         elif size == 3:
-            _step_back_3(
-                w, x, t, message_state, told, step_state, step_input, step_mixed, share, sums, weight
-            )
+            _step_back_3(w, x, t, table, share, sums, weight)
         elif size == 4:
-            _step_back_4(
-                w, x, t, message_state, told, step_state, step_input, step_mixed, share, sums, weight
-            )
+            _step_back_4(w, x, t, table, share, sums, weight)
         else:
-            _step_back_any(
-                w, x, t, message_state, told, step_state, step_input, step_mixed, share, sums, weight
-            )
+            _step_back_any(w, x, t, table, share, sums, weight)
         if weights.shape[0] > 0:
             for g in range(n):
                 weights[t, start + g] = weight[g]
     return sums
 
 
-@njit(cache=True, parallel=True, error_model="numpy")
-def backward(
-    lam: Array,
-    message_state: Array,
-    message_input: Array,
-    step_state: Array,
-    step_input: Array,
-    step_mixed: Array,
-    estimate_state: Array,
-    batches: Array,
-    weights: Array,
-) -> Array:
+@parallel
+def backward(lam: Array, table: Table, weights: Array) -> Array:
     """Walk the rounds backwards from the final estimate: the weight g_t of every round's observation.
 
     Returns (3, G): sum_t g_t, sum_t t g_t and sum_t g_t^2 / batch_t, per eigenvalue: the response to the mean, to
@@ -225,34 +194,15 @@ def backward(
     for block in prange((groups + BLOCK - 1) // BLOCK):
         start = block * BLOCK
         stop = min(start + BLOCK, groups)
-        sums[:, start:stop] = _backward_block(
-            lam[start:stop],
-            message_state,
-            message_input,
-            step_state,
-            step_input,
-            step_mixed,
-            estimate_state,
-            batches,
-            weights,
-            start,
-        )
+        sums[:, start:stop] = _backward_block(lam[start:stop], table, weights, start)
     return sums
 
 
-@njit(cache=True, error_model="numpy")
-def _forward_block(
-    x: Array,
-    message_state: Array,
-    message_input: Array,
-    step_state: Array,
-    step_input: Array,
-    step_mixed: Array,
-    estimate_state: Array,
-    batches: Array,
-    horizons: NDArray[np.int64],
-    used: NDArray[np.bool_],
-) -> Array:
+@compiled
+def _forward_block(x: Array, table: Table, horizons: NDArray[np.int64], used: NDArray[np.bool_]) -> Array:
+    message_state, message_observation = table.message_state, table.message_observation
+    step_state, step_observation, step_mixed = table.step_state, table.step_observation, table.step_mixed
+    estimate_state = table.estimate_state
     size = message_state.shape[1]
     n = x.size
     result = np.zeros((3, horizons.shape[0], n))
@@ -267,7 +217,7 @@ def _forward_block(
             for k in range(size):
                 if used[j, k]:
                     _affine(a[j, k], step_state[t, j, k], step_mixed[t, j] * message_state[t, k], x)
-            _affine(b[j], step_input[t, j], step_mixed[t, j] * message_input[t], x)
+            _affine(b[j], step_observation[t, j], step_mixed[t, j] * message_observation[t], x)
         for i in range(2):
             for j in range(size):
                 row = mean[1 - now, i, j]
@@ -276,7 +226,7 @@ def _forward_block(
                     if used[j, k]:
                         _multiply_add(row, a[j, k], mean[now, i, k])
         now = 1 - now
-        share = 1.0 / batches[t] if batches[t] > 0 else 0.0
+        share = 1.0 / table.batches[t] if table.batches[t] > 0 else 0.0
         for j in range(size):
             for k in range(size):
                 half[j, k, :] = 0.0
@@ -304,44 +254,26 @@ def _forward_block(
     return result
 
 
-@njit(cache=True, parallel=True, error_model="numpy")
-def forward(
-    lam: Array,
-    message_state: Array,
-    message_input: Array,
-    step_state: Array,
-    step_input: Array,
-    step_mixed: Array,
-    estimate_state: Array,
-    batches: Array,
-    horizons: NDArray[np.int64],
-) -> Any:
+@parallel
+def forward(lam: Array, table: Table, horizons: NDArray[np.int64]) -> Any:
     """Propagate means and covariances of the registers; read the estimate after each of `horizons` rounds.
 
     Returns (3, H, G): what `backward` returns, for every horizon, in one pass over the rounds.
     """
-    size = message_state.shape[1]
+    size = table.message_state.shape[1]
     groups = lam.shape[0]
     result = np.empty((3, horizons.shape[0], groups))
     used = np.zeros((size, size), dtype=np.bool_)
     for t in range(horizons[-1]):
         for j in range(size):
             for k in range(size):
-                if step_state[t, j, k] != 0.0 or step_mixed[t, j] * message_state[t, k] != 0.0:
+                if (
+                    table.step_state[t, j, k] != 0.0
+                    or table.step_mixed[t, j] * table.message_state[t, k] != 0.0
+                ):
                     used[j, k] = True
     for block in prange((groups + BLOCK - 1) // BLOCK):
         start = block * BLOCK
         stop = min(start + BLOCK, groups)
-        result[:, :, start:stop] = _forward_block(
-            lam[start:stop],
-            message_state,
-            message_input,
-            step_state,
-            step_input,
-            step_mixed,
-            estimate_state,
-            batches,
-            horizons,
-            used,
-        )
+        result[:, :, start:stop] = _forward_block(lam[start:stop], table, horizons, used)
     return result

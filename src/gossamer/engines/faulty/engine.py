@@ -1,27 +1,7 @@
 """Simulation with messages lost and agents dying: the edge ledger, all edges and trials in one compiled loop.
 
-The dual variable of SDA and its kin is a sum of flows over the agent's edges, x_i = sum_j g_ij with
-g_ij = -g_ji. So each end of an edge keeps a ledger of that edge, and runs the method's own `step` on it, with
-L-weight x (message_i - message_j) in the place of `mixed`. Without faults this is the method itself; then:
-
-- A message carries the round, what the method tells neighbours, the sender's ledger of the edge, and how many
-  rounds ago the sender last heard the receiver.
-- One end is right: the other first adopts its ledger, negated; then both apply the same update. Right is the
-  end with the smaller number; but an end that has compared its ledger since it began (`settled`) is right
-  against one that has not, so that a live ledger is not overwritten by an agent that comes back.
-- An end that hears nothing leaves the edge as it is.
-- An edge moves only while each end has been heard by the other within the last 5 rounds (`HEARD_WITHIN`). An
-  end that hears but must not move still adopts; one that was never heard adopts whoever is right.
-- Late is lost: a message of another round is not used.
-- A neighbour declared dead: the edge is dropped and its flow returns. A new edge starts at zero, and so do
-  the edges of an agent that comes back.
-
-These are the rules of `agents/ledger.py`, and the same seed loses the same messages: a fleet in lock-step and
-this simulation give the same numbers.
-
-An agent that joins late, or was away, goes by its own clock where its own observations are concerned: the
-gain of its running mean is one over the rounds in which it took part. Observations are those of `gs.simulate`
-with the same seed. Errors are measured against the average of the means of the agents alive at the end.
+The rules are those of `methods/ledger.py`. Observations are those of `gs.simulate` with the same seed. Errors are
+measured against the average of the means of the agents alive at the end.
 """
 
 from __future__ import annotations
@@ -35,12 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gossamer.engines.faulty.kernels import Coefficients, Graph, Memory, add_ledgers, run
-from gossamer.engines.results import FaultySimulation
+from gossamer.engines.results import FaultySimulation, standard_error
 from gossamer.errors import InvalidInput, Unsupported
-from gossamer.faults import HEARD_WITHIN, Faults
-from gossamer.methods import METHODS, resolve
-from gossamer.methods.base import Method
-from gossamer.methods.table import Table, tabulate
+from gossamer.faults import Faults
+from gossamer.methods import METHODS, Method, Table, resolve, tabulate
+from gossamer.methods.ledger import SILENCE
 from gossamer.networks import Network
 from gossamer.numerics import random
 from gossamer.observations import Observations, check_match
@@ -62,14 +41,14 @@ def simulate_faulty(
     faults: Faults | None = None,
     *,
     rule: str = "ledger",
-    heard_within: int = HEARD_WITHIN,
+    heard_within: int = SILENCE,
 ) -> FaultySimulation:
     """Run `method` in its edge-ledger form for `rounds` rounds while `faults` happen.
 
     Parameters
         method, network, observations, rounds, trials, seed   as in `gs.simulate`
         faults        what goes wrong; None: nothing
-        rule          "ledger", or "skip" to see what happens without a ledger: an agent leaves the neighbours
+        rule          "ledger", or "skip" to see what happens without a ledger: an agent leaves the neighbors
                       it does not hear out of its sum
         heard_within  A of the ledger's rules
     """
@@ -77,16 +56,14 @@ def simulate_faulty(
     method = resolve(method)
     check_match(network, observations)
     if np.ndim(rounds):
-        raise InvalidInput(f"with faults, rounds must be one whole number, but {rounds!r} came")
+        raise InvalidInput(f"with faults, rounds must be one whole number, got {rounds!r}")
     table = tabulate(method, network, rounds)
     if not table.ledger or method.mixing != "matrix":
         raise Unsupported(_without_ledger(method))
     if rule not in ("ledger", "skip"):
-        raise InvalidInput(f"rule must be 'ledger' or 'skip', but {rule!r} came")
+        raise InvalidInput(f"rule must be 'ledger' or 'skip', got {rule!r}")
     if trials < 1 or heard_within < 1:
-        raise InvalidInput(
-            f"trials and heard_within must be at least 1, but {trials} and {heard_within} came"
-        )
+        raise InvalidInput(f"trials and heard_within must be at least 1, got {trials} and {heard_within}")
     faults.check(network.agents)
     story = _Story(network, table, observations, faults, seed, rule == "skip", heard_within)
     alive = story.phases[-1].alive.astype(bool)
@@ -106,11 +83,13 @@ def simulate_faulty(
         rounds=rounds,
         trials=trials,
         seed=seed,
-        mse=float(errors.mean()),
-        stderr=float(errors.std(ddof=1) / np.sqrt(trials)) if trials > 1 else float("nan"),
+        agents=int(alive.sum()),
+        total_error=float(errors.mean()),
+        stderr=float(standard_error(errors)),
+        centralized_limit=float(observations.variance[alive].sum() / (alive.sum() * rounds)),
         errors=errors,
         per_agent=squares.mean(axis=0),
-        _estimates=estimates,
+        kept_estimates=estimates,
         alive=alive,
         target=target,
     )
@@ -148,12 +127,12 @@ class _Story:
         self.heard_within = heard_within
         self.graph = _links(network)
         ledger = np.array(table.ledger, dtype=np.int64)
-        local = np.setdiff1d(np.arange(table.registers), ledger)
+        local = np.array(table.local, dtype=np.int64)
         self.method = Coefficients(
             table.message_state,
-            table.message_input,
+            table.message_observation,
             table.step_state,
-            table.step_input,
+            table.step_observation,
             table.step_mixed,
             ledger,
             local,
@@ -280,11 +259,11 @@ def _links(network: Network) -> Graph:
 
 
 def _answers_to_ones(table: Table) -> NDArray[np.float64]:
-    """(T,) the estimate after each round of an agent that saw only ones and has no neighbours."""
+    """(T,) the estimate after each round of an agent that saw only ones and has no neighbors."""
     answers = np.empty(table.rounds)
     state = np.zeros(table.registers)
     for t in range(table.rounds):
-        state = table.step_state[t] @ state + table.step_input[t]
+        state = table.step_state[t] @ state + table.step_observation[t]
         answers[t] = table.estimate_state[t] @ state
     return answers
 

@@ -40,9 +40,9 @@ class Coefficients(NamedTuple):
     """A method's table (see methods/table.py) with its registers told apart."""
 
     message_state: Floats
-    message_input: Floats
+    message_observation: Floats
     step_state: Floats
-    step_input: Floats
+    step_observation: Floats
     step_mixed: Floats
     ledger: Numbers  #: registers that live on the edges
     local: Numbers  #: all others
@@ -123,7 +123,7 @@ def _speak(messages: Floats, memory: Memory, method: Coefficients, y: Floats, al
         if alive[i]:
             now = memory.clock[i]
             messages[i] = 0.0
-            _add(messages[i], method.message_input[now], y[i])
+            _add(messages[i], method.message_observation[now], y[i])
             for r in range(memory.registers.shape[1]):
                 _add(messages[i], method.message_state[now, r], memory.registers[i, r])
 
@@ -217,7 +217,7 @@ def _update(
         row = method.ledger[q]
         gain = sign * method.step_mixed[t, row]
         for b in range(len(difference)):
-            # Naive skipping leaves the missing neighbour out of the sum and goes on.
+            # Naive skipping leaves the missing neighbor out of the sum and goes on.
             moved[q, b] = 0.0 if skip and not arrived[b] else gain * difference[b]
         for p in range(len(method.ledger)):
             weight = method.step_state[t, row, method.ledger[p]]
@@ -235,7 +235,7 @@ def _step_locally(memory: Memory, method: Coefficients, y: Floats, alive: Flags,
             updated[:] = 0.0
             for r in range(len(method.local)):
                 row = method.local[r]
-                _add(updated[r], method.step_input[now, row], y[i])
+                _add(updated[r], method.step_observation[now, row], y[i])
                 for s in range(memory.registers.shape[1]):
                     _add(updated[r], method.step_state[now, row, s], memory.registers[i, s])
             for r in range(len(method.local)):

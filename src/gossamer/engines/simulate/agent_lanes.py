@@ -1,8 +1,8 @@
 """Simulation with lanes of agents: one trial at a time, its agents side by side in chunks.
 
-The layout for large networks, for few trials, and for networks in which neighbours follow a pattern. Consecutive
-agents whose neighbours lie at the same distances (the inside of a path, a row of a grid) form a run, and a run
-mixes by adding shifted rows, without looking up who is whose neighbour.
+The layout for large networks, for few trials, and for networks in which neighbors follow a pattern. Consecutive
+agents whose neighbors lie at the same distances (the inside of a path, a row of a grid) form a run, and a run
+mixes by adding shifted rows, without looking up who is whose neighbor.
 
 A trial that fits in a core's cache has one thread; the agents of a larger one are spread over all threads.
 """
@@ -38,15 +38,15 @@ SHORT = 8  # runs of fewer agents are mixed one agent at a time
 class Links(NamedTuple):
     """Who mixes with whom, in as few bytes as it takes, since a large network is read from memory every round.
 
-    Run q is the agents runs[q]..runs[q + 1] - 1, whose neighbours lie at the same distances with the same weights;
-    chunk k holds the runs chunk_runs[k]..chunk_runs[k + 1] - 1. The neighbours of agent i are
-    neighbours[starts[i]:starts[i + 1]], with the weights -L_ij weights[codes[...]].
+    Run q is the agents runs[q]..runs[q + 1] - 1, whose neighbors lie at the same distances with the same weights;
+    chunk k holds the runs chunk_runs[k]..chunk_runs[k + 1] - 1. The neighbors of agent i are
+    neighbors[starts[i]:starts[i + 1]], with the weights -L_ij weights[codes[...]].
     """
 
     runs: Array  #: uint32
     chunk_runs: Array  #: uint32
     starts: Array  #: uint32
-    neighbours: Array  #: uint32
+    neighbors: Array  #: uint32
     codes: Array  #: uint8 if there are so few different weights
     weights: Array
 
@@ -68,21 +68,21 @@ class Tasks(NamedTuple):
 
 @compiled
 def read_links(indptr: Array, indices: Array, data: Array, width: int) -> tuple[Array, Array, Array, Array]:
-    """Starts, neighbours and weights of all agents from the rows of L, and whether each agent begins a run.
+    """Starts, neighbors and weights of all agents from the rows of L, and whether each agent begins a run.
 
-    An agent continues the run of the agent before it if its neighbours are theirs, one further along, with the same
+    An agent continues the run of the agent before it if its neighbors are theirs, one further along, with the same
     weights, unless it begins a chunk.
     """
     agents = indptr.size - 1
     starts = np.zeros(agents + 1, np.uint32)
-    neighbours = np.empty(indices.size, np.uint32)
+    neighbors = np.empty(indices.size, np.uint32)
     weights = np.empty(indices.size)
     begins = np.ones(agents, np.bool_)
     count = 0
     for i in range(agents):
         for e in range(indptr[i], indptr[i + 1]):
             if indices[e] != i:
-                neighbours[count] = indices[e]
+                neighbors[count] = indices[e]
                 weights[count] = -data[e]
                 count += 1
         starts[i + 1] = count
@@ -90,10 +90,10 @@ def read_links(indptr: Array, indices: Array, data: Array, width: int) -> tuple[
             before, here, degree = int(starts[i - 1]), int(starts[i]), count - int(starts[i])
             same = here - before == degree
             for e in range(degree):
-                same = same and neighbours[here + e] == neighbours[before + e] + 1
+                same = same and neighbors[here + e] == neighbors[before + e] + 1
                 same = same and weights[here + e] == weights[before + e]
             begins[i] = not same
-    return starts, neighbours[:count], weights[:count], begins
+    return starts, neighbors[:count], weights[:count], begins
 
 
 def run_trials(tasks: Tasks, start: int, stop: int, plan: Pass, links: Links, strips: int) -> None:
@@ -225,20 +225,20 @@ def _observe(
 
 @inlined
 def _mix(mixed: Array, messages: Array, now: int, base: int, q: int, first: int, links: Links) -> None:
-    """mixed[0] = sum over the neighbours j of weight_ij (message_i - message_j), for the agents of chunk q."""
+    """mixed[0] = sum over the neighbors j of weight_ij (message_i - message_j), for the agents of chunk q."""
     told = messages.reshape((2, messages.shape[1] * messages.shape[2]))
     for run in range(links.chunk_runs[q], links.chunk_runs[q + 1]):
         low, high = int(links.runs[run]), int(links.runs[run + 1])
-        if high - low >= SHORT:  # the neighbours of its first agent, shifted along it
+        if high - low >= SHORT:  # the neighbors of its first agent, shifted along it
             mix_row(
                 mixed, low - first, high - low, told, now, base + low, base, 1,
-                links.starts[low], links.starts[low + 1], links.neighbours, links.codes, links.weights,
+                links.starts[low], links.starts[low + 1], links.neighbors, links.codes, links.weights,
             )  # fmt: skip
         else:
             for i in range(low, high):
                 own = told[now, base + i]
                 total = own - own
                 for e in range(links.starts[i], links.starts[i + 1]):
-                    heard = told[now, base + int(links.neighbours[e])]
+                    heard = told[now, base + int(links.neighbors[e])]
                     total = fma(links.weights[links.codes[e]], own - heard, total)
                 mixed[0, i - first] = total

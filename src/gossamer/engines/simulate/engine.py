@@ -2,42 +2,84 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
+from gossamer import checks, theory
 from gossamer.engines.faulty import simulate_faulty
-from gossamer.engines.horizons import check_horizons
-from gossamer.engines.results import Simulation
+from gossamer.engines.horizons import Horizons, check_horizons
+from gossamer.engines.results import FaultySimulation, Simulation, standard_error
 from gossamer.engines.simulate.layouts import Run
 from gossamer.errors import InvalidInput
-from gossamer.faults import Faults
+from gossamer.faults import Fault, Faults
 from gossamer.methods import Method, resolve
-from gossamer.methods.base import whole
 from gossamer.networks import Network
-from gossamer.numerics import random
 from gossamer.observations import Observations, check_match
 
-Array = NDArray[Any]
 
-
+@overload
 def simulate(
     method: Method | str,
     network: Network,
     observations: Observations,
-    rounds: int | Sequence[int],
+    rounds: int,
+    trials: int = ...,
+    seed: int = ...,
+    *,
+    faults: None = ...,
+    first_trial: int = ...,
+    keep_estimates: bool = ...,
+    dtype: type[np.floating[Any]] = ...,
+    progress: bool | None = ...,
+) -> Simulation[int, float]: ...
+@overload
+def simulate(
+    method: Method | str,
+    network: Network,
+    observations: Observations,
+    rounds: Horizons,
+    trials: int = ...,
+    seed: int = ...,
+    *,
+    faults: None = ...,
+    first_trial: int = ...,
+    keep_estimates: bool = ...,
+    dtype: type[np.floating[Any]] = ...,
+    progress: bool | None = ...,
+) -> Simulation[NDArray[np.int64], NDArray[np.float64]]: ...
+@overload
+def simulate(
+    method: Method | str,
+    network: Network,
+    observations: Observations,
+    rounds: int,
+    trials: int = ...,
+    seed: int = ...,
+    *,
+    faults: Faults | Fault,
+    first_trial: int = ...,
+    keep_estimates: bool = ...,
+    dtype: type[np.floating[Any]] = ...,
+    progress: bool | None = ...,
+) -> FaultySimulation: ...
+def simulate(
+    method: Method | str,
+    network: Network,
+    observations: Observations,
+    rounds: int | Horizons,
     trials: int = 100,
     seed: int = 0,
     *,
-    faults: Any = None,
+    faults: Faults | Fault | None = None,
     first_trial: int = 0,
     keep_estimates: bool = True,
     dtype: type[np.floating[Any]] = np.float64,
     progress: bool | None = None,
-) -> Simulation:
+) -> Simulation[Any, Any]:
     """Run `trials` independent trials of `method` and return their errors and estimates.
 
     Trial r uses the random streams (seed, r, agent), so a run can be split with `first_trial` and does not
@@ -46,7 +88,7 @@ def simulate(
     shows a bar on long runs when standard error is a terminal (None), always (True) or never (False). Ctrl-C
     returns the trials finished so far, marked partial (without `keep_estimates`, their `per_agent` is unknown).
 
-    With `faults` the method runs in its edge-ledger form (see `faulty.py`), for one number of rounds.
+    With `faults` the method runs in its edge-ledger form (see `methods/ledger.py`), for one number of rounds.
     """
     method = resolve(method)
     if faults is not None:
@@ -57,12 +99,13 @@ def simulate(
         return simulate_faulty(method, network, observations, rounds, trials, seed, faults)  # type: ignore[arg-type]
     check_match(network, observations)
     horizons = check_horizons(rounds)
-    trials, first_trial = whole("trials", trials, 1), whole("first_trial", first_trial, 0)
+    trials = checks.whole_number("trials", trials, least=1)
+    first_trial = checks.whole_number("first_trial", first_trial, least=0)
     if first_trial + trials > 2**32:
-        raise InvalidInput(f"trials are numbered below 2^32, but {first_trial} + {trials} came")
+        raise InvalidInput(f"trials are numbered below 2^32, got {first_trial} + {trials}")
     if dtype not in (np.float64, np.float32):
-        raise InvalidInput(f"dtype must be numpy.float64 or numpy.float32, but {dtype!r} came")
-    random.key(seed)
+        raise InvalidInput(f"dtype must be numpy.float64 or numpy.float32, got {dtype!r}")
+    checks.seed(seed)
     one = np.ndim(rounds) == 0
     distinct, place = np.unique(horizons, return_inverse=True)
     run = Run(method, network, observations, distinct, trials, seed, first_trial, keep_estimates, dtype)
@@ -77,13 +120,11 @@ def simulate(
     return _result(run, int(horizons[0]) if one else horizons, 0 if one else place, partial)
 
 
-def _result(run: Run, rounds: Any, place: Any, partial: bool) -> Simulation:
+def _result(run: Run, rounds: Any, place: Any, partial: bool) -> Simulation[Any, Any]:
     """What a run gave, its horizons in the order `place` in which they were asked for."""
     done = run.finished.all(axis=0)
     errors = run.errors[:, done]
     trials = int(done.sum())
-    mse = errors.mean(axis=1)
-    stderr = errors.std(axis=1, ddof=1) / np.sqrt(trials) if trials > 1 else np.full(len(mse), np.nan)
     per_agent = run.per_agent / trials
     estimates = run.estimates
     if partial:
@@ -93,16 +134,19 @@ def _result(run: Run, rounds: Any, place: Any, partial: bool) -> Simulation:
         per_agent = np.full_like(per_agent, np.nan)
         if run.keep:
             per_agent = ((estimates - goal[:, None, None]) ** 2).sum(axis=3).mean(axis=1)
+    limit = np.array([theory.centralized_limit(run.observations, int(t)) for t in run.horizons])
     return Simulation(
         method=run.method,
+        agents=run.network.agents,
         rounds=rounds,
         trials=trials,
         seed=run.seed,
-        mse=mse[place],
-        stderr=stderr[place],
+        total_error=errors.mean(axis=1)[place],
+        stderr=standard_error(errors)[place],
+        centralized_limit=limit[place],
         errors=errors[place],
         per_agent=per_agent[place],
-        _estimates=estimates[place] if run.keep else None,
+        kept_estimates=estimates[place] if run.keep else None,
         partial=partial,
     )
 

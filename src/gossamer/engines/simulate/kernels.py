@@ -1,7 +1,7 @@
 """One round of any method for one row of lanes, compiled: what both layouts of the simulation share.
 
 Numbers come in rows of lanes, which the compiler turns into vector instructions. A lane is a trial
-(`_trial_lanes.py`) or an agent (`_agent_lanes.py`). In the pass of round t an agent mixes its neighbours' messages
+(`_trial_lanes.py`) or an agent (`_agent_lanes.py`). In the pass of round t an agent mixes its neighbors' messages
 of round t, updates its registers and writes its message of round t + 1, for which it sees its next observation; the
 pass of round -1 writes the first message. Both layouts do the same operations in the same order on every number,
 so they give the same results to the last digit.
@@ -110,11 +110,11 @@ def estimate(work: Array, i: int, rows: Array, t: int, s: Scratch) -> None:
 @inlined
 def mix_row(
     mixed: Array, out: int, lanes: int, told: Array, now: int, own: int, base: int, stride: int,
-    first: int, last: int, neighbours: Array, codes: Array, weights: Array,
+    first: int, last: int, neighbors: Array, codes: Array, weights: Array,
 ) -> None:  # fmt: skip
-    """mixed[0, out:] = sum over links e of weight_e (own message - that of neighbours[e]), up to four at a time.
+    """mixed[0, out:] = sum over links e of weight_e (own message - that of neighbors[e]), up to four at a time.
 
-    Messages lie in the flat rows told[now]: the lanes' own from `own` on, a neighbour's from base + stride * number on.
+    Messages lie in the flat rows told[now]: the lanes' own from `own` on, a neighbor's from base + stride * number on.
     """
     # Unsigned, so that Numba does not ask for every lane whether its index is negative.
     o, m = np.uint64(out), np.uint64(own)
@@ -122,11 +122,11 @@ def mix_row(
         mixed[0, o + np.uint64(lane)] = 0.0
     e, end = int(first), int(last)
     while e < end:
-        w0, j0 = weights[codes[e]], np.uint64(base + stride * int(neighbours[e]))
+        w0, j0 = weights[codes[e]], np.uint64(base + stride * int(neighbors[e]))
         if end - e >= 4:
-            w1, j1 = weights[codes[e + 1]], np.uint64(base + stride * int(neighbours[e + 1]))
-            w2, j2 = weights[codes[e + 2]], np.uint64(base + stride * int(neighbours[e + 2]))
-            w3, j3 = weights[codes[e + 3]], np.uint64(base + stride * int(neighbours[e + 3]))
+            w1, j1 = weights[codes[e + 1]], np.uint64(base + stride * int(neighbors[e + 1]))
+            w2, j2 = weights[codes[e + 2]], np.uint64(base + stride * int(neighbors[e + 2]))
+            w3, j3 = weights[codes[e + 3]], np.uint64(base + stride * int(neighbors[e + 3]))
             for lane in range(lanes):
                 b = np.uint64(lane)
                 mine = told[now, m + b]
@@ -136,7 +136,7 @@ def mix_row(
                 mixed[0, o + b] = fma(w3, mine - told[now, j3 + b], total)
             e += 4
         elif end - e >= 2:
-            w1, j1 = weights[codes[e + 1]], np.uint64(base + stride * int(neighbours[e + 1]))
+            w1, j1 = weights[codes[e + 1]], np.uint64(base + stride * int(neighbors[e + 1]))
             for lane in range(lanes):
                 b = np.uint64(lane)
                 mine = told[now, m + b]
@@ -151,7 +151,7 @@ def mix_row(
 
 
 def _make_advance(size: int) -> Any:
-    """Build the update of `size` registers: all lanes in one fused, vectorised loop.
+    """Build the update of `size` registers: all lanes in one fused, vectorized loop.
 
     `size` is a constant of the compiled function, so the branches on it vanish. Coefficients are read before the
     loop because the compiler cannot know that writing registers leaves them alone.

@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 from gossamer.engines.horizons import passes
 from gossamer.engines.simulate import agent_lanes, trial_lanes
 from gossamer.engines.simulate.kernels import Pass
-from gossamer.methods import Method
-from gossamer.methods.table import Table
+from gossamer.methods import Method, Table
 from gossamer.networks import Network
 from gossamer.numerics import random
 from gossamer.numerics.vectors import GRAIN
@@ -65,7 +64,7 @@ class Run:
         self.work = sum(t.rounds for t, _ in self.passes) * agents * components * trials
 
     def go(self, advance: Advance) -> None:
-        links = _Neighbours(self.network, self.dtype)
+        links = _Neighbors(self.network, self.dtype)
         along = self.method.mixing == "matrix" and (self.trials < FEW or links.agents >= LARGE)
         layout = AgentLanes if along else TrialLanes
         layouts = [
@@ -80,13 +79,13 @@ class Run:
                 one.go(range(first, min(first + some, self.trials)), advance)
 
 
-class _Neighbours:
+class _Neighbors:
     """The network as the kernels want it, without the diagonal: rows of L sum to zero, so it says nothing new."""
 
     def __init__(self, network: Network, dtype: type[np.floating[Any]]) -> None:
         gossip, self.agents, self.edges = network.gossip, network.agents, network.edges
         self.width = min(agent_lanes.CHUNK, _up(self.agents, GRAIN) * GRAIN)
-        self.starts, self.neighbours, weights, begins = agent_lanes.read_links(
+        self.starts, self.neighbors, weights, begins = agent_lanes.read_links(
             gossip.indptr, gossip.indices, gossip.data, self.width
         )
         self.weights = weights.astype(dtype)
@@ -100,7 +99,7 @@ class _Neighbours:
         }
         coded = self.for_agents
         return trial_lanes.Links(
-            number[mixing], coded.starts, coded.neighbours, coded.codes, coded.weights, self.edges
+            number[mixing], coded.starts, coded.neighbors, coded.codes, coded.weights, self.edges
         )
 
     @cached_property
@@ -120,7 +119,7 @@ class _Neighbours:
                 np.searchsorted(self.runs, np.arange(chunks) * self.width), len(self.runs) - 1
             ).astype(np.uint32),
             starts=self.starts,
-            neighbours=self.neighbours,
+            neighbors=self.neighbors,
             codes=codes.astype(np.uint8 if len(distinct) <= 256 else np.uint32, copy=False),
             weights=distinct,
         )
@@ -129,7 +128,7 @@ class _Neighbours:
 class _Layout:
     """One table's passes and horizons, in the form that the kernels want."""
 
-    def __init__(self, run: Run, links: _Neighbours, table: Table, which: list[int]) -> None:
+    def __init__(self, run: Run, links: _Neighbors, table: Table, which: list[int]) -> None:
         self.run, self.links, self.table, self.which = run, links, table, which
         observations, kind = run.observations, run.dtype
         base = observations.base if isinstance(observations, Drifting) else observations
@@ -293,9 +292,9 @@ def _rows(table: Table) -> tuple[Array, Array]:
     """The coefficients pass by pass, and how many registers each pass needs (see `_kernels.Pass`)."""
     rounds, size = table.rounds, table.registers
     rows = np.zeros((rounds + 1, size + 2, size + 2))
-    rows[:-1, 0, 0], rows[:-1, 0, 2:] = table.message_input, table.message_state
+    rows[:-1, 0, 0], rows[:-1, 0, 2:] = table.message_observation, table.message_state
     rows[1:, 1:-1, 0], rows[1:, 1:-1, 1], rows[1:, 1:-1, 2:] = (
-        table.step_input,
+        table.step_observation,
         table.step_mixed,
         table.step_state,
     )

@@ -31,11 +31,11 @@ MATRIX, PAIRWISE, BROADCAST = 0, 1, 2
 
 
 class Links(NamedTuple):
-    """Who mixes with whom: neighbours[starts[i]:starts[i + 1]], and their weights -L_ij weights[codes[...]]."""
+    """Who mixes with whom: neighbors[starts[i]:starts[i + 1]], and their weights -L_ij weights[codes[...]]."""
 
     mixing: int
     starts: Array
-    neighbours: Array
+    neighbors: Array
     codes: Array
     weights: Array
     edges: Numbers  #: (E, 2)
@@ -91,7 +91,7 @@ def _block(k: int, blocks: Blocks, start: int, stop: int, plan: Pass, links: Lin
                 if size > 0:
                     mix_row(
                         mixed, 0, lanes, told, t % 2, (base + i) * lanes, base * lanes, lanes,
-                        links.starts[i], links.starts[i + 1], links.neighbours, links.codes, links.weights,
+                        links.starts[i], links.starts[i + 1], links.neighbors, links.codes, links.weights,
                     )  # fmt: skip
             # One call of `advance` for both kinds of noise: it is compiled into this place.
             now, j, place, level, scale = given, base + i, max(t - origin, 0), one - one, one
@@ -142,5 +142,5 @@ def _random_mix(
         else:
             i = index(key, ACTIVATION, first_trial + b, t, agents)
             for k in range(links.starts[i], links.starts[i + 1]):
-                j = links.neighbours[k]
+                j = links.neighbors[k]
                 mixed[j, b] = (messages[now, base + j, b] - messages[now, base + i, b]) / 2

@@ -1,6 +1,6 @@
 """Figures 8-10, ours: the paper's two applications, which it has bounds for but no experiment.
 
-Figure 8   linear estimation: our methods and the earlier ones against the centralised limit
+Figure 8   linear estimation: our methods and the earlier ones against the centralized limit
 Figure 9   policy evaluation: the plug-in estimator and temporal differences, for several discounts and networks
 Figure 10  how both errors grow with 1/(1 - gamma)
 """
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from gossamer import applications
 from gossamer.applications import (
-    Centralised,
+    Centralized,
     KarMoura,
     LinearEstimation,
     PolicyEvaluation,
@@ -54,7 +54,7 @@ MOST_AGENTS = 36  # of policy evaluation
 MOST_TRIALS, FEW_TRIALS = 50, 20  # few of temporal differences, the slowest to simulate
 FITTED = 8
 """Rates are fitted to the rounds from the last/8 on, where the mixing of the network is over."""
-PLUG_IN: dict[str, Any] = {"sda": SDA(), "anytime-sda": AnytimeSDA(), "centralised": Centralised()}
+PLUG_IN: dict[str, Any] = {"sda": SDA(), "anytime-sda": AnytimeSDA(), "centralized": Centralized()}
 LEARNING = {
     "td, last": TemporalDifference(),
     "td, averaged": TemporalDifference(step="sqrt", output="average"),
@@ -74,7 +74,7 @@ MARKS = {
     "kar-moura, mixed": style.Mark("Kar–Moura, mixed", style.PURPLE, "-", "X"),
     "td, last": style.Mark("TD(0), last iterate", style.ORANGE, (0, (4, 1.5)), "D"),
     "td, averaged": style.Mark("TD(0), averaged", style.PURPLE, (0, (4, 1.2, 1, 1.2)), "X"),
-    "centralised": style.Mark("centralised", style.GREY, "-", ""),
+    "centralized": style.Mark("centralized", style.GRAY, "-", ""),
 }
 
 
@@ -111,15 +111,15 @@ def _keys(names: Any, corollary: str) -> list[Any]:
 
 
 def estimation(graph: str, agents: int, rounds: list[int], trials: int, seed: int, code: str) -> list[Row]:
-    """Errors of all methods as multiples of the centralised limit, and Corollary 1 beside them."""
+    """Errors of all methods as multiples of the centralized limit, and Corollary 1 beside them."""
     sensors = LinearEstimation.random(
         problem.network(graph, agents, seed), PARAMETERS, ROWS, weighting="precision", seed=seed
     )
-    limit = sensors.centralised_error(rounds)
+    limit = sensors.centralized_error(rounds)
     base = {"experiment": "linear estimation", "graph": graph, "agents": agents, "seed": seed}
     rows: list[Row] = []
     for name, method in OURS.items():
-        known = sensors.exact(method, rounds).mse / limit
+        known = sensors.exact(method, rounds).total_error / limit
         for t, value in zip(rounds, known.tolist(), strict=True):
             rows.append(
                 {**base, "method": name, "rounds": t, "source": "exact", "quantity": "ratio", "value": value}
@@ -133,13 +133,13 @@ def estimation(graph: str, agents: int, rounds: list[int], trials: int, seed: in
             continue
         run = sensors.simulate(solver, enough, trials, seed)
         here = {**base, "method": name, "source": "simulation", "quantity": "ratio", "trials": trials}
-        for t, mse, stderr in zip(enough, run.mse, run.stderr, strict=True):
-            scale = float(sensors.centralised_error(t))
+        for t, mse, stderr in zip(enough, run.total_error, run.stderr, strict=True):
+            scale = float(sensors.centralized_error(t))
             rows.append({**here, "rounds": t, **_around(float(mse) / scale, float(stderr) / scale)})
     for t in rounds:
         bound = sensors.bound(t)
         if bound.applies:
-            value = bound.total / float(sensors.centralised_error(t))
+            value = bound.total / float(sensors.centralized_error(t))
             rows.append(
                 {
                     **base,
@@ -178,7 +178,7 @@ def draw_estimation(table: Table, settings: Settings) -> Any:
     names = [*OURS, *EARLIER]
     for ax, graph in zip(axes, GRAPHS, strict=True):
         here = table.where(graph=graph)
-        ax.axhline(1, color=style.GREY, linewidth=0.8)
+        ax.axhline(1, color=style.GRAY, linewidth=0.8)
         bound = here.where(source="corollary 1")
         ax.plot(bound.column("rounds"), bound.column("value"), color=style.BLUE, linewidth=0.6)
         for name in names:
@@ -192,7 +192,7 @@ def draw_estimation(table: Table, settings: Settings) -> Any:
         ax.set(yscale="log", xlabel="rounds $T$")
         _rounds_axis(ax, here.column("rounds"))
         ax.set_title(TITLES[graph])
-    axes[0].set_ylabel("squared error / centralised limit")
+    axes[0].set_ylabel("squared error / centralized limit")
     drawn.legend(handles=_keys(names, "Corollary 1"), loc="outside lower center", ncols=4, handlelength=3)
     return drawn
 
@@ -207,7 +207,7 @@ def explain_estimation(table: Table, settings: Settings) -> str:
         "agent knowing Ā exactly, marks with Ā averaged like the measurements, which leaves no bias (on the worst "
         f"network this divides the error of DSG by {number(bias, 2)}); thin: Corollary 1 with constant 1. After "
         f"{int(last)} rounds the error of Anytime SDA is {number(min(ours))} to {number(max(ours))} times the "
-        "centralised limit, that of consensus + innovations "
+        "centralized limit, that of consensus + innovations "
         f"{number(min(best), 2)} to {number(max(best), 2)} times."
     )
 
@@ -327,7 +327,7 @@ def draw_evaluation(table: Table, settings: Settings) -> Any:
     drawn = style.picture(style.FULL, 5.4)
     axes = drawn.subplots(len(GRAPHS), len(DISCOUNTS), sharex=True, sharey=True)
     table = table.sort("rounds")
-    names = ("centralised", "anytime-sda", "sda", "td, last", "td, averaged")
+    names = ("centralized", "anytime-sda", "sda", "td, last", "td, averaged")
     for i, graph in enumerate(GRAPHS):
         for j, discount in enumerate(DISCOUNTS):
             ax = axes[i, j]
@@ -415,7 +415,7 @@ def _corollary_2(table: Table, settings: Settings) -> Finding:
 
 
 FIGURE_9 = Figure(
-    "9", "Decentralised policy evaluation", evaluation_pieces, draw_evaluation, explain_evaluation,
+    "9", "Decentralized policy evaluation", evaluation_pieces, draw_evaluation, explain_evaluation,
     (
         Claim("corollary-2", "Corollary 2", "Corollary 2 bounds the error of the plug-in estimator.", _corollary_2),
         Claim("plug-in-rate", "after Corollary 2", "The plug-in error falls like T^(-1/2).",
@@ -454,10 +454,10 @@ def draw_growth(table: Table, settings: Settings) -> Any:
         for name in ("anytime-sda", "sda", "td, last", "td, averaged"):
             errors = _growth(table, graph, name)
             mark = MARKS[name]
-            face = mark.colour if mark.filled else "white"
+            face = mark.color if mark.filled else "white"
             style.line(ax, mark, horizon, errors, marker=mark.marker, markerfacecolor=face)
             at = (horizon[-1] * 1.12, errors[-1])
-            ax.text(*at, number(_exponent(errors), 2), color=mark.colour, fontsize=6.5, va="center")
+            ax.text(*at, number(_exponent(errors), 2), color=mark.color, fontsize=6.5, va="center")
         ax.set(xscale="log", yscale="log", xlabel=r"$1/(1-\gamma)$", xlim=(4.3, 190))
         ax.xaxis.set_major_locator(FixedLocator(horizon.round().tolist()))
         ax.xaxis.set_minor_locator(NullLocator())

@@ -1,6 +1,6 @@
 """Figure 6, ours: what the paper's method leaves on the table.
 
-The experiments of Figures 2-4 again with Anytime SDA, next to two limits: what a centre that sees all samples
+The experiments of Figures 2-4 again with Anytime SDA, next to two limits: what a center that sees all samples
 would achieve, and what any unbiased estimate could while news travels one edge a round.
 """
 
@@ -28,7 +28,7 @@ from gossamer.paper.pipeline.claims import span
 from gossamer.paper.pipeline.figure import Figure
 from gossamer.paper.pipeline.settings import Settings
 from gossamer.paper.problem import GRAPHS, NORMAL_95, TITLES, first_at_most
-from gossamer.theory import centralised_limit, network_limit
+from gossamer.theory import centralized_limit, network_limit
 
 METHODS = {"nesterov": AnytimeSDA(), "chebyshev": AnytimeSDA("chebyshev")}
 CURVES = ("sda", *METHODS, "network limit")
@@ -50,16 +50,16 @@ def anytime_convergence(
         "spread": spread,
         "draw": 0,
         "seed": seed,
-        "quantity": "mse",
+        "quantity": "total_error",
     }
-    errors = {"sda": EverySDA(net, marked[-1]).mse(obs.mean.T)[:, 0]}
+    errors = {"sda": EverySDA(net, marked[-1]).total_error(obs.mean.T)[:, 0]}
     rows: list[Row] = []
     for name, method in METHODS.items():
         found = every_round(method, net, obs, marked[-1])
         assert found is not None
         errors[name] = found[0] + found[1]
         runs = problem.run(method, net, obs, marked, trials=trials, seed=seed, keep_estimates=False)
-        for t, value, error in zip(marked, runs.mse.tolist(), runs.stderr.tolist(), strict=True):
+        for t, value, error in zip(marked, runs.total_error.tolist(), runs.stderr.tolist(), strict=True):
             around = {
                 "value": value,
                 "low": value - NORMAL_95 * error,
@@ -70,7 +70,7 @@ def anytime_convergence(
     for t in np.union1d(grid, marked).tolist():
         values = {name: float(curve[t - 1]) for name, curve in errors.items()}
         values["network limit"] = float(network_limit(net, obs, t))
-        values["centralised limit"] = centralised_limit(obs, t)
+        values["centralized limit"] = centralized_limit(obs, t)
         rows += [
             {**base, "method": name, "rounds": t, "source": "exact", "value": value}
             for name, value in values.items()
@@ -110,11 +110,11 @@ def anytime_samples(
             for row in first_passages(horizons, runs.errors, epsilons, seed)
         ]
     for eps in epsilons:
-        centre = math.ceil(1 / eps)
+        center = math.ceil(1 / eps)
         rows.append(
-            {**base, "method": "centralised limit", "source": "exact", "epsilon": eps, "value": centre}
+            {**base, "method": "centralized limit", "source": "exact", "epsilon": eps, "value": center}
         )
-        edge = _first_allowed(net, obs, eps, centre)
+        edge = _first_allowed(net, obs, eps, center)
         rows.append({**base, "method": "network limit", "source": "exact", "epsilon": eps, "value": edge})
     return rows
 
@@ -131,7 +131,7 @@ def _until(method: AnytimeSDA, net: Network, obs: Gaussian, least: float) -> NDA
 
 
 def _first_allowed(net: Network, obs: Gaussian, epsilon: float, low: int) -> int:
-    """The first T whose network limit, which falls with T, is at most epsilon; the centralised one is below it."""
+    """The first T whose network limit, which falls with T, is at most epsilon; the centralized one is below it."""
     high = low
     while network_limit(net, obs, high) > epsilon:
         low, high = high, 2 * high
@@ -164,21 +164,21 @@ def draw(table: Table, settings: Settings) -> Any:
         _errors(axes[0, column], here)
         _samples(axes[1, column], here, settings, top)
         axes[0, column].set_title(TITLES[graph])
-    axes[0, 0].set_ylabel("error, as a multiple of\nthe centralised limit $\\sigma^2/T$")
-    axes[1, 0].set_ylabel("samples, as a multiple of\nthe centralised need $\\sigma^2/\\varepsilon$")
+    axes[0, 0].set_ylabel("error, as a multiple of\nthe centralized limit $\\sigma^2/T$")
+    axes[1, 0].set_ylabel("samples, as a multiple of\nthe centralized need $\\sigma^2/\\varepsilon$")
     for ax in axes[0]:
         ax.set_xlabel("rounds $T$")
     for ax in axes[1]:
         ax.set_xlabel(r"accuracy $\varepsilon$")
     for ax in axes[:, 0]:
         ax.yaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:g}"))
-    keys = [style.key(style.MARKS[name]) for name in (*CURVES, "centralised limit")]
+    keys = [style.key(style.MARKS[name]) for name in (*CURVES, "centralized limit")]
     drawn.legend(handles=keys, loc="outside upper center", ncols=5, handlelength=3, columnspacing=1.4)
     return drawn
 
 
 def _errors(ax: Any, here: Table) -> None:
-    mse = here.where(quantity="mse").sort("rounds")
+    mse = here.where(quantity="total_error").sort("rounds")
     for name in CURVES:
         truth = mse.where(experiment="anytime", method=name, source="exact")
         mark, rounds = style.MARKS[name], truth.column("rounds")
@@ -188,7 +188,7 @@ def _errors(ax: Any, here: Table) -> None:
         if len(runs):
             rounds = runs.column("rounds")
             style.points(ax, mark, rounds, runs, lambda v, rounds=rounds: v * rounds)
-    ax.axhline(1, color=style.GREY, linewidth=0.9, zorder=1)
+    ax.axhline(1, color=style.GRAY, linewidth=0.9, zorder=1)
     ax.set(xscale="log", yscale="log", ylim=(0.6, 3000))
 
 
@@ -210,7 +210,7 @@ def _samples(ax: Any, here: Table, settings: Settings, top: float) -> None:
         if len(runs):
             eps = runs.column("epsilon")
             style.points(ax, mark, eps, runs, lambda v, eps=eps: v * eps)
-    ax.axhline(1, color=style.GREY, linewidth=0.9, zorder=1)
+    ax.axhline(1, color=style.GRAY, linewidth=0.9, zorder=1)
     ax.set(xscale="log", yscale="log", ylim=(0.6, top))
     ax.set_yticks([tick for tick in (1, 2, 5, 10, 20, 50, 100) if tick <= top])
     ax.yaxis.set_minor_formatter(NullFormatter())
@@ -219,7 +219,7 @@ def _samples(ax: Any, here: Table, settings: Settings, top: float) -> None:
 
 def gains(table: Table, method: str) -> NDArray[np.float64]:
     """(graph, T): SDA's error over this method's, at the paper's T."""
-    table = table.where(quantity="mse", source="exact", draw=0)
+    table = table.where(quantity="total_error", source="exact", draw=0)
     rounds = [
         table.where(experiment="convergence", method="sda", graph=g).sort("rounds").column("rounds")
         for g in GRAPHS
@@ -246,7 +246,7 @@ def explain(table: Table, settings: Settings) -> str:
         "At the paper's T, reading the last iterate of Anytime SDA instead of SDA's windowed mean divides the error "
         f"by {' and by '.join(parts)}, with the same messages and no horizon to choose. "
         f"To reach ε, SDA takes {span(multiple['sda'], 2)} times the samples of "
-        f"a centre, Anytime SDA {span(multiple['nesterov'], 3)} (Nesterov) "
+        f"a center, Anytime SDA {span(multiple['nesterov'], 3)} (Nesterov) "
         f"and {span(multiple['chebyshev'], 3)} (Chebyshev)."
     )
 

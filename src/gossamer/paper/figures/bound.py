@@ -104,12 +104,12 @@ def draw(table: Table, settings: Settings) -> Any:
         style.line(ax, TOTAL, rounds, total, linewidth=1.5)
         style.line(ax, TOTAL, rounds, limit, linewidth=0.7)
         runs = table.where(
-            experiment="convergence", graph=graph, method="sda", source="simulation", quantity="mse"
+            experiment="convergence", graph=graph, method="sda", source="simulation", quantity="total_error"
         )
         style.points(ax, TOTAL, runs.column("rounds"), runs)
         start = here.value(quantity="k*")
-        ax.axvline(2 * start, color=style.GREY, linewidth=0.7)
-        ax.text(2 * start, 1.4e-5, " $2k^*$", fontsize=6.5, color=style.GREY, ha="left", va="bottom")
+        ax.axvline(2 * start, color=style.GRAY, linewidth=0.7)
+        ax.text(2 * start, 1.4e-5, " $2k^*$", fontsize=6.5, color=style.GRAY, ha="left", va="bottom")
         ax.set(xscale="log", yscale="log", xlim=(3, None), ylim=(1e-5, 3e5))
         ax.set_title(TITLES[graph])
     for ax in axes[:, 0]:

@@ -65,17 +65,24 @@ def converge(
     runs = problem.run(METHODS[method], net, obs, rounds, trials=trials, seed=seed, keep_estimates=False)
     rows: list[Row] = []
     for k, t in enumerate(rounds):
-        for quantity in ("mse", "bias", "variance"):
+        for quantity in ("total_error", "bias", "variance"):
             value = float(getattr(truth, quantity)[k])
             rows.append({**base, "rounds": t, "source": "exact", "quantity": quantity, "value": value})
         margin = NORMAL_95 * runs.stderr[k]
         around = {
-            "value": float(runs.mse[k]),
-            "low": float(runs.mse[k] - margin),
-            "high": float(runs.mse[k] + margin),
+            "value": float(runs.total_error[k]),
+            "low": float(runs.total_error[k] - margin),
+            "high": float(runs.total_error[k] + margin),
         }
         rows.append(
-            {**base, "rounds": t, "source": "simulation", "quantity": "mse", "trials": trials, **around}
+            {
+                **base,
+                "rounds": t,
+                "source": "simulation",
+                "quantity": "total_error",
+                "trials": trials,
+                **around,
+            }
         )
     if method == "sda":
         for quantity, number_ in (("condition number", net.condition_number), ("k*", k_star(net))):
@@ -104,7 +111,7 @@ def converge_draws(
         mean = np.stack([problem.means(agents, spread, seed, d) for d in group])
         for method, errors in _errors(net, mean, rounds).items():
             for stage, t, per_draw in zip(stages, rounds, errors, strict=True):
-                here = {**base, "method": method, "rounds": t, "quantity": f"mse, K={stage}"}
+                here = {**base, "method": method, "rounds": t, "quantity": f"total_error, K={stage}"}
                 rows += [
                     {**here, "draw": d, "value": v} for d, v in zip(group, per_draw.tolist(), strict=True)
                 ]
@@ -114,12 +121,12 @@ def converge_draws(
 def _errors(net: Network, mean: Array, rounds: list[int]) -> dict[str, Array]:
     """(H, D) exact errors per method."""
     energy = energies(net, mean)
-    found = {"sda": EverySDA(net, max(rounds)).mse(mean)[np.array(rounds) - 1]}
+    found = {"sda": EverySDA(net, max(rounds)).total_error(mean)[np.array(rounds) - 1]}
     for method in ("d-masg", "dsg"):
         response, gain = modes(METHODS[method], net, rounds)
         # Primal methods start at zero and forget it slowly: the constant mode is biased as well.
-        off_centre = np.outer((response[:, 0] - 1) ** 2, net.agents * mean.mean(axis=1) ** 2)
-        found[method] = off_centre + response[:, 1:] ** 2 @ energy + gain.sum(axis=1)[:, None]
+        off_center = np.outer((response[:, 0] - 1) ** 2, net.agents * mean.mean(axis=1) ** 2)
+        found[method] = off_center + response[:, 1:] ** 2 @ energy + gain.sum(axis=1)[:, None]
     return found
 
 
@@ -169,7 +176,7 @@ def pieces(settings: Settings) -> list[Piece]:
 def draw(table: Table, settings: Settings) -> Any:
     drawn = style.picture(style.FULL, 4.3)
     axes = drawn.subplots(2, 3)
-    table = table.where(experiment="convergence", quantity="mse").sort("rounds")
+    table = table.where(experiment="convergence", quantity="total_error").sort("rounds")
     for ax, graph in zip(axes.flat, GRAPHS, strict=False):
         for method in METHODS:
             mark = style.MARKS[method]
@@ -193,7 +200,7 @@ def legend_panel(ax: Any, keys: list[Any], note: str) -> None:
     ax.legend(handles=keys, loc="upper left", bbox_to_anchor=(-0.02, 1.04), handlelength=3.2, borderaxespad=0)
     below = 0.97 - 0.115 * len(keys)
     ax.text(
-        0.0, below, note, transform=ax.transAxes, va="top", fontsize=7, color=style.GREY, linespacing=1.35
+        0.0, below, note, transform=ax.transAxes, va="top", fontsize=7, color=style.GRAY, linespacing=1.35
     )
 
 
@@ -214,8 +221,10 @@ def explain(table: Table, settings: Settings) -> str:
 
 def agreement(table: Table) -> tuple[int, int]:
     """How many simulated errors miss the exact one by more than their 95% interval, and how many there are."""
-    runs = table.where(source="simulation", quantity="mse").sort("graph", "method", "rounds")
-    truth = table.where(source="exact", quantity="mse").sort("graph", "method", "rounds").column("value")
+    runs = table.where(source="simulation", quantity="total_error").sort("graph", "method", "rounds")
+    truth = (
+        table.where(source="exact", quantity="total_error").sort("graph", "method", "rounds").column("value")
+    )
     outside = (truth < runs.column("low")) | (truth > runs.column("high"))
     return int(outside.sum()), len(runs)
 
@@ -225,7 +234,9 @@ def agreement(table: Table) -> tuple[int, int]:
 
 def _logs(table: Table, graph: str, method: str, stage: int) -> Array:
     """(D,) ln of the exact error in every draw."""
-    rows = table.where(experiment=DRAWS, graph=graph, method=method, quantity=f"mse, K={stage}").sort("draw")
+    rows = table.where(experiment=DRAWS, graph=graph, method=method, quantity=f"total_error, K={stage}").sort(
+        "draw"
+    )
     return np.asarray(np.log(rows.column("value").astype(float)))
 
 
@@ -260,14 +271,14 @@ def _large_kappa(table: Table, settings: Settings) -> Finding:
     better = lead[:3].min(axis=0) > lead[3:].max(axis=0)  # (K, draw)
     ordered = np.all(lead[:-1] >= lead[1:], axis=(0, 1))
     part, low, high = share(better)
-    centre = {TITLES[g]: float(np.median(values[0])) for g, values in zip(GRAPHS, lead, strict=True)}
+    center = {TITLES[g]: float(np.median(values[0])) for g, values in zip(GRAPHS, lead, strict=True)}
     last = {TITLES[g]: float(np.median(values[-1])) for g, values in zip(GRAPHS, lead, strict=True)}
     return Finding(
         verdict(part > 0.5, caveat=part < 0.95 or not ordered.mean() > 0.95),
         part,
         low,
         high,
-        f"lead in ln error at the first K: {listed(centre, 2)}; at the last: {listed(last, 2)}",
+        f"lead in ln error at the first K: {listed(center, 2)}; at the last: {listed(last, 2)}",
         f"path, cycle and star all lead by more than grid and random graph in {100 * part:.0f}% of (draw, K); "
         f"the lead falls with κ, graph by graph, in {100 * ordered.mean():.0f}% of draws",
     )
@@ -283,15 +294,15 @@ def _early(method: str) -> Any:
             for k in (first, second)
         }
         at_once, soon = (share(np.all(gap[k][:3] > 0, axis=0)) for k in (first, second))
-        centre = {
+        center = {
             k: {TITLES[g]: float(np.median(v)) for g, v in zip(GRAPHS, gap[k], strict=True)} for k in gap
         }
         everywhere = share(np.all(gap[first] > 0, axis=0))[0]
         return Finding(
             verdict(soon[0] > USUALLY, caveat=at_once[0] < USUALLY or everywhere < USUALLY),
             *at_once,
-            f"ln error below DSG's at K={first}: {listed(centre[first], 2)}; at K={second}: "
-            f"{listed(centre[second], 2)} (negative: above)",
+            f"ln error below DSG's at K={first}: {listed(center[first], 2)}; at K={second}: "
+            f"{listed(center[second], 2)} (negative: above)",
             f"ahead on path, cycle and star together at K={first} in {percent(*at_once)} of draws, at K={second} in "
             f"{percent(*soon)}; on all five graphs at K={first} in {100 * everywhere:.0f}%",
         )

@@ -119,7 +119,7 @@ def draw(table: Table, settings: Settings) -> Any:
         places = places - (places.max(axis=0) + places.min(axis=0)) / 2
         places = places / np.abs(places).max()
         ax.add_collection(
-            LineCollection(places[net.edges], colors=style.GREY, linewidths=0.45, alpha=0.8, zorder=1)
+            LineCollection(places[net.edges], colors=style.GRAY, linewidths=0.45, alpha=0.8, zorder=1)
         )
         size = 600 / settings.agents
         shades = ax.scatter(
@@ -142,7 +142,7 @@ def explain(table: Table, settings: Settings) -> str:
     random = table.where(graph="erdos-renyi", quantity="condition number").column("value")
     return (
         f"The five networks of {settings.agents} agents, from the least to the best connected: {listed(kappas, 4)}; "
-        "colour is the mean that an agent watches. "
+        "color is the mean that an agent watches. "
         f"The random graph differs from draw to draw: κ is {interval(*middle(random))} "
         f"(median and 5–95% of {len(random)} draws)."
     )
@@ -157,14 +157,14 @@ def _kappas(table: Table, settings: Settings) -> Finding | None:
     found = {g: table.value(graph=g, draw=0, quantity="condition number") for g in GRAPHS}
     fixed = max(abs(found[g] / PAPER[g] - 1) for g in GRAPHS[:-1])
     random = table.where(graph="erdos-renyi", quantity="condition number").column("value")
-    centre, low, high = middle(random)
+    center, low, high = middle(random)
     rare = float(np.mean(random >= PAPER["erdos-renyi"]))
     return Finding(
         verdict(fixed < 0.01, caveat=rare < 0.5),
-        centre,
+        center,
         low,
         high,
-        f"{listed({TITLES[g]: found[g] for g in GRAPHS[:-1]}, 4)}; Erdős–Rényi {interval(centre, low, high)}",
+        f"{listed({TITLES[g]: found[g] for g in GRAPHS[:-1]}, 4)}; Erdős–Rényi {interval(center, low, high)}",
         f"the four fixed graphs agree within {100 * fixed:.1f}%; a random graph with κ ≥ {PAPER['erdos-renyi']} comes "
         f"up in {100 * rare:.0f}% of draws",
     )

@@ -117,7 +117,7 @@ def _draw(table: Table, settings: Settings, epsilons: Sequence[float], methods: 
             ha="center",
             va="bottom",
             fontsize=6.5,
-            color=style.GREY,
+            color=style.GRAY,
         )
         if len(methods) == 1:
             ax.yaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:,.0f}"))
@@ -190,8 +190,8 @@ def _slopes(table: Table, method: str, epsilons: Sequence[float], source: str = 
     """(graph, draw) fitted slopes."""
     values = _samples(table, method, epsilons, source)
     logs = np.log(sorted(epsilons))
-    centred = logs - logs.mean()
-    found: Array = np.log(values) @ centred / (centred @ centred)
+    centered = logs - logs.mean()
+    found: Array = np.log(values) @ centered / (centered @ centered)
     return found
 
 

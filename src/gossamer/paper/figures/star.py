@@ -49,26 +49,26 @@ def stars(sizes: list[int], trials: int, seed: int) -> list[Row]:
             {**here, "source": "exact", "quantity": name, "value": float(v)} for name, v in facts.items()
         ]
         alone = {**here, "method": "alone", "source": "exact"}
-        rows.append({**alone, "quantity": "mse", "value": n / rounds})
+        rows.append({**alone, "quantity": "total_error", "value": n / rounds})
         for method, parameters in METHODS.items():
             truth = exact(parameters, net, obs, rounds)
             runs = problem.run(parameters, net, obs, rounds, trials=trials, seed=seed, keep_estimates=False)
             errors[method].append(runs.errors)
             margin = NORMAL_95 * runs.stderr
-            for quantity in ("mse", "bias"):
+            for quantity in ("total_error", "bias"):
                 value = getattr(truth, quantity)
                 rows.append(
                     {**here, "method": method, "source": "exact", "quantity": quantity, "value": value}
                 )
             rows.append(
-                {**here, "method": method, "source": "simulation", "quantity": "mse", "trials": trials,
-                 "value": runs.mse, "low": runs.mse - margin, "high": runs.mse + margin}
+                {**here, "method": method, "source": "simulation", "quantity": "total_error", "trials": trials,
+                 "value": runs.total_error, "low": runs.total_error - margin, "high": runs.total_error + margin}
             )  # fmt: skip
     for method, found in errors.items():
         exactly = [
             r["value"]
             for r in rows
-            if r.get("method") == method and r["source"] == "exact" and r["quantity"] == "mse"
+            if r.get("method") == method and r["source"] == "exact" and r["quantity"] == "total_error"
         ]
         low, high = _bootstrap(kappas, np.stack(found), seed)
         here = {**base, "method": method, "quantity": "slope"}
@@ -99,7 +99,7 @@ def pieces(settings: Settings) -> list[Piece]:
 def draw(table: Table, settings: Settings) -> Any:
     drawn = style.picture(4.6, 2.7)
     ax = drawn.subplots()
-    rows = table.where(quantity="mse").sort("agents")
+    rows = table.where(quantity="total_error").sort("agents")
     keys = []
     for method in ("d-masg", "sda", "alone"):
         mark = style.MARKS[method]
@@ -135,7 +135,7 @@ def explain(table: Table, settings: Settings) -> str:
 
 
 def _ratio(table: Table, above: str, below: str) -> Array:
-    rows = table.where(quantity="mse", source="exact").sort("agents")
+    rows = table.where(quantity="total_error", source="exact").sort("agents")
     return np.asarray(
         rows.where(method=above).column("value") / rows.where(method=below).column("value"), dtype=float
     )

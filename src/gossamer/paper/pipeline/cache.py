@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 import gossamer
 from gossamer.errors import OutputError
 
-SCHEMA = 1
+SCHEMA = 2
 """Raised whenever the meaning of the columns changes."""
 
 TEXT = ("experiment", "graph", "method", "source", "quantity")

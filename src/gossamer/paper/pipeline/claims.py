@@ -84,8 +84,8 @@ def near(values: Any, target: float, close: float, loose: float) -> Verdict:
 
 def middle(values: Any) -> tuple[float, float, float]:
     """Median and 5-95% range over draws."""
-    low, centre, high = np.quantile(np.asarray(values, dtype=float), [0.05, 0.5, 0.95])
-    return float(centre), float(low), float(high)
+    low, center, high = np.quantile(np.asarray(values, dtype=float), [0.05, 0.5, 0.95])
+    return float(center), float(low), float(high)
 
 
 def number(value: float, digits: int = 3) -> str:
@@ -99,11 +99,11 @@ def number(value: float, digits: int = 3) -> str:
     return f"{value:,.{decimals}f}".replace("-", "−")
 
 
-def interval(centre: float, low: float, high: float, digits: int = 3) -> str:
+def interval(center: float, low: float, high: float, digits: int = 3) -> str:
     """`2.1 (1.9 to 2.3)`, or the number alone where the interval has no width at this precision."""
     if number(low, digits) == number(high, digits):
-        return number(centre, digits)
-    return f"{number(centre, digits)} ({number(low, digits)} to {number(high, digits)})"
+        return number(center, digits)
+    return f"{number(center, digits)} ({number(low, digits)} to {number(high, digits)})"
 
 
 def span(values: Any, digits: int = 2) -> str:

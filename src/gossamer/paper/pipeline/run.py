@@ -29,7 +29,7 @@ def run_pieces(
 ) -> dict[str, tuple[list[Row], float]]:
     """Return rows and seconds of every piece by key. `done` is told of each, and whether it was computed now."""
     if backend not in BACKENDS:
-        raise InvalidInput(f"backend must be one of {', '.join(BACKENDS)}, but {backend!r} came")
+        raise InvalidInput(f"backend must be one of {', '.join(BACKENDS)}, got {backend!r}")
     if address is not None and backend != "dask":
         raise InvalidInput(f"--address is for --backend dask, but the backend is {backend!r}")
     results: dict[str, tuple[list[Row], float]] = {}

@@ -1,4 +1,4 @@
-"""How figures look: vector fonts, Okabe-Ito colours, and marks that stay apart in grey."""
+"""How figures look: vector fonts, Okabe-Ito colors, and marks that stay apart in gray."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from matplotlib.lines import Line2D
 from gossamer.paper.pipeline.cache import Table
 
 FULL = 7.2  # inches: the text width of a paper with one column
-BLACK, GREY, LIGHT = "#000000", "#555555", "#BBBBBB"
+BLACK, GRAY, LIGHT = "#000000", "#555555", "#BBBBBB"
 ORANGE, SKY, GREEN, BLUE, RED, PURPLE = "#E69F00", "#56B4E9", "#009E73", "#0072B2", "#D55E00", "#CC79A7"
 
 RC: dict[str, Any] = {
@@ -51,7 +51,7 @@ class Mark(NamedTuple):
     """How a method is drawn everywhere."""
 
     label: str
-    colour: str
+    color: str
     line: Any
     marker: str
     filled: bool = True
@@ -62,12 +62,12 @@ MARKS = {
     "d-masg": Mark("D-MASG", RED, (0, (4, 1.5)), "s", False),
     "dsg": Mark("DSG", GREEN, (0, (4, 1.2, 1, 1.2)), "^"),
     "sstm_sc": Mark("SSTM_sc", ORANGE, (0, (4, 1.5)), "D"),
-    "sstm_sc, tuned": Mark("SSTM_sc, tuned batches", GREY, (0, (1, 1.3)), ""),
+    "sstm_sc, tuned": Mark("SSTM_sc, tuned batches", GRAY, (0, (1, 1.3)), ""),
     "nesterov": Mark("Anytime SDA, Nesterov", RED, (0, (4, 1.5)), "s", False),
     "chebyshev": Mark("Anytime SDA, Chebyshev", GREEN, (0, (4, 1.2, 1, 1.2)), "^"),
     "network limit": Mark("network limit", BLACK, (0, (1, 1.3)), ""),
-    "centralised limit": Mark("centralised limit", GREY, "-", ""),
-    "alone": Mark("an agent alone (no messages)", GREY, (0, (1, 1.3)), ""),
+    "centralized limit": Mark("centralized limit", GRAY, "-", ""),
+    "alone": Mark("an agent alone (no messages)", GRAY, (0, (1, 1.3)), ""),
 }
 
 
@@ -87,7 +87,7 @@ def picture(width: float, height: float) -> Picture:
 
 def line(axes: Any, mark: Mark, x: Any, y: Any, **changes: Any) -> None:
     """The exact curve."""
-    options = {"color": mark.colour, "linestyle": mark.line, **changes}
+    options = {"color": mark.color, "linestyle": mark.line, **changes}
     axes.plot(x, y, **options)
 
 
@@ -101,8 +101,8 @@ def points(axes: Any, mark: Mark, x: Any, rows: Table, transform: Any = None) ->
         value,
         yerr=np.maximum(0, [value - low, high - value]),
         fmt=mark.marker,
-        color=mark.colour,
-        markerfacecolor=mark.colour if mark.filled else "white",
+        color=mark.color,
+        markerfacecolor=mark.color if mark.filled else "white",
         markeredgewidth=0.9,
         elinewidth=0.8,
         capsize=1.8,
@@ -116,10 +116,10 @@ def key(mark: Mark, label: str | None = None, marker: bool = True) -> Line2D:
     return Line2D(
         [],
         [],
-        color=mark.colour,
+        color=mark.color,
         linestyle=mark.line,
         marker=mark.marker if marker else "",
-        markerfacecolor=mark.colour if mark.filled else "white",
+        markerfacecolor=mark.color if mark.filled else "white",
         label=mark.label if label is None else label,
     )
 

@@ -1,0 +1,83 @@
+"""A method fed by hand, one round at a time: estimates that refine whenever samples come."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gossamer.errors import InvalidInput
+from gossamer.methods import AnytimeSDA, Table, tabulate
+from gossamer.networks import Network
+
+Array = NDArray[np.float64]
+
+
+class Stream:
+    """Anytime SDA fed by hand, for all agents and components at once.
+
+    `advance(values)` plays one round. Rows of `values` that are NaN belong to agents that saw nothing new: they
+    go on talking, and their mean stays what it was, so agents may sample at different rates. As in deployed agents,
+    an agent's own weight of its newest sample takes the place of the method's gain.
+    """
+
+    def __init__(self, network: Network, components: int, method: AnytimeSDA | None = None) -> None:
+        method = AnytimeSDA() if method is None else method
+        if not isinstance(method, AnytimeSDA):
+            raise InvalidInput(
+                f"values that refine at any time need the method AnytimeSDA, got {type(method).__name__}; "
+                "use gs.AnytimeSDA(...) or a run of a fixed number of rounds"
+            )
+        self.network, self.method = network, method
+        self.rounds = 0
+        self.samples = np.zeros((network.agents, 1))
+        self.values: Array = np.zeros((network.agents, components))
+        self._mean = method.State._fields.index("mean")
+        self._state = np.zeros((len(method.State._fields), network.agents, components))
+        self._still, self._moving = self._tables(64)
+
+    def _tables(self, rounds: int) -> tuple[Table, Table]:
+        """The method with a gain of 0 and of 1: it is linear in the gain, so any other lies between."""
+        still, moving = (tabulate(self.method, self.network, rounds, gain=gain) for gain in (0.0, 1.0))
+        return still, moving
+
+    def advance(self, values: Array | None = None) -> None:
+        """Play one round with the newest values (N, n), or None where nobody saw anything new."""
+        t = self.rounds
+        if t >= self._still.rounds:
+            self._still, self._moving = self._tables(2 * t)
+        gain: Array | float = 0.0
+        observation = np.zeros_like(self.values)
+        if values is not None:
+            fresh = ~np.isnan(values).any(axis=1, keepdims=True)
+            self.samples = self.samples + fresh
+            wanted = 1.0 / np.maximum(self.samples, 1)
+            if self.method.gain is not None:
+                wanted = np.maximum(wanted, self.method.gain)
+            gain, observation = np.where(fresh, wanted, 0.0), np.nan_to_num(values)
+        message = _between(
+            gain, *(self._message(table, t, observation) for table in (self._still, self._moving))
+        )
+        mixed = self.network.gossip @ message
+        self._state = _between(
+            gain, *(self._step(table, t, observation, mixed) for table in (self._still, self._moving))
+        )
+        self.values = np.tensordot(self._still.estimate_state[t], self._state, axes=1)
+        self.rounds += 1
+
+    def _message(self, table: Table, t: int, observation: Array) -> Array:
+        told = np.tensordot(table.message_state[t], self._state, axes=1)
+        return np.asarray(told + table.message_observation[t] * observation)
+
+    def _step(self, table: Table, t: int, observation: Array, mixed: Array) -> Array:
+        moved = np.tensordot(table.step_state[t], self._state, axes=1)
+        moved += np.multiply.outer(table.step_observation[t], observation)
+        return np.asarray(moved + np.multiply.outer(table.step_mixed[t], mixed))
+
+    @property
+    def own_means(self) -> Array:
+        """(N, n) the mean of what each agent has seen itself."""
+        return np.asarray(self._state[self._mean])
+
+
+def _between(share: Array | float, start: Array, end: Array) -> Array:
+    return start + share * (end - start)

@@ -1,0 +1,92 @@
+"""Checks of single values: each returns the value in the form we use, or says what was required and what it got.
+
+Names are those of the parameters; the command line translates them to flags.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from gossamer.errors import InvalidInput, nearest
+
+
+def whole_number(name: str, value: Any, *, least: int | None = None, most: int | None = None) -> int:
+    """Return an integer within the bounds; a float with an integer value will do."""
+    if not (_is_number(value) and value == math.floor(value) and _within(value, least, most)):
+        bounds = _bounds(least=least, most=most)
+        raise InvalidInput(f"{name} must be a whole number{f' {bounds}' if bounds else ''}, got {value!r}")
+    return int(value)
+
+
+def number(
+    name: str,
+    value: Any,
+    *,
+    above: float | None = None,
+    least: float | None = None,
+    below: float | None = None,
+    most: float | None = None,
+) -> float:
+    """Return a finite number within the bounds."""
+    inside = _is_number(value) and _within(value, least, most)
+    if not inside or (above is not None and value <= above) or (below is not None and value >= below):
+        bounds = _bounds(above=above, least=least, below=below, most=most)
+        raise InvalidInput(f"{name} must be a finite number{f' {bounds}' if bounds else ''}, got {value!r}")
+    return float(value)
+
+
+def probability(name: str, value: Any) -> float:
+    """Return a number from 0 to 1."""
+    if not (_is_number(value) and 0 <= value <= 1):
+        raise InvalidInput(f"{name} must be a probability from 0 to 1, got {value!r}")
+    return float(value)
+
+
+def choice(name: str, value: Any, choices: Iterable[str]) -> str:
+    """Return one of the words in `choices`."""
+    words = list(choices)
+    if value not in words:
+        hint = nearest(value, words) if isinstance(value, str) else ""
+        raise InvalidInput(f"{name} must be {_either(words)}, got {value!r}{hint}")
+    return str(value)
+
+
+def rounds(value: Any) -> int:
+    """Return a number of rounds: a whole number of at least 1."""
+    return whole_number("rounds", value, least=1)
+
+
+def seed(value: Any) -> int:
+    """Return a seed: an integer of at least 0 and of any size."""
+    if not isinstance(value, bool | np.bool_):
+        try:
+            found = operator.index(value)
+        except TypeError:
+            found = -1
+        if found >= 0:
+            return found
+    raise InvalidInput(f"seed must be a whole number of at least 0, got {value!r}")
+
+
+def _is_number(value: Any) -> bool:
+    known = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
+    return known and math.isfinite(value)
+
+
+def _within(value: Any, least: float | None, most: float | None) -> bool:
+    return (least is None or value >= least) and (most is None or value <= most)
+
+
+def _bounds(**bounds: float | None) -> str:
+    words = {"above": "above", "least": "of at least", "below": "below", "most": "at most"}
+    return " and ".join(f"{words[kind]} {bound:g}" for kind, bound in bounds.items() if bound is not None)
+
+
+def _either(words: list[str]) -> str:
+    quoted = [repr(word) for word in words]
+    return quoted[0] if len(quoted) == 1 else f"{', '.join(quoted[:-1])} or {quoted[-1]}"

@@ -1,0 +1,53 @@
+"""Chebyshev averaging: the fastest average of fixed values that a known spectrum allows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gossamer.methods.acceleration import accelerate, chebyshev
+from gossamer.methods.base import Number, SpectralFacts, StaticMethod, first_round
+
+
+@dataclass(frozen=True)
+class ChebyshevAveraging(StaticMethod):
+    """The best polynomial of L for averaging fixed values in T rounds.
+
+        p_{t+1} = om_t (p_t - g L p_t - p_{t-1}) + p_{t-1},   g = 2/(lambda_max + lambda_2)
+
+    with om_t of Chebyshev's acceleration (`acceleration.py`), so that after any T rounds the worst eigenmode is damped
+    as much as T rounds can.
+    """
+
+    samples: int = 1
+
+    name: ClassVar[str] = "chebyshev"
+
+    class State(NamedTuple):
+        current: Number
+        previous: Number
+
+    class Coefficients(NamedTuple):
+        load: NDArray[np.float64]
+        step_size: float
+        momentum: float | NDArray[np.float64]
+        carry: float
+
+    def coefficients(self, network: SpectralFacts, rounds: int) -> Coefficients:
+        return self.Coefficients(first_round(rounds), *chebyshev(network, rounds))
+
+    @staticmethod
+    def message(c: Coefficients, s: State, observation: Number) -> Number:
+        return s.current + c.load * observation
+
+    @staticmethod
+    def step(c: Coefficients, s: State, observation: Number, mixed: Number) -> State:
+        current = s.current + c.load * observation
+        return ChebyshevAveraging.State(*accelerate(c, current, s.previous, mixed))
+
+    @staticmethod
+    def estimate(c: Coefficients, s: State) -> Number:
+        return s.current

@@ -1,0 +1,41 @@
+"""D-ASG: the primal accelerated method (Fallah, Gurbuzbalaban, Ozdaglar, Simsekli, Zhu; JMLR 2022)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+from gossamer.methods.acceleration import check_acceleration, tunable_acceleration
+from gossamer.methods.base import SpectralFacts, Tunable
+from gossamer.methods.primal import AcceleratedGradient, momentum_of, smallest_shifted_eigenvalue
+
+
+@dataclass(frozen=True)
+class DASG(AcceleratedGradient):
+    """Distributed accelerated stochastic gradient with a constant step size.
+
+        y = (1+beta) x_k - beta x_{k-1};   x_{k+1} = W_1 y - alpha (y - R_k),   W_1 = I - L/2
+
+    Its error stops falling at a level set by alpha. Default alpha = lambda_N(W_1)/2, the first stage of D-MASG.
+    """
+
+    step_size: float | None = None
+    momentum: float | None = None
+
+    name: ClassVar[str] = "d-asg"
+
+    def __post_init__(self) -> None:
+        check_acceleration(self.step_size, self.momentum)
+
+    @property
+    def anytime(self) -> bool:
+        return True
+
+    def tunable(self, network: SpectralFacts, rounds: int) -> Mapping[str, Tunable]:
+        return tunable_acceleration(network)
+
+    def coefficients(self, network: SpectralFacts, rounds: int) -> AcceleratedGradient.Coefficients:
+        alpha = smallest_shifted_eigenvalue(network) / 2 if self.step_size is None else self.step_size
+        beta = float(momentum_of(alpha)) if self.momentum is None else self.momentum
+        return self.Coefficients(alpha, beta)

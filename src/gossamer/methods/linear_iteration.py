@@ -1,0 +1,60 @@
+"""The linear iteration: plain repeated averaging with the neighbors (Xiao, Boyd 2004)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gossamer import checks
+from gossamer.methods.base import Number, SpectralFacts, StaticMethod, first_round
+
+
+class Iteration(StaticMethod):
+    """x <- x - step_size mixed, from the mean of `samples` observations taken in round 0."""
+
+    class State(NamedTuple):
+        value: Number
+
+    class Coefficients(NamedTuple):
+        load: NDArray[np.float64]
+        step_size: float
+
+    @staticmethod
+    def message(c: Coefficients, s: State, observation: Number) -> Number:
+        return s.value + c.load * observation
+
+    @staticmethod
+    def step(c: Coefficients, s: State, observation: Number, mixed: Number) -> State:
+        return Iteration.State(s.value + c.load * observation - c.step_size * mixed)
+
+    @staticmethod
+    def estimate(c: Coefficients, s: State) -> Number:
+        return s.value
+
+
+@dataclass(frozen=True)
+class LinearIteration(Iteration):
+    """x_{t+1} = (I - a L) x_t: each agent moves to a weighted mean of its neighborhood.
+
+    The weights are the network's: metropolis, max-degree, best-constant or laplacian. a = 1 by default where
+    that converges (lambda_max < 2), otherwise 2/(lambda_max + lambda_2), the best constant.
+    """
+
+    samples: int = 1
+    step_size: float | None = None
+
+    name: ClassVar[str] = "linear"
+
+    def __post_init__(self) -> None:
+        if self.step_size is not None:
+            checks.number("step_size", self.step_size, above=0)
+
+    def coefficients(self, network: SpectralFacts, rounds: int) -> Iteration.Coefficients:
+        step_size = self.step_size
+        if step_size is None:
+            best = 2.0 / (network.lambda_max + network.lambda_2)
+            step_size = 1.0 if network.lambda_max < 2 else best
+        return self.Coefficients(first_round(rounds), step_size)

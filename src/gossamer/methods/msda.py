@@ -1,0 +1,88 @@
+"""MSDA: dual acceleration that gossips several times per step (Scaman, Bach, Bubeck, Lee, Massoulie 2017)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gossamer.methods.acceleration import chebyshev
+from gossamer.methods.base import Number, SpectralFacts, StaticMethod, first_round
+
+
+@dataclass(frozen=True)
+class MSDA(StaticMethod):
+    """Multi-step dual acceleration: each outer step gossips with the polynomial P_K(L), K = floor(sqrt k).
+
+        u_0 = v,  u_1 = (I - g L) v,  u_{j+1} = om_j (u_j - g L u_j - u_{j-1}) + u_{j-1};   P_K(L) v = v - u_K
+
+    with g and om_j of Chebyshev's acceleration (`acceleration.py`). The outer recursion is SSDA's with P_K(L) in
+    place of L; k here is the condition number. One outer step takes K rounds.
+    """
+
+    samples: int = 1
+
+    name: ClassVar[str] = "msda"
+
+    class State(NamedTuple):
+        value: Number
+        x: Number
+        y: Number
+        inner: Number  #: u_j
+        previous: Number  #: u_{j-1}
+
+    class Coefficients(NamedTuple):
+        load: NDArray[np.float64]
+        first: NDArray[np.float64]  #: 1 in the first gossip round of an outer step
+        last: NDArray[np.float64]  #: 1 in the last one
+        inner_step: float
+        inner_momentum: NDArray[np.float64]
+        step_size: float
+        momentum: float
+
+    def coefficients(self, network: SpectralFacts, rounds: int) -> Coefficients:
+        gamma = 1.0 / network.condition_number
+        inner_rounds = max(1, math.floor(math.sqrt(network.condition_number) + 1e-9))
+        inner = chebyshev(network, inner_rounds)
+        place = np.arange(rounds) % inner_rounds
+        # The eigenvalues of P_K(L) lie in 1 +- deviation, so the outer problem is well conditioned.
+        c1 = (1 - math.sqrt(gamma)) / (1 + math.sqrt(gamma))
+        deviation = 2 * c1**inner_rounds / (1 + c1 ** (2 * inner_rounds))
+        root = math.sqrt((1 + deviation) / (1 - deviation))
+        return self.Coefficients(
+            load=first_round(rounds),
+            first=(place == 0).astype(float),
+            last=(place == inner_rounds - 1).astype(float),
+            inner_step=inner.step_size,
+            inner_momentum=np.asarray(inner.momentum)[place],
+            step_size=1 / (1 + deviation),
+            momentum=(root - 1) / (root + 1),
+        )
+
+    @staticmethod
+    def message(c: Coefficients, s: State, observation: Number) -> Number:
+        theta = s.x + s.value + c.load * observation
+        return s.inner + c.first * (theta - s.inner)
+
+    @staticmethod
+    def step(c: Coefficients, s: State, observation: Number, mixed: Number) -> State:
+        value = s.value + c.load * observation
+        current = s.inner + c.first * (s.x + value - s.inner)
+        moved = current - c.inner_step * mixed
+        inner = moved + c.inner_momentum * (moved - s.previous)
+        y = s.x - c.step_size * (s.x + value - inner)
+        ahead = y + c.momentum * (y - s.y)
+        return MSDA.State(
+            value=value,
+            x=s.x + c.last * (ahead - s.x),
+            y=s.y + c.last * (y - s.y),
+            inner=inner,
+            previous=current,
+        )
+
+    @staticmethod
+    def estimate(c: Coefficients, s: State) -> Number:
+        return s.x + s.value

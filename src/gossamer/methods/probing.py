@@ -1,0 +1,105 @@
+"""How a method becomes a table: its four functions are evaluated on unit vectors, all rounds at once.
+
+The functions receive the coefficients as arrays over rounds, so one evaluation per register reads off every round.
+A function that is not linear is caught here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from gossamer import checks
+from gossamer.errors import InvalidInput
+from gossamer.methods.base import Method, SpectralFacts
+from gossamer.methods.table import Array, Table
+
+
+def tabulate(method: Method, network: SpectralFacts, rounds: int, **changes: float) -> Table:
+    """Read the coefficients of `method` on `network` for `rounds` rounds; `changes` replaces some of them."""
+    rounds = checks.rounds(rounds)
+    c = method.coefficients(network, rounds)._replace(**changes)
+    _check_coefficients(method, c, rounds)
+    size = len(method.State._fields)
+
+    def outputs(c: Any, s: Array, observation: float, mixed: float) -> Array:
+        """(T, 1 + R + 1): message, new registers and estimate for given inputs, in every round of c."""
+        state = method.State(*s)
+        rows = [
+            method.message(c, state, observation),
+            *method.step(c, state, observation, mixed),
+            method.estimate(c, state),
+        ]
+        if len(rows) != size + 2:
+            raise InvalidInput(f"{type(method).__name__}.step must return a State of {size} registers")
+        return np.stack(np.broadcast_arrays(*rows, np.empty(_rounds_of(c)))[:-1], axis=-1)
+
+    unit = np.eye(size + 2)
+    probes = np.stack([outputs(c, e[:size], e[size], e[size + 1]) for e in unit], axis=-1)
+    if probes.ndim == 2:  # every coefficient is a constant
+        probes = np.broadcast_to(probes, (rounds, *probes.shape))
+    _check_linear(method, c, outputs, probes)
+    table = Table(
+        message_state=np.array(probes[:, 0, :size]),
+        message_observation=np.array(probes[:, 0, size]),
+        step_state=np.array(probes[:, 1:-1, :size]),
+        step_observation=np.array(probes[:, 1:-1, size]),
+        step_mixed=np.array(probes[:, 1:-1, size + 1]),
+        estimate_state=np.array(probes[:, -1, :size]),
+        batches=_batches(method, network, rounds),
+    )
+    silent = table.batches == 0
+    if table.step_observation[silent].any() or table.message_observation[silent].any():
+        raise InvalidInput(
+            f"{type(method).__name__} uses an observation in round {int(np.argmax(silent))}, "
+            "in which it takes no samples; give the observation a zero coefficient there"
+        )
+    return table
+
+
+def _check_coefficients(method: Method, c: Any, rounds: int) -> None:
+    for field, value in zip(c._fields, c, strict=True):
+        shape = np.shape(value)
+        if shape not in ((), (rounds,)) or not np.all(np.isfinite(value)):
+            raise InvalidInput(
+                f"{type(method).__name__}.coefficients must give finite floats or arrays of length rounds={rounds}, "
+                f"but {field} has shape {shape}"
+                + ("" if np.all(np.isfinite(value)) else " and is not finite")
+            )
+
+
+def _batches(method: Method, network: SpectralFacts, rounds: int) -> Array:
+    batches = np.asarray(method.batches(network, rounds), dtype=float)
+    if batches.shape != (rounds,):
+        raise InvalidInput(
+            f"{type(method).__name__}.batches must give one size per round ({rounds}), got shape {batches.shape}"
+        )
+    return np.array(batches)
+
+
+def _rounds_of(c: Any) -> tuple[int, ...]:
+    return np.broadcast_shapes(*(np.shape(value) for value in c))
+
+
+def _check_linear(method: Method, c: Any, outputs: Callable[..., Array], probes: Array) -> None:
+    """Evaluate the functions at one more point, in a few rounds: a linear function has no freedom left there."""
+    size = probes.shape[-1] - 2
+    few = np.unique(np.linspace(0, len(probes) - 1, 16).astype(int))
+    some = type(c)(*(value if np.ndim(value) == 0 else value[few] for value in c))
+    probes = probes[few]
+    point = np.random.default_rng(20).uniform(0.5, 2.0, size + 2)
+    expected = probes @ point
+    actual = outputs(some, point[:size], point[size], point[size + 1])
+    nothing = np.atleast_2d(outputs(some, np.zeros(size), 0.0, 0.0))
+    scale = 1.0 + np.abs(probes) @ point
+    names = ["message", *(f"step ({field})" for field in method.State._fields), "estimate"]
+    for k, name in enumerate(names):
+        if np.any(np.abs(actual - expected)[:, k] > 1e-9 * scale[:, k]) or np.any(nothing[:, k] != 0):
+            raise InvalidInput(
+                f"{name} of {type(method).__name__} is not linear in (registers, observation, mixed): "
+                "a method may only add and scale; put whatever changes between rounds into coefficients()"
+            )
+    if np.any(probes[:, 0, size + 1]) or np.any(probes[:, -1, size : size + 2]):
+        raise InvalidInput(f"{type(method).__name__}.message and estimate must not use what was mixed")
