@@ -5,7 +5,7 @@ sensor can find b alone. The least-squares answer needs only two averages over t
 
     the mean of A_i' A_i  (the same every time)   and   the mean of A_i' y_i  (new with every measurement),
 
-so the sensors average both as one vector, with the very agents that average temperatures, and each solves a
+so the sensors average both as one vector, with the same agents that average temperatures, and each solves a
 3 x 3 system for itself.
 
     python examples/linear_estimation_agents.py

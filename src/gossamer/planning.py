@@ -127,7 +127,7 @@ def plan(
     with `.cheapest(by=...)`. The default method is AnytimeSDA.
 
     For methods that do not depend on the horizon every T is examined. For the others (SDA with its burn-in of
-    T/2, say) the answer is found by doubling and bisection, and the `LOOK_BACK` horizons before it are checked
+    T/2, for example) the answer is found by doubling and bisection, and the `LOOK_BACK` horizons before it are checked
     to miss the target.
     """
     networks, one_network = _listed(network, Network)
@@ -189,12 +189,12 @@ def _first(
             return None
         stuck = length >= 4096 and _settled(errors[0] + errors[1])
         if stuck and not _reaches(method, network, observations, target, most):
-            return None  # it stopped falling, and is not there at the very end either
+            return None  # it stopped falling, and the last horizon misses the target too
         length = min(4 * length, most)
 
 
 def _settled(errors: Any) -> bool:
-    """Whether the error stopped falling: a method that takes no new samples, say. Anything useful falls like 1/T."""
+    """Whether the error stopped falling, as for a method that takes no new samples. Anything useful falls like 1/T."""
     return bool(errors[-1] > 0.98 * errors[len(errors) // 2])
 
 
