@@ -14,8 +14,8 @@ means, averages) stay with the agent. Without faults this is the method itself. 
   heard nothing yet counts from this end's own beginning, so a network that begins together moves in its first
   round. Without this rule one end could push alone through a one-way silence, and bursts of loss would diverge.
 - An end that the other has never heard, and whose first `SILENCE` rounds are over, adopts the other's ledger even if
-  it would otherwise be right: what it moved alone is undone. Once heard, this no longer applies: a neighbor that restarts has
-  not heard this end either, but then this end's ledger is the live one.
+  it would otherwise be right: what it moved alone is undone. Once heard, this no longer applies: a neighbor that
+  restarts has not heard this end either, but then this end's ledger is the live one.
 - Late is lost: a message of another round is not used.
 - A neighbor declared dead: its edge is dropped, and the flow returns. A new, dropped or restarted edge begins at
   zero and is not settled, so that a live ledger is never overwritten by an agent that comes back.
