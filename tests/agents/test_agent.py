@@ -12,10 +12,11 @@ import numpy as np
 import pytest
 from tests.agents.small_fleets import fleet, free_ports
 
-from gossamer.agents.agent import Agent, Snapshot
+from gossamer.agents.agent import Agent
 from gossamer.agents.fleet.file import Fleet
 from gossamer.agents.host.sources import parse_source
-from gossamer.agents.round.batching import Feed
+from gossamer.agents.round.batching import Batcher
+from gossamer.agents.snapshot import Snapshot
 from gossamer.agents.statistics import Layout
 from gossamer.agents.transports.memory import Memory
 from gossamer.errors import GossamerError, InvalidInput, Unsupported
@@ -378,11 +379,11 @@ def simulate(layout: Layout, network: Network, rounds: int, trials: int, seed: i
     means = np.arange(network.agents, dtype=float)
     for trial in range(trials):
         agents = ledgers(network, AnytimeSDA(), 20, layout.size)
-        feeds = [Feed(layout, seed=1000 * trial + i) for i in range(network.agents)]
+        batchers = [Batcher(layout, seed=1000 * trial + i) for i in range(network.agents)]
         for _ in range(rounds):
             batches = [
-                feed.batch([np.array([rng.normal(m, 1 + m)])], agent.local("mean"), agent.samples, agent.age)
-                for feed, agent, m in zip(feeds, agents, means, strict=True)
+                batcher.batch([np.array([rng.normal(m, 1 + m)])], agent.mean, agent.samples, agent.age)
+                for batcher, agent, m in zip(batchers, agents, means, strict=True)
             ]
             drive(agents, network, [[b.observation for b in batches]])
         answers = [layout.read(agent.estimate) for agent in agents]

@@ -12,14 +12,17 @@ from tests.agents.small_fleets import PLAINTEXT, fleet, until, weights_of
 
 import gossamer as gs
 from gossamer.agents.agent import Agent
-from gossamer.agents.node_form import Activation, Core, Node
-from gossamer.agents.round.conversation import Rounds
+from gossamer.agents.node_form import NodeForm, Partners
+from gossamer.agents.round.conversation import Conversation
+from gossamer.agents.round.core import Core
 from gossamer.agents.round.ledger import Ledger
 from gossamer.agents.transports.base import Transport
 from gossamer.agents.transports.memory import Memory
 from gossamer.agents.transports.zenoh import ZenohTransport
-from gossamer.methods import METHODS
+from gossamer.methods import METHODS, tabulate
 from gossamer.methods.base import Method
+from gossamer.methods.ledger import ledger_program
+from gossamer.numerics import random
 
 NETWORK = gs.Network.grid(2, 3)
 ROUNDS = 96
@@ -39,14 +42,28 @@ def observed(method: Method) -> np.ndarray:
 
 
 def node(method: Method, i: int) -> Core:
-    activation = None
-    if method.mixing != "matrix":
-        activation = Activation(method.mixing, NETWORK.edges, NETWORK.agents, SEED)
-    return Node(method, method.coefficients(NETWORK, ROUNDS), i, weights_of(NETWORK, i), 2, activation)
+    partners = None if method.mixing == "matrix" else random_partners(method.mixing, i)
+    return NodeForm(tabulate(method, NETWORK, ROUNDS), i, weights_of(NETWORK, i), 2, partners)
+
+
+def random_partners(mixing: str, me: int) -> Partners:
+    """Who exchanges with agent `me` in a round of random gossip, as the simulation draws it."""
+    key = random.key(SEED)
+
+    def pairwise(t: int) -> tuple[int, ...]:
+        edge = NETWORK.edges[random.index(key, random.ACTIVATION, 0, t, len(NETWORK.edges))]
+        i, j = int(edge[0]), int(edge[1])
+        return (j,) if me == i else (i,) if me == j else ()
+
+    def broadcast(t: int) -> tuple[int, ...]:
+        speaker = int(random.index(key, random.ACTIVATION, 0, t, NETWORK.agents))
+        return (speaker,) if speaker in NETWORK.neighbors(me) else ()
+
+    return pairwise if mixing == "pairwise" else broadcast
 
 
 def ledger(method: Method, i: int) -> Core:
-    return Ledger(method, method.coefficients(NETWORK, ROUNDS), i, weights_of(NETWORK, i), 2)
+    return Ledger(ledger_program(method, NETWORK, ROUNDS), i, weights_of(NETWORK, i), 2)
 
 
 def run(transports: list[Transport], cores: list[Core], observations: np.ndarray) -> np.ndarray:
@@ -56,11 +73,11 @@ def run(transports: list[Transport], cores: list[Core], observations: np.ndarray
     def live(i: int) -> None:
         try:
             neighbors = tuple(weights_of(NETWORK, i))
-            rounds = Rounds(i, cores[i], transports[i], neighbors, timeout=PATIENCE)
-            assert rounds.gather(PATIENCE)
+            conversation = Conversation(i, cores[i], transports[i], neighbors, timeout=PATIENCE)
+            assert conversation.gather(PATIENCE)
             for t in range(ROUNDS):
-                rounds.step(observations[t, i])
-            assert all(peer.lost == peer.late == 0 for peer in rounds.peers.values())
+                conversation.step(observations[t, i])
+            assert all(peer.lost == peer.late == 0 for peer in conversation.peers.values())
         except BaseException as failure:
             failures.append(failure)
 

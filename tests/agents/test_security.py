@@ -17,7 +17,8 @@ import zenoh
 from tests.agents.small_fleets import fleet, free_ports, make_certificates, until
 
 from gossamer.agents.agent import Agent
-from gossamer.agents.fleet.file import Fleet, Rounds
+from gossamer.agents.fleet.file import Fleet
+from gossamer.agents.fleet.tables import RoundsTable
 from gossamer.agents.host.logs import translate
 from gossamer.agents.host.process import Options
 from gossamer.agents.round.messages import Outgoing
@@ -39,7 +40,7 @@ class Scene:
         made = Fleet.create(
             star,
             endpoints=[f"127.0.0.1:{port}" for port in ports],
-            rounds=Rounds(every="20ms"),
+            rounds=RoundsTable(every="20ms"),
         )
         self.path = made.write(directory)
         self.directory = directory

@@ -22,8 +22,9 @@ from rich.console import Console
 from tests.agents.small_fleets import free_ports, until
 from typer.testing import CliRunner, Result
 
-from gossamer.agents.fleet.file import Fleet, Member, Rounds
-from gossamer.agents.fleet.launcher import AgentStatus, read_status
+from gossamer.agents.fleet.file import Fleet
+from gossamer.agents.fleet.tables import Member, RoundsTable
+from gossamer.agents.host.status import AgentStatus, read_status
 from gossamer.agents.host.process import Options
 from gossamer.cli.fleet import agent, fleet_app
 from gossamer.cli.fleet_table import compact, fleet_line, fleet_table, small, vector
@@ -46,9 +47,9 @@ def gossamer(*words: object) -> Result:
     return CliRunner().invoke(app, [str(word) for word in words])
 
 
-def make(directory: Path, network: Network, rounds: Rounds | None = None, **changes: Any) -> Path:
+def make(directory: Path, network: Network, rounds: RoundsTable | None = None, **changes: Any) -> Path:
     endpoints = [f"127.0.0.1:{port}" for port in free_ports(network.agents)]
-    rounds = Rounds(every="20ms") if rounds is None else rounds
+    rounds = RoundsTable(every="20ms") if rounds is None else rounds
     return Fleet.create(network, endpoints=endpoints, rounds=rounds, **changes).write(directory)
 
 
@@ -200,7 +201,7 @@ def test_two_agents_agree_and_speak_json(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_an_agent_takes_up_its_store_where_it_left_it(tmp_path: Path) -> None:
     """A replayed file is not counted twice: after kill -9 the agent reads on behind what it has stored."""
-    path = make(tmp_path / "fleet", Network.path(2), Rounds(every="5ms", timeout="5ms"))
+    path = make(tmp_path / "fleet", Network.path(2), RoundsTable(every="5ms", timeout="5ms"))
     data = tmp_path / "data.csv"
     data.write_text("\n".join(str(k) for k in range(400)))
     words = ("agent", path, "--id", 0, "--source", f"csv:{data}", "--store", tmp_path / "store")
