@@ -3,22 +3,30 @@
 from __future__ import annotations
 
 import asyncio
+import re
+import shutil
 import threading
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.agents.own_methods import HeavyBall, NewestOnly
 from tests.agents.small_fleets import PLAINTEXT, fleet, until, weights_of
 
 import gossamer as gs
 from gossamer.agents.agent import Agent
+from gossamer.agents.fleet.file import Fleet
+from gossamer.agents.fleet.tables import ObservationsTable, RoundsTable
 from gossamer.agents.node_form import NodeForm, Partners
 from gossamer.agents.round.conversation import Conversation
 from gossamer.agents.round.core import Core
 from gossamer.agents.round.ledger import Ledger
+from gossamer.agents.settings import AgentSettings
 from gossamer.agents.transports.base import Transport
 from gossamer.agents.transports.memory import Memory
 from gossamer.agents.transports.zenoh import ZenohTransport
+from gossamer.faults import Faults
 from gossamer.methods import METHODS, tabulate
 from gossamer.methods.base import Method
 from gossamer.methods.ledger import ledger_program
@@ -132,11 +140,17 @@ def test_ledgers_equal_the_simulation(name: str, where: str, request: pytest.Fix
     close_to(run(request.getfixturevalue(where), cores, observed(method)), simulated(method))
 
 
-def deployed(make: Callable[..., Transport | None]) -> np.ndarray:
+def deployed(
+    make: Callable[..., Transport | None],
+    method: Method | None = None,
+    settings: list[AgentSettings] | None = None,
+) -> np.ndarray:
     """Whole agents, as they are deployed: estimates after ROUNDS rounds."""
-    method = gs.AnytimeSDA()
+    method = method or gs.AnytimeSDA()
     y = observed(method)
-    settings = fleet(NETWORK, dimension=2, timeout=PATIENCE, death=2 * PATIENCE, replicates=2)
+    if settings is None:
+        options = {"dimension": 2, "timeout": PATIENCE, "death": 2 * PATIENCE, "replicates": 2}
+        settings = fleet(NETWORK, method=method, **options)
     answers: dict[int, np.ndarray] = {}
 
     async def main() -> None:
@@ -154,10 +168,50 @@ def deployed(make: Callable[..., Transport | None]) -> np.ndarray:
     return np.array([answers[i] for i in range(len(settings))])
 
 
-def test_whole_agents_in_process_equal_the_simulation() -> None:
+def in_memory() -> Callable[[AgentSettings], Transport]:
     memory = Memory()
-    estimates = deployed(lambda s: memory.transport(s.id, tuple(n.id for n in s.neighbors)))
-    close_to(estimates, simulated(gs.AnytimeSDA()))
+    return lambda s: memory.transport(s.id, tuple(n.id for n in s.neighbors))
+
+
+@pytest.mark.parametrize(
+    "method",
+    [
+        gs.AnytimeSDA(),
+        gs.AnytimeSDA(acceleration="chebyshev"),
+        gs.SSDA(),
+        gs.SDA(burn_in=0),
+        gs.SDA(output="last"),
+        HeavyBall(),
+        NewestOnly(),
+    ],
+    ids=lambda method: method.label,
+)
+def test_whole_agents_in_process_equal_the_simulation(method: Method) -> None:
+    """Methods of the user's own included: no agent knows which method it runs."""
+    estimates = deployed(in_memory(), method)
+    close_to(estimates, simulated(method))
+    faulty = gs.simulate(method, NETWORK, OBSERVATIONS, ROUNDS, trials=1, seed=SEED, faults=Faults())
+    close_to(estimates, faulty.estimates[0])
+
+
+@pytest.mark.parametrize(
+    ("text", "method"),
+    [
+        ('name = "ssda"', gs.SSDA()),
+        ('name = "own_methods.py:HeavyBall"\nmomentum = 0.3', HeavyBall(momentum=0.3)),
+    ],
+    ids=["ssda", "a file of one's own"],
+)
+def test_a_fleet_runs_the_method_that_its_file_names(tmp_path: Path, text: str, method: Method) -> None:
+    rounds = RoundsTable(every="0", timeout="30s", death="60s")
+    made = Fleet.create(NETWORK, rounds=rounds, observations=ObservationsTable(dimension=2))
+    path = made.write(tmp_path)
+    shutil.copy(Path(__file__).parent / "own_methods.py", tmp_path)
+    written = path.read_text()
+    path.write_text(re.sub(r"\[method\].*?\n\n", f"[method]\n{text}\n\n", written, flags=re.DOTALL))
+    read = Fleet.read(path)
+    settings = [read.settings(i, path.parent) for i in range(NETWORK.agents)]
+    close_to(deployed(in_memory(), method, settings), simulated(method))
 
 
 @pytest.mark.filterwarnings(PLAINTEXT)

@@ -213,7 +213,7 @@ ZENOH = "2026-01-01T00:00:00.000000Z {level} acc-0 ThreadId(06) {target}: {text}
         (
             *(" INFO", "zenoh::net::routing::interceptor::access_control"),
             "5904 did not match any configured ACL subject. Default permission `Deny` will be applied",
-            "an agent of this fleet that is no neighbor connected; it is not heard",
+            "an agent of this fleet that is not a neighbor connected; it is not heard",
         ),
         (
             *(" WARN", "zenoh_link_tls::unicast"),

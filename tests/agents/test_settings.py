@@ -13,9 +13,7 @@ from gossamer.methods import AnytimeSDA
 
 
 def settings(**changes: Any) -> AgentSettings:
-    return AgentSettings(
-        **{"id": 0, "neighbors": ()} | changes
-    )
+    return AgentSettings(**{"id": 0, "neighbors": ()} | changes)
 
 
 def test_smoothing_is_limited_because_it_costs_memory() -> None:

@@ -30,12 +30,12 @@ _HOME = {
 
 if TYPE_CHECKING:
     from gossamer.agents.agent import Agent as Agent
-    from gossamer.agents.snapshot import NeighborView as NeighborView
-    from gossamer.agents.snapshot import Snapshot as Snapshot
     from gossamer.agents.settings import AgentSettings as AgentSettings
     from gossamer.agents.settings import Limits as Limits
     from gossamer.agents.settings import Neighbor as Neighbor
     from gossamer.agents.settings import Tls as Tls
+    from gossamer.agents.snapshot import NeighborView as NeighborView
+    from gossamer.agents.snapshot import Snapshot as Snapshot
     from gossamer.agents.transports.base import Faulty as Faulty
     from gossamer.agents.transports.base import Transport as Transport
     from gossamer.agents.transports.memory import Memory as Memory

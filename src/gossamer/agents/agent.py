@@ -124,7 +124,7 @@ class Agent:
         self._source_failure: BaseException | None = None
         self._source_problem = ""
 
-    # -- entering and leaving ---------------------------------------------------------------------------------------------
+    # -- entering and leaving -------------------------------------------------------------------------------
 
     async def __aenter__(self) -> Self:
         if self._thread is not None:

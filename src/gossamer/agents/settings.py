@@ -63,8 +63,8 @@ class Tls:
             path: Path = getattr(self, name)
             if not path.is_file():
                 raise InvalidInput(
-                    f"tls.{name} must be a readable PEM file, but there is no {path}; make it with `gossamer fleet init`, "
-                    "or copy it from the machine where that was done"
+                    f"tls.{name} must be a readable PEM file, but there is no {path}; make it with "
+                    "`gossamer fleet init`, or copy it from the machine where that was done"
                 )
 
 

@@ -134,7 +134,9 @@ class Answers:
     def distribution(self) -> Array:
         """Share of observations at or below each bin edge, made increasing; shape (edges, n)."""
         if not self.layout.bins:
-            raise Unsupported("bins must be set to learn the distribution and its quantiles; this agent averages no histogram")
+            raise Unsupported(
+                "bins must be set to learn the distribution and its quantiles; this agent averages no histogram"
+            )
         n = self.layout.dimension
         start = 1 + n * (1 + self.layout.variance)
         shares = self._ratio[start : 1 + self.layout.features].reshape(-1, n)

@@ -142,8 +142,14 @@ def ledger_program(method: Method, facts: SpectralFacts, rounds: int | None = No
         raise _no_program(method, "what gossip changes depends on the agent's own observations")
     if not weighted:
         return _slice(method, natural, still, None)
-    slope = Table(*(a - b for a, b in zip(tabulate(method, facts, length, gain=1.0), still, strict=True)))
-    _check_gain(method, natural.first(length), still, slope, method.coefficients(facts, length).gain)
+    full, half = (tabulate(method, facts, length, gain=gain) for gain in (1.0, 0.5))
+    slope = Table(*(a - b for a, b in zip(full, still, strict=True)))
+    for found, base, growth in zip(half[:-1], still[:-1], slope[:-1], strict=True):
+        if not np.allclose(found, base + 0.5 * growth, rtol=1e-9, atol=1e-12):
+            raise InvalidInput(
+                f"the coefficient `gain` of {type(method).__name__} must enter linearly, because each agent puts its "
+                "own weight in its place; use another name if it is not the weight of the newest observation"
+            )
     return _slice(method, natural, still, slope)
 
 
@@ -167,17 +173,6 @@ def _settled(table: Table) -> int:
     return int(np.flatnonzero(changes)[-1]) if changes.any() else 0
 
 
-def _check_gain(method: Method, natural: Table, still: Table, slope: Table, gain: float | Array) -> None:
-    weight = np.broadcast_to(gain, still.rounds)
-    for found, base, growth in zip(natural[:-1], still[:-1], slope[:-1], strict=True):
-        expected = base + growth * weight.reshape(-1, *[1] * (base.ndim - 1))
-        if not np.allclose(found, expected, rtol=1e-9, atol=1e-12):
-            raise InvalidInput(
-                f"the coefficient `gain` of {type(method).__name__} must enter linearly, because each agent puts its "
-                "own weight in its place; use another name if it is not the weight of the newest observation"
-            )
-
-
 def _slice(method: Method, natural: Table, still: Table, slope: Table | None) -> LedgerProgram:
     names: tuple[str, ...] = method.State._fields
     edge, own = list(natural.ledger), list(natural.local)
@@ -188,7 +183,9 @@ def _slice(method: Method, natural: Table, still: Table, slope: Table | None) ->
         from_observation = np.concatenate(
             [table.message_observation[:, None], table.step_observation[:, own]], axis=1
         )
-        return np.concatenate([from_state[:, :, own], from_observation[:, :, None], from_state[:, :, edge]], axis=2)
+        return np.concatenate(
+            [from_state[:, :, own], from_observation[:, :, None], from_state[:, :, edge]], axis=2
+        )
 
     told = tell(still)
     growth = np.zeros_like(told) if slope is None else tell(slope)
@@ -200,12 +197,22 @@ def _slice(method: Method, natural: Table, still: Table, slope: Table | None) ->
     if mean is None:  # one more row and column: mean' = mean + weight (observation - mean)
         mean = len(own)
         held += ("own_mean",)
-        told, growth = (np.insert(np.pad(a, ((0, 0), (0, 1), (0, 0))), mean, 0.0, axis=2) for a in (told, growth))
+        told, growth = (
+            np.insert(np.pad(a, ((0, 0), (0, 1), (0, 0))), mean, 0.0, axis=2) for a in (told, growth)
+        )
         estimate = np.insert(estimate, mean, 0.0, axis=1)
         told[:, -1, mean] = 1.0
         growth[:, -1, [mean, mean + 1]] = -1.0, 1.0
     return LedgerProgram(
-        method.name, held, tuple(names[i] for i in edge), mean, slope is not None, told, growth, step, estimate
+        method.name,
+        held,
+        tuple(names[i] for i in edge),
+        mean,
+        slope is not None,
+        told,
+        growth,
+        step,
+        estimate,
     )
 
 

@@ -8,12 +8,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.agents.own_methods import HeavyBall
 
 from gossamer.agents.fleet.file import Fleet, simulated_sources
 from gossamer.agents.fleet.hosts import names_and_endpoints, read_hosts, with_port
-from gossamer.agents.fleet.tables import ObservationsTable, RoundsTable, duration
+from gossamer.agents.fleet.tables import MethodTable, ObservationsTable, RoundsTable, duration
 from gossamer.errors import InvalidInput
-from gossamer.methods import AnytimeSDA
+from gossamer.methods import SDA, SSDA, AnytimeSDA, Method
 from gossamer.networks import Network
 from gossamer.networks.reading import read_network
 
@@ -276,3 +277,62 @@ def test_ports_are_added_where_they_are_missing() -> None:
 def test_simulated_sensors_differ_from_agent_to_agent() -> None:
     assert len(set(simulated_sources(16))) == 16
     assert simulated_sources(4) == simulated_sources(16)[:4]
+
+
+def set_method(path: Path, text: str) -> Path:
+    path.write_text(re.sub(r"\[method\].*?\n\n", f"{text}\n\n", path.read_text(), flags=re.DOTALL))
+    return path
+
+
+def test_without_a_name_the_method_is_anytime_sda_from_the_spectrum(path: Path) -> None:
+    """Files from before there was a choice name none; what is not given comes from the edges."""
+    network = Network.grid(2, 3)
+    settings = Fleet.read(set_method(path, "[method]\nsmoothing = 2.0\ngain = 0")).settings(0, insecure=True)
+    assert settings.method == AnytimeSDA(smoothing=2.0)
+    assert settings.facts.lambda_max == pytest.approx(network.lambda_max)
+    assert settings.facts.inverse_square_trace == pytest.approx(network.inverse_square_trace)
+    settings = Fleet.read(set_method(path, "[method]\ngain = 0.01")).settings(0, insecure=True)
+    assert settings.method == AnytimeSDA(gain=0.01)
+
+
+def test_no_table_of_the_method_is_needed_at_all(path: Path) -> None:
+    assert Fleet.read(set_method(path, "")).settings(0, insecure=True).method == AnytimeSDA()
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('name = "dsg"', "dsg cannot be deployed: .*use anytime-sda, ssda"),
+        ('name = "sda"', "sda cannot be deployed: its rounds depend on the number of rounds"),
+        ('name = "pairwise"', "pairwise cannot be deployed"),
+        ('name = "adn"', "method: no method is called 'adn'"),
+        ("name = 3", r"method\.name: a value of type str is required, got int"),
+        ('name = "ssda"\nsmoothing = 3', "method: ssda takes samples, step_size, momentum, got 'smoothing'"),
+        ('name = "ssda"\nstep_size = 9.0', r"method\.step_size must be at most 1/lambda_1"),
+        ("step_size = -1.0", r"method\.step_size must be a finite number above 0, got -1\.0"),
+        ('name = "mine.py:Mine"', "method: .*there is no file 'mine.py'"),
+    ],
+)
+def test_a_method_that_cannot_be_used_is_refused(path: Path, text: str, message: str) -> None:
+    with pytest.raises(InvalidInput, match=message) as error:
+        Fleet.read(set_method(path, f"[method]\n{text}"))
+    assert str(path) in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "method", [SSDA(), SDA(output="last"), AnytimeSDA(acceleration="chebyshev")], ids=str
+)
+def test_a_fleet_of_another_method_is_written_and_read_back(tmp_path: Path, method: Method) -> None:
+    made = Fleet.create(Network.cycle(5), method=method)
+    read = Fleet.read(made.write(tmp_path))
+    assert read == made
+    assert read.settings(0, insecure=True).method.label.startswith(method.label)
+
+
+def test_a_method_of_ones_own_is_named_by_its_file() -> None:
+    own = Path(__file__).parents[1]
+    table = MethodTable(name="own_methods.py:HeavyBall", parameters={"momentum": 0.1})
+    made = Fleet.create(Network.cycle(5), method=table, directory=own)
+    assert made.settings(0, own, insecure=True).method.name == "heavy-ball"
+    with pytest.raises(InvalidInput, match=r"MethodTable\(name='my_file\.py:MyMethod'\)"):
+        Fleet.create(Network.cycle(5), method=HeavyBall())

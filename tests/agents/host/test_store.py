@@ -136,7 +136,7 @@ def test_a_store_locked_by_another_fails_softly(tmp_path: Path) -> None:
 
 def test_two_processes_cannot_share_a_store(tmp_path: Path) -> None:
     first = AgentStore(tmp_path / "a.db", 4, 3)
-    with pytest.raises(InvalidInput, match=r"a\.db is in use by another process; stop that one first"):
+    with pytest.raises(InvalidInput, match=r"a\.db is in use by another process; stop that process first"):
         AgentStore(tmp_path / "a.db", 4, 3)
     assert first.save(state(1))
     first.close()
@@ -157,7 +157,7 @@ def test_another_programs_database_is_left_alone(tmp_path: Path) -> None:
     db.execute("CREATE TABLE edge (x)")
     db.close()
     store = AgentStore(tmp_path / "alike", 0, 1)
-    with pytest.raises(InvalidInput, match=r"alike is damaged, or not an agent's .*delete it to start anew"):
+    with pytest.raises(InvalidInput, match=r"alike is damaged, or not an agent's .*delete it to start over"):
         store.load()
 
 
@@ -176,3 +176,26 @@ def test_a_damaged_store_says_what_to_do(tmp_path: Path, kind: str) -> None:
     with pytest.raises(InvalidInput, match=r"a\.db is damaged.*restore it from a copy, or delete it"):
         store.load()
     AgentStore(path, 4, 3).close()  # nothing is held
+
+
+def test_a_store_of_another_method_is_refused(tmp_path: Path) -> None:
+    """Its registers may have the same shape, and mean something else."""
+    path = tmp_path / "a.db"
+    store = AgentStore(path, 4, 3, "ssda")
+    assert store.save(state(1))
+    store.close()
+    with pytest.raises(InvalidInput, match=r"must be of the method anytime-sda, but it is of ssda; go back"):
+        AgentStore(path, 4, 3).load()
+    again = AgentStore(path, 4, 3, "ssda")
+    assert same(again.load(), state(1))
+    again.close()
+
+
+def test_a_store_from_before_there_was_a_choice_is_anytime_sdas(tmp_path: Path) -> None:
+    store = AgentStore(tmp_path / "a.db", 4, 3)
+    assert store.save(state(1))
+    database(store).execute("DROP TABLE method")
+    store.close()
+    store = AgentStore(tmp_path / "a.db", 4, 3)
+    assert same(store.load(), state(1))
+    store.close()

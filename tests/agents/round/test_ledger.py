@@ -30,8 +30,7 @@ def ledgers(
 ) -> list[Ledger]:
     program = ledger_program(method, network, rounds)
     return [
-        Ledger(program, i, weights_of(network, i), dimension, silence=silence)
-        for i in range(network.agents)
+        Ledger(program, i, weights_of(network, i), dimension, silence=silence) for i in range(network.agents)
     ]
 
 

@@ -210,7 +210,9 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
                 try:
                     parse_source(agent.source, self.observations.dimension, agent.id)
                 except InvalidInput as error:
-                    raise InvalidInput(f"agents[{agent.id}].source: {error}") from None
+                    text = str(error)
+                    text = text if text.startswith("source ") else f"source: {text}"
+                    raise InvalidInput(f"agents[{agent.id}].{text}") from None
         self._check_method(method)
 
     def _check_connected(self) -> None:
@@ -251,7 +253,7 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     @cached_property
     def facts(self) -> KnownFacts:
         """The spectrum of the fleet's edges, for what the method's parameters leave open."""
-        return KnownFacts.of(np.linalg.eigvalsh(self.gossip()))
+        return KnownFacts.of(np.asarray(np.linalg.eigvalsh(self.gossip()), dtype=np.float64))
 
     def gossip(self) -> NDArray[np.float64]:
         """The gossip matrix L, dense."""

@@ -31,7 +31,7 @@ class MethodTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """
 
     name: str = AnytimeSDA.name
-    parameters: dict[str, Any] = {}
+    parameters: dict[str, Any] = msgspec.field(default_factory=dict)
 
     @classmethod
     def of(cls, method: Method, facts: SpectralFacts) -> MethodTable:

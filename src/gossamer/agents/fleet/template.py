@@ -96,9 +96,7 @@ def fleet_text(fleet: Fleet) -> str:
         table = tomlkit.table()
         _explain(table, text)
         part = getattr(fleet, name)
-        values = (
-            part.in_file() if name == "method" else {field: getattr(part, field) for field in fields}
-        )
+        values = part.in_file() if name == "method" else {field: getattr(part, field) for field in fields}
         for field, value in values.items():
             _explain(table, fields.get(field, f"A parameter of {fleet.method.name}."))
             table.add(field, list(value) if isinstance(value, tuple) else value)

@@ -59,9 +59,7 @@ class Saved:
 class AgentStore:
     """An agent's SQLite file. Used by one thread at a time."""
 
-    def __init__(
-        self, path: str | Path, agent: int, dimension: int, method: str = AnytimeSDA.name
-    ) -> None:
+    def __init__(self, path: str | Path, agent: int, dimension: int, method: str = AnytimeSDA.name) -> None:
         self.path = Path(path)
         self.agent = agent
         self.dimension = dimension
@@ -76,7 +74,7 @@ class AgentStore:
             self.close()
             raise OutputError(
                 f"the store {self.path} cannot be opened ({error}); it must be a file that SQLite can write; "
-                "if it is damaged, delete it to start anew"
+                "if it is damaged, delete it to start over"
             ) from error
         except InvalidInput:
             self.close()
@@ -110,7 +108,7 @@ class AgentStore:
                 raise
             raise InvalidInput(
                 f"the store {self.path} is damaged, or not an agent's ({error}); "
-                "restore it from a copy, or delete it to start anew"
+                "restore it from a copy, or delete it to start over"
             ) from error
 
     def _load(self) -> Saved | None:
@@ -125,14 +123,14 @@ class AgentStore:
             raise InvalidInput(
                 f"the store {self.path} must be of agent {self.agent} with {self.dimension} components "
                 f"(format {_FORMAT}), but it is of agent {agent} with {dimension} (format {format_}); "
-                "give this agent its own store, or delete the file to start anew"
+                "give this agent its own store, or delete the file to start over"
             )
         # A store without this table is older than the choice of methods.
         (method,) = self._db.execute("SELECT name FROM method").fetchone() or (AnytimeSDA.name,)
         if method != self.method:
             raise InvalidInput(
                 f"the store {self.path} must be of the method {self.method}, but it is of {method}; go back to that "
-                "method, or delete the file to start anew"
+                "method, or delete the file to start over"
             )
         flows = {
             int(neighbor): self._array(flow)

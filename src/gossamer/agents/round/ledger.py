@@ -84,7 +84,7 @@ class Ledger:
         if found != expected:
             raise InvalidInput(
                 f"what is restored must have the registers of {self.program.method}, shapes {expected}, got {found}; "
-                "start anew, or go back to the method that was saved"
+                "start over, or go back to the method that was saved"
             )
         self._numbers.own[:] = state.local
         for k, flow in flows.items():
@@ -151,7 +151,7 @@ class Ledger:
         return ledger
 
     def drop(self, neighbor: int) -> None:
-        """The neighbor is dead: its flow returns, and whoever comes back starts a new edge."""
+        """The neighbor is dead: its flow returns, and if it comes back, a new edge starts."""
         k = self._place[neighbor]
         self._numbers.tells[k, 1:] = 0.0
         self._settled[k] = self._echoed[k] = False

@@ -19,8 +19,8 @@ class RoundLoop:
     """Plays an agent's rounds.
 
     pending  observations that wait for the next round; any thread may append
-    paced    a source that gives one observation per round, or None for a line that is no observation; when it
-             fails it ends, and `failed` is told why
+    paced    a source that gives one observation per round, or None for a bad line; if it fails it
+             ends, and `failed` is called with the error
     taken    how many of the pending ones were used
     """
 
