@@ -51,7 +51,7 @@ _SERIALS_PER_COMMIT = 2**20
 """More messages than any agent sends between two commits; see `_first_serial`."""
 
 
-Source = Iterable[ArrayLike] | AsyncIterable[ArrayLike]
+ObservationStream = Iterable[ArrayLike] | AsyncIterable[ArrayLike]
 """Observations: an iterable gives one per round, an async iterable gives them when it likes."""
 
 
@@ -71,7 +71,7 @@ class Agent:
         settings: AgentSettings,
         *,
         transport: Transport | None = None,
-        source: Source | None = None,
+        source: ObservationStream | None = None,
         store: str | Path | None = None,
         seed: int | None = None,
     ) -> None:
