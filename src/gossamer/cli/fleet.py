@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import sys
 import time
@@ -18,12 +19,14 @@ from rich.console import Console
 from rich.live import Live
 
 from gossamer.cli.fleet_table import fleet_line, fleet_table
-from gossamer.errors import InvalidInput
+from gossamer.errors import InvalidInput, OutputError
 from gossamer.networks.reading import EXAMPLES, parse_network, read_network
 
 if TYPE_CHECKING:
     from gossamer.agents.fleet.file import Fleet
     from gossamer.agents.fleet.launcher import LocalFleet
+    from gossamer.agents.fleet.tables import MethodTable
+    from gossamer.methods import Method
 
 fleet_app = typer.Typer(
     name="fleet", help="A fleet of agents: make it, run it here, look at it.", no_args_is_help=True
@@ -59,6 +62,9 @@ def init(
     weights: Annotated[
         str, typer.Option(help="metropolis, laplacian, max-degree or best-constant.")
     ] = "metropolis",
+    method: Annotated[
+        str, typer.Option(help="The method: anytime-sda, ssda, NAME:parameter=value, or MY_FILE.py:MyMethod.")
+    ] = "anytime-sda",
     dimension: Annotated[int, typer.Option(help="How many numbers one observation has.")] = 1,
     every: Annotated[
         str, typer.Option(help='Pace of the rounds; "0": as fast as neighbors answer.')
@@ -72,14 +78,9 @@ def init(
     ] = False,
 ) -> None:
     """Write fleet.toml, a private certificate authority and a certificate for each agent."""
-    from gossamer.agents.fleet.file import (
-        Fleet,
-        Observations,
-        Rounds,
-        names_and_endpoints,
-        read_hosts,
-        simulated_sources,
-    )
+    from gossamer.agents.fleet.file import Fleet, simulated_sources
+    from gossamer.agents.fleet.hosts import names_and_endpoints, read_hosts
+    from gossamer.agents.fleet.tables import ObservationsTable, RoundsTable
 
     if (topology is None) == (edges is None):
         raise InvalidInput("a fleet needs a network: give either --topology NAME or --edges FILE")
@@ -100,20 +101,47 @@ def init(
         network = read_network(edges, weights)
         names, endpoints = names_and_endpoints(network, None if hosts is None else read_hosts(hosts))
         sources = ["-"] * network.agents
+    chosen, own_file = _method(method)
     made = Fleet.create(
         network,
         names=names,
         endpoints=endpoints,
         sources=sources if source is None else [source] * network.agents,
         fleet=name,
-        observations=Observations(dimension=dimension),
-        rounds=Rounds(every=every),
+        method=chosen,
+        directory=None if own_file is None else own_file.parent,
+        observations=ObservationsTable(dimension=dimension),
+        rounds=RoundsTable(every=every),
     )
-    path = made.write(out, overwrite=force)
+    path = made.write(out, force=force)
+    if own_file is not None:
+        _copy_beside(own_file, out / own_file.name)
     print(f"{path}: {network.agents} agents, {len(network.edges)} edges")
     print(f"{out / made.certificates}: the authority (keep ca.key safe) and a certificate per agent")
     on_hosts = f"on each host: gossamer agent {path} --id NAME --source SOURCE"
     print(f"next, {on_hosts if topology is None else f'gossamer fleet up {path}'}")
+
+
+def _method(text: str) -> tuple[Method | MethodTable, Path | None]:
+    """The method of a fleet; a method of the user's own is named by its file, which is returned with it."""
+    from gossamer.agents.fleet.tables import MethodTable
+    from gossamer.cli.parsing import parse_method
+
+    found = parse_method(text)
+    if ".py:" not in text:
+        return found, None
+    file, _, name = text.rpartition(":")
+    return MethodTable(name=f"{Path(file).name}:{name}"), Path(file)
+
+
+def _copy_beside(source: Path, target: Path) -> None:
+    """Put the file of a method beside fleet.toml, where every agent looks for it."""
+    if target.exists() and target.samefile(source):
+        return
+    try:
+        shutil.copyfile(source, target)
+    except OSError as error:
+        raise OutputError(f"cannot write {target}: {error.strerror}") from error
 
 
 @fleet_app.command()
@@ -129,8 +157,8 @@ def up(
     for_: Annotated[str | None, typer.Option("--for", help='Stop after this time, "30s".')] = None,
 ) -> None:
     """Run all agents of a fleet on this machine, with a live table, until Ctrl-C."""
-    from gossamer.agents.fleet.file import duration
     from gossamer.agents.fleet.launcher import LocalFleet
+    from gossamer.agents.fleet.tables import duration
 
     seconds = None if for_ is None else duration("--for", for_)
     agents = LocalFleet(
@@ -190,16 +218,16 @@ def _watch(agents: LocalFleet, console: Console, stopping: Callable[[], bool], s
 
 @contextmanager
 def _stoppable() -> Iterator[Callable[[], bool]]:
-    """Turn Ctrl-C, SIGTERM and a closed terminal into a wish that can be asked for."""
-    wishes: list[int] = []
+    """Catch Ctrl-C, SIGTERM and a closed terminal; yields a function that says whether one has arrived."""
+    caught: list[int] = []
 
-    def wish(number: int, frame: FrameType | None) -> None:
-        wishes.append(number)
+    def catch(number: int, frame: FrameType | None) -> None:
+        caught.append(number)
 
     numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    before = {number: signal.signal(number, wish) for number in numbers}
+    before = {number: signal.signal(number, catch) for number in numbers}
     try:
-        yield lambda: bool(wishes)
+        yield lambda: bool(caught)
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
@@ -215,7 +243,7 @@ def status(
     Exit code 0 if every agent seen here runs, 1 if one does not.
     """
     from gossamer.agents.fleet.file import Fleet
-    from gossamer.agents.fleet.launcher import read_status
+    from gossamer.agents.host.status import read_status
 
     found = Fleet.read(fleet)
     agents = read_status(found, fleet.parent)
@@ -296,7 +324,8 @@ def _become_agent(
     insecure: bool,
     **others: Any,
 ) -> None:
-    from gossamer.agents.fleet.file import Fleet, duration
+    from gossamer.agents.fleet.file import Fleet
+    from gossamer.agents.fleet.tables import duration
     from gossamer.agents.host.process import Options
     from gossamer.agents.host.sources import parse_source
 

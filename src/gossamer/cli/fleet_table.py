@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 if TYPE_CHECKING:
-    from gossamer.agents.fleet.launcher import AgentStatus
+    from gossamer.agents.host.status import AgentStatus
 
 _COLORS = {"running": "green", "starting": "cyan", "stopped": "dim", "unknown": "dim"}
 _SPEAKING = ("running", "degraded", "alone")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import csv
-import importlib.util
 import re
 from dataclasses import fields
 from pathlib import Path
@@ -13,6 +12,7 @@ import numpy as np
 
 from gossamer.errors import InvalidInput, nearest
 from gossamer.methods import METHODS, Method, resolve
+from gossamer.methods.loading import build, load_class
 from gossamer.networks import Network
 from gossamer.observations import Empirical, Gaussian, Observations
 
@@ -20,7 +20,7 @@ from gossamer.observations import Empirical, Gaussian, Observations
 def parse_method(text: str) -> Method:
     """`sda`, `sda:burn_in=100`, `anytime-sda:acceleration=chebyshev,smoothing=20`, or `my_file.py:MyMethod`."""
     if ".py:" in text:
-        return _from_file(text)
+        return build(load_class(text), {})
     name, _, rest = text.partition(":")
     method = resolve(name)
     if not rest:
@@ -45,25 +45,6 @@ def _value(text: str) -> object:
         return ast.literal_eval(text)
     except (ValueError, SyntaxError):
         return text
-
-
-def _from_file(text: str) -> Method:
-    file, _, name = text.rpartition(":")
-    path = Path(file)
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    if spec is None or spec.loader is None or not path.exists():
-        raise InvalidInput(
-            f"a method of your own is given as FILE.py:ClassName, but there is no file {file!r}"
-        )
-    module = importlib.util.module_from_spec(spec)
-    try:
-        spec.loader.exec_module(module)
-    except Exception as error:  # whatever a user's file raises is the user's to mend
-        raise InvalidInput(f"{file} cannot be loaded: {type(error).__name__}: {error}") from error
-    found = getattr(module, name, None)
-    if not (isinstance(found, type) and issubclass(found, Method)):
-        raise InvalidInput(f"{file} has no class {name!r} derived from gossamer.Method")
-    return found()
 
 
 def parse_methods(text: str) -> list[Method]:
