@@ -13,14 +13,16 @@ import numba
 from threadpoolctl import threadpool_limits
 
 from gossamer.errors import InvalidInput, require
-from gossamer.paper.pipeline.cache import Piece, Row, Store
+from gossamer.paper.pipeline.cache import PieceCache
+from gossamer.paper.pipeline.pieces import Piece
+from gossamer.paper.pipeline.results import Row
 
 BACKENDS = ("threading", "loky", "dask")
 
 
 def run_pieces(
     pieces: Sequence[Piece],
-    store: Store,
+    cache: PieceCache,
     *,
     backend: str = "threading",
     jobs: int = -1,
@@ -37,7 +39,7 @@ def run_pieces(
     for piece in pieces:
         if piece.key in results or piece.key in missing:
             continue
-        stored = store.load(piece)
+        stored = cache.load(piece)
         if stored is None:
             missing[piece.key] = piece
         else:
@@ -54,7 +56,7 @@ def run_pieces(
         finished = parallel(joblib.delayed(_work)(piece.key, piece, jobs != 1) for piece in order)
         try:
             for key, rows, seconds in finished:
-                store.save(missing[key], rows, seconds)
+                cache.save(missing[key], rows, seconds)
                 results[key] = rows, seconds
                 done(missing[key], True)
         finally:  # after an interrupt, joblib warns about the pieces that it cancels; that is what was asked for
