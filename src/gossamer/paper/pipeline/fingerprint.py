@@ -119,17 +119,9 @@ class SourceTree:
             found = [path for path in modules if path.is_file()]
             yield from found
             unknown |= not found and name != "__version__"
-        if unknown and self._is_lazy(folder / "__init__.py"):
+        init = folder / "__init__.py"
+        if unknown and init.is_file() and b"__getattr__" in self._content(init):
             yield from (p for p in folder.rglob("*.py") if p != self.package / "__init__.py")
-
-    def _is_lazy(self, init: Path) -> bool:
-        """Whether a package has a `__getattr__` of its own."""
-        if not init.is_file():
-            return False
-        return any(
-            isinstance(node, ast.FunctionDef) and node.name == "__getattr__"
-            for node in ast.parse(self._content(init)).body
-        )
 
     def _folders_above(self, module: Path) -> Iterator[Path]:
         """The `__init__` files of the packages that a module of the package is in."""
