@@ -57,8 +57,8 @@ def warm_up(
     """
     if jobs is not None and jobs < 1:
         raise InvalidInput(f"jobs must be at least 1, got {jobs}")
-    stamp = Path(_anything.stats.cache_path) / "warmup.json"  # type: ignore[attr-defined]
-    tree, known = SourceTree(PACKAGE), _read(stamp)
+    stamp, tree = _stamp(), SourceTree(PACKAGE)
+    known = _read(stamp)
     identity = _identity(tree)
     if not force and known.get("identity") == identity:
         return False
@@ -134,24 +134,23 @@ def _faults() -> None:
         simulate(AnytimeSDA(), net, obs, ROUNDS[-1], TRIALS, faults=faults, progress=False)
 
 
-def _applications() -> None:
-    from gossamer.applications import (
-        KarMoura,
-        LinearEstimation,
-        PolicyEvaluation,
-        TemporalDifference,
-        problems,
-    )
+def _linear_estimation() -> None:
+    from gossamer.applications import KarMoura, LinearEstimation
     from gossamer.networks import Network
 
-    net = Network.cycle(AGENTS)
-    sensors = LinearEstimation.random(net, 2, 2)
+    sensors = LinearEstimation.random(Network.cycle(AGENTS), 2, 2)
     for solver in (KarMoura("LU"), KarMoura("mixed")):
         sensors.simulate(solver, ROUNDS, TRIALS)
-    sensors.streams.sample(0, range(2), range(2))
-    task = PolicyEvaluation.from_problem(net, problems.garnet(5, 2))
+    sensors.moments.sample(0, range(2), range(2))
+
+
+def _policy_evaluation() -> None:
+    from gossamer.applications import PolicyEvaluation, TemporalDifference, problems
+    from gossamer.networks import Network
+
+    task = PolicyEvaluation.from_problem(Network.cycle(AGENTS), problems.garnet(5, 2))
     task.sample_transitions(ROUNDS, TRIALS)
-    for learner in (TemporalDifference(), TemporalDifference(step="sqrt", output="average")):
+    for learner in (TemporalDifference(), TemporalDifference("iid")):
         task.simulate(learner, ROUNDS, TRIALS)
 
 
@@ -162,13 +161,14 @@ def _paper() -> None:
 
 
 TASKS: dict[str, Callable[[], None]] = {
-    "simulation, trials side by side": _trials_side_by_side,
-    "simulation, agents side by side": _agents_side_by_side,
+    "trials side by side": _trials_side_by_side,
+    "trials side by side, single precision": _trials_in_single_precision,
     "exact errors": _exact_errors,
-    "applications": _applications,
+    "linear estimation": _linear_estimation,
+    "policy evaluation": _policy_evaluation,
+    "agents side by side": _agents_side_by_side,
+    "agents side by side, single precision": _agents_in_single_precision,
     "faults": _faults,
-    "simulation in single precision, trials side by side": _trials_in_single_precision,
-    "simulation in single precision, agents side by side": _agents_in_single_precision,
     "the paper": _paper,
 }
 """By name, the longest first, so that no core ends up alone with a long one."""
@@ -194,6 +194,10 @@ def _compiled_in(module: str) -> Iterator[Compiled]:
 @compiled
 def _anything() -> None:
     """Never called: it says where Numba keeps compiled code."""
+
+
+def _stamp() -> Path:
+    return Path(_anything.stats.cache_path) / "warmup.json"  # type: ignore[attr-defined]
 
 
 def _identity(tree: SourceTree) -> dict[str, str]:
