@@ -20,6 +20,7 @@ COMMANDS = {
     "compare": "core:compare",
     "plan": "core:plan",
     "reproduce": "reproduce:reproduce",
+    "warmup": "warmup:warmup",
     "estimate": "applications:estimate",
     "evaluate-policy": "applications:evaluate_policy",
     "agent": "fleet:agent",

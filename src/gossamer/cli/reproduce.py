@@ -14,7 +14,7 @@ from rich.table import Table
 from gossamer.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from gossamer.paper.pipeline.cache import Piece
+    from gossamer.paper.pipeline.pieces import Piece
     from gossamer.paper.pipeline.reproduce import Reproduction
 
 COLORS = {"holds": "green", "holds with a caveat": "yellow", "does not hold": "red"}

@@ -1,9 +1,6 @@
 """The paper's numerical results, figure by figure, and what became of each of its claims.
 
-networks, convergence, samples, star    Figures 1-5 of the paper
-beyond, bound                           Figures 6 and 7, ours
-registry                                all figures: add yours there
-settings, store, run                    what is asked, what is on disk, what runs in parallel
-claims, style, report                   verdicts, looks, the folder that a reader opens
-reproduce                               everything in one call
+figures/     one file per figure: 1 to 5 are the paper's, 6 to 10 are ours
+shared/      what several figures use: the problem, exact errors after every number of rounds, common runs
+pipeline/    the rest of the way: pieces of work, results on disk, claims, the report; `reproduce` does it all
 """

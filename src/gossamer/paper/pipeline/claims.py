@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betaincinv
 
-from gossamer.paper.pipeline.cache import Table
+from gossamer.paper.pipeline.results import Results
 from gossamer.paper.pipeline.settings import Settings
 
 USUALLY = 0.95
@@ -51,7 +51,7 @@ class Claim:
     name: str
     place: str
     sentence: str
-    judge: Callable[[Table, Settings], Finding | None]
+    judge: Callable[[Results, Settings], Finding | None]
 
 
 def verdict(holds: bool, caveat: bool = False) -> Verdict:

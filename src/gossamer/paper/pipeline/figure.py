@@ -6,8 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from gossamer.paper.pipeline.cache import Piece, Table
 from gossamer.paper.pipeline.claims import Claim
+from gossamer.paper.pipeline.pieces import Piece
+from gossamer.paper.pipeline.results import Results
 from gossamer.paper.pipeline.settings import Settings
 
 
@@ -27,7 +28,7 @@ class Figure:
     name: str
     title: str
     pieces: Callable[[Settings], list[Piece]]
-    draw: Callable[[Table, Settings], Any]
-    explain: Callable[[Table, Settings], str]
+    draw: Callable[[Results, Settings], Any]
+    explain: Callable[[Results, Settings], str]
     claims: tuple[Claim, ...] = ()
     ours: bool = False

@@ -12,11 +12,11 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from string import Template
 
-import gossamer
+from gossamer import __version__
 from gossamer.paper.pipeline import style
-from gossamer.paper.pipeline.cache import Table, write_csv
 from gossamer.paper.pipeline.claims import Claim, Finding, Verdict
 from gossamer.paper.pipeline.figure import Figure
+from gossamer.paper.pipeline.results import Results, write_csv
 from gossamer.paper.pipeline.settings import Settings
 
 PACKAGES = ("numpy", "scipy", "numba", "networkx", "matplotlib", "joblib")
@@ -42,29 +42,29 @@ class Times:
     jobs: str
 
 
-def judge(figures: Sequence[Figure], tables: dict[str, Table], settings: Settings) -> list[Judged]:
+def judge(figures: Sequence[Figure], results: dict[str, Results], settings: Settings) -> list[Judged]:
     """Every claim that these figures' rows can judge."""
     judged = []
     for figure in figures:
         for claim in figure.claims:
-            finding = claim.judge(tables[figure.name], settings)
+            finding = claim.judge(results[figure.name], settings)
             if finding is not None:
                 judged.append(Judged(claim, finding, figure.name))
     return judged
 
 
-def draw(figure: Figure, table: Table, settings: Settings, folder: Path) -> None:
+def draw(figure: Figure, results: Results, settings: Settings, folder: Path) -> None:
     """A figure as PNG and PDF."""
     folder.mkdir(parents=True, exist_ok=True)
     with style.paper_style():
-        style.save(figure.draw(table, settings), folder / f"figure-{figure.name}")
+        style.save(figure.draw(results, settings), folder / f"figure-{figure.name}")
 
 
-def write_numbers(table: Table, folder: Path) -> None:
+def write_numbers(results: Results, folder: Path) -> None:
     """One tidy CSV per experiment."""
     folder.mkdir(parents=True, exist_ok=True)
-    for experiment in table.distinct("experiment"):
-        write_csv(folder / f"{experiment.replace(' ', '-')}.csv", table.where(experiment=experiment))
+    for experiment in results.distinct("experiment"):
+        write_csv(folder / f"{experiment.replace(' ', '-')}.csv", results.where(experiment=experiment))
 
 
 def write_claims(judged: Sequence[Judged], path: Path) -> None:
@@ -83,7 +83,7 @@ def write_claims(judged: Sequence[Judged], path: Path) -> None:
 
 def write_page(
     figures: Sequence[Figure],
-    tables: dict[str, Table],
+    results: dict[str, Results],
     judged: Sequence[Judged],
     settings: Settings,
     times: Times,
@@ -99,7 +99,7 @@ def write_page(
             f'<li class="{_css(v)}"><b>{n}</b> {v.value}</li>' for v, n in counts.items() if judged
         ),
         claims="\n".join(_claim_row(j) for j in judged),
-        figures="\n".join(_figure(figure, tables[figure.name], settings, folder) for figure in figures),
+        figures="\n".join(_figure(figure, results[figure.name], settings, folder) for figure in figures),
         settings="".join(
             _pair(name.replace("_", " "), _plain(value)) for name, value in asdict(settings).items()
         ),
@@ -112,7 +112,7 @@ def write_page(
 
 
 def versions() -> dict[str, str]:
-    found = {"gossamer": gossamer.__version__, "python": platform.python_version()}
+    found = {"gossamer": __version__, "python": platform.python_version()}
     for name in PACKAGES:
         try:
             found[name] = version(name)
@@ -149,14 +149,14 @@ def _claim_row(judged: Judged) -> str:
     )
 
 
-def _figure(figure: Figure, table: Table, settings: Settings, folder: Path) -> str:
+def _figure(figure: Figure, results: Results, settings: Settings, folder: Path) -> str:
     stem = f"figures/figure-{figure.name}"
     picture = base64.b64encode((folder / f"{stem}.png").read_bytes()).decode()
     ours = " <em>ours</em>" if figure.ours else ""
     return (
         f'<figure id="figure-{figure.name}"><h3>Figure {figure.name}: {html.escape(figure.title)}{ours}</h3>'
         f'<div class="picture"><img alt="{html.escape(figure.title)}" src="data:image/png;base64,{picture}"></div>'
-        f"<figcaption>{html.escape(figure.explain(table, settings))} "
+        f"<figcaption>{html.escape(figure.explain(results, settings))} "
         f'<small><a href="{stem}.pdf">PDF</a> <a href="{stem}.png">PNG</a></small></figcaption></figure>'
     )
 

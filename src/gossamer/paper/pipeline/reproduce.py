@@ -11,10 +11,12 @@ from typing import Protocol
 
 from gossamer.errors import InvalidInput, OutputError, nearest
 from gossamer.paper.pipeline import report
-from gossamer.paper.pipeline.cache import Piece, Store, Table
+from gossamer.paper.pipeline.cache import PieceCache
 from gossamer.paper.pipeline.figure import Figure
+from gossamer.paper.pipeline.pieces import Piece
 from gossamer.paper.pipeline.registry import FIGURES
 from gossamer.paper.pipeline.report import Judged, Times
+from gossamer.paper.pipeline.results import Results
 from gossamer.paper.pipeline.run import run_pieces
 from gossamer.paper.pipeline.settings import Settings
 
@@ -26,7 +28,7 @@ class Reproduction:
     page: Path
     judged: list[Judged]
     times: Times
-    tables: dict[str, Table]
+    results: dict[str, Results]
 
 
 class Watcher(Protocol):
@@ -71,7 +73,7 @@ def reproduce(
     """
     started = time.perf_counter()
     chosen = choose(figures)
-    store = Store(out / "pieces")
+    cache = PieceCache(out / "pieces")
     keys: dict[str, list[str]] = {}
     pieces: dict[str, Piece] = {}
     for figure in chosen:
@@ -88,30 +90,32 @@ def reproduce(
         if watcher:
             watcher.done(piece, computed)
 
-    results = run_pieces(list(pieces.values()), store, backend=backend, jobs=jobs, address=address, done=done)
-    tables = {name: Table(row for key in own for row in results[key][0]) for name, own in keys.items()}
+    finished = run_pieces(
+        list(pieces.values()), cache, backend=backend, jobs=jobs, address=address, done=done
+    )
+    results = {name: Results(row for key in own for row in finished[key][0]) for name, own in keys.items()}
     try:
         drawing = time.perf_counter()
         for figure in chosen:
             if watcher:
                 watcher.stage(f"drawing figure {figure.name}")
-            report.draw(figure, tables[figure.name], settings, out / "figures")
+            report.draw(figure, results[figure.name], settings, out / "figures")
         drawn = time.perf_counter() - drawing
-        judged = report.judge(chosen, tables, settings)
-        report.write_numbers(Table(row for key in pieces for row in results[key][0]), out / "numbers")
+        judged = report.judge(chosen, results, settings)
+        report.write_numbers(Results(row for key in pieces for row in finished[key][0]), out / "numbers")
         report.write_claims(judged, out / "claims.csv")
-        split = _split(pieces.values(), {key: seconds for key, (_, seconds) in results.items()})
+        split = _split(pieces.values(), {key: seconds for key, (_, seconds) in finished.items()})
         cores = os.cpu_count() if jobs == -1 else jobs
         times = Times(
             time.perf_counter() - started, {**split, "drawing": drawn}, len(fresh), len(pieces) - len(fresh),
             f"{backend}, {cores} jobs",
         )  # fmt: skip
-        page = report.write_page(chosen, tables, judged, settings, times, out)
+        page = report.write_page(chosen, results, judged, settings, times, out)
     except OSError as error:
         raise OutputError(
             f"the report could not be written to {out} ({error.strerror}); free some space or choose another --out"
         ) from error
-    return Reproduction(page, judged, times, tables)
+    return Reproduction(page, judged, times, results)
 
 
 def _split(pieces: Iterable[Piece], seconds: dict[str, float]) -> dict[str, float]:

@@ -13,14 +13,17 @@ import numba
 from threadpoolctl import threadpool_limits
 
 from gossamer.errors import InvalidInput, require
-from gossamer.paper.pipeline.cache import Piece, Row, Store
+from gossamer.numerics.compiling import parallel
+from gossamer.paper.pipeline.cache import PieceCache
+from gossamer.paper.pipeline.pieces import Piece
+from gossamer.paper.pipeline.results import Row
 
 BACKENDS = ("threading", "loky", "dask")
 
 
 def run_pieces(
     pieces: Sequence[Piece],
-    store: Store,
+    cache: PieceCache,
     *,
     backend: str = "threading",
     jobs: int = -1,
@@ -37,7 +40,7 @@ def run_pieces(
     for piece in pieces:
         if piece.key in results or piece.key in missing:
             continue
-        stored = store.load(piece)
+        stored = cache.load(piece)
         if stored is None:
             missing[piece.key] = piece
         else:
@@ -45,16 +48,16 @@ def run_pieces(
             done(piece, False)
     if not missing:
         return results
-    if backend == "threading" and _one_caller_at_a_time():
+    if backend == "threading" and one_caller_at_a_time():
         jobs = 1
     # The longest first, so that no core ends up alone with a long piece.
     order = sorted(missing.values(), key=lambda piece: -piece.weight)
     # Matrices here are small: BLAS threads beside one piece per core only wait for each other (60 times slower).
-    with threadpool_limits(1, user_api="blas"), _parallel(backend, jobs, address) as parallel:
-        finished = parallel(joblib.delayed(_work)(piece.key, piece, jobs != 1) for piece in order)
+    with threadpool_limits(1, user_api="blas"), _pool(backend, jobs, address) as pool:
+        finished = pool(joblib.delayed(_work)(piece.key, piece, jobs != 1) for piece in order)
         try:
             for key, rows, seconds in finished:
-                store.save(missing[key], rows, seconds)
+                cache.save(missing[key], rows, seconds)
                 results[key] = rows, seconds
                 done(missing[key], True)
         finally:  # after an interrupt, joblib warns about the pieces that it cancels; that is what was asked for
@@ -78,13 +81,13 @@ def _work(key: str, piece: Piece, beside_others: bool) -> tuple[str, list[Row], 
     return key, rows, time.perf_counter() - started
 
 
-def _one_caller_at_a_time() -> bool:
+def one_caller_at_a_time() -> bool:
     """Whether Numba has nothing but its own pool of threads here, which aborts if two threads call it at once."""
     _nothing(1)
     return bool(numba.threading_layer() == "workqueue")  # type: ignore[attr-defined, unused-ignore]
 
 
-@numba.njit(parallel=True)
+@parallel
 def _nothing(n: int) -> int:
     total = 0
     for k in numba.prange(n):
@@ -93,7 +96,7 @@ def _nothing(n: int) -> int:
 
 
 @contextmanager
-def _parallel(backend: str, jobs: int, address: str | None) -> Iterator[Any]:
+def _pool(backend: str, jobs: int, address: str | None) -> Iterator[Any]:
     if backend != "dask":
         yield joblib.Parallel(n_jobs=jobs, backend=backend, return_as="generator_unordered")
         return

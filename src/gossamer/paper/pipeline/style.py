@@ -12,8 +12,10 @@ import matplotlib as mpl
 import numpy as np
 from matplotlib.figure import Figure as Picture
 from matplotlib.lines import Line2D
+from matplotlib.ticker import FixedLocator, NullLocator
 
-from gossamer.paper.pipeline.cache import Table
+from gossamer.paper.pipeline.results import Results
+from gossamer.paper.pipeline.settings import Settings
 
 FULL = 7.2  # inches: the text width of a paper with one column
 BLACK, GRAY, LIGHT = "#000000", "#555555", "#BBBBBB"
@@ -68,6 +70,13 @@ MARKS = {
     "network limit": Mark("network limit", BLACK, (0, (1, 1.3)), ""),
     "centralized limit": Mark("centralized limit", GRAY, "-", ""),
     "alone": Mark("an agent alone (no messages)", GRAY, (0, (1, 1.3)), ""),
+    "anytime-sda": Mark("Anytime SDA", RED, (0, (4, 1.5)), "s", False),
+    "xiao-boyd-lall": Mark("Xiao–Boyd–Lall, all samples first", BLACK, (0, (1, 1.3)), "v"),
+    "kar-moura, lu": Mark("Kar–Moura, LU", ORANGE, (0, (4, 1.5)), "D"),
+    "kar-moura, mixed": Mark("Kar–Moura, mixed", PURPLE, "-", "X"),
+    "td, last": Mark("TD(0), last iterate", ORANGE, (0, (4, 1.5)), "D"),
+    "td, averaged": Mark("TD(0), averaged", PURPLE, (0, (4, 1.2, 1, 1.2)), "X"),
+    "centralized": Mark("centralized", GRAY, "-", ""),
 }
 
 
@@ -91,7 +100,7 @@ def line(axes: Any, mark: Mark, x: Any, y: Any, **changes: Any) -> None:
     axes.plot(x, y, **options)
 
 
-def points(axes: Any, mark: Mark, x: Any, rows: Table, transform: Any = None) -> None:
+def points(axes: Any, mark: Mark, x: Any, rows: Results, transform: Any = None) -> None:
     """Simulated values with their 95% intervals."""
     value, low, high = (np.asarray(rows.column(name), dtype=float) for name in ("value", "low", "high"))
     if transform is not None:
@@ -122,6 +131,39 @@ def key(mark: Mark, label: str | None = None, marker: bool = True) -> Line2D:
         markerfacecolor=mark.color if mark.filled else "white",
         label=mark.label if label is None else label,
     )
+
+
+def bound_key(corollary: str) -> Line2D:
+    """A legend entry: the thin line of a corollary's bound."""
+    entry = key(Mark(f"{corollary}, constant 1 (SDA)", BLUE, "-", ""))
+    entry.set_linewidth(0.6)
+    return entry
+
+
+def legend_panel(axes: Any, keys: list[Any], note: str) -> None:
+    """The sixth of six panels holds the legend, so that none covers data."""
+    axes.axis("off")
+    corner = (-0.02, 1.04)
+    axes.legend(handles=keys, loc="upper left", bbox_to_anchor=corner, handlelength=3.2, borderaxespad=0)
+    text = {"va": "top", "fontsize": 7, "color": GRAY, "linespacing": 1.35}
+    axes.text(0.0, 0.97 - 0.115 * len(keys), note, transform=axes.transAxes, **text)
+
+
+def marks_note(settings: Settings) -> str:
+    return f"lines: exact\nmarks: mean of {settings.trials} runs and its\n95% interval"
+
+
+def listed_axis(axes: Any, values: Any) -> None:
+    """A logarithmic x axis with ticks at these numbers and nowhere else."""
+    axes.set_xscale("log")
+    axes.xaxis.set_major_locator(FixedLocator(list(values)))
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.set_xticklabels([f"{value:.0f}" for value in values])
+
+
+def rounds_axis(axes: Any, rounds: Any) -> None:
+    """A logarithmic x axis with every other number of rounds written out."""
+    listed_axis(axes, sorted({int(t) for t in rounds})[::2])
 
 
 def save(drawn: Picture, stem: Path) -> list[Path]:

@@ -67,3 +67,8 @@ def first_at_most(errors: Array, epsilon: float) -> int | None:
 def slope(x: Any, y: Any) -> float:
     """The least-squares slope of ln y against ln x."""
     return float(np.polyfit(np.log(x), np.log(y), 1)[0])
+
+
+def around(mean: float, stderr: float) -> dict[str, float]:
+    """The columns of a simulated mean with its 95% interval."""
+    return {"value": mean, "low": mean - NORMAL_95 * stderr, "high": mean + NORMAL_95 * stderr}

@@ -7,15 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from gossamer.paper import problem
-from gossamer.paper.figures import convergence
-from gossamer.paper.modes import EverySDA
 from gossamer.paper.pipeline import style
-from gossamer.paper.pipeline.cache import Piece, Row, Table
 from gossamer.paper.pipeline.claims import Claim, Finding, span, verdict
 from gossamer.paper.pipeline.figure import Figure
+from gossamer.paper.pipeline.pieces import Piece
+from gossamer.paper.pipeline.results import Results, Row
 from gossamer.paper.pipeline.settings import Settings
-from gossamer.paper.problem import GRAPHS, TITLES
+from gossamer.paper.shared import convergence, problem
+from gossamer.paper.shared.modes import EverySDA
+from gossamer.paper.shared.problem import GRAPHS, TITLES
 from gossamer.theory import k_star, theorem_1
 
 TERMS = {
@@ -87,12 +87,12 @@ def pieces(settings: Settings) -> list[Piece]:
     return parts
 
 
-def draw(table: Table, settings: Settings) -> Any:
+def draw(results: Results, settings: Settings) -> Any:
     drawn = style.picture(style.FULL, 4.5)
     axes = drawn.subplots(2, 3, sharey=True)
-    table = table.sort("rounds")
+    results = results.sort("rounds")
     for ax, graph in zip(axes.flat, GRAPHS, strict=False):
-        here = table.where(experiment="bound", graph=graph)
+        here = results.where(experiment="bound", graph=graph)
         total: Any = 0.0
         limit: Any = 0.0
         for name, mark in TERMS.items():
@@ -103,7 +103,7 @@ def draw(table: Table, settings: Settings) -> Any:
             total, limit = total + truth.column("value"), limit + above.column("value")
         style.line(ax, TOTAL, rounds, total, linewidth=1.5)
         style.line(ax, TOTAL, rounds, limit, linewidth=0.7)
-        runs = table.where(
+        runs = results.where(
             experiment="convergence", graph=graph, method="sda", source="simulation", quantity="total_error"
         )
         style.points(ax, TOTAL, runs.column("rounds"), runs)
@@ -118,20 +118,20 @@ def draw(table: Table, settings: Settings) -> Any:
         ax.set_xlabel("rounds $T$")
     keys = [style.key(TOTAL), *(style.key(mark) for mark in TERMS.values())]
     note = "\nthick: the parts of the error\nthin: their bounds in Theorem 1,\nwhich applies right of $2k^*$"
-    convergence.legend_panel(axes[1, 2], keys, convergence.marks_note(settings) + note)
+    style.legend_panel(axes[1, 2], keys, style.marks_note(settings) + note)
     return drawn
 
 
-def _slack(table: Table) -> tuple[float, float]:
-    rows = table.where(experiment="bound", quantity="slack")
+def _slack(results: Results) -> tuple[float, float]:
+    rows = results.where(experiment="bound", quantity="slack")
     return float(rows.column("low").min()), float(rows.column("high").max())
 
 
-def _ratios(table: Table, name: str) -> tuple[float, float]:
+def _ratios(results: Results, name: str) -> tuple[float, float]:
     """Least and largest bound over exact part, where the theorem applies and the part is above rounding."""
     ratios = []
     for graph in GRAPHS:
-        here = table.where(experiment="bound", graph=graph).sort("rounds")
+        here = results.where(experiment="bound", graph=graph).sort("rounds")
         start = here.value(quantity="k*")
         truth, above = (here.where(quantity=name, source=source) for source in ("exact", "theorem 1"))
         counts = (truth.column("rounds") >= 2 * start) & (truth.column("value") > 1e-12)
@@ -139,9 +139,9 @@ def _ratios(table: Table, name: str) -> tuple[float, float]:
     return (min(ratios), max(ratios)) if ratios else (float("nan"), float("nan"))
 
 
-def explain(table: Table, settings: Settings) -> str:
-    low, high = _slack(table)
-    mixing, averaging, bias = (_ratios(table, name) for name in ("mixing noise", "averaging noise", "bias"))
+def explain(results: Results, settings: Settings) -> str:
+    low, high = _slack(results)
+    mixing, averaging, bias = (_ratios(results, name) for name in ("mixing noise", "averaging noise", "bias"))
     return (
         f"Where it applies (T/2 ≥ k*), Theorem 1's bound is {span((low, high), 2)} times the exact error. "
         f"Its σ²/T term is {span(averaging, 2)} times the part it bounds, its mixing term "
@@ -150,10 +150,10 @@ def explain(table: Table, settings: Settings) -> str:
     )
 
 
-def _bound_holds(table: Table, settings: Settings) -> Finding:
-    low, high = _slack(table)
-    middle = float(np.median(table.where(experiment="bound", quantity="slack").column("value")))
-    parts = {name: span(_ratios(table, name)) for name in ("averaging noise", "mixing noise")}
+def _bound_holds(results: Results, settings: Settings) -> Finding:
+    low, high = _slack(results)
+    middle = float(np.median(results.where(experiment="bound", quantity="slack").column("value")))
+    parts = {name: span(_ratios(results, name)) for name in ("averaging noise", "mixing noise")}
     return Finding(
         verdict(low >= 1),
         middle,

@@ -8,13 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gossamer.engines.exact import exact
-from gossamer.methods import DMASG, DSG, SDA, Method
 from gossamer.networks import Network
-from gossamer.paper import problem
-from gossamer.paper.modes import EverySDA, energies, modes
 from gossamer.paper.pipeline import style
-from gossamer.paper.pipeline.cache import Piece, Row, Table
 from gossamer.paper.pipeline.claims import (
     USUALLY,
     Claim,
@@ -30,64 +25,17 @@ from gossamer.paper.pipeline.claims import (
     verdict,
 )
 from gossamer.paper.pipeline.figure import Figure
+from gossamer.paper.pipeline.pieces import Piece
+from gossamer.paper.pipeline.results import Results, Row
 from gossamer.paper.pipeline.settings import Settings
-from gossamer.paper.problem import GRAPHS, NORMAL_95, TITLES
-from gossamer.theory import k_star
+from gossamer.paper.shared import problem
+from gossamer.paper.shared.convergence import METHODS, horizons, main_pieces
+from gossamer.paper.shared.modes import EverySDA, energies, modes
+from gossamer.paper.shared.problem import GRAPHS, TITLES
 
 Array = NDArray[np.float64]
 
-METHODS: dict[str, Method] = {"sda": SDA(), "d-masg": DMASG(), "dsg": DSG()}
 DRAWS = "convergence draws"
-
-
-def horizons(net: Network, stages: Sequence[int]) -> list[int]:
-    """The paper's T: what K stages of D-MASG take on this network."""
-    return [DMASG.rounds_for(net, k) for k in stages]
-
-
-def converge(
-    graph: str, method: str, agents: int, spread: float, stages: Sequence[int], trials: int, seed: int
-) -> list[Row]:
-    """The exact error and a simulation of one method on one graph, for every K."""
-    net = problem.network(graph, agents, seed)
-    obs = problem.observations(agents, spread, seed)
-    rounds = horizons(net, stages)
-    base = {
-        "experiment": "convergence",
-        "graph": graph,
-        "method": method,
-        "agents": agents,
-        "spread": spread,
-        "draw": 0,
-        "seed": seed,
-    }
-    truth = exact(METHODS[method], net, obs, rounds)
-    runs = problem.run(METHODS[method], net, obs, rounds, trials=trials, seed=seed, keep_estimates=False)
-    rows: list[Row] = []
-    for k, t in enumerate(rounds):
-        for quantity in ("total_error", "bias", "variance"):
-            value = float(getattr(truth, quantity)[k])
-            rows.append({**base, "rounds": t, "source": "exact", "quantity": quantity, "value": value})
-        margin = NORMAL_95 * runs.stderr[k]
-        around = {
-            "value": float(runs.total_error[k]),
-            "low": float(runs.total_error[k] - margin),
-            "high": float(runs.total_error[k] + margin),
-        }
-        rows.append(
-            {
-                **base,
-                "rounds": t,
-                "source": "simulation",
-                "quantity": "total_error",
-                "trials": trials,
-                **around,
-            }
-        )
-    if method == "sda":
-        for quantity, number_ in (("condition number", net.condition_number), ("k*", k_star(net))):
-            rows.append({**base, "source": "exact", "quantity": quantity, "value": float(number_)})
-    return rows
 
 
 def converge_draws(
@@ -130,24 +78,6 @@ def _errors(net: Network, mean: Array, rounds: list[int]) -> dict[str, Array]:
     return found
 
 
-def main_pieces(settings: Settings, methods: Sequence[str] = tuple(METHODS)) -> list[Piece]:
-    """The runs that the figure shows; Figures 6 and 7 use SDA's."""
-    s = settings
-    common = {
-        "agents": s.agents,
-        "spread": s.spread,
-        "stages": list(s.stages),
-        "trials": s.trials,
-        "seed": s.seed,
-    }
-    size = s.agents * s.trials * 2 ** max(s.stages) / 2.5e6
-    return [
-        Piece(f"convergence-{graph}-{method}", converge, dict(graph=graph, method=method, **common), size)
-        for graph in GRAPHS
-        for method in methods
-    ]
-
-
 def pieces(settings: Settings) -> list[Piece]:
     s = settings
     parts = main_pieces(s)
@@ -173,15 +103,15 @@ def pieces(settings: Settings) -> list[Piece]:
 # -- the picture -------------------------------------------------------------------------------------------
 
 
-def draw(table: Table, settings: Settings) -> Any:
+def draw(results: Results, settings: Settings) -> Any:
     drawn = style.picture(style.FULL, 4.3)
     axes = drawn.subplots(2, 3)
-    table = table.where(experiment="convergence", quantity="total_error").sort("rounds")
+    results = results.where(experiment="convergence", quantity="total_error").sort("rounds")
     for ax, graph in zip(axes.flat, GRAPHS, strict=False):
         for method in METHODS:
             mark = style.MARKS[method]
-            truth = table.where(graph=graph, method=method, source="exact")
-            runs = table.where(graph=graph, method=method, source="simulation")
+            truth = results.where(graph=graph, method=method, source="exact")
+            runs = results.where(graph=graph, method=method, source="simulation")
             style.line(ax, mark, truth.column("rounds"), np.log(truth.column("value")))
             style.points(ax, mark, runs.column("rounds"), runs, np.log)
         ax.set_xscale("log")
@@ -190,28 +120,14 @@ def draw(table: Table, settings: Settings) -> Any:
         ax.set_ylabel(r"$\ln\,\mathrm{E}\,\sum_i (\hat\theta_{i,T}-\bar\mu)^2$")
     for ax in (*axes[1, :2], axes[0, 2]):
         ax.set_xlabel("rounds $T$")
-    legend_panel(axes[1, 2], [style.key(style.MARKS[m]) for m in METHODS], marks_note(settings))
+    style.legend_panel(axes[1, 2], [style.key(style.MARKS[m]) for m in METHODS], style.marks_note(settings))
     return drawn
 
 
-def legend_panel(ax: Any, keys: list[Any], note: str) -> None:
-    """The sixth of six panels holds the legend, so that none covers data."""
-    ax.axis("off")
-    ax.legend(handles=keys, loc="upper left", bbox_to_anchor=(-0.02, 1.04), handlelength=3.2, borderaxespad=0)
-    below = 0.97 - 0.115 * len(keys)
-    ax.text(
-        0.0, below, note, transform=ax.transAxes, va="top", fontsize=7, color=style.GRAY, linespacing=1.35
-    )
-
-
-def marks_note(settings: Settings) -> str:
-    return f"lines: exact\nmarks: mean of {settings.trials} runs and its\n95% interval"
-
-
-def explain(table: Table, settings: Settings) -> str:
+def explain(results: Results, settings: Settings) -> str:
     stages = settings.stages
-    ahead = {TITLES[g]: middle(_lead(table, g, stages[-1]))[0] for g in GRAPHS}
-    outside, of = agreement(table.where(experiment="convergence"))
+    ahead = {TITLES[g]: middle(_lead(results, g, stages[-1]))[0] for g in GRAPHS}
+    outside, of = agreement(results.where(experiment="convergence"))
     return (
         f"At the last point SDA's error is below the better of the two primal methods by {listed(ahead, 2)} in ln "
         f"(median of {settings.draws} draws; negative: behind). "
@@ -219,11 +135,13 @@ def explain(table: Table, settings: Settings) -> str:
     )
 
 
-def agreement(table: Table) -> tuple[int, int]:
+def agreement(results: Results) -> tuple[int, int]:
     """How many simulated errors miss the exact one by more than their 95% interval, and how many there are."""
-    runs = table.where(source="simulation", quantity="total_error").sort("graph", "method", "rounds")
+    runs = results.where(source="simulation", quantity="total_error").sort("graph", "method", "rounds")
     truth = (
-        table.where(source="exact", quantity="total_error").sort("graph", "method", "rounds").column("value")
+        results.where(source="exact", quantity="total_error")
+        .sort("graph", "method", "rounds")
+        .column("value")
     )
     outside = (truth < runs.column("low")) | (truth > runs.column("high"))
     return int(outside.sum()), len(runs)
@@ -232,22 +150,22 @@ def agreement(table: Table) -> tuple[int, int]:
 # -- the claims --------------------------------------------------------------------------------------------
 
 
-def _logs(table: Table, graph: str, method: str, stage: int) -> Array:
+def _logs(results: Results, graph: str, method: str, stage: int) -> Array:
     """(D,) ln of the exact error in every draw."""
-    rows = table.where(experiment=DRAWS, graph=graph, method=method, quantity=f"total_error, K={stage}").sort(
-        "draw"
-    )
+    rows = results.where(
+        experiment=DRAWS, graph=graph, method=method, quantity=f"total_error, K={stage}"
+    ).sort("draw")
     return np.asarray(np.log(rows.column("value").astype(float)))
 
 
-def _lead(table: Table, graph: str, stage: int) -> Array:
+def _lead(results: Results, graph: str, stage: int) -> Array:
     """(D,) by how much SDA's ln error is below the better primal method's."""
-    primal = np.minimum(_logs(table, graph, "d-masg", stage), _logs(table, graph, "dsg", stage))
-    return np.asarray(primal - _logs(table, graph, "sda", stage))
+    primal = np.minimum(_logs(results, graph, "d-masg", stage), _logs(results, graph, "dsg", stage))
+    return np.asarray(primal - _logs(results, graph, "sda", stage))
 
 
-def _outperforms(table: Table, settings: Settings) -> Finding:
-    lead = np.stack([[_lead(table, g, k) for k in settings.stages] for g in GRAPHS])  # (graph, K, draw)
+def _outperforms(results: Results, settings: Settings) -> Finding:
+    lead = np.stack([[_lead(results, g, k) for k in settings.stages] for g in GRAPHS])  # (graph, K, draw)
     wins = np.all(lead > 0, axis=(0, 1))
     part, low, high = share(wins)
     ahead = {g: float(np.mean(values > 0)) for g, values in zip(GRAPHS, lead, strict=True)}
@@ -266,8 +184,8 @@ def _outperforms(table: Table, settings: Settings) -> Finding:
     )
 
 
-def _large_kappa(table: Table, settings: Settings) -> Finding:
-    lead = np.stack([[_lead(table, g, k) for k in settings.stages] for g in GRAPHS])
+def _large_kappa(results: Results, settings: Settings) -> Finding:
+    lead = np.stack([[_lead(results, g, k) for k in settings.stages] for g in GRAPHS])
     better = lead[:3].min(axis=0) > lead[3:].max(axis=0)  # (K, draw)
     ordered = np.all(lead[:-1] >= lead[1:], axis=(0, 1))
     part, low, high = share(better)
@@ -287,10 +205,10 @@ def _large_kappa(table: Table, settings: Settings) -> Finding:
 def _early(method: str) -> Any:
     """Is `method` ahead of DSG at the first K where κ is large (path, cycle, star)? If not, at the second?"""
 
-    def judge(table: Table, settings: Settings) -> Finding:
+    def judge(results: Results, settings: Settings) -> Finding:
         first, second = settings.stages[:2]
         gap = {
-            k: np.stack([_logs(table, g, "dsg", k) - _logs(table, g, method, k) for g in GRAPHS])
+            k: np.stack([_logs(results, g, "dsg", k) - _logs(results, g, method, k) for g in GRAPHS])
             for k in (first, second)
         }
         at_once, soon = (share(np.all(gap[k][:3] > 0, axis=0)) for k in (first, second))
@@ -310,11 +228,11 @@ def _early(method: str) -> Any:
     return judge
 
 
-def _asymptotic(table: Table, settings: Settings) -> Finding:
+def _asymptotic(results: Results, settings: Settings) -> Finding:
     slopes = {}
     for method in ("sda", "d-masg"):
         for graph in GRAPHS:
-            rows = table.where(
+            rows = results.where(
                 experiment="convergence", graph=graph, method=method, quantity="variance"
             ).sort("rounds")
             slopes[f"{method} {graph}"] = problem.slope(rows.column("rounds")[-2:], rows.column("value")[-2:])
@@ -331,9 +249,9 @@ def _asymptotic(table: Table, settings: Settings) -> Finding:
     )
 
 
-def _bias(table: Table, graph: str, method: str, settings: Settings) -> tuple[Array, Array]:
+def _bias(results: Results, graph: str, method: str, settings: Settings) -> tuple[Array, Array]:
     """T and squared bias, where it is above what rounding leaves of the means' energy."""
-    rows = table.where(experiment="convergence", graph=graph, method=method, quantity="bias").sort("rounds")
+    rows = results.where(experiment="convergence", graph=graph, method=method, quantity="bias").sort("rounds")
     rounds, bias = (np.asarray(rows.column(name), dtype=float) for name in ("rounds", "value"))
     visible = bias > 1e-20 * settings.agents * settings.spread**2
     return rounds[visible], bias[visible]
@@ -342,13 +260,13 @@ def _bias(table: Table, graph: str, method: str, settings: Settings) -> tuple[Ar
 def _linear_bias(method: str) -> Any:
     """Does the bias fall like e^(-c T/sqrt κ) with one c? A power of T shows as a c that dwindles with T."""
 
-    def judge(table: Table, settings: Settings) -> Finding | None:
+    def judge(results: Results, settings: Settings) -> Finding | None:
         first, last, powers = {}, {}, {}
         for graph in GRAPHS:
-            rounds, bias = _bias(table, graph, method, settings)
+            rounds, bias = _bias(results, graph, method, settings)
             if len(rounds) < 2:
                 continue
-            root = np.sqrt(table.value(experiment="convergence", graph=graph, quantity="condition number"))
+            root = np.sqrt(results.value(experiment="convergence", graph=graph, quantity="condition number"))
             rates = -np.diff(np.log(bias)) / np.diff(rounds) * root
             first[TITLES[graph]], last[TITLES[graph]] = float(rates[0]), float(rates[-1])
             powers[TITLES[graph]] = problem.slope(rounds[-2:], bias[-2:])
@@ -373,10 +291,10 @@ def _linear_bias(method: str) -> Any:
     return judge
 
 
-def _theorem_applies(table: Table, settings: Settings) -> Finding:
-    rows = table.where(experiment="convergence", method="sda", source="simulation").sort("graph", "rounds")
+def _theorem_applies(results: Results, settings: Settings) -> Finding:
+    rows = results.where(experiment="convergence", method="sda", source="simulation").sort("graph", "rounds")
     first = {g: float(rows.where(graph=g).column("rounds").min()) for g in GRAPHS}
-    start = {g: table.value(experiment="convergence", graph=g, quantity="k*") for g in GRAPHS}
+    start = {g: results.value(experiment="convergence", graph=g, quantity="k*") for g in GRAPHS}
     bad = [
         f"{TITLES[g]} T={int(t)} (needs {int(2 * start[g])})"
         for g in GRAPHS

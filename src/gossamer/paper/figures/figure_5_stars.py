@@ -6,20 +6,20 @@ import math
 from typing import Any
 
 import numpy as np
-from matplotlib.ticker import FixedLocator, NullLocator
 from numpy.typing import NDArray
 
 from gossamer.engines.exact import exact
 from gossamer.methods import DMASG, SDA, Method
 from gossamer.networks import Network
 from gossamer.observations import Gaussian
-from gossamer.paper import problem
 from gossamer.paper.pipeline import style
-from gossamer.paper.pipeline.cache import Piece, Row, Table
 from gossamer.paper.pipeline.claims import Claim, Finding, extremes, interval, near, number, span, verdict
 from gossamer.paper.pipeline.figure import Figure
+from gossamer.paper.pipeline.pieces import Piece
+from gossamer.paper.pipeline.results import Results, Row
 from gossamer.paper.pipeline.settings import Settings
-from gossamer.paper.problem import NORMAL_95, slope
+from gossamer.paper.shared import problem
+from gossamer.paper.shared.problem import NORMAL_95, slope
 from gossamer.theory import k_star
 
 Array = NDArray[np.float64]
@@ -96,10 +96,10 @@ def pieces(settings: Settings) -> list[Piece]:
     return [Piece("star", stars, work, 1.0)]
 
 
-def draw(table: Table, settings: Settings) -> Any:
+def draw(results: Results, settings: Settings) -> Any:
     drawn = style.picture(4.6, 2.7)
     ax = drawn.subplots()
-    rows = table.where(quantity="total_error").sort("agents")
+    rows = results.where(quantity="total_error").sort("agents")
     keys = []
     for method in ("d-masg", "sda", "alone"):
         mark = style.MARKS[method]
@@ -111,22 +111,18 @@ def draw(table: Table, settings: Settings) -> Any:
         label = mark.label
         if len(runs):
             style.points(ax, mark, runs.column("agents"), runs, np.log)
-            label += f"\nslope {number(table.value(method=method, source='exact', quantity='slope'))}"
+            label += f"\nslope {number(results.value(method=method, source='exact', quantity='slope'))}"
         keys.append(style.key(mark, label))
-    sizes = list(settings.star_agents)
-    ax.set_xscale("log")
-    ax.xaxis.set_major_locator(FixedLocator(sizes))
-    ax.xaxis.set_minor_locator(NullLocator())
-    ax.set_xticklabels([str(n) for n in sizes])
+    style.listed_axis(ax, settings.star_agents)
     ax.set_xlabel(r"agents $N = \kappa(L)$ (log scale)")
     ax.set_ylabel(r"$\ln\,\mathrm{E}\,\sum_i (\hat\theta_{i,T}-\bar\mu)^2$")
     drawn.legend(handles=keys, loc="outside right center", handlelength=3, labelspacing=1.1, borderpad=1.2)
     return drawn
 
 
-def explain(table: Table, settings: Settings) -> str:
-    sda, masg = (table.value(method=m, source="exact", quantity="slope") for m in METHODS)
-    ratio = _ratio(table, "sda", "alone")
+def explain(results: Results, settings: Settings) -> str:
+    sda, masg = (results.value(method=m, source="exact", quantity="slope") for m in METHODS)
+    ratio = _ratio(results, "sda", "alone")
     return (
         f"With T = √N rounds on a star the error grows like κ to the power {number(sda)} for SDA and {number(masg)} "
         f"for D-MASG. SDA's error is {span(ratio, 3)} times that of an agent that never sends a message and averages "
@@ -134,17 +130,17 @@ def explain(table: Table, settings: Settings) -> str:
     )
 
 
-def _ratio(table: Table, above: str, below: str) -> Array:
-    rows = table.where(quantity="total_error", source="exact").sort("agents")
+def _ratio(results: Results, above: str, below: str) -> Array:
+    rows = results.where(quantity="total_error", source="exact").sort("agents")
     return np.asarray(
         rows.where(method=above).column("value") / rows.where(method=below).column("value"), dtype=float
     )
 
 
 def _slope_claim(method: str, target: float, close: float) -> Any:
-    def judge(table: Table, settings: Settings) -> Finding:
-        value = table.value(method=method, source="exact", quantity="slope")
-        runs = table.where(method=method, source="simulation", quantity="slope")
+    def judge(results: Results, settings: Settings) -> Finding:
+        value = results.value(method=method, source="exact", quantity="slope")
+        runs = results.where(method=method, source="simulation", quantity="slope")
         low, high = float(runs.column("low")[0]), float(runs.column("high")[0])
         return Finding(
             near([value], target, close=close, loose=3 * close), value, low, high,
@@ -156,8 +152,8 @@ def _slope_claim(method: str, target: float, close: float) -> Any:
     return judge
 
 
-def _superior(table: Table, settings: Settings) -> Finding:
-    ahead, alone = _ratio(table, "d-masg", "sda"), _ratio(table, "sda", "alone")
+def _superior(results: Results, settings: Settings) -> Finding:
+    ahead, alone = _ratio(results, "d-masg", "sda"), _ratio(results, "sda", "alone")
     low, high = extremes(ahead)
     return Finding(
         verdict(low > 1, caveat=alone.min() > 1), float(np.median(ahead)), low, high,
@@ -166,8 +162,8 @@ def _superior(table: Table, settings: Settings) -> Finding:
     )  # fmt: skip
 
 
-def _covered(table: Table, settings: Settings) -> Finding:
-    rows = table.where(quantity="k*").sort("agents")
+def _covered(results: Results, settings: Settings) -> Finding:
+    rows = results.where(quantity="k*").sort("agents")
     ratio = np.asarray(rows.column("rounds"), dtype=float) / 2 / np.asarray(rows.column("value"), dtype=float)
     low, high = extremes(ratio)
     return Finding(
@@ -176,13 +172,13 @@ def _covered(table: Table, settings: Settings) -> Finding:
     )  # fmt: skip
 
 
-def _condition(table: Table, settings: Settings) -> Finding:
+def _condition(results: Results, settings: Settings) -> Finding:
     found = {}
     for name in ("condition number", "condition number of W1", "1/gap of W1"):
-        rows = table.where(quantity=name).sort("agents")
+        rows = results.where(quantity=name).sort("agents")
         found[name] = np.asarray(rows.column("value") / rows.column("agents"), dtype=float)
     own, shifted, gap = found["condition number"], found["condition number of W1"], found["1/gap of W1"]
-    plain = table.where(quantity="condition number of W1").column("value")
+    plain = results.where(quantity="condition number of W1").column("value")
     low, high = extremes(shifted)
     exactly = bool(np.all(np.abs(own - 1) < 0.01))
     return Finding(
@@ -193,8 +189,8 @@ def _condition(table: Table, settings: Settings) -> Finding:
     )  # fmt: skip
 
 
-def _no_bias(table: Table, settings: Settings) -> Finding:
-    bias = table.where(quantity="bias").column("value")
+def _no_bias(results: Results, settings: Settings) -> Finding:
+    bias = results.where(quantity="bias").column("value")
     low, high = extremes(bias)
     return Finding(
         verdict(high < 1e-20), high, low, high, f"largest squared bias {high:.0e}",

@@ -18,10 +18,10 @@ from gossamer.engines.exact import propagate
 from gossamer.methods import SDA, SSTM, tabulate
 from gossamer.networks import Network
 from gossamer.observations import Gaussian
-from gossamer.paper import problem
-from gossamer.paper.modes import EverySDA, energies
-from gossamer.paper.pipeline.cache import Row
-from gossamer.paper.problem import first_at_most
+from gossamer.paper.pipeline.results import Row
+from gossamer.paper.shared import problem
+from gossamer.paper.shared.modes import EverySDA, energies
+from gossamer.paper.shared.problem import first_at_most
 
 Array = NDArray[np.float64]
 

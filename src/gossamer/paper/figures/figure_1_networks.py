@@ -10,9 +10,7 @@ import numpy as np
 from matplotlib.collections import LineCollection
 
 from gossamer.networks import Network
-from gossamer.paper import problem
 from gossamer.paper.pipeline import style
-from gossamer.paper.pipeline.cache import Piece, Row, Table
 from gossamer.paper.pipeline.claims import (
     Claim,
     Finding,
@@ -27,8 +25,11 @@ from gossamer.paper.pipeline.claims import (
     verdict,
 )
 from gossamer.paper.pipeline.figure import Figure
+from gossamer.paper.pipeline.pieces import Piece
+from gossamer.paper.pipeline.results import Results, Row
 from gossamer.paper.pipeline.settings import Settings
-from gossamer.paper.problem import GRAPHS, TITLES
+from gossamer.paper.shared import problem
+from gossamer.paper.shared.problem import GRAPHS, TITLES
 
 PAPER = {"path": 4052, "cycle": 1013, "star": 100, "grid": 76, "erdos-renyi": 11}
 """kappa(L) for N = 100 as the paper gives it."""
@@ -108,7 +109,7 @@ def layout(graph: str, net: Network) -> Any:
     return np.array([places[k] for k in range(n)])
 
 
-def draw(table: Table, settings: Settings) -> Any:
+def draw(results: Results, settings: Settings) -> Any:
     drawn = style.picture(style.FULL, 1.85)
     axes = drawn.subplots(1, 5)
     mean = problem.means(settings.agents, settings.spread, settings.seed)
@@ -129,7 +130,7 @@ def draw(table: Table, settings: Settings) -> Any:
         ax.set_aspect("equal")
         ax.set(xlim=(-1.08, 1.08), ylim=(-1.08, 1.08))
         ax.axis("off")
-        kappa = table.value(graph=graph, draw=0, quantity="condition number")
+        kappa = results.value(graph=graph, draw=0, quantity="condition number")
         ax.set_title(f"{TITLES[graph]}\n$\\kappa$ = {kappa:.4g}")
     bar = drawn.colorbar(shades, ax=axes, orientation="vertical", fraction=0.02, pad=0.01, aspect=18)
     bar.set_label(r"mean $\mu_i$")
@@ -137,9 +138,9 @@ def draw(table: Table, settings: Settings) -> Any:
     return drawn
 
 
-def explain(table: Table, settings: Settings) -> str:
-    kappas = {TITLES[g]: table.value(graph=g, draw=0, quantity="condition number") for g in GRAPHS}
-    random = table.where(graph="erdos-renyi", quantity="condition number").column("value")
+def explain(results: Results, settings: Settings) -> str:
+    kappas = {TITLES[g]: results.value(graph=g, draw=0, quantity="condition number") for g in GRAPHS}
+    random = results.where(graph="erdos-renyi", quantity="condition number").column("value")
     return (
         f"The five networks of {settings.agents} agents, from the least to the best connected: {listed(kappas, 4)}; "
         "color is the mean that an agent watches. "
@@ -151,12 +152,12 @@ def explain(table: Table, settings: Settings) -> str:
 # -- the claims --------------------------------------------------------------------------------------------
 
 
-def _kappas(table: Table, settings: Settings) -> Finding | None:
+def _kappas(results: Results, settings: Settings) -> Finding | None:
     if settings.agents != 100:
         return None
-    found = {g: table.value(graph=g, draw=0, quantity="condition number") for g in GRAPHS}
+    found = {g: results.value(graph=g, draw=0, quantity="condition number") for g in GRAPHS}
     fixed = max(abs(found[g] / PAPER[g] - 1) for g in GRAPHS[:-1])
-    random = table.where(graph="erdos-renyi", quantity="condition number").column("value")
+    random = results.where(graph="erdos-renyi", quantity="condition number").column("value")
     center, low, high = middle(random)
     rare = float(np.mean(random >= PAPER["erdos-renyi"]))
     return Finding(
@@ -170,9 +171,9 @@ def _kappas(table: Table, settings: Settings) -> Finding | None:
     )
 
 
-def _decreasing(table: Table, settings: Settings) -> Finding:
-    fixed = [table.value(graph=g, draw=0, quantity="condition number") for g in GRAPHS[:-1]]
-    random = table.where(graph="erdos-renyi", quantity="condition number").column("value")
+def _decreasing(results: Results, settings: Settings) -> Finding:
+    fixed = [results.value(graph=g, draw=0, quantity="condition number") for g in GRAPHS[:-1]]
+    random = results.where(graph="erdos-renyi", quantity="condition number").column("value")
     ordered = np.all(np.diff(fixed) < 0) & (random < fixed[-1])
     part, low, high = share(ordered)
     return Finding(
@@ -181,19 +182,19 @@ def _decreasing(table: Table, settings: Settings) -> Finding:
     )  # fmt: skip
 
 
-def _connected(table: Table, settings: Settings) -> Finding:
-    row = table.where(quantity="connected")
+def _connected(results: Results, settings: Settings) -> Finding:
+    row = results.where(quantity="connected")
     part, low, high = (float(row.column(name)[0]) for name in ("value", "low", "high"))
-    p, draws = table.value(quantity="edge probability"), int(row.column("trials")[0])
+    p, draws = results.value(quantity="edge probability"), int(row.column("trials")[0])
     return Finding(
         verdict(low > 0.9), part, low, high, f"{100 * part:.1f}% ({100 * low:.1f}–{100 * high:.1f}%) connected",
         f"{draws} draws with p = {p:.4f}",
     )  # fmt: skip
 
 
-def _mixing(table: Table, settings: Settings) -> Finding:
-    norms = [table.value(graph=g, quantity="norm of W - J") for g in GRAPHS]
-    off = max(table.value(graph=g, quantity="asymmetry of W") for g in GRAPHS)
+def _mixing(results: Results, settings: Settings) -> Finding:
+    norms = [results.value(graph=g, quantity="norm of W - J") for g in GRAPHS]
+    off = max(results.value(graph=g, quantity="asymmetry of W") for g in GRAPHS)
     low, high = extremes(norms)
     return Finding(
         verdict(high < 1 and off < 1e-12), high, low, high, f"‖W − 11ᵀ/N‖ from {low:.4f} to {high:.6f}",

@@ -1,4 +1,4 @@
-"""Figure 6, ours: what the paper's method leaves on the table.
+"""Figure 6, ours: what the paper's method leaves on the results.
 
 The experiments of Figures 2-4 again with Anytime SDA, next to two limits: what a center that sees all samples
 would achieve, and what any unbiased estimate could while news travels one edge a round.
@@ -18,16 +18,16 @@ from gossamer.engines.exact import every_round
 from gossamer.methods import AnytimeSDA
 from gossamer.networks import Network
 from gossamer.observations import Gaussian
-from gossamer.paper import problem
-from gossamer.paper.complexity import examined, first_passages
-from gossamer.paper.figures import convergence, samples
-from gossamer.paper.modes import EverySDA
 from gossamer.paper.pipeline import style
-from gossamer.paper.pipeline.cache import Piece, Row, Table
 from gossamer.paper.pipeline.claims import span
 from gossamer.paper.pipeline.figure import Figure
+from gossamer.paper.pipeline.pieces import Piece
+from gossamer.paper.pipeline.results import Results, Row
 from gossamer.paper.pipeline.settings import Settings
-from gossamer.paper.problem import GRAPHS, NORMAL_95, TITLES, first_at_most
+from gossamer.paper.shared import convergence, problem, samples
+from gossamer.paper.shared.complexity import examined, first_passages
+from gossamer.paper.shared.modes import EverySDA
+from gossamer.paper.shared.problem import GRAPHS, NORMAL_95, TITLES, first_at_most
 from gossamer.theory import centralized_limit, network_limit
 
 METHODS = {"nesterov": AnytimeSDA(), "chebyshev": AnytimeSDA("chebyshev")}
@@ -154,13 +154,13 @@ def pieces(settings: Settings) -> list[Piece]:
     return parts
 
 
-def draw(table: Table, settings: Settings) -> Any:
+def draw(results: Results, settings: Settings) -> Any:
     drawn = style.picture(style.FULL + 0.6, 4.1)
     axes = drawn.subplots(2, 5, sharey="row")
-    need = table.where(quantity="samples", draw=0, method=CURVES)
+    need = results.where(quantity="samples", draw=0, method=CURVES)
     top = 1.6 * float((need.column("value") * need.column("epsilon")).max())
     for column, graph in enumerate(GRAPHS):
-        here = table.where(graph=graph, draw=0)
+        here = results.where(graph=graph, draw=0)
         _errors(axes[0, column], here)
         _samples(axes[1, column], here, settings, top)
         axes[0, column].set_title(TITLES[graph])
@@ -177,7 +177,7 @@ def draw(table: Table, settings: Settings) -> Any:
     return drawn
 
 
-def _errors(ax: Any, here: Table) -> None:
+def _errors(ax: Any, here: Results) -> None:
     mse = here.where(quantity="total_error").sort("rounds")
     for name in CURVES:
         truth = mse.where(experiment="anytime", method=name, source="exact")
@@ -192,7 +192,7 @@ def _errors(ax: Any, here: Table) -> None:
     ax.set(xscale="log", yscale="log", ylim=(0.6, 3000))
 
 
-def _samples(ax: Any, here: Table, settings: Settings, top: float) -> None:
+def _samples(ax: Any, here: Results, settings: Settings, top: float) -> None:
     rows = here.where(quantity="samples").sort("epsilon")
     for name in CURVES:
         mark = style.MARKS[name]
@@ -217,27 +217,27 @@ def _samples(ax: Any, here: Table, settings: Settings, top: float) -> None:
     ax.invert_xaxis()
 
 
-def gains(table: Table, method: str) -> NDArray[np.float64]:
+def gains(results: Results, method: str) -> NDArray[np.float64]:
     """(graph, T): SDA's error over this method's, at the paper's T."""
-    table = table.where(quantity="total_error", source="exact", draw=0)
+    results = results.where(quantity="total_error", source="exact", draw=0)
     rounds = [
-        table.where(experiment="convergence", method="sda", graph=g).sort("rounds").column("rounds")
+        results.where(experiment="convergence", method="sda", graph=g).sort("rounds").column("rounds")
         for g in GRAPHS
     ]
-    table = table.where(experiment="anytime")
+    results = results.where(experiment="anytime")
     found = []
     for graph, wanted in zip(GRAPHS, rounds, strict=True):
-        here = table.where(graph=graph, rounds=tuple(wanted.tolist())).sort("rounds")
+        here = results.where(graph=graph, rounds=tuple(wanted.tolist())).sort("rounds")
         found.append(here.where(method="sda").column("value") / here.where(method=method).column("value"))
     return np.asarray(found, dtype=float)
 
 
-def explain(table: Table, settings: Settings) -> str:
+def explain(results: Results, settings: Settings) -> str:
     parts = []
     for name in METHODS:
-        gain = gains(table, name)
+        gain = gains(results, name)
         parts.append(f"{span(gain, 2)} ({style.MARKS[name].label.split(', ')[1]})")
-    need = table.where(quantity="samples", source="exact", draw=0)
+    need = results.where(quantity="samples", source="exact", draw=0)
     multiple = {}
     for name in ("sda", *METHODS):
         rows = need.where(method=name)
@@ -251,4 +251,4 @@ def explain(table: Table, settings: Settings) -> str:
     )
 
 
-FIGURE = Figure("6", "What the paper's method leaves on the table", pieces, draw, explain, ours=True)
+FIGURE = Figure("6", "What the paper's method leaves on the results", pieces, draw, explain, ours=True)

@@ -1,0 +1,71 @@
+"""`gossamer warmup`: compile ahead of time what the first runs would otherwise wait for."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+
+def warmup(
+    jobs: Annotated[int | None, typer.Option(help="Tasks at a time; one per core by default.")] = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Look again, even if nothing seems to be missing.")
+    ] = False,
+) -> None:
+    """Compile everything now, on all cores, so that no later command waits for the compiler.
+
+    The compiled code stays on disk. Run it after installing and after an edit; `make setup` does.
+    """
+    # The compiler loads only when this command is used.
+    from gossamer.warmup import warm_up
+
+    console = Console(stderr=True)
+    started = time.perf_counter()
+    with Steps(console) as steps:
+        worked = warm_up(jobs, force=force, begin=steps.begin, done=steps.done)
+    if worked:
+        text = f"compiled in {time.perf_counter() - started:.0f} s; later runs find it on disk"
+    else:
+        text = "everything is compiled already"
+    console.print(text, highlight=False)
+
+
+class Steps:
+    """A bar over the tasks on a terminal: which are left, and how many."""
+
+    def __init__(self, console: Console) -> None:
+        columns = (BarColumn(20), TimeElapsedColumn(), TextColumn("{task.description}"))
+        self._progress = Progress(*columns, console=console, transient=True)
+        self._left: list[str] = []
+
+    def __enter__(self) -> Steps:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._progress.stop()
+
+    def begin(self, names: Sequence[str]) -> None:
+        """Start the bar; where there is no terminal, one line has to do."""
+        self._left = list(names)
+        console = self._progress.console
+        if console.is_terminal:
+            self._task = self._progress.add_task("", total=len(names))
+            self._progress.start()
+            self._show()
+        else:
+            console.print("compiling; this takes about a minute the first time", highlight=False)
+
+    def done(self, name: str) -> None:
+        self._left.remove(name)
+        if self._progress.console.is_terminal:
+            self._progress.advance(self._task)
+            self._show()
+
+    def _show(self) -> None:
+        text = f"compiling, {len(self._left)} left: {', '.join(self._left)}" if self._left else "done"
+        self._progress.update(self._task, description=text)

@@ -1,0 +1,85 @@
+"""The runs of Figure 2, which Figures 6 and 7 show as well: one method on one network, exactly and by simulation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gossamer.engines.exact import exact
+from gossamer.methods import DMASG, DSG, SDA, Method
+from gossamer.networks import Network
+from gossamer.paper.pipeline.pieces import Piece
+from gossamer.paper.pipeline.results import Row
+from gossamer.paper.pipeline.settings import Settings
+from gossamer.paper.shared import problem
+from gossamer.paper.shared.problem import GRAPHS, NORMAL_95
+from gossamer.theory import k_star
+
+METHODS: dict[str, Method] = {"sda": SDA(), "d-masg": DMASG(), "dsg": DSG()}
+
+
+def horizons(net: Network, stages: Sequence[int]) -> list[int]:
+    """The paper's T: what K stages of D-MASG take on this network."""
+    return [DMASG.rounds_for(net, k) for k in stages]
+
+
+def converge(
+    graph: str, method: str, agents: int, spread: float, stages: Sequence[int], trials: int, seed: int
+) -> list[Row]:
+    """The exact error and a simulation of one method on one graph, for every K."""
+    net = problem.network(graph, agents, seed)
+    obs = problem.observations(agents, spread, seed)
+    rounds = horizons(net, stages)
+    base = {
+        "experiment": "convergence",
+        "graph": graph,
+        "method": method,
+        "agents": agents,
+        "spread": spread,
+        "draw": 0,
+        "seed": seed,
+    }
+    truth = exact(METHODS[method], net, obs, rounds)
+    runs = problem.run(METHODS[method], net, obs, rounds, trials=trials, seed=seed, keep_estimates=False)
+    rows: list[Row] = []
+    for k, t in enumerate(rounds):
+        for quantity in ("total_error", "bias", "variance"):
+            value = float(getattr(truth, quantity)[k])
+            rows.append({**base, "rounds": t, "source": "exact", "quantity": quantity, "value": value})
+        margin = NORMAL_95 * runs.stderr[k]
+        around = {
+            "value": float(runs.total_error[k]),
+            "low": float(runs.total_error[k] - margin),
+            "high": float(runs.total_error[k] + margin),
+        }
+        rows.append(
+            {
+                **base,
+                "rounds": t,
+                "source": "simulation",
+                "quantity": "total_error",
+                "trials": trials,
+                **around,
+            }
+        )
+    if method == "sda":
+        for quantity, number_ in (("condition number", net.condition_number), ("k*", k_star(net))):
+            rows.append({**base, "source": "exact", "quantity": quantity, "value": float(number_)})
+    return rows
+
+
+def main_pieces(settings: Settings, methods: Sequence[str] = tuple(METHODS)) -> list[Piece]:
+    """The runs that the figure shows; Figures 6 and 7 use SDA's."""
+    s = settings
+    common = {
+        "agents": s.agents,
+        "spread": s.spread,
+        "stages": list(s.stages),
+        "trials": s.trials,
+        "seed": s.seed,
+    }
+    size = s.agents * s.trials * 2 ** max(s.stages) / 2.5e6
+    return [
+        Piece(f"convergence-{graph}-{method}", converge, dict(graph=graph, method=method, **common), size)
+        for graph in GRAPHS
+        for method in methods
+    ]

@@ -1,0 +1,106 @@
+"""The runs of policy evaluation that Figures 9 and 10 show: every estimator, discount and network."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gossamer.applications import Centralized, PolicyEvaluation, TemporalDifference, problems
+from gossamer.applications.solvers import averages
+from gossamer.methods import SDA, AnytimeSDA
+from gossamer.paper.pipeline.pieces import Piece
+from gossamer.paper.pipeline.results import Row
+from gossamer.paper.pipeline.settings import Settings
+from gossamer.paper.shared import problem
+from gossamer.paper.shared.problem import around, slope
+
+Array = NDArray[np.float64]
+
+GRAPHS = ("path", "grid", "erdos-renyi")
+DISCOUNTS = (0.8, 0.9, 0.95, 0.99)
+STATES, BRANCHING = 20, 3
+MOST_AGENTS = 36
+MOST_TRIALS, FEW_TRIALS = 50, 20  # few of temporal differences, the slowest to simulate
+FITTED = 8
+"""Rates are fitted to the rounds from the last/8 on, where the mixing of the network is over."""
+PLUG_IN: dict[str, Any] = {"sda": SDA(), "anytime-sda": AnytimeSDA(), "centralized": Centralized()}
+LEARNING = {
+    "td, last": TemporalDifference(),
+    "td, averaged": TemporalDifference(step="sqrt", output="average"),
+}
+
+
+def _task(graph: str, agents: int, discount: float, seed: int) -> PolicyEvaluation:
+    process = problems.garnet(STATES, BRANCHING, seed=seed)
+    return PolicyEvaluation.from_problem(problem.network(graph, agents, seed), process, discount, seed=seed)
+
+
+def quantity_at(discount: float) -> str:
+    return f"error at {discount:g}"
+
+
+def evaluation(graph: str, agents: int, solver: str, rounds: list[int], trials: int, seed: int) -> list[Row]:
+    """The largest error of any agent in any state by discount and rounds, and the rate fitted to it."""
+    horizons = np.array(rounds)
+    base = {
+        "experiment": "policy evaluation",
+        "graph": graph,
+        "method": solver,
+        "agents": agents,
+        "seed": seed,
+    }
+    tasks = {discount: _task(graph, agents, discount, seed) for discount in DISCOUNTS}
+    if solver in PLUG_IN:
+        # Rewards and transitions do not depend on the discount: one simulation serves all of them.
+        first = tasks[DISCOUNTS[0]]
+        rewards = averages(PLUG_IN[solver], first.network, first.streams, horizons, trials, seed)
+        moves = first.sample_transitions(rounds, trials, seed)
+    rows: list[Row] = []
+    for discount, task in tasks.items():
+        if solver in PLUG_IN:
+            found = np.abs(task.plug_in(rewards, moves) - task.values).max(axis=(2, 3))
+        else:
+            found = task.simulate(LEARNING[solver], rounds, trials, seed, keep=False).errors
+        here = {**base, "source": "simulation", "quantity": quantity_at(discount), "trials": trials}
+        for t, errors in zip(rounds, found, strict=True):
+            rows.append({**here, "rounds": t, **around(errors.mean(), errors.std(ddof=1) / np.sqrt(trials))})
+        rows.append({**here, "quantity": f"rate at {discount:g}", **_rate(horizons, found)})
+        if solver == "sda":
+            for t in rounds:
+                bound = task.bound(t)
+                if bound.applies:
+                    rows.append({**here, "rounds": t, "source": "corollary 2", "value": bound.total})
+    return rows
+
+
+def _rate(horizons: NDArray[np.int64], found: Array) -> dict[str, float]:
+    """The fitted exponent of T, with the 95% interval of a bootstrap over trials."""
+    late = horizons >= horizons.max() / FITTED
+    rng = np.random.default_rng(0)
+    trials = found.shape[1]
+    fits = [
+        slope(horizons[late], found[late][:, rng.integers(trials, size=trials)].mean(axis=1))
+        for _ in range(200)
+    ]
+    low, high = np.quantile(fits, [0.025, 0.975])
+    return {"value": slope(horizons[late], found[late].mean(axis=1)), "low": float(low), "high": float(high)}
+
+
+def pieces(settings: Settings) -> list[Piece]:
+    s = settings
+    rounds = [100, 200, 400, 800, 1600, 3200] if s.agents > MOST_AGENTS else [100, 200, 400, 800]
+    agents = min(s.agents, MOST_AGENTS)
+    parts = []
+    for graph in GRAPHS:
+        for solver in (*PLUG_IN, *LEARNING):
+            trials = min(s.trials, FEW_TRIALS if solver in LEARNING else MOST_TRIALS)
+            work = {
+                "graph": graph, "agents": agents, "solver": solver, "rounds": rounds, "trials": trials, "seed": s.seed,
+            }  # fmt: skip
+            weight = agents * trials * max(rounds) / 2e6 * (4 if solver in LEARNING else 1)
+            parts.append(
+                Piece(f"policy-evaluation-{graph}-{solver.replace(', ', '-')}", evaluation, work, weight)
+            )
+    return parts

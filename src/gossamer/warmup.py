@@ -1,0 +1,247 @@
+"""Compile ahead of time: what Numba would compile in the middle of the first runs, done at once on all cores.
+
+Compiled code is kept on disk beside the sources, so this is needed once after installing and after an edit. Each of the
+`TASKS` is a small run through the public functions that has the compiler meet the types of real runs. They are grouped
+by the compiled code that they need, so that no two processes compile the same function.
+
+A stamp beside the compiled code says for which sources, versions and processor it was made; where it still fits, there
+is nothing to do.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import multiprocessing
+import os
+import platform
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import llvmlite.binding as llvm  # type: ignore[import-untyped]
+import numba
+import numpy as np
+
+from gossamer.errors import InvalidInput
+from gossamer.numerics.compiling import compiled
+from gossamer.paper.pipeline.fingerprint import PACKAGE, SourceTree
+
+AGENTS = 12
+ROUNDS = [3, 7]
+TRIALS = 16
+"""Enough for a simulation to put trials side by side."""
+LARGE = 20_000
+"""Agents enough for one trial to be spread over all cores."""
+
+
+class Compiled(NamedTuple):
+    """A module with compiled functions, and where Numba keeps them."""
+
+    source: str
+    folder: str
+
+
+def warm_up(
+    jobs: int | None = None,
+    *,
+    force: bool = False,
+    begin: Callable[[Sequence[str]], None] = lambda names: None,
+    done: Callable[[str], None] = lambda name: None,
+) -> bool:
+    """Compile everything that is missing, `jobs` tasks at a time (one per core); False if nothing was to be done.
+
+    `begin` is told the names of all tasks, `done` each one that has ended. With `force` the stamp is not believed.
+    """
+    if jobs is not None and jobs < 1:
+        raise InvalidInput(f"jobs must be at least 1, got {jobs}")
+    stamp, tree = _stamp(), SourceTree(PACKAGE)
+    known = _read(stamp)
+    identity = _identity(tree)
+    if not force and known.get("identity") == identity:
+        return False
+    _forget_outdated(tree, known.get("compiled", []))
+    begin(list(TASKS))
+    found: set[Compiled] = set()
+    context = multiprocessing.get_context("spawn")  # a forked process would inherit locks that nobody opens
+    with ProcessPoolExecutor(jobs or os.cpu_count() or 1, mp_context=context) as pool:
+        waiting = {pool.submit(_work, name): name for name in TASKS}
+        for finished in as_completed(waiting):
+            found.update(Compiled(*each) for each in finished.result())
+            done(waiting[finished])
+    made = [[*each, tree.digest(Path(each.source))] for each in sorted(found)]
+    _write(stamp, {"identity": identity, "compiled": made})
+    return True
+
+
+# -- what is compiled ---------------------------------------------------------------------------------------------
+
+
+def _trials_side_by_side(kind: type[np.floating[Any]] = np.float64) -> None:
+    from gossamer.engines.simulate import simulate
+    from gossamer.methods import AnytimeSDA, PairwiseGossip
+    from gossamer.networks import Network
+    from gossamer.observations import Drifting, Gaussian, Uniform
+
+    net, mean = Network.grid(3, AGENTS // 3), np.arange(float(AGENTS))
+    for method in (AnytimeSDA(), PairwiseGossip()):
+        simulate(method, net, Gaussian(mean), ROUNDS, TRIALS, dtype=kind, progress=False)
+    for obs in (Uniform(mean, mean + 1), Drifting(Gaussian(mean), 0.1)):
+        simulate(AnytimeSDA(), net, obs, ROUNDS, TRIALS, dtype=kind, progress=False)
+
+
+def _agents_side_by_side(kind: type[np.floating[Any]] = np.float64) -> None:
+    from gossamer.engines.simulate import simulate
+    from gossamer.methods import AnytimeSDA
+    from gossamer.networks import Network
+    from gossamer.observations import Gaussian
+
+    for agents in (AGENTS, LARGE):
+        obs = Gaussian(np.arange(float(agents)))
+        simulate(AnytimeSDA(), Network.cycle(agents), obs, ROUNDS, 1, dtype=kind, progress=False)
+
+
+def _trials_in_single_precision() -> None:
+    _trials_side_by_side(np.float32)
+
+
+def _agents_in_single_precision() -> None:
+    _agents_side_by_side(np.float32)
+
+
+def _exact_errors() -> None:
+    from gossamer.engines.exact import exact
+    from gossamer.methods import AnytimeSDA
+    from gossamer.networks import Network
+    from gossamer.observations import Gaussian
+
+    net, obs = Network.path(AGENTS), Gaussian(np.arange(float(AGENTS)))
+    exact(AnytimeSDA(), net, obs, ROUNDS[-1])
+    exact(AnytimeSDA(), net, obs, ROUNDS)
+
+
+def _faults() -> None:
+    from gossamer.engines.simulate import simulate
+    from gossamer.faults import Bursts, Crash, Delay, Faults, Loss
+    from gossamer.methods import AnytimeSDA
+    from gossamer.networks import Network
+    from gossamer.observations import Gaussian
+
+    net, obs = Network.path(AGENTS), Gaussian(np.arange(float(AGENTS)))
+    for faults in (Faults(Loss(0.2)), Faults(Loss(0.2), Bursts(4, 0.2), Delay(1, 0.1), Crash(1, 2))):
+        simulate(AnytimeSDA(), net, obs, ROUNDS[-1], TRIALS, faults=faults, progress=False)
+
+
+def _linear_estimation() -> None:
+    from gossamer.applications import KarMoura, LinearEstimation
+    from gossamer.networks import Network
+
+    sensors = LinearEstimation.random(Network.cycle(AGENTS), 2, 2)
+    for solver in (KarMoura("LU"), KarMoura("mixed")):
+        sensors.simulate(solver, ROUNDS, TRIALS)
+    sensors.moments.sample(0, range(2), range(2))
+
+
+def _policy_evaluation() -> None:
+    from gossamer.applications import PolicyEvaluation, TemporalDifference, problems
+    from gossamer.networks import Network
+
+    task = PolicyEvaluation.from_problem(Network.cycle(AGENTS), problems.garnet(5, 2))
+    task.sample_transitions(ROUNDS, TRIALS)
+    for learner in (TemporalDifference(), TemporalDifference("iid")):
+        task.simulate(learner, ROUNDS, TRIALS)
+
+
+def _paper() -> None:
+    from gossamer.paper.pipeline.run import one_caller_at_a_time
+
+    one_caller_at_a_time()
+
+
+TASKS: dict[str, Callable[[], None]] = {
+    "trials side by side": _trials_side_by_side,
+    "trials side by side, single precision": _trials_in_single_precision,
+    "exact errors": _exact_errors,
+    "linear estimation": _linear_estimation,
+    "policy evaluation": _policy_evaluation,
+    "agents side by side": _agents_side_by_side,
+    "agents side by side, single precision": _agents_in_single_precision,
+    "faults": _faults,
+    "the paper": _paper,
+}
+"""By name, the longest first, so that no core ends up alone with a long one."""
+
+
+def _work(name: str) -> list[Compiled]:
+    """One task; returns every module with compiled functions that it has loaded."""
+    TASKS[name]()
+    return sorted({found for module in list(sys.modules) for found in _compiled_in(module)})
+
+
+def _compiled_in(module: str) -> Iterator[Compiled]:
+    if module.split(".")[0] != PACKAGE.name:
+        return
+    for value in list(vars(sys.modules[module]).values()):
+        if getattr(getattr(value, "py_func", None), "__module__", None) == module:
+            yield Compiled(str(sys.modules[module].__file__), value.stats.cache_path)
+
+
+# -- what is compiled already -------------------------------------------------------------------------------------
+
+
+@compiled
+def _anything() -> None:
+    """Never called: it says where Numba keeps compiled code."""
+
+
+def _stamp() -> Path:
+    return Path(_anything.stats.cache_path) / "warmup.json"  # type: ignore[attr-defined]
+
+
+def _identity(tree: SourceTree) -> dict[str, str]:
+    """Everything that compiled code is good for: Numba too looks at versions, processor, size and age of a file."""
+    files = hashlib.sha256()
+    for path in sorted(tree.reachable(Path(__file__))):
+        about = path.stat()
+        files.update(f"{path} {about.st_size} {about.st_mtime_ns}\n".encode())
+    features = hashlib.sha256(str(sorted(llvm.get_host_cpu_features().items())).encode())
+    return {
+        "sources": files.hexdigest()[:16],
+        "python": platform.python_version(),
+        "numba": numba.__version__,
+        "processor": f"{llvm.get_host_cpu_name()} {features.hexdigest()[:16]}",
+    }
+
+
+def _forget_outdated(tree: SourceTree, recorded: Iterable[Sequence[str]]) -> None:
+    """Remove compiled code whose module, or anything it imports, has changed since.
+
+    Numba itself notices only a change of the very file that a function stands in, and functions of other files are
+    compiled into it: after an edit of `philox.py` a simulation would go on drawing the old numbers.
+    """
+    for source, folder, digest in recorded:
+        path = Path(source)
+        if not path.exists() or tree.digest(path) != digest:
+            for old in Path(folder).glob(f"{path.stem}.*.nb[ic]"):
+                old.unlink(missing_ok=True)
+
+
+def _read(stamp: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(stamp.read_text())
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _write(stamp: Path, content: dict[str, Any]) -> None:
+    """Write the stamp whole or not at all; without one the next call just looks again."""
+    draft = stamp.with_name(f"{stamp.name}.{os.getpid()}.part")
+    try:
+        stamp.parent.mkdir(parents=True, exist_ok=True)
+        draft.write_text(json.dumps(content, indent=1))
+        draft.replace(stamp)
+    except OSError:
+        draft.unlink(missing_ok=True)

@@ -1,0 +1,105 @@
+"""The whole way: pieces, figures, report, command line; an interrupt and what follows."""
+
+from __future__ import annotations
+
+import csv
+import html
+import re
+
+import pytest
+from tests.paper.small_runs import TINY
+from typer.testing import CliRunner
+
+import gossamer as gs
+from gossamer.cli import build
+from gossamer.paper.pipeline import reproduce
+from gossamer.paper.pipeline.registry import FIGURES
+from gossamer.paper.pipeline.results import COLUMNS
+
+
+def command(*arguments):
+    return CliRunner().invoke(build(), ["reproduce", *arguments])
+
+
+@pytest.mark.slow
+def test_command_writes_everything_into_one_folder(tmp_path):
+    tiny = ["--trials", "4", "--star-agents", "9,16,25", "--seed", "7", "--out", str(tmp_path), "--jobs", "1"]
+    result = command("--figure", "5", *tiny)
+    assert result.exit_code == 0, result.output
+    assert "1 pieces computed, 0 read from disk" in result.output
+    for kind in ("png", "pdf"):
+        assert (tmp_path / "figures" / f"figure-5.{kind}").stat().st_size > 1000
+    assert b"/Type3" not in (tmp_path / "figures" / "figure-5.pdf").read_bytes()
+    numbers = list(csv.DictReader((tmp_path / "numbers" / "star.csv").read_text().splitlines()))
+    assert set(numbers[0]) == set(COLUMNS)
+    assert {row["seed"] for row in numbers} == {"7"}
+    assert {row["agents"] for row in numbers if row["quantity"] == "total_error"} == {"9", "16", "25"}
+    claims = list(csv.DictReader((tmp_path / "claims.csv").read_text().splitlines()))
+    assert [row["claim"] for row in claims] == [claim.name for claim in FIGURES[4].claims]
+    page = (tmp_path / "report.html").read_text()
+    assert page.index("<h2>Claims</h2>") < page.index("<h2>Figures</h2>")
+    assert "data:image/png;base64," in page
+    assert not re.search(r'(src|href)="(https?:)?//', page)
+    assert "9, 16, 25" in page
+    assert "numpy" in page
+    assert "1 computed, 0 read from disk" in page
+    # Again: nothing is computed. With another setting: everything is.
+    assert "0 pieces computed, 1 read from disk" in command("--figure", "5", *tiny).output
+    assert "1 pieces computed, 0 read from disk" in command("--figure", "5", *tiny, "--trials", "5").output
+
+
+def test_command_names_what_is_wrong():
+    with pytest.raises(gs.InvalidInput, match=r"no figure '99'.*there are 1, 2, 3"):
+        CliRunner().invoke(build(), ["reproduce", "--figure", "99"], catch_exceptions=False)
+    with pytest.raises(gs.InvalidInput, match="--stages takes numbers with commas"):
+        CliRunner().invoke(build(), ["reproduce", "--stages", "3;4"], catch_exceptions=False)
+
+
+class Interrupt:
+    """Counts pieces; interrupts after `after` of them."""
+
+    def __init__(self, after=10**9):
+        self.after, self.computed, self.read = after, 0, 0
+
+    def begin(self, pieces):
+        self.needed = len(pieces)
+
+    def done(self, piece, fresh):
+        self.computed, self.read = self.computed + fresh, self.read + (not fresh)
+        if self.computed == self.after:
+            raise KeyboardInterrupt
+
+    def stage(self, text):
+        pass
+
+
+@pytest.mark.slow
+def test_interrupted_reproduction_resumes_and_ends_the_same(tmp_path):
+    chosen = ["1", "5"]
+    whole = reproduce.reproduce(TINY, tmp_path / "whole", chosen, jobs=2)
+    first = Interrupt(after=3)
+    with pytest.raises(KeyboardInterrupt):
+        reproduce.reproduce(TINY, tmp_path / "parts", chosen, jobs=2, watcher=first)
+    assert not (tmp_path / "parts" / "report.html").exists()
+    second = Interrupt()
+    resumed = reproduce.reproduce(TINY, tmp_path / "parts", chosen, jobs=2, watcher=second)
+    assert second.read >= 3
+    assert second.read + second.computed == second.needed
+    assert [j.finding for j in resumed.judged] == [j.finding for j in whole.judged]
+    for name in ("networks", "star"):
+        one, other = (
+            (tmp_path / part / "numbers" / f"{name}.csv").read_text() for part in ("whole", "parts")
+        )
+        assert one == other
+
+
+@pytest.mark.slow
+def test_figures_share_pieces_and_one_page(tmp_path):
+    watcher = Interrupt()
+    result = reproduce.reproduce(TINY, tmp_path, ["7", "4"], jobs=2, watcher=watcher)
+    assert list(result.results) == ["4", "7"]
+    names = [piece.key for figure in FIGURES if figure.name in ("4", "7") for piece in figure.pieces(TINY)]
+    assert watcher.computed == len(set(names))
+    page = html.unescape(result.page.read_text())
+    assert page.count("data:image/png") == 2
+    assert "These are not the paper's sizes" in page
