@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.agents.own_methods import NewestOnly
 from tests.agents.small_fleets import fleet, free_ports
 
 from gossamer.agents.agent import Agent
@@ -367,6 +368,25 @@ def test_the_program_in_the_guide_runs_on_the_files_of_a_fleet(
     assert float(estimate) == pytest.approx(21.6, abs=0.2)
     assert float(error) > 0
     assert state == "running"
+
+
+def test_a_store_whose_registers_do_not_fit_is_refused_and_released(tmp_path: Path) -> None:
+    """A method of one's own that kept its name but not its registers."""
+    settings = fleet(Network.path(2), timeout=0.02)[0]
+    store = tmp_path / "a.db"
+
+    async def main() -> None:
+        async with in_memory([settings], store=store)[0] as agent:
+            agent.observe(1.0)
+
+    asyncio.run(main())
+
+    class Changed(NewestOnly):
+        name = "anytime-sda"
+
+    for _ in range(2):  # the second attempt finds no lock
+        with pytest.raises(InvalidInput, match="must have the registers of anytime-sda"):
+            in_memory([settings.with_(method=Changed())], store=store)
 
 
 def test_a_method_without_a_running_mean_holds_the_agents_mean() -> None:

@@ -116,9 +116,21 @@ class Squared(HeavyBall):
         return HeavyBall.message(c._replace(gain=c.gain**2), s, observation)
 
 
-def test_a_gain_must_be_a_weight() -> None:
-    with pytest.raises(InvalidInput, match="`gain` of Squared must enter linearly"):
-        ledger_program(Squared(), NETWORK)
+@dataclass(frozen=True)
+class Blended(HeavyBall):
+    """Its answer depends on the gain, which only the agent knows."""
+
+    name: ClassVar[str] = "blended"
+
+    @staticmethod
+    def estimate(c: Any, s: Any) -> Any:
+        return s.x + c.gain * s.average
+
+
+@pytest.mark.parametrize("method", [Squared(), Blended()], ids=lambda method: method.name)
+def test_a_gain_must_be_a_weight(method: gs.Method) -> None:
+    with pytest.raises(InvalidInput, match=f"`gain` of {type(method).__name__} must enter .*linearly"):
+        ledger_program(method, NETWORK)
 
 
 def test_numbers_are_enough_for_a_program() -> None:

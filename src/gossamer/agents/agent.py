@@ -89,15 +89,20 @@ class Agent:
             None if path is None else AgentStore(path, settings.id, self.layout.size, program.method)
         )
         saved = self._store.load() if self._store else None
-        self._ledger = Ledger(
-            program,
-            settings.id,
-            {n.id: n.weight for n in settings.neighbors},
-            self.layout.size,
-            silence=settings.silence,
-            serial=_first_serial(saved),
-            restored=saved.ledger if saved else None,
-        )
+        try:
+            self._ledger = Ledger(
+                program,
+                settings.id,
+                {n.id: n.weight for n in settings.neighbors},
+                self.layout.size,
+                silence=settings.silence,
+                serial=_first_serial(saved),
+                restored=saved.ledger if saved else None,
+            )
+        except InvalidInput:  # what was saved does not fit the method
+            if self._store is not None:
+                self._store.close()
+            raise
         self._conversation = Conversation(
             settings.id,
             self._ledger,
@@ -108,7 +113,7 @@ class Agent:
             limits=settings.limits,
         )
         self._conversation.round = saved.round if saved else 0
-        gain = getattr(settings.method, "gain", None)
+        gain = getattr(settings.method, "gain", None) if program.weighted else None
         batcher = Batcher(self.layout, gain=gain, holds=not program.weighted, seed=seed)
         self._loop = RoundLoop(batcher, self._ledger, self._conversation, self._lose_source)
         self._offered = 0  # observations given to observe() in this life

@@ -144,12 +144,18 @@ def ledger_program(method: Method, facts: SpectralFacts, rounds: int | None = No
         return _slice(method, natural, still, None)
     full, half = (tabulate(method, facts, length, gain=gain) for gain in (1.0, 0.5))
     slope = Table(*(a - b for a, b in zip(full, still, strict=True)))
-    for found, base, growth in zip(half[:-1], still[:-1], slope[:-1], strict=True):
-        if not np.allclose(found, base + 0.5 * growth, rtol=1e-9, atol=1e-12):
-            raise InvalidInput(
-                f"the coefficient `gain` of {type(method).__name__} must enter linearly, because each agent puts its "
-                "own weight in its place; use another name if it is not the weight of the newest observation"
-            )
+    edge = list(natural.ledger)
+    elsewhere = (slope.step_state[:, edge], slope.step_mixed[:, edge], slope.estimate_state)
+    linear = all(
+        np.allclose(found, base + 0.5 * growth, rtol=1e-9, atol=1e-12)
+        for found, base, growth in zip(half[:-1], still[:-1], slope[:-1], strict=True)
+    )
+    if not linear or any(part.any() for part in elsewhere):
+        raise InvalidInput(
+            f"the coefficient `gain` of {type(method).__name__} must enter the message and the agent's own registers "
+            "only, and linearly, because each agent puts its own weight in its place; use another name for a "
+            "coefficient that is not the weight of the newest observation"
+        )
     return _slice(method, natural, still, slope)
 
 
