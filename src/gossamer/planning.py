@@ -38,6 +38,12 @@ class Plan:
     messages: float
     bytes: float
     note: str = ""
+    centralized_limit: float = np.nan  #: the total error of a center that holds everybody's samples
+
+    @property
+    def over_limit(self) -> float:
+        """The total error as a multiple of the centralized limit; infinite where that is 0."""
+        return self.total_error / self.centralized_limit if self.centralized_limit else np.inf
 
     @property
     def reached(self) -> bool:
@@ -123,7 +129,18 @@ def _plan(
             note = (
                 f"{method.label} diverges on {network.name}; give it other parameters, or use another method"
             )
-        return Plan(method, network, target, None, last.total_error, np.inf, np.inf, np.inf, note)
+        return Plan(
+            method,
+            network,
+            target,
+            None,
+            last.total_error,
+            np.inf,
+            np.inf,
+            np.inf,
+            note,
+            last.centralized_limit,
+        )
     found = exact(method, network, observations, rounds)
     size = 8 * observations.components
     return Plan(
@@ -135,6 +152,7 @@ def _plan(
         found.samples,
         found.messages,
         found.messages * size,
+        centralized_limit=found.centralized_limit,
     )
 
 

@@ -165,14 +165,17 @@ SHORT = ("--rounds", 5, "--trials", 1)
 @pytest.mark.parametrize(
     ("words", "text"),
     [
-        (("evaluate-policy", "path:4", "-p", "garnett:3x2"), r"no problem \(did you mean 'garnet'\?\)"),
+        (
+            ("evaluate-policy", "path:4", "-p", "garnett:3x2"),
+            r"no problem 'garnett:3x2' \(did you mean 'garnet'\?\)",
+        ),
         (("evaluate-policy", "path:4", "-p", "garnet:3xa"), "whole numbers after the colon"),
         (("evaluate-policy", "path:4", "-p", "chain:3x4"), "at most 1 numbers, got 2"),
         (("evaluate-policy", "path:4", "-p", "none.npz"), "none.npz cannot be read as NPZ"),
         (("evaluate-policy", "path:4", "-p", "p.csv"), "needs --rewards"),
         (("evaluate-policy", "path:4", "-g", 1), "below 1, got 1.0"),
         (("estimate", "path:4", "--data", "none.csv"), "none.csv cannot be read"),
-        (("estimate", "path:4", "-m", "pairwise"), "pairwise mixes by chance"),
+        (("estimate", "path:4", "-m", "pairwise"), "pairwise gossips at random"),
         (("estimate", "path:4", "--weighting", "best"), "'plain' or 'precision'"),
         (("estimate", "path:4", "--measurements", 0), "must be a matrix"),
     ],

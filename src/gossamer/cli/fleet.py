@@ -17,9 +17,10 @@ import typer
 from rich.console import Console
 from rich.live import Live
 
+from gossamer.cli.commands import Command
 from gossamer.cli.fleet_table import fleet_line, fleet_table
+from gossamer.cli.options import EXAMPLES, AsJson, Weights
 from gossamer.errors import InvalidInput
-from gossamer.networks.reading import EXAMPLES, parse_network, read_network
 
 if TYPE_CHECKING:
     from gossamer.agents.fleet.file import Fleet
@@ -48,7 +49,7 @@ Insecure = Annotated[bool, typer.Option("--insecure", help="Plaintext without ce
 MetricsHost = Annotated[str, typer.Option(help="Address on which the metrics are served.")]
 
 
-@fleet_app.command()
+@fleet_app.command(cls=Command)
 def init(
     topology: Annotated[str | None, typer.Option(help=f"A network by name: {EXAMPLES}.")] = None,
     out: Annotated[Path, typer.Option("--out", "-o", help="Directory to write.")] = Path("fleet"),
@@ -56,9 +57,7 @@ def init(
         Path | None, typer.Option(help="Instead: a file of edges, two agents a line (hostA:7447 hostB:7447).")
     ] = None,
     hosts: Annotated[Path | None, typer.Option(help="With --edges: a file of lines NAME HOST:PORT.")] = None,
-    weights: Annotated[
-        str, typer.Option(help="metropolis, laplacian, max-degree or best-constant.")
-    ] = "metropolis",
+    weights: Weights = "metropolis",
     dimension: Annotated[int, typer.Option(help="How many numbers one observation has.")] = 1,
     every: Annotated[
         str, typer.Option(help='Pace of the rounds; "0": as fast as neighbors answer.')
@@ -80,6 +79,7 @@ def init(
         read_hosts,
         simulated_sources,
     )
+    from gossamer.networks.reading import parse_network, read_network
 
     if (topology is None) == (edges is None):
         raise InvalidInput("a fleet needs a network: give either --topology NAME or --edges FILE")
@@ -116,7 +116,7 @@ def init(
     print(f"next, {on_hosts if topology is None else f'gossamer fleet up {path}'}")
 
 
-@fleet_app.command()
+@fleet_app.command(cls=Command)
 def up(
     fleet: FleetFile,
     source: Source = None,
@@ -205,10 +205,10 @@ def _stoppable() -> Iterator[Callable[[], bool]]:
             signal.signal(number, handler)
 
 
-@fleet_app.command()
+@fleet_app.command(cls=Command)
 def status(
     fleet: FleetFile,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Show how the agents on this machine are, from the status files they write twice a second.
 
@@ -228,7 +228,7 @@ def status(
         raise typer.Exit(1)
 
 
-@fleet_app.command()
+@fleet_app.command(cls=Command)
 def renew(fleet: FleetFile) -> None:
     """Give every agent a new certificate from the fleet's authority (ca.key must be here)."""
     from gossamer.agents.fleet.certificates import Authority, expires
