@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 import gossamer as gs
 from gossamer.cli import COMMANDS, build, main, options
-from gossamer.cli.commands import Command, name_flag
+from gossamer.cli.commands import FlagCommand, name_flag
 from gossamer.errors import InvalidInput, OutputError
 from gossamer.networks import reading
 
@@ -113,7 +113,7 @@ def test_a_leading_parameter_becomes_its_flag(text, shown):
 def test_an_error_keeps_its_kind_and_its_cause():
     app = typer.Typer()
 
-    @app.command(cls=Command)
+    @app.command(cls=FlagCommand)
     def go(out: str = "x") -> None:
         raise OutputError("out must be a folder, got x") from KeyError("why")
 

@@ -172,7 +172,7 @@ def test_unknown_column_is_an_error(tmp_path):
 
 def test_folder_that_cannot_be_made(tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(gs.OutputError, match="choose another --out"):
+    with pytest.raises(gs.OutputError, match="choose another folder"):
         Store(tmp_path / "file" / "below")
 
 
@@ -206,7 +206,7 @@ def test_bad_settings(changes, message):
 def test_bad_backend(tmp_path):
     with pytest.raises(gs.InvalidInput, match="threading, loky, dask"):
         run_pieces([], Store(tmp_path), backend="ray")
-    with pytest.raises(gs.InvalidInput, match="--address is for --backend dask"):
+    with pytest.raises(gs.InvalidInput, match="address needs the backend dask"):
         run_pieces([], Store(tmp_path), address="tcp://127.0.0.1:1")
 
 

@@ -20,7 +20,7 @@ _LEADING_NAME = re.compile(r"(\w+)(?=:| (?:must|takes|needs|names|is|are|has|can
 """A parameter at the head of an error. `every agent must ...` is not about the parameter `every`."""
 
 
-class Command(TyperCommand):
+class FlagCommand(TyperCommand):
     """A command whose errors begin with the flag instead of the parameter that was wrong."""
 
     def invoke(self, ctx: Any) -> Any:
@@ -57,7 +57,7 @@ class Entry(NamedTuple):
         found = getattr(import_module(f"gossamer.cli.{module}"), attribute)
         if not isinstance(found, typer.Typer):
             function, found = found, typer.Typer(add_completion=False)
-            found.command(name, cls=Command)(function)
+            found.command(name, cls=FlagCommand)(function)
         command = typer.main.get_command(found)
         command.name = name
         return command

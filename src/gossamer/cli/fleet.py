@@ -17,7 +17,7 @@ import typer
 from rich.console import Console
 from rich.live import Live
 
-from gossamer.cli.commands import Command
+from gossamer.cli.commands import FlagCommand
 from gossamer.cli.fleet_table import fleet_line, fleet_table
 from gossamer.cli.options import EXAMPLES, AsJson, Weights
 from gossamer.errors import InvalidInput
@@ -49,7 +49,7 @@ Insecure = Annotated[bool, typer.Option("--insecure", help="Plaintext without ce
 MetricsHost = Annotated[str, typer.Option(help="Address on which the metrics are served.")]
 
 
-@fleet_app.command(cls=Command)
+@fleet_app.command(cls=FlagCommand)
 def init(
     topology: Annotated[str | None, typer.Option(help=f"A network by name: {EXAMPLES}.")] = None,
     out: Annotated[Path, typer.Option("--out", "-o", help="Directory to write.")] = Path("fleet"),
@@ -116,7 +116,7 @@ def init(
     print(f"next, {on_hosts if topology is None else f'gossamer fleet up {path}'}")
 
 
-@fleet_app.command(cls=Command)
+@fleet_app.command(cls=FlagCommand)
 def up(
     fleet: FleetFile,
     source: Source = None,
@@ -205,7 +205,7 @@ def _stoppable() -> Iterator[Callable[[], bool]]:
             signal.signal(number, handler)
 
 
-@fleet_app.command(cls=Command)
+@fleet_app.command(cls=FlagCommand)
 def status(
     fleet: FleetFile,
     as_json: AsJson = False,
@@ -228,7 +228,7 @@ def status(
         raise typer.Exit(1)
 
 
-@fleet_app.command(cls=Command)
+@fleet_app.command(cls=FlagCommand)
 def renew(fleet: FleetFile) -> None:
     """Give every agent a new certificate from the fleet's authority (ca.key must be here)."""
     from gossamer.agents.fleet.certificates import Authority, expires
