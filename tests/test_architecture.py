@@ -1,4 +1,4 @@
-"""Rules of the house that no linter knows: names with one owner, functions a person can call, files a person can read."""
+"""Rules of the house that no linter knows: one owner per name, functions one can call, files one can read."""
 
 from __future__ import annotations
 
