@@ -191,10 +191,10 @@ def test_broken_files_are_explained(tmp_path):
     with pytest.raises(InvalidInput, match="line 3: 2 cells are needed, got 1"):
         run("estimate", "path:4", "--data", file)
     file.write_text("a,y\n")
-    with pytest.raises(InvalidInput, match="a heading and rows of data"):
+    with pytest.raises(InvalidInput, match="a header row and rows of data, got 1 lines"):
         run("estimate", "path:4", "--data", file)
     np.savez(tmp_path / "t.npz", X=[1.0])
-    with pytest.raises(InvalidInput, match="needs the arrays X, y, but it holds X"):
+    with pytest.raises(InvalidInput, match="needs the arrays X, y, got X"):
         run("estimate", "path:4", "--data", tmp_path / "t.npz")
     with pytest.raises(OutputError, match="cannot be written"):
         run("estimate", "path:4", *SHORT, "--no-rivals", "--csv", tmp_path / "none" / "x.csv")

@@ -44,7 +44,7 @@ COMMANDS = {
         "fleet:agent",
         "Run one agent: estimates as JSON lines on standard output, logs as JSON lines on standard error.",
     ),
-    "fleet": Entry("fleet:fleet_app", "A fleet of agents: make it, run it here, look at it."),
+    "fleet": Entry("fleet:fleet_app", "Create, run and inspect a fleet of agents."),
 }
 """Every command, with the first sentence of its help, so that a list of commands imports none of them."""
 

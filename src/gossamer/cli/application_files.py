@@ -110,9 +110,7 @@ def _read_npz(path: Path) -> dict[str, Any]:
 def _needs(path: Path, arrays: Mapping[str, Any], *names: str) -> None:
     missing = [name for name in names if name not in arrays]
     if missing:
-        raise InvalidInput(
-            f"{path} needs the arrays {', '.join(names)}, but it holds {', '.join(arrays) or 'none'}"
-        )
+        raise InvalidInput(f"{path} needs the arrays {', '.join(names)}, got {', '.join(arrays) or 'none'}")
 
 
 def _read_table(path: Path) -> dict[str, Any]:
@@ -122,7 +120,7 @@ def _read_table(path: Path) -> dict[str, Any]:
     except (OSError, UnicodeDecodeError) as error:
         raise InvalidInput(f"{path} cannot be read: {error}") from error
     if len(rows) < 2:
-        raise InvalidInput(f"{path} needs a heading and rows of data, but it holds {len(rows)} lines")
+        raise InvalidInput(f"{path} needs a header row and rows of data, got {len(rows)} lines")
     for number, row in enumerate(rows[1:], start=2):
         if len(row) != len(rows[0]):
             raise InvalidInput(f"{path}, line {number}: {len(rows[0])} cells are needed, got {len(row)}")

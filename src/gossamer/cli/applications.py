@@ -28,18 +28,20 @@ def estimate(
     data: Annotated[
         Path | None,
         typer.Option(
-            help="CSV with a heading, or NPZ with X, y (rows of data) or A, parameter, covariance (sensors)."
+            help="CSV with a header row, or NPZ with X, y (rows of data) or A, parameter, covariance (sensors)."
         ),
     ] = None,
-    target: Annotated[str, typer.Option(help="The CSV column that is explained by the others.")] = "y",
+    target: Annotated[str, typer.Option(help="The CSV column to predict from the others.")] = "y",
     split: Annotated[
-        str, typer.Option(help="Who holds which rows: contiguous, random or by:COLUMN.")
+        str, typer.Option(help="Which agent holds which rows: contiguous, random or by:COLUMN.")
     ] = "contiguous",
     intercept: Annotated[bool, typer.Option(help="Add a column of ones.")] = False,
     dimension: Annotated[int, typer.Option(help="Random sensors: number of parameters.")] = 5,
     measurements: Annotated[int, typer.Option(help="Random sensors: rows of every A_i.")] = 2,
     noise: Annotated[float, typer.Option(help="Random sensors: typical standard deviation.")] = 1.0,
-    weighting: Annotated[str, typer.Option(help="precision, or plain as in the paper.")] = "precision",
+    weighting: Annotated[
+        str, typer.Option(help="How sensors are weighted: precision, or plain as in the paper.")
+    ] = "precision",
     methods: Methods = "sda anytime-sda dsg",
     rivals: Rivals = True,
     rounds: Rounds = "100,400,1600",
@@ -91,16 +93,25 @@ def evaluate_policy(
     problem: Annotated[
         str,
         typer.Option(
-            "--problem", "-p",
+            "--problem",
+            "-p",
             help="garnet:20x3, chain:10, grid-world:5x5, gym:FrozenLake, or a file: CSV with the matrix P "
             "(and --rewards), or NPZ with P, rewards and perhaps reward_std.",
         ),
     ] = "garnet:20x3",
-    rewards: Annotated[Path | None, typer.Option(help="CSV of rewards, a row an agent, a column a state.")] = None,
-    policy: Annotated[str, typer.Option(help="For gym: optimal, uniform, or a CSV, states by actions.")] = "optimal",
-    discount: Annotated[float, typer.Option("--discount", "-g", help="gamma, at least 0 and below 1.")] = 0.9,
-    rule: Annotated[str, typer.Option(help="How agents share the reward: perturb, split, one or same.")] = "perturb",
-    spread: Annotated[float, typer.Option(help="How far perturbed rewards lie apart.")] = 1.0,
+    rewards: Annotated[
+        Path | None, typer.Option(help="CSV of rewards, one row per agent, one column per state.")
+    ] = None,
+    policy: Annotated[
+        str, typer.Option(help="For gym: optimal, uniform, or a CSV with one row per state.")
+    ] = "optimal",
+    discount: Annotated[
+        float, typer.Option("--discount", "-g", help="Discount factor gamma, at least 0 and below 1.")
+    ] = 0.9,
+    rule: Annotated[
+        str, typer.Option(help="How agents share the reward: perturb, split, one or same.")
+    ] = "perturb",
+    spread: Annotated[float, typer.Option(help="How far apart perturbed rewards are.")] = 1.0,
     reward_std: Annotated[float, typer.Option(help="Standard deviation of every observed reward.")] = 1.0,
     methods: Methods = "sda anytime-sda dsg",
     rivals: Rivals = True,
@@ -111,7 +122,7 @@ def evaluate_policy(
     as_json: AsJson = False,
     csv: Csv = None,
     plot: Plot = None,
-) -> None:  # fmt: skip
+) -> None:
     """Evaluate a policy with agents that each see their own rewards: our methods, temporal differences, the limit."""
     from gossamer.cli.application_files import parse_policy_problem
 
@@ -165,7 +176,7 @@ def _uncertainty(runs: Iterable[Any]) -> str:
 
 
 def _chosen(methods: str) -> dict[str, gs.Method]:
-    """Methods by what the user called them, so that one method with two settings makes two rows."""
+    """Methods by the user's names for them, so that one method with two settings makes two rows."""
     if methods.strip() == "all":
         return {method.name: method for method in parse_methods(methods)}
     return {text: parse_method(text) for text in methods.replace(";", " ").split()}

@@ -108,13 +108,15 @@ def simulate(
     data: Data = None,
     weights: Weights = "metropolis",
     seed: Seed = 0,
-    loss: Annotated[str | None, typer.Option(help="Probability that a message is lost: 0.3.")] = None,
+    loss: Annotated[str | None, typer.Option(help="Probability that a message is lost, such as 0.3.")] = None,
     burst: Annotated[str | None, typer.Option(help="Bursts of loss: MEAN_LENGTH,FRACTION[,both].")] = None,
-    delay: Annotated[str | None, typer.Option(help="Late messages: ROUNDS,PROBABILITY.")] = None,
-    crash: Annotated[list[str] | None, typer.Option(help="An agent dies: AGENT@ROUND.")] = None,
-    restart: Annotated[list[str] | None, typer.Option(help="A dead agent comes back: AGENT@ROUND.")] = None,
-    join: Annotated[list[str] | None, typer.Option(help="An agent comes late: AGENT@ROUND.")] = None,
-    partition: Annotated[list[str] | None, typer.Option(help="A cut: AGENTS@START-STOP.")] = None,
+    delay: Annotated[str | None, typer.Option(help="Delayed messages: ROUNDS,PROBABILITY.")] = None,
+    crash: Annotated[list[str] | None, typer.Option(help="An agent crashes: AGENT@ROUND.")] = None,
+    restart: Annotated[list[str] | None, typer.Option(help="A crashed agent restarts: AGENT@ROUND.")] = None,
+    join: Annotated[list[str] | None, typer.Option(help="An agent joins late: AGENT@ROUND.")] = None,
+    partition: Annotated[
+        list[str] | None, typer.Option(help="Some agents are cut off: AGENTS@START-STOP.")
+    ] = None,
     as_json: AsJson = False,
     csv: Csv = None,
     plot: Plot = None,
@@ -221,7 +223,7 @@ def compare(
 def plan(
     graph: Graphs,
     target: Annotated[
-        str, typer.Option("--target", "-e", help="Target error, or several: 1e-2,1e-3.")
+        str, typer.Option("--target", "-e", help="Target error (a total over agents), or several: 1e-2,1e-3.")
     ] = "0.001",
     methods: MethodNames = "anytime-sda anytime-sda:acceleration=chebyshev sda",
     most_rounds: Annotated[int, typer.Option(help="Give up beyond this many rounds.")] = 1_000_000,

@@ -79,7 +79,7 @@ def parse_faults(
     partition: Iterable[str] = (),
     names: Sequence[Hashable] = (),
 ) -> gs.faults.Faults:
-    """Make the faults that the options of the command line describe; `names` are those of the agents, in order."""
+    """The faults that the options describe; `names` are the agents' names, in order."""
     items: list[gs.faults.Fault] = []
     items += [parse_loss(loss)] if loss is not None else []
     items += [parse_bursts(burst)] if burst is not None else []

@@ -36,7 +36,7 @@ def fleet_table(
         shown = ordered[: max(rows - 1, 1)]
     for agent in shown:
         table.add_row(
-            agent.member.name,
+            Text(agent.member.name),
             compact(agent.rounds),
             compact(agent.samples),
             vector(agent.estimate),

@@ -77,7 +77,7 @@ def _from_file(text: str) -> gs.Method:
         raise InvalidInput(f"{file} cannot be loaded: {type(error).__name__}: {error}") from error
     found = getattr(module, name, None)
     if not (isinstance(found, type) and issubclass(found, gs.Method)):
-        raise InvalidInput(f"{file} has no class {name!r} derived from gossamer.Method")
+        raise InvalidInput(f"{file} has no class {name!r} that derives from gossamer.Method")
     return found()
 
 
@@ -97,7 +97,7 @@ def parse_observations(
 ) -> gs.Observations:
     """Gaussian streams with means uniform on [0, spread], or recorded samples from a CSV file, one column per agent.
 
-    Columns are matched to agents by name where the file's heading names them all, otherwise by order.
+    Columns are matched to agents by name if the file's header row names them all, and by order otherwise.
     """
     import numpy as np
 
@@ -114,7 +114,7 @@ def parse_observations(
 
 
 def read_numbers(path: Path) -> tuple[list[str] | None, np.ndarray]:
-    """Read a CSV file of numbers and its heading, if it has one; every row must be complete."""
+    """Read a CSV file of numbers and its header row, if it has one; every row must be complete."""
     import numpy as np
 
     try:
