@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 import gossamer as gs
 from gossamer.cli import build, main
-from gossamer.cli.output import shown
+from gossamer.cli.formatting import shown
 from gossamer.cli.parsing import parse_horizons, parse_method, parse_methods
 
 runner = CliRunner()
@@ -253,5 +253,5 @@ def test_horizons_and_numbers_as_people_write_them():
     assert spread[0] == 10
     assert spread[-1] == 1000
     assert (shown(12345), shown(0.000123456), shown(None), shown(float("inf")), shown(True)) == (
-        "12 345", "0.000123", "-", "inf", "yes",
+        "12,345", "0.000123", "-", "inf", "yes",
     )  # fmt: skip

@@ -11,6 +11,7 @@ import typer
 
 import gossamer as gs  # its names load when they are used, so that help pages stay fast
 from gossamer.cli.faults import parse_faults
+from gossamer.cli.formatting import shown
 from gossamer.cli.options import (
     AsJson,
     Csv,
@@ -27,7 +28,7 @@ from gossamer.cli.options import (
     Trials,
     Weights,
 )
-from gossamer.cli.output import emit, shown, writing
+from gossamer.cli.output import emit, writing
 from gossamer.cli.parsing import parse_horizons, parse_method, parse_methods, parse_network, parse_problem
 from gossamer.errors import GossamerError, InvalidInput, Unsupported
 

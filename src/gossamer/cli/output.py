@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv as csv_module
 import json
-import math
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -14,6 +13,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from gossamer.cli.formatting import plain, shown
 from gossamer.errors import InvalidInput, OutputError
 
 Record = Mapping[str, Any]
@@ -110,35 +110,3 @@ class writing:
             raise OutputError(
                 f"{self.path} cannot be written ({error.strerror or error}); choose a file in a folder you can write to"
             ) from error
-
-
-def plain(value: Any) -> Any:
-    """A value that JSON and CSV know: NumPy's become Python's, infinities and NaN become None."""
-    if hasattr(value, "tolist"):  # a NumPy scalar or array, without loading NumPy to ask
-        value = value.tolist()
-    if isinstance(value, list):
-        return [plain(each) for each in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value
-
-
-def shown(value: Any) -> str:
-    """A value as a person reads it."""
-    if hasattr(value, "tolist"):
-        value = value.tolist()
-    if value is None:
-        return "-"
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, int):
-        return f"{value:,}".replace(",", " ") if abs(value) < 10**9 else f"{value:.3g}"
-    if isinstance(value, float):
-        if math.isnan(value):
-            return "-"
-        if math.isinf(value):
-            return "inf"
-        if value == int(value) and 1 <= abs(value) < 1e9:
-            return shown(int(value))
-        return f"{value:.3g}"
-    return str(value)
