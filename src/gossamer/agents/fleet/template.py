@@ -67,7 +67,7 @@ forgets the past; 0: plain averages of everything.""",
 _LISTS = {
     "agents": """\
 One line per agent: its number, the common name of its certificate, the host:port it listens on
-(a host name or an IPv4 address), and where its observations come from (`--source` overrides it):
+(a host name or an IPv4 address), and where its observations come from (the command line can override it):
 "-" standard input, "csv:FILE[,follow]", "cmd:COMMAND", or "sim:MEAN,STD,SEED", a simulated sensor.""",
     "edges": "One line per edge: two agents, and the gossip weight w_ij that both ends use.",
 }
