@@ -89,7 +89,7 @@ class Conversation:
         self._stopped = False
         self._missing: set[int] = set()  # told in this round, and not heard yet
         self._uneven = False
-        self._in_step = False  # whether the last round heard everybody
+        self._in_step = False  # whether the last round heard every neighbor
         self._behind = False  # whether a neighbor is two or more rounds ahead
 
     def gather(self, seconds: float) -> bool:
