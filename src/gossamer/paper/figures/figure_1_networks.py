@@ -80,11 +80,12 @@ def connected(agents: int, seed: int, draws: int) -> list[Row]:
 
 def pieces(settings: Settings) -> list[Piece]:
     n, seed, draws = settings.agents, settings.seed, settings.draws
-    parts = [
-        Piece(f"networks-{graph}", measure, {"graph": graph, "agents": n, "seed": seed, "draws": draws})
-        for graph in GRAPHS
-    ]
-    return [*parts, Piece("networks-connected", connected, {"agents": n, "seed": seed, "draws": 10 * draws})]
+    parts = []
+    for graph in GRAPHS:
+        work = {"graph": graph, "agents": n, "seed": seed, "draws": draws}
+        parts.append(Piece(f"networks-{graph}", measure, work, 2.0 if graph == "erdos-renyi" else 0.1))
+    every = {"agents": n, "seed": seed, "draws": 10 * draws}
+    return [*parts, Piece("networks-connected", connected, every, 1.5)]
 
 
 # -- the picture -------------------------------------------------------------------------------------------

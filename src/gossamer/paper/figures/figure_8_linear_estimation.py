@@ -88,7 +88,7 @@ def pieces(settings: Settings) -> list[Piece]:
             {
                 "graph": graph, "agents": s.agents, "rounds": rounds, "trials": trials, "seed": s.seed,
             },
-            s.agents * trials * max(rounds) / 1e6,
+            s.agents * trials * max(rounds) / 4e6,
         )
         for graph in GRAPHS
     ]  # fmt: skip

@@ -32,7 +32,7 @@ def main_pieces(settings: Settings) -> list[Piece]:
         "trials": s.trials,
         "seed": s.seed,
     }
-    weight = s.agents * s.trials / min(both) / 1.2e7
+    weight = s.agents * s.trials / min(both) / 3e7
     parts = [
         Piece(f"samples-protocol-{graph}", sda_protocol, dict(graph=graph, **common), weight)
         for graph in GRAPHS
