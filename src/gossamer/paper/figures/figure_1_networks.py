@@ -144,7 +144,7 @@ def explain(results: Results, settings: Settings) -> str:
     random = results.where(graph="erdos-renyi", quantity="condition number").column("value")
     return (
         f"The five networks of {settings.agents} agents, from the least to the best connected: {listed(kappas, 4)}; "
-        "color is the mean that an agent watches. "
+        "an agent's color is the mean of what it observes. "
         f"The random graph differs from draw to draw: κ is {interval(*middle(random))} "
         f"(median and 5–95% of {len(random)} draws)."
     )
@@ -167,8 +167,8 @@ def _kappas(results: Results, settings: Settings) -> Finding | None:
         low,
         high,
         f"{listed({TITLES[g]: found[g] for g in GRAPHS[:-1]}, 4)}; Erdős–Rényi {interval(center, low, high)}",
-        f"the four fixed graphs agree within {100 * fixed:.1f}%; a random graph with κ ≥ {PAPER['erdos-renyi']} comes "
-        f"up in {100 * rare:.0f}% of draws",
+        f"the four fixed graphs agree within {100 * fixed:.1f}%; a random graph with κ ≥ {PAPER['erdos-renyi']} is "
+        f"drawn {100 * rare:.0f}% of the time",
     )
 
 
@@ -199,7 +199,7 @@ def _mixing(results: Results, settings: Settings) -> Finding:
     low, high = extremes(norms)
     return Finding(
         verdict(high < 1 and off < 1e-12), high, low, high, f"‖W − 11ᵀ/N‖ from {low:.4f} to {high:.6f}",
-        f"symmetric with unit row sums to {off:.0e}, norm below 1 on all five graphs",
+        f"symmetric, unit row sums (to within {off:.0e}), norm below 1 on all five graphs",
     )  # fmt: skip
 
 

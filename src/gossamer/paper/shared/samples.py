@@ -124,7 +124,9 @@ def draw_samples(
         )
         if len(methods) == 1:
             ax.yaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:,.0f}"))
-            ax.yaxis.set_minor_formatter(FuncFormatter(lambda v, _: f"{v:,.0f}" if str(v)[0] in "57" else ""))
+            ax.yaxis.set_minor_formatter(
+                FuncFormatter(lambda v, _: f"{v:,.0f}" if str(v)[0] in "257" else "")
+            )
     for ax in axes[:, 0]:
         ax.set_ylabel("samples per agent")
     for ax in (*axes[1, :2], axes[0, 2]):
