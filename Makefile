@@ -1,11 +1,12 @@
 # make run     everything the paper shows, reproduced, with a report        make test   all checks and tests
 # make quick   the everyday tests (under 90 seconds)                        make bench  speed, as ratios in one run
+# make dist    an sdist and a wheel, in dist/
 PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.ready
 ROUND := $(wildcard setup.py src/gossamer/agents/round/*.p*)
 
-.PHONY: setup run test quick lint bench clean
+.PHONY: setup run test quick lint bench dist clean
 .DEFAULT_GOAL := setup
 
 # Numba's code, too, is compiled here, on all cores; where nothing has changed, this is a matter of a second.
@@ -41,6 +42,9 @@ test: lint setup
 bench: setup
 	$(BIN)/python -m benchmarks
 
+dist: setup
+	$(BIN)/python -m build --no-isolation
+
 clean:
 	find src -name '*.so' -delete
-	rm -rf .venv build results .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf .venv build dist results .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -141,11 +141,11 @@ def free_ports(count: int) -> list[int]:
 def fleet(agents: int, certificates: Path | None) -> list[Any]:
     """Settings of a cycle of agents (for two: a single edge), with the default settings of an agent."""
     from gossamer.agents.settings import AgentSettings, Neighbor, Tls
-    from gossamer.methods import AnytimeSDA
+    from gossamer.methods import AnytimeSDA, KnownFacts
     from gossamer.networks import Network
 
     network = Network.cycle(agents) if agents > 2 else Network.path(2)
-    ports, c = free_ports(agents), AnytimeSDA().coefficients(network, 1)
+    ports, facts = free_ports(agents), KnownFacts.of(network.spectrum.eigenvalues)
     return [
         AgentSettings(
             i,
@@ -153,9 +153,8 @@ def fleet(agents: int, certificates: Path | None) -> list[Any]:
                 Neighbor(int(j), float(-network.gossip[i, int(j)]), f"127.0.0.1:{ports[int(j)]}")
                 for j in network.neighbors(i)
             ),
-            c.step_size,
-            float(c.momentum),
-            AnytimeSDA().window(network),
+            AnytimeSDA(),
+            facts,
             timeout=5.0,
             death=30.0,
             endpoint=f"127.0.0.1:{ports[i]}",

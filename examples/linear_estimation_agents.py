@@ -5,7 +5,7 @@ sensor can find b alone. The least-squares answer needs only two averages over t
 
     the mean of A_i' A_i  (the same every time)   and   the mean of A_i' y_i  (new with every measurement),
 
-so the sensors average both as one vector, with the very agents that average temperatures, and each solves a
+so the sensors average both as one vector, with the same agents that average temperatures, and each solves a
 3 x 3 system for itself.
 
     python examples/linear_estimation_agents.py
@@ -21,7 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gossamer.agents.agent import Agent
-from gossamer.agents.fleet.file import Fleet, Observations, Rounds
+from gossamer.agents.fleet.file import Fleet
+from gossamer.agents.fleet.tables import ObservationsTable, RoundsTable
 from gossamer.agents.transports.memory import Memory
 from gossamer.networks import Network
 
@@ -58,7 +59,7 @@ async def main(rounds: int = 300) -> tuple[Array, Array]:
 
     # Nine numbers an observation; "0" means: as fast as the neighbors answer.
     fleet = Fleet.create(
-        network, observations=Observations(dimension=9), rounds=Rounds(every="0", timeout="1s")
+        network, observations=ObservationsTable(dimension=9), rounds=RoundsTable(every="0", timeout="1s")
     )
     wires = Memory()
     async with AsyncExitStack() as stack:

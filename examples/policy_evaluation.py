@@ -31,7 +31,7 @@ print(np.round(team.values.reshape(4, 4), 2) + 0.0)
 
 # -- 3. How well every robot knows them ----------------------------------------------------------------------------
 # The plug-in estimator counts transitions, averages rewards over the network, and solves the Bellman equation;
-# temporal differences (TD) mix value functions. All see the very same samples. Errors are the worst over robots
+# temporal differences (TD) mix value functions. All see the same samples. Errors are the worst over robots
 # and states.
 
 rounds = [100, 400, 1600, 6400]

@@ -21,7 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gossamer.agents.agent import Agent
-from gossamer.agents.fleet.file import Fleet, Observations, Rounds
+from gossamer.agents.fleet.file import Fleet
+from gossamer.agents.fleet.tables import ObservationsTable, RoundsTable
 from gossamer.agents.transports.memory import Memory
 from gossamer.networks import Network
 
@@ -60,8 +61,8 @@ async def main(rounds: int = 400) -> tuple[Array, Array, Array]:
 
     fleet = Fleet.create(
         network,
-        observations=Observations(dimension=STATES, replicates=0),
-        rounds=Rounds(every="0", timeout="1s"),
+        observations=ObservationsTable(dimension=STATES, replicates=0),
+        rounds=RoundsTable(every="0", timeout="1s"),
     )
     wires = Memory()
     async with AsyncExitStack() as stack:

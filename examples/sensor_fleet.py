@@ -17,7 +17,8 @@ from contextlib import AsyncExitStack
 import numpy as np
 
 from gossamer.agents.agent import Agent
-from gossamer.agents.fleet.file import Fleet, Rounds
+from gossamer.agents.fleet.file import Fleet
+from gossamer.agents.fleet.tables import RoundsTable
 from gossamer.agents.transports.memory import Memory
 from gossamer.networks import Network
 
@@ -48,7 +49,7 @@ async def main(seconds: float = 1.5) -> list[float]:
     # 1. Who can talk to whom. `Fleet.create` chooses the method's parameters from the network's spectrum; a
     #    neighbor that is silent for 0.5 seconds counts as dead.
     network = Network.random_geometric(12, seed=3)
-    fleet = Fleet.create(network, rounds=Rounds(every="5ms", timeout="50ms", death="500ms"))
+    fleet = Fleet.create(network, rounds=RoundsTable(every="5ms", timeout="50ms", death="500ms"))
 
     # 2. What the rooms are really like. Nobody knows this.
     temperatures = np.random.default_rng(1).uniform(16, 24, network.agents)

@@ -1,9 +1,9 @@
-"""Errors a user can act on: what was required, what came, what to do.
+"""Errors a user can act on: what was required, what we got, what to do.
 
 GossamerError
 ├── InvalidInput      (also a ValueError)  a value that cannot be used
-│   └── InvalidNetwork                     a graph or matrix that is no network
-├── Unsupported       an engine was asked for something it cannot give
+│   └── InvalidNetwork                     a graph or matrix that is not a valid network
+├── Unsupported       an engine was asked for something it cannot do
 ├── MissingExtra      (also an ImportError) an optional dependency is not installed
 └── OutputError       (also an OSError)    a result could not be written
 """
@@ -21,7 +21,7 @@ class GossamerError(Exception):
 
 
 class InvalidInput(GossamerError, ValueError):
-    """A value that cannot be used; the text says what was required and what came."""
+    """A value that cannot be used; the text says what was required and what we got."""
 
 
 class InvalidNetwork(InvalidInput):
@@ -29,7 +29,7 @@ class InvalidNetwork(InvalidInput):
 
 
 class Unsupported(GossamerError):
-    """An engine was asked for something it cannot give; the text says what can."""
+    """An engine was asked for something it cannot do; the text says what can."""
 
 
 class MissingExtra(GossamerError, ImportError):

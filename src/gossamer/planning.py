@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.optimize import minimize
 
-from gossamer import checks
+from gossamer import checks, theory
 from gossamer.engines.exact import analyzable, every_round, exact
+from gossamer.engines.results import ErrorResult
 from gossamer.errors import InvalidInput, Unsupported
 from gossamer.methods import AnytimeSDA, Method, Tunable, resolve
 from gossamer.networks import Network
@@ -33,7 +35,8 @@ class Plan:
     network: Network
     target: float
     rounds: int | None  #: None: the target is out of reach, see `note`
-    total_error: float
+    total_error: float  #: after those rounds, or at the end of the search
+    centralized_limit: float
     samples: float
     messages: float
     bytes: float
@@ -47,6 +50,11 @@ class Plan:
     def mse(self) -> float:
         """The total error's mean over the agents."""
         return self.total_error / self.network.agents
+
+    @property
+    def over_limit(self) -> float:
+        """The total error as a multiple of the centralized limit; infinite where that is 0."""
+        return self.total_error / self.centralized_limit if self.centralized_limit else np.inf
 
 
 class Plans(list[Plan]):
@@ -64,45 +72,82 @@ class Plans(list[Plan]):
         return min(reached, key=lambda plan: float(getattr(plan, by)))
 
 
+SeveralNetworks = list[Network] | tuple[Network, ...]
+SeveralTargets = list[float] | tuple[float, ...] | NDArray[np.float64]
+SeveralMethods = list[Method] | list[str] | list[Method | str] | tuple[Method | str, ...]
+
+
+@overload
 def plan(
-    network: Network | Sequence[Network],
+    network: Network,
     observations: Observations,
-    target: Any,
-    method: Method | str | Iterable[Method | str] | None = None,
+    target: float,
+    method: Method | str | None = ...,
+    *,
+    most_rounds: int = ...,
+) -> Plan: ...
+@overload
+def plan(
+    network: Network | SeveralNetworks,
+    observations: Observations,
+    target: float | SeveralTargets,
+    method: SeveralMethods,
+    *,
+    most_rounds: int = ...,
+) -> Plans: ...
+@overload
+def plan(
+    network: Network | SeveralNetworks,
+    observations: Observations,
+    target: SeveralTargets,
+    method: Method | str | SeveralMethods | None = ...,
+    *,
+    most_rounds: int = ...,
+) -> Plans: ...
+@overload
+def plan(
+    network: SeveralNetworks,
+    observations: Observations,
+    target: float | SeveralTargets,
+    method: Method | str | SeveralMethods | None = ...,
+    *,
+    most_rounds: int = ...,
+) -> Plans: ...
+def plan(
+    network: Network | SeveralNetworks,
+    observations: Observations,
+    target: float | SeveralTargets,
+    method: Method | str | SeveralMethods | None = None,
     *,
     most_rounds: int = MOST_ROUNDS,
-) -> Any:
+) -> Plan | Plans:
     """Return the smallest number of rounds with total error <= target, and what it costs.
 
     One network, target and method give a `Plan`; sequences of any of them give `Plans`, one per combination,
     with `.cheapest(by=...)`. The default method is AnytimeSDA.
 
     For methods that do not depend on the horizon every T is examined. For the others (SDA with its burn-in of
-    T/2, say) the answer is found by doubling and bisection, and the `LOOK_BACK` horizons before it are checked
+    T/2, for example) the answer is found by doubling and bisection, and the `LOOK_BACK` horizons before it are checked
     to miss the target.
     """
-    several = False
-
-    def listed(value: Any, one: type | tuple[type, ...]) -> list[Any]:
-        nonlocal several
-        if isinstance(value, one):
-            return [value]
-        several = True
-        return list(value)
-
-    networks = listed(network, Network)
+    networks, one_network = _listed(network, Network)
     if isinstance(target, str) or target is None:
         raise InvalidInput(f"target must be a number or several, got {target!r}")
-    targets = listed(target, (float, int, np.number))
-    methods = listed(AnytimeSDA() if method is None else method, (Method, str))
+    targets, one_target = _listed(target, (float, int, np.number))
+    methods, one_method = _listed(AnytimeSDA() if method is None else method, (Method, str))
     plans = Plans(
         _plan(n, observations, float(t), m, most_rounds) for n in networks for t in targets for m in methods
     )
-    if several:
+    if not (one_network and one_target and one_method):
         return plans
     if not plans[0].reached:
         raise InvalidInput(plans[0].note)
     return plans[0]
+
+
+def _listed(value: Any, one: type | tuple[type, ...]) -> tuple[list[Any], bool]:
+    """The value as a list, and whether it was a single one."""
+    return ([value], True) if isinstance(value, one) else (list(value), False)
 
 
 def _plan(
@@ -112,29 +157,19 @@ def _plan(
     checks.number("target", target, above=0)
     checks.whole_number("most_rounds", most, least=1)
     rounds = _first(method, network, observations, target, most)
+    found = exact(method, network, observations, most if rounds is None else rounds)
+    costs = (found.samples, found.messages, found.messages * 8 * observations.components)
+    note = ""
     if rounds is None:
-        last = exact(method, network, observations, most)
-        if np.isfinite(last.total_error):
-            note = (
-                f"{method.label} does not reach an error of {target:g} within {most} rounds "
-                f"(there it is {last.total_error:.3g}); allow more rounds or samples, or use another method"
-            )
-        else:
-            note = (
-                f"{method.label} diverges on {network.name}; give it other parameters, or use another method"
-            )
-        return Plan(method, network, target, None, last.total_error, np.inf, np.inf, np.inf, note)
-    found = exact(method, network, observations, rounds)
-    size = 8 * observations.components
+        costs = (np.inf, np.inf, np.inf)
+        note = (
+            f"{method.label} does not reach an error of {target:g} within {most} rounds "
+            f"(there it is {found.total_error:.3g}); allow more rounds or samples, or use another method"
+            if np.isfinite(found.total_error)
+            else f"{method.label} diverges on {network.name}; give it other parameters, or use another method"
+        )
     return Plan(
-        method,
-        network,
-        target,
-        rounds,
-        found.total_error,
-        found.samples,
-        found.messages,
-        found.messages * size,
+        method, network, target, rounds, found.total_error, found.centralized_limit, *costs, note=note
     )
 
 
@@ -154,12 +189,12 @@ def _first(
             return None
         stuck = length >= 4096 and _settled(errors[0] + errors[1])
         if stuck and not _reaches(method, network, observations, target, most):
-            return None  # it stopped falling, and is not there at the very end either
+            return None  # it stopped falling, and the last horizon misses the target too
         length = min(4 * length, most)
 
 
 def _settled(errors: Any) -> bool:
-    """Whether the error stopped falling: a method that takes no new samples, say. Anything useful falls like 1/T."""
+    """Whether the error stopped falling, as for a method that takes no new samples. Anything useful falls like 1/T."""
     return bool(errors[-1] > 0.98 * errors[len(errors) // 2])
 
 
@@ -196,12 +231,11 @@ def _first_by_bisection(
     return high
 
 
-@dataclass(frozen=True)
-class Tuned:
-    """A method with the parameters that minimize the exact error, next to the error it started from."""
+@dataclass(frozen=True, kw_only=True)
+class Tuned(ErrorResult[int, float]):
+    """A method with the parameters that minimize the exact error, next to the total error it started from."""
 
     method: Any
-    total_error: float
     before: float
 
 
@@ -246,7 +280,14 @@ def tune(
             best, least = _best_continuous(best, least, continuous, error)
         if least > sweep * (1 - 1e-4):
             break
-    return Tuned(best, least, before)
+    return Tuned(
+        method=best,
+        agents=network.agents,
+        rounds=rounds,
+        total_error=least,
+        centralized_limit=theory.centralized_limit(observations, rounds),
+        before=before,
+    )
 
 
 def _best_whole(

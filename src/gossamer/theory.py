@@ -1,4 +1,4 @@
-"""The paper's bounds, term by term, and the two limits nobody can beat.
+"""The paper's bounds, term by term, and the two limits that no method can beat.
 
 A bound is returned with its terms and with whether its conditions hold (`applies`): outside them the paper
 promises nothing. Constants that the paper hides in O(.) are parameters.
@@ -187,7 +187,7 @@ def network_limit(
 
     A round's message can carry that round's observation, so after T rounds agent i can know the observations of
     rounds t <= T - max(d_ij, 1) of agent j: n_ij = T - max(d_ij, 1) + 1 samples, or as many as the batches of
-    those rounds hold. The best weights are equal on these, summing to 1/N, hence
+    those rounds hold. The best weights are equal on these, summing to 1/N, which gives
     sum_j sigma_j^2/(N^2 n_ij) at agent i. Infinite while some agent is too far to be heard of.
     """
     rounds = _check(network, observations, rounds)

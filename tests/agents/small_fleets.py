@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from gossamer.agents.settings import AgentSettings, Neighbor, Tls
-from gossamer.methods import AnytimeSDA
+from gossamer.methods import AnytimeSDA, KnownFacts
 from gossamer.networks import Network
 
 PLAINTEXT = "ignore:agent .* talks in plaintext"
@@ -36,11 +36,9 @@ def weights_of(network: Network, i: int) -> dict[int, float]:
 def fleet(network: Network, *, certificates: Path | None = None, **changes: Any) -> list[AgentSettings]:
     """Settings of one agent per node of `network`, on free loopback ports."""
     ports = free_ports(network.agents)
-    c = AnytimeSDA().coefficients(network, 1)
     parameters: dict[str, Any] = {
-        "step_size": c.step_size,
-        "momentum": float(c.momentum),
-        "smoothing": AnytimeSDA().window(network),
+        "method": AnytimeSDA(),
+        "facts": KnownFacts.of(network.spectrum.eigenvalues),
         "timeout": 0.2,
         "death": 5.0,
         "replicates": 0,

@@ -10,15 +10,18 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.agents.own_methods import NewestOnly
 from tests.agents.small_fleets import fleet, free_ports
 
-from gossamer.agents.agent import Agent, Snapshot
+from gossamer.agents.agent import Agent
 from gossamer.agents.fleet.file import Fleet
 from gossamer.agents.host.sources import parse_source
-from gossamer.agents.round.batching import Feed
+from gossamer.agents.round.batching import Batcher
+from gossamer.agents.snapshot import Snapshot
 from gossamer.agents.statistics import Layout
 from gossamer.agents.transports.memory import Memory
 from gossamer.errors import GossamerError, InvalidInput, Unsupported
+from gossamer.methods import SDA
 from gossamer.networks import Network
 
 
@@ -206,7 +209,7 @@ def test_a_failure_in_the_rounds_reaches_the_program(tmp_path: Path) -> None:
             await wait_for(lambda: agent.snapshot.state == "stopped", "the end")
             with pytest.raises(GossamerError, match="stopped before the observation was in the store"):
                 await asyncio.wait_for(waiting, 5)
-            with pytest.raises(GossamerError, match="agent 0 has stopped, and takes no more observations"):
+            with pytest.raises(GossamerError, match="agent 0 has stopped and takes no more observations"):
                 agent.observe(2.0)
 
     with pytest.raises(GossamerError, match=r"agent 0 stopped: no more"):
@@ -315,7 +318,7 @@ def test_nothing_is_observed_after_the_end(tmp_path: Path) -> None:
         agent = in_memory(fleet(Network.path(2), timeout=0.02)[:1], store=tmp_path / "a.db")[0]
         async with agent:
             pass
-        with pytest.raises(GossamerError, match=r"agent 0 has stopped, .* make a new agent"):
+        with pytest.raises(GossamerError, match=r"agent 0 has stopped .* make a new agent"):
             agent.observe(1.0)
         with pytest.raises(GossamerError, match="agent 0 has stopped"):
             await asyncio.wait_for(agent.observe_durable(1.0), 5)
@@ -329,7 +332,7 @@ def test_durable_needs_a_store() -> None:
         async with in_memory(fleet(Network.path(2), timeout=0.02))[0] as agent:
             await agent.observe_durable(1.0)
 
-    with pytest.raises(Unsupported, match="give it a store"):
+    with pytest.raises(Unsupported, match="store must be set"):
         asyncio.run(main())
 
 
@@ -367,6 +370,42 @@ def test_the_program_in_the_guide_runs_on_the_files_of_a_fleet(
     assert state == "running"
 
 
+def test_a_store_whose_registers_do_not_fit_is_refused_and_released(tmp_path: Path) -> None:
+    """A method of one's own that kept its name but not its registers."""
+    settings = fleet(Network.path(2), timeout=0.02)[0]
+    store = tmp_path / "a.db"
+
+    async def main() -> None:
+        async with in_memory([settings], store=store)[0] as agent:
+            agent.observe(1.0)
+
+    asyncio.run(main())
+
+    class Changed(NewestOnly):
+        name = "anytime-sda"
+
+    for _ in range(2):  # the second attempt finds no lock
+        with pytest.raises(InvalidInput, match="must have the registers of anytime-sda"):
+            in_memory([settings.with_(method=Changed())], store=store)
+
+
+def test_a_method_without_a_running_mean_holds_the_agents_mean() -> None:
+    """In rounds without an observation: agents of different rates still count the same."""
+
+    async def main() -> None:
+        settings = fleet(Network.path(2), method=SDA(output="last"), timeout=0.5)
+        agents = in_memory(settings)
+        await enter(agents)
+        agents[0].observe(1.0)
+        for value in (4.0, 6.0):
+            agents[1].observe(value)
+        await wait_for(lambda: all(abs(a.estimate - 3.0) < 1e-6 for a in agents), "agreement")
+        assert [a.snapshot.samples for a in agents] == [1, 2]
+        await leave(agents)
+
+    asyncio.run(main())
+
+
 def simulate(layout: Layout, network: Network, rounds: int, trials: int, seed: int) -> np.ndarray:
     """Estimates and standard errors of all agents, by feeds and ledgers alone; shape (trials, agents, 2)."""
     from tests.agents.round.test_ledger import drive, ledgers
@@ -378,11 +417,11 @@ def simulate(layout: Layout, network: Network, rounds: int, trials: int, seed: i
     means = np.arange(network.agents, dtype=float)
     for trial in range(trials):
         agents = ledgers(network, AnytimeSDA(), 20, layout.size)
-        feeds = [Feed(layout, seed=1000 * trial + i) for i in range(network.agents)]
+        batchers = [Batcher(layout, seed=1000 * trial + i) for i in range(network.agents)]
         for _ in range(rounds):
             batches = [
-                feed.batch([np.array([rng.normal(m, 1 + m)])], agent.local("mean"), agent.samples, agent.age)
-                for feed, agent, m in zip(feeds, agents, means, strict=True)
+                batcher.batch([np.array([rng.normal(m, 1 + m)])], agent.mean, agent.samples, agent.age)
+                for batcher, agent, m in zip(batchers, agents, means, strict=True)
             ]
             drive(agents, network, [[b.observation for b in batches]])
         answers = [layout.read(agent.estimate) for agent in agents]

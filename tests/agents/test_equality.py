@@ -3,23 +3,34 @@
 from __future__ import annotations
 
 import asyncio
+import re
+import shutil
 import threading
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.agents.own_methods import HeavyBall, NewestOnly
 from tests.agents.small_fleets import PLAINTEXT, fleet, until, weights_of
 
 import gossamer as gs
 from gossamer.agents.agent import Agent
-from gossamer.agents.node_form import Activation, Core, Node
-from gossamer.agents.round.conversation import Rounds
+from gossamer.agents.fleet.file import Fleet
+from gossamer.agents.fleet.tables import ObservationsTable, RoundsTable
+from gossamer.agents.node_form import NodeForm, Partners
+from gossamer.agents.round.conversation import Conversation
+from gossamer.agents.round.core import Core
 from gossamer.agents.round.ledger import Ledger
+from gossamer.agents.settings import AgentSettings
 from gossamer.agents.transports.base import Transport
 from gossamer.agents.transports.memory import Memory
 from gossamer.agents.transports.zenoh import ZenohTransport
-from gossamer.methods import METHODS
+from gossamer.faults import Faults
+from gossamer.methods import METHODS, tabulate
 from gossamer.methods.base import Method
+from gossamer.methods.ledger import ledger_program
+from gossamer.numerics import random
 
 NETWORK = gs.Network.grid(2, 3)
 ROUNDS = 96
@@ -39,14 +50,28 @@ def observed(method: Method) -> np.ndarray:
 
 
 def node(method: Method, i: int) -> Core:
-    activation = None
-    if method.mixing != "matrix":
-        activation = Activation(method.mixing, NETWORK.edges, NETWORK.agents, SEED)
-    return Node(method, method.coefficients(NETWORK, ROUNDS), i, weights_of(NETWORK, i), 2, activation)
+    partners = None if method.mixing == "matrix" else random_partners(method.mixing, i)
+    return NodeForm(tabulate(method, NETWORK, ROUNDS), i, weights_of(NETWORK, i), 2, partners)
+
+
+def random_partners(mixing: str, me: int) -> Partners:
+    """Who exchanges with agent `me` in a round of random gossip, as the simulation draws it."""
+    key = random.key(SEED)
+
+    def pairwise(t: int) -> tuple[int, ...]:
+        edge = NETWORK.edges[random.index(key, random.ACTIVATION, 0, t, len(NETWORK.edges))]
+        i, j = int(edge[0]), int(edge[1])
+        return (j,) if me == i else (i,) if me == j else ()
+
+    def broadcast(t: int) -> tuple[int, ...]:
+        speaker = int(random.index(key, random.ACTIVATION, 0, t, NETWORK.agents))
+        return (speaker,) if speaker in NETWORK.neighbors(me) else ()
+
+    return pairwise if mixing == "pairwise" else broadcast
 
 
 def ledger(method: Method, i: int) -> Core:
-    return Ledger(method, method.coefficients(NETWORK, ROUNDS), i, weights_of(NETWORK, i), 2)
+    return Ledger(ledger_program(method, NETWORK, ROUNDS), i, weights_of(NETWORK, i), 2)
 
 
 def run(transports: list[Transport], cores: list[Core], observations: np.ndarray) -> np.ndarray:
@@ -56,11 +81,11 @@ def run(transports: list[Transport], cores: list[Core], observations: np.ndarray
     def live(i: int) -> None:
         try:
             neighbors = tuple(weights_of(NETWORK, i))
-            rounds = Rounds(i, cores[i], transports[i], neighbors, timeout=PATIENCE)
-            assert rounds.gather(PATIENCE)
+            conversation = Conversation(i, cores[i], transports[i], neighbors, timeout=PATIENCE)
+            assert conversation.gather(PATIENCE)
             for t in range(ROUNDS):
-                rounds.step(observations[t, i])
-            assert all(peer.lost == peer.late == 0 for peer in rounds.peers.values())
+                conversation.step(observations[t, i])
+            assert all(peer.lost == peer.late == 0 for peer in conversation.peers.values())
         except BaseException as failure:
             failures.append(failure)
 
@@ -115,11 +140,17 @@ def test_ledgers_equal_the_simulation(name: str, where: str, request: pytest.Fix
     close_to(run(request.getfixturevalue(where), cores, observed(method)), simulated(method))
 
 
-def deployed(make: Callable[..., Transport | None]) -> np.ndarray:
+def deployed(
+    make: Callable[..., Transport | None],
+    method: Method | None = None,
+    settings: list[AgentSettings] | None = None,
+) -> np.ndarray:
     """Whole agents, as they are deployed: estimates after ROUNDS rounds."""
-    method = gs.AnytimeSDA()
+    method = method or gs.AnytimeSDA()
     y = observed(method)
-    settings = fleet(NETWORK, dimension=2, timeout=PATIENCE, death=2 * PATIENCE, replicates=2)
+    if settings is None:
+        options = {"dimension": 2, "timeout": PATIENCE, "death": 2 * PATIENCE, "replicates": 2}
+        settings = fleet(NETWORK, method=method, **options)
     answers: dict[int, np.ndarray] = {}
 
     async def main() -> None:
@@ -137,10 +168,50 @@ def deployed(make: Callable[..., Transport | None]) -> np.ndarray:
     return np.array([answers[i] for i in range(len(settings))])
 
 
-def test_whole_agents_in_process_equal_the_simulation() -> None:
+def in_memory() -> Callable[[AgentSettings], Transport]:
     memory = Memory()
-    estimates = deployed(lambda s: memory.transport(s.id, tuple(n.id for n in s.neighbors)))
-    close_to(estimates, simulated(gs.AnytimeSDA()))
+    return lambda s: memory.transport(s.id, tuple(n.id for n in s.neighbors))
+
+
+@pytest.mark.parametrize(
+    "method",
+    [
+        gs.AnytimeSDA(),
+        gs.AnytimeSDA(acceleration="chebyshev"),
+        gs.SSDA(),
+        gs.SDA(burn_in=0),
+        gs.SDA(output="last"),
+        HeavyBall(),
+        NewestOnly(),
+    ],
+    ids=lambda method: method.label,
+)
+def test_whole_agents_in_process_equal_the_simulation(method: Method) -> None:
+    """Methods of the user's own included: no agent knows which method it runs."""
+    estimates = deployed(in_memory(), method)
+    close_to(estimates, simulated(method))
+    faulty = gs.simulate(method, NETWORK, OBSERVATIONS, ROUNDS, trials=1, seed=SEED, faults=Faults())
+    close_to(estimates, faulty.estimates[0])
+
+
+@pytest.mark.parametrize(
+    ("text", "method"),
+    [
+        ('name = "ssda"', gs.SSDA()),
+        ('name = "own_methods.py:HeavyBall"\nmomentum = 0.3', HeavyBall(momentum=0.3)),
+    ],
+    ids=["ssda", "a file of one's own"],
+)
+def test_a_fleet_runs_the_method_that_its_file_names(tmp_path: Path, text: str, method: Method) -> None:
+    rounds = RoundsTable(every="0", timeout="30s", death="60s")
+    made = Fleet.create(NETWORK, rounds=rounds, observations=ObservationsTable(dimension=2))
+    path = made.write(tmp_path)
+    shutil.copy(Path(__file__).parent / "own_methods.py", tmp_path)
+    written = path.read_text()
+    path.write_text(re.sub(r"\[method\].*?\n\n", f"[method]\n{text}\n\n", written, flags=re.DOTALL))
+    read = Fleet.read(path)
+    settings = [read.settings(i, path.parent) for i in range(NETWORK.agents)]
+    close_to(deployed(in_memory(), method, settings), simulated(method))
 
 
 @pytest.mark.filterwarnings(PLAINTEXT)

@@ -17,7 +17,8 @@ import zenoh
 from tests.agents.small_fleets import fleet, free_ports, make_certificates, until
 
 from gossamer.agents.agent import Agent
-from gossamer.agents.fleet.file import Fleet, Rounds
+from gossamer.agents.fleet.file import Fleet
+from gossamer.agents.fleet.tables import RoundsTable
 from gossamer.agents.host.logs import translate
 from gossamer.agents.host.process import Options
 from gossamer.agents.round.messages import Outgoing
@@ -39,7 +40,7 @@ class Scene:
         made = Fleet.create(
             star,
             endpoints=[f"127.0.0.1:{port}" for port in ports],
-            rounds=Rounds(every="20ms"),
+            rounds=RoundsTable(every="20ms"),
         )
         self.path = made.write(directory)
         self.directory = directory
@@ -212,7 +213,7 @@ ZENOH = "2026-01-01T00:00:00.000000Z {level} acc-0 ThreadId(06) {target}: {text}
         (
             *(" INFO", "zenoh::net::routing::interceptor::access_control"),
             "5904 did not match any configured ACL subject. Default permission `Deny` will be applied",
-            "an agent of this fleet that is no neighbor connected; it is not heard",
+            "an agent of this fleet that is not a neighbor connected; it is not heard",
         ),
         (
             *(" WARN", "zenoh_link_tls::unicast"),

@@ -9,18 +9,29 @@ import pytest
 
 from gossamer.agents.settings import AgentSettings, Neighbor, Tls
 from gossamer.errors import InvalidInput
+from gossamer.methods import AnytimeSDA
 
 
 def settings(**changes: Any) -> AgentSettings:
-    return AgentSettings(
-        **{"id": 0, "neighbors": (), "step_size": 0.5, "momentum": 0.1, "smoothing": 1.0} | changes
-    )
+    return AgentSettings(**{"id": 0, "neighbors": ()} | changes)
 
 
 def test_smoothing_is_limited_because_it_costs_memory() -> None:
-    assert settings(smoothing=1e4).smoothing == 1e4
-    with pytest.raises(InvalidInput, match="smoothing must be a finite number at least 0 and at most 10000"):
-        settings(smoothing=1e9)
+    settings(method=AnytimeSDA(smoothing=1e4))
+    with pytest.raises(
+        InvalidInput, match="smoothing must be a finite number of at least 0 and at most 10000"
+    ):
+        settings(method=AnytimeSDA(smoothing=1e9))
+
+
+def test_momentum_must_be_stable_because_a_fleet_runs_for_ever() -> None:
+    with pytest.raises(InvalidInput, match="momentum must be a finite number of at least 0 and below 1"):
+        settings(method=AnytimeSDA(momentum=1.0))
+
+
+def test_a_method_is_made_not_named() -> None:
+    with pytest.raises(InvalidInput, match=r"method must be a gossamer\.Method, got 'anytime-sda'"):
+        settings(method="anytime-sda")
 
 
 @pytest.mark.parametrize(

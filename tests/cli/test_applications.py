@@ -165,14 +165,17 @@ SHORT = ("--rounds", 5, "--trials", 1)
 @pytest.mark.parametrize(
     ("words", "text"),
     [
-        (("evaluate-policy", "path:4", "-p", "garnett:3x2"), r"no problem \(did you mean 'garnet'\?\)"),
+        (
+            ("evaluate-policy", "path:4", "-p", "garnett:3x2"),
+            r"no problem 'garnett:3x2' \(did you mean 'garnet'\?\)",
+        ),
         (("evaluate-policy", "path:4", "-p", "garnet:3xa"), "whole numbers after the colon"),
         (("evaluate-policy", "path:4", "-p", "chain:3x4"), "at most 1 numbers, got 2"),
         (("evaluate-policy", "path:4", "-p", "none.npz"), "none.npz cannot be read as NPZ"),
         (("evaluate-policy", "path:4", "-p", "p.csv"), "needs --rewards"),
         (("evaluate-policy", "path:4", "-g", 1), "below 1, got 1.0"),
         (("estimate", "path:4", "--data", "none.csv"), "none.csv cannot be read"),
-        (("estimate", "path:4", "-m", "pairwise"), "pairwise mixes by chance"),
+        (("estimate", "path:4", "-m", "pairwise"), "pairwise gossips at random"),
         (("estimate", "path:4", "--weighting", "best"), "'plain' or 'precision'"),
         (("estimate", "path:4", "--measurements", 0), "must be a matrix"),
     ],
@@ -188,10 +191,10 @@ def test_broken_files_are_explained(tmp_path):
     with pytest.raises(InvalidInput, match="line 3: 2 cells are needed, got 1"):
         run("estimate", "path:4", "--data", file)
     file.write_text("a,y\n")
-    with pytest.raises(InvalidInput, match="a heading and rows of data"):
+    with pytest.raises(InvalidInput, match="a header row and rows of data, got 1 lines"):
         run("estimate", "path:4", "--data", file)
     np.savez(tmp_path / "t.npz", X=[1.0])
-    with pytest.raises(InvalidInput, match="needs the arrays X, y, but it holds X"):
+    with pytest.raises(InvalidInput, match="needs the arrays X, y, got X"):
         run("estimate", "path:4", "--data", tmp_path / "t.npz")
     with pytest.raises(OutputError, match="cannot be written"):
         run("estimate", "path:4", *SHORT, "--no-rivals", "--csv", tmp_path / "none" / "x.csv")

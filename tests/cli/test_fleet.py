@@ -22,12 +22,13 @@ from rich.console import Console
 from tests.agents.small_fleets import free_ports, until
 from typer.testing import CliRunner, Result
 
-from gossamer.agents.fleet.file import Fleet, Member, Rounds
-from gossamer.agents.fleet.launcher import AgentStatus, read_status
+from gossamer.agents.fleet.file import Fleet
+from gossamer.agents.fleet.tables import Member, RoundsTable
 from gossamer.agents.host.process import Options
+from gossamer.agents.host.status import AgentStatus, read_status
 from gossamer.cli.fleet import agent, fleet_app
 from gossamer.cli.fleet_table import compact, fleet_line, fleet_table, small, vector
-from gossamer.errors import InvalidInput
+from gossamer.errors import InvalidInput, Unsupported
 from gossamer.networks import Network
 
 app = typer.Typer(pretty_exceptions_enable=False)
@@ -46,9 +47,9 @@ def gossamer(*words: object) -> Result:
     return CliRunner().invoke(app, [str(word) for word in words])
 
 
-def make(directory: Path, network: Network, rounds: Rounds | None = None, **changes: Any) -> Path:
+def make(directory: Path, network: Network, rounds: RoundsTable | None = None, **changes: Any) -> Path:
     endpoints = [f"127.0.0.1:{port}" for port in free_ports(network.agents)]
-    rounds = Rounds(every="20ms") if rounds is None else rounds
+    rounds = RoundsTable(every="20ms") if rounds is None else rounds
     return Fleet.create(network, endpoints=endpoints, rounds=rounds, **changes).write(directory)
 
 
@@ -96,7 +97,29 @@ def test_init_writes_a_fleet(tmp_path: Path) -> None:
     assert len(list((out / "certificates").glob("*.key"))) == 17
     again = gossamer("fleet", "init", "--topology", "grid:4x4", "--out", out)
     assert isinstance(again.exception, InvalidInput)
-    assert "--force" in str(again.exception)
+    assert "force must be set to replace" in str(again.exception)
+
+
+def test_init_chooses_the_method(tmp_path: Path) -> None:
+    words = ("fleet", "init", "--topology", "cycle:4", "--out")
+    assert gossamer(*words, tmp_path / "a").exit_code == 0
+    plain = Fleet.read(tmp_path / "a" / "fleet.toml").method
+    assert (plain.name, list(plain.parameters)) == (
+        "anytime-sda",
+        ["step_size", "momentum", "smoothing", "gain"],
+    )
+    assert gossamer(*words, tmp_path / "b", "--method", "ssda:step_size=0.1").exit_code == 0
+    assert Fleet.read(tmp_path / "b" / "fleet.toml").method.in_file() == {"name": "ssda", "step_size": 0.1}
+    own = Path(__file__).parents[1] / "agents" / "own_methods.py"
+    result = gossamer(*words, tmp_path / "c", "--method", f"{own}:HeavyBall")
+    assert result.exit_code == 0, result.output
+    assert (tmp_path / "c" / "own_methods.py").read_text() == own.read_text()  # beside fleet.toml
+    made = Fleet.read(tmp_path / "c" / "fleet.toml")
+    assert made.settings(0, tmp_path / "c", insecure=True).method.name == "heavy-ball"
+    refused = gossamer(*words, tmp_path / "d", "--method", "dsg")
+    assert isinstance(refused.exception, Unsupported)
+    assert "dsg cannot be deployed" in str(refused.exception)
+    assert not (tmp_path / "d").exists()
 
 
 def test_init_takes_real_host_names(tmp_path: Path) -> None:
@@ -118,7 +141,7 @@ def test_init_takes_real_host_names(tmp_path: Path) -> None:
         (["--topology", "path:3", "--hosts", "x"], "give --edges as well"),
         (["--topology", "gird:3x3"], "did you mean 'grid'"),
         (["--topology", "path:3", "--every", "soon"], "rounds.every must be a time"),
-        (["--topology", "path:3", "--source", "tea"], "agents[0].source: a source is -, csv:FILE"),
+        (["--topology", "path:3", "--source", "tea"], "agents[0].source must be -, csv:FILE"),
         (
             ["--topology", "path:3", "--port", "65534"],
             "--port is the first of 3 ports in a row, from 1 to 65533",
@@ -200,7 +223,7 @@ def test_two_agents_agree_and_speak_json(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_an_agent_takes_up_its_store_where_it_left_it(tmp_path: Path) -> None:
     """A replayed file is not counted twice: after kill -9 the agent reads on behind what it has stored."""
-    path = make(tmp_path / "fleet", Network.path(2), Rounds(every="5ms", timeout="5ms"))
+    path = make(tmp_path / "fleet", Network.path(2), RoundsTable(every="5ms", timeout="5ms"))
     data = tmp_path / "data.csv"
     data.write_text("\n".join(str(k) for k in range(400)))
     words = ("agent", path, "--id", 0, "--source", f"csv:{data}", "--store", tmp_path / "store")
@@ -226,7 +249,7 @@ def test_an_agent_takes_up_its_store_where_it_left_it(tmp_path: Path) -> None:
     [
         (("--id", "9"), "agents 0 to 1"),
         (("--id", "0", "--every", "soon"), "--every must be a time"),
-        (("--id", "0", "--source", "tcp:x"), "a source is -, csv:FILE"),
+        (("--id", "0", "--source", "tcp:x"), "source must be -, csv:FILE"),
         (("--id", "0", "--report", "0"), '--report must be a time of at least "10ms"'),
     ],
 )
@@ -318,7 +341,7 @@ def test_no_agent_outlives_its_starter(tmp_path: Path) -> None:
     finally:
         for pid in filter(exists, agents.values()):  # only if the test fails
             os.kill(pid, signal.SIGKILL)
-    assert "whoever started this agent is gone" in (tmp_path / "logs" / "agent0.log").read_text()
+    assert "the process that started this agent has ended" in (tmp_path / "logs" / "agent0.log").read_text()
 
 
 @pytest.mark.slow
@@ -338,7 +361,7 @@ def test_an_agent_that_dies_is_shown_and_reported(tmp_path: Path) -> None:
 def test_up_refuses_to_feed_standard_input_to_many(tmp_path: Path) -> None:
     result = gossamer("fleet", "up", make(tmp_path, Network.path(2), sources=["-", "-"]))
     assert isinstance(result.exception, InvalidInput)
-    assert "set `source` in fleet.toml" in str(result.exception)
+    assert "source must not be - (standard input)" in str(result.exception)
 
 
 # -- the table --------------------------------------------------------------------------------------------
@@ -408,7 +431,7 @@ def test_a_status_file_that_is_half_written_or_old_is_not_believed(tmp_path: Pat
     (tmp_path / "status" / "agent0.json").write_text('{"at": 1')
     first, second = read_status(fleet, tmp_path)
     assert first.state == second.state == "unknown"
-    assert "cannot be understood" in first.problem
+    assert "cannot be read" in first.problem
     facts = {
         "at": time.time(),
         "pid": os.getpid(),

@@ -368,14 +368,15 @@ def test_the_compiled_rules_are_those_of_agents_that_send_messages():
 @pytest.mark.parametrize("method", [AnytimeSDA(), SDA()])
 def test_a_fleet_in_lock_step_gives_the_same_numbers_under_the_same_losses(method):
     from gossamer.agents.round.ledger import Ledger
+    from gossamer.methods.ledger import ledger_program
 
     network, observations, rounds = Network.grid(3, 3), gaussian(9, components=2), 80
     faults = Faults(Loss(0.2), Bursts(8, 0.3), Delay(1, 0.05), Partition(range(4), 30, 45))
-    c = method.coefficients(network, rounds)
+    program = ledger_program(method, network, rounds)
     agents = []
     for i in range(9):
         weights = {j: -network.gossip[i, j] for j in network.neighbors(i).tolist()}
-        agents.append(Ledger(method, c, i, weights, 2))
+        agents.append(Ledger(program, i, weights, 2))
     links = faults.bind(seed=3)
     for t, y in enumerate(observations.sample(3, range(rounds), range(1))[..., 0]):
         for i, agent in enumerate(agents):

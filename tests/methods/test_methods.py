@@ -300,7 +300,7 @@ def test_contributing_shows_a_method_that_works(tmp_path):
     code = text.split("```python")[1].split("```")[0]
     file = tmp_path / "my_method.py"
     file.write_text(code)
-    name = code.split("class ")[-1].split("(")[0]
+    name = code.split("(gs.Method)")[0].split("class ")[-1]
     done = subprocess.run(
         [
             sys.executable,

@@ -228,9 +228,9 @@ def test_components_gives_the_parts():
         ),
         (lambda: gs.Network.from_edges(4, [(0.9, 1.9), (1, 2)]), "pairs of agent numbers"),
         (lambda: gs.Network.path("abc"), "got 'abc'"),
-        (lambda: gs.Network.path(5, weights=None), "weights must be one of metropolis"),
+        (lambda: gs.Network.path(5, weights=None), "weights must be 'metropolis', .* got None"),
         (lambda: gs.Network.from_networkx([(0, 1)]), "a NetworkX graph is needed, got list"),
-        (lambda: gs.Network.grid(-2, -3), "a grid needs a row, got -2"),
+        (lambda: gs.Network.grid(-2, -3), "rows must be a whole number of at least 1, got -2"),
         (lambda: gs.Network.erdos_renyi(20, seed=-1), "at least 0, got -1"),
     ],
 )

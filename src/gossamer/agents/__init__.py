@@ -1,8 +1,11 @@
 """Agents: the method deployed on a real network, one process per agent.
 
-Read `ledger.py` first (the rules), then `rounds.py` (one round), `agent.py` (what a program uses) and
-`transports/base.py` (what a network must offer). Names are imported when first used, so that settings can be
-read without Zenoh.
+Read `methods/ledger.py` first (the rules), then `round/ledger.py` and `round/conversation.py` (one round), `agent.py`
+(what a program uses) and `transports/base.py` (what a network must offer).
+
+An agent is small because it loads neither Numba nor SciPy, NetworkX or Matplotlib: nothing in this package may
+import them, not even through other modules of gossamer, and `lint-imports` checks it. Names are imported when first
+used, so that settings can be read without Zenoh.
 """
 
 from __future__ import annotations
@@ -12,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 _HOME = {
     "Agent": "agent",
-    "NeighborView": "agent",
-    "Snapshot": "agent",
+    "NeighborView": "snapshot",
+    "Snapshot": "snapshot",
     "AgentSettings": "settings",
     "Limits": "settings",
     "Neighbor": "settings",
@@ -27,12 +30,12 @@ _HOME = {
 
 if TYPE_CHECKING:
     from gossamer.agents.agent import Agent as Agent
-    from gossamer.agents.agent import NeighborView as NeighborView
-    from gossamer.agents.agent import Snapshot as Snapshot
     from gossamer.agents.settings import AgentSettings as AgentSettings
     from gossamer.agents.settings import Limits as Limits
     from gossamer.agents.settings import Neighbor as Neighbor
     from gossamer.agents.settings import Tls as Tls
+    from gossamer.agents.snapshot import NeighborView as NeighborView
+    from gossamer.agents.snapshot import Snapshot as Snapshot
     from gossamer.agents.transports.base import Faulty as Faulty
     from gossamer.agents.transports.base import Transport as Transport
     from gossamer.agents.transports.memory import Memory as Memory

@@ -1,11 +1,11 @@
-"""The agent: one process's part of the fleet, inside any asyncio program.
+"""The agent: one member of a fleet, inside any asyncio program.
 
     async with Agent(settings) as agent:
         agent.observe(21.5)
         print(agent.estimate, agent.standard_error)
 
-The rounds run in a thread of their own, so a program that computes for a while does not hold up the
-neighbors; a second thread writes the store. Both are started on entering and ended on leaving.
+The rounds run in a thread of their own, so that a program that computes for a while does not hold up the
+neighbors; a second thread writes the store. Both start on entering and end on leaving.
 """
 
 from __future__ import annotations
@@ -19,50 +19,49 @@ from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable
 from contextlib import aclosing, suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, cast
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from gossamer.agents.host.sources import LiveSource, as_source
-from gossamer.agents.host.store import Saved, Store
-from gossamer.agents.round.batching import Feed
-from gossamer.agents.round.conversation import Peer, Rounds
+from gossamer.agents.host.store import AgentStore, Saved
+from gossamer.agents.round.batching import Batcher
+from gossamer.agents.round.conversation import Conversation, Peer
 from gossamer.agents.round.ledger import Ledger
-from gossamer.agents.round.loop import Turn
+from gossamer.agents.round.loop import RoundLoop
 from gossamer.agents.settings import AgentSettings
+from gossamer.agents.snapshot import NeighborView, Snapshot
 from gossamer.agents.statistics import Layout
-from gossamer.agents.statistics import NeighborView as NeighborView
-from gossamer.agents.statistics import Snapshot as Snapshot
 from gossamer.agents.transports.base import Transport
 from gossamer.errors import GossamerError, InvalidInput, Unsupported
-from gossamer.methods.anytime_sda import AnytimeSDA
+from gossamer.methods.ledger import ledger_program
 
 Array = NDArray[np.float64]
 
 log = logging.getLogger("gossamer.agents")
 
 _BACKLOG = 10_000
-"""Observations that may wait for the next round before the source is held up."""
+"""Observations that may wait for the next round before the source has to wait."""
 
 _HURRY = 0.02
-"""How much faster than its pace an agent may go in the long run, to stay in step with its neighbors."""
+"""By what share an agent may outrun its pace in the long run, to stay in step with its neighbors."""
 
 _SERIALS_PER_COMMIT = 2**20
 """More messages than any agent sends between two commits; see `_first_serial`."""
 
 
-Source = Iterable[ArrayLike] | AsyncIterable[ArrayLike]
+ObservationStream = Iterable[ArrayLike] | AsyncIterable[ArrayLike]
 """Observations: an iterable gives one per round, an async iterable gives them when it likes."""
 
 
 class Agent:
     """One agent of a fleet.
 
-    settings   who it is and whom it talks to
-    transport  how; None: Zenoh, as the settings say
-    source     observations to take by itself, beside those given to `observe`; one that fails ends, and the
-               agent goes on without it: `Snapshot.problem` says so, and so does an error on leaving
+    settings   who it is, whom it talks to, and by which method
+    transport  how it reaches its neighbors; None: Zenoh, as the settings say
+    source     observations to take by itself, besides those given to `observe`. If it fails, the agent goes on
+               without it: `Snapshot.problem` says so, and so does an error on leaving
     store      path of its SQLite file; None: settings.store
     seed       of the noise replicates; None: from the system
     """
@@ -72,7 +71,7 @@ class Agent:
         settings: AgentSettings,
         *,
         transport: Transport | None = None,
-        source: Source | None = None,
+        source: ObservationStream | None = None,
         store: str | Path | None = None,
         seed: int | None = None,
     ) -> None:
@@ -84,11 +83,27 @@ class Agent:
             transport = ZenohTransport(settings)
         self._transport = transport
         self._source = None if source is None else as_source(source, self.layout.dimension)
+        program = ledger_program(settings.method, settings.facts)
         path = settings.store if store is None else store
-        self._store = None if path is None else Store(path, settings.id, self.layout.size)
+        self._store = (
+            None if path is None else AgentStore(path, settings.id, self.layout.size, program.method)
+        )
         saved = self._store.load() if self._store else None
-        self._ledger = _ledger(settings, self.layout, saved)
-        self._rounds = Rounds(
+        try:
+            self._ledger = Ledger(
+                program,
+                settings.id,
+                {n.id: n.weight for n in settings.neighbors},
+                self.layout.size,
+                silence=settings.silence,
+                serial=_first_serial(saved),
+                restored=saved.ledger if saved else None,
+            )
+        except InvalidInput:  # what was saved does not fit the method
+            if self._store is not None:
+                self._store.close()
+            raise
+        self._conversation = Conversation(
             settings.id,
             self._ledger,
             transport,
@@ -97,9 +112,10 @@ class Agent:
             death=settings.death,
             limits=settings.limits,
         )
-        self._rounds.round = saved.round if saved else 0
-        feed = Feed(self.layout, gain=settings.gain, seed=seed)
-        self._turn = Turn(feed, self._ledger, self._rounds, self._lose_source)
+        self._conversation.round = saved.round if saved else 0
+        gain = getattr(settings.method, "gain", None) if program.weighted else None
+        batcher = Batcher(self.layout, gain=gain, holds=not program.weighted, seed=seed)
+        self._loop = RoundLoop(batcher, self._ledger, self._conversation, self._lose_source)
         self._offered = 0  # observations given to observe() in this life
         self._ended = False  # whether the last of them has been used
         self._door = threading.Lock()  # held to offer one, and to end
@@ -113,11 +129,11 @@ class Agent:
         self._source_failure: BaseException | None = None
         self._source_problem = ""
 
-    # -- living ---------------------------------------------------------------------------------------------
+    # -- entering and leaving -------------------------------------------------------------------------------
 
     async def __aenter__(self) -> Self:
         if self._thread is not None:
-            raise InvalidInput("an agent lives once; make a new one to start again")
+            raise InvalidInput("an agent can be entered once; make a new one to start again")
         try:
             if self._source is not None:
                 self._source.begin(int(self._ledger.samples), self.layout.largest)
@@ -140,7 +156,7 @@ class Agent:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
         self._stop.set()
-        self._rounds.stop()
+        self._conversation.stop()
         await asyncio.to_thread(self._end)
         if self._failure is not None and error is None:
             raise GossamerError(f"agent {self.settings.id} stopped: {self._failure}") from self._failure
@@ -160,7 +176,7 @@ class Agent:
         if isinstance(self._source, LiveSource):
             self._task = asyncio.create_task(self._follow(self._source))
         elif self._source is not None:
-            self._turn.paced = self._source.rounds()
+            self._loop.paced = self._source.rounds()
 
     async def _follow(self, source: LiveSource) -> None:
         try:
@@ -168,12 +184,12 @@ class Agent:
                 async for observation in observations:
                     if not self._offer(observation):
                         return
-                    while len(self._turn.pending) > _BACKLOG and not self._stop.is_set():
+                    while len(self._loop.pending) > _BACKLOG and not self._stop.is_set():
                         await asyncio.sleep(0.01)
             log.info("agent %d: the source has ended; the agent goes on without it", self.settings.id)
         except (Exception, asyncio.CancelledError) as failure:
             task = asyncio.current_task()
-            if task is not None and task.cancelling():  # the agent is left
+            if task is not None and task.cancelling():  # the agent is being left
                 raise
             self._lose_source(failure)
 
@@ -191,10 +207,10 @@ class Agent:
     # -- observing ------------------------------------------------------------------------------------------
 
     def observe(self, observation: ArrayLike) -> None:
-        """Take one observation: a number, or a vector of `dimension` numbers. Never blocks; any thread.
+        """Take one observation: a number, or a vector of `dimension` numbers. Never blocks; any thread may call this.
 
         It counts from the next round on, and is acknowledged (`Snapshot.acknowledged`) at the store's next
-        commit. InvalidInput for NaN, infinity, a number too large for the neighbors or a wrong shape.
+        commit. Raises InvalidInput for NaN, infinity, a number too large for the neighbors, or a wrong shape.
         """
         self._observe(observation)
 
@@ -202,29 +218,29 @@ class Agent:
         number = self._offer(self.layout.check(observation))
         if not number:
             raise GossamerError(
-                f"agent {self.settings.id} has stopped, and takes no more observations; "
+                f"agent {self.settings.id} has stopped and takes no more observations; "
                 "observe inside its `async with`, or make a new agent"
             )
         return number
 
     def _offer(self, observation: Array) -> int:
-        """Hand an observation to the rounds; returns its number, or 0 if there are no more rounds."""
+        """Queue an observation for the next round; return its number, or 0 if there are no more rounds."""
         with self._door:
             if self._ended:
                 return 0
-            self._turn.pending.append(observation)
+            self._loop.pending.append(observation)
             self._offered += 1
             return self._offered
 
     async def observe_durable(self, observation: ArrayLike) -> None:
         """Take one observation and return when it is in the store: it then survives kill -9.
 
-        While the disk is full it waits; give it a limit with asyncio.timeout if that matters. GossamerError if
-        the agent stops before.
+        While the disk is full it waits; limit that with asyncio.timeout if it matters. Raises GossamerError if
+        the agent stops first.
         """
         if self._writer is None:
             raise Unsupported(
-                "an observation is durable in a store, but this agent has none; give it a store"
+                "store must be set for durable observations, but this agent has none; give it a path"
             )
         number = self._observe(observation)
         loop = asyncio.get_running_loop()
@@ -251,7 +267,7 @@ class Agent:
     def snapshot(self) -> Snapshot:
         """Everything about the agent at the end of its latest round."""
         answers = self.layout.read(self._ledger.estimate)
-        rounds, now = self._rounds, time.monotonic()
+        conversation, now = self._conversation, time.monotonic()
         store_problem = "" if self._store is None else (self._store.failure or "")
         problem = "; ".join(text for text in (store_problem, self._source_problem) if text)
         state = "stopped" if self._stop.is_set() else "degraded" if problem else "running"
@@ -259,7 +275,7 @@ class Agent:
         return Snapshot(
             agent=self.settings.id,
             time=time.time(),
-            round=rounds.round,
+            round=conversation.round,
             age=self._ledger.age,
             samples=int(self._ledger.samples),
             acknowledged=self._acknowledged if self._store else 0,
@@ -269,10 +285,10 @@ class Agent:
             answers=answers,
             state=state,
             problem=problem,
-            sent=rounds.sent,
-            received=rounds.received,
-            rejected={str(reason): count for reason, count in rounds.rejected.copy().items()},
-            neighbors=tuple(self._view(p, own, p.id in present, now) for p in rounds.peers.values()),
+            sent=conversation.sent,
+            received=conversation.received,
+            rejected={str(reason): count for reason, count in conversation.rejected.copy().items()},
+            neighbors=tuple(self._view(p, own, p.id in present, now) for p in conversation.peers.values()),
             bad=0 if self._source is None else self._source.bad,
         )
 
@@ -290,13 +306,13 @@ class Agent:
         )
 
     async def snapshots(self, every: float = 1.0) -> AsyncIterator[Snapshot]:
-        """Yield a snapshot every so many seconds until the agent stops."""
+        """Yield a snapshot every `every` seconds until the agent stops."""
         while not self._stop.is_set():
             yield self.snapshot
             await asyncio.sleep(every)
 
     def subscribe(self, callback: Callable[[Snapshot], None]) -> Callable[[], None]:
-        """Call `callback` after every round, in the agent's thread; returns a function that ends it."""
+        """Call `callback` after every round, in the agent's thread; return a function that ends this."""
         self._callbacks.append(callback)
         return lambda: self._callbacks.remove(callback)
 
@@ -304,9 +320,9 @@ class Agent:
 
     def _live(self) -> None:
         try:
-            self._rounds.gather(self.settings.timeout)
-            self._loop()
-        except Exception as failure:  # whatever it is, the program that runs the agent must learn of it
+            self._conversation.gather(self.settings.timeout)
+            self._play_rounds()
+        except Exception as failure:  # whatever it is, the program that runs the agent must see it
             log.exception("agent %d stopped", self.settings.id)
             self._failure = failure
             self._stop.set()
@@ -315,13 +331,13 @@ class Agent:
             if self._writer is not None:
                 self._writer.give_up()
 
-    def _loop(self) -> None:
+    def _play_rounds(self) -> None:
         pace = credit = self.settings.pace or 0.0
         due = time.monotonic()
         while not self._stop.is_set():
             began = time.monotonic()
             due = max(min(due, began) + pace, began) if pace else 0.0
-            self._turn.play(due)
+            self._loop.play(due)
             if self._writer is not None:
                 self._commit(wait=False)
             if self._callbacks:
@@ -332,59 +348,41 @@ class Agent:
                 credit = min(credit - hurried + _HURRY * pace, pace)
         with self._door:
             self._ended = True
-        self._turn.last()
+        self._loop.last()
         self._commit(wait=True)
 
     def _pause(self, early: float, due: float) -> float:
-        """Wait for the next round's time; from `early` on a neighbor that has begun it ends the wait.
+        """Wait until the next round is due; from `early` on, a neighbor that has begun it ends the wait.
 
-        So neighbors of one pace fall into step. Without it one that started a moment later would be late in
-        every round, for as long as the fleet lives. Returns by how many seconds the wait was cut short: who is
-        among faster neighbors has little of that to spend, and keeps its own pace.
+        So neighbors of the same pace fall into step. Without this, an agent that started a moment later would be
+        late in every round from then on. Returns by how many seconds the wait was cut short: the caller limits
+        their sum, so that an agent among faster neighbors keeps its own pace.
         """
         while (now := time.monotonic()) < due and not self._stop.is_set():
-            if now >= early and self._rounds.called():
+            if now >= early and self._conversation.called():
                 break
-            self._rounds.listen(early if now < early else due, until_called=now >= early)
+            self._conversation.listen(early if now < early else due, until_called=now >= early)
         return max(due - now, 0.0)
 
     def _commit(self, *, wait: bool) -> None:
         writer = self._writer
         if writer is not None and (wait or writer.wants(self.settings.commit)):
-            writer.give(Saved(self._rounds.round, self._ledger.remember()), self._turn.taken)
+            writer.give(Saved(self._conversation.round, self._ledger.remember()), self._loop.taken)
 
     def _acknowledge(self, saved: Saved) -> None:
         self._acknowledged = int(saved.ledger.samples)
 
 
-def _ledger(settings: AgentSettings, layout: Layout, saved: Saved | None) -> Ledger:
-    method = AnytimeSDA(
-        smoothing=settings.smoothing, step_size=settings.step_size, momentum=settings.momentum
-    )
-    # Every parameter is given, so no network is asked; the coefficients settle after the smoothing window.
-    coefficients = method.coefficients(cast(Any, None), math.ceil(settings.smoothing) + 2)
-    return Ledger(
-        method,
-        coefficients,
-        settings.id,
-        {n.id: n.weight for n in settings.neighbors},
-        layout.size,
-        silence=settings.silence,
-        serial=_first_serial(saved),
-        restored=saved.ledger if saved else None,
-    )
-
-
 def _first_serial(saved: Saved | None) -> int:
-    """Above every serial of earlier lives, even if the clock was set back since the last one."""
+    """A serial above those of all earlier lives, even if the clock was set back since the last one."""
     now = time.time_ns() // 1000
     return max(now, saved.ledger.serial + _SERIALS_PER_COMMIT) if saved else now
 
 
 class _Writer:
-    """The thread that commits. It takes the newest state given; whoever waits is told when theirs is safe."""
+    """The thread that commits the newest state it was given, and wakes those whose observation is then safe."""
 
-    def __init__(self, store: Store, acknowledge: Callable[[Saved], None]) -> None:
+    def __init__(self, store: AgentStore, acknowledge: Callable[[Saved], None]) -> None:
         self._store = store
         self._acknowledge = acknowledge
         self._given: tuple[Saved, int] | None = None
@@ -397,7 +395,7 @@ class _Writer:
         self._thread.start()
 
     def wants(self, every: float) -> bool:
-        """Whether it is time for a state: someone waits, or the last commit is so many seconds ago."""
+        """Whether it is time to commit: someone waits, or the last commit was `every` seconds ago."""
         return self._given is None and (bool(self._waiting) or time.monotonic() - self._last >= every)
 
     def give(self, saved: Saved, taken: int) -> None:
@@ -437,7 +435,7 @@ class _Writer:
                 self._answer()
 
     def _answer(self) -> None:
-        """Tell those whose observation is safe, and all when no more will be."""
+        """Wake those whose observation is safe; all of them, once nothing more will be committed."""
         ready = [w for w in self._waiting if self._gave_up or w[0] <= self._safe]
         self._waiting = [w for w in self._waiting if w not in ready]
         for number, loop, done in ready:
@@ -445,7 +443,7 @@ class _Writer:
                 loop.call_soon_threadsafe(_resolve, done, number <= self._safe)
 
     def give_up(self) -> None:
-        """The agent has failed or ended: nobody need wait for a commit any more."""
+        """The agent has failed or ended: nobody should wait for a commit anymore."""
         with self._change:
             self._gave_up = True
             self._answer()

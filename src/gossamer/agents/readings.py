@@ -1,4 +1,4 @@
-"""What is an observation and what is none: values of a program, lines of text, rows of a CSV file."""
+"""Reading observations: from values of a program, lines of text, and rows of a CSV file."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from gossamer.agents.round.wire import LARGEST
 from gossamer.errors import InvalidInput
 
 LARGEST_OBSERVATION = LARGEST / 1e6
-"""Larger ones are refused at home: what is sent are sums of observations, and beyond LARGEST the neighbors
-refuse the agent's every message. The room is for long paths of agents, many components and noise replicates."""
+"""Larger ones are refused by the agent itself: what it sends are sums of observations, and neighbors refuse messages
+with numbers beyond LARGEST. The margin is for long paths of agents, many components and noise replicates."""
 
 LINE_LIMIT = 1 << 20
-"""A longer line is bad: whatever writes it is no sensor."""
+"""A longer line is bad: no sensor writes that."""
 
 _TOO_LONG = b"<a line of more than a million characters>"
 
@@ -25,13 +25,13 @@ Vector = NDArray[np.float64]
 
 
 class BadObservation(InvalidInput):
-    """A line, or a value, that is no observation; the text says why."""
+    """A line or a value that is not an observation; the text says why."""
 
 
 def vector(value: Any, dimension: int, largest: float = LARGEST_OBSERVATION) -> Vector:
     """Return `value` as a new vector of `dimension` numbers up to `largest`, or raise `BadObservation`."""
     if type(value) is float and dimension == 1 and -largest <= value <= largest:
-        return np.array([value])  # by far the most frequent, so it is worth a shortcut
+        return np.array([value])  # by far the most common case, so it is worth a shortcut
     try:
         found = np.asarray(value)
         parts = value if isinstance(value, (list, tuple)) else [value]
@@ -41,20 +41,20 @@ def vector(value: Any, dimension: int, largest: float = LARGEST_OBSERVATION) -> 
     except (TypeError, ValueError, OverflowError):
         raise BadObservation(f"an observation must be made of numbers, got {short(value)}") from None
     if numbers.shape != (dimension,):
-        came = len(numbers) if numbers.ndim == 1 else f"an array of shape {numbers.shape}"
-        raise BadObservation(f"an observation must have {dimension} number(s), got {came}: {short(value)}")
+        got = len(numbers) if numbers.ndim == 1 else f"an array of shape {numbers.shape}"
+        raise BadObservation(f"an observation must have {dimension} number(s), got {got}: {short(value)}")
     if not np.isfinite(numbers).all():
         raise BadObservation(f"an observation must be finite, got {short(value)}; leave it out")
     if np.abs(numbers).max() > largest:
         raise BadObservation(
-            f"an observation must be at most {largest:g} in size, or the neighbors would refuse what comes of "
-            f"it, got {short(value)}; leave it out, or use another unit"
+            f"an observation must be at most {largest:g} in size, or the neighbors would refuse the agent's messages, "
+            f"got {short(value)}; leave it out, or use another unit"
         )
     return numbers
 
 
 def _misleads(part: Any) -> bool:
-    """Whether NumPy would make a number of something that is none: True, or "1_000"."""
+    """Whether NumPy would silently turn this into a number: True, or "1_000"."""
     return isinstance(part, (bool, np.bool_)) or (isinstance(part, str) and "_" in part)
 
 
@@ -103,7 +103,7 @@ def cells(row: str) -> list[str]:
 
 
 class Splitter:
-    """Cuts pieces of bytes into lines. A line beyond the limit comes as a short one that is no observation."""
+    """Cuts pieces of bytes into lines. A line beyond the limit is replaced by a short one that is not a number."""
 
     def __init__(self) -> None:
         self._rest = b""
@@ -117,12 +117,12 @@ class Splitter:
             too_long = self._too_long or len(line) > LINE_LIMIT
             found.append((_TOO_LONG if too_long else line).decode("utf-8", "replace"))
             self._too_long = False
-        if len(self._rest) > LINE_LIMIT:  # forget it, and all that comes up to the end of the line
+        if len(self._rest) > LINE_LIMIT:  # drop it, and the rest up to the end of the line
             self._rest, self._too_long = b"", True
         return found
 
     def rest(self) -> list[str]:
-        """The last line, if it has no end; none is kept."""
+        """The last line, if it had no line break; nothing is kept."""
         return self.lines(b"\n") if self._rest or self._too_long else []
 
 

@@ -1,22 +1,21 @@
-"""What an agent averages beside its observations, and how the answers are read back.
+"""What an agent averages besides its observations, and how the answers are read back.
 
-Averaging is linear and runs on vectors, so everything that is a mean of something over the network comes for
-the price of more components:
+Averaging is linear and runs on vectors, so anything that is a mean over the network costs only more components:
 
-    1                      who has observed anything at all (or, weighting by samples, how many per round)
+    1                      whether the agent has observed anything (or, weighting by samples, how often per round)
     r                      the observation itself
     r^2                    for the network-wide variance
     [r <= b] per bin edge  for the network-wide distribution and its quantiles
     e_k residual           K noise replicates, for the standard error
 
 Every answer is a ratio to the first component. So an agent that has seen nothing yet does not pull the
-average towards zero; and with weighting by samples, where an agent feeds the sum and the count of each
-round, the ratio counts every observation alike. (An agent's weight is then its observations per round of
-its own life, so one that joins late weighs what its rate is, not what its total is.)
+average toward zero; and with weighting by samples, where an agent feeds the sum and the count of each
+round, every observation counts the same. (An agent's weight is then its observations per round of its own
+life, so the weight of one that joins late is given by its rate, not by its total.)
 
-The standard error. Agent i's estimate is a linear function of all observations, sum over j, t of a_ijt r_jt,
-whose weights a depend on the network, on the losses and on who died, and which nobody knows. But the
-replicates pass through the very same weights. Each observation adds to replicate k the number e_k (r - m)
+The standard error. Agent i's estimate is a linear function of all observations, sum over j, t of a_ijt r_jt.
+Its weights a depend on the network, on lost messages and on dead agents, and nobody knows them. But the
+replicates pass through the same weights. Each observation adds to replicate k the number e_k (r - m)
 sqrt((c-1)/c), where m is the mean of the agent's earlier observations, c their count with this one, and
 e_k a fresh standard normal number. The recursive residuals (r - m) sqrt((c-1)/c) are uncorrelated with
 variance sigma_j^2, so replicate k has mean zero and the variance of the estimate itself, and
@@ -34,16 +33,16 @@ agent's first observation, which has no residual.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
+from gossamer import checks
 from gossamer.agents.readings import LARGEST_OBSERVATION, vector
 from gossamer.agents.settings import AgentSettings
-from gossamer.errors import InvalidInput, Unsupported
+from gossamer.errors import Unsupported
 
 Array = NDArray[np.float64]
 
@@ -78,11 +77,11 @@ class Layout:
 
     @cached_property
     def largest(self) -> float:
-        """The largest observation of which the neighbors accept everything that is averaged."""
+        """The largest observation for which neighbors still accept everything that is averaged."""
         return math.sqrt(LARGEST_OBSERVATION) if self.variance else LARGEST_OBSERVATION
 
     def check(self, observation: object) -> Array:
-        """Return an observation as a new vector, or say what is wrong with it."""
+        """Return an observation as a new vector, or raise `BadObservation`."""
         return vector(observation, self.dimension, self.largest)
 
     def read(self, vector: Array) -> Answers:
@@ -135,7 +134,9 @@ class Answers:
     def distribution(self) -> Array:
         """Share of observations at or below each bin edge, made increasing; shape (edges, n)."""
         if not self.layout.bins:
-            raise Unsupported("no histogram is averaged; set bins to learn quantiles")
+            raise Unsupported(
+                "bins must be set to learn the distribution and its quantiles; this agent averages no histogram"
+            )
         n = self.layout.dimension
         start = 1 + n * (1 + self.layout.variance)
         shares = self._ratio[start : 1 + self.layout.features].reshape(-1, n)
@@ -144,67 +145,7 @@ class Answers:
 
     def quantile(self, q: float) -> Array:
         """The network-wide q-quantile, linear between bin edges; the outermost edge beyond them."""
-        if not 0 <= q <= 1:
-            raise InvalidInput(f"a quantile is between 0 and 1, got {q!r}")
+        checks.probability("q", q)
         shares = self.distribution
         edges = np.array(self.layout.bins)
         return np.array([np.interp(q, column, edges) for column in shares.T])
-
-
-@dataclass(frozen=True)
-class NeighborView:
-    """What an agent knows of one neighbor.
-
-    state       "joining" (not heard yet), "alive", "silent" (missed its last A rounds) or "dead"
-    connected   whether the transport sees it
-    last_heard  seconds since its last used message; infinite before the first
-    distance    largest difference between its estimate and the agent's own, over the components
-    used        messages of its that took part in a round
-    lost        rounds in which nothing usable of it was there in time
-    late        messages that arrived for a round already over
-    round_trip  smoothed seconds from sending a message to hearing it echoed; nan before the first
-    """
-
-    id: int
-    state: str
-    connected: bool
-    last_heard: float
-    distance: float
-    used: int
-    lost: int
-    late: int
-    round_trip: float
-
-
-@dataclass(frozen=True)
-class Snapshot:
-    """The agent at one moment; what tables, JSON lines and metrics show.
-
-    round         Lamport number of the current round, shared with the neighbors
-    age           rounds this agent has taken part in, over all its lives
-    samples       observations it has used; `acknowledged` of them are safe in the store
-    estimate, standard_error, variance   shape (n,), nan while nothing is known
-    answers       everything averaged, for quantiles (see `statistics.Answers`)
-    state         "running", "degraded" (the store cannot be written, or the source failed; `problem` says why)
-                  or "stopped"
-    rejected      dropped messages by reason (see `wire.Reason`)
-    bad           values of the source that were no observations
-    """
-
-    agent: int
-    time: float
-    round: int
-    age: int
-    samples: int
-    acknowledged: int
-    estimate: Array
-    standard_error: Array
-    variance: Array | None
-    answers: Answers
-    state: str
-    problem: str
-    sent: int
-    received: int
-    rejected: Mapping[str, int]
-    neighbors: tuple[NeighborView, ...]
-    bad: int = 0

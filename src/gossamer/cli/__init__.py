@@ -3,36 +3,59 @@
 from __future__ import annotations
 
 import sys
-from importlib import import_module
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.markup import escape
 
 from gossamer import __version__
+from gossamer.cli.commands import Entry, group_of
 from gossamer.errors import GossamerError, OutputError
 
+SUMMARY = "Every agent of a network learns the average of all noisy streams, talking only to its neighbors."
+
 COMMANDS = {
-    "network": "core:network",
-    "exact": "core:exact",
-    "simulate": "core:simulate",
-    "compare": "core:compare",
-    "plan": "core:plan",
-    "reproduce": "reproduce:reproduce",
-    "warmup": "warmup:warmup",
-    "estimate": "applications:estimate",
-    "evaluate-policy": "applications:evaluate_policy",
-    "agent": "fleet:agent",
-    "fleet": "fleet:fleet_app",
+    "network": Entry(
+        "core:network",
+        "Describe a network: size, degrees, eigenvalues, k*, and what averaging on it takes.",
+    ),
+    "exact": Entry(
+        "core:exact", "Compute the expected error itself, with no sampling: E sum_i ||estimate_i - mubar||^2."
+    ),
+    "simulate": Entry(
+        "core:simulate", "Simulate trials, and show the exact error beside them where there is one."
+    ),
+    "compare": Entry(
+        "core:compare", "Compare methods, exactly, with the theory's bounds and the limits nobody can beat."
+    ),
+    "plan": Entry("core:plan", "Find the rounds, samples, messages and bytes that a target error costs."),
+    "reproduce": Entry(
+        "reproduce:reproduce",
+        "Regenerate the paper's figures, exactly and by simulation, and judge each of its claims.",
+    ),
+    "warmup": Entry("warmup:warmup", "Compile everything ahead of time, on all cores."),
+    "estimate": Entry(
+        "applications:estimate",
+        "Estimate one parameter vector at every sensor: our methods, earlier ones, and the limit.",
+    ),
+    "evaluate-policy": Entry(
+        "applications:evaluate_policy",
+        "Evaluate a policy with agents that each see their own rewards: our methods, temporal differences, the limit.",
+    ),
+    "agent": Entry(
+        "fleet:agent",
+        "Run one agent: estimates as JSON lines on standard output, logs as JSON lines on standard error.",
+    ),
+    "fleet": Entry("fleet:fleet_app", "Create, run and inspect a fleet of agents."),
 }
+"""Every command, with the first sentence of its help, so that a list of commands imports none of them."""
 
 
-def build(only: str | None = None) -> typer.Typer:
-    """Assemble the command line from its rooms, or just the command `only`: an agent need not load a compiler."""
+def build() -> typer.Typer:
+    """Assemble the command line. A command is imported when it is called: an agent need not load a compiler."""
     app = typer.Typer(
         name="gossamer",
-        help="Every agent of a network learns the average of all noisy streams, talking only to its neighbors.",
+        cls=group_of(COMMANDS),
+        help=SUMMARY,
         no_args_is_help=True,
         add_completion=False,
         pretty_exceptions_enable=False,
@@ -44,38 +67,38 @@ def build(only: str | None = None) -> typer.Typer:
     def gossamer(
         version: Annotated[bool, typer.Option("--version", help="Print the version and stop.")] = False,
     ) -> None:
-        """Every agent of a network learns the average of all noisy streams, talking only to its neighbors."""
         if version:
             print(__version__)
             raise typer.Exit
 
-    for name, place in COMMANDS.items():
-        if only in COMMANDS and name != only:
-            continue
-        room, _, thing = place.partition(":")
-        found = getattr(import_module(f"gossamer.cli.{room}"), thing)
-        if isinstance(found, typer.Typer):
-            app.add_typer(found, name=name)
-        else:
-            app.command(name)(found)
     return app
 
 
 def main() -> None:
     """Run the command line; a user's mistake gives a message and an exit code, never a traceback."""
+    if sys.argv[1:] == ["--version"]:  # the parser loads a library to read even one flag
+        print(__version__)
+        return
     try:
-        build(only=sys.argv[1] if len(sys.argv) > 1 else None)()
+        build()()
     except GossamerError as error:
-        Console(stderr=True).print(
-            f"[bold red]error:[/] {escape(str(error))}", highlight=False, soft_wrap=True
-        )
+        _complain(str(error))
         sys.exit(3 if isinstance(error, OutputError) else 2)
     except MemoryError:
-        Console(stderr=True).print("[bold red]error:[/] this does not fit into memory; make it smaller")
+        _complain("this does not fit into memory; make it smaller")
         sys.exit(2)
     except (KeyboardInterrupt, SystemExit) as end:
-        # Typer makes an exit with code 130 of Ctrl-C, without a word.
+        # Typer turns Ctrl-C into exit code 130 without a word.
         if isinstance(end, SystemExit) and end.code != 130:
             raise
-        Console(stderr=True).print("interrupted", style="bold")
+        print("interrupted", file=sys.stderr)
         sys.exit(130)
+
+
+def _complain(text: str) -> None:
+    # Rich is slow to load, and most runs end well.
+    from rich.console import Console
+    from rich.text import Text
+
+    words = Text.assemble(("error:", "bold red"), " ", text)
+    Console(stderr=True).print(words, highlight=False, soft_wrap=True)

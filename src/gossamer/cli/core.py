@@ -2,57 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
-import numpy as np
 import typer
-from scipy.sparse.csgraph import connected_components
 
-from gossamer import theory
+import gossamer as gs  # its names load when they are used, so that help pages stay fast
 from gossamer.cli.faults import parse_faults
-from gossamer.cli.output import emit, shown, writable, writing
-from gossamer.cli.parsing import parse_horizons, parse_method, parse_methods, parse_observations
-from gossamer.engines.exact import exact as run_exact
-from gossamer.engines.simulate import simulate as run_simulate
+from gossamer.cli.formatting import shown
+from gossamer.cli.options import (
+    AsJson,
+    Csv,
+    Data,
+    Graph,
+    Graphs,
+    MethodName,
+    MethodNames,
+    Plot,
+    Rounds,
+    Seed,
+    Spread,
+    Std,
+    Trials,
+    Weights,
+)
+from gossamer.cli.output import emit, writing
+from gossamer.cli.parsing import parse_horizons, parse_method, parse_methods, parse_network, parse_problem
 from gossamer.errors import GossamerError, InvalidInput, Unsupported
-from gossamer.networks import Network
-from gossamer.networks.reading import EXAMPLES, parse_network
-from gossamer.observations import Observations
-from gossamer.planning import plan as run_plan
 
-Graph = Annotated[
-    str, typer.Argument(help=f"A network by name ({EXAMPLES}) or a file: edge list, GraphML, JSON.")
-]
-Weights = Annotated[str, typer.Option(help="metropolis, laplacian, max-degree or best-constant.")]
-MethodName = Annotated[
-    str, typer.Option("--method", "-m", help="sda, anytime-sda:smoothing=20, ... or my_file.py:MyMethod.")
-]
-Rounds = Annotated[str, typer.Option("--rounds", "-T", help="1500, or 100,200,400, or a range 10:1000.")]
-Spread = Annotated[float, typer.Option(help="Means are drawn uniformly from [0, spread].")]
-Std = Annotated[float, typer.Option(help="Standard deviation of every observation.")]
-Data = Annotated[
-    Path | None, typer.Option(help="CSV of recorded samples, a column an agent, instead of Gaussians.")
-]
-Seed = Annotated[int, typer.Option(help="Seed of graphs, means and observations.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
-Csv = Annotated[
-    Path | None, typer.Option("--csv", help="Also write the table to this CSV file.", callback=writable)
-]
-
-
-def drawable(path: Path | None) -> Path | None:
-    """Refuse a picture's name that no format goes with, before any work is done."""
-    if path is not None and path.suffix.lower() not in (".png", ".pdf", ".svg"):
-        raise InvalidInput(f"a picture's name ends in .png, .pdf or .svg, got {path}")
-    return writable(path)
-
-
-Plot = Annotated[
-    Path | None,
-    typer.Option("--plot", help="Also draw it: PNG, PDF or SVG by the file's ending.", callback=drawable),
-]
+Curves = dict[str, tuple[Sequence[int], Sequence[float]]]
+"""Total errors by label: the rounds, and the error after each."""
 
 
 def network(
@@ -63,7 +44,7 @@ def network(
     csv: Csv = None,
     plot: Plot = None,
 ) -> None:
-    """What a network is like: size, degrees, eigenvalues, k*, and what averaging on it takes."""
+    """Describe a network: size, degrees, eigenvalues, k*, and what averaging on it takes."""
     net = parse_network(graph, weights, seed)
     record = {
         "network": net.name,
@@ -74,7 +55,7 @@ def network(
         "lambda_max": net.lambda_max,
         "lambda_2": net.lambda_2,
         "condition_number": net.condition_number,
-        "k_star": theory.k_star(net),
+        "k_star": gs.theory.k_star(net),
     }
     if as_json or csv:
         emit([record], title=net.name, as_json=as_json, csv=csv)
@@ -101,55 +82,51 @@ def exact(
     csv: Csv = None,
     plot: Plot = None,
 ) -> None:
-    """The expected error itself, with no sampling: E sum_i ||estimate_i - mubar||^2."""
-    net, obs = _problem(graph, weights, spread, std, seed, data)
+    """Compute the expected error itself, with no sampling: E sum_i ||estimate_i - mubar||^2."""
+    net, obs = parse_problem(graph, weights, spread, std, seed, data)
     chosen = parse_method(method)
     horizons = parse_horizons(rounds)
-    result = run_exact(chosen, net, obs, horizons)
-    records = []
-    for k, t in enumerate(horizons):
-        limit = theory.centralized_limit(obs, t)
-        record = {
-            "rounds": t,
-            "total_error": result.total_error[k],
-            "bias": result.bias[k],
-            "variance": result.variance[k],
-            "centralized_limit": limit,
-            "times_limit": result.total_error[k] / limit if limit > 0 else None,
-        }
-        if np.any(result.uncertainty):
-            record["uncertainty"] = result.uncertainty[k]
-        records.append(record)
+    result = gs.exact(chosen, net, obs, horizons)
+    records = result.records("bias", "variance", "uncertainty")
+    if not any(record["uncertainty"] for record in records):
+        for record in records:
+            del record["uncertainty"]
     title = f"{chosen.label} on {net.name}"
-    notes = _divergence({chosen.label: (horizons, result.total_error)})
+    curves: Curves = {chosen.label: (horizons, result.total_error.tolist())}
+    notes = _divergence(curves)
     emit(records, title=f"{title}: expected squared error", as_json=as_json, csv=csv, notes=notes)
     if plot:
-        _draw(plot, {chosen.label: (horizons, result.total_error)}, obs, horizons, title)
+        _draw(plot, curves, obs, title)
 
 
 def simulate(
     graph: Graph,
     method: MethodName = "anytime-sda",
     rounds: Rounds = "1500",
-    trials: Annotated[int, typer.Option(help="Independent trials.")] = 100,
+    trials: Trials = 100,
     spread: Spread = 10.0,
     std: Std = 1.0,
     data: Data = None,
     weights: Weights = "metropolis",
     seed: Seed = 0,
-    loss: Annotated[str | None, typer.Option(help="Probability that a message is lost: 0.3.")] = None,
+    loss: Annotated[str | None, typer.Option(help="Probability that a message is lost, such as 0.3.")] = None,
     burst: Annotated[str | None, typer.Option(help="Bursts of loss: MEAN_LENGTH,FRACTION[,both].")] = None,
-    delay: Annotated[str | None, typer.Option(help="Late messages: ROUNDS,PROBABILITY.")] = None,
-    crash: Annotated[list[str] | None, typer.Option(help="An agent dies: AGENT@ROUND.")] = None,
-    restart: Annotated[list[str] | None, typer.Option(help="A dead agent comes back: AGENT@ROUND.")] = None,
-    join: Annotated[list[str] | None, typer.Option(help="An agent comes late: AGENT@ROUND.")] = None,
-    partition: Annotated[list[str] | None, typer.Option(help="A cut: AGENTS@START-STOP.")] = None,
+    delay: Annotated[str | None, typer.Option(help="Delayed messages: ROUNDS,PROBABILITY.")] = None,
+    crash: Annotated[list[str] | None, typer.Option(help="An agent crashes: AGENT@ROUND.")] = None,
+    restart: Annotated[list[str] | None, typer.Option(help="A crashed agent restarts: AGENT@ROUND.")] = None,
+    join: Annotated[list[str] | None, typer.Option(help="An agent joins late: AGENT@ROUND.")] = None,
+    partition: Annotated[
+        list[str] | None, typer.Option(help="Some agents are cut off: AGENTS@START-STOP.")
+    ] = None,
     as_json: AsJson = False,
     csv: Csv = None,
     plot: Plot = None,
 ) -> None:
-    """Simulated trials, next to the exact error where there is one. Faults run the method's edge-ledger form."""
-    net, obs = _problem(graph, weights, spread, std, seed, data)
+    """Simulate trials, and show the exact error beside them where there is one.
+
+    With faults, the method runs in its edge-ledger form.
+    """
+    net, obs = parse_problem(graph, weights, spread, std, seed, data)
     chosen = parse_method(method)
     horizons = parse_horizons(rounds)
     faults = parse_faults(
@@ -162,54 +139,44 @@ def simulate(
         partition=partition or (),
         names=net.labels,
     )
-    notes = []
+    notes: list[str] = []
+    result: gs.Simulation[Any, Any]
+    expected: Sequence[float | None] = [None] * len(horizons)
     if faults.items:
         if len(horizons) > 1:
-            raise InvalidInput(
-                "with faults one number of rounds is simulated at a time; give --rounds one number"
-            )
-        one = run_simulate(chosen, net, obs, horizons[0], trials, seed, faults=faults)
-        total = np.array([one.total_error])
-        stderr, done, partial = np.array([one.stderr]), one.trials, one.partial
-        alive = np.flatnonzero(~np.isnan(one.per_agent))
-        notes.append(
-            f"{len(alive)} of {net.agents} agents alive at the end; errors are against the average of their means"
-        )
-        parts = connected_components(net.gossip[alive][:, alive], return_labels=False)
-        if parts > 1:
-            notes.append(f"the dead cut them into {parts} parts, which cannot learn of each other")
+            raise InvalidInput(f"rounds must be one number when there are faults, got {rounds!r}")
+        result = gs.simulate(chosen, net, obs, horizons[0], trials, seed, faults=faults)
+        notes += _survivors(result, net.agents)
     else:
-        result = run_simulate(chosen, net, obs, horizons, trials, seed, keep_estimates=False)
-        total, stderr, done, partial = result.total_error, result.stderr, result.trials, result.partial
-    expected = _exact_if_any(chosen, net, obs, horizons) if not faults.items else None
+        result = gs.simulate(chosen, net, obs, horizons, trials, seed, keep_estimates=False)
+        expected = _exact_if_any(chosen, net, obs, horizons) or expected
     records = [
-        {
-            "rounds": t,
-            "total_error": total[k],
-            "stderr": stderr[k],
-            "exact": None if expected is None else expected[k],
-            "centralized_limit": theory.centralized_limit(obs, t),
-            "trials": done,
-        }
-        for k, t in enumerate(horizons)
+        {**record, "exact": exact, "trials": result.trials}
+        for record, exact in zip(result.records("stderr"), expected, strict=True)
     ]
-    notes += _divergence({chosen.label: (horizons, total)})
-    if partial:
-        notes.append(f"interrupted: {done} of {trials} trials were finished and are shown")
+    curves: Curves = {chosen.label: (horizons, [record["total_error"] for record in records])}
+    notes += _divergence(curves)
+    if result.partial:
+        notes.append(f"interrupted: {result.trials} of {trials} trials were finished and are shown")
     title = f"{chosen.label} on {net.name}"
-    columns = ["rounds", "total_error", "stderr", "exact", "centralized_limit"]
-    emit(records, title=f"{title}: {done} trials", as_json=as_json, csv=csv, notes=notes, columns=columns)
+    columns = ["rounds", "total_error", "stderr", "exact", "mse", "centralized_limit", "over_limit"]
+    emit(
+        records,
+        title=f"{title}: {result.trials} trials",
+        as_json=as_json,
+        csv=csv,
+        notes=notes,
+        columns=columns,
+    )
     if plot:
-        _draw(plot, {chosen.label: (horizons, total)}, obs, horizons, f"{title}, simulated")
-    if partial:
+        _draw(plot, curves, obs, f"{title}, simulated")
+    if result.partial:
         raise typer.Exit(130)
 
 
 def compare(
     graph: Graph,
-    methods: Annotated[
-        str, typer.Option("--methods", "-m", help="Methods separated by spaces, or all.")
-    ] = "sda anytime-sda anytime-sda:acceleration=chebyshev dsg d-masg",
+    methods: MethodNames = "sda anytime-sda anytime-sda:acceleration=chebyshev dsg d-masg",
     rounds: Rounds = "300,1500,3000",
     spread: Spread = 10.0,
     std: Std = 1.0,
@@ -220,54 +187,46 @@ def compare(
     csv: Csv = None,
     plot: Plot = None,
 ) -> None:
-    """Several methods side by side, exactly, with the theory's bounds and the limits nobody can beat."""
-    net, obs = _problem(graph, weights, spread, std, seed, data)
+    """Compare methods, exactly, with the theory's bounds and the limits nobody can beat."""
+    net, obs = parse_problem(graph, weights, spread, std, seed, data)
     horizons = parse_horizons(rounds)
-    curves: dict[str, tuple[list[int], Any]] = {}
-    notes = []
+    curves: Curves = {}
+    notes: list[str] = []
     for method in parse_methods(methods):
         label = method.label if method.label not in curves else f"{method.label} ({len(curves) + 1})"
         try:
-            curves[label] = horizons, run_exact(method, net, obs, horizons).total_error
+            result = gs.exact(method, net, obs, horizons)
         except GossamerError as refusal:
             notes.append(f"{label}: {refusal}")
             continue
-        samples = method.batches(net, horizons[-1]).sum()
-        if samples > horizons[-1]:
+        curves[label] = horizons, result.total_error.tolist()
+        if result.samples[-1] > horizons[-1]:
             notes.append(
-                f"{label} takes {shown(samples)} samples per agent in {horizons[-1]} rounds; the limits are those of "
-                "one a round"
+                f"{label} takes {shown(result.samples[-1])} samples per agent in {horizons[-1]} rounds; "
+                "the limits are for one sample per round"
             )
     if not curves:
         raise InvalidInput(notes[0])
     notes += _divergence(curves)
-    extra: dict[str, Callable[[int], float | None]] = {
-        "Theorem 1 (SDA)": lambda t: _bound(theory.theorem_1, net, obs, t),
-        "Theorem 2 (DSG)": lambda t: _bound(theory.theorem_2, net, obs, t),
-        "network limit": lambda t: _limit(net, obs, t),
-        "centralized limit": lambda t: theory.centralized_limit(obs, t),
+    rows: dict[str, dict[int, float | None]] = {
+        label: dict(zip(*curve, strict=True)) for label, curve in curves.items()
     }
-    records = [
-        {"method": name, **{f"T={t}": float(values[k]) for k, t in enumerate(horizons)}}
-        for name, (_, values) in curves.items()
-    ]
-    records += [{"method": name, **{f"T={t}": value(t) for t in horizons}} for name, value in extra.items()]
+    rows |= {name: {t: value(t) for t in horizons} for name, value in _bounds(net, obs).items()}
+    records = [{"method": name, **{f"T={t}": row[t] for t in horizons}} for name, row in rows.items()]
     every = -(-len(horizons) // 5)
     columns = ["method", *(f"T={t}" for t in horizons[every - 1 :: every])]
-    title = f"Expected squared error on {net.name}"
+    title = f"Total expected squared error (summed over agents) on {net.name}, after T rounds"
     emit(records, title=title, as_json=as_json, csv=csv, columns=columns, notes=notes)
     if plot:
-        _draw(plot, curves, obs, horizons, f"{net.name}: expected squared error")
+        _draw(plot, curves, obs, f"{net.name}: expected squared error")
 
 
 def plan(
-    graph: Annotated[list[str], typer.Argument(help=f"One or more networks: {EXAMPLES}, or files.")],
+    graph: Graphs,
     target: Annotated[
-        str, typer.Option("--target", "-e", help="Target error, or several: 1e-2,1e-3.")
+        str, typer.Option("--target", "-e", help="Target error (a total over agents), or several: 1e-2,1e-3.")
     ] = "0.001",
-    methods: Annotated[
-        str, typer.Option("--methods", "-m", help="Methods separated by spaces, or all.")
-    ] = "anytime-sda anytime-sda:acceleration=chebyshev sda",
+    methods: MethodNames = "anytime-sda anytime-sda:acceleration=chebyshev sda",
     most_rounds: Annotated[int, typer.Option(help="Give up beyond this many rounds.")] = 1_000_000,
     spread: Spread = 10.0,
     std: Std = 1.0,
@@ -278,31 +237,19 @@ def plan(
     csv: Csv = None,
     plot: Plot = None,
 ) -> None:
-    """Rounds, samples, messages and bytes for a target error; which method is cheapest."""
-    try:
-        targets = [float(part) for part in target.split(",")]
-    except ValueError:
-        raise InvalidInput(f"targets are numbers separated by commas, got {target!r}") from None
-    records, notes = [], []
+    """Find the rounds, samples, messages and bytes that a target error costs.
+
+    The target is a total error, summed over agents. Notes name the cheapest method.
+    """
+    records: list[dict[str, Any]] = []
+    notes: list[str] = []
     for name in graph:
-        net, obs = _problem(name, weights, spread, std, seed, data)
-        for goal in targets:
-            plans = run_plan([net], obs, goal, parse_methods(methods), most_rounds=most_rounds)
-            records += [
-                {
-                    "network": net.name,
-                    "target": goal,
-                    "method": p.method.label,
-                    "rounds": p.rounds,
-                    "samples": p.samples if p.reached else None,
-                    "messages": p.messages if p.reached else None,
-                    "bytes": p.bytes if p.reached else None,
-                    "total_error": p.total_error,
-                }
-                for p in plans
-            ]
-            notes += [p.note for p in plans if not p.reached]
-            if len(plans) > 1 and any(p.reached for p in plans):
+        net, obs = parse_problem(name, weights, spread, std, seed, data)
+        for goal in _targets(target):
+            plans = gs.plan([net], obs, goal, parse_methods(methods), most_rounds=most_rounds)
+            records += [_plan_record(plan, obs) for plan in plans]
+            notes += [plan.note for plan in plans if not plan.reached]
+            if len(plans) > 1 and any(plan.reached for plan in plans):
                 rounds, samples = plans.cheapest().method.label, plans.cheapest("samples").method.label
                 but = "" if rounds == samples else f", fewest samples with {samples}"
                 notes.append(f"{net.name}, {goal:g}: fewest rounds with {rounds}{but}")
@@ -312,7 +259,7 @@ def plan(
         as_json=as_json,
         csv=csv,
         notes=notes,
-        columns=["network", "target", "method", "rounds", "samples", "messages"],
+        columns=["network", "target", "method", "rounds", "samples", "messages", "over_limit"],
     )
     if plot:
         from gossamer.cli.plots import draw_costs
@@ -321,49 +268,90 @@ def plan(
             draw_costs(records, plot)
 
 
-def _problem(
-    graph: str, weights: str, spread: float, std: float, seed: int, data: Path | None
-) -> tuple[Network, Observations]:
-    net = parse_network(graph, weights, seed)
-    return net, parse_observations(net, spread, std, seed, data)
+def _targets(text: str) -> list[float]:
+    try:
+        return [float(part) for part in text.split(",")]
+    except ValueError:
+        raise InvalidInput(f"target must be a number, or several separated by commas, got {text!r}") from None
 
 
-def _divergence(curves: dict[str, tuple[list[int], Any]]) -> list[str]:
-    """A sentence for each method whose error is no finite number."""
+def _plan_record(plan: gs.Plan, obs: gs.Observations) -> dict[str, Any]:
+    """A plan as a row; one that misses its target has an error but no costs."""
+    costs = ("samples", "messages", "bytes")
+    return {
+        "network": plan.network.name,
+        "target": plan.target,
+        "method": plan.method.label,
+        "rounds": plan.rounds,
+        **{name: getattr(plan, name) if plan.reached else None for name in costs},
+        "total_error": plan.total_error,
+        "mse": plan.mse,
+        "centralized_limit": plan.centralized_limit,
+        "over_limit": plan.over_limit,
+    }
+
+
+def _survivors(result: gs.FaultySimulation, agents: int) -> list[str]:
+    """Who was left at the end of a simulation with faults, and whether they could still talk."""
+    alive = (
+        f"{result.agents} of {agents} agents alive at the end; errors are against the average of their means"
+    )
+    if result.parts == 1:
+        return [alive]
+    return [alive, f"the crashes cut them into {result.parts} parts, which cannot hear of each other"]
+
+
+def _divergence(curves: Curves) -> list[str]:
+    """A sentence for each method whose error is not a finite number."""
     return [
-        f"{label} diverges: with these parameters its error is no finite number"
+        f"{label} diverges: with these parameters its error is not a finite number"
         for label, (_, values) in curves.items()
-        if not np.all(np.isfinite(np.asarray(values, dtype=float)))
+        if not all(map(math.isfinite, values))
     ]
 
 
-def _bound(
-    theorem: Callable[..., theory.Bound], net: Network, obs: Observations, rounds: int
-) -> float | None:
+def _bounds(net: gs.Network, obs: gs.Observations) -> Mapping[str, Callable[[int], float | None]]:
+    """What theory says about the error after so many rounds; None where it says nothing."""
+    theory = gs.theory
+
+    def bound(theorem: Callable[..., gs.theory.Bound]) -> Callable[[int], float | None]:
+        def at(rounds: int) -> float | None:
+            found = theorem(net, obs, rounds)
+            return found.total if found.applies else None
+
+        return _if_supported(at)
+
+    return {
+        "Theorem 1 (SDA)": bound(theory.theorem_1),
+        "Theorem 2 (DSG)": bound(theory.theorem_2),
+        "network limit": _if_supported(lambda t: float(theory.network_limit(net, obs, t))),
+        "centralized limit": lambda t: theory.centralized_limit(obs, t),
+    }
+
+
+def _if_supported(value: Callable[[int], float | None]) -> Callable[[int], float | None]:
+    def at(rounds: int) -> float | None:
+        try:
+            return value(rounds)
+        except Unsupported:
+            return None
+
+    return at
+
+
+def _exact_if_any(
+    method: gs.Method, net: gs.Network, obs: gs.Observations, horizons: list[int]
+) -> list[float] | None:
     try:
-        bound = theorem(net, obs, rounds)
+        return [float(value) for value in gs.exact(method, net, obs, horizons).total_error]
     except Unsupported:
         return None
-    return bound.total if bound.applies else None
 
 
-def _limit(net: Network, obs: Observations, rounds: int) -> float | None:
-    try:
-        return float(theory.network_limit(net, obs, rounds))
-    except Unsupported:
-        return None
-
-
-def _exact_if_any(method: Any, net: Network, obs: Observations, horizons: list[int]) -> Any:
-    try:
-        return run_exact(method, net, obs, horizons).total_error
-    except Unsupported:
-        return None
-
-
-def _draw(path: Path, curves: dict[str, Any], obs: Observations, horizons: list[int], title: str) -> None:
+def _draw(path: Path, curves: Curves, obs: gs.Observations, title: str) -> None:
     from gossamer.cli.plots import draw_errors
 
-    limits = [theory.centralized_limit(obs, t) for t in horizons]
+    horizons = next(iter(curves.values()))[0]
+    limits = [gs.theory.centralized_limit(obs, t) for t in horizons]
     with writing(path):
         draw_errors(curves, horizons, limits, title, path)

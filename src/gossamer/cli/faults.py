@@ -11,45 +11,45 @@ from __future__ import annotations
 import re
 from collections.abc import Hashable, Iterable, Sequence
 
+import gossamer as gs
 from gossamer.errors import InvalidInput
-from gossamer.faults import Bursts, Crash, Delay, Fault, Faults, Join, Loss, Partition, Restart
 
 
-def parse_loss(text: str) -> Loss:
+def parse_loss(text: str) -> gs.faults.Loss:
     """`0.3`"""
     (probability,) = _numbers("--loss", text, "PROBABILITY, for example 0.3", 1)
-    return Loss(probability)
+    return gs.faults.Loss(probability)
 
 
-def parse_bursts(text: str) -> Bursts:
+def parse_bursts(text: str) -> gs.faults.Bursts:
     """`10,0.17` or, with both directions of a link bad together, `10,0.17,both`"""
     numbers, _, both = text.rpartition(",") if text.endswith(",both") else (text, "", "")
     length, fraction = _numbers("--burst", numbers, "MEAN_LENGTH,FRACTION[,both], for example 10,0.17", 2)
-    return Bursts(length, fraction, both=bool(both))
+    return gs.faults.Bursts(length, fraction, both=bool(both))
 
 
-def parse_delay(text: str) -> Delay:
+def parse_delay(text: str) -> gs.faults.Delay:
     """`2,0.1`"""
     rounds, probability = _numbers("--delay", text, "ROUNDS,PROBABILITY, for example 2,0.1", 2)
-    return Delay(int(rounds) if rounds.is_integer() else rounds, probability)  # type: ignore[arg-type]
+    return gs.faults.Delay(int(rounds) if rounds.is_integer() else rounds, probability)  # type: ignore[arg-type]
 
 
-def parse_crash(text: str, names: Sequence[Hashable] = ()) -> Crash:
+def parse_crash(text: str, names: Sequence[Hashable] = ()) -> gs.faults.Crash:
     """`17@500`"""
-    return Crash(*_agent_and_round("--crash", text, names))
+    return gs.faults.Crash(*_agent_and_round("--crash", text, names))
 
 
-def parse_restart(text: str, names: Sequence[Hashable] = ()) -> Restart:
+def parse_restart(text: str, names: Sequence[Hashable] = ()) -> gs.faults.Restart:
     """`17@800`"""
-    return Restart(*_agent_and_round("--restart", text, names))
+    return gs.faults.Restart(*_agent_and_round("--restart", text, names))
 
 
-def parse_join(text: str, names: Sequence[Hashable] = ()) -> Join:
+def parse_join(text: str, names: Sequence[Hashable] = ()) -> gs.faults.Join:
     """`5@100`"""
-    return Join(*_agent_and_round("--join", text, names))
+    return gs.faults.Join(*_agent_and_round("--join", text, names))
 
 
-def parse_partition(text: str) -> Partition:
+def parse_partition(text: str) -> gs.faults.Partition:
     """`0-49@200-1200`, groups separated by `/`; `3:4@200-1200` cuts an edge; `0-49@200-` never heals"""
     agents = r"\d+(?:-\d+)?(?:[,/]\d+(?:-\d+)?)*"
     edges = r"\d+:\d+(?:,\d+:\d+)*"
@@ -64,8 +64,8 @@ def parse_partition(text: str) -> Partition:
     span = int(start), int(stop) if stop else None
     if ":" in who:
         pairs = [pair.split(":") for pair in who.split(",")]
-        return Partition((), *span, edges=[(int(a), int(b)) for a, b in pairs])
-    return Partition([_agents(group) for group in who.split("/")], *span)
+        return gs.faults.Partition((), *span, edges=[(int(a), int(b)) for a, b in pairs])
+    return gs.faults.Partition([_agents(group) for group in who.split("/")], *span)
 
 
 def parse_faults(
@@ -78,16 +78,16 @@ def parse_faults(
     join: Iterable[str] = (),
     partition: Iterable[str] = (),
     names: Sequence[Hashable] = (),
-) -> Faults:
-    """Make the faults that the options of the command line describe; `names` are those of the agents, in order."""
-    items: list[Fault] = []
+) -> gs.faults.Faults:
+    """The faults that the options describe; `names` are the agents' names, in order."""
+    items: list[gs.faults.Fault] = []
     items += [parse_loss(loss)] if loss is not None else []
     items += [parse_bursts(burst)] if burst is not None else []
     items += [parse_delay(delay)] if delay is not None else []
     items += [parse_crash(text, names) for text in crash]
     items += [parse_restart(text, names) for text in restart]
     items += [parse_join(text, names) for text in join]
-    return Faults(*items, *map(parse_partition, partition))
+    return gs.faults.Faults(*items, *map(parse_partition, partition))
 
 
 def _misread(option: str, text: str, form: str) -> InvalidInput:

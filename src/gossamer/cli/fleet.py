@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import sys
 import time
@@ -16,18 +17,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 from rich.live import Live
+from rich.text import Text
 
+from gossamer.cli.commands import FlagCommand
 from gossamer.cli.fleet_table import fleet_line, fleet_table
-from gossamer.errors import InvalidInput
-from gossamer.networks.reading import EXAMPLES, parse_network, read_network
+from gossamer.cli.options import EXAMPLES, AsJson, Weights
+from gossamer.errors import InvalidInput, OutputError
 
 if TYPE_CHECKING:
     from gossamer.agents.fleet.file import Fleet
     from gossamer.agents.fleet.launcher import LocalFleet
+    from gossamer.agents.fleet.tables import MethodTable
+    from gossamer.methods import Method
 
-fleet_app = typer.Typer(
-    name="fleet", help="A fleet of agents: make it, run it here, look at it.", no_args_is_help=True
-)
+fleet_app = typer.Typer(name="fleet", help="Create, run and inspect a fleet of agents.", no_args_is_help=True)
 
 _PLAIN_EVERY = 5.0
 _FRAMES = 4.0
@@ -41,45 +44,45 @@ Source = Annotated[
     ),
 ]
 Every = Annotated[
-    str | None, typer.Option(help='Pace of the rounds, "100ms"; 0: as fast as neighbors answer.')
+    str | None, typer.Option(help='Time between rounds, such as "100ms"; 0: as fast as neighbors answer.')
 ]
-Store = Annotated[Path | None, typer.Option(help="Directory whose files survive a crash.")]
-Insecure = Annotated[bool, typer.Option("--insecure", help="Plaintext without certificates: for tests only.")]
-MetricsHost = Annotated[str, typer.Option(help="Address on which the metrics are served.")]
+Store = Annotated[
+    Path | None, typer.Option(help="Directory where an agent saves its state, to continue after a crash.")
+]
+Insecure = Annotated[bool, typer.Option("--insecure", help="Plaintext, no certificates: for tests only.")]
+MetricsHost = Annotated[str, typer.Option(help="Address to serve the metrics on.")]
 
 
-@fleet_app.command()
+@fleet_app.command(cls=FlagCommand)
 def init(
     topology: Annotated[str | None, typer.Option(help=f"A network by name: {EXAMPLES}.")] = None,
     out: Annotated[Path, typer.Option("--out", "-o", help="Directory to write.")] = Path("fleet"),
     edges: Annotated[
-        Path | None, typer.Option(help="Instead: a file of edges, two agents a line (hostA:7447 hostB:7447).")
+        Path | None,
+        typer.Option(help="Instead: a file of edges, two agents per line (hostA:7447 hostB:7447)."),
     ] = None,
     hosts: Annotated[Path | None, typer.Option(help="With --edges: a file of lines NAME HOST:PORT.")] = None,
-    weights: Annotated[
-        str, typer.Option(help="metropolis, laplacian, max-degree or best-constant.")
-    ] = "metropolis",
-    dimension: Annotated[int, typer.Option(help="How many numbers one observation has.")] = 1,
+    weights: Weights = "metropolis",
+    method: Annotated[
+        str, typer.Option(help="The method: anytime-sda, ssda, NAME:parameter=value, or MY_FILE.py:MyMethod.")
+    ] = "anytime-sda",
+    dimension: Annotated[int, typer.Option(help="Numbers in one observation.")] = 1,
     every: Annotated[
-        str, typer.Option(help='Pace of the rounds; "0": as fast as neighbors answer.')
+        str, typer.Option(help='Time between rounds; "0": as fast as neighbors answer.')
     ] = "100ms",
     source: Source = None,
     port: Annotated[int, typer.Option(help="First port of a fleet on this machine.")] = 7447,
     name: Annotated[str, typer.Option(help="Name of the fleet.")] = "gossamer",
-    seed: Annotated[int, typer.Option(help="Seed of random networks and of the simulated sensors.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed for random networks and simulated sensors.")] = 0,
     force: Annotated[
-        bool, typer.Option("--force", help="Write fleet.toml anew; the authority stays.")
+        bool, typer.Option("--force", help="Overwrite fleet.toml; the certificate authority is kept.")
     ] = False,
 ) -> None:
     """Write fleet.toml, a private certificate authority and a certificate for each agent."""
-    from gossamer.agents.fleet.file import (
-        Fleet,
-        Observations,
-        Rounds,
-        names_and_endpoints,
-        read_hosts,
-        simulated_sources,
-    )
+    from gossamer.agents.fleet.file import Fleet, simulated_sources
+    from gossamer.agents.fleet.hosts import names_and_endpoints, read_hosts
+    from gossamer.agents.fleet.tables import ObservationsTable, RoundsTable
+    from gossamer.networks.reading import parse_network, read_network
 
     if (topology is None) == (edges is None):
         raise InvalidInput("a fleet needs a network: give either --topology NAME or --edges FILE")
@@ -100,37 +103,66 @@ def init(
         network = read_network(edges, weights)
         names, endpoints = names_and_endpoints(network, None if hosts is None else read_hosts(hosts))
         sources = ["-"] * network.agents
+    chosen, own_file = _method(method)
     made = Fleet.create(
         network,
         names=names,
         endpoints=endpoints,
         sources=sources if source is None else [source] * network.agents,
         fleet=name,
-        observations=Observations(dimension=dimension),
-        rounds=Rounds(every=every),
+        method=chosen,
+        directory=None if own_file is None else own_file.parent,
+        observations=ObservationsTable(dimension=dimension),
+        rounds=RoundsTable(every=every),
     )
-    path = made.write(out, overwrite=force)
+    path = made.write(out, force=force)
+    if own_file is not None:
+        _copy_beside(own_file, out / own_file.name)
     print(f"{path}: {network.agents} agents, {len(network.edges)} edges")
     print(f"{out / made.certificates}: the authority (keep ca.key safe) and a certificate per agent")
     on_hosts = f"on each host: gossamer agent {path} --id NAME --source SOURCE"
     print(f"next, {on_hosts if topology is None else f'gossamer fleet up {path}'}")
 
 
-@fleet_app.command()
+def _method(text: str) -> tuple[Method | MethodTable, Path | None]:
+    """The method of a fleet; a method of the user's own is named by its file, which is returned with it."""
+    from gossamer.agents.fleet.tables import MethodTable
+    from gossamer.cli.parsing import parse_method
+
+    found = parse_method(text)
+    if ".py:" not in text:
+        return found, None
+    file, _, name = text.rpartition(":")
+    return MethodTable(name=f"{Path(file).name}:{name}"), Path(file)
+
+
+def _copy_beside(source: Path, target: Path) -> None:
+    """Put the file of a method beside fleet.toml, where every agent looks for it."""
+    if target.exists() and target.samefile(source):
+        return
+    try:
+        shutil.copyfile(source, target)
+    except OSError as error:
+        raise OutputError(f"cannot write {target}: {error.strerror}") from error
+
+
+@fleet_app.command(cls=FlagCommand)
 def up(
     fleet: FleetFile,
     source: Source = None,
     every: Every = None,
     store: Store = None,
     only: Annotated[str | None, typer.Option(help="Only these agents, numbers or names: 0-3,7.")] = None,
-    metrics_port: Annotated[int, typer.Option(help="Metrics of agent i on this port + i; 0: none.")] = 0,
+    metrics_port: Annotated[
+        int, typer.Option(help="Serve agent i's metrics on this port + i; 0: no metrics.")
+    ] = 0,
     metrics_host: MetricsHost = "127.0.0.1",
     insecure: Insecure = False,
-    for_: Annotated[str | None, typer.Option("--for", help='Stop after this time, "30s".')] = None,
+    for_: Annotated[str | None, typer.Option("--for", help='Stop after this long, such as "30s".')] = None,
 ) -> None:
     """Run all agents of a fleet on this machine, with a live table, until Ctrl-C."""
-    from gossamer.agents.fleet.file import duration
     from gossamer.agents.fleet.launcher import LocalFleet
+    from gossamer.agents.fleet.tables import duration
 
     seconds = None if for_ is None else duration("--for", for_)
     agents = LocalFleet(
@@ -152,10 +184,10 @@ def up(
     console.print("all agents stopped", style="dim", highlight=False)
     if agents.killed:
         text = f"{', '.join(agents.killed)} did not stop within 5 seconds and had to be killed"
-        console.print(text, style="red", highlight=False, soft_wrap=True)
+        console.print(Text(text, style="red"), soft_wrap=True)
     if early:
         text = f"{early} of them ended by themselves; see {fleet.parent / 'logs'}"
-        console.print(text, style="red", highlight=False)
+        console.print(Text(text, style="red"))
         raise typer.Exit(1)
 
 
@@ -173,10 +205,10 @@ def _watch(agents: LocalFleet, console: Console, stopping: Callable[[], bool], s
     if not console.is_terminal:
         while going():
             if time.monotonic() >= plain_due:
-                console.print(fleet_line(agents.status(), passed()), highlight=False, soft_wrap=True)
+                console.print(Text(fleet_line(agents.status(), passed())), soft_wrap=True)
                 plain_due += _PLAIN_EVERY
             time.sleep(0.1)
-        console.print(fleet_line(agents.status(), passed()), highlight=False, soft_wrap=True)
+        console.print(Text(fleet_line(agents.status(), passed())), soft_wrap=True)
         return
     name = agents.fleet.network or agents.fleet.fleet
     with Live(console=console, screen=True, auto_refresh=False) as live:
@@ -190,32 +222,32 @@ def _watch(agents: LocalFleet, console: Console, stopping: Callable[[], bool], s
 
 @contextmanager
 def _stoppable() -> Iterator[Callable[[], bool]]:
-    """Turn Ctrl-C, SIGTERM and a closed terminal into a wish that can be asked for."""
-    wishes: list[int] = []
+    """Catch Ctrl-C, SIGTERM and a closed terminal; yields a function that says whether one has arrived."""
+    caught: list[int] = []
 
-    def wish(number: int, frame: FrameType | None) -> None:
-        wishes.append(number)
+    def catch(number: int, frame: FrameType | None) -> None:
+        caught.append(number)
 
     numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    before = {number: signal.signal(number, wish) for number in numbers}
+    before = {number: signal.signal(number, catch) for number in numbers}
     try:
-        yield lambda: bool(wishes)
+        yield lambda: bool(caught)
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
 
 
-@fleet_app.command()
+@fleet_app.command(cls=FlagCommand)
 def status(
     fleet: FleetFile,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+    as_json: AsJson = False,
 ) -> None:
-    """Show how the agents on this machine are, from the status files they write twice a second.
+    """Show the state of the agents on this machine, from the status files that they write twice a second.
 
-    Exit code 0 if every agent seen here runs, 1 if one does not.
+    The exit code is 0 if every agent seen here is running, and 1 otherwise.
     """
     from gossamer.agents.fleet.file import Fleet
-    from gossamer.agents.fleet.launcher import read_status
+    from gossamer.agents.host.status import read_status
 
     found = Fleet.read(fleet)
     agents = read_status(found, fleet.parent)
@@ -228,7 +260,7 @@ def status(
         raise typer.Exit(1)
 
 
-@fleet_app.command()
+@fleet_app.command(cls=FlagCommand)
 def renew(fleet: FleetFile) -> None:
     """Give every agent a new certificate from the fleet's authority (ca.key must be here)."""
     from gossamer.agents.fleet.certificates import Authority, expires
@@ -250,13 +282,15 @@ def agent(
     every: Every = None,
     store: Store = None,
     metrics_port: Annotated[
-        int, typer.Option(help="Serve Prometheus metrics on this port; 0: none.", min=0, max=65535)
+        int, typer.Option(help="Serve Prometheus metrics on this port; 0: no metrics.", min=0, max=65535)
     ] = 0,
     metrics_host: MetricsHost = "127.0.0.1",
     insecure: Insecure = False,
-    report: Annotated[str, typer.Option(help='Time between two estimates on standard output, "1s".')] = "1s",
+    report: Annotated[
+        str, typer.Option(help='Time between estimates on standard output, such as "1s".')
+    ] = "1s",
     rounds: Annotated[
-        int, typer.Option(help="Stop after so many rounds of this run; 0: run until stopped.", min=0)
+        int, typer.Option(help="Stop after this many rounds; 0: run until stopped.", min=0)
     ] = 0,
 ) -> None:
     """Run one agent: estimates as JSON lines on standard output, logs as JSON lines on standard error."""
@@ -296,7 +330,8 @@ def _become_agent(
     insecure: bool,
     **others: Any,
 ) -> None:
-    from gossamer.agents.fleet.file import Fleet, duration
+    from gossamer.agents.fleet.file import Fleet
+    from gossamer.agents.fleet.tables import duration
     from gossamer.agents.host.process import Options
     from gossamer.agents.host.sources import parse_source
 

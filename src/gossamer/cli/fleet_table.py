@@ -11,8 +11,10 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from gossamer.cli.formatting import compact, small, vector
+
 if TYPE_CHECKING:
-    from gossamer.agents.fleet.launcher import AgentStatus
+    from gossamer.agents.host.status import AgentStatus
 
 _COLORS = {"running": "green", "starting": "cyan", "stopped": "dim", "unknown": "dim"}
 _SPEAKING = ("running", "degraded", "alone")
@@ -36,7 +38,7 @@ def fleet_table(
         shown = ordered[: max(rows - 1, 1)]
     for agent in shown:
         table.add_row(
-            agent.member.name,
+            Text(agent.member.name),
             compact(agent.rounds),
             compact(agent.samples),
             vector(agent.estimate),
@@ -103,34 +105,3 @@ def _losses(agent: AgentStatus) -> Text:
     if agent.rejected:
         text.append(f"+{compact(agent.rejected)}", style="red")
     return text
-
-
-def compact(number: int) -> str:
-    """A count in at most five characters."""
-    for unit, size in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
-        if number >= max(size, 1e5):
-            return f"{number / size:.3g}{unit}"
-    return str(number)
-
-
-def small(number: float | None) -> str:
-    """A size of an error: two digits are enough."""
-    return "-" if number is None else _digits(number, 2)
-
-
-def vector(values: Sequence[float | None]) -> str:
-    """The first component with five digits, and how many more there are."""
-    if not values or values[0] is None:
-        return "-"
-    more = f" (+{len(values) - 1})" if len(values) > 1 else ""
-    return _digits(values[0], 5) + more
-
-
-def _digits(number: float, digits: int) -> str:
-    """So many digits; a digit less, and a short exponent, where there must be one."""
-    if 10 ** (digits - 1) <= abs(number) < 1e7:
-        return f"{number:.0f}"
-    if number == 0 or 1e-3 <= abs(number) < 1e7:
-        return f"{number:#.{digits}g}"
-    mantissa, exponent = f"{number:.{max(digits - 2, 1)}e}".split("e")
-    return f"{mantissa}e{int(exponent)}"

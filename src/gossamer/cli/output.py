@@ -1,20 +1,20 @@
-"""Results as a table on the screen, JSON on standard output, CSV or a picture in a file; errors without traceback."""
+"""Results as a table on the screen, as JSON on standard output, or as CSV in a file."""
 
 from __future__ import annotations
 
 import csv as csv_module
 import json
-import math
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
-from gossamer.errors import OutputError
+from gossamer.cli.formatting import plain, shown
+from gossamer.errors import InvalidInput, OutputError
 
 Record = Mapping[str, Any]
 
@@ -57,22 +57,23 @@ def _show(
     for key in keys:
         numeric = all(isinstance(plain(record[key]), int | float | None) for record in records)
         heading = (headings or {}).get(key, key.replace("_", " "))
-        table.add_column(heading, justify="right" if numeric else "left", no_wrap=True)
+        table.add_column(Text(heading), justify="right" if numeric else "left", no_wrap=True)
     for record in records:
-        table.add_row(*(shown(record[key]) for key in keys))
+        # As Text: a name in brackets, from a user's file say, is not markup.
+        table.add_row(*(Text(shown(record[key])) for key in keys))
     console.print(table)
     for note in notes:
         console.print(note, style="dim", markup=False, highlight=False)
 
 
 def screen() -> Console:
-    """The console of standard output; where that is no terminal, wide enough for any table of ours."""
+    """The console of standard output; where that is not a terminal, wide enough for any table of ours."""
     console = Console()
     return console if console.is_terminal else Console(width=160)
 
 
 def write_csv(records: Sequence[Record], path: Path) -> None:
-    """Write records as CSV, or say why that was not possible."""
+    """Write records as CSV, or say why that failed."""
     with writing(path), path.open("w", newline="") as file:
         writer = csv_module.DictWriter(file, fieldnames=list(records[0]) if records else [])
         writer.writeheader()
@@ -83,9 +84,16 @@ def writable(path: Path | None) -> Path | None:
     """Refuse a file that cannot be written, before any work is done for it."""
     if path is not None and not (path.parent.is_dir() and os.access(path.parent, os.W_OK)):
         raise OutputError(
-            f"{path} cannot be written; choose a file in a folder that exists and is yours to write to"
+            f"{path} cannot be written; choose a file in an existing folder that you can write to"
         )
     return path
+
+
+def drawable(path: Path | None) -> Path | None:
+    """Refuse a plot in a format we cannot write, before any work is done for it."""
+    if path is not None and path.suffix.lower() not in (".png", ".pdf", ".svg"):
+        raise InvalidInput(f"a plot's file name must end in .png, .pdf or .svg, got {path}")
+    return writable(path)
 
 
 class writing:
@@ -102,35 +110,3 @@ class writing:
             raise OutputError(
                 f"{self.path} cannot be written ({error.strerror or error}); choose a file in a folder you can write to"
             ) from error
-
-
-def plain(value: Any) -> Any:
-    """A value that JSON and CSV know: NumPy scalars become numbers, infinities and NaN become None."""
-    if isinstance(value, np.generic):
-        value = value.item()
-    if isinstance(value, np.ndarray):
-        return [plain(v) for v in value.tolist()]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value
-
-
-def shown(value: Any) -> str:
-    """A value as a person reads it."""
-    if isinstance(value, np.generic):
-        value = value.item()
-    if value is None:
-        return "-"
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, int):
-        return f"{value:,}".replace(",", " ") if abs(value) < 10**9 else f"{value:.3g}"
-    if isinstance(value, float):
-        if math.isnan(value):
-            return "-"
-        if math.isinf(value):
-            return "inf"
-        if value == int(value) and 1 <= abs(value) < 1e9:
-            return shown(int(value))
-        return f"{value:.3g}"
-    return str(value)

@@ -4,25 +4,41 @@ from __future__ import annotations
 
 import ast
 import csv
-import importlib.util
 import re
 from dataclasses import fields
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import numpy as np
-
+import gossamer as gs
 from gossamer.errors import InvalidInput, nearest
-from gossamer.methods import METHODS, Method, resolve
-from gossamer.networks import Network
-from gossamer.observations import Empirical, Gaussian, Observations
+
+if TYPE_CHECKING:
+    import numpy as np
 
 
-def parse_method(text: str) -> Method:
+def parse_problem(
+    graph: str, weights: str, spread: float, std: float, seed: int, data: Path | None
+) -> tuple[gs.Network, gs.Observations]:
+    """The network and the observations on it that a command's options describe."""
+    network = parse_network(graph, weights, seed)
+    return network, parse_observations(network, spread, std, seed, data)
+
+
+def parse_network(text: str, weights: str, seed: int) -> gs.Network:
+    """A network by name or from a file."""
+    from gossamer.networks.reading import parse_network  # loads NetworkX, so not for a help page
+
+    return parse_network(text, weights, seed)
+
+
+def parse_method(text: str) -> gs.Method:
     """`sda`, `sda:burn_in=100`, `anytime-sda:acceleration=chebyshev,smoothing=20`, or `my_file.py:MyMethod`."""
     if ".py:" in text:
-        return _from_file(text)
+        from gossamer.methods.loading import build, load_class  # loads NumPy, so not for a help page
+
+        return build(load_class(text), {})
     name, _, rest = text.partition(":")
-    method = resolve(name)
+    method = gs.methods.resolve(name)
     if not rest:
         return method
     kind = type(method)
@@ -47,56 +63,42 @@ def _value(text: str) -> object:
         return text
 
 
-def _from_file(text: str) -> Method:
-    file, _, name = text.rpartition(":")
-    path = Path(file)
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    if spec is None or spec.loader is None or not path.exists():
-        raise InvalidInput(
-            f"a method of your own is given as FILE.py:ClassName, but there is no file {file!r}"
-        )
-    module = importlib.util.module_from_spec(spec)
-    try:
-        spec.loader.exec_module(module)
-    except Exception as error:  # whatever a user's file raises is the user's to mend
-        raise InvalidInput(f"{file} cannot be loaded: {type(error).__name__}: {error}") from error
-    found = getattr(module, name, None)
-    if not (isinstance(found, type) and issubclass(found, Method)):
-        raise InvalidInput(f"{file} has no class {name!r} derived from gossamer.Method")
-    return found()
-
-
-def parse_methods(text: str) -> list[Method]:
+def parse_methods(text: str) -> list[gs.Method]:
     """Several methods separated by spaces or semicolons; `all` is every method with an exact error."""
     if text.strip() == "all":
-        return [cls() for cls in METHODS.values() if cls.mixing == "matrix"]
+        return [cls() for cls in gs.METHODS.values() if cls.mixing == "matrix"]
     # A comma separates methods too, unless name=value follows: then it separates a method's parameters.
     parts = [part for part in re.split(r"[;\s]+|,(?![\w-]+=)", text.strip()) if part]
     if not parts:
-        raise InvalidInput(f"at least one method is needed: {', '.join(METHODS)}, or all")
+        raise InvalidInput(f"at least one method is needed: {', '.join(gs.METHODS)}, or all")
     return [parse_method(part) for part in parts]
 
 
 def parse_observations(
-    network: Network, spread: float, std: float, seed: int, data: Path | None
-) -> Observations:
-    """Gaussian streams with means uniform on [0, spread], or the recorded samples of a CSV file, a column an agent.
+    network: gs.Network, spread: float, std: float, seed: int, data: Path | None
+) -> gs.Observations:
+    """Gaussian streams with means uniform on [0, spread], or recorded samples from a CSV file, one column per agent.
 
-    Columns are matched to agents by name where the file's heading names them all, otherwise by order.
+    Columns are matched to agents by name if the file's header row names them all, and by order otherwise.
     """
+    import numpy as np
+
+    from gossamer import checks
+
     if data is not None:
         heading, samples = read_numbers(data)
         names = [str(label) for label in network.labels]
         if heading is not None and sorted(heading) == sorted(names):
             samples = samples[:, [heading.index(name) for name in names]]
-        return Empirical(samples.T)
-    if not (np.isfinite(spread) and spread >= 0):
-        raise InvalidInput(f"--spread must be a finite number of at least 0, got {spread!r}")
-    return Gaussian(np.random.default_rng(seed).uniform(0, spread, network.agents), std)
+        return gs.Empirical(samples.T)
+    spread = checks.number("spread", spread, least=0)
+    return gs.Gaussian(np.random.default_rng(seed).uniform(0, spread, network.agents), std)
 
 
 def read_numbers(path: Path) -> tuple[list[str] | None, np.ndarray]:
-    """Read a CSV file of numbers and its heading, if it has one; every row must be complete."""
+    """Read a CSV file of numbers and its header row, if it has one; every row must be complete."""
+    import numpy as np
+
     try:
         rows = [row for row in csv.reader(path.read_text().splitlines()) if row]
     except (OSError, UnicodeDecodeError) as error:
@@ -124,6 +126,8 @@ def _numeric(row: list[str]) -> bool:
 
 def parse_horizons(text: str) -> list[int]:
     """`1500`, `100,200,400`, or `10:1000` (about 40 horizons from 10 to 1000, evenly spread on a log scale)."""
+    import numpy as np
+
     try:
         if ":" in text:
             low, high = (int(part) for part in text.split(":"))
@@ -133,5 +137,5 @@ def parse_horizons(text: str) -> list[int]:
         return [int(part) for part in text.split(",")]
     except ValueError:
         raise InvalidInput(
-            f"rounds are given as 1500, as 100,200,400 or as a range 10:1000, got {text!r}"
+            f"rounds must be given as 1500, as 100,200,400 or as a range 10:1000, got {text!r}"
         ) from None

@@ -1,9 +1,8 @@
-"""Pictures of the command line: errors against rounds, costs against targets, a network."""
+"""Plots of the command line: errors against rounds, costs against targets, a network."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -14,32 +13,9 @@ from matplotlib.figure import Figure
 
 from gossamer.errors import OutputError
 from gossamer.networks import Network
+from gossamer.plotting import BASE, COLORS, DASHES, GRAY, MARKERS
 
-# Okabe and Ito's colors, which color-blind readers tell apart; markers and dashes for print in gray.
-COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-MARKERS = (
-    "o",
-    "s",
-    "^",
-    "D",
-    "v",
-    "P",
-    "X",
-    "*",
-)  # one more than colors: the eighth line differs from the first
-DASHES = ("-", "--", "-.", (0, (5, 1)), (0, (3, 1, 1, 1)), ":", "-")
-
-STYLE: Any = {
-    "font.size": 10,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
-    "grid.alpha": 0.25,
-    "legend.frameon": False,
-    "pdf.fonttype": 42,
-    "svg.fonttype": "none",
-    "figure.dpi": 150,
-}
+STYLE: Any = {**BASE, "font.size": 10, "grid.alpha": 0.25, "svg.fonttype": "none", "figure.dpi": 150}
 
 
 def draw_errors(
@@ -54,14 +30,11 @@ def draw_errors(
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(7.2, 4.2), layout="constrained")
         axes = figure.subplots()
-        looks = zip(cycle(COLORS), cycle(MARKERS), cycle(DASHES), strict=False)
-        for (name, (x, y)), (color, marker, dash) in zip(curves.items(), looks, strict=False):
+        for k, (name, (x, y)) in enumerate(curves.items()):
             every = max(1, len(x) // 8)
-            axes.plot(
-                x, y, color=color, linestyle=dash, marker=marker, markevery=every, markersize=5, label=name
-            )
+            axes.plot(x, y, markevery=every, markersize=5, label=name, **_look(k))
         if np.any(np.isfinite(limits)):
-            axes.plot(horizons, limits, color="0.4", linewidth=1, linestyle=":", label="centralized limit")
+            axes.plot(horizons, limits, color=GRAY, linewidth=1, linestyle=":", label="centralized limit")
         axes.set(xscale="log" if len(horizons) > 1 else "linear", yscale="log")
         axes.set(xlabel="rounds $T$", ylabel=quantity)
         axes.set_title(title, loc="left")
@@ -84,8 +57,7 @@ def draw_costs(records: Sequence[Mapping[str, Any]], path: Path) -> None:
                     if (r["network"], r["method"]) == (name, method)
                 ]
                 x, y = np.array([(a, np.nan if b is None else b) for a, b in sorted(points)], dtype=float).T
-                look = {"color": COLORS[k % 7], "marker": MARKERS[k % 7], "linestyle": DASHES[k % 7]}
-                axes.plot(x, y, label=method if axes is panels[0] else None, **look)
+                axes.plot(x, y, label=method if axes is panels[0] else None, **_look(k))
             axes.set(xscale="log", yscale="log", xlabel="target error")
             axes.set_title(name, loc="left")
         panels[0].set_ylabel("rounds needed")
@@ -96,7 +68,7 @@ def draw_costs(records: Sequence[Mapping[str, Any]], path: Path) -> None:
 def draw_network(network: Network, path: Path) -> None:
     """The graph itself, laid out by its own shape."""
     if network.agents > 2000:
-        raise OutputError(f"a picture of {network.agents} agents shows nothing; draw at most 2000")
+        raise OutputError(f"a plot must have at most 2000 agents to show anything, got {network.agents}")
     graph = nx.Graph([tuple(edge) for edge in network.edges.tolist()])
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(5, 5), layout="constrained")
@@ -112,10 +84,10 @@ def draw_network(network: Network, path: Path) -> None:
 
 
 def layout(network: Network) -> dict[int, Any]:
-    """Places for the agents: their own, if the network has them; otherwise what suits its kind."""
+    """Positions for the agents: their own, if the network has them; otherwise what suits its topology."""
     if network.positions is not None:
         return dict(enumerate(network.positions))
-    # Networks of ours are called kind:size; one from a file is called like the file, whatever it holds.
+    # Networks by name are called kind:size; one from a file has the name of the file, whatever it holds.
     kind, colon, size = network.name.partition(":")
     kind = kind if colon else ""
     graph = nx.Graph([tuple(edge) for edge in network.edges.tolist()])
@@ -129,6 +101,15 @@ def layout(network: Network) -> dict[int, Any]:
     if kind == "star":
         return {0: np.zeros(2), **nx.circular_layout(range(1, network.agents))}
     return dict(nx.kamada_kawai_layout(graph) if network.agents <= 300 else nx.spring_layout(graph, seed=0))
+
+
+def _look(k: int) -> dict[str, Any]:
+    """How the k-th line is drawn, so that neighbors differ in color, marker and dashes."""
+    return {
+        "color": COLORS[k % len(COLORS)],
+        "marker": MARKERS[k % len(MARKERS)],
+        "linestyle": DASHES[k % len(DASHES)],
+    }
 
 
 def _save(figure: Figure, path: Path) -> None:

@@ -10,6 +10,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
+from rich.text import Text
 
 from gossamer.errors import InvalidInput
 
@@ -26,13 +27,13 @@ def reproduce(
         typer.Option("--figure", "-f", help="Only this figure (repeat for more); all by default."),
     ] = None,
     quick: Annotated[
-        bool, typer.Option("--quick", help="Takes seconds: smaller networks, fewer runs.")
+        bool, typer.Option("--quick", help="Finish in seconds: smaller networks, fewer runs.")
     ] = False,
     agents: Annotated[
-        int | None, typer.Option(help="Agents N of all figures except 5 (a square number).")
+        int | None, typer.Option(help="Number of agents in every figure but 5 (a square).")
     ] = None,
     trials: Annotated[int | None, typer.Option(help="Simulated runs per point.")] = None,
-    seed: Annotated[int | None, typer.Option(help="Seed of means, random graph and noise.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed for means, random graph and noise.")] = None,
     draws: Annotated[
         int | None, typer.Option(help="Draws of means and graphs behind the claims' intervals.")
     ] = None,
@@ -41,23 +42,23 @@ def reproduce(
     ] = None,
     small_spread: Annotated[float | None, typer.Option(help="The same for Figures 3 and 4.")] = None,
     stages: Annotated[
-        str | None, typer.Option(help="Stages K of D-MASG, as 3,4,5: they set T in Figure 2.")
+        str | None, typer.Option(help="Stages K of D-MASG, such as 3,4,5; they set T in Figure 2.")
     ] = None,
-    large: Annotated[str | None, typer.Option(help="Accuracies of Figure 3, as 0.015,0.01.")] = None,
+    large: Annotated[str | None, typer.Option(help="Accuracies of Figure 3, such as 0.015,0.01.")] = None,
     small: Annotated[str | None, typer.Option(help="Accuracies of Figure 4.")] = None,
     star_agents: Annotated[
-        str | None, typer.Option(help="Sizes of the stars of Figure 5, as 148,190.")
+        str | None, typer.Option(help="Sizes of the stars in Figure 5, such as 148,190.")
     ] = None,
-    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for everything.")] = Path("results/paper"),
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for all results.")] = Path("results/paper"),
     backend: Annotated[str, typer.Option(help="Where pieces run: threading, loky or dask.")] = "threading",
     address: Annotated[
-        str | None, typer.Option(help="Address of a Dask scheduler; a local one otherwise.")
+        str | None, typer.Option(help="Address of a Dask scheduler; a local one by default.")
     ] = None,
-    jobs: Annotated[int, typer.Option(help="Pieces at a time; -1: one per core.")] = -1,
+    jobs: Annotated[int, typer.Option(help="Pieces to run at a time; -1: one per core.")] = -1,
 ) -> None:
     """Regenerate the paper's figures, exactly and by simulation, and judge each of its claims.
 
-    After an interrupt, the same command continues where it stopped.
+    If it is interrupted, the same command continues where it stopped.
     """
     # Compilers and plotting load only when this command is used.
     from gossamer.paper.pipeline.reproduce import reproduce as run
@@ -84,9 +85,8 @@ def reproduce(
         try:
             result = run(settings, out, figure, backend=backend, jobs=jobs, address=address, watcher=bars)
         except KeyboardInterrupt:
-            console.print(
-                f"interrupted with {bars.ready} of {bars.total} pieces in {out}; the same command continues from there"
-            )
+            done = f"interrupted with {bars.ready} of {bars.total} pieces in {out}"
+            console.print(f"{done}; the same command continues from there", markup=False)
             raise
     _show(result)
 
@@ -97,15 +97,15 @@ def _numbers(option: str, text: str | None, kind: type) -> tuple[Any, ...] | Non
     try:
         return tuple(kind(part) for part in text.split(","))
     except ValueError:
-        raise InvalidInput(f"{option} takes numbers separated by commas, got {text!r}") from None
+        raise InvalidInput(f"{option} must be numbers separated by commas, got {text!r}") from None
 
 
 class Bars:
-    """A bar over all pieces, by their expected time, with the time left."""
+    """A progress bar over all pieces, weighted by their expected time."""
 
     def __init__(self, console: Console) -> None:
         columns = (
-            TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(),
+            TextColumn("{task.description}", markup=False), BarColumn(), TimeElapsedColumn(),
             TextColumn("left"), TimeRemainingColumn(elapsed_when_finished=False),
         )  # fmt: skip
         self._progress = Progress(*columns, console=console, transient=True)
@@ -143,10 +143,11 @@ def _show(result: Reproduction) -> None:
         table.add_column("verdict", ratio=2)
         for judged in result.judged:
             verdict = judged.finding.verdict.value
-            table.add_row(judged.claim.sentence, judged.finding.measured, f"[{COLORS[verdict]}]{verdict}[/]")
+            sentence, measured = Text(judged.claim.sentence), Text(judged.finding.measured)
+            table.add_row(sentence, measured, Text(verdict, style=COLORS[verdict]))
         console.print(table)
     times = result.times
     console.print(
         f"{times.computed} pieces computed, {times.reused} read from disk, {times.wall:.1f} s in all. "
-        f"Open {result.page}", highlight=False, soft_wrap=True,
+        f"Open {result.page}", highlight=False, markup=False, soft_wrap=True,
     )  # fmt: skip

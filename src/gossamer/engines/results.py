@@ -52,6 +52,12 @@ class ErrorResult(Generic[Rounds, Value]):
             ratio = np.divide(self.total_error, self.centralized_limit)
         return ratio if np.ndim(ratio) else float(ratio)  # type: ignore[return-value, unused-ignore]
 
+    def records(self, *more: str) -> list[dict[str, Any]]:
+        """One row per horizon: rounds, the error in its three forms, its limit, and the fields that `more` names."""
+        names = ("rounds", "total_error", "mse", *more, "centralized_limit", "over_limit")
+        columns = [np.atleast_1d(getattr(self, name)).tolist() for name in names]
+        return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
+
 
 @dataclass(frozen=True, kw_only=True)
 class Simulation(ErrorResult[Rounds, Value]):
@@ -87,10 +93,12 @@ class FaultySimulation(Simulation[int, float]):
 
     alive   (N,) who is alive at the end; the estimates and errors of the others are NaN
     target  (n,) the average of the means of the living, against which errors are measured and summed
+    parts   into how many pieces the crashes cut the living; agents of two pieces cannot hear of each other
     """
 
     alive: NDArray[np.bool_]
     target: Array
+    parts: int
 
 
 def standard_error(errors: Array, axis: int = -1) -> Array:

@@ -59,7 +59,7 @@ class SpectralFacts(Protocol):
 
 
 class KnownFacts(NamedTuple):
-    """`SpectralFacts` as plain numbers, for whoever has the eigenvalues and no `Network`: a deployed agent."""
+    """`SpectralFacts` as plain numbers, for code that has eigenvalues but no `Network`, such as a deployed agent."""
 
     agents: int
     lambda_max: float
@@ -83,7 +83,7 @@ class KnownFacts(NamedTuple):
 
 
 class UnknownFacts:
-    """`SpectralFacts` of a network that nobody has looked at: asking for one says what to do instead."""
+    """`SpectralFacts` of a network that is not known: asking for one raises an error that says what to do."""
 
     def __getattr__(self, name: str) -> Any:
         if name not in SpectralFacts.__annotations__ and name not in dir(SpectralFacts):

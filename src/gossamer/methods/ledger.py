@@ -13,9 +13,9 @@ means, averages) stay with the agent. Without faults this is the method itself. 
 - An edge moves only while the other end has heard this one within its last `SILENCE` messages. A neighbor that has
   heard nothing yet counts from this end's own beginning, so a network that begins together moves in its first
   round. Without this rule one end could push alone through a one-way silence, and bursts of loss would diverge.
-- An end that the other has never heard, and whose first `SILENCE` rounds are over, adopts the other's ledger, whoever
-  is right otherwise: what it moved alone is undone. Once heard, this no longer applies: a neighbor that restarts has
-  not heard this end either, but then this end's ledger is the live one.
+- An end that the other has never heard, and whose first `SILENCE` rounds are over, adopts the other's ledger even if
+  it would otherwise be right: what it moved alone is undone. Once heard, this no longer applies: a neighbor that
+  restarts has not heard this end either, but then this end's ledger is the live one.
 - Late is lost: a message of another round is not used.
 - A neighbor declared dead: its edge is dropped, and the flow returns. A new, dropped or restarted edge begins at
   zero and is not settled, so that a live ledger is never overwritten by an agent that comes back.
@@ -29,5 +29,203 @@ loses the same messages, so that a fleet in lock-step and a simulation give the 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from gossamer.errors import InvalidInput, Unsupported
+from gossamer.methods.base import Method, SpectralFacts
+from gossamer.methods.probing import tabulate
+from gossamer.methods.table import Array, Table
+
 SILENCE = 5
 """A: an edge moves only while each end was heard by the other within so many rounds. The best of several tried."""
+
+LONGEST = 16_384
+"""Rounds of a program at most. A method whose coefficients still change after that keeps those of the last row."""
+
+_FIRST = 64
+"""Rounds that are tabulated first; doubled until the coefficients have settled."""
+
+
+class LedgerMaps(NamedTuple):
+    """The rounds of a program for one agent with d neighbors, whose rows are [own; observation; d times (mixed; edge)].
+
+    tell      (T, 1 + L, rows)        [message; own registers after], from all rows
+    slope     (T, 1 + L, rows)        how `tell` grows with the weight of the round's observation
+    edges     d times (T, E, 1 + E)   edge registers after, from [m_i - m_j; edge registers before]
+    estimate  (T, rows)               the agent's answer, from all rows
+    """
+
+    tell: Array
+    slope: Array
+    edges: list[Array]
+    estimate: Array
+
+
+class LedgerProgram(NamedTuple):
+    """A dual method as agents run it on edges: slices of its table, with L own registers and E on each edge.
+
+    Round t of an agent's life is row t, and the last row holds for ever after. The weight of the newest observation
+    in the agent's running mean is not in the rows: each agent knows its own.
+
+    method    the method's name
+    own       names of the registers that stay with the agent
+    edge      names of those that live on edges
+    mean      which of `own` is the running mean of the agent's observations: the method's own one, or, where it
+              keeps none, one that is added, because the standard error needs it
+    weighted  whether the method feeds that mean to the network, rather than the newest observation
+    tell      (T, 1 + L, L + 1 + E)   [message; own registers after], from [own; observation; edge], weight 0
+    slope     (T, 1 + L, L + 1 + E)   how `tell` grows with the weight
+    step      (T, E, 1 + E)           edge registers after, from [mixed; edge]
+    estimate  (T, L + 1 + E)          the answer, from [own; observation; edge]
+    """
+
+    method: str
+    own: tuple[str, ...]
+    edge: tuple[str, ...]
+    mean: int
+    weighted: bool
+    tell: Array
+    slope: Array
+    step: Array
+    estimate: Array
+
+    @property
+    def rounds(self) -> int:
+        return len(self.tell)
+
+    def maps(self, weights: Sequence[float]) -> LedgerMaps:
+        """The program of an agent with one edge of each of these gossip weights."""
+        first, nothing = len(self.own) + 1, self.tell.shape[2]
+        edge = range(first, nothing)
+        columns = [*range(first), *([nothing, *edge] * len(weights))]
+
+        def spread(rows: Array) -> Array:
+            return np.pad(rows, [(0, 0)] * (rows.ndim - 1) + [(0, 1)])[..., columns]
+
+        scales = [np.array([w, *np.ones(len(self.edge))]) for w in weights]
+        return LedgerMaps(
+            spread(self.tell),
+            spread(self.slope),
+            [self.step * scale for scale in scales],
+            spread(self.estimate),
+        )
+
+
+def ledger_program(method: Method, facts: SpectralFacts, rounds: int | None = None) -> LedgerProgram:
+    """Slice the program of `method` from its table, or say why it has none.
+
+    With `rounds` the program is that of a run of so many rounds. Without, it is for a fleet that runs for ever: the
+    method must be anytime, and the table is as long as its coefficients change, up to `LONGEST` rounds.
+    """
+    if method.mixing != "matrix":
+        raise _no_program(method, f"it wakes agents at random ({method.mixing} gossip)")
+    if rounds is None and not method.anytime:
+        raise _no_program(
+            method,
+            "its rounds depend on the number of rounds, and a fleet has no last one (a method of your own whose "
+            "rounds do not depend on it says so by the property `anytime`)",
+        )
+    length = _FIRST if rounds is None else rounds
+    weighted = "gain" in type(method.coefficients(facts, length))._fields
+    still = _tabulate(method, facts, length, weighted)
+    while rounds is None and length < LONGEST and _settled(still) > length // 2:
+        length *= 2
+        still = _tabulate(method, facts, length, weighted)
+    if rounds is None:
+        length = _settled(still) + 1
+        still = still.first(length)
+    natural = tabulate(method, facts, max(length, _FIRST) if rounds is None else length)
+    if not natural.ledger:
+        raise _no_program(method, "what gossip changes depends on the agent's own observations")
+    if not weighted:
+        return _slice(method, natural, still, None)
+    full, half = (tabulate(method, facts, length, gain=gain) for gain in (1.0, 0.5))
+    slope = Table(*(a - b for a, b in zip(full, still, strict=True)))
+    edge = list(natural.ledger)
+    elsewhere = (slope.step_state[:, edge], slope.step_mixed[:, edge], slope.estimate_state)
+    linear = all(
+        np.allclose(found, base + 0.5 * growth, rtol=1e-9, atol=1e-12)
+        for found, base, growth in zip(half[:-1], still[:-1], slope[:-1], strict=True)
+    )
+    if not linear or any(part.any() for part in elsewhere):
+        raise InvalidInput(
+            f"the coefficient `gain` of {type(method).__name__} must enter the message and the agent's own registers "
+            "only, and linearly, because each agent puts its own weight in its place; use another name for a "
+            "coefficient that is not the weight of the newest observation"
+        )
+    return _slice(method, natural, still, slope)
+
+
+def _no_program(method: Method, reason: str) -> Unsupported:
+    return Unsupported(
+        f"{method.name} cannot be deployed: {reason}; use anytime-sda, ssda, sda with output='last' or burn_in=0, "
+        "or a dual method of your own"
+    )
+
+
+def _tabulate(method: Method, facts: SpectralFacts, rounds: int, weighted: bool) -> Table:
+    return tabulate(method, facts, rounds, **({"gain": 0.0} if weighted else {}))
+
+
+def _settled(table: Table) -> int:
+    """The first round that all later rounds repeat."""
+    changes = np.zeros(table.rounds, dtype=bool)
+    for rows in table._replace(batches=np.zeros(table.rounds)):
+        flat = rows.reshape(table.rounds, -1)
+        changes[1:] |= (flat[1:] != flat[:-1]).any(axis=1)
+    return int(np.flatnonzero(changes)[-1]) if changes.any() else 0
+
+
+def _slice(method: Method, natural: Table, still: Table, slope: Table | None) -> LedgerProgram:
+    names: tuple[str, ...] = method.State._fields
+    edge, own = list(natural.ledger), list(natural.local)
+    rounds = still.rounds
+
+    def tell(table: Table) -> Array:
+        from_state = np.concatenate([table.message_state[:, None], table.step_state[:, own]], axis=1)
+        from_observation = np.concatenate(
+            [table.message_observation[:, None], table.step_observation[:, own]], axis=1
+        )
+        return np.concatenate(
+            [from_state[:, :, own], from_observation[:, :, None], from_state[:, :, edge]], axis=2
+        )
+
+    told = tell(still)
+    growth = np.zeros_like(told) if slope is None else tell(slope)
+    step = np.concatenate([still.step_mixed[:, edge, None], still.step_state[:, edge][:, :, edge]], axis=2)
+    answer = still.estimate_state
+    estimate = np.concatenate([answer[:, own], np.zeros((rounds, 1)), answer[:, edge]], axis=1)
+    held = tuple(names[i] for i in own)
+    mean = _mean(told, growth, len(own))
+    if mean is None:  # one more row and column: mean' = mean + weight (observation - mean)
+        mean = len(own)
+        held += ("own_mean",)
+        told, growth = (
+            np.insert(np.pad(a, ((0, 0), (0, 1), (0, 0))), mean, 0.0, axis=2) for a in (told, growth)
+        )
+        estimate = np.insert(estimate, mean, 0.0, axis=1)
+        told[:, -1, mean] = 1.0
+        growth[:, -1, [mean, mean + 1]] = -1.0, 1.0
+    return LedgerProgram(
+        method.name,
+        held,
+        tuple(names[i] for i in edge),
+        mean,
+        slope is not None,
+        told,
+        growth,
+        step,
+        estimate,
+    )
+
+
+def _mean(told: Array, growth: Array, own: int) -> int | None:
+    """Which own register is the running mean of the observations: r + weight (observation - r), in every round."""
+    unit = np.eye(told.shape[2])
+    for r in range(own):
+        if np.all(told[:, 1 + r] == unit[r]) and np.all(growth[:, 1 + r] == unit[own] - unit[r]):
+            return r
+    return None

@@ -1,5 +1,5 @@
 """Networks of agents: topologies, gossip weights, spectra, and graphs from anywhere."""
 
-from gossamer.networks.network import DENSE_LIMIT as DENSE_LIMIT
-from gossamer.networks.network import WEIGHTS as WEIGHTS
+from gossamer.networks.gossip import DENSE_LIMIT as DENSE_LIMIT
+from gossamer.networks.gossip import WEIGHTS as WEIGHTS
 from gossamer.networks.network import Network as Network

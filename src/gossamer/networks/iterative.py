@@ -6,7 +6,6 @@ import warnings
 from typing import Any
 
 import numpy as np
-import pyamg
 import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.sparse.linalg import eigsh, lobpcg
@@ -21,9 +20,9 @@ _VECTORS = 3  # symmetric graphs have pairs of equal small eigenvalues
 
 
 def largest_eigenvalue(gossip: sp.csr_matrix) -> float:
-    """lambda_1 to about three digits, from above: Lanczos' value plus its residual.
+    """lambda_max to about three digits, from above: Lanczos' value plus its residual.
 
-    A step size 1/lambda_1 must not be too large, so an error must be on this side.
+    A step size 1/lambda_max must not be too large, so an error must be on this side.
     """
     start = np.random.default_rng(_SEED).standard_normal(gossip.shape[0])
     values, vectors = eigsh(gossip, k=1, which="LA", tol=1e-3, v0=start)
@@ -44,9 +43,8 @@ def smallest(gossip: sp.csr_matrix) -> tuple[Array, Array]:
     residual = np.inf
     for tolerance in (1e-3, 1e-5, 1e-7, 1e-9, 1e-11):
         with warnings.catch_warnings():
-            warnings.simplefilter(
-                "ignore"
-            )  # LOBPCG warns when a tolerance is not met; the residual is checked here
+            # LOBPCG warns when a tolerance is not met; the residual is checked here.
+            warnings.simplefilter("ignore")
             values, vectors = lobpcg(
                 gossip,
                 vectors,
@@ -84,6 +82,8 @@ def inverse_square_trace(gossip: sp.csr_matrix, values: Array, vectors: Array) -
 
 
 def _multigrid(gossip: sp.csr_matrix) -> Any:
+    import pyamg  # slow to load, and only large networks need it
+
     # pyamg draws from NumPy's global generator, and the same network must always give the same bits.
     state = np.random.get_state()  # noqa: NPY002
     np.random.seed(_SEED)  # noqa: NPY002

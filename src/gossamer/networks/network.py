@@ -1,8 +1,7 @@
-"""Networks of agents: topologies, gossip weights, the three assumptions, and the spectrum."""
+"""The network: agents, edges, the gossip matrix and its spectrum."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Hashable, Sequence
 from functools import cached_property
 from typing import Any
@@ -11,24 +10,19 @@ import networkx as nx
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
-from scipy.sparse.csgraph import connected_components
 
-from gossamer.errors import InvalidInput, InvalidNetwork, nearest
-from gossamer.networks.spectrum import (
-    CompleteSpectrum,
-    DenseSpectrum,
-    ProductSpectrum,
-    Spectrum,
-    StarSpectrum,
+from gossamer import checks
+from gossamer.errors import InvalidNetwork
+from gossamer.networks import iterative, topologies
+from gossamer.networks.gossip import (
+    DENSE_LIMIT,
+    check_connected,
+    checked_gossip,
+    edge_weights,
+    weighted_laplacian,
 )
-
-DENSE_LIMIT = 3000
-"""Up to this many agents an arbitrary graph is decomposed densely (a few seconds at most)."""
-
-WEIGHTS = ("metropolis", "laplacian", "max-degree", "best-constant")
-MOST_EDGES = 2**28  # about 10 GB in memory
-
-_TOLERANCE = 1e-9
+from gossamer.networks.spectrum import DenseSpectrum, Spectrum
+from gossamer.networks.topologies import Topology
 
 
 class Network:
@@ -41,9 +35,9 @@ class Network:
         agents            how many agents, N
         edges             (E, 2) array of agent numbers
         gossip            L, a SciPy CSR matrix
-        lambda_max        largest eigenvalue lambda_1
-        lambda_2          smallest nonzero eigenvalue lambda_{N-1}
-        condition_number  lambda_1 / lambda_{N-1}
+        lambda_max        the largest eigenvalue of L
+        lambda_2          the smallest nonzero eigenvalue of L (the paper's lambda_{N-1})
+        condition_number  lambda_max / lambda_2
         labels            the names of the agents, where the graph had names
 
     Spectra are computed on first use: closed form for path, cycle, star, complete, torus, hypercube (and grid
@@ -77,83 +71,44 @@ class Network:
     @classmethod
     def path(cls, n: int, weights: str = "metropolis") -> Network:
         """All agents on a line."""
-        n = _at_least(n, 2)
-        return cls._regular("path", n, weights, _line(n), [("path", n)])
+        return cls._weighted(topologies.path(n), weights)
 
     @classmethod
     def cycle(cls, n: int, weights: str = "metropolis") -> Network:
         """A ring."""
-        n = _at_least(n, 3)
-        edges = np.vstack([_line(n), [[0, n - 1]]])
-        return cls._regular("cycle", n, weights, edges, [("cycle", n)])
+        return cls._weighted(topologies.cycle(n), weights)
 
     @classmethod
     def star(cls, n: int, weights: str = "metropolis") -> Network:
         """Agent 0 in the center, everybody else its neighbor."""
-        n = _at_least(n, 3)
-        _affordable(n)
-        others = np.arange(1, n)
-        edges = np.column_stack([np.zeros_like(others), others])
-        return cls._build(f"star:{n}", n, edges, weights, lambda scale: StarSpectrum(scale, n))
+        return cls._weighted(topologies.star(n), weights)
 
     @classmethod
     def complete(cls, n: int, weights: str = "metropolis") -> Network:
         """Everybody is everybody's neighbor."""
-        n = _at_least(n, 2)
-        _affordable(n * (n - 1) // 2)
-        edges = np.column_stack(np.triu_indices(n, k=1))
-        return cls._build(f"complete:{n}", n, edges, weights, lambda scale: CompleteSpectrum(scale, n))
+        return cls._weighted(topologies.complete(n), weights)
 
     @classmethod
     def grid(cls, rows: int, cols: int, weights: str = "metropolis") -> Network:
         """A rectangle of agents, each with its neighbors above, below, left and right."""
-        rows, cols = _at_least(rows, 1, "a grid needs a row"), _at_least(cols, 1, "a grid needs a column")
-        _at_least(rows * cols, 2)
-        edges = _lattice(rows, cols, wrap=False)
-        # Metropolis weights differ between the inside and the border of a grid, so only equal weights,
-        # or a grid thin enough to have no inside, have the closed form; `_build` finds out.
-        return cls._regular(
-            f"grid:{rows}x{cols}", rows * cols, weights, edges, [("path", rows), ("path", cols)]
-        )
+        return cls._weighted(topologies.grid(rows, cols), weights)
 
     @classmethod
     def torus(cls, rows: int, cols: int, weights: str = "metropolis") -> Network:
         """A grid whose opposite borders are joined."""
-        rows = _at_least(rows, 3, "a torus needs at least 3 rows")
-        cols = _at_least(cols, 3, "a torus needs at least 3 columns")
-        edges = _lattice(rows, cols, wrap=True)
-        return cls._regular(
-            f"torus:{rows}x{cols}", rows * cols, weights, edges, [("cycle", rows), ("cycle", cols)]
-        )
+        return cls._weighted(topologies.torus(rows, cols), weights)
 
     @classmethod
     def hypercube(cls, dimension: int, weights: str = "metropolis") -> Network:
         """2^d agents; neighbors differ in one bit of their number."""
-        dimension = _at_least(dimension, 1, "a hypercube needs dimension >= 1")
-        _affordable(dimension * 2 ** min(dimension - 1, 64))
-        numbers = np.arange(2**dimension)
-        pairs = [
-            np.column_stack([numbers[numbers & bit == 0], numbers[numbers & bit == 0] | bit])
-            for bit in 2 ** np.arange(dimension)
-        ]
-        factors = [("path", 2)] * dimension
-        return cls._regular(f"hypercube:{dimension}", 2**dimension, weights, np.vstack(pairs), factors)
+        return cls._weighted(topologies.hypercube(dimension), weights)
 
     @classmethod
     def erdos_renyi(
         cls, n: int, p: float | None = None, seed: int = 0, weights: str = "metropolis"
     ) -> Network:
         """Each edge present with probability p (default 2 ln n / n), redrawn until connected."""
-        n = _at_least(n, 2)
-        p = 2 * math.log(n) / n if p is None else p
-        if not 0 < p <= 1:
-            raise InvalidInput(f"erdos_renyi needs an edge probability 0 < p <= 1, got p={p!r}")
-        _affordable(math.ceil(p * n * (n - 1) / 2))
-        probability = min(p, 1.0)
-        draw = nx.fast_gnp_random_graph if n > 2000 else nx.gnp_random_graph
-        return cls._until_connected(
-            f"erdos-renyi:{n}", lambda s: draw(n, probability, seed=s), seed, weights, f"raise p={p:.4g}"
-        )
+        return cls._weighted(topologies.erdos_renyi(n, p, seed), weights)
 
     @classmethod
     def random_geometric(
@@ -161,47 +116,37 @@ class Network:
     ) -> Network:
         """Agents at random places of the unit square, neighbors within `radius`
         (default sqrt(2 ln n / (pi n))), redrawn until connected."""
-        n = _at_least(n, 2)
-        radius = math.sqrt(2 * math.log(n) / (math.pi * n)) if radius is None else radius
-        if not radius > 0:
-            raise InvalidInput(f"random_geometric needs a radius above 0, got radius={radius!r}")
-        _affordable(math.ceil(n * (n - 1) / 2 * min(1.0, math.pi * radius**2)))
-        return cls._until_connected(
-            f"geometric:{n}",
-            lambda s: nx.random_geometric_graph(n, radius, seed=s),
-            seed,
-            weights,
-            f"raise radius={radius:.4g}",
-        )
+        return cls._weighted(topologies.random_geometric(n, radius, seed), weights)
 
     @classmethod
     def expander(cls, n: int, degree: int, seed: int = 0, weights: str = "metropolis") -> Network:
         """A random regular graph: few edges, yet every agent is near every other."""
-        n, degree = _at_least(n, 2), _at_least(degree, 1, "an expander needs degree >= 1")
-        if not 1 <= degree < n or n * degree % 2:
-            raise InvalidInput(
-                f"expander needs 1 <= degree < n and n * degree even, got n={n}, degree={degree}"
-            )
-        _affordable(n * degree // 2)
-        return cls._until_connected(
-            f"expander:{n}x{degree}",
-            lambda s: nx.random_regular_graph(degree, n, seed=s),
-            seed,
-            weights,
-            f"raise degree={degree}",
-        )
+        return cls._weighted(topologies.expander(n, degree, seed), weights)
 
     @classmethod
-    def _until_connected(
-        cls, name: str, draw: Callable[[int], nx.Graph], seed: int, weights: str, advice: str
-    ) -> Network:
-        seed = _at_least(seed, 0, "a seed is a whole number of at least 0")
-        seeds = np.random.default_rng(seed).integers(2**31, size=200)
-        for s in seeds:
-            graph = draw(int(s))
-            if nx.is_connected(graph):
-                return cls.from_networkx(graph, weights, name=name)
-        raise InvalidNetwork(f"none of {len(seeds)} random draws of {name} was connected; {advice}")
+    def _weighted(cls, topology: Topology, weights: str, labels: Sequence[Hashable] | None = None) -> Network:
+        if topology.agents < 2:
+            found = f"got {topology.agents}" if topology.agents else "but the graph is empty"
+            raise InvalidNetwork(f"a network needs at least 2 agents, {found}")
+        w = edge_weights(topology.agents, topology.edges, weights)
+        gossip = weighted_laplacian(topology.agents, topology.edges, w)
+        check_connected(gossip)
+
+        def made(scale: float) -> Network:
+            # A closed form of the Laplacian's spectrum serves whenever all edges weigh the same.
+            closed_form = topology.closed_form if np.ptp(w) == 0 else None
+            return cls(
+                gossip if scale == 1 else gossip * scale,
+                name=topology.name,
+                labels=labels,
+                closed_form=None if closed_form is None else lambda: closed_form(float(w[0]) * scale),
+                positions=topology.positions,
+            )
+
+        network = made(1.0)
+        if weights != "best-constant":
+            return network
+        return made(2.0 / (network.lambda_max + network.lambda_2))
 
     # -- from and to other things ---------------------------------------------------------------------------
 
@@ -212,7 +157,7 @@ class Network:
         """Build a network from an undirected NetworkX graph; edge attributes are ignored.
 
         weights: "metropolis" 1/(1 + max(d_i, d_j)); "laplacian" 1; "max-degree" 1/(1 + max degree);
-        "best-constant" 2/(l_1 + l_{N-1}) of the Laplacian.
+        "best-constant" 2/(lambda_max + lambda_2) of the Laplacian.
         """
         if not isinstance(graph, nx.Graph):
             raise InvalidNetwork(
@@ -232,31 +177,25 @@ class Network:
             raise InvalidNetwork(
                 "a network has one edge between two agents, got parallel edges; try nx.Graph(G)"
             )
-        labels = list(graph.nodes)
-        number = {label: i for i, label in enumerate(labels)}
-        edges = np.array([(number[a], number[b]) for a, b in graph.edges()], dtype=np.int64).reshape(-1, 2)
-        positions = None
-        if labels and all("pos" in data for _, data in graph.nodes(data=True)):
-            positions = np.array([graph.nodes[label]["pos"] for label in labels], dtype=float)
-        return cls._build(
-            name or graph.name or "graph", len(labels), edges, weights, labels=labels, positions=positions
-        )
+        topology, labels = topologies.of_graph(graph, name or graph.name or "graph")
+        return cls._weighted(topology, weights, labels)
 
     @classmethod
     def from_edges(cls, agents: int, edges: ArrayLike, weights: str = "metropolis") -> Network:
         """Build a network from a list of pairs of agent numbers."""
-        graph = nx.MultiGraph()
-        graph.add_nodes_from(range(agents))
+        agents = checks.whole_number("agents", agents, least=2)
         given = np.asarray(edges)
-        whole = np.issubdtype(given.dtype, np.number) and given.ndim == 2 and given.shape[1] == 2
-        if given.size and not (whole and np.all(given == np.floor(given))):
+        pairs_given = np.issubdtype(given.dtype, np.number) and given.ndim == 2 and given.shape[1] == 2
+        if given.size and not (pairs_given and np.all(given == np.floor(given))):
             raise InvalidNetwork(
                 f"edges are pairs of agent numbers, an array of shape (E, 2), got shape {given.shape}"
-                + ("" if whole else "; leave weights out, they follow from `weights`")
+                + ("" if pairs_given else "; leave weights out, they follow from `weights`")
             )
         pairs = given.astype(np.int64).reshape(-1, 2)
         if pairs.size and (pairs.min() < 0 or pairs.max() >= agents):
             raise InvalidNetwork(f"edges must name agents 0..{agents - 1}, got {pairs.min()}..{pairs.max()}")
+        graph = nx.MultiGraph()
+        graph.add_nodes_from(range(agents))
         graph.add_edges_from(map(tuple, pairs.tolist()))
         return cls.from_networkx(graph, weights)
 
@@ -266,58 +205,7 @@ class Network:
 
         With `graph` (nodes 0..N-1), entries of the matrix off its edges are refused.
         """
-        gossip = sp.csr_matrix(matrix, dtype=float)
-        if gossip.ndim != 2 or gossip.shape[0] != gossip.shape[1]:
-            raise InvalidNetwork(f"a gossip matrix is square, got one of shape {gossip.shape}")
-        n = gossip.shape[0]
-        _at_least(n, 2)
-        if not np.all(np.isfinite(gossip.data)):
-            raise InvalidNetwork("a gossip matrix has finite entries, got NaN or infinity")
-        scale = float(abs(gossip).max()) or 1.0
-        gap = abs(gossip - gossip.T).tocoo()
-        if gap.nnz and gap.data.max() > _TOLERANCE * scale:
-            k = int(gap.data.argmax())
-            i, j = int(gap.row[k]), int(gap.col[k])
-            raise InvalidNetwork(
-                f"a gossip matrix is symmetric, but L[{i},{j}] = {gossip[i, j]:g} and L[{j},{i}] = {gossip[j, i]:g}; "
-                "try (L + L.T) / 2"
-            )
-        gossip = ((gossip + gossip.T) / 2).tocsr()
-        gossip.data[np.abs(gossip.data) <= 1e-15 * scale] = 0.0
-        gossip.eliminate_zeros()
-        if graph is not None:
-            _check_on_graph(gossip, graph)
-        _check_connected(gossip)
-        sums = np.abs(np.asarray(gossip.sum(axis=1)).ravel())
-        if sums.max() > _TOLERANCE * scale * n:
-            raise InvalidNetwork(
-                "the kernel of a gossip matrix is the constant vectors, so rows sum to zero, "
-                f"but row {int(sums.argmax())} sums to {sums.max():g}; a weight matrix W gives L = I - W"
-            )
-        network = cls(gossip, name="matrix")
-        off_diagonal = gossip - sp.diags(gossip.diagonal())
-        if (
-            off_diagonal.nnz and off_diagonal.max() > 0
-        ):  # otherwise diagonally dominant: semi-definite for sure
-            network._check_definite(scale)
-        return network
-
-    def _check_definite(self, scale: float) -> None:
-        if self.agents > DENSE_LIMIT:
-            raise InvalidNetwork(
-                f"a gossip matrix with positive off-diagonal entries is checked densely up to {DENSE_LIMIT} agents, "
-                f"but this one has {self.agents}; use weights of one sign"
-            )
-        values = np.linalg.eigvalsh(self.gossip.toarray())
-        if values[0] < -_TOLERANCE * scale:
-            raise InvalidNetwork(
-                f"a gossip matrix is positive semi-definite, but this one has the eigenvalue {values[0]:g}"
-            )
-        if values[1] <= _TOLERANCE * scale:
-            raise InvalidNetwork(
-                "the kernel of a gossip matrix is the constant vectors alone, "
-                f"but the second smallest eigenvalue is {values[1]:g}; some differences between agents never mix"
-            )
+        return cls(checked_gossip(matrix, graph), name="matrix")
 
     @staticmethod
     def components(graph: nx.Graph, weights: str = "metropolis") -> list[Network]:
@@ -349,26 +237,25 @@ class Network:
 
     @cached_property
     def lambda_max(self) -> float:
+        """The largest eigenvalue."""
         if self.spectrum is not None:
             return float(self.spectrum.eigenvalues.max())
-        from gossamer.networks import iterative
-
         return iterative.largest_eigenvalue(self.gossip)
 
     @cached_property
     def _smallest(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        from gossamer.networks import iterative
-
         return iterative.smallest(self.gossip)
 
     @cached_property
     def lambda_2(self) -> float:
+        """The smallest nonzero eigenvalue."""
         if self.spectrum is not None:
             return float(np.partition(self.spectrum.eigenvalues, 1)[1])
         return float(self._smallest[0][0])
 
     @property
     def condition_number(self) -> float:
+        """lambda_max / lambda_2."""
         return self.lambda_max / self.lambda_2
 
     @cached_property
@@ -377,8 +264,6 @@ class Network:
         if self.spectrum is not None:
             values = self.spectrum.eigenvalues
             return float(np.sum(1.0 / values[values > values.max() * 1e-14] ** 2))
-        from gossamer.networks import iterative
-
         return iterative.inverse_square_trace(self.gossip, *self._smallest)
 
     # -- neighborhoods -----------------------------------------------------------------------------------------
@@ -390,114 +275,5 @@ class Network:
 
     @cached_property
     def degrees(self) -> NDArray[np.int64]:
+        """(N,) how many neighbors each agent has."""
         return np.bincount(self.edges.ravel(), minlength=self.agents)
-
-    # -- building -------------------------------------------------------------------------------------------------
-
-    @classmethod
-    def _regular(
-        cls, name: str, n: int, weights: str, edges: NDArray[np.int64], factors: list[Any]
-    ) -> Network:
-        name = name if ":" in name else f"{name}:{n}"
-        return cls._build(name, n, edges, weights, lambda scale: ProductSpectrum(scale, factors))
-
-    @classmethod
-    def _build(
-        cls,
-        name: str,
-        n: int,
-        edges: NDArray[np.int64],
-        weights: str,
-        closed_form: Callable[[float], Spectrum] | None = None,
-        labels: Sequence[Hashable] | None = None,
-        positions: NDArray[np.float64] | None = None,
-    ) -> Network:
-        if n == 0:
-            raise InvalidNetwork("a network needs at least 2 agents, but the graph is empty")
-        _at_least(n, 2)
-        if weights not in WEIGHTS:
-            close = nearest(str(weights), WEIGHTS)
-            raise InvalidInput(f"weights must be one of {', '.join(WEIGHTS)}, got {weights!r}{close}")
-        rows, cols = edges.T
-        degrees = np.bincount(edges.ravel(), minlength=n)
-        if weights == "metropolis":
-            w = 1.0 / (1.0 + np.maximum(degrees[rows], degrees[cols]))
-        elif weights == "max-degree":
-            w = np.full(len(edges), 1.0 / (1.0 + degrees.max()))
-        else:
-            w = np.ones(len(edges))
-        gossip = _laplacian(n, rows, cols, w)
-        _check_connected(gossip)
-        # A closed form of the Laplacian's spectrum serves whenever all edges weigh the same.
-        spectrum = None
-        if closed_form is not None and np.ptp(w) == 0:
-            spectrum = lambda: closed_form(float(w[0]))  # noqa: E731
-        network = cls(gossip, name=name, labels=labels, closed_form=spectrum, positions=positions)
-        if weights != "best-constant":
-            return network
-        best = 2.0 / (network.lambda_max + network.lambda_2)
-        scaled = None if closed_form is None else (lambda: closed_form(best))
-        return cls(gossip * best, name=name, labels=labels, closed_form=scaled, positions=positions)
-
-
-def _laplacian(
-    n: int, rows: NDArray[np.int64], cols: NDArray[np.int64], w: NDArray[np.float64]
-) -> sp.csr_matrix:
-    off = sp.coo_matrix((-w, (rows, cols)), shape=(n, n))
-    off = (off + off.T).tocsr()
-    return (off - sp.diags(np.asarray(off.sum(axis=1)).ravel())).tocsr()
-
-
-def _check_connected(gossip: sp.csr_matrix) -> None:
-    count, member = connected_components(gossip, directed=False)
-    if count > 1:
-        sizes = np.sort(np.bincount(member))[::-1]
-        shown = ", ".join(map(str, sizes[:5])) + (", ..." if count > 5 else "")
-        raise InvalidNetwork(
-            f"averaging needs a connected network, but this graph has {count} components (sizes {shown}); "
-            "add an edge or use Network.components(graph)"
-        )
-
-
-def _check_on_graph(gossip: sp.csr_matrix, graph: nx.Graph) -> None:
-    if set(graph.nodes) != set(range(gossip.shape[0])):
-        raise InvalidNetwork(
-            f"the graph's nodes must be 0..{gossip.shape[0] - 1}, the matrix's rows; "
-            "try nx.convert_node_labels_to_integers"
-        )
-    upper = sp.triu(gossip, k=1).tocoo()
-    for i, j, value in zip(upper.row.tolist(), upper.col.tolist(), upper.data.tolist(), strict=True):
-        if not graph.has_edge(i, j):
-            raise InvalidNetwork(
-                f"a gossip matrix is nonzero only on edges, but L[{i},{j}] = {value:g} and the graph has no such edge"
-            )
-
-
-def _at_least(n: Any, least: int, what: str | None = None) -> int:
-    known = isinstance(n, int | float | np.number) and not isinstance(n, bool) and math.isfinite(n)
-    if not known or n != math.floor(n) or n < least:
-        raise InvalidNetwork(f"{what or f'this network needs at least {least} agents'}, got {n!r}")
-    return int(n)
-
-
-def _affordable(edges: int) -> None:
-    """Refuse before it is built what would only fill the memory."""
-    if edges > MOST_EDGES:
-        raise InvalidNetwork(
-            f"a network may have at most {MOST_EDGES:,} edges, but this one would have {edges:.3g}"
-        )
-
-
-def _line(n: int) -> NDArray[np.int64]:
-    _affordable(n)
-    start = np.arange(n - 1)
-    return np.column_stack([start, start + 1])
-
-
-def _lattice(rows: int, cols: int, *, wrap: bool) -> NDArray[np.int64]:
-    _affordable(2 * rows * cols)
-    number = np.arange(rows * cols).reshape(rows, cols)
-    pairs = [(number[:, :-1], number[:, 1:]), (number[:-1], number[1:])]
-    if wrap:
-        pairs += [(number[:, 0], number[:, -1]), (number[0], number[-1])]
-    return np.vstack([np.column_stack([a.ravel(), b.ravel()]) for a, b in pairs])

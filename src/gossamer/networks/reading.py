@@ -10,6 +10,7 @@ from typing import Any
 
 import networkx as nx
 
+from gossamer import checks
 from gossamer.errors import InvalidInput, InvalidNetwork, nearest
 from gossamer.networks import Network
 
@@ -34,8 +35,7 @@ EXAMPLES = (
 
 def parse_network(text: str, weights: str = "metropolis", seed: int = 0) -> Network:
     """Return the network that `text` names, such as `path:100` or `grid:10x10`, or that the file `text` holds."""
-    if seed < 0:
-        raise InvalidInput(f"a seed is a whole number of at least 0, got {seed}")
+    checks.seed(seed)
     kind, colon, numbers = text.partition(":")
     kind = kind.strip().lower().replace("_", "-")
     if kind in _NAMED and colon:

@@ -25,6 +25,10 @@ from threadpoolctl import threadpool_limits
 Array = NDArray[Any]
 
 
+Factor = tuple[Literal["path", "cycle"], int]
+"""One factor of a product graph: its kind and its size."""
+
+
 class Spectrum(ABC):
     """The spectral decomposition of a gossip matrix; arrays run over agents or modes along axis 0."""
 
@@ -117,7 +121,7 @@ class _Axis:
 class ProductSpectrum(Spectrum):
     """A scaled Laplacian of a product of paths and cycles: path, cycle, grid, torus, hypercube."""
 
-    def __init__(self, scale: float, factors: Sequence[tuple[Literal["path", "cycle"], int]]) -> None:
+    def __init__(self, scale: float, factors: Sequence[Factor]) -> None:
         self._axes = [_Axis(kind, size) for kind, size in factors]
         self._shape = tuple(axis.size for axis in self._axes)
         sums = reduce(np.add.outer, [axis.eigenvalues for axis in self._axes])

@@ -8,19 +8,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.agents.own_methods import HeavyBall
 
-from gossamer.agents.fleet.file import (
-    Fleet,
-    Observations,
-    Rounds,
-    duration,
-    names_and_endpoints,
-    read_hosts,
-    simulated_sources,
-    with_port,
-)
+from gossamer.agents.fleet.file import Fleet, simulated_sources
+from gossamer.agents.fleet.hosts import names_and_endpoints, read_hosts, with_port
+from gossamer.agents.fleet.tables import MethodTable, ObservationsTable, RoundsTable, duration
 from gossamer.errors import InvalidInput
-from gossamer.methods import AnytimeSDA
+from gossamer.methods import SDA, SSDA, AnytimeSDA, Method
 from gossamer.networks import Network
 from gossamer.networks.reading import read_network
 
@@ -41,8 +35,8 @@ def test_what_is_written_is_read_back(tmp_path: Path) -> None:
     made = Fleet.create(
         Network.cycle(5),
         fleet="pumps",
-        observations=Observations(dimension=3, variance=True, bins=(0.0, 1.0, 2.5)),
-        rounds=Rounds(every="0", timeout="1s", death="1m"),
+        observations=ObservationsTable(dimension=3, variance=True, bins=(0.0, 1.0, 2.5)),
+        rounds=RoundsTable(every="0", timeout="1s", death="1m"),
     )
     path = made.write(tmp_path)
     assert Fleet.read(path) == made
@@ -54,7 +48,7 @@ def test_what_is_written_is_read_back(tmp_path: Path) -> None:
 def test_every_field_is_explained_by_a_comment(path: Path) -> None:
     lines = path.read_text().splitlines()
     fields = [k for k, line in enumerate(lines) if re.match(r"[a-z_]+ = ", line)]
-    assert len(fields) == 22
+    assert len(fields) == 23
     for k in fields:
         assert lines[k - 1].startswith("# "), lines[k]
     assert tomllib.loads(path.read_text())["format"] == 1
@@ -64,12 +58,14 @@ def test_the_methods_parameters_come_from_the_spectrum() -> None:
     network = Network.grid(3, 4)
     made = Fleet.create(network)
     c = AnytimeSDA().coefficients(network, 1)
-    assert made.method.step_size == pytest.approx(1 / network.lambda_max)
-    assert made.method.step_size == c.step_size
-    assert made.method.momentum == c.momentum
-    assert made.method.smoothing == AnytimeSDA().window(network)
+    written = made.method.parameters
+    assert made.method.name == "anytime-sda"
+    assert written["step_size"] == pytest.approx(1 / network.lambda_max)
+    assert written["step_size"] == c.step_size
+    assert written["momentum"] == c.momentum
+    assert written["smoothing"] == AnytimeSDA().window(network)
     np.testing.assert_allclose(made.gossip(), network.gossip.toarray(), atol=1e-15)
-    assert made.as_network().condition_number == pytest.approx(network.condition_number)
+    assert made.facts.condition_number == pytest.approx(network.condition_number)
 
 
 def test_an_agent_gets_its_own_part(path: Path) -> None:
@@ -97,7 +93,7 @@ def test_an_agent_gets_its_own_part(path: Path) -> None:
         (
             "momentum = ",
             "momentun = ",
-            "method: (the field 'momentum' is required|there is no field 'momentun')",
+            r"method: anytime-sda takes .*momentum, got 'momentun' \(did you mean 'momentum'\?\)",
         ),
         ('every = "100ms"', "every = 100", r"rounds\.every: a value of type str is required, got int"),
         ('every = "100ms"', 'every = "soon"', r"rounds\.every must be a time .* got 'soon'"),
@@ -190,11 +186,11 @@ def test_some_agents_can_be_chosen(path: Path, text: str, numbers: list[int]) ->
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "--only takes agents such as 0-3,7: this fleet has the agents 0 to 5"),
+        ("", "only must name agents such as 0-3,7: this fleet has the agents 0 to 5"),
         ("0,9", "agents 0 to 5 .* got '9'"),
         ("0-999999999", "agents 0 to 5 .* got '999999999'"),
         ("3-", "got '3-'"),
-        ("1,agent1", "--only names each agent once"),
+        ("1,agent1", "only must name each agent once"),
         ("3-1", "from the smaller number to the larger, got 3-1; write 1-3"),
     ],
 )
@@ -217,11 +213,11 @@ def test_names_win_over_numbers() -> None:
 def test_an_existing_fleet_is_not_overwritten(path: Path) -> None:
     again = Fleet.create(Network.path(3))
     before = path.read_text()
-    with pytest.raises(InvalidInput, match=r"exists already.*--force"):
+    with pytest.raises(InvalidInput, match=r"force must be set to replace .*exists already"):
         again.write(path.parent)
     assert path.read_text() == before
     authority = (path.parent / "certificates" / "ca.pem").read_bytes()
-    again.write(path.parent, overwrite=True)
+    again.write(path.parent, force=True)
     assert Fleet.read(path) == again
     assert (path.parent / "certificates" / "ca.pem").read_bytes() == authority
 
@@ -255,7 +251,7 @@ def test_names_and_hosts_come_from_two_files(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="'valve' has none"):
         names_and_endpoints(read_network(edges), read_hosts(hosts))
     hosts.write_text("pump 10.0.0.1\npump 10.0.0.2\n")
-    with pytest.raises(InvalidInput, match=r"hosts\.txt, line 2: a new name and its host:port"):
+    with pytest.raises(InvalidInput, match=r"hosts\.txt, line 2 must be a new name and its host:port"):
         read_hosts(hosts)
 
 
@@ -268,8 +264,8 @@ def test_durations(text: str, seconds: float) -> None:
 
 @pytest.mark.parametrize("text", ["", "5", "-1s", "1d", "s", "1s2"])
 def test_bad_durations_name_the_field(text: str) -> None:
-    with pytest.raises(InvalidInput, match='--every must be a time such as "250ms"'):
-        duration("--every", text)
+    with pytest.raises(InvalidInput, match='every must be a time such as "250ms"'):
+        duration("every", text)
 
 
 def test_ports_are_added_where_they_are_missing() -> None:
@@ -281,3 +277,62 @@ def test_ports_are_added_where_they_are_missing() -> None:
 def test_simulated_sensors_differ_from_agent_to_agent() -> None:
     assert len(set(simulated_sources(16))) == 16
     assert simulated_sources(4) == simulated_sources(16)[:4]
+
+
+def set_method(path: Path, text: str) -> Path:
+    path.write_text(re.sub(r"\[method\].*?\n\n", f"{text}\n\n", path.read_text(), flags=re.DOTALL))
+    return path
+
+
+def test_without_a_name_the_method_is_anytime_sda_from_the_spectrum(path: Path) -> None:
+    """Files from before there was a choice name none; what is not given comes from the edges."""
+    network = Network.grid(2, 3)
+    settings = Fleet.read(set_method(path, "[method]\nsmoothing = 2.0\ngain = 0")).settings(0, insecure=True)
+    assert settings.method == AnytimeSDA(smoothing=2.0)
+    assert settings.facts.lambda_max == pytest.approx(network.lambda_max)
+    assert settings.facts.inverse_square_trace == pytest.approx(network.inverse_square_trace)
+    settings = Fleet.read(set_method(path, "[method]\ngain = 0.01")).settings(0, insecure=True)
+    assert settings.method == AnytimeSDA(gain=0.01)
+
+
+def test_no_table_of_the_method_is_needed_at_all(path: Path) -> None:
+    assert Fleet.read(set_method(path, "")).settings(0, insecure=True).method == AnytimeSDA()
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('name = "dsg"', "dsg cannot be deployed: .*use anytime-sda, ssda"),
+        ('name = "sda"', "sda cannot be deployed: its rounds depend on the number of rounds"),
+        ('name = "pairwise"', "pairwise cannot be deployed"),
+        ('name = "adn"', "method: no method is called 'adn'"),
+        ("name = 3", r"method\.name: a value of type str is required, got int"),
+        ('name = "ssda"\nsmoothing = 3', "method: ssda takes samples, step_size, momentum, got 'smoothing'"),
+        ('name = "ssda"\nstep_size = 9.0', r"method\.step_size must be at most 1/lambda_1"),
+        ("step_size = -1.0", r"method\.step_size must be a finite number above 0, got -1\.0"),
+        ('name = "mine.py:Mine"', "method: .*there is no file 'mine.py'"),
+    ],
+)
+def test_a_method_that_cannot_be_used_is_refused(path: Path, text: str, message: str) -> None:
+    with pytest.raises(InvalidInput, match=message) as error:
+        Fleet.read(set_method(path, f"[method]\n{text}"))
+    assert str(path) in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "method", [SSDA(), SDA(output="last"), AnytimeSDA(acceleration="chebyshev")], ids=str
+)
+def test_a_fleet_of_another_method_is_written_and_read_back(tmp_path: Path, method: Method) -> None:
+    made = Fleet.create(Network.cycle(5), method=method)
+    read = Fleet.read(made.write(tmp_path))
+    assert read == made
+    assert read.settings(0, insecure=True).method.label.startswith(method.label)
+
+
+def test_a_method_of_ones_own_is_named_by_its_file() -> None:
+    own = Path(__file__).parents[1]
+    table = MethodTable(name="own_methods.py:HeavyBall", parameters={"momentum": 0.1})
+    made = Fleet.create(Network.cycle(5), method=table, directory=own)
+    assert made.settings(0, own, insecure=True).method.name == "heavy-ball"
+    with pytest.raises(InvalidInput, match=r"MethodTable\(name='my_file\.py:MyMethod'\)"):
+        Fleet.create(Network.cycle(5), method=HeavyBall())

@@ -33,7 +33,7 @@ def test_a_running_agent_is_not_started_again_and_keeps_its_files(path: Path) ->
         (path.parent / name).write_text("{}")
     held = claim(path.parent, "2")
     try:
-        with pytest.raises(InvalidInput, match=r"2 runs already .*fleet status"), LocalFleet(path):
+        with pytest.raises(InvalidInput, match=r"2 is already running .*fleet status"), LocalFleet(path):
             pass
         assert all((path.parent / f"logs/{name}.log").read_text() == "{}" for name in "23")
         assert all((path.parent / f"status/{name}.json").exists() for name in "23")
@@ -47,9 +47,9 @@ def test_each_agent_is_held_by_its_process_alone(path: Path) -> None:
     with LocalFleet(path, only="3") as first:
         with LocalFleet(path, only="1,2") as second:
             assert set(second.pids) == {1, 2}
-            with pytest.raises(InvalidInput, match="1 runs already"):
+            with pytest.raises(InvalidInput, match="1 is already running"):
                 claim(path.parent, "1")
-        with pytest.raises(InvalidInput, match="3 runs already"):
+        with pytest.raises(InvalidInput, match="3 is already running"):
             claim(path.parent, "3")
         os.kill(first.pids[0], signal.SIGKILL)
         first._processes[0].wait()
@@ -82,6 +82,6 @@ def test_who_had_to_be_killed_is_named(path: Path, monkeypatch: pytest.MonkeyPat
 
 @pytest.mark.parametrize("port", [-1, 65534, 70000])
 def test_every_agent_needs_a_port_for_its_metrics(path: Path, port: int) -> None:
-    with pytest.raises(InvalidInput, match=f"from 1 to 65532, got {port}"):
+    with pytest.raises(InvalidInput, match=f"metrics_port must be from 1 to 65532, .*got {port}"):
         LocalFleet(path, metrics_port=port)
     LocalFleet(path, only="0", metrics_port=65532)

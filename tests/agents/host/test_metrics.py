@@ -105,7 +105,9 @@ def test_two_agents_in_one_program_do_not_collide(snapshot: Snapshot) -> None:
 
 @pytest.mark.parametrize("port", [-1, 0, 70000])
 def test_a_port_that_is_none_says_so(snapshot: Snapshot, port: int) -> None:
-    with pytest.raises(InvalidInput, match=f"--metrics-port must be from 1 to 65535, got {port}"):
+    with pytest.raises(
+        InvalidInput, match=f"metrics_port must be a whole number of at least 1 and at most 65535, got {port}"
+    ):
         serve(AgentCollector(lambda: snapshot, "agent0"), port)
 
 
@@ -113,7 +115,9 @@ def test_a_port_in_use_says_so(snapshot: Snapshot, tmp_path: Path) -> None:
     port = free_ports(1)[0]
     stop = serve(AgentCollector(lambda: snapshot, "agent0"), port)
     try:
-        with pytest.raises(OutputError, match=f"cannot be served on 127.0.0.1:{port} .*--metrics-port"):
+        with pytest.raises(
+            OutputError, match=f"metrics_port must be free, but 127.0.0.1:{port} cannot be used"
+        ):
             serve(AgentCollector(lambda: snapshot, "agent0"), port)
     finally:
         stop()

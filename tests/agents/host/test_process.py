@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 from tests.agents.small_fleets import free_ports
 
-from gossamer.agents.fleet.file import Fleet, Rounds
+from gossamer.agents.fleet.file import Fleet
+from gossamer.agents.fleet.tables import RoundsTable
 from gossamer.agents.host.process import Options
 from gossamer.networks import Network
 
@@ -20,7 +21,7 @@ from gossamer.networks import Network
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     endpoints = [f"127.0.0.1:{port}" for port in free_ports(2)]
-    rounds = Rounds(every="0", timeout="10ms")
+    rounds = RoundsTable(every="0", timeout="10ms")
     return Fleet.create(Network.path(2), endpoints=endpoints, rounds=rounds).write(tmp_path)
 
 

@@ -131,7 +131,7 @@ def test_columns_are_chosen_by_name(tmp_path: Path) -> None:
     source = parse_source(f"csv:{file},columns=b+a", 2, 0)
     assert collect(source) == [[2, 1], [4, 3], [6, 5]]
     assert source.bad == 1
-    with pytest.raises(InvalidInput, match=r"has the columns time, a, b, but columns= asks for 'c'"):
+    with pytest.raises(InvalidInput, match=r"columns= must be among time, a, b of .*, got 'c'"):
         parse_source(f"csv:{file},columns=c", 1, 0)
 
 
@@ -220,9 +220,9 @@ def test_a_followed_file_that_was_rotated_before_a_restart_counts_from_its_end(
         return value
 
     assert asyncio.run(asyncio.wait_for(follow(2), 10)) == 3  # the file that was read before
-    assert "passed over" not in caplog.text
+    assert "skipped" not in caplog.text
     assert asyncio.run(asyncio.wait_for(follow(1000), 10)) == 3
-    assert "holds 3 observations, but 1000 are stored: it was replaced or cut short" in caplog.text
+    assert "holds 3 observations, but 1000 are stored: it was replaced or truncated" in caplog.text
 
 
 def test_a_command_gives_its_lines() -> None:
@@ -252,7 +252,7 @@ def test_a_command_is_stopped_with_all_it_started(tmp_path: Path) -> None:
 def test_a_command_that_ignores_the_request_to_end_is_killed(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(sources, "_MERCY", 0.2)
+    monkeypatch.setattr(sources, "_GRACE", 0.2)
     pid_file = tmp_path / "pid"
     loop = f"trap '' TERM; echo $$ > {pid_file}; echo 1; while :; do sleep 0.1; done"
     assert collect(parse_source(f"cmd:{loop}", 1, 0), 1) == [[1]]
@@ -337,9 +337,9 @@ def test_a_broken_sensor_does_not_flood_the_log(caplog: pytest.LogCaptureFixture
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("stdin", "a source is -, csv:FILE"),
-        ("csv:", "a source is"),
-        ("csv:nowhere.csv", "no file nowhere.csv"),
+        ("stdin", "source must be -, csv:FILE"),
+        ("csv:", "source must be"),
+        ("csv:nowhere.csv", "there is no nowhere.csv"),
         ("sim:1,2", "sim:MEAN,STD,SEED"),
         ("sim:a,1,0", "sim:MEAN,STD,SEED"),
         ("sim:1,-1,0", "STD >= 0"),
@@ -359,7 +359,7 @@ def test_csv_options_are_checked(tmp_path: Path) -> None:
     file.write_text("1\n")
     with pytest.raises(InvalidInput, match="options follow and columns"):
         parse_source(f"csv:{file},fast", 1, 0)
-    with pytest.raises(InvalidInput, match=r"must name 1 column\(s\), but it names 2"):
+    with pytest.raises(InvalidInput, match=r"must name 1 column\(s\), got 2"):
         parse_source(f"csv:{file},columns=a+b", 1, 0)
 
 

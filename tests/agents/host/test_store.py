@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gossamer.agents.host.store import Saved, Store
+from gossamer.agents.host.store import AgentStore, Saved
 from gossamer.agents.round.ledger import LedgerState
 from gossamer.errors import InvalidInput, OutputError
 
@@ -33,18 +33,18 @@ def same(a: Saved, b: Saved) -> bool:
     )
 
 
-def database(store: Store) -> sqlite3.Connection:
+def database(store: AgentStore) -> sqlite3.Connection:
     assert store._db is not None
     return store._db
 
 
 def test_round_trip(tmp_path: Path) -> None:
-    store = Store(tmp_path / "a.db", 4, 3)
+    store = AgentStore(tmp_path / "a.db", 4, 3)
     assert store.load() is None
     for k in (1, 2, 3):
         assert store.save(state(k))
     store.close()
-    again = Store(tmp_path / "a.db", 4, 3)
+    again = AgentStore(tmp_path / "a.db", 4, 3)
     loaded = again.load()
     assert loaded is not None
     assert same(loaded, state(3))
@@ -52,11 +52,11 @@ def test_round_trip(tmp_path: Path) -> None:
 
 
 def test_it_is_one_agents_store(tmp_path: Path) -> None:
-    store = Store(tmp_path / "a.db", 4, 3)
+    store = AgentStore(tmp_path / "a.db", 4, 3)
     store.save(state(1))
     store.close()
     for agent, dimension in ((5, 3), (4, 2)):
-        other = Store(tmp_path / "a.db", agent, dimension)
+        other = AgentStore(tmp_path / "a.db", agent, dimension)
         with pytest.raises(InvalidInput, match="give this agent its own store"):
             other.load()
         other.close()
@@ -66,7 +66,7 @@ def test_what_cannot_be_opened(tmp_path: Path) -> None:
     (tmp_path / "text.db").write_text("not a database at all, but long enough to be read as one" * 30)
     for path in (tmp_path / "text.db", tmp_path / "nowhere" / "a.db", tmp_path):
         with pytest.raises(OutputError, match="cannot be opened"):
-            Store(path, 0, 1)
+            AgentStore(path, 0, 1)
 
 
 def test_an_acknowledged_save_survives_kill_9(tmp_path: Path) -> None:
@@ -75,8 +75,8 @@ def test_an_acknowledged_save_survives_kill_9(tmp_path: Path) -> None:
         """
         import sys
         sys.path.insert(0, sys.argv[2])
-        from test_store import Store, state
-        store = Store(sys.argv[1], 4, 3)
+        from test_store import AgentStore, state
+        store = AgentStore(sys.argv[1], 4, 3)
         for k in range(1, 100000):
             assert store.save(state(k))
             print(k, flush=True)
@@ -94,7 +94,7 @@ def test_an_acknowledged_save_survives_kill_9(tmp_path: Path) -> None:
         os.kill(writer.pid, signal.SIGKILL)
         rest = writer.stdout.read().split()
     acknowledged = int(rest[-1]) if rest else acknowledged
-    store = Store(tmp_path / "a.db", 4, 3)
+    store = AgentStore(tmp_path / "a.db", 4, 3)
     loaded = store.load()
     assert loaded is not None
     assert loaded.ledger.age in (acknowledged, acknowledged + 1)  # killed between commit and print
@@ -104,7 +104,7 @@ def test_an_acknowledged_save_survives_kill_9(tmp_path: Path) -> None:
 
 def test_a_full_disk_is_survived(tmp_path: Path) -> None:
     """SQLite itself refuses to grow: saves fail, say why, and work again when there is room."""
-    store = Store(tmp_path / "a.db", 4, 3)
+    store = AgentStore(tmp_path / "a.db", 4, 3)
     assert store.save(state(1))
     pages = database(store).execute("PRAGMA page_count").fetchone()[0]
     database(store).execute(f"PRAGMA max_page_count={pages}")
@@ -123,7 +123,7 @@ def test_a_full_disk_is_survived(tmp_path: Path) -> None:
 
 
 def test_a_store_locked_by_another_fails_softly(tmp_path: Path) -> None:
-    store = Store(tmp_path / "a.db", 4, 3)
+    store = AgentStore(tmp_path / "a.db", 4, 3)
     other = sqlite3.connect(tmp_path / "a.db", isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
     assert not store.save(state(1))
@@ -135,12 +135,12 @@ def test_a_store_locked_by_another_fails_softly(tmp_path: Path) -> None:
 
 
 def test_two_processes_cannot_share_a_store(tmp_path: Path) -> None:
-    first = Store(tmp_path / "a.db", 4, 3)
-    with pytest.raises(InvalidInput, match=r"a\.db is in use by another process; stop that one first"):
-        Store(tmp_path / "a.db", 4, 3)
+    first = AgentStore(tmp_path / "a.db", 4, 3)
+    with pytest.raises(InvalidInput, match=r"a\.db is in use by another process; stop that process first"):
+        AgentStore(tmp_path / "a.db", 4, 3)
     assert first.save(state(1))
     first.close()
-    Store(tmp_path / "a.db", 4, 3).close()
+    AgentStore(tmp_path / "a.db", 4, 3).close()
 
 
 def test_another_programs_database_is_left_alone(tmp_path: Path) -> None:
@@ -151,20 +151,20 @@ def test_another_programs_database_is_left_alone(tmp_path: Path) -> None:
         db.close()
         before = path.read_bytes()
         with pytest.raises(InvalidInput, match="is a database with other tables"):
-            Store(path, 0, 1)
+            AgentStore(path, 0, 1)
         assert path.read_bytes() == before
     db = sqlite3.connect(tmp_path / "alike")
     db.execute("CREATE TABLE edge (x)")
     db.close()
-    store = Store(tmp_path / "alike", 0, 1)
-    with pytest.raises(InvalidInput, match=r"alike is damaged, or not an agent's .*delete it to start anew"):
+    store = AgentStore(tmp_path / "alike", 0, 1)
+    with pytest.raises(InvalidInput, match=r"alike is damaged, or not an agent's .*delete it to start over"):
         store.load()
 
 
 @pytest.mark.parametrize("kind", ["pages", "numbers"])
 def test_a_damaged_store_says_what_to_do(tmp_path: Path, kind: str) -> None:
     path = tmp_path / "a.db"
-    store = Store(path, 4, 3)
+    store = AgentStore(path, 4, 3)
     store.save(state(1))
     if kind == "numbers":
         database(store).execute("UPDATE agent SET local = x'0102'")
@@ -172,7 +172,30 @@ def test_a_damaged_store_says_what_to_do(tmp_path: Path, kind: str) -> None:
     if kind == "pages":
         content = path.read_bytes()
         path.write_bytes(content[:4096] + b"\xa5" * (len(content) - 4096))
-    store = Store(path, 4, 3)
+    store = AgentStore(path, 4, 3)
     with pytest.raises(InvalidInput, match=r"a\.db is damaged.*restore it from a copy, or delete it"):
         store.load()
-    Store(path, 4, 3).close()  # nothing is held
+    AgentStore(path, 4, 3).close()  # nothing is held
+
+
+def test_a_store_of_another_method_is_refused(tmp_path: Path) -> None:
+    """Its registers may have the same shape, and mean something else."""
+    path = tmp_path / "a.db"
+    store = AgentStore(path, 4, 3, "ssda")
+    assert store.save(state(1))
+    store.close()
+    with pytest.raises(InvalidInput, match=r"must be of the method anytime-sda, but it is of ssda; go back"):
+        AgentStore(path, 4, 3).load()
+    again = AgentStore(path, 4, 3, "ssda")
+    assert same(again.load(), state(1))
+    again.close()
+
+
+def test_a_store_from_before_there_was_a_choice_is_anytime_sdas(tmp_path: Path) -> None:
+    store = AgentStore(tmp_path / "a.db", 4, 3)
+    assert store.save(state(1))
+    database(store).execute("DROP TABLE method")
+    store.close()
+    store = AgentStore(tmp_path / "a.db", 4, 3)
+    assert same(store.load(), state(1))
+    store.close()

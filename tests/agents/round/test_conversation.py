@@ -7,7 +7,7 @@ from collections.abc import Mapping, Set
 import numpy as np
 import pytest
 
-from gossamer.agents.round.conversation import Rounds
+from gossamer.agents.round.conversation import Conversation
 from gossamer.agents.round.messages import Outgoing
 from gossamer.agents.round.wire import Codec
 from gossamer.agents.settings import Limits
@@ -59,7 +59,7 @@ class Silence:
         return self.connected
 
 
-def one(rounds: Rounds, world: Silence, pace: float) -> None:
+def one(rounds: Conversation, world: Silence, pace: float) -> None:
     """A round and the pause after it, as the agent does them."""
     due = world.now + pace
     rounds.step(np.zeros(1), until=due)
@@ -71,7 +71,7 @@ def one(rounds: Rounds, world: Silence, pace: float) -> None:
 def test_death_is_measured_in_seconds_at_any_pace(connected: bool, pace: float) -> None:
     world = Silence()
     world.connected = frozenset({1} if connected else ())
-    rounds = Rounds(0, world, world, (1,), timeout=0.2, death=5.0, clock=world.clock)  # type: ignore[arg-type]
+    rounds = Conversation(0, world, world, (1,), timeout=0.2, death=5.0, clock=world.clock)  # type: ignore[arg-type]
     while not world.dropped:
         one(rounds, world, pace)
         assert world.now < 100
@@ -81,7 +81,7 @@ def test_death_is_measured_in_seconds_at_any_pace(connected: bool, pace: float) 
 
 def test_who_was_stopped_does_not_blame_its_neighbors() -> None:
     world = Silence()
-    rounds = Rounds(0, world, world, (1,), timeout=0.2, death=5.0, clock=world.clock)  # type: ignore[arg-type]
+    rounds = Conversation(0, world, world, (1,), timeout=0.2, death=5.0, clock=world.clock)  # type: ignore[arg-type]
     one(rounds, world, 0.1)
     world.now += 60.0
     one(rounds, world, 0.1)
@@ -91,7 +91,7 @@ def test_who_was_stopped_does_not_blame_its_neighbors() -> None:
 def test_a_late_message_is_a_sign_of_life_even_where_a_round_outlasts_death() -> None:
     world = Silence()
     codec = Codec(1, frozenset({0}), 1, 1, Limits())
-    rounds = Rounds(0, world, world, (1,), timeout=0.2, death=1.0, clock=world.clock)  # type: ignore[arg-type]
+    rounds = Conversation(0, world, world, (1,), timeout=0.2, death=1.0, clock=world.clock)  # type: ignore[arg-type]
     for serial in range(1, 5):
         late = codec.encode(0, Outgoing(serial, 0, True, bytes(16)))
         world.coming.append((world.now + 2.0, late))

@@ -9,11 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gossamer.agents.node_form import Node
-from gossamer.agents.round.ledger import Ledger, split
+from gossamer.agents.node_form import NodeForm
+from gossamer.agents.round.ledger import Ledger
 from gossamer.errors import Unsupported
-from gossamer.methods import METHODS, SDA, SSDA, AnytimeSDA
+from gossamer.methods import METHODS, SDA, SSDA, AnytimeSDA, tabulate
 from gossamer.methods.base import Method
+from gossamer.methods.ledger import ledger_program
 from gossamer.networks import Network
 
 Arrives = Callable[[int, int, int], bool]
@@ -27,10 +28,9 @@ def weights_of(network: Network, i: int) -> dict[int, float]:
 def ledgers(
     network: Network, method: Method, rounds: int, dimension: int = 1, silence: int = 5
 ) -> list[Ledger]:
-    c = method.coefficients(network, rounds)
+    program = ledger_program(method, network, rounds)
     return [
-        Ledger(method, c, i, weights_of(network, i), dimension, silence=silence)
-        for i in range(network.agents)
+        Ledger(program, i, weights_of(network, i), dimension, silence=silence) for i in range(network.agents)
     ]
 
 
@@ -72,8 +72,8 @@ NETWORKS = [Network.path(5), Network.cycle(6), Network.star(5), Network.grid(3, 
 def test_ledger_form_equals_node_form(network: Network, method: Method) -> None:
     rounds, n = 60, 2
     y = np.random.default_rng(1).normal(5, 2, (rounds, network.agents, n))
-    c = method.coefficients(network, rounds)
-    nodes = [Node(method, c, i, weights_of(network, i), n) for i in range(network.agents)]
+    table = tabulate(method, network, rounds)
+    nodes = [NodeForm(table, i, weights_of(network, i), n) for i in range(network.agents)]
     edges = ledgers(network, method, rounds, n)
     drive(nodes, network, y)
     drive(edges, network, y)
@@ -87,7 +87,7 @@ def test_methods_without_a_ledger_say_so() -> None:
     for name, cls in METHODS.items():
         method = cls()
         try:
-            split(method, method.coefficients(network, 96))
+            ledger_program(method, network, 96)
             with_ledger.add(name)
         except Unsupported as error:
             assert name in str(error)  # noqa: PT017 (both outcomes are right, for different methods)
@@ -199,9 +199,9 @@ def test_a_restarted_agent_adopts_what_its_neighbors_hold(who: int, memory: str)
     stale = agents[who].remember()
     drive(agents, network, np.repeat(values, 400, axis=0), first=20)
     restored = {"fresh": agents[who].remember(), "stale": stale, "none": None}[memory]
-    c = AnytimeSDA().coefficients(network, SETTLED)
+    program = ledger_program(AnytimeSDA(), network)
     before = [agents[i].flow(who) for i in (network.neighbors(who))]
-    agents[who] = Ledger(AnytimeSDA(), c, who, weights_of(network, who), serial=10**6, restored=restored)
+    agents[who] = Ledger(program, who, weights_of(network, who), serial=10**6, restored=restored)
     drive(agents, network, values, first=420)
     after = [agents[i].flow(who) for i in (network.neighbors(who))]
     np.testing.assert_array_equal(

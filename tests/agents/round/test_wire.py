@@ -8,13 +8,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gossamer.agents.round.conversation import Rounds
+from gossamer.agents.round.conversation import Conversation
 from gossamer.agents.round.ledger import Ledger
 from gossamer.agents.round.messages import Outgoing, Received
 from gossamer.agents.round.wire import LARGEST, VERSION, Codec, Reason
 from gossamer.agents.settings import Limits
 from gossamer.agents.transports.memory import Memory
 from gossamer.methods import AnytimeSDA
+from gossamer.methods.ledger import ledger_program
 from gossamer.networks import Network
 
 N, EDGES = 3, 2
@@ -24,7 +25,7 @@ finite = st.floats(-1e90, 1e90)
 
 
 def content(**changes) -> Outgoing:
-    plain = {"serial": 9, "echo": 4, "settled": True, "told": np.ones((3, 3)).tobytes()}
+    plain = {"serial": 9, "echo": 4, "settled": True, "rows": np.ones((3, 3)).tobytes()}
     return Outgoing(**{**plain, **changes})
 
 
@@ -36,22 +37,22 @@ def content(**changes) -> Outgoing:
     st.lists(finite, min_size=9, max_size=9),
 )
 def test_round_trip(round: int, serial: int, echo: int, settled: bool, numbers: list[float]) -> None:
-    told = np.array(numbers).tobytes()
-    payload = SENDER.encode(round, Outgoing(serial, echo, settled, told))
+    rows = np.array(numbers).tobytes()
+    payload = SENDER.encode(round, Outgoing(serial, echo, settled, rows))
     assert len(payload) <= HEARER.longest
     message = HEARER.decode(1, payload, round)
     assert isinstance(message, Received)
     assert (message.sender, message.round) == (1, round)
     assert (message.serial, message.echo, message.settled) == (serial, echo, settled)
-    assert message.told == told
+    assert message.rows == rows
 
 
 def packed(*fields: object, head: bytes = b"Gs" + bytes([VERSION])) -> bytes:
     return head + msgspec.msgpack.encode(fields)
 
 
-TOLD = np.zeros(9).tobytes()
-GOOD = (1, 5, 9, 4, True, TOLD)
+ROWS = np.zeros(9).tobytes()
+GOOD = (1, 5, 9, 4, True, ROWS)
 
 
 def changed(place: int, value: object) -> bytes:
@@ -82,7 +83,7 @@ def changed(place: int, value: object) -> bytes:
         (changed(3, 2**63), Reason.FUTURE),
         (changed(5, np.zeros(8).tobytes()), Reason.DIMENSION),
         (changed(5, np.zeros(10).tobytes()), Reason.DIMENSION),
-        (changed(5, TOLD + b"\x00"), Reason.DIMENSION),
+        (changed(5, ROWS + b"\x00"), Reason.DIMENSION),
         (changed(5, b""), Reason.DIMENSION),
         (changed(5, np.full(9, np.nan).tobytes()), Reason.NUMBERS),
         (changed(5, np.array([0.0] * 8 + [np.inf]).tobytes()), Reason.NUMBERS),
@@ -108,14 +109,14 @@ def test_any_bytes(payload: bytes) -> None:
         assert isinstance(HEARER.decode(1, data, 5), Reason | Received)
 
 
-def agents_rounds() -> tuple[Rounds, Memory]:
+def agents_rounds() -> tuple[Conversation, Memory]:
     """Agent 0 of a path 1 - 0 - 2, whose neighbors are played by the test."""
     network = Network.path(3)
     memory = Memory()
-    core = Ledger(AnytimeSDA(), AnytimeSDA().coefficients(network, 9), 0, {1: 0.3, 2: 0.3}, N)
+    core = Ledger(ledger_program(AnytimeSDA(), network), 0, {1: 0.3, 2: 0.3}, N)
     transport = memory.transport(0, (1, 2))
     transport.open()
-    return Rounds(0, core, transport, (1, 2), timeout=0.001), memory
+    return Conversation(0, core, transport, (1, 2), timeout=0.001), memory
 
 
 @settings(max_examples=60, deadline=None)

@@ -106,5 +106,5 @@ def test_unknown_column_is_an_error(tmp_path):
 
 def test_folder_that_cannot_be_made(tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(gs.OutputError, match="out must be a folder that can be written"):
+    with pytest.raises(gs.OutputError, match="choose another folder"):
         PieceCache(tmp_path / "file" / "below")

@@ -14,7 +14,7 @@ from gossamer.paper.pipeline.run import run_pieces
 def test_bad_backend(tmp_path):
     with pytest.raises(gs.InvalidInput, match="threading, loky, dask"):
         run_pieces([], PieceCache(tmp_path), backend="ray")
-    with pytest.raises(gs.InvalidInput, match="address needs the backend 'dask'"):
+    with pytest.raises(gs.InvalidInput, match="address needs the backend dask"):
         run_pieces([], PieceCache(tmp_path), address="tcp://127.0.0.1:1")
 
 

@@ -1,9 +1,9 @@
 """A private certificate authority for one fleet, and a certificate for each of its agents.
 
-The authority is made for the fleet and signs nothing else: to hold a certificate of it is to be a member.  An
-agent's certificate carries its name as common name (access control goes by it) and the addresses it may be
-reached at (whoever connects checks them).  Keys are elliptic (P-256), written with mode 0600 into a directory
-of mode 0700 before anything is put into them, and appear in no log and no error.
+The authority is made for the fleet and signs nothing else: every holder of one of its certificates is a member. An
+agent's certificate carries its name as common name, by which access control works, and its addresses, which are
+checked by whoever connects. Keys are elliptic (P-256), in files of mode 0600, set before anything is written, in a
+directory of mode 0700, and appear in no log and no error.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ AUTHORITY_DAYS = 3650
 AGENT_DAYS = 825
 
 _CLOCK_SKEW = timedelta(hours=1)
-"""Certificates are valid from an hour ago, because the clocks of a fleet never quite agree."""
+"""Certificates are valid from an hour ago, because clocks of different machines never quite agree."""
 
 _NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,62}[A-Za-z0-9])?")
 
@@ -42,7 +42,7 @@ class Credential:
 
 @dataclass(frozen=True)
 class Authority:
-    """A certificate authority in a directory: `ca.pem` is for everybody, `ca.key` for its owner alone."""
+    """A certificate authority in a directory: `ca.pem` is public, `ca.key` is for its owner only."""
 
     directory: Path
     certificate: x509.Certificate
@@ -59,8 +59,8 @@ class Authority:
 
         if (directory / "ca.key").exists():
             raise InvalidInput(
-                f"{directory} holds an authority already, and a new one would shut out every agent "
-                "it signed; choose another directory, or remove this one first"
+                f"{directory} already holds an authority, and a new one would lock out every agent "
+                "whose certificate it signed; choose another directory, or remove this one first"
             )
         key = ec.generate_private_key(ec.SECP256R1())
         certificate = _sign(
@@ -92,11 +92,11 @@ class Authority:
             key = load_pem_private_key((directory / "ca.key").read_bytes(), password=None)
         except (OSError, ValueError) as error:
             raise InvalidInput(
-                f"an authority is a directory with ca.pem and ca.key, but in {directory} "
-                f"they cannot be read ({type(error).__name__}); run `gossamer fleet init` to make one"
+                f"an authority must be a directory with ca.pem and ca.key, but those in {directory} "
+                f"cannot be read ({type(error).__name__}); run `gossamer fleet init` to make one"
             ) from None
         if not isinstance(key, ec.EllipticCurvePrivateKey):
-            raise InvalidInput(f"the key in {directory} must be an elliptic one, but it is of another kind")
+            raise InvalidInput(f"the key in {directory} must be elliptic, got {type(key).__name__}")
         return cls(directory, certificate, key)
 
     def issue(
@@ -136,21 +136,19 @@ class Authority:
 
 
 def check_name(name: str) -> str:
-    """Return `name` if it can be an agent's name: it is a common name and a file name at once."""
+    """Return `name` if it can be an agent's name, which is both a common name and a file name."""
     if not _NAME.fullmatch(name):
         raise InvalidInput(
             "an agent's name has 1 to 64 letters, digits, dots, dashes and underscores, "
             f"and starts and ends with a letter or a digit, got {name!r}"
         )
     if name == "ca":
-        raise InvalidInput(
-            f"the name {name!r} is that of the fleet's authority; call the agent something else"
-        )
+        raise InvalidInput(f"an agent's name must not be {name!r}, which is the authority's; choose another")
     return name
 
 
 def check_private(path: Path) -> None:
-    """Complain if a key can be read by anybody but its owner."""
+    """Raise if a key can be read by anyone but its owner."""
     try:
         mode = path.stat().st_mode & 0o777
     except OSError as error:
@@ -160,7 +158,7 @@ def check_private(path: Path) -> None:
         ) from None
     if os.name == "posix" and mode & 0o077:
         raise InvalidInput(
-            f"the key {path} must be readable by its owner alone (mode 0600), but its mode is {mode:04o}; "
+            f"the key {path} must be readable only by its owner (mode 0600), got mode {mode:04o}; "
             f"run: chmod 600 {path}"
         )
 
@@ -175,7 +173,7 @@ def expires(path: Path) -> datetime:
     except (OSError, ValueError) as error:
         raise InvalidInput(
             f"{path} must be a certificate in PEM form, but it cannot be read ({type(error).__name__}); "
-            "run `gossamer fleet init` to make it, or copy it from the machine where that was done"
+            "make it with `gossamer fleet init`, or copy it from the machine where that was done"
         ) from None
 
 
@@ -257,7 +255,7 @@ def _make_private(directory: Path) -> None:
 
 
 def _write(path: Path, content: bytes, *, private: bool = False) -> None:
-    """Write a file whose mode is right before its content is there."""
+    """Write a file whose mode is set before its content."""
     temporary = path.with_name(path.name + ".new")
     try:
         temporary.unlink(missing_ok=True)

@@ -1,8 +1,8 @@
-"""All agents of a fleet on this machine: starting them, reading how they are, stopping them.
+"""All agents of a fleet on this machine: starting them, watching them, stopping them.
 
-Each agent is a process of its own (see run.py) that reads a pipe from this one: when this process ends, however
-it ends, the pipes close and the agents stop.  What is known of a running agent comes from its status file, so
-`gossamer fleet status` sees the same as `gossamer fleet up`, from another terminal too.
+Each agent is a process of its own (`host/process.py`) that reads a pipe from this one: however this process ends,
+the pipes close and the agents stop. What is known of a running agent comes from its status file, so that
+`gossamer fleet status` in another terminal sees the same as `gossamer fleet up`.
 """
 
 from __future__ import annotations
@@ -13,84 +13,19 @@ import signal
 import subprocess
 import sys
 import time
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any
 
-from gossamer.agents.fleet.file import Fleet, Member
-from gossamer.agents.host.process import STATUS, Options, claim
+from gossamer.agents.fleet.file import Fleet
+from gossamer.agents.fleet.tables import Member
+from gossamer.agents.host.process import Options, claim
+from gossamer.agents.host.status import STATUS, AgentStatus, read_status
 from gossamer.errors import InvalidInput, OutputError
 
 LOGS = "logs"
-STALE = 3.0
-"""Seconds after which a status is old: a running agent writes it twice a second."""
-
-_HARMLESS = ("late", "stale")
-"""Reasons for which an honest neighbor's message may be dropped; any other is worth a look."""
-
 _PATIENCE = 5.0
 """Seconds an agent gets to stop by itself."""
-
-
-@dataclass(frozen=True)
-class AgentStatus:
-    """How one agent is, as far as this machine knows.
-
-    state   "running", "degraded" (its store cannot be written, or its source failed), "alone" (it hears no neighbor),
-            "stopped", "silent" (its status is old), "gone" (its process is not there) or "unknown" (never seen
-            here); of an agent that this process started also "starting", "exit 2" or "SIGKILL"
-    """
-
-    member: Member
-    state: str
-    rounds: int = 0
-    samples: int = 0
-    estimate: tuple[float | None, ...] = ()
-    standard_error: tuple[float | None, ...] = ()
-    distance: float | None = None
-    sent: int = 0
-    received: int = 0
-    lost: int = 0
-    rejected: int = 0
-    problem: str = ""
-    details: dict[str, Any] = field(default_factory=dict, repr=False)
-
-
-def read_status(fleet: Fleet, directory: Path, now: float | None = None) -> list[AgentStatus]:
-    """Read every agent's status file; agents that run on other machines are unknown here."""
-    return [_status(member, directory / STATUS / f"{member.name}.json", now) for member in fleet.agents]
-
-
-def _status(member: Member, path: Path, now: float | None) -> AgentStatus:
-    try:
-        found = json.loads(path.read_text())
-        age = (time.time() if now is None else now) - found["at"]
-        state = found["state"]
-        if state != "stopped" and not _exists(found["pid"]):
-            state = "gone"
-        elif state != "stopped" and age > STALE:
-            state = "silent"
-        elif state == "running" and not found["neighbors_alive"]:
-            state = "alone"
-        return AgentStatus(
-            member,
-            state,
-            rounds=found["rounds"],
-            samples=found["samples"],
-            estimate=_tuple(found["estimate"]),
-            standard_error=_tuple(found["standard_error"]),
-            distance=found["distance"],
-            sent=found["sent"],
-            received=found["received"],
-            lost=found["lost"],
-            rejected=sum(n for reason, n in found["rejected"].items() if reason not in _HARMLESS),
-            problem=found["problem"],
-            details=found,
-        )
-    except FileNotFoundError:
-        return AgentStatus(member, "unknown")
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        return AgentStatus(member, "unknown", problem=f"{path} cannot be understood ({type(error).__name__})")
 
 
 class LocalFleet:
@@ -98,8 +33,9 @@ class LocalFleet:
 
         with LocalFleet(path, options) as agents: ...
 
-    Options are those of one agent (see `run.Options`), the same for all; `only` says which agents to start,
-    as in "0-3,7" or "pump,valve". `killed` names those that did not stop by themselves.
+    Options are those of one agent (see `process.Options`), the same for all, but for `metrics_port`, which is agent
+    0's: agent i's is i above it. `only` says which agents to start, as in "0-3,7" or "pump,valve". `killed` names
+    those that did not stop by themselves.
     """
 
     def __init__(self, path: Path, only: str | None = None, **options: Any) -> None:
@@ -115,14 +51,14 @@ class LocalFleet:
             options.get("source") is None and any(member.source == "-" for member in self.members)
         ):
             raise InvalidInput(
-                "`fleet up` cannot feed standard input to many agents; set `source` in fleet.toml, "
-                "give --source, or run each agent by itself with `gossamer agent`"
+                "source must not be - (standard input) where one process starts many agents; give another source, "
+                "set one in fleet.toml, or run each agent by itself with `gossamer agent`"
             )
         first, last = options.get("metrics_port", 0), max(member.id for member in self.members)
         if first and not 1 <= first <= 65535 - last:
             raise InvalidInput(
-                f"--metrics-port is the port of agent 0, and agent {last}'s is {last} above it, so it must be "
-                f"from 1 to {65535 - last}, got {first}"
+                f"metrics_port must be from 1 to {65535 - last}, because agent {last}'s port is {last} above it, "
+                f"got {first}"
             )
 
     def __enter__(self) -> LocalFleet:
@@ -173,10 +109,10 @@ class LocalFleet:
             start_new_session=True,
             pass_fds=(held,),
         )
-        os.close(self._claims.pop(member.id))  # from now on it is the agent's
+        os.close(self._claims.pop(member.id))  # from now on the agent holds it
 
     def _own(self, agent: int) -> dict[str, Any]:
-        """The options of one agent: ports for metrics follow each other."""
+        """The options of one agent: metrics ports are consecutive."""
         options = dict(self._options)
         if options.get("metrics_port"):
             options["metrics_port"] += agent
@@ -188,11 +124,11 @@ class LocalFleet:
         return {agent: process.pid for agent, process in self._processes.items()}
 
     def running(self) -> int:
-        """How many agents still run."""
+        """How many agents are still running."""
         return sum(process.poll() is None for process in self._processes.values())
 
     def status(self) -> list[AgentStatus]:
-        """How the agents of this fleet are; one that ended by itself says so."""
+        """The state of each agent of this fleet; one that ended by itself says so."""
         found = []
         for status in read_status(self.fleet, self.path.parent):
             process = self._processes.get(status.member.id)
@@ -207,7 +143,7 @@ class LocalFleet:
         return found
 
     def _last_error(self, member: Member) -> str:
-        """The last thing an agent complained about in its log."""
+        """The last error in an agent's log."""
         log = self.path.parent / LOGS / f"{member.name}.log"
         try:
             lines = log.read_text(errors="replace").splitlines()
@@ -223,7 +159,7 @@ class LocalFleet:
         return ""
 
     def stop(self) -> None:
-        """Stop all agents: politely, then, after a few seconds, by force."""
+        """Ask all agents to stop, and kill those that have not stopped after a few seconds."""
         for process in self._processes.values():
             if process.poll() is None:
                 process.send_signal(signal.SIGTERM)
@@ -246,17 +182,3 @@ class LocalFleet:
 def _ending(code: int) -> str:
     """How a process ended: its exit code, or the signal that killed it."""
     return f"exit {code}" if code >= 0 else signal.Signals(-code).name
-
-
-def _exists(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
-
-
-def _tuple(value: Any) -> tuple[float | None, ...]:
-    return tuple(value) if isinstance(value, list) else (value,)

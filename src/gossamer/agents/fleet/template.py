@@ -11,25 +11,28 @@ if TYPE_CHECKING:
 
 _TOP = {
     "format": "Format of this file.",
-    "fleet": "Name of the fleet, part of every message's address; agents of other fleets are not heard.",
-    "network": "Where the edges came from; for readers only.",
+    "fleet": "Name of the fleet, part of every message's address; agents do not hear other fleets.",
+    "network": "Where the edges came from; for people to read.",
     "certificates": """\
 Directory of the certificates, relative to this file. A host needs ca.pem, and NAME.pem and
-NAME.key of its own agents; ca.key signs new members and belongs in a safe.""",
+NAME.key of its own agents; ca.key signs new members, so keep it offline.""",
 }
 
 _TABLES: dict[str, tuple[str, dict[str, str]]] = {
     "method": (
         """\
-Anytime SDA's parameters, chosen from the spectrum of the edges above. All agents must use the
-same ones, and they must fit the edges: run `gossamer fleet init` again when the edges change.""",
+The method, and its parameters for the edges above. All agents must use the same ones; run
+`gossamer fleet init` again when the edges change. What is left out comes from the spectrum of the edges.""",
         {
+            "name": """\
+A dual method: "anytime-sda", "ssda", or one of your own as "my_file.py:MyMethod", with the file
+beside this one.""",
             "step_size": "eta, at most 1/lambda_1 (the largest eigenvalue of the gossip matrix).",
             "momentum": "zeta = (sqrt k - 1)/(sqrt k + 1), k the condition number. 0: no acceleration.",
-            "smoothing": "w: over so many rounds observations are smoothed before neighbors hear of them.",
+            "smoothing": "w: observations are smoothed over so many rounds before neighbors hear of them.",
             "gain": """\
-Weight of the newest round, at least. Above 0 (say 0.01) the fleet tracks means that drift,
-and forgets the past; 0: plain averages of everything.""",
+Least weight of the newest round. Above 0 (say 0.01) the fleet follows means that drift, and
+forgets the past; 0: plain averages of everything.""",
         },
     ),
     "observations": (
@@ -43,20 +46,20 @@ and forgets the past; 0: plain averages of everything.""",
         },
     ),
     "rounds": (
-        'Pace and patience; times are "100ms", "2s", "1m". docs/deploy.md says how to choose them.',
+        'Pace and time-outs; times are "100ms", "2s", "1m". docs/deploy.md says how to choose them.',
         {
             "every": 'Time from one round to the next. "0": as fast as the neighbors answer.',
-            "timeout": "A round waits so long for a neighbor; then that edge rests and the agent goes on.",
+            "timeout": "A round waits this long for a neighbor; then it goes on without that edge.",
             "silence": "An edge moves only while each end was heard by the other within so many rounds.",
-            "death": "A neighbor silent for so long counts as dead: the survivors average without it.",
-            "commit": "Time between two commits of the store: what a crash may forget at most.",
+            "death": "A neighbor silent for this long counts as dead: the others average without it.",
+            "commit": "Time between two commits of the store: the most that a crash can lose.",
         },
     ),
     "wire": (
-        "What a message may look like at most; anything beyond is dropped and counted.",
+        "Limits on what an agent accepts from its neighbors; anything beyond is dropped and counted.",
         {
             "message_bytes": "Longest message that is read at all; 0: just enough for the dimension.",
-            "rounds_ahead": "A message from a round further ahead than this is not believed.",
+            "rounds_ahead": "A message from a round further ahead than this is dropped.",
         },
     ),
 }
@@ -64,7 +67,7 @@ and forgets the past; 0: plain averages of everything.""",
 _LISTS = {
     "agents": """\
 One line per agent: its number, the common name of its certificate, the host:port it listens on
-(a host name or an IPv4 address), and where its observations come from (`--source` overrides it):
+(a host name or an IPv4 address), and where its observations come from (the command line can override it):
 "-" standard input, "csv:FILE[,follow]", "cmd:COMMAND", or "sim:MEAN,STD,SEED", a simulated sensor.""",
     "edges": "One line per edge: two agents, and the gossip weight w_ij that both ends use.",
 }
@@ -92,9 +95,10 @@ def fleet_text(fleet: Fleet) -> str:
         document.add(tomlkit.nl())
         table = tomlkit.table()
         _explain(table, text)
-        for field, meaning in fields.items():
-            _explain(table, meaning)
-            value = getattr(getattr(fleet, name), field)
+        part = getattr(fleet, name)
+        values = part.in_file() if name == "method" else {field: getattr(part, field) for field in fields}
+        for field, value in values.items():
+            _explain(table, fields.get(field, f"A parameter of {fleet.method.name}."))
             table.add(field, list(value) if isinstance(value, tuple) else value)
         document.add(name, table)
     written: str = tomlkit.dumps(document)

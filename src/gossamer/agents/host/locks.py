@@ -1,4 +1,4 @@
-"""Locks on files: a process holds one as long as it lives, and none outlives its holder, however that ends."""
+"""Locks on files: a process holds one as long as it runs, and it is released however the process ends."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from pathlib import Path
 
 
 def lock(path: Path) -> int | None:
-    """Lock a file, made if it is not there; None: somebody else holds it.
+    """Lock a file, which is created if needed; None: another process holds the lock.
 
-    The lock lasts until the descriptor that comes back is closed, here and in every process that inherited it.
+    The lock lasts until the returned descriptor is closed, here and in every process that inherited it.
     """
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     try:

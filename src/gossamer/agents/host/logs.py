@@ -1,9 +1,8 @@
-"""Structured logs of an agent's process: JSON lines on standard error, Zenoh's own words among them.
+"""Structured logs of an agent's process: JSON lines on standard error, with Zenoh's own messages among them.
 
-Zenoh is silent by default and, when it speaks, writes colored text to standard output. But what it says when
-it refuses a connection is what an operator must see, at both ends. So `capture_zenoh` puts a pipe in the place
-of standard output, turns the lines that matter into log records, and gives the real standard output for the
-estimates.
+Zenoh logs nothing by default and, when it does, writes colored text to standard output. But an operator must see
+why a connection was refused, at both ends. So `capture_zenoh` replaces standard output by a pipe, turns the lines
+that matter into log records, and gives the real standard output for the estimates.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ log = logging.getLogger("gossamer.agents.zenoh")
 ZENOH_LEVELS = (
     "warn,zenoh::net::runtime::orchestrator=debug,zenoh::net::routing::interceptor::access_control=info"
 )
-"""What Zenoh must say for a refusal to be visible; the environment variable RUST_LOG overrides it."""
+"""Zenoh's log levels that make a refusal visible; the environment variable RUST_LOG overrides them."""
 
 _LINE = re.compile(r"\S+Z\s+(?P<level>[A-Z]+)\s+.*?ThreadId\(\d+\)\s+(?P<target>[\w:]+):\s(?P<text>.*)")
 _PLACE = re.compile(r" at /\S+\.rs:\d+\.?")
@@ -69,9 +68,9 @@ class JsonFormatter(logging.Formatter):
 
 
 class Sparing(logging.Filter):
-    """Let the 1st, 2nd, 4th, 8th, ... of equal messages pass: a stranger must not fill the disk by knocking.
+    """Pass only the 1st, 2nd, 4th, 8th, ... of equal messages, so that a stranger's attempts cannot fill the disk.
 
-    Equal are messages that differ only in the digits of a text they quote: times, ports, counts.
+    Messages are equal if they differ only in the digits of a text they quote: times, ports, counts.
     """
 
     def __init__(self) -> None:
@@ -81,7 +80,7 @@ class Sparing(logging.Filter):
     def filter(self, record: logging.LogRecord) -> bool:
         quoted = record.args if isinstance(record.args, tuple) else (record.args,)
         key = (record.name, str(record.msg), *(a if isinstance(a, int) else _gist(str(a)) for a in quoted))
-        if len(self._seen) > 10_000:  # messages that differ each time must not fill the memory either
+        if len(self._seen) > 10_000:  # messages that differ each time must not fill memory either
             self._seen.clear()
         self._seen[key] += 1
         times = self._seen[key]
@@ -91,7 +90,7 @@ class Sparing(logging.Filter):
 
 
 def _gist(text: str) -> str:
-    """A text without its digits, but for the address of a neighbor that cannot be reached."""
+    """A text without its digits, except for the address of a neighbor that cannot be reached."""
     whom = _WHOM.match(text)
     start = whom.end() if whom else 0
     return text[:start] + _DIGITS.sub("#", text[start:])
@@ -108,7 +107,7 @@ def set_up(agent: str, level: str = "info", stream: TextIO | None = None) -> Non
 
 @contextmanager
 def capture_zenoh() -> Iterator[TextIO]:
-    """Turn Zenoh's log lines into log records while this lasts; gives the real standard output."""
+    """Turn Zenoh's log lines into log records inside the block; yields the real standard output."""
     zenoh = require("zenoh", "agents")
     sys.stdout.flush()
     read, write = os.pipe()
@@ -122,7 +121,7 @@ def capture_zenoh() -> Iterator[TextIO]:
         try:
             yield real
         finally:
-            # The thread must see the end of the pipe: a thread that still reads would hang Python's exit.
+            # The thread must see the end of the pipe: a thread that is still reading would hang Python's exit.
             nowhere = os.open(os.devnull, os.O_WRONLY)
             os.dup2(nowhere, 1)
             os.close(nowhere)
@@ -130,7 +129,7 @@ def capture_zenoh() -> Iterator[TextIO]:
 
 
 def _forward(lines: TextIO) -> None:
-    asked = "RUST_LOG" in os.environ  # whoever sets it wants to read all of it
+    asked = "RUST_LOG" in os.environ  # if it is set, someone wants to read all of it
     with lines:
         for line in lines:
             level, text = translate(line)
@@ -141,7 +140,7 @@ def _forward(lines: TextIO) -> None:
 
 
 def plain(text: str) -> str:
-    """A sentence of Zenoh's without the places in its source code, and with our words for its riddles."""
+    """A sentence of Zenoh's without places in its source code, and in plainer words."""
     text = _PLACE.sub("", text)
     for theirs, ours in _REASONS.items():
         text = text.replace(theirs, ours)
@@ -149,7 +148,7 @@ def plain(text: str) -> str:
 
 
 def translate(line: str) -> tuple[int, str]:
-    """Return the level and the text, in our words, of a line of Zenoh's log; no text: not worth a line."""
+    """Return the level and the text, in our words, of a line of Zenoh's log; an empty text: skip it."""
     line = _COLOR.sub("", line).strip()
     match = _LINE.fullmatch(line)
     if not match:
@@ -166,7 +165,7 @@ def translate(line: str) -> tuple[int, str]:
     if target.startswith("zenoh_link_tls"):
         return logging.WARNING, f"refused a connection: {text}"
     if "did not match any configured ACL subject" in text:
-        return logging.WARNING, "an agent of this fleet that is no neighbor connected; it is not heard"
+        return logging.WARNING, "an agent of this fleet that is not a neighbor connected; it is not heard"
     if match["level"] in ("DEBUG", "TRACE") and "unauthorized" not in text:
         return logging.DEBUG, ""
     return getattr(logging, match["level"], logging.INFO), f"zenoh: {text}"

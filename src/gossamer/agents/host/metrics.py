@@ -1,4 +1,4 @@
-"""Prometheus metrics of one agent: read from its snapshot at the moment of the scrape, kept nowhere else."""
+"""Prometheus metrics of one agent, read from its snapshot at the moment of each scrape."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from gossamer.errors import InvalidInput, OutputError, require
+from gossamer import checks
+from gossamer.errors import OutputError, require
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
     from prometheus_client.metrics_core import Metric
 
-    from gossamer.agents.agent import Snapshot
+    from gossamer.agents.snapshot import Snapshot
 
 Values = Mapping[Any, float]
 """A value for each tuple of labels beside the agent's."""
@@ -23,7 +24,7 @@ class AgentCollector:
 
     snapshot          gives the agent's latest snapshot
     name              the agent's name
-    bad_observations  gives the number of lines of its source that were no observation
+    bad_observations  gives the number of lines of its source that were not observations
     certificate_end   when its certificate expires, in seconds since 1970; None: it has none
     """
 
@@ -56,11 +57,11 @@ class AgentCollector:
     def collect(self) -> Iterable[Metric]:
         now = self._snapshot()
         alive = sum(neighbor.state == "alive" for neighbor in now.neighbors)
-        yield self._counter("rounds", "Rounds this agent took part in, over all its lives", now.age)
+        yield self._counter("rounds", "Rounds this agent took part in, across restarts", now.age)
         yield self._gauge("round", "Number of the round, shared with the neighbors", now.round)
         yield self._counter("samples", "Observations used", now.samples)
         yield self._counter("samples_acknowledged", "Observations safe in the store", now.acknowledged)
-        yield self._counter("bad_observations", "Lines that were no observation", self._bad_observations())
+        yield self._counter("bad_observations", "Lines that were not observations", self._bad_observations())
         yield self._vector("estimate", "The network's average as this agent knows it", now.estimate)
         yield self._vector("standard_error", "Standard error of the estimate", now.standard_error)
         yield self._counter("messages_sent", "Messages sent", now.sent)
@@ -107,7 +108,7 @@ class AgentCollector:
 
     def _filled(self, family: Any, values: Values) -> Metric:
         for labels, value in values.items():
-            if not math.isnan(value):  # not known yet: no line is better than a line that says nothing
+            if not math.isnan(value):  # not known yet: no line is better than NaN
                 family.add_metric([self._name, *labels], value)
         filled: Metric = family
         return filled
@@ -117,13 +118,12 @@ def serve(collector: AgentCollector, port: int, host: str = "127.0.0.1") -> Call
     """Serve the metrics on http://host:port/metrics in a thread; return a function that ends it."""
     from prometheus_client import start_http_server
 
-    if not 1 <= port <= 65535:
-        raise InvalidInput(f"--metrics-port must be from 1 to 65535, got {port}")
+    checks.whole_number("metrics_port", port, least=1, most=65535)
     try:
         server, thread = start_http_server(port, addr=host, registry=collector.registry())
     except OSError as error:
         raise OutputError(
-            f"metrics cannot be served on {host}:{port} ({error.strerror}); choose another --metrics-port"
+            f"metrics_port must be free, but {host}:{port} cannot be used ({error.strerror}); choose another"
         ) from error
 
     def stop() -> None:

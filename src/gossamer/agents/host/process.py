@@ -1,7 +1,7 @@
 """One agent as a process: what `gossamer agent` runs, and what `gossamer fleet up` starts many of.
 
 Estimates go to standard output as JSON lines, logs to standard error as JSON lines, and the latest snapshot to
-the file status/NAME.json beside fleet.toml, where `gossamer fleet status` finds it.
+the agent's status file (see `status.py`), where `gossamer fleet status` finds it.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import math
 import os
 import signal
 import sys
@@ -17,14 +16,16 @@ import time
 from contextlib import ExitStack, suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, TextIO
 
-from gossamer.agents.agent import Agent, Snapshot
+from gossamer.agents.agent import Agent
 from gossamer.agents.fleet.certificates import expires
 from gossamer.agents.fleet.file import Fleet
 from gossamer.agents.host import logs
 from gossamer.agents.host.locks import lock
 from gossamer.agents.host.sources import AnySource, parse_source
+from gossamer.agents.host.status import STATUS, StatusFile, estimate_line
+from gossamer.agents.snapshot import Snapshot
 from gossamer.errors import GossamerError, InvalidInput, OutputError, require
 
 if TYPE_CHECKING:
@@ -34,10 +35,8 @@ else:
 
 log = logging.getLogger("gossamer.agents.host.process")
 
-STATUS = "status"
 STOPPING = (signal.SIGINT, signal.SIGTERM)
 _STATUS_EVERY = 0.5
-_QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -52,8 +51,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     insecure  plaintext, without certificates
     report    seconds between two lines of output
     rounds    stop after so many rounds of this run; 0: run until stopped
-    guarded   stop when standard input is closed, that is, when whoever started this process is gone
-    claim     descriptor of the agent's lock, where whoever started this process holds it already (see `claim`)
+    guarded   stop when standard input is closed, that is, when the parent process is gone
+    claim     descriptor of the agent's lock, if the parent process holds it already (see `claim`)
     """
 
     fleet: str
@@ -81,13 +80,15 @@ async def run(options: Options, output: TextIO) -> None:
     fleet = Fleet.read(path)
     me = fleet.member(options.agent)
     if options.claim is None:
-        with suppress(OSError):  # nothing can be written here: the status file complains of it
+        with suppress(OSError):  # nothing can be written here; the status file reports it
             claim(path.parent, me.name)
     store = _store(options.store, me.name)
     settings = fleet.settings(me.id, path.parent, insecure=options.insecure, every=options.every, store=store)
     source = parse_source(options.source or me.source, settings.dimension, me.id)
     if options.guarded and (options.source or me.source) == "-":
-        raise InvalidInput("standard input cannot be the source of an agent that another process started")
+        raise InvalidInput(
+            "source must not be - (standard input) for an agent that another process started; choose another"
+        )
     end = None if settings.tls is None else expires(settings.tls.certificate)
     _warn_of_expiry(end)
     agent = Agent(settings, source=source)
@@ -104,16 +105,16 @@ async def run(options: Options, output: TextIO) -> None:
                 certificate_end=end.timestamp() if end else None,
             )
             stack.callback(serve(collector, options.metrics_port, options.metrics_host))
-        status: _StatusFile | None = None
+        status: StatusFile | None = None
         try:
             async with agent:
                 log.info(
                     "started", extra={"endpoint": settings.endpoint, "source": options.source or me.source}
                 )
-                status = _StatusFile(path.parent / STATUS / f"{me.name}.json", me.name, source)
+                status = StatusFile(path.parent / STATUS / f"{me.name}.json", me.name, source)
                 await _report(agent, me.name, source, options.report, output, status, stopped)
         finally:
-            if status is not None:  # it has lived: its last word counts, also after a failure
+            if status is not None:  # the agent ran: report its last state, after a failure too
                 last = agent.snapshot
                 status.write(last)
                 print(json.dumps(estimate_line(last, me.name, source)), file=output, flush=True)
@@ -121,12 +122,12 @@ async def run(options: Options, output: TextIO) -> None:
 
 
 def claim(directory: Path, name: str) -> int:
-    """Take the lock of the agent `name`, or say that it runs; held until the descriptor is closed."""
+    """Take the lock of the agent `name`, held until the descriptor is closed; raise if it already runs."""
     path = directory / STATUS / f"{name}.lock"
     path.parent.mkdir(exist_ok=True)
     if (descriptor := lock(path)) is None:
         raise InvalidInput(
-            f"{name} runs already from {directory.resolve()}; stop it first, or look with `gossamer fleet status`"
+            f"{name} is already running from {directory.resolve()}; stop it first, or see `gossamer fleet status`"
         )
     return descriptor
 
@@ -137,7 +138,7 @@ async def _report(
     source: AnySource,
     every: float,
     output: TextIO,
-    status: _StatusFile,
+    status: StatusFile,
     stopped: asyncio.Event,
 ) -> None:
     """Write status and estimates at their times until the agent is stopped."""
@@ -160,13 +161,13 @@ def _stop_signals(guarded: bool) -> asyncio.Event:
     loop = asyncio.get_running_loop()
     for number in STOPPING:
         loop.add_signal_handler(number, stopped.set)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPPING)  # those that came since the start count, too
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPPING)  # delivers those that arrived since the start
     if guarded:
 
         def look() -> None:
             if not os.read(0, 4096):
                 loop.remove_reader(0)
-                log.warning("whoever started this agent is gone")
+                log.warning("the process that started this agent has ended; stopping")
                 stopped.set()
 
         loop.add_reader(0, look)
@@ -182,7 +183,7 @@ def _stop_after(agent: Agent, rounds: int, stopped: asyncio.Event) -> None:
         done += 1
         if done >= rounds:
             loop.call_soon_threadsafe(stopped.set)
-            while agent.snapshot.state != "stopped":  # not a round more
+            while agent.snapshot.state != "stopped":  # not one round more
                 time.sleep(0.001)
 
     agent.subscribe(count)
@@ -194,7 +195,9 @@ def _store(directory: str | None, name: str) -> Path | None:
     try:
         Path(directory).mkdir(parents=True, exist_ok=True, mode=0o700)
     except OSError as error:
-        raise InvalidInput(f"--store needs a directory, but {directory} is none ({error.strerror})") from None
+        raise InvalidInput(
+            f"store must be a directory that can be written, got {directory} ({error.strerror})"
+        ) from None
     return Path(directory) / f"{name}.sqlite"
 
 
@@ -205,100 +208,16 @@ def _warn_of_expiry(end: datetime | None) -> None:
     days = (end - datetime.now(UTC)).total_seconds() / 86400
     if days < 0:
         raise InvalidInput(
-            f"this agent's certificate expired {-days:.0f} days ago, and its neighbors would refuse it; "
+            f"this agent's certificate expired {-days:.0f} days ago, so its neighbors would refuse it; "
             "run `gossamer fleet renew` where the authority is, and copy the new files here"
         )
     if days < 30:
         log.warning("this agent's certificate expires in %d days; run `gossamer fleet renew`", int(days))
 
 
-class _StatusFile:
-    """The latest snapshot in a small file, replaced as a whole, so that a reader never sees half of one."""
-
-    def __init__(self, path: Path, name: str, source: AnySource) -> None:
-        self._path = path
-        self._name = name
-        self._source = source
-        self._failed = False
-
-    def write(self, snapshot: Snapshot) -> None:
-        content = json.dumps({**status_line(snapshot, self._name, self._source), "pid": os.getpid()})
-        temporary = self._path.with_suffix(".new")
-        try:
-            self._path.parent.mkdir(exist_ok=True)
-            temporary.write_text(content)
-            temporary.replace(self._path)
-        except OSError as error:
-            if not self._failed:
-                log.warning("%s cannot be written (%s); `fleet status` is blind", self._path, error.strerror)
-            self._failed = True
-
-
-def estimate_line(snapshot: Snapshot, name: str, source: AnySource) -> dict[str, Any]:
-    """What an agent says on standard output: its answer, and how good it is."""
-    line: dict[str, Any] = {
-        "time": datetime.fromtimestamp(snapshot.time, UTC).isoformat(timespec="milliseconds"),
-        "agent": snapshot.agent,
-        "name": name,
-        "round": snapshot.round,
-        "samples": snapshot.samples,
-        "estimate": _values(snapshot.estimate),
-        "standard_error": _values(snapshot.standard_error),
-    }
-    if snapshot.variance is not None:
-        line["variance"] = _values(snapshot.variance)
-    if snapshot.answers.layout.bins:
-        line["quantiles"] = {str(q): _values(snapshot.answers.quantile(q)) for q in _QUANTILES}
-    line["distance"] = _largest([n.distance for n in snapshot.neighbors if n.state == "alive"])
-    line["neighbors_alive"] = sum(n.state == "alive" for n in snapshot.neighbors)
-    line["state"] = snapshot.state
-    if source.bad:
-        line["bad_observations"] = source.bad
-    return line
-
-
-def status_line(snapshot: Snapshot, name: str, source: AnySource) -> dict[str, Any]:
-    """What an agent leaves in its status file: the estimate, and everything an operator asks for."""
-    return {
-        **estimate_line(snapshot, name, source),
-        "at": snapshot.time,
-        "rounds": snapshot.age,
-        "acknowledged": snapshot.acknowledged,
-        "problem": snapshot.problem or source.last_problem,
-        "sent": snapshot.sent,
-        "received": snapshot.received,
-        "rejected": dict(snapshot.rejected),
-        "lost": sum(n.lost for n in snapshot.neighbors),
-        "neighbors": {
-            str(n.id): {
-                "state": n.state,
-                "distance": _number(n.distance),
-                "round_trip": _number(n.round_trip),
-                "lost": n.lost,
-                "late": n.late,
-            }
-            for n in snapshot.neighbors
-        },
-    }
-
-
-def _values(values: Any) -> Any:
-    numbers = [_number(float(value)) for value in values]
-    return numbers[0] if len(numbers) == 1 else numbers
-
-
-def _number(value: float) -> float | None:
-    return value if math.isfinite(value) else None
-
-
-def _largest(values: list[float]) -> float | None:
-    known = [value for value in values if math.isfinite(value)]
-    return max(known) if known else None
-
-
 def main(options: Options) -> int:
     """Run one agent in this process; return the exit code."""
-    signal.pthread_sigmask(signal.SIG_BLOCK, STOPPING)  # until somebody listens to them
+    signal.pthread_sigmask(signal.SIG_BLOCK, STOPPING)  # until `run` handles them
     logs.set_up(options.agent)
     try:
         with logs.capture_zenoh() as output:
@@ -307,11 +226,11 @@ def main(options: Options) -> int:
         log.error("%s", error)
         return 2 if isinstance(error, InvalidInput) else 3 if isinstance(error, OutputError) else 1
     except BrokenPipeError:
-        log.error("whoever read the estimates is gone")
+        log.error("standard output was closed, so estimates cannot be written")
         return 1
     except Exception as error:
         # Whatever else ends an agent goes into its log, which is JSON to the last line. Zenoh's errors (a port
-        # in use, a certificate that is none) explain themselves; anything else needs its traceback.
+        # in use, a bad certificate) explain themselves; anything else needs its traceback.
         expected = type(error).__module__.startswith("zenoh")
         log.error("%s", logs.plain(str(error)), exc_info=None if expected else error)
         return 1

@@ -1,20 +1,20 @@
 """Where an agent's observations come from: standard input, files, commands, simulated sensors, iterators.
 
-Some sources are taken at the agent's own pace, one observation a round (`PacedSource`: a replayed file, a
-simulated sensor); the others deliver whenever the world does (`LiveSource`, an asynchronous iterator), and a
-round uses whatever has come since the last one, be it nothing or a hundred.  A line that is no observation is
-counted, logged and passed over: a sensor that stutters must not stop its agent.
+Some sources are read at the agent's own pace, one observation per round (`PacedSource`: a replayed file, a
+simulated sensor). The others deliver when they have something (`LiveSource`, an asynchronous iterator), and a round
+uses whatever has arrived since the last one, whether nothing or a hundred. A line that is not an observation is
+counted, logged and skipped: a sensor that sometimes writes garbage must not stop its agent.
 
     -                      lines of standard input
-    csv:FILE               the rows of a file, one a round
-    csv:FILE,follow        the rows of a file, and those that are added to it, as they come
+    csv:FILE               the rows of a file, one per round
+    csv:FILE,follow        the rows of a file, and those added to it later, as they arrive
     csv:FILE,columns=a+b   only these columns, by the names in the file's first row
     cmd:COMMAND            the lines that a shell command writes
-    sim:MEAN,STD,SEED      a simulated sensor, with the very stream that `gs.simulate` draws for this agent;
+    sim:MEAN,STD,SEED      a simulated sensor, with the same stream that `gs.simulate` draws for this agent;
                            components of a vector mean are separated by colons (sim:1:2:3,0.5,7)
 
 A line holds one observation: numbers separated by spaces or commas, or JSON (a number, a list, or an object
-with "value").  Empty lines and lines that start with # are skipped.  `values.py` reads them.
+with "value"). Empty lines and lines that start with # are skipped. `readings.py` reads them.
 """
 
 from __future__ import annotations
@@ -62,24 +62,24 @@ log = logging.getLogger("gossamer.agents.host.sources")
 FORMS = "-, csv:FILE[,follow][,columns=a+b], cmd:COMMAND or sim:MEAN,STD,SEED"
 
 _POLL = 0.2
-"""Seconds between two looks at a file that is followed."""
+"""Seconds between two polls of a file that is followed."""
 
 _PIECE = 1 << 16
-"""Bytes that are read at once."""
+"""Bytes read at once."""
 
-_MERCY = 2.0
-"""Seconds a command has to end by itself when it is told to."""
+_GRACE = 2.0
+"""Seconds a command has to end by itself after SIGTERM."""
 
 _MARK = "\ufeff"
-"""What some programs put before the first row, to say that the file is UTF-8."""
+"""The byte order mark that some programs put before the first row."""
 
 
 class Source:
-    """What all sources share: how many observations, how many lines that were none, and why."""
+    """What all sources share: the number of observations, the number of bad lines, and what was wrong."""
 
     replays: ClassVar[bool] = False
-    """Whether the source begins anew when its agent is restarted: then the observations that the agent has
-    stored are skipped, lest they count twice."""
+    """Whether the source starts over when its agent is restarted: then the observations that the agent has
+    stored are skipped, so that none counts twice."""
 
     def __init__(self, dimension: int) -> None:
         self.dimension = dimension
@@ -90,19 +90,19 @@ class Source:
         self.last_problem = ""
 
     def begin(self, stored: int, largest: float) -> None:
-        """Prepare for an agent that has so many observations in its store, and takes none beyond `largest`.
+        """Prepare for an agent that has `stored` observations in its store, and takes none larger than `largest`.
 
-        InvalidInput if the source cannot be read at all.
+        Raises InvalidInput if the source cannot be read at all.
         """
         self.skip = stored if self.replays else 0
         self.largest = largest
 
     def understand(self, item: Any) -> Vector | None:
-        """Return the observation in what came, or None if there is none in it (a comment)."""
+        """Return the observation in `item`, or None if it holds none (a comment)."""
         return parse_line(item, self.dimension, self.largest)
 
     def accept(self, item: Any) -> Vector | None:
-        """Return the observation in what came, if it is one and not to be skipped; count it either way."""
+        """Return the observation in `item`, unless it is bad or to be skipped; count it either way."""
         try:
             value = self.understand(item)
         except BadObservation as problem:
@@ -114,25 +114,25 @@ class Source:
         return value if self.good > self.skip else None
 
     def complain(self, problem: str) -> None:
-        """Count and log something that is no observation."""
+        """Count and log something that is not an observation."""
         self.bad += 1
         self.last_problem = problem
-        # The first few in full, then 4, 8, 16, ...: a broken sensor must not fill the disk with its log.
+        # The first few, then the 4th, 8th, 16th, ...: a broken sensor must not fill the disk with its log.
         if self.bad <= 3 or self.bad & (self.bad - 1) == 0:
             log.warning("observation skipped: %s", problem, extra={"skipped": self.bad})
 
 
 class PacedSource(Source, ABC):
-    """A source that its agent asks for one observation a round."""
+    """A source that its agent asks for one observation per round."""
 
     replays = True
 
     @abstractmethod
     def raw(self) -> Iterator[Any]:
-        """Yield what there is: rows of text, or values."""
+        """Yield the items: rows of text, or values."""
 
     def rounds(self) -> Iterator[Vector | None]:
-        """Yield what there is for each round: an observation, or None where something else came."""
+        """Yield one item for each round: an observation, or None for a bad line."""
         for item in self.raw():
             bad = self.bad
             value = self.accept(item)
@@ -144,17 +144,17 @@ class PacedSource(Source, ABC):
 
 
 class LiveSource(Source, ABC):
-    """A source that delivers when it likes, several observations a round or none."""
+    """A source that delivers at its own times, several observations per round or none."""
 
     @abstractmethod
     def raw(self) -> AsyncGenerator[Any]:
-        """Yield what comes: lines of text, or values."""
+        """Yield items as they arrive: lines of text, or values."""
 
     def __aiter__(self) -> AsyncIterator[Vector]:
         return self.observations()
 
     async def observations(self) -> AsyncGenerator[Vector]:
-        """Yield the observations as they come."""
+        """Yield the observations as they arrive."""
         async with contextlib.aclosing(self.raw()) as items:
             async for item in items:
                 value = self.accept(item)
@@ -173,7 +173,7 @@ class StandardInput(LiveSource):
         descriptor = self._descriptor()
         mode = os.fstat(descriptor).st_mode
         if not (stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or os.isatty(descriptor)):
-            # An event loop cannot wait for a file, and need not: it is there at once.
+            # An event loop cannot wait for a file, and need not: it can be read at once.
             async for line in _lines(lambda: asyncio.to_thread(os.read, descriptor, _PIECE)):
                 yield line
             return
@@ -190,11 +190,7 @@ class StandardInput(LiveSource):
     def _descriptor() -> int:
         try:
             return sys.stdin.fileno()
-        except (
-            AttributeError,
-            ValueError,
-            OSError,
-        ):  # None, closed, or replaced by something that is no file
+        except (AttributeError, ValueError, OSError):  # None, closed, or replaced by something without a file
             raise InvalidInput(
                 "the source - needs a standard input that can be read, but it is closed; "
                 "give the agent a pipe or a file (< FILE), or another source"
@@ -202,7 +198,7 @@ class StandardInput(LiveSource):
 
 
 class Command(LiveSource):
-    """The lines that a shell command writes; it is stopped, with all it started, when the agent stops."""
+    """The lines that a shell command writes. It is stopped with the agent, and so is everything it started."""
 
     def __init__(self, dimension: int, command: str) -> None:
         super().__init__(dimension)
@@ -231,9 +227,9 @@ class Command(LiveSource):
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:
-    """End a command and all it started: kindly, then by force."""
-    deadline = time.monotonic() + _MERCY
-    with contextlib.suppress(ProcessLookupError):  # all of them are gone
+    """End a command and everything it started: by SIGTERM, then by SIGKILL."""
+    deadline = time.monotonic() + _GRACE
+    with contextlib.suppress(ProcessLookupError):  # all of them have ended
         os.killpg(process.pid, signal.SIGTERM)
         while time.monotonic() < deadline:
             await asyncio.sleep(0.02)
@@ -243,7 +239,7 @@ async def _end(process: asyncio.subprocess.Process) -> None:
 
 
 async def _lines(read: Callable[[], Awaitable[bytes]]) -> AsyncGenerator[str]:
-    """The lines of what `read` gives, up to its end."""
+    """The lines in what `read` returns, up to its end."""
     splitter = Splitter()
     while piece := await read():
         for line in splitter.lines(piece):
@@ -253,7 +249,7 @@ async def _lines(read: Callable[[], Awaitable[bytes]]) -> AsyncGenerator[str]:
 
 
 class _Rows(Source):
-    """Rows of a CSV file, one a line, with or without a first row of names."""
+    """Rows of a CSV file, one per line, with or without a first row of names."""
 
     replays = True
 
@@ -263,31 +259,35 @@ class _Rows(Source):
         self._first = True  # whether the next row is the file's first
         self._named = columns is not None  # whether that row is known to hold the names
         if not path.is_file():
-            raise InvalidInput(f"the source csv:FILE needs a file that exists, but there is no file {path}")
+            raise InvalidInput(f"the source csv:FILE needs an existing file, but there is no {path}")
         if columns is not None and len(columns) != dimension:
-            raise InvalidInput(f"columns= must name {dimension} column(s), but it names {len(columns)}")
+            raise InvalidInput(f"columns= must name {dimension} column(s), got {len(columns)}")
         self._places = None if columns is None else _places(path, columns)
 
     def begin(self, stored: int, largest: float) -> None:
         super().begin(stored, largest)
         if stored:
-            log.info("the first %d observations of %s are stored already, and passed over", stored, self.path)
+            log.info(
+                "the first %d observations of %s are already stored, so they are skipped", stored, self.path
+            )
 
     def understand(self, item: Any) -> Vector | None:
         first, self._first = self._first, False
         if not first:
             return parse_row(item, self.dimension, self._places, self.largest)
         if not self._named:
-            with contextlib.suppress(BadObservation):  # a first row that is no observation is a row of names
+            with contextlib.suppress(
+                BadObservation
+            ):  # a first row that is not an observation holds the names
                 return parse_row(item.removeprefix(_MARK), self.dimension, self._places, self.largest)
         return None
 
     def count_from_here(self) -> None:
-        """At the end of the file everything stored is passed; if not, it is another file than was read before."""
+        """Stop skipping at the end of the file; if fewer rows than expected were skipped, it is another file."""
         if self.good < self.skip:
             log.warning(
-                "%s holds %d observations, but %d are stored: it was replaced or cut short, and it cannot be known "
-                "which of its rows count already; all that are there now are passed over",
+                "%s holds %d observations, but %d are stored: it was replaced or truncated, and there is no way to "
+                "know which of its rows are stored; all that it holds now are skipped",
                 self.path,
                 self.good,
                 self.skip,
@@ -296,7 +296,7 @@ class _Rows(Source):
 
 
 class CsvFile(_Rows, PacedSource):
-    """The rows of a file, one a round."""
+    """The rows of a file, one per round."""
 
     def raw(self) -> Iterator[str]:
         with self.path.open(encoding="utf-8", errors="replace") as file:
@@ -305,9 +305,9 @@ class CsvFile(_Rows, PacedSource):
 
 
 class GrowingCsvFile(_Rows, LiveSource):
-    """The rows of a file, and those that are added to it, as they come.
+    """The rows of a file, and those added to it later, as they arrive.
 
-    A file that is cut short is read anew. So is another file that takes its name, after the rest of the first.
+    A file that is truncated is read from its start. So is a new file of the same name, after the rest of the old.
     """
 
     async def raw(self) -> AsyncGenerator[str]:
@@ -319,7 +319,9 @@ class GrowingCsvFile(_Rows, LiveSource):
                 self.count_from_here()
                 await asyncio.sleep(_POLL)
                 rest: list[str] = []
-                with contextlib.suppress(FileNotFoundError):  # away for a moment while it is rotated
+                with contextlib.suppress(
+                    FileNotFoundError
+                ):  # it may be missing for a moment while it is rotated
                     now = self.path.stat()
                     if not os.path.samestat(now, os.fstat(file.fileno())):
                         fresh = self.path.open("rb")
@@ -367,7 +369,7 @@ class Simulated(PacedSource):
         self._check_size()
 
     def _check_size(self) -> None:
-        # All numbers are within 6.8 standard deviations, so one look at the start does for them all.
+        # All numbers are within 6.8 standard deviations, so one check at the start covers them all.
         vector(np.abs(self.mean) + 7 * self.std, self.dimension, self.largest)
 
     def raw(self) -> Iterator[Vector]:
@@ -380,7 +382,7 @@ class Simulated(PacedSource):
 
 
 class FromIterator(LiveSource):
-    """Whatever an asynchronous iterator of a Python program yields: numbers or arrays."""
+    """The numbers or arrays that an asynchronous iterator of a Python program yields."""
 
     def __init__(self, dimension: int, iterator: AsyncIterable[ArrayLike]) -> None:
         super().__init__(dimension)
@@ -395,7 +397,7 @@ class FromIterator(LiveSource):
 
 
 class FromIterable(PacedSource):
-    """Whatever a sequence or an iterator of a Python program gives, one a round: numbers or arrays."""
+    """The numbers or arrays of a sequence or an iterator of a Python program, one per round."""
 
     replays = False
 
@@ -414,7 +416,7 @@ AnySource = PacedSource | LiveSource
 
 
 def as_source(values: Iterable[ArrayLike] | AsyncIterable[ArrayLike], dimension: int) -> AnySource:
-    """Return what a program gives its agent as a source: one value a round, or as they come if asynchronous."""
+    """Return a program's observations as a source: one value per round, or as they arrive if asynchronous."""
     if isinstance(values, PacedSource | LiveSource):
         return values
     if isinstance(values, AsyncIterable):
@@ -433,7 +435,7 @@ def parse_source(text: str, dimension: int, agent: int) -> AnySource:
         return _csv(rest, dimension)
     if kind == "sim" and rest.strip():
         return _simulated(rest, dimension, agent)
-    raise InvalidInput(f"a source is {FORMS}, got {text!r}")
+    raise InvalidInput(f"source must be {FORMS}, got {text!r}")
 
 
 def _csv(rest: str, dimension: int) -> AnySource:
@@ -456,17 +458,19 @@ def _simulated(rest: str, dimension: int, agent: int) -> AnySource:
         mean = [float(part) for part in mean_text.split(":")]
         std, seed = float(std_text), int(seed_text)
     except ValueError:
-        raise InvalidInput(f"a simulated sensor is sim:MEAN,STD,SEED, got 'sim:{rest}'") from None
+        raise InvalidInput(f"a simulated sensor must be sim:MEAN,STD,SEED, got 'sim:{rest}'") from None
     if len(mean) not in (1, dimension):
-        raise InvalidInput(f"the mean of a simulated sensor has 1 or {dimension} numbers, got {len(mean)}")
+        raise InvalidInput(
+            f"the mean of a simulated sensor must have 1 or {dimension} numbers, got {len(mean)}"
+        )
     return Simulated(dimension, mean, std, seed, agent)
 
 
 def _normals(seed: int, agent: int, components: int, start: int, count: int) -> NDArray[np.float64]:
-    """The numbers of `random.normals` (trial 0), to the last digit or two, of shape (count, components).
+    """The numbers of `numerics.random.normals` (trial 0), to the last digit or two, of shape (count, components).
 
-    `random.py` explains them. It is compiled, and a compiler would double the memory of an agent and the time
-    it takes to start, for a few numbers a second: so here they are in NumPy. A test holds the two together.
+    That module explains them. It is compiled by Numba, which would double an agent's memory and the time it takes to
+    start, for a few numbers a second: so here they are in NumPy. A test compares the two.
     """
     low, half = np.uint64(0xFFFFFFFF), np.uint64(32)
     key = np.random.SeedSequence(seed).generate_state(1, np.uint64)[0]
@@ -486,10 +490,10 @@ def _normals(seed: int, agent: int, components: int, start: int, count: int) -> 
 
 
 def _places(path: Path, columns: list[str]) -> list[int]:
-    """The places of the columns in a file whose first row holds their names."""
+    """The positions of the columns in a file whose first row holds their names."""
     with path.open(encoding="utf-8", errors="replace") as file:
         names = cells(file.readline().removeprefix(_MARK))
     missing = [column for column in columns if column not in names]
     if missing:
-        raise InvalidInput(f"{path} has the columns {', '.join(names)}, but columns= asks for {missing[0]!r}")
+        raise InvalidInput(f"columns= must be among {', '.join(names)} of {path}, got {missing[0]!r}")
     return [names.index(column) for column in columns]

@@ -1,14 +1,14 @@
 """The store: one SQLite file (WAL) from which an agent resumes after any crash.
 
-What is acknowledged, and when. The agent's state (its means and counts, its ledgers, its round and serial) is
-one small record, replaced by one transaction. An observation is acknowledged when a transaction whose state
-includes it has been committed and synced to disk (synchronous=FULL): from then on it survives kill -9 and, on
-a disk that keeps its promises, a power cut. Commits happen every `commit` seconds and at once when someone
-waits for one (`Agent.observe_durable`); all observations that came in between share the commit. What was not
-acknowledged when the process dies is forgotten entirely, never half.
+The agent's state (its means and counts, its ledgers, its round and serial) is one small record, replaced by one
+transaction. An observation is acknowledged once a transaction whose state includes it has been committed and
+synced to disk (synchronous=FULL). From then on it survives kill -9 and, on a disk that honors a sync, a power cut.
+Commits happen every `commit` seconds, and at once when someone waits for one (`Agent.observe_durable`); all
+observations since the last one share the commit. Whatever was not acknowledged when the process died is lost as a
+whole, never in part.
 
-A disk that is full or fails does not stop the agent: `save` returns False, the agent goes on
-unacknowledged and says so, and the next save that works acknowledges everything since.
+A disk that is full or fails does not stop the agent: `save` returns False, the agent goes on and reports that
+nothing is acknowledged, and the next save that works acknowledges everything since.
 
 One process at a time: a store that is open holds a lock on NAME.lock beside it.
 """
@@ -26,6 +26,7 @@ import numpy as np
 from gossamer.agents.host.locks import lock
 from gossamer.agents.round.ledger import LedgerState
 from gossamer.errors import InvalidInput, OutputError
+from gossamer.methods.anytime_sda import AnytimeSDA
 
 _FORMAT = 2
 _SCHEMA = """
@@ -42,6 +43,7 @@ CREATE TABLE IF NOT EXISTS agent (
     local BLOB NOT NULL
 );
 CREATE TABLE IF NOT EXISTS edge (neighbor INTEGER PRIMARY KEY, flow BLOB NOT NULL);
+CREATE TABLE IF NOT EXISTS method (one INTEGER PRIMARY KEY CHECK (one = 1), name TEXT NOT NULL);
 COMMIT;
 """
 
@@ -54,13 +56,14 @@ class Saved:
     ledger: LedgerState
 
 
-class Store:
+class AgentStore:
     """An agent's SQLite file. Used by one thread at a time."""
 
-    def __init__(self, path: str | Path, agent: int, dimension: int) -> None:
+    def __init__(self, path: str | Path, agent: int, dimension: int, method: str = AnytimeSDA.name) -> None:
         self.path = Path(path)
         self.agent = agent
         self.dimension = dimension
+        self.method = method
         self.failure: str | None = None
         """Why the last save did not work, or None."""
         self._db: sqlite3.Connection | None = None
@@ -71,7 +74,7 @@ class Store:
             self.close()
             raise OutputError(
                 f"the store {self.path} cannot be opened ({error}); it must be a file that SQLite can write; "
-                "if it is damaged, delete it to start anew"
+                "if it is damaged, delete it to start over"
             ) from error
         except InvalidInput:
             self.close()
@@ -81,7 +84,7 @@ class Store:
         self._lock = lock(self.path.with_name(self.path.name + ".lock"))
         if self._lock is None:
             raise InvalidInput(
-                f"the store {self.path} is in use by another process; stop that one first, "
+                f"the store {self.path} is in use by another process; stop that process first, "
                 "or give this agent a store of its own"
             )
         self._db = db = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False, timeout=1.0)
@@ -89,14 +92,14 @@ class Store:
         if tables and not tables >= {"agent", "edge"}:
             raise InvalidInput(
                 f"the store {self.path} must be an agent's, but it is a database with other tables "
-                f"({', '.join(sorted(tables)[:3])}); name another directory"
+                f"({', '.join(sorted(tables)[:3])}); choose another directory"
             )
         db.execute("PRAGMA journal_mode=WAL")
         db.execute("PRAGMA synchronous=FULL")
         db.executescript(_SCHEMA)
 
     def load(self) -> Saved | None:
-        """What an earlier life saved, or None for a new agent; a store that cannot be used is closed."""
+        """What an earlier life saved, or None for a new agent. A store that cannot be used is closed."""
         try:
             return self._load()
         except (sqlite3.Error, ValueError, TypeError) as error:
@@ -105,7 +108,7 @@ class Store:
                 raise
             raise InvalidInput(
                 f"the store {self.path} is damaged, or not an agent's ({error}); "
-                "restore it from a copy, or delete it to start anew"
+                "restore it from a copy, or delete it to start over"
             ) from error
 
     def _load(self) -> Saved | None:
@@ -120,7 +123,14 @@ class Store:
             raise InvalidInput(
                 f"the store {self.path} must be of agent {self.agent} with {self.dimension} components "
                 f"(format {_FORMAT}), but it is of agent {agent} with {dimension} (format {format_}); "
-                "give this agent its own store, or delete the file to start anew"
+                "give this agent its own store, or delete the file to start over"
+            )
+        # A store without this table is older than the choice of methods.
+        (method,) = self._db.execute("SELECT name FROM method").fetchone() or (AnytimeSDA.name,)
+        if method != self.method:
+            raise InvalidInput(
+                f"the store {self.path} must be of the method {self.method}, but it is of {method}; go back to that "
+                "method, or delete the file to start over"
             )
         flows = {
             int(neighbor): self._array(flow)
@@ -142,6 +152,7 @@ class Store:
                 "INSERT OR REPLACE INTO agent VALUES (1, ?, ?, ?, ?, ?, ?, ?, ?)",
                 (*head, state.local.astype("<f8").tobytes()),
             )
+            self._db.execute("INSERT OR REPLACE INTO method VALUES (1, ?)", (self.method,))
             self._db.executemany(
                 "INSERT OR REPLACE INTO edge VALUES (?, ?)",
                 [(j, flow.astype("<f8").tobytes()) for j, flow in state.flows.items()],

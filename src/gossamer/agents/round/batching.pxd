@@ -11,10 +11,10 @@ cdef class Batch:
     cdef readonly double weight
 
 
-cdef class Feed:
+cdef class Batcher:
     cdef public object layout
     cdef object _gain, _random, _nothing
-    cdef bint _by_samples
+    cdef bint _by_samples, _holds
     cdef Features _features
     cdef Py_ssize_t _lines
 

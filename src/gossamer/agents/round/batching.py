@@ -1,4 +1,4 @@
-"""What an agent feeds to the averaging: its observations, as the components that `statistics.py` describes."""
+"""An agent's observations of one round as one batch of the components that `statistics.py` describes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _BLOCK = 256
 
 
 class Batch:
-    """The observations of one round, as the rounds want them: their mean, their number, and the mean's weight."""
+    """The observations of one round: their mean, their number, and the weight of that mean in the running mean."""
 
     def __init__(self, observation: Array, samples: int, weight: float) -> None:
         self.observation = observation
@@ -24,16 +24,23 @@ class Batch:
         self.weight = weight
 
 
-class Feed:
+class Batcher:
     """Turns an agent's observations into what it averages.
 
-    Needs the agent's own mean of the first features so far; keeps nothing else, so a restart loses nothing.
+    gain   floor of the weight of the newest observation, to follow means that drift; None: plain means
+    holds  whether the agent's mean stands in for the observation in a round that has none: for a method that feeds
+           the newest observation to the network, not a running mean of its own
+
+    It needs the agent's own mean so far, and keeps nothing else, so a restart loses nothing.
     """
 
-    def __init__(self, layout: Layout, *, gain: float | None = None, seed: int | None = None) -> None:
+    def __init__(
+        self, layout: Layout, *, gain: float | None = None, holds: bool = False, seed: int | None = None
+    ) -> None:
         self.layout = layout
         self._gain = gain
         self._by_samples = layout.weighting == "samples"
+        self._holds = holds and not self._by_samples
         self._random = np.random.default_rng(seed)
         self._nothing = np.zeros(layout.size)
         noise = np.zeros((_BLOCK, layout.replicates))  # drawn many at a time
@@ -41,13 +48,14 @@ class Feed:
         self._lines = 0  # of the noise that are left
 
     def batch(self, new: Sequence[Array], mean: Array, samples: float, age: int) -> Batch:
-        """What to feed for `new` observations, after `samples` earlier ones whose mean vector is `mean`.
+        """The batch of `new` observations, after `samples` earlier ones whose mean vector is `mean`.
 
-        The observation in it is good until the next batch.
+        Its observation is valid until the next batch.
         """
         count = len(new)
         if not count:
-            return Batch(self._nothing, 0, 1.0 / (age + 1) if self._by_samples else 0.0)
+            weight = 1.0 / (age + 1) if self._by_samples else 0.0
+            return Batch(mean.copy() if self._holds else self._nothing, 0, weight)
         features = self._features
         features.begin(mean)
         seen = samples

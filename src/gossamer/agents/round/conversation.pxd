@@ -6,13 +6,13 @@ from gossamer.agents.round.wire cimport Codec
 
 cdef class Peer:
     cdef public object id
-    cdef public Received current, ahead, told
+    cdef public Received current, ahead, last
     cdef public long long newest, misses, silent, used, lost, late
     cdef public double quiet, came_at, heard_at, round_trip
     cdef public bint dead
 
 
-cdef class Rounds:
+cdef class Conversation:
     cdef public object core, transport, rejected
     cdef public dict peers
     cdef public long long round, sent, received

@@ -1,12 +1,15 @@
-"""Rounds: one agent's conversation with its neighbors, over any transport.
+"""One agent's conversation with its neighbors, round by round, over any transport.
 
-A round tells every neighbor, hears them, and finishes. It waits for a connected neighbor at most the
-time-out, and half as long for each round in a row in which nothing at all came from it, down to a
-sixteenth: a neighbor that fell silent costs two time-outs in all, not one per round. (One that sends but
-is late is worth the full wait.) It does not wait for a neighbor whose message of a later round is here:
-that one has moved on. With a pace, a round stays open for the missing until the next one is due, so a
-slow agent can be heard as often as it speaks. Round numbers are Lamport clocks: who is two or more rounds
-behind a neighbor jumps to its round. Late is lost.
+In a round the agent tells every neighbor, hears them, and finishes.
+
+- It waits for a connected neighbor at most `timeout` seconds, and half as long for each round in a row in which
+  nothing at all arrived from it, down to a sixteenth. So a neighbor that falls silent costs two time-outs in all, not
+  one per round; one that sends but is late is worth the full wait.
+- It does not wait for a neighbor whose message of a later round is already here: that one has moved on.
+- With a pace, a round stays open for missing neighbors until the next one is due, so that a slow agent is heard as
+  often as it speaks.
+- Round numbers are Lamport clocks: an agent two or more rounds behind a neighbor jumps to that neighbor's round.
+- A message of an earlier round is late, and late is lost.
 """
 
 from __future__ import annotations
@@ -18,7 +21,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from gossamer.agents.node_form import Array, Core
+from gossamer.agents.round.core import Array, Core
 from gossamer.agents.round.messages import Received
 from gossamer.agents.round.wire import Codec, Reason
 from gossamer.agents.settings import Limits
@@ -28,18 +31,18 @@ _MOST_HALVINGS = 4
 
 
 class Peer:
-    """What the rounds know of one neighbor."""
+    """What the conversation knows of one neighbor."""
 
     def __init__(self, id: int) -> None:
         self.id = id
-        self.current: Received | None = None  # its message for the round that runs
+        self.current: Received | None = None  # its message for the current round
         self.ahead: Received | None = None  # its newest message for a later round
-        self.told: Received | None = None  # its newest used message
+        self.last: Received | None = None  # its newest used message
         self.newest = 0  # the largest serial seen
         self.misses = 0  # rounds in a row without a used message
         self.silent = 0  # rounds in a row without any valid message, used or late
-        self.quiet = 0.0  # seconds of listening since anything valid came
-        self.came_at = -math.inf  # when anything valid came last
+        self.quiet = 0.0  # seconds of listening since anything valid arrived
+        self.came_at = -math.inf  # when anything valid arrived last
         self.heard_at = -math.inf  # when its newest used message was used
         self.round_trip = math.nan
         self.dead = False
@@ -49,12 +52,12 @@ class Peer:
 
     @property
     def value(self) -> Array:
-        """What it said last, and its ledger; empty before."""
-        return np.frombuffer(b"" if self.told is None else self.told.told)
+        """The rows of its newest used message; empty before the first."""
+        return np.frombuffer(b"" if self.last is None else self.last.rows)
 
 
-class Rounds:
-    """Drives a core (a `Ledger` or a `Node`) over a transport, one round at a time."""
+class Conversation:
+    """Drives a core (a `Ledger` or a `NodeForm`) over a transport, one round at a time."""
 
     def __init__(
         self,
@@ -90,34 +93,34 @@ class Rounds:
         self._behind = False  # whether a neighbor is two or more rounds ahead
 
     def gather(self, seconds: float) -> bool:
-        """Wait until all neighbors are connected, or so many seconds; returns whether they are."""
+        """Wait until all neighbors are connected, at most `seconds`; return whether they are."""
         deadline = self._clock() + seconds
         while not (together := self.transport.present() >= self.peers.keys()) and self._clock() < deadline:
             self.listen(min(deadline, self._clock() + 0.02))
         return together
 
     def stop(self) -> None:
-        """End the running round without waiting for anyone; called from any thread."""
+        """End the current round without waiting for anyone; any thread may call this."""
         self._stopped = True
         self.transport.wake()
 
     def listen(self, deadline: float, *, until_called: bool = False) -> None:
-        """Take in messages until the deadline, or until the next one if `until_called`, without sending any."""
+        """Take messages in until the deadline, or until the next one if `until_called`; send nothing."""
         deliver = self._deliver_each if until_called else self._deliver_all
         self.transport.exchange(self.round, {}, deadline, deliver)
 
     def called(self) -> bool:
-        """Whether a neighbor has begun the round that comes next."""
+        """Whether a neighbor has already begun the next round."""
         return any(peer.current or peer.ahead for peer in self.peers.values())
 
     def step(
         self, observation: Array, samples: float = 1.0, weight: float | None = None, until: float = 0.0
     ) -> None:
-        """One round: begin, tell, hear, finish. It stays open for the missing at least until `until`."""
+        """One round: begin, tell, hear, finish. It stays open for missing neighbors at least until `until`."""
         started = self._clock()
         self._slot = max(self._slot, until - started)
         self.core.begin(observation, samples, weight)
-        # Whoever may have fallen behind looks first; among agents in step nobody is more than a round ahead.
+        # An agent that may have fallen behind looks first; among agents in step nobody is more than a round ahead.
         if not self._in_step or started - self._was > self._timeout / 16:
             self.listen(started)
         for peer in self._all:
@@ -142,7 +145,7 @@ class Rounds:
         self._finish()
 
     def _sort(self, peer: Peer) -> None:
-        """Sort a neighbor's messages that wait into now, later and late."""
+        """Sort a neighbor's waiting messages into current, later and late."""
         if peer.current and peer.current.round < self.round:
             self._lose(peer)
             peer.current = None
@@ -158,7 +161,7 @@ class Rounds:
         self.rejected[Reason.LATE] += 1
 
     def _hear(self, outgoing: dict[int, bytes], started: float, until: float) -> None:
-        """Send, then listen until everyone told is heard or patience ends; alone, until someone comes."""
+        """Send, then listen until every neighbor told is heard or patience ends; alone, until one connects."""
         alone = not outgoing
         self._behind = False
         patience = self._patience(alone)
@@ -183,7 +186,7 @@ class Rounds:
             if peer.id in self._missing and peer.id in present:
                 waits = True
                 least = min(least, peer.silent)
-                # Where some have been silent, each message may end the wait for the others.
+                # If one has been silent, each message may end the wait for the others.
                 self._uneven = self._uneven or peer.silent > 0
         return self._timeout / (1 << least) if waits else 0.0
 
@@ -232,14 +235,14 @@ class Rounds:
 
     def _finish(self) -> None:
         now = self._clock()
-        # A process that was stopped must not blame its neighbors for its own absence.
+        # A process that was suspended must not count its own absence as its neighbors' silence.
         elapsed = min(now - self._was, 2 * max(self._timeout, self._slot))
         self._was = now
         heard = {}
         died = []
         for peer in self._all:
             if peer.current:
-                heard[peer.id] = peer.told = peer.current
+                heard[peer.id] = peer.last = peer.current
                 peer.current = None
                 peer.misses = 0
                 peer.dead = False
@@ -252,7 +255,7 @@ class Rounds:
                 peer.quiet += min(elapsed, now - peer.came_at)
                 if peer.quiet >= self._death and not peer.dead:
                     peer.dead = True
-                    peer.newest = 0  # whoever comes back may have lost its store and its clock
+                    peer.newest = 0  # if it comes back, it may have lost its store and its clock
                     died.append(peer.id)
         self._in_step = len(heard) == len(self._all)
         self.core.finish(heard)

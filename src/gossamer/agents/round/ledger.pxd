@@ -5,11 +5,10 @@ from gossamer.agents.round.messages cimport Outgoing
 
 
 cdef class Ledger:
-    cdef public object method, me
+    cdef public object program, me
     cdef public Py_ssize_t dimension, edge_registers
     cdef public long long silence, serial, age
     cdef public double samples
-    cdef object _split
     cdef Py_ssize_t _rounds, _now
     cdef long long _born
     cdef dict _place

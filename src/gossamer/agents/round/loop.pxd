@@ -1,17 +1,17 @@
 cimport cython
 
-from gossamer.agents.round.batching cimport Batch, Feed
+from gossamer.agents.round.batching cimport Batch, Batcher
+from gossamer.agents.round.conversation cimport Conversation
 from gossamer.agents.round.ledger cimport Ledger
-from gossamer.agents.round.conversation cimport Rounds
 
 
-cdef class Turn:
+cdef class RoundLoop:
     cdef readonly object pending
     cdef public object paced
     cdef readonly long long taken
-    cdef Feed _feed
+    cdef Batcher _batcher
     cdef Ledger _ledger
-    cdef Rounds _rounds
+    cdef Conversation _conversation
     cdef object _failed, _mean
 
     @cython.locals(batch=Batch)

@@ -1,4 +1,4 @@
-"""One turn of an agent: what it has observed goes into a round, and what it takes from its source with it."""
+"""An agent's rounds, one by one: what it has observed since the last one goes into the next."""
 
 from __future__ import annotations
 
@@ -8,41 +8,45 @@ from collections.abc import Callable, Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from gossamer.agents.round.batching import Batch, Feed
-from gossamer.agents.round.conversation import Rounds
+from gossamer.agents.round.batching import Batch, Batcher
+from gossamer.agents.round.conversation import Conversation
 from gossamer.agents.round.ledger import Ledger
 
 Array = NDArray[np.float64]
 
 
-class Turn:
-    """Plays an agent's rounds, one by one.
+class RoundLoop:
+    """Plays an agent's rounds.
 
     pending  observations that wait for the next round; any thread may append
-    paced    a source that gives one observation a round, or None where something else came; one that fails ends,
-             and `failed` is told why
+    paced    a source that gives one observation per round, or None for a bad line; if it fails it
+             ends, and `failed` is called with the error
     taken    how many of the pending ones were used
     """
 
     def __init__(
-        self, feed: Feed, ledger: Ledger, rounds: Rounds, failed: Callable[[BaseException], None]
+        self,
+        batcher: Batcher,
+        ledger: Ledger,
+        conversation: Conversation,
+        failed: Callable[[BaseException], None],
     ) -> None:
         self.pending: deque[Array] = deque()
         self.paced: Iterator[Array | None] = iter(())
         self.taken = 0
-        self._feed = feed
+        self._batcher = batcher
         self._ledger = ledger
-        self._rounds = rounds
+        self._conversation = conversation
         self._failed = failed
-        self._mean = ledger.local("mean")  # a view: it shows the mean of the moment
+        self._mean = ledger.mean  # a view: it always shows the current mean
 
     def play(self, due: float) -> None:
-        """One round, which stays open for the missing at least until `due`."""
+        """Play one round, which stays open for missing neighbors at least until `due`."""
         batch = self._batch()
-        self._rounds.step(batch.observation, batch.samples, batch.weight, due)
+        self._conversation.step(batch.observation, batch.samples, batch.weight, due)
 
     def last(self) -> None:
-        """A round without neighbors, for what is pending: it must reach the store."""
+        """Play a round without neighbors if observations are pending, because they must reach the store."""
         self.paced = iter(())
         if self.pending:
             batch = self._batch()
@@ -58,4 +62,4 @@ class Turn:
                 new.append(observation)
         except Exception as failure:
             self._failed(failure)
-        return self._feed.batch(new, self._mean, self._ledger.samples, self._ledger.age)
+        return self._batcher.batch(new, self._mean, self._ledger.samples, self._ledger.age)

@@ -1,12 +1,12 @@
 cimport cython
 
 
-# They hold no containers, so there is no cycle to look for.
+# They hold no containers, so the garbage collector need not look for cycles.
 @cython.no_gc
 cdef class Outgoing:
     cdef readonly long long serial, echo
     cdef readonly bint settled
-    cdef readonly bytes told
+    cdef readonly bytes rows
 
 
 @cython.no_gc

@@ -6,26 +6,26 @@ from __future__ import annotations
 class Outgoing:
     """What an agent tells one neighbor in one round.
 
-    serial   number of this message; grows with every message an agent sends, over restarts too
+    serial   number of this message; it grows with every message an agent sends, across restarts too
     echo     serial of the newest message of the receiver that the sender used or holds; 0: none
     settled  whether the sender has compared its ledger of this edge since it started
-    told     the method's message m_i, then the sender's registers of this edge: the bytes of float64 (1 + E, n)
+    rows     the method's message m_i, then the sender's registers of this edge: the bytes of float64 (1 + E, n)
     """
 
-    def __init__(self, serial: int, echo: int, settled: bool, told: bytes) -> None:
+    def __init__(self, serial: int, echo: int, settled: bool, rows: bytes) -> None:
         self.serial = serial
         self.echo = echo
         self.settled = settled
-        self.told = told
+        self.rows = rows
 
 
 class Received(Outgoing):
-    """A message that arrived and passed every check: also who says it, and in which round."""
+    """A message that arrived and passed every check, with its sender and its round."""
 
-    def __init__(self, sender: int, round: int, serial: int, echo: int, settled: bool, told: bytes) -> None:
+    def __init__(self, sender: int, round: int, serial: int, echo: int, settled: bool, rows: bytes) -> None:
         self.sender = sender
         self.round = round
         self.serial = serial
         self.echo = echo
         self.settled = settled
-        self.told = told
+        self.rows = rows

@@ -10,11 +10,11 @@ cdef class Numbers:
 
     cpdef begin(self, Py_ssize_t t, const double[::1] observation, double weight)
     cpdef bytes told(self, Py_ssize_t k)
-    cpdef adopt(self, Py_ssize_t k, bytes told)
-    cpdef move(self, Py_ssize_t k, Py_ssize_t t, bytes told)
+    cpdef adopt(self, Py_ssize_t k, bytes rows)
+    cpdef move(self, Py_ssize_t k, Py_ssize_t t, bytes rows)
     cpdef finish(self, Py_ssize_t t)
     cpdef conclude(self, Py_ssize_t t)
-    cdef const double* _read(self, bytes told) except NULL
+    cdef const double* _read(self, bytes rows) except NULL
 
 
 cdef class Features:

@@ -1,6 +1,6 @@
 """The numbers of an agent and the sums of a round, by NumPy. `numbers.pyx` is the same in C.
 
-Where a C compiler was at hand when gossamer was installed, `numbers.pyx` takes the place of this module: the same
+Where there was a C compiler when gossamer was installed, `numbers.pyx` takes the place of this module: the same
 classes, ten times faster on the short vectors that most agents average.
 """
 
@@ -20,13 +20,8 @@ COMPILED = False
 class Numbers:
     """What one agent holds, in one block of rows, and the linear maps that a round applies to it.
 
-    tell      (rounds, 1 + L, rows)     [message; own registers after], from all rows
-    slope     (rounds, 1 + L, rows)     how `tell` grows with the weight of the round's observation
-    edges     one per neighbor: (rounds, E, 1 + E), its registers after, from [m_i - m_j; its registers]
-    estimate  (rounds, rows)            the agent's answer, from all rows
-
-    The rows are the L registers of its own, the observation, and for each neighbor what it is told: the
-    agent's message (which no map reads), then the E registers of their edge.
+    The maps are `LedgerMaps`. The rows are the L registers of its own, the observation, and for each neighbor what
+    it is told: the agent's message (which no map reads), then the E registers of their edge.
     """
 
     def __init__(
@@ -42,25 +37,25 @@ class Numbers:
         self._answer: Array = np.zeros(dimension)
 
     def begin(self, t: int, observation: Array, weight: float) -> None:
-        """Take the observation, and work out what is said in this round."""
+        """Take the observation, and compute this round's message."""
         self._observation[:] = observation
         self._after = (self._slope[t] * weight + self._tell[t]).dot(self.rows)
         self.tells[:, 0] = self._after[0]
 
     def told(self, k: int) -> bytes:
         """What the k-th neighbor is told: the rows that belong to it."""
-        rows: Array = self.tells[k]
-        return rows.tobytes()
+        edge: Array = self.tells[k]
+        return edge.tobytes()
 
-    def adopt(self, k: int, told: bytes) -> None:
+    def adopt(self, k: int, rows: bytes) -> None:
         """The k-th neighbor's ledger is right: mine becomes the same, negated."""
         edge = self.tells[k]
-        np.negative(np.frombuffer(told).reshape(edge.shape)[1:], out=edge[1:])
+        np.negative(np.frombuffer(rows).reshape(edge.shape)[1:], out=edge[1:])
 
-    def move(self, k: int, t: int, told: bytes) -> None:
-        """What was said and heard flows over the k-th edge."""
+    def move(self, k: int, t: int, rows: bytes) -> None:
+        """Apply the method's step to the k-th edge, with what was said and heard."""
         edge = self.tells[k]
-        np.subtract(self._after[0], np.frombuffer(told, count=edge.shape[1]), out=edge[0])
+        np.subtract(self._after[0], np.frombuffer(rows, count=edge.shape[1]), out=edge[0])
         edge[1:] = self._edges[k][t].dot(edge)
 
     def finish(self, t: int) -> None:
@@ -69,20 +64,20 @@ class Numbers:
         self.conclude(t)
 
     def conclude(self, t: int) -> None:
-        """Work out the agent's answer from all rows."""
+        """Compute the agent's answer from all rows."""
         self._answer = self._estimate[t].dot(self.rows)
 
     @property
     def answer(self) -> Array:
-        """The answer as it was concluded last, shape (n,); a copy, and whole whichever thread asks."""
+        """The answer of the last `conclude`, shape (n,); a copy, consistent whichever thread asks."""
         return self._answer.copy()
 
 
 class Features:
-    """The components that an agent feeds for its observations; `statistics.py` says what they are.
+    """The components that an agent averages for its observations; `statistics.py` says what they are.
 
     row    their sum over the observations of one round, shape (components,)
-    noise  (any, K): standard normal numbers, of which each observation takes one line
+    noise  (any, K): standard normal numbers, of which each observation uses one line
     """
 
     def __init__(self, dimension: int, bins: Sequence[float], variance: bool, noise: Array) -> None:
@@ -98,7 +93,7 @@ class Features:
         self._replicates = self.row[len(self.row) - n * replicates :].reshape(replicates, n)
 
     def begin(self, mean: Array) -> None:
-        """Start a round, of an agent whose mean vector is `mean` so far."""
+        """Start a round of an agent whose mean vector is `mean` so far."""
         self.row[:] = 0.0
         self._own[:] = mean[1 : 1 + len(self._own)]
         if mean[0] not in (0.0, 1.0):

@@ -53,15 +53,15 @@ cdef class Numbers:
     cpdef bytes told(self, Py_ssize_t k):
         return (<const char*>&self._tells[k, 0, 0])[: self._size]
 
-    cpdef adopt(self, Py_ssize_t k, bytes told):
-        cdef const double* theirs = self._read(told)
+    cpdef adopt(self, Py_ssize_t k, bytes rows):
+        cdef const double* theirs = self._read(rows)
         cdef double* mine = &self._tells[k, 0, 0]
         cdef Py_ssize_t i
         for i in range(self._dimension, (1 + self._registers) * self._dimension):
             mine[i] = -theirs[i]
 
-    cpdef move(self, Py_ssize_t k, Py_ssize_t t, bytes told):
-        cdef const double* said = self._read(told)
+    cpdef move(self, Py_ssize_t k, Py_ssize_t t, bytes rows):
+        cdef const double* said = self._read(rows)
         cdef Py_ssize_t row, column, c
         cdef double difference
         for c in range(self._dimension):
@@ -73,9 +73,9 @@ cdef class Numbers:
             for row in range(self._registers):
                 self._tells[k, 1 + row, c] = self._edge[row]
 
-    cdef const double* _read(self, bytes told) except NULL:
-        check(len(told), self._size)
-        return <const double*><const char*>told
+    cdef const double* _read(self, bytes rows) except NULL:
+        check(len(rows), self._size)
+        return <const double*><const char*>rows
 
     cpdef finish(self, Py_ssize_t t):
         cdef Py_ssize_t row, c

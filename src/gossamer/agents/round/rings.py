@@ -1,11 +1,12 @@
 """Messages as Zenoh keeps them until the agent's thread takes them: one ring per neighbor.
 
 The messages of each neighbor wait in a ring on Zenoh's side, which the agent's thread reads without any Python
-in between: a round costs fewer switches between threads, and who is flooded forgets the oldest, not the newest.
-One ring per neighbor, because Zenoh routes an exact key much faster than a pattern. An exchange can wait at one ring
-only, so it must be that of a neighbor whose message is needed: agents on a cycle that each wait for whom they have
-heard already wait for ever. Rings know no time-out, so a second thread nudges an exchange that waits long, by a
-deletion, which no neighbor may send: the exchange then looks at all rings, minds its deadline, and waits again.
+in between. So a round costs fewer switches between threads, and a flooded agent loses the oldest messages, not the
+newest. There is one ring per neighbor, because Zenoh routes an exact key much faster than a pattern. An exchange can
+wait at only one ring, so it must be that of a neighbor whose message is still needed: if agents on a cycle each waited
+for the one they have heard already, they would wait for ever. A ring has no time-out, so a second thread nudges an
+exchange that waits long, by a deletion, which no neighbor may send: the exchange then looks at all rings, checks its
+deadline, and waits again.
 """
 
 from __future__ import annotations
@@ -19,11 +20,11 @@ from typing import Any
 from gossamer.agents.transports.base import NOBODY, Deliver
 
 _NAP = 0.02
-"""Seconds between two looks at the deadline of an agent without neighbors."""
+"""Seconds between two checks of the deadline of an agent without neighbors."""
 
 
 class Link:
-    """One neighbor's ring, how to send to it, and how to nudge who waits at the ring."""
+    """One neighbor's ring, how to send to it, and how to nudge an exchange that waits at the ring."""
 
     def __init__(self, id: int, put: Callable[[bytes], None], ring: Any, nudge: Callable[[], None]) -> None:
         self.id = id
@@ -36,18 +37,18 @@ class Link:
 class Rings:
     """All rings of an agent. `exchange` belongs to its thread; `wake` and `nudge_if_long` to any.
 
-    A transport, but for `open` and `close`.
+    It is a transport, except for `open` and `close`.
     """
 
     def __init__(self) -> None:
-        self.message: Any = None  # Zenoh's name of what is no deletion
+        self.message: Any = None  # Zenoh's kind of sample that is not a deletion
         self.connected: frozenset[int] = frozenset()
         self._neighbors: dict[int, Link] = {}
         self._order: list[Link] = []  # the longest silent first
         self._woken = False
         self._waiting: Link | None = None  # at whose ring an exchange waits
         self._waits = 0
-        self._seen = 0  # waits that had begun when they were last looked at
+        self._seen = 0  # number of waits begun at the last check
         self._deadline = math.inf  # of the exchange that waits
 
     def add(self, id: int, put: Callable[[bytes], None], ring: Any, nudge: Callable[[], None]) -> None:
@@ -76,8 +77,8 @@ class Rings:
                 if look:
                     self._woken = False
                     return
-                look = True  # what is here already is delivered in any case
-            elif not self._order:  # alone in the world: there is nothing to wait for but the deadline
+                look = True  # what has arrived is delivered in any case
+            elif not self._order:  # no neighbors: nothing to wait for but the deadline
                 time.sleep(_NAP)
             else:
                 neighbor = self._likeliest(awaited)
@@ -88,7 +89,7 @@ class Rings:
                 look = not (payload and awaited)  # also when it was nudged
 
     def _look(self, deliver: Deliver) -> bool:
-        """Deliver what is in the rings, the longest silent first; returns whether that was enough."""
+        """Deliver what is in the rings, the longest silent first; return whether that was enough."""
         place = 0
         while place < len(self._order):
             neighbor = self._order[place]
@@ -105,7 +106,7 @@ class Rings:
         return deliver(neighbor.id, payload)
 
     def _likeliest(self, awaited: Set[int]) -> Link:
-        """Who is to be waited for: of the awaited the one heard last, who has not fallen silent."""
+        """Whom to wait for: of the awaited the one heard last, which is least likely to have fallen silent."""
         for neighbor in reversed(self._order):
             if neighbor.id in awaited:
                 return neighbor
@@ -115,14 +116,14 @@ class Rings:
         self._waits += 1
         self._deadline = deadline
         self._waiting = neighbor
-        if self._woken:  # since it was last looked at; later calls find this exchange waiting
+        if self._woken:  # since the last check; later calls of `wake` find this exchange waiting
             self._nudge(neighbor)
         sample = neighbor.recv()
         self._waiting = None
         return sample
 
     def nudge_if_long(self) -> bool:
-        """Nudge an exchange that has waited since the last call or beyond its deadline; returns whether one had."""
+        """Nudge an exchange that has waited since the last call or past its deadline; return whether one had."""
         long = self._waits == self._seen or time.monotonic() >= self._deadline
         self._seen = self._waits
         if long:
@@ -140,7 +141,7 @@ class Rings:
                 neighbor.nudge()
 
     def clear(self) -> None:
-        """There are no neighbors any more."""
+        """Forget all neighbors."""
         self.connected = frozenset()
         self._neighbors.clear()
         self._order.clear()

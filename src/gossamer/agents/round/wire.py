@@ -1,10 +1,10 @@
-"""Messages as bytes: versioned, limited in size, and believed only after every check.
+"""Messages as bytes: versioned, limited in size, and accepted only after every check.
 
 A payload is two bytes "Gs", one byte of protocol version, then a MessagePack array (msgspec) of
 
-    sender, round, serial, echo, settled, told ((1 + E) x n float64, little endian)
+    sender, round, serial, echo, settled, rows ((1 + E) x n float64, little endian)
 
-told is the sender's value, then its ledger of the edge (see `ledger.py`).
+rows are the sender's value, then its ledger of the edge (see `messages.py`).
 
 `Codec.decode` never raises: it returns the message, or the reason why it was dropped.
 """
@@ -51,9 +51,9 @@ class Reason(StrEnum):
     SENDER = "sender"  # speaks as another agent, or is no neighbor
     DIMENSION = "dimension"  # vectors of another length
     NUMBERS = "numbers"  # NaN, infinity or absurdly large
-    FUTURE = "future"  # a round too far ahead to be believed
+    FUTURE = "future"  # a round too far ahead to be plausible
     STALE = "stale"  # a serial seen before: a replay, a duplicate, an earlier life
-    LATE = "late"  # a round that is over
+    LATE = "late"  # a round already over
 
 
 _Count = Annotated[int, msgspec.Meta(ge=0)]
@@ -65,14 +65,14 @@ class _Message(msgspec.Struct, array_like=True, frozen=True, gc=False, forbid_un
     serial: _Count
     echo: _Count
     settled: bool
-    told: bytes
+    rows: bytes
 
 
 class Codec:
     """Turns messages into bytes and back for one agent.
 
-    me                 the agent; messages say who sent them
-    neighbors         whom it believes
+    me                 this agent, the sender in its messages
+    neighbors          whose messages it accepts
     dimension          n, and `edge_registers` E: the shape it expects
     """
 
@@ -89,7 +89,7 @@ class Codec:
         self._unpack = msgspec.msgpack.Decoder(_Message).decode
 
     def encode(self, round: int, content: Outgoing) -> bytes:
-        fields = self.me, round, content.serial, content.echo, content.settled, _little(content.told)
+        fields = self.me, round, content.serial, content.echo, content.settled, _little(content.rows)
         return _HEADER + self._pack(fields)
 
     def decode(self, sender: int, payload: bytes, round: int) -> Received | Reason:
@@ -107,12 +107,12 @@ class Codec:
         ahead, serial, echo = message.round, message.serial, message.echo
         if ahead > round + self._rounds_ahead or max(ahead, serial, echo) > LAST_ROUND:
             return Reason.FUTURE
-        if len(message.told) != self._bytes:
+        if len(message.rows) != self._bytes:
             return Reason.DIMENSION
-        told = _little(message.told)
-        if not square(told) <= _LARGEST_SQUARE:  # one sum finds all that is NaN, infinite or absurd
+        rows = _little(message.rows)
+        if not square(rows) <= _LARGEST_SQUARE:  # one sum finds all that is NaN, infinite or absurd
             return Reason.NUMBERS
-        return Received(sender, ahead, serial, echo, message.settled, told)
+        return Received(sender, ahead, serial, echo, message.settled, rows)
 
 
 def _little(numbers: bytes) -> bytes:

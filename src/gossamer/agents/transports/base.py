@@ -1,8 +1,8 @@
-"""The transport: one verb, and who is there.
+"""The transport: one verb, `exchange`, and who is connected.
 
 A transport carries bytes between an agent and its neighbors. It knows nothing of ledgers or methods, and
 does not raise for a neighbor that is absent, slow or gone. It may lose, delay, duplicate and reorder
-messages: the agent copes. What it must never do is deliver a message under another sender's number.
+messages: the agent tolerates that. It must never deliver a message under another sender's number.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class Transport(Protocol):
     """What an agent needs of a network. All but `wake` is called from the agent's own thread."""
 
     def open(self) -> None:
-        """Start to listen and to seek the neighbors; return at once, whether or not anyone is there."""
+        """Start listening and connecting to the neighbors; return at once, whether or not any is up."""
 
     def exchange(
         self,
@@ -34,24 +34,24 @@ class Transport(Protocol):
         """Send each neighbor its message, then deliver what arrives.
 
         Returns when `deliver` says that it heard enough, when `deadline` (of time.monotonic) has passed,
-        when a neighbor came or went, or when `wake` was called. Messages that are here already are
-        delivered even after the deadline, so an empty `outgoing` and a deadline in the past drain the
-        inbox. `awaited` are the neighbors whose messages are still needed, as `deliver` changes it: a
+        when a neighbor connects or disconnects, or when `wake` was called. Messages that have arrived already
+        are delivered even after the deadline, so an empty `outgoing` and a deadline in the past drain the
+        inbox. `awaited` is the set of neighbors whose messages are still needed, which `deliver` updates: a
         transport that must choose whom to wait for chooses among them. Never raises for an absent neighbor.
         """
 
     def present(self) -> frozenset[int]:
-        """The neighbors known to be connected now. A transport that cannot know says all of them."""
+        """The neighbors known to be connected now; all of them, if the transport cannot know."""
 
     def wake(self) -> None:
-        """Make a running `exchange` return soon; called from any thread."""
+        """Make a running `exchange` return soon; any thread may call this."""
 
     def close(self) -> None:
         """Stop; may be called twice."""
 
 
-class Links(Protocol):
-    """What a fault model says of each message; `gossamer.faults.Faults.bind` gives one."""
+class MessageFaults(Protocol):
+    """What happens to each message by design; `gossamer.faults.Faults.bind` gives one."""
 
     def lost(self, round: int, sender: int, receiver: int) -> bool:
         """Whether the message of this round never arrives."""
@@ -61,15 +61,15 @@ class Links(Protocol):
 
 
 class Faulty:
-    """A transport with faults on purpose: loses and delays this agent's messages as `links` says.
+    """A transport with deliberate faults: it loses and delays this agent's messages as `faults` says.
 
     A message that is k rounds late is handed to the transport in the first exchange whose round is k later.
     """
 
-    def __init__(self, transport: Transport, me: int, links: Links) -> None:
+    def __init__(self, transport: Transport, me: int, faults: MessageFaults) -> None:
         self._transport = transport
         self._me = me
-        self._links = links
+        self._faults = faults
         self._held: list[tuple[int, int, bytes]] = []  # (due round, receiver, payload)
 
     def open(self) -> None:
@@ -89,9 +89,9 @@ class Faulty:
             self._transport.exchange(round, {item[1]: item[2]}, 0.0, deliver, awaited)
         on_time = {}
         for receiver, payload in outgoing.items():
-            if self._links.lost(round, self._me, receiver):
+            if self._faults.lost(round, self._me, receiver):
                 continue
-            late = self._links.delay(round, self._me, receiver)
+            late = self._faults.delay(round, self._me, receiver)
             if late:
                 self._held.append((round + late, receiver, payload))
             else:

@@ -1,9 +1,9 @@
-"""The conformance check of transports: what every implementation must do, for anyone's implementation.
+"""The conformance check of transports: what every implementation must do, yours included.
 
     check(transport, me, neighbors)      run by every agent of a small connected fleet at the same time
 
-Each agent runs `check` with its own transport (in its own thread, process or rank). It raises AssertionError,
-with a text, at the first promise that is not kept.
+Each agent runs `check` with its own transport, in its own thread, process or rank. It raises AssertionError with
+an explanation at the first requirement that is not met.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _SLACK = 5.0
 
 
 def check(transport: Transport, me: int, neighbors: tuple[int, ...]) -> None:
-    """Open the transport, hold every promise of `Transport` against it, and close it."""
+    """Open the transport, check everything that `Transport` requires, and close it."""
     assert isinstance(transport, Transport), f"{type(transport).__name__} lacks a method of Transport"
     transport.open()
     try:
@@ -31,11 +31,11 @@ def check(transport: Transport, me: int, neighbors: tuple[int, ...]) -> None:
         subject.silence_ends_at_the_deadline()
         subject.wake_ends_an_exchange()
         body = bytes(range(256)) * 400
-        subject.swap(lambda sender, receiver: bytes([sender]) + body)  # large, and every byte there is
-        # Stay until the neighbors are done too: leaving early is an absence, which is not tested here.
+        subject.swap(lambda sender, receiver: bytes([sender]) + body)  # large, with every value of a byte
+        # Stay until the neighbors are done too; an early leave would look like a failure to them.
         subject.swap(lambda sender, receiver: b"done")
         strays = [sender for sender, _ in subject.backlog]
-        assert not strays, f"messages that nobody sent, or that came twice, were delivered from {strays}"
+        assert not strays, f"messages that nobody sent, or that arrived twice, were delivered from {strays}"
     finally:
         transport.close()
         transport.close()
@@ -46,7 +46,7 @@ def _greeting(t: int, sender: int, receiver: int) -> bytes:
 
 
 class _Subject:
-    """The transport under test, and the messages that came before they were asked for."""
+    """The transport under test, and messages that arrived before they were expected."""
 
     def __init__(self, transport: Transport, me: int, neighbors: tuple[int, ...]) -> None:
         self.transport = transport
@@ -63,11 +63,11 @@ class _Subject:
         while self.transport.present() < frozenset(self.neighbors) and time.monotonic() < deadline:
             self.transport.exchange(0, {}, time.monotonic() + 0.02, self._keep)
         assert self.transport.present() == frozenset(self.neighbors), (
-            f"present() must come to name {self.neighbors}, but it is {sorted(self.transport.present())}"
+            f"present() must eventually be {self.neighbors}, got {sorted(self.transport.present())}"
         )
 
     def swap(self, text: Callable[[int, int], bytes]) -> None:
-        """Send every neighbor text(me, it) and receive text(it, me); what is too early waits."""
+        """Send every neighbor text(me, it) and receive text(it, me); early arrivals are kept."""
         outgoing = {j: text(self.me, j) for j in self.neighbors}
         wanted = {(j, text(j, self.me)) for j in self.neighbors}
         missing = wanted - set(self.backlog)
@@ -75,7 +75,7 @@ class _Subject:
             self.backlog.remove(item)
 
         def deliver(sender: int, payload: bytes) -> bool:
-            assert isinstance(payload, bytes), f"payloads are bytes, got {type(payload).__name__}"
+            assert isinstance(payload, bytes), f"payloads must be bytes, got {type(payload).__name__}"
             if (sender, payload) in missing:
                 missing.remove((sender, payload))
             else:
@@ -84,9 +84,11 @@ class _Subject:
 
         deadline = time.monotonic() + _PATIENCE
         self.transport.exchange(0, outgoing, deadline if missing else 0.0, deliver)
-        while missing and time.monotonic() < deadline:  # an exchange ends early when a neighbor comes or goes
+        while (
+            missing and time.monotonic() < deadline
+        ):  # an exchange ends early when a neighbor connects or leaves
             self.transport.exchange(0, {}, deadline, deliver)
-        assert not missing, f"messages never came from {sorted(sender for sender, _ in missing)}"
+        assert not missing, f"no messages arrived from {sorted(sender for sender, _ in missing)}"
 
     def silence_ends_at_the_deadline(self) -> None:
         started = time.monotonic()

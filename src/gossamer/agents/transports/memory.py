@@ -1,4 +1,4 @@
-"""Agents in one process: the public fake. It loses nothing, keeps order and needs no network."""
+"""Agents in one process, for tests and simulations: it loses nothing, keeps order and needs no network."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gossamer.agents.transports.base import NOBODY, Deliver
 Inbox = Queue[tuple[int, bytes] | None]
 """(sender, payload) in the order of arrival; None only wakes.
 
-Not a SimpleQueue: its get(timeout=...) can wait for ever when the time runs out just as it is interrupted.
+Not a SimpleQueue, whose get(timeout=...) can wait for ever if a signal arrives just as the time runs out.
 """
 
 

@@ -1,6 +1,8 @@
-"""Agents over MPI, one agent per rank: for clusters that have MPI and for comparing; it knows no absence.
+"""Agents over MPI, one agent per rank: for clusters that have MPI, and for comparison.
 
-mpiexec -n 4 python program.py        # in it: MpiTransport(neighbors), the agent's number is its rank
+MPI cannot tell whether a neighbor is up, so all of them always count as connected.
+
+    mpiexec -n 4 python program.py        # with MpiTransport(neighbors); the agent's number is its rank
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from gossamer.errors import InvalidInput, require
 
 _TAG = 71
 _NAP = 5e-5
-"""Seconds between two looks into an empty inbox, after a short spell of looking without pause."""
+"""Seconds between two polls of an empty inbox, after the first few without a pause."""
 
 
 class MpiTransport:

@@ -1,13 +1,13 @@
 """Agents over Eclipse Zenoh: peer to peer, mutual TLS, access control by certificate name.
 
 An agent listens on its own endpoint; of two neighbors the one with the larger number connects, and keeps
-trying. Agent i publishes to j on <fleet>/<j>/<i> and shows that it is there by the token <fleet>/alive/<i>.
+trying. Agent i publishes to j on <fleet>/<j>/<i> and announces itself by the token <fleet>/alive/<i>.
 Scouting is off, so nobody connects to anyone but the neighbors in the settings.
 
 With TLS each end checks the other's certificate against the fleet's authority, and access control (deny
 unless allowed) ties every key to the common name it belongs to: agent j may put only on <fleet>/<me>/<j>
-and hold only the token <fleet>/alive/<j>. So a valid agent that is no neighbor is not heard, and none
-can speak as another.
+and hold only the token <fleet>/alive/<j>. So a valid agent that is not a neighbor is not heard, and no agent
+can impersonate another.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ from gossamer.errors import GossamerError, InvalidInput, require
 log = logging.getLogger("gossamer.agents")
 
 _STALL_MICROSECONDS = 1_000_000
-"""A neighbor that takes nothing for so long is disconnected; it reconnects when it is back."""
+"""A neighbor that accepts nothing for this long is disconnected; it reconnects when it is back."""
 
 _OPEN_MILLISECONDS = 2_000
-"""A connection that does not answer for so long is given up and tried again; closing waits for it, too."""
+"""A connection attempt that takes this long is given up and tried again; closing waits for it, too."""
 
 _WAITING = 64
-"""Messages of one neighbor that may wait; a round uses one, and of more only the newest."""
+"""How many messages of one neighbor may wait; a round uses only the newest."""
 
 _NAP = 0.02
-"""Seconds between two looks at an exchange that waits, at most, where waits have been long lately."""
+"""Most seconds between two checks on a waiting exchange, while waits have recently been long."""
 
 _CALM = 50
-"""Looks in a row that found no long wait, after which there are fewer of them: one in four."""
+"""Checks in a row that found no long wait, after which checks are four times rarer."""
 
 RUNTIME = (
     "(rx: (worker_threads: 1), "
@@ -48,18 +48,19 @@ RUNTIME = (
     + ")"
 )
 """Zenoh's own threads: one for everything. An agent's traffic never fills one, and switching between its usual five
-costs a quarter of a round. (The environment variable ZENOH_RUNTIME, where it is set, decides instead.)"""
+costs a quarter of a round. The environment variable ZENOH_RUNTIME overrides this."""
 
 
 def configuration(settings: AgentSettings) -> dict[str, Any]:
     """Zenoh's configuration for one agent, as the JSON that `zenoh.Config.from_json5` reads."""
     protocol = "tls" if settings.tls else "tcp"
     if not settings.endpoint:
-        raise InvalidInput("Zenoh needs an endpoint to listen on, but endpoint is empty; give host:port")
+        raise InvalidInput("endpoint must be host:port for Zenoh to listen on, got an empty one")
     unreachable = [n.id for n in settings.neighbors if n.id < settings.id and not n.endpoint]
     if unreachable:
         raise InvalidInput(
-            f"agent {settings.id} connects to its neighbors {unreachable}, but they have no endpoint"
+            f"neighbors must have an endpoint if their number is below {settings.id}, because agent {settings.id} "
+            f"connects to them, but {unreachable} have none"
         )
     link: dict[str, Any] = {"tx": {"lease": lease_milliseconds(settings), "keep_alive": 4}}
     link["tx"]["queue"] = {"congestion_control": {"block": {"wait_before_close": _STALL_MICROSECONDS}}}
@@ -96,7 +97,7 @@ def configuration(settings: AgentSettings) -> dict[str, Any]:
 
 
 def lease_milliseconds(settings: AgentSettings) -> int:
-    """How long a connection may be silent before it is lost: well before the neighbor counts as dead."""
+    """How long a connection may be silent before Zenoh drops it: well before the neighbor counts as dead."""
     return int(1000 * min(10.0, max(1.0, settings.death / 2)))
 
 
@@ -153,7 +154,7 @@ def outbox_key(settings: AgentSettings, neighbor: Neighbor) -> str:
 
 
 def token_key(settings: AgentSettings, agent: int) -> str:
-    """The token by which an agent shows that it is there."""
+    """The token by which an agent announces itself."""
     return f"{settings.fleet}/alive/{agent}"
 
 
@@ -187,7 +188,7 @@ class ZenohTransport(Rings):
                 f"agent {settings.id} cannot listen on {settings.endpoint} ({_cause(error)}); "
                 "the port must be free, the address this machine's, and the certificates readable"
             ) from error
-        # The subscribers first, the token last: whoever sees the token can be sure to be heard.
+        # The subscribers first, the token last: a neighbor that sees the token can be sure to be heard.
         self.message = zenoh.SampleKind.PUT
         local = zenoh.Locality.SESSION_LOCAL
         for n in settings.neighbors:
@@ -213,15 +214,15 @@ class ZenohTransport(Rings):
         threading.Thread(target=self._watch, name=f"watch-{settings.id}", daemon=True).start()
 
     def _notice(self, neighbor: int, sample: Any) -> None:
-        came = sample.kind == self.message
-        self.connected = self.connected | {neighbor} if came else self.connected - {neighbor}
+        here = sample.kind == self.message
+        self.connected = self.connected | {neighbor} if here else self.connected - {neighbor}
         log.info(
-            "agent %d: neighbor %d %s", self.settings.id, neighbor, "connected" if came else "disconnected"
+            "agent %d: neighbor %d %s", self.settings.id, neighbor, "connected" if here else "disconnected"
         )
         self.wake()
 
     def _watch(self) -> None:
-        """Nudge an exchange that waits long; looks often enough for the shortest wait of a round."""
+        """Nudge an exchange that waits long; checks often enough for the shortest wait of a round."""
         pause = min(_NAP, max(0.001, self.settings.timeout / 16))
         calm = 0
         while not self._closed.wait(pause if calm < _CALM else 4 * pause):

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse.csgraph import connected_components
 
 from gossamer.engines.faulty.kernels import Coefficients, Graph, Memory, add_ledgers, run
 from gossamer.engines.results import FaultySimulation, standard_error
@@ -92,6 +93,7 @@ def simulate_faulty(
         kept_estimates=estimates,
         alive=alive,
         target=target,
+        parts=int(connected_components(network.gossip[alive][:, alive], return_labels=False)),
     )
 
 

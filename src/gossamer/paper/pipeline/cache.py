@@ -26,7 +26,7 @@ class PieceCache:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise OutputError(
-                f"out must be a folder that can be written, got {folder} ({error.strerror}); choose another"
+                f"results go to {folder}, but that folder cannot be made ({error.strerror}); choose another folder"
             ) from error
 
     def path(self, piece: Piece) -> Path:
@@ -59,6 +59,5 @@ class PieceCache:
             draft.replace(path)
         except OSError as error:
             raise OutputError(
-                f"out must be a folder that can be written, got {path} ({error.strerror}); free some space or "
-                "choose another"
+                f"a result could not be written to {path} ({error.strerror}); free some space or choose another folder"
             ) from error

@@ -34,9 +34,7 @@ def run_pieces(
     if backend not in BACKENDS:
         raise InvalidInput(f"backend must be one of {', '.join(BACKENDS)}, got {backend!r}")
     if address is not None and backend != "dask":
-        raise InvalidInput(
-            f"address needs the backend 'dask', got {backend!r}; drop it or choose that backend"
-        )
+        raise InvalidInput(f"address needs the backend dask, got {backend!r}")
     results: dict[str, tuple[list[Row], float]] = {}
     missing: dict[str, Piece] = {}
     for piece in pieces:
@@ -62,7 +60,7 @@ def run_pieces(
                 cache.save(missing[key], rows, seconds)
                 results[key] = rows, seconds
                 done(missing[key], True)
-        finally:  # after an interrupt, joblib warns about the pieces that it cancels; that is what the user asked for
+        finally:  # after an interrupt, joblib warns about the pieces that it cancels; that is what was asked for
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", UserWarning)
                 finished.close()

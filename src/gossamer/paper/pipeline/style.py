@@ -14,15 +14,17 @@ from matplotlib.figure import Figure as Picture
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, NullLocator
 
+from gossamer import plotting
 from gossamer.paper.pipeline.results import Results
 from gossamer.paper.pipeline.settings import Settings
 
 FULL = 7.2  # inches: the text width of a paper with one column
-BLACK, GRAY, LIGHT = "#000000", "#555555", "#BBBBBB"
-ORANGE, SKY, GREEN, BLUE, RED, PURPLE = "#E69F00", "#56B4E9", "#009E73", "#0072B2", "#D55E00", "#CC79A7"
+BLACK, GRAY, LIGHT = plotting.BLACK, plotting.GRAY, plotting.LIGHT
+ORANGE, SKY, GREEN = plotting.ORANGE, plotting.SKY, plotting.GREEN
+BLUE, RED, PURPLE = plotting.BLUE, plotting.RED, plotting.PURPLE
 
 RC: dict[str, Any] = {
-    "pdf.fonttype": 42,
+    **plotting.BASE,
     "ps.fonttype": 42,
     "font.family": "DejaVu Sans",
     "font.size": 8,
@@ -31,11 +33,7 @@ RC: dict[str, Any] = {
     "xtick.labelsize": 7,
     "ytick.labelsize": 7,
     "legend.fontsize": 7.5,
-    "legend.frameon": False,
     "axes.linewidth": 0.6,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
     "grid.color": "#E4E4E4",
     "grid.linewidth": 0.5,
     "axes.axisbelow": True,

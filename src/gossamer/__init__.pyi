@@ -1,0 +1,54 @@
+# Every public name of the package, and where it lives: add a name here and nowhere else.
+
+from . import agents as agents
+from . import applications as applications
+from . import faults as faults
+from . import methods as methods
+from . import networks as networks
+from . import theory as theory
+from .agents.agent import Agent as Agent
+from .agents.settings import AgentSettings as AgentSettings
+from .agents.settings import Neighbor as Neighbor
+from .applications import LinearEstimation as LinearEstimation
+from .applications import PolicyEvaluation as PolicyEvaluation
+from .engines.exact import Exact as Exact
+from .engines.exact import exact as exact
+from .engines.results import FaultySimulation as FaultySimulation
+from .engines.results import Simulation as Simulation
+from .engines.simulate import simulate as simulate
+from .errors import GossamerError as GossamerError
+from .errors import InvalidInput as InvalidInput
+from .errors import InvalidNetwork as InvalidNetwork
+from .errors import MissingExtra as MissingExtra
+from .errors import OutputError as OutputError
+from .errors import Unsupported as Unsupported
+from .methods import DASG as DASG
+from .methods import DMASG as DMASG
+from .methods import DSG as DSG
+from .methods import METHODS as METHODS
+from .methods import MSDA as MSDA
+from .methods import RRMA as RRMA
+from .methods import SDA as SDA
+from .methods import SSDA as SSDA
+from .methods import SSTM as SSTM
+from .methods import AnytimeSDA as AnytimeSDA
+from .methods import BroadcastGossip as BroadcastGossip
+from .methods import ChebyshevAveraging as ChebyshevAveraging
+from .methods import LinearIteration as LinearIteration
+from .methods import Method as Method
+from .methods import PairwiseGossip as PairwiseGossip
+from .networks import Network as Network
+from .observations import Bernoulli as Bernoulli
+from .observations import Drifting as Drifting
+from .observations import Empirical as Empirical
+from .observations import Gaussian as Gaussian
+from .observations import Observations as Observations
+from .observations import StudentT as StudentT
+from .observations import Uniform as Uniform
+from .planning import Plan as Plan
+from .planning import Plans as Plans
+from .planning import Tuned as Tuned
+from .planning import plan as plan
+from .planning import tune as tune
+
+__version__: str

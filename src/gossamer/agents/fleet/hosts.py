@@ -1,0 +1,52 @@
+"""Where the agents of a network are: names and endpoints, from labels or from a file of hosts."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gossamer.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from gossamer.networks import Network
+
+PORT = 7447
+"""The first port of a fleet, Zenoh's own."""
+
+
+def read_hosts(path: Path) -> dict[str, str]:
+    """Read "name host:port" lines; the port may be left out."""
+    hosts: dict[str, str] = {}
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidInput(f"{path} cannot be read as text ({type(error).__name__})") from None
+    for number, line in enumerate(lines, 1):
+        words = line.partition("#")[0].replace(",", " ").split()
+        if words and (len(words) != 2 or words[0] in hosts):
+            raise InvalidInput(f"{path}, line {number} must be a new name and its host:port, got {line!r}")
+        if words:
+            hosts[words[0]] = with_port(words[1])
+    return hosts
+
+
+def names_and_endpoints(network: Network, hosts: dict[str, str] | None) -> tuple[list[str], list[str]]:
+    """Return the names and the endpoints of a network whose agents have names.
+
+    Without `hosts` the names are the addresses themselves, "host:port" or just "host".
+    """
+    labels = [str(label) for label in network.labels]
+    if hosts is None:
+        names = [re.sub(r"[^A-Za-z0-9.]+", "-", label).strip("-.") for label in labels]
+        return names, [with_port(label) for label in labels]
+    missing = [label for label in labels if label not in hosts]
+    if missing:
+        raise InvalidInput(f"hosts must have a line for every agent, but {missing[0]!r} has none")
+    return labels, [hosts[label] for label in labels]
+
+
+def with_port(address: str, port: int = PORT) -> str:
+    """Return host:port, with the fleet's usual port where none was given."""
+    bare = address.endswith("]") if address.startswith("[") else ":" not in address
+    return f"{address}:{port}" if bare else address

@@ -1,0 +1,119 @@
+"""The tables of fleet.toml: the method, what is observed, the pace, limits on messages, and the agents."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gossamer.errors import InvalidInput, require
+from gossamer.methods import METHODS
+from gossamer.methods.acceleration import nesterov
+from gossamer.methods.anytime_sda import AnytimeSDA
+from gossamer.methods.base import Method, SpectralFacts
+from gossamer.methods.ledger import SILENCE
+from gossamer.methods.loading import build, load_class, parameters
+
+if TYPE_CHECKING:
+    import msgspec
+else:
+    msgspec = require("msgspec", "agents")
+
+_UNITS = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
+
+
+class MethodTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The method that all agents run, by name, and its parameters. In the file both are in one table.
+
+    name        a method of this package, or "my_file.py:MyMethod" with the file beside fleet.toml
+    parameters  those that are not given come from the spectrum of the fleet's edges
+    """
+
+    name: str = AnytimeSDA.name
+    parameters: dict[str, Any] = msgspec.field(default_factory=dict)
+
+    @classmethod
+    def of(cls, method: Method, facts: SpectralFacts) -> MethodTable:
+        """The table of a method of this package; Anytime SDA's parameters are written out, for a reader to see."""
+        if METHODS.get(method.name) is not type(method):
+            raise InvalidInput(
+                f"method must be one of {', '.join(METHODS)}, got {method!r}; name a method of your own as "
+                "MethodTable(name='my_file.py:MyMethod')"
+            )
+        given = {f.name: getattr(method, f.name) for f in fields(method)}  # type: ignore[arg-type]
+        chosen = {f.name: given[f.name] for f in fields(method) if given[f.name] != f.default}  # type: ignore[arg-type]
+        if isinstance(method, AnytimeSDA):
+            if method.acceleration == "nesterov":
+                c = nesterov(facts, method.step_size, method.momentum)
+                chosen |= {"step_size": c.step_size, "momentum": float(c.momentum)}
+            chosen |= {"smoothing": method.window(facts), "gain": method.gain or 0.0}
+        return cls(name=method.name, parameters=chosen)
+
+    @classmethod
+    def from_file(cls, table: dict[str, Any]) -> dict[str, Any]:
+        """What fleet.toml holds in one table, as the fields of this class."""
+        rest = dict(table)
+        name = rest.pop("name", AnytimeSDA.name)
+        return {"name": name, "parameters": rest}
+
+    def in_file(self) -> dict[str, Any]:
+        """The fields of this class, as one table of fleet.toml."""
+        return {"name": self.name, **self.parameters}
+
+    def build(self, directory: Path | None = None) -> Method:
+        """The method itself; a file is looked for in `directory`, where fleet.toml is."""
+        known: list[str] = []
+        try:
+            kind = load_class(self.name, directory)
+            known = parameters(kind)
+            # In TOML there is no None: a gain of 0 means a plain mean.
+            given = {k: v for k, v in self.parameters.items() if k != "gain" or v != 0}
+            return build(kind, given)
+        except InvalidInput as error:
+            at = "method." if str(error).partition(" ")[0] in known else "method: "
+            raise InvalidInput(f"{at}{error}") from None
+
+
+class ObservationsTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What the agents observe and average."""
+
+    dimension: int = 1
+    weighting: str = "agents"
+    variance: bool = False
+    bins: tuple[float, ...] = ()
+    replicates: int = 8
+
+
+class RoundsTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Pace and time-outs."""
+
+    every: str = "100ms"
+    timeout: str = "200ms"
+    silence: int = SILENCE
+    death: str = "5s"
+    commit: str = "200ms"
+
+
+class WireTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Limits on what is accepted from neighbors."""
+
+    message_bytes: int = 0
+    rounds_ahead: int = 1_000_000
+
+
+class Member(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One agent of the fleet."""
+
+    id: int
+    name: str
+    endpoint: str
+    source: str = "-"
+
+
+def duration(name: str, text: str) -> float:
+    """Return seconds from "250ms", "2s", "1m" or "1h"; "0" is none at all."""
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([a-z]*)\s*", text)
+    if not match or (match[2] not in _UNITS and float(match[1]) != 0):
+        raise InvalidInput(f'{name} must be a time such as "250ms", "2s" or "1m", got {text!r}')
+    return float(match[1]) * _UNITS.get(match[2], 0.0)

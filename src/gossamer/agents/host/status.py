@@ -1,0 +1,202 @@
+"""The status of an agent: the file status/NAME.json beside fleet.toml, written by the agent and read by anyone.
+
+The agent writes it twice a second. `gossamer fleet up` and `gossamer fleet status` read nothing else.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+import os
+import time
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from gossamer.agents.fleet.file import Fleet
+from gossamer.agents.fleet.tables import Member
+from gossamer.agents.host.sources import AnySource
+from gossamer.agents.snapshot import Snapshot
+
+log = logging.getLogger("gossamer.agents.host.status")
+
+STATUS = "status"
+"""The folder of the status files, beside fleet.toml."""
+
+STALE = 3.0
+"""Seconds after which a status is old: a running agent writes it twice a second."""
+
+_HARMLESS = ("late", "stale")
+"""Reasons for which an honest neighbor's message may be dropped; any other is worth a look."""
+
+_QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
+
+# -- writing -----------------------------------------------------------------------------------------------
+
+
+class StatusFile:
+    """Writes the latest snapshot to a small file, replaced as a whole, so that a reader never sees half of one."""
+
+    def __init__(self, path: Path, name: str, source: AnySource) -> None:
+        self._path = path
+        self._name = name
+        self._source = source
+        self._failed = False
+
+    def write(self, snapshot: Snapshot) -> None:
+        content = json.dumps({**status_line(snapshot, self._name, self._source), "pid": os.getpid()})
+        temporary = self._path.with_suffix(".new")
+        try:
+            self._path.parent.mkdir(exist_ok=True)
+            temporary.write_text(content)
+            temporary.replace(self._path)
+        except OSError as error:
+            if not self._failed:
+                log.warning(
+                    "%s cannot be written (%s), so `gossamer fleet status` cannot see this agent",
+                    self._path,
+                    error.strerror,
+                )
+            self._failed = True
+
+
+def estimate_line(snapshot: Snapshot, name: str, source: AnySource) -> dict[str, Any]:
+    """What an agent prints on standard output: its answer, and how good it is."""
+    line: dict[str, Any] = {
+        "time": datetime.fromtimestamp(snapshot.time, UTC).isoformat(timespec="milliseconds"),
+        "agent": snapshot.agent,
+        "name": name,
+        "round": snapshot.round,
+        "samples": snapshot.samples,
+        "estimate": _values(snapshot.estimate),
+        "standard_error": _values(snapshot.standard_error),
+    }
+    if snapshot.variance is not None:
+        line["variance"] = _values(snapshot.variance)
+    if snapshot.answers.layout.bins:
+        line["quantiles"] = {str(q): _values(snapshot.answers.quantile(q)) for q in _QUANTILES}
+    line["distance"] = _largest([n.distance for n in snapshot.neighbors if n.state == "alive"])
+    line["neighbors_alive"] = sum(n.state == "alive" for n in snapshot.neighbors)
+    line["state"] = snapshot.state
+    if source.bad:
+        line["bad_observations"] = source.bad
+    return line
+
+
+def status_line(snapshot: Snapshot, name: str, source: AnySource) -> dict[str, Any]:
+    """What an agent writes to its status file: the estimate, and everything an operator asks for."""
+    return {
+        **estimate_line(snapshot, name, source),
+        "at": snapshot.time,
+        "rounds": snapshot.age,
+        "acknowledged": snapshot.acknowledged,
+        "problem": snapshot.problem or source.last_problem,
+        "sent": snapshot.sent,
+        "received": snapshot.received,
+        "rejected": dict(snapshot.rejected),
+        "lost": sum(n.lost for n in snapshot.neighbors),
+        "neighbors": {
+            str(n.id): {
+                "state": n.state,
+                "distance": _number(n.distance),
+                "round_trip": _number(n.round_trip),
+                "lost": n.lost,
+                "late": n.late,
+            }
+            for n in snapshot.neighbors
+        },
+    }
+
+
+def _values(values: Any) -> Any:
+    numbers = [_number(float(value)) for value in values]
+    return numbers[0] if len(numbers) == 1 else numbers
+
+
+def _number(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def _largest(values: list[float]) -> float | None:
+    known = [value for value in values if math.isfinite(value)]
+    return max(known) if known else None
+
+
+# -- reading -----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class AgentStatus:
+    """The state of one agent, as far as this machine knows.
+
+    state   "running", "degraded" (its store cannot be written, or its source failed), "alone" (it hears no neighbor),
+            "stopped", "silent" (its status is old), "gone" (its process has ended) or "unknown" (never seen
+            here); an agent that this process started can also be "starting", "exit 2" or "SIGKILL"
+    """
+
+    member: Member
+    state: str
+    rounds: int = 0
+    samples: int = 0
+    estimate: tuple[float | None, ...] = ()
+    standard_error: tuple[float | None, ...] = ()
+    distance: float | None = None
+    sent: int = 0
+    received: int = 0
+    lost: int = 0
+    rejected: int = 0
+    problem: str = ""
+    details: dict[str, Any] = field(default_factory=dict, repr=False)
+
+
+def read_status(fleet: Fleet, directory: Path, now: float | None = None) -> list[AgentStatus]:
+    """Read every agent's status file; the state of agents on other machines is unknown here."""
+    return [_status(member, directory / STATUS / f"{member.name}.json", now) for member in fleet.agents]
+
+
+def _status(member: Member, path: Path, now: float | None) -> AgentStatus:
+    try:
+        found = json.loads(path.read_text())
+        age = (time.time() if now is None else now) - found["at"]
+        state = found["state"]
+        if state != "stopped" and not _exists(found["pid"]):
+            state = "gone"
+        elif state != "stopped" and age > STALE:
+            state = "silent"
+        elif state == "running" and not found["neighbors_alive"]:
+            state = "alone"
+        return AgentStatus(
+            member,
+            state,
+            rounds=found["rounds"],
+            samples=found["samples"],
+            estimate=_tuple(found["estimate"]),
+            standard_error=_tuple(found["standard_error"]),
+            distance=found["distance"],
+            sent=found["sent"],
+            received=found["received"],
+            lost=found["lost"],
+            rejected=sum(n for reason, n in found["rejected"].items() if reason not in _HARMLESS),
+            problem=found["problem"],
+            details=found,
+        )
+    except FileNotFoundError:
+        return AgentStatus(member, "unknown")
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        return AgentStatus(member, "unknown", problem=f"{path} cannot be read ({type(error).__name__})")
+
+
+def _exists(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def _tuple(value: Any) -> tuple[float | None, ...]:
+    return tuple(value) if isinstance(value, list) else (value,)

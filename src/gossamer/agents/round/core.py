@@ -1,0 +1,36 @@
+"""What a conversation drives: one agent's part of a method, in ledger form or in node form."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gossamer.agents.round.messages import Outgoing
+
+Array = NDArray[np.float64]
+
+
+class Core(Protocol):
+    """One agent's part of a method; in each round it begins, tells each neighbor, hears them and finishes."""
+
+    dimension: int
+    edge_registers: int
+
+    def begin(self, observation: Array, samples: float = 1.0, weight: float | None = None) -> None:
+        """Start a round with the mean of this round's `samples` observations; see `Ledger.begin`."""
+
+    def tell(self, neighbor: int, holding: int) -> Outgoing:
+        """The message for one neighbor; `holding` is the serial of its message already here, or 0."""
+
+    def finish(self, heard: Mapping[int, Outgoing]) -> None:
+        """Close the round with the messages that arrived for it."""
+
+    @property
+    def estimate(self) -> Array:
+        """The agent's answer now, shape (n,)."""
+
+    def drop(self, neighbor: int) -> None:
+        """The neighbor is dead: forget what was exchanged with it."""

@@ -1,0 +1,134 @@
+"""The problems of the two applications, read from what a user typed and from the user's files."""
+
+from __future__ import annotations
+
+import csv as csv_module
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gossamer.applications import LinearEstimation, PolicyEvaluation, problems
+from gossamer.cli.parsing import read_numbers
+from gossamer.errors import InvalidInput, nearest
+from gossamer.networks import Network
+
+
+def read_sensors(
+    network: Network, path: Path, *, target: str, split: str, intercept: bool, weighting: str, seed: int
+) -> LinearEstimation:
+    """Linear estimation from a user's file: sensors (A, parameter), or rows of data (X, y, or a CSV table)."""
+    if path.suffix.lower() == ".npz":
+        arrays = _read_npz(path)
+        if "A" in arrays:
+            _needs(path, arrays, "A", "parameter")
+            covariance = arrays.get("covariance", np.array(1.0))
+            covariance = float(covariance) if covariance.ndim == 0 else list(covariance)
+            return LinearEstimation(
+                network, list(arrays["A"]), arrays["parameter"], covariance, weighting=weighting
+            )
+        _needs(path, arrays, "X", "y")
+        rule: Any = arrays.get("agent", split)
+        return LinearEstimation.from_data(
+            arrays["X"], arrays["y"], network, rule, intercept=intercept, seed=seed
+        )
+    return LinearEstimation.from_data(
+        _read_table(path), target, network, split, intercept=intercept, seed=seed
+    )
+
+
+def parse_policy_problem(
+    network: Network,
+    text: str,
+    *,
+    rewards: Path | None,
+    policy: str,
+    discount: float,
+    rule: str,
+    spread: float,
+    reward_std: float,
+    seed: int,
+) -> PolicyEvaluation:
+    """Policy evaluation on a built-in problem, an environment of Gymnasium, or a matrix from a user's file."""
+    path = Path(text)
+    if path.suffix.lower() == ".npz":
+        arrays = _read_npz(path)
+        _needs(path, arrays, "P", "rewards")
+        return PolicyEvaluation(
+            network, arrays["P"], arrays["rewards"], discount, arrays.get("reward_std", reward_std)
+        )
+    if path.suffix.lower() == ".csv":
+        if rewards is None:
+            raise InvalidInput(
+                "a matrix P from a CSV file needs --rewards, a CSV file with one row per agent"
+            )
+        return PolicyEvaluation(
+            network, read_numbers(path)[1], read_numbers(rewards)[1], discount, reward_std
+        )
+    process = _process(text, policy, discount, seed)
+    return PolicyEvaluation.from_problem(
+        network, process, discount, rule=rule, spread=spread, reward_std=reward_std, seed=seed
+    )
+
+
+def _process(text: str, policy: str, discount: float, seed: int) -> problems.MarkovRewardProcess:
+    kind, _, rest = text.partition(":")
+    if kind == "gym":
+        table: Any = read_numbers(Path(policy))[1] if policy.endswith(".csv") else policy
+        return problems.from_gymnasium(rest, table, discount)
+    named: dict[str, Any] = {
+        "garnet": problems.garnet,
+        "chain": problems.chain,
+        "grid-world": problems.grid_world,
+    }
+    if kind not in named:
+        raise InvalidInput(
+            f"there is no problem {text!r}{nearest(kind, named)}; there are garnet:STATESxBRANCHING, chain:STATES, "
+            "grid-world:ROWSxCOLS, gym:ENVIRONMENT, and files ending in .npz or .csv"
+        )
+    try:
+        sizes = [int(part) for part in rest.split("x")] if rest else []
+    except ValueError:
+        raise InvalidInput(f"{text!r} needs whole numbers after the colon, such as garnet:20x3") from None
+    most = 1 if kind == "chain" else 2
+    if len(sizes) > most:
+        raise InvalidInput(f"{kind} takes at most {most} numbers, got {len(sizes)} in {text!r}")
+    seeded: dict[str, Any] = {"seed": seed} if kind == "garnet" else {}
+    process: problems.MarkovRewardProcess = named[kind](*sizes, **seeded)
+    return process
+
+
+def _read_npz(path: Path) -> dict[str, Any]:
+    try:
+        with np.load(path, allow_pickle=False) as arrays:
+            return dict(arrays)
+    except (OSError, ValueError) as error:
+        raise InvalidInput(f"{path} cannot be read as NPZ: {error}") from error
+
+
+def _needs(path: Path, arrays: Mapping[str, Any], *names: str) -> None:
+    missing = [name for name in names if name not in arrays]
+    if missing:
+        raise InvalidInput(f"{path} needs the arrays {', '.join(names)}, got {', '.join(arrays) or 'none'}")
+
+
+def _read_table(path: Path) -> dict[str, Any]:
+    """Columns by name, as numbers where every cell of a column is one."""
+    try:
+        rows = [row for row in csv_module.reader(path.read_text().splitlines()) if row]
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidInput(f"{path} cannot be read: {error}") from error
+    if len(rows) < 2:
+        raise InvalidInput(f"{path} needs a header row and rows of data, got {len(rows)} lines")
+    for number, row in enumerate(rows[1:], start=2):
+        if len(row) != len(rows[0]):
+            raise InvalidInput(f"{path}, line {number}: {len(rows[0])} cells are needed, got {len(row)}")
+    columns: dict[str, Any] = {}
+    for name, *cells in zip(*rows, strict=True):
+        column = np.array(cells)
+        try:
+            columns[name.strip()] = column.astype(float)
+        except ValueError:
+            columns[name.strip()] = column
+    return columns

@@ -1,0 +1,86 @@
+"""How commands are made: loaded when they run, and with errors that name flags.
+
+The rooms below the command line speak of parameters (`metrics_port must be ...`). A command knows which flag sets
+which parameter, so this is the one place where a parameter's name becomes a flag.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any, NamedTuple
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+from gossamer.errors import GossamerError
+
+_LEADING_NAME = re.compile(r"(\w+)(?=:| (?:must|takes|needs|names|is|are|has|cannot)\b)")
+"""A parameter at the head of an error. `every agent must ...` is not about the parameter `every`."""
+
+
+class FlagCommand(TyperCommand):
+    """A command whose errors begin with the flag instead of the parameter that was wrong."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command; an error about one of its parameters is shown as one about the flag."""
+        try:
+            return super().invoke(ctx)
+        except GossamerError as error:
+            flags = {(param.name or "").rstrip("_"): _flag(param) for param in self.params}
+            error.args = (name_flag(str(error), flags), *error.args[1:])
+            raise
+
+
+def name_flag(text: str, flags: Mapping[str, str | None]) -> str:
+    """Replace the parameter that `text` begins with by its flag, if it has one."""
+    found = _LEADING_NAME.match(text)
+    flag = flags.get(found[1]) if found else None
+    return text if found is None or flag is None else flag + text[found.end() :]
+
+
+def _flag(param: Any) -> str | None:
+    """The long flag that sets a parameter; None for an argument, which has no flag."""
+    return next((option for option in param.opts if option.startswith("--")), None)
+
+
+class Entry(NamedTuple):
+    """A command as the list of commands shows it, and where it lives: `module:name` inside `gossamer.cli`."""
+
+    place: str
+    summary: str
+
+    def load(self, name: str) -> Any:
+        """Import the command and return it ready to run."""
+        module, _, attribute = self.place.partition(":")
+        found = getattr(import_module(f"gossamer.cli.{module}"), attribute)
+        if not isinstance(found, typer.Typer):
+            function, found = found, typer.Typer(add_completion=False)
+            found.command(name, cls=FlagCommand)(function)
+        command = typer.main.get_command(found)
+        command.name = name
+        return command
+
+
+class Deferred(TyperCommand):
+    """A command that is known by name and summary, and imported when it is called."""
+
+    def __init__(self, name: str, entry: Entry) -> None:
+        super().__init__(name, help=entry.summary)
+        self.entry = entry
+
+    def make_context(self, info_name: str | None, args: list[str], *rest: Any, **options: Any) -> Any:
+        """Let the command itself take over, with its own parameters and help."""
+        return self.entry.load(self.name or "").make_context(info_name, args, *rest, **options)
+
+
+def group_of(entries: Mapping[str, Entry]) -> type[TyperGroup]:
+    """Return a class for a Typer group that holds these commands, none of them imported."""
+
+    class DeferredGroup(TyperGroup):
+        def __init__(self, **options: Any) -> None:
+            super().__init__(**options)
+            self.commands.update({name: Deferred(name, entry) for name, entry in entries.items()})
+
+    return DeferredGroup

@@ -1,0 +1,45 @@
+"""The options that several commands share, in one wording."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gossamer.cli.output import drawable, writable
+
+# The words of `gossamer.networks.reading`, which would load NetworkX to print a help page; the tests compare them.
+EXAMPLES = (
+    "path:100, cycle:100, star:100, complete:20, grid:10x10, torus:8x8, hypercube:7, "
+    "erdos-renyi:100, geometric:100, expander:100x4"
+)
+
+Graph = Annotated[
+    str, typer.Argument(help=f"A network by name ({EXAMPLES}) or a file: edge list, GraphML, JSON.")
+]
+Graphs = Annotated[list[str], typer.Argument(help=f"One or more networks: {EXAMPLES}, or files.")]
+Weights = Annotated[
+    str, typer.Option(help="Gossip weights: metropolis, laplacian, max-degree or best-constant.")
+]
+MethodName = Annotated[
+    str, typer.Option("--method", "-m", help="sda, anytime-sda:smoothing=20, ... or my_file.py:MyMethod.")
+]
+MethodNames = Annotated[str, typer.Option("--methods", "-m", help="Methods separated by spaces, or all.")]
+Rounds = Annotated[str, typer.Option("--rounds", "-T", help="1500, or 100,200,400, or a range 10:1000.")]
+Trials = Annotated[int, typer.Option(help="Number of independent trials.")]
+Spread = Annotated[float, typer.Option(help="Means are drawn uniformly from [0, SPREAD].")]
+Std = Annotated[float, typer.Option(help="Standard deviation of every observation.")]
+Data = Annotated[
+    Path | None,
+    typer.Option(help="CSV file of recorded samples, one column per agent, instead of Gaussian streams."),
+]
+Seed = Annotated[int, typer.Option(help="Seed for graphs, means and observations.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+Csv = Annotated[
+    Path | None, typer.Option("--csv", help="Also write the table to this CSV file.", callback=writable)
+]
+Plot = Annotated[
+    Path | None,
+    typer.Option("--plot", help="Also plot it: PNG, PDF or SVG, by the file's extension.", callback=drawable),
+]

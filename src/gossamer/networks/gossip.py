@@ -1,0 +1,132 @@
+"""Gossip matrices: weights of edges, and the three assumptions of the paper, each checked with its own words.
+
+A gossip matrix L is symmetric and positive semi-definite, nonzero only on edges and the diagonal, and its kernel is
+the constant vectors.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import networkx as nx
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from scipy.sparse.csgraph import connected_components
+
+from gossamer import checks
+from gossamer.errors import InvalidNetwork
+
+WEIGHTS = ("metropolis", "laplacian", "max-degree", "best-constant")
+
+DENSE_LIMIT = 3000
+"""Up to this many agents an arbitrary graph is decomposed densely (a few seconds at most)."""
+
+_TOLERANCE = 1e-9
+
+
+def edge_weights(agents: int, edges: NDArray[np.int64], weights: str) -> NDArray[np.float64]:
+    """(E,) the weight of every edge: "metropolis" 1/(1 + max(d_i, d_j)); "max-degree" 1/(1 + max degree);
+    "laplacian" and "best-constant" 1 (the latter is scaled when its spectrum is known)."""
+    checks.choice("weights", weights, WEIGHTS)
+    degrees = np.bincount(edges.ravel(), minlength=agents)
+    if weights == "metropolis":
+        rows, cols = edges.T
+        return np.asarray(1.0 / (1.0 + np.maximum(degrees[rows], degrees[cols])))
+    if weights == "max-degree":
+        return np.full(len(edges), 1.0 / (1.0 + degrees.max()))
+    return np.ones(len(edges))
+
+
+def weighted_laplacian(agents: int, edges: NDArray[np.int64], w: NDArray[np.float64]) -> sp.csr_matrix:
+    """L with L_ij = -w on edges and rows that sum to zero."""
+    rows, cols = edges.T
+    off = sp.coo_matrix((-w, (rows, cols)), shape=(agents, agents))
+    off = (off + off.T).tocsr()
+    return (off - sp.diags(np.asarray(off.sum(axis=1)).ravel())).tocsr()
+
+
+def check_connected(gossip: sp.csr_matrix) -> None:
+    count, member = connected_components(gossip, directed=False)
+    if count > 1:
+        sizes = np.sort(np.bincount(member))[::-1]
+        shown = ", ".join(map(str, sizes[:5])) + (", ..." if count > 5 else "")
+        raise InvalidNetwork(
+            f"averaging needs a connected network, but this graph has {count} components (sizes {shown}); "
+            "add an edge or use Network.components(graph)"
+        )
+
+
+def checked_gossip(matrix: Any, graph: nx.Graph | None) -> sp.csr_matrix:
+    """Return a matrix that satisfies the three assumptions as CSR, symmetric to the last bit, or say what is wrong."""
+    gossip = sp.csr_matrix(matrix, dtype=float)
+    if gossip.ndim != 2 or gossip.shape[0] != gossip.shape[1]:
+        raise InvalidNetwork(f"a gossip matrix is square, got one of shape {gossip.shape}")
+    n = gossip.shape[0]
+    if n < 2:
+        raise InvalidNetwork(f"a network needs at least 2 agents, got {n}")
+    if not np.all(np.isfinite(gossip.data)):
+        raise InvalidNetwork("a gossip matrix has finite entries, got NaN or infinity")
+    scale = float(abs(gossip).max()) or 1.0
+    gossip = _symmetric(gossip, scale)
+    if graph is not None:
+        _check_on_graph(gossip, graph)
+    check_connected(gossip)
+    sums = np.abs(np.asarray(gossip.sum(axis=1)).ravel())
+    if sums.max() > _TOLERANCE * scale * n:
+        raise InvalidNetwork(
+            "the kernel of a gossip matrix is the constant vectors, so rows sum to zero, "
+            f"but row {int(sums.argmax())} sums to {sums.max():g}; a weight matrix W gives L = I - W"
+        )
+    off_diagonal = gossip - sp.diags(gossip.diagonal())
+    if off_diagonal.nnz and off_diagonal.max() > 0:  # otherwise diagonally dominant: semi-definite for sure
+        _check_definite(gossip, scale)
+    return gossip
+
+
+def _symmetric(gossip: sp.csr_matrix, scale: float) -> sp.csr_matrix:
+    gap = abs(gossip - gossip.T).tocoo()
+    if gap.nnz and gap.data.max() > _TOLERANCE * scale:
+        k = int(gap.data.argmax())
+        i, j = int(gap.row[k]), int(gap.col[k])
+        raise InvalidNetwork(
+            f"a gossip matrix is symmetric, but L[{i},{j}] = {gossip[i, j]:g} and L[{j},{i}] = {gossip[j, i]:g}; "
+            "try (L + L.T) / 2"
+        )
+    symmetric = ((gossip + gossip.T) / 2).tocsr()
+    symmetric.data[np.abs(symmetric.data) <= 1e-15 * scale] = 0.0
+    symmetric.eliminate_zeros()
+    return symmetric
+
+
+def _check_on_graph(gossip: sp.csr_matrix, graph: nx.Graph) -> None:
+    if set(graph.nodes) != set(range(gossip.shape[0])):
+        raise InvalidNetwork(
+            f"the graph's nodes must be 0..{gossip.shape[0] - 1}, the matrix's rows; "
+            "try nx.convert_node_labels_to_integers"
+        )
+    upper = sp.triu(gossip, k=1).tocoo()
+    for i, j, value in zip(upper.row.tolist(), upper.col.tolist(), upper.data.tolist(), strict=True):
+        if not graph.has_edge(i, j):
+            raise InvalidNetwork(
+                f"a gossip matrix is nonzero only on edges, but L[{i},{j}] = {value:g} and the graph has no such edge"
+            )
+
+
+def _check_definite(gossip: sp.csr_matrix, scale: float) -> None:
+    agents = gossip.shape[0]
+    if agents > DENSE_LIMIT:
+        raise InvalidNetwork(
+            f"a gossip matrix with positive off-diagonal entries is checked densely up to {DENSE_LIMIT} agents, "
+            f"but this one has {agents}; use weights of one sign"
+        )
+    values = np.linalg.eigvalsh(gossip.toarray())
+    if values[0] < -_TOLERANCE * scale:
+        raise InvalidNetwork(
+            f"a gossip matrix is positive semi-definite, but this one has the eigenvalue {values[0]:g}"
+        )
+    if values[1] <= _TOLERANCE * scale:
+        raise InvalidNetwork(
+            "the kernel of a gossip matrix is the constant vectors alone, "
+            f"but the second smallest eigenvalue is {values[1]:g}; some differences between agents never mix"
+        )

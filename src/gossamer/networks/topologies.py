@@ -1,0 +1,190 @@
+"""Named topologies: who is whose neighbor, and the Laplacian's spectrum where it has a closed form."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import NamedTuple
+
+import networkx as nx
+import numpy as np
+from numpy.typing import NDArray
+
+from gossamer import checks
+from gossamer.errors import InvalidInput, InvalidNetwork
+from gossamer.networks.spectrum import CompleteSpectrum, Factor, ProductSpectrum, Spectrum, StarSpectrum
+
+MOST_EDGES = 2**28
+"""Refused before it is built: about 10 GB in memory."""
+
+DRAWS = 200
+"""Random graphs are redrawn at most so often until one is connected."""
+
+
+class Topology(NamedTuple):
+    """A graph before it has weights.
+
+    closed_form   scale -> the spectrum of `scale` times the Laplacian; None: it has no closed form
+    positions     (N, 2) where the agents are, if they are anywhere
+    """
+
+    name: str
+    agents: int
+    edges: NDArray[np.int64]  #: (E, 2)
+    closed_form: Callable[[float], Spectrum] | None = None
+    positions: NDArray[np.float64] | None = None
+
+
+def path(n: int) -> Topology:
+    n = _agents(n, 2)
+    return _product(f"path:{n}", n, _line(n), [("path", n)])
+
+
+def cycle(n: int) -> Topology:
+    n = _agents(n, 3)
+    return _product(f"cycle:{n}", n, np.vstack([_line(n), [[0, n - 1]]]), [("cycle", n)])
+
+
+def star(n: int) -> Topology:
+    n = _agents(n, 3)
+    _affordable(n)
+    others = np.arange(1, n)
+    edges = np.column_stack([np.zeros_like(others), others])
+    return Topology(f"star:{n}", n, edges, lambda scale: StarSpectrum(scale, n))
+
+
+def complete(n: int) -> Topology:
+    n = _agents(n, 2)
+    _affordable(n * (n - 1) // 2)
+    edges = np.column_stack(np.triu_indices(n, k=1))
+    return Topology(f"complete:{n}", n, edges, lambda scale: CompleteSpectrum(scale, n))
+
+
+def grid(rows: int, cols: int) -> Topology:
+    # Metropolis weights differ between the inside and the border of a grid, so only equal weights, or a grid thin
+    # enough to have no inside, have the closed form; the network finds out.
+    rows, cols = _size("rows", rows, 1), _size("cols", cols, 1)
+    _agents(rows * cols, 2)
+    edges = _lattice(rows, cols, wrap=False)
+    return _product(f"grid:{rows}x{cols}", rows * cols, edges, [("path", rows), ("path", cols)])
+
+
+def torus(rows: int, cols: int) -> Topology:
+    rows, cols = _size("rows", rows, 3), _size("cols", cols, 3)
+    edges = _lattice(rows, cols, wrap=True)
+    return _product(f"torus:{rows}x{cols}", rows * cols, edges, [("cycle", rows), ("cycle", cols)])
+
+
+def hypercube(dimension: int) -> Topology:
+    dimension = _size("dimension", dimension, 1)
+    _affordable(dimension * 2 ** min(dimension - 1, 64))
+    numbers = np.arange(2**dimension)
+    pairs = [
+        np.column_stack([numbers[numbers & bit == 0], numbers[numbers & bit == 0] | bit])
+        for bit in 2 ** np.arange(dimension)
+    ]
+    factors: list[Factor] = [("path", 2)] * dimension
+    return _product(f"hypercube:{dimension}", 2**dimension, np.vstack(pairs), factors)
+
+
+def erdos_renyi(n: int, p: float | None, seed: int) -> Topology:
+    n = _agents(n, 2)
+    p = 2 * math.log(n) / n if p is None else p
+    if not 0 < p <= 1:
+        raise InvalidInput(f"p must be an edge probability, 0 < p <= 1, got {p!r}")
+    _affordable(math.ceil(p * n * (n - 1) / 2))
+    probability = min(p, 1.0)
+    draw = nx.fast_gnp_random_graph if n > 2000 else nx.gnp_random_graph
+    return _until_connected(
+        f"erdos-renyi:{n}", lambda s: draw(n, probability, seed=s), seed, f"raise p={p:.4g}"
+    )
+
+
+def random_geometric(n: int, radius: float | None, seed: int) -> Topology:
+    n = _agents(n, 2)
+    radius = math.sqrt(2 * math.log(n) / (math.pi * n)) if radius is None else radius
+    checks.number("radius", radius, above=0)
+    _affordable(math.ceil(n * (n - 1) / 2 * min(1.0, math.pi * radius**2)))
+    return _until_connected(
+        f"geometric:{n}",
+        lambda s: nx.random_geometric_graph(n, radius, seed=s),
+        seed,
+        f"raise radius={radius:.4g}",
+    )
+
+
+def expander(n: int, degree: int, seed: int) -> Topology:
+    n, degree = _agents(n, 2), _size("degree", degree, 1)
+    if degree >= n or n * degree % 2:
+        raise InvalidInput(
+            f"an expander needs 1 <= degree < n and n * degree even, got n={n}, degree={degree}"
+        )
+    _affordable(n * degree // 2)
+    return _until_connected(
+        f"expander:{n}x{degree}",
+        lambda s: nx.random_regular_graph(degree, n, seed=s),
+        seed,
+        f"raise degree={degree}",
+    )
+
+
+def of_graph(graph: nx.Graph, name: str) -> tuple[Topology, list[object]]:
+    """The topology of an undirected NetworkX graph, and the names of its nodes in the order of agents."""
+    labels = list(graph.nodes)
+    number = {label: i for i, label in enumerate(labels)}
+    edges = np.array([(number[a], number[b]) for a, b in graph.edges()], dtype=np.int64).reshape(-1, 2)
+    positions = None
+    if labels and all("pos" in data for _, data in graph.nodes(data=True)):
+        positions = np.array([graph.nodes[label]["pos"] for label in labels], dtype=float)
+    return Topology(name, len(labels), edges, positions=positions), labels
+
+
+def _product(name: str, n: int, edges: NDArray[np.int64], factors: list[Factor]) -> Topology:
+    return Topology(name, n, edges, lambda scale: ProductSpectrum(scale, factors))
+
+
+def _until_connected(name: str, draw: Callable[[int], nx.Graph], seed: int, advice: str) -> Topology:
+    for s in np.random.default_rng(checks.seed(seed)).integers(2**31, size=DRAWS):
+        graph = draw(int(s))
+        if nx.is_connected(graph):
+            return of_graph(graph, name)[0]
+    raise InvalidNetwork(f"none of {DRAWS} random draws of {name} was connected; {advice}")
+
+
+def _agents(n: int, least: int) -> int:
+    try:
+        return checks.whole_number("n", n, least=least)
+    except InvalidInput:
+        raise InvalidNetwork(
+            f"this network needs a whole number of at least {least} agents, got {n!r}"
+        ) from None
+
+
+def _size(name: str, value: int, least: int) -> int:
+    try:
+        return checks.whole_number(name, value, least=least)
+    except InvalidInput as error:
+        raise InvalidNetwork(str(error)) from None
+
+
+def _affordable(edges: int) -> None:
+    """Refuse before it is built what would only fill the memory."""
+    if edges > MOST_EDGES:
+        raise InvalidNetwork(
+            f"a network may have at most {MOST_EDGES:,} edges, but this one would have {edges:.3g}"
+        )
+
+
+def _line(n: int) -> NDArray[np.int64]:
+    _affordable(n)
+    start = np.arange(n - 1)
+    return np.column_stack([start, start + 1])
+
+
+def _lattice(rows: int, cols: int, *, wrap: bool) -> NDArray[np.int64]:
+    _affordable(2 * rows * cols)
+    number = np.arange(rows * cols).reshape(rows, cols)
+    pairs = [(number[:, :-1], number[:, 1:]), (number[:-1], number[1:])]
+    if wrap:
+        pairs += [(number[:, 0], number[:, -1]), (number[0], number[-1])]
+    return np.vstack([np.column_stack([a.ravel(), b.ravel()]) for a, b in pairs])

@@ -1,0 +1,135 @@
+"""How commands are made: help pages that load nothing heavy, and errors that name flags."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+import gossamer as gs
+from gossamer.cli import COMMANDS, build, main, options
+from gossamer.cli.commands import FlagCommand, name_flag
+from gossamer.errors import InvalidInput, OutputError
+from gossamer.networks import reading
+
+HEAVY = ("numba", "scipy", "networkx", "numpy", "matplotlib", "joblib", "zenoh", "pandas", "dask")
+FLEET = ("init", "up", "status", "renew")
+PAGES = [
+    ["--help"],
+    ["--version"],
+    [],
+    *([name, "--help"] for name in COMMANDS),
+    *(["fleet", name, "--help"] for name in FLEET),
+]
+
+
+def test_help_pages_load_nothing_heavy():
+    # One interpreter for all pages: what one of them loads is there for the test at the end to find.
+    code = f"""if True:
+        import contextlib, io, json, sys
+        from gossamer.cli import main
+        found = {{}}
+        for words in {PAGES}:
+            sys.argv = ["gossamer", *words]
+            page = io.StringIO()
+            try:
+                with contextlib.redirect_stdout(page), contextlib.redirect_stderr(page):
+                    main()
+            except SystemExit:
+                pass
+            loaded = [name for name in {HEAVY} if name in sys.modules]
+            found[" ".join(words)] = [loaded, len(page.getvalue())]
+        print(json.dumps(found))
+    """
+    environment = {**os.environ, "PYTHONPATH": str(Path(gs.__file__).parents[1])}
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, env=environment
+    )
+    found = json.loads(done.stdout)
+    assert {page: loaded for page, (loaded, _) in found.items() if loaded} == {}, done.stderr
+    assert all(length > (300 if page != "--version" else 4) for page, (_, length) in found.items())
+
+
+@pytest.mark.parametrize("words", [page for page in PAGES if page and page != ["--version"]])
+def test_every_command_has_help(words):
+    result = CliRunner().invoke(build(), [*words[:-1], "-h"])
+    assert result.exit_code == 0, result.output
+    assert "Usage: gossamer" in result.output or "Usage: root" in result.output
+    assert " ".join(words[:-1]) in result.output
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_list_of_commands_says_what_each_command_says(name):
+    command = COMMANDS[name].load(name)
+    assert command.help.splitlines()[0] == COMMANDS[name].summary
+    assert command.name == name
+
+
+def test_a_misspelled_command_is_refused_with_a_suggestion():
+    result = CliRunner().invoke(build(), ["simulte"])
+    assert result.exit_code == 2
+    assert "simulate" in result.output
+
+
+def test_help_lists_the_networks_that_can_be_read():
+    assert options.EXAMPLES == reading.EXAMPLES
+    for example in options.EXAMPLES.split(", "):
+        assert reading.parse_network(example).agents >= 20
+
+
+def test_the_version(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["gossamer", "--version"])
+    main()
+    assert capsys.readouterr().out.strip() == gs.__version__
+
+
+FLAGS = {"metrics_port": "--metrics-port", "every": "--every", "for": "--for", "graph": None}
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("metrics_port must be at most 9, got 10", "--metrics-port must be at most 9, got 10"),
+        ("every: no unit in '3'", "--every: no unit in '3'"),
+        ("for takes a time", "--for takes a time"),
+        ("every agent must have a name", "every agent must have a name"),
+        ("graph must be connected", "graph must be connected"),
+        ("the metrics_port must be", "the metrics_port must be"),
+        ("metrics_ports must be", "metrics_ports must be"),
+        ("rounds.every must be a time", "rounds.every must be a time"),
+        ("", ""),
+    ],
+)
+def test_a_leading_parameter_becomes_its_flag(text, shown):
+    assert name_flag(text, FLAGS) == shown
+
+
+def test_an_error_keeps_its_kind_and_its_cause():
+    app = typer.Typer()
+
+    @app.command(cls=FlagCommand)
+    def go(out: str = "x") -> None:
+        raise OutputError("out must be a folder, got x") from KeyError("why")
+
+    result = CliRunner().invoke(app)
+    assert isinstance(result.exception, OutputError)
+    assert str(result.exception) == "--out must be a folder, got x"
+    assert isinstance(result.exception.__cause__, KeyError)
+
+
+def test_commands_translate_and_nested_commands_do(tmp_path):
+    result = CliRunner().invoke(build(), ["exact", "path:4", "--spread", "-1"])
+    assert isinstance(result.exception, InvalidInput)
+    assert str(result.exception) == "--spread must be a finite number of at least 0, got -1.0"
+    result = CliRunner().invoke(build(), ["plan", "path:4", "--most-rounds", "0"])
+    assert str(result.exception) == "--most-rounds must be a whole number of at least 1, got 0"
+    out = tmp_path / "fleet"
+    words = ["fleet", "init", "--topology", "path:2", "--out", str(out), "--weights", "heavy"]
+    result = CliRunner().invoke(build(), words)
+    assert str(result.exception).startswith("--weights must be")

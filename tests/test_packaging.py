@@ -1,0 +1,128 @@
+"""What a user installs: a wheel that works away from the sources, and a project whose files agree with each other."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tarfile
+import venv
+import zipfile
+from pathlib import Path
+
+import pytest
+import yaml
+
+import gossamer as gs
+
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text()
+SOURCES = ("pyproject.toml", "setup.py", "README.md", "LICENSE")
+
+
+def run(*words: object, cwd: Path, **changes: str) -> str:
+    """Run a program without the sources on its path."""
+    environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"} | changes
+    done = subprocess.run(
+        [str(word) for word in words], cwd=cwd, env=environment, capture_output=True, text=True, timeout=600
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def lint_commands() -> list[str]:
+    """What `make lint` runs, without the folder of the programs."""
+    recipe = re.search(r"^lint:.*\n((?:\t.*\n)+)", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    assert recipe
+    return [line.strip().removeprefix("$(BIN)/") for line in recipe[1].splitlines()]
+
+
+def build(folder: Path) -> Path:
+    """An sdist and a wheel, made from a copy of the sources as `make dist` makes them, on a machine without compiler.
+
+    Compiling is left to `make setup`, which builds the same extensions, because it takes a while.
+    """
+    for name in SOURCES:
+        shutil.copy(ROOT / name, folder)
+    left_out = shutil.ignore_patterns("*.so", "__pycache__", "*.egg-info")
+    shutil.copytree(ROOT / "src", folder / "src", ignore=left_out)
+    run(sys.executable, "-m", "build", "--no-isolation", cwd=folder, CC="false")
+    return folder / "dist"
+
+
+def install(wheel: Path, place: Path) -> Path:
+    """A fresh environment with the wheel; its dependencies are found where the running Python has them."""
+    venv.create(place, with_pip=False)
+    pip = (sys.executable, "-m", "pip", "--disable-pip-version-check", "--python", place / "bin/python")
+    run(*pip, "install", "--quiet", "--no-deps", "--no-index", wheel, cwd=place)
+    ask = "import sysconfig; print(sysconfig.get_path('purelib'))"
+    site = Path(run(place / "bin/python", "-c", ask, cwd=place).strip())
+    # After the environment's own packages, and without the links of an editable installation.
+    shared = dict.fromkeys([sysconfig.get_path("purelib"), sysconfig.get_path("platlib")])
+    (site / "dependencies.pth").write_text("\n".join(shared))
+    return place / "bin"
+
+
+@pytest.mark.slow
+def test_what_is_built_can_be_installed_and_used(tmp_path):
+    (tmp_path / "sources").mkdir()
+    built = build(tmp_path / "sources")
+    (wheel,), (sdist,) = built.glob("*.whl"), built.glob("*.tar.gz")
+    check_archives(wheel, sdist)
+    programs = install(wheel, tmp_path / "venv")
+    assert run(programs / "gossamer", "--version", cwd=tmp_path).strip() == gs.__version__
+    code = "import gossamer, importlib.metadata as m; print(gossamer.__file__, m.version('gossamer'))"
+    place, version = run(programs / "python", "-c", code, cwd=tmp_path).split()
+    assert Path(place).is_relative_to(tmp_path / "venv")
+    assert version == gs.__version__
+    pattern = r"## Five lines\n+```python\n(.*?)```\n+prints `([\d.]+)\.\.\. ([\d.]+)\.\.\.`"
+    example = re.search(pattern, README, re.DOTALL)
+    assert example
+    (tmp_path / "example.py").write_text(example[1])
+    first, second = run(programs / "python", "example.py", cwd=tmp_path).split()
+    assert first.startswith(example[2])
+    assert second.startswith(example[3])
+
+
+def check_archives(wheel: Path, sdist: Path) -> None:
+    """Both hold what the package reads at run time; the sdist also holds what it is compiled from."""
+    needed = {"gossamer/__init__.pyi", "gossamer/py.typed"}
+    needed |= {p.relative_to(ROOT / "src").as_posix() for p in (ROOT / "src").rglob("*.template")}
+    assert len(needed) > 2
+    with zipfile.ZipFile(wheel) as archive:
+        names = set(archive.namelist())
+    assert needed <= names
+    assert any(name.endswith("LICENSE") for name in names)
+    assert not [name for name in names if name.startswith("tests")]
+    with tarfile.open(sdist) as archive:
+        kept = {name.partition("/")[2] for name in archive.getnames()}
+    compiled = (ROOT / "src/gossamer/agents/round").glob("*.p*")
+    assert {path.relative_to(ROOT).as_posix() for path in compiled} <= kept
+    assert {f"src/{name}" for name in needed} | set(SOURCES) <= kept
+
+
+def test_make_dist_builds_both_archives():
+    assert "\n\t$(BIN)/python -m build --no-isolation\n" in (ROOT / "Makefile").read_text()
+
+
+def test_pre_commit_runs_what_make_lint_runs():
+    hooks = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"]
+    assert [repo["repo"] for repo in hooks] == ["local"]
+    assert [hook["entry"].removeprefix(".venv/bin/") for hook in hooks[0]["hooks"]] == lint_commands()
+    for hook in hooks[0]["hooks"]:
+        assert hook["entry"].startswith(".venv/bin/")
+        assert (hook["language"], hook["pass_filenames"]) == ("system", False)
+
+
+def test_the_citation_names_the_paper():
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    assert citation["cff-version"] == "1.2.0"
+    assert citation["title"] == "Gossamer"
+    assert "version" not in citation  # it is written once, in the package
+    assert citation["license"] == "Apache-2.0"
+    paper = citation["preferred-citation"]
+    assert paper["title"] in " ".join(README.split())
+    assert [author["family-names"] for author in paper["authors"]] == ["Zhang", "Pananjady", "Romberg"]

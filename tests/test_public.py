@@ -1,0 +1,117 @@
+"""The public names: one list, all of them there, none of them heavy until it is used."""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from importlib import import_module, metadata
+from pathlib import Path
+
+import pytest
+
+import gossamer as gs
+
+ROOT = Path(__file__).parents[1]
+HEAVY = ("numpy", "scipy", "numba", "networkx", "matplotlib", "zenoh", "typer", "rich")
+
+
+def python(code: str) -> str:
+    """What a fresh interpreter prints that runs `code` with this package."""
+    found = os.pathsep.join(filter(None, [str(Path(gs.__file__).parents[1]), os.environ.get("PYTHONPATH")]))
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env={**os.environ, "PYTHONPATH": found},
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize("name", gs.__all__)
+def test_every_public_name_is_there(name):
+    assert getattr(gs, name) is not None
+    assert name in dir(gs)
+
+
+def test_the_list_is_that_of_the_stub():
+    stub = ast.parse(Path(gs.__file__).with_suffix(".pyi").read_text())
+    names = [
+        (node.module, alias.name, alias.asname)
+        for node in stub.body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    ]
+    assert sorted(name for _, name, _ in names) == gs.__all__
+    for module, name, exported in names:
+        assert name == exported, f"{name} would be private to a type checker; write `{name} as {name}`"
+        if module is not None:
+            assert getattr(gs, name) is getattr(import_module(f"gossamer.{module}"), name)
+
+
+def test_what_callers_hold_in_their_hands_is_public():
+    results = {"Exact", "Simulation", "FaultySimulation", "Plan", "Plans", "Tuned"}
+    rooms = {"agents", "applications", "faults", "methods", "networks", "theory"}
+    assert results | rooms <= set(gs.__all__)
+
+
+def test_a_star_import_brings_the_list_and_no_more():
+    code = "from gossamer import *; print(*sorted(n for n in globals() if not n.startswith('_')))"
+    assert python(code).split() == gs.__all__
+
+
+def test_rooms_need_no_second_import():
+    python("import gossamer as gs; gs.applications.Alone, gs.agents.Limits, gs.methods.Table, gs.faults.Loss")
+
+
+def test_importing_the_package_loads_nothing_heavy():
+    code = f"import sys, gossamer; dir(gossamer); print(*(m for m in {HEAVY} if m in sys.modules))"
+    assert python(code).split() == []
+
+
+def test_a_name_that_is_not_there_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="Netwrk"):
+        _ = gs.Netwrk
+
+
+def test_names_in_the_documentation_exist():
+    pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "ARCHITECTURE.md", *ROOT.glob("docs/*.md")]
+    for page in pages:
+        for path in re.findall(r"\bgs((?:\.[A-Za-z_]\w*)+)", page.read_text()):
+            thing: object = gs
+            for part in path.strip(".").split("."):
+                # Attributes of results (gs.exact(...).mse) are not names of the package; a call ends the path.
+                assert hasattr(thing, part), f"{page.name} names gs{path}"
+                thing = getattr(thing, part)
+
+
+def test_the_version_is_written_once():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    assert "version" not in project["project"]
+    assert project["tool"]["setuptools"]["dynamic"]["version"] == {"attr": "gossamer.__version__"}
+    assert metadata.version("gossamer") == gs.__version__
+
+
+def test_a_type_checker_sees_through_the_stub(tmp_path):
+    (tmp_path / "user.py").write_text(
+        "import gossamer as gs\n"
+        "net = gs.Network.grid(3, 3)\n"
+        "obs = gs.Gaussian([0.0] * 9)\n"
+        "reveal_type(net)\n"
+        "reveal_type(gs.exact(gs.SDA(), net, obs, 10))\n"
+        "reveal_type(gs.theory.k_star(net))\n"
+        "gs.nothing\n"
+    )
+    words = [sys.executable, "-m", "mypy", "--config-file", str(ROOT / "pyproject.toml"), "user.py"]
+    environment = {**os.environ, "MYPYPATH": str(ROOT / "src")}
+    done = subprocess.run(words, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300)
+    assert '"gossamer.networks.network.Network"' in done.stdout
+    assert "gossamer.engines.exact.result.Exact[" in done.stdout
+    assert 'Revealed type is "int"' in done.stdout.replace("builtins.", "")
+    assert done.stdout.count("error:") == 1, done.stdout
+    assert 'Module has no attribute "nothing"' in done.stdout
