@@ -9,7 +9,9 @@ ROUND := $(wildcard setup.py src/gossamer/agents/round/*.p*)
 .PHONY: setup run test quick lint bench dist clean
 .DEFAULT_GOAL := setup
 
+# Numba's code, too, is compiled here, on all cores; where nothing has changed, this is a matter of a second.
 setup: .venv/.compiled
+	$(BIN)/gossamer warmup
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; assert sys.version_info >= (3, 11), "Python 3.11 or newer is needed, this is " + sys.version'
@@ -25,7 +27,7 @@ $(STAMP): pyproject.toml constraints.txt
 run: setup
 	$(BIN)/gossamer reproduce --out results/paper
 
-lint: setup
+lint: .venv/.compiled
 	$(BIN)/ruff check src tests benchmarks examples setup.py
 	$(BIN)/ruff format --check src tests benchmarks examples setup.py
 	$(BIN)/mypy
@@ -34,7 +36,7 @@ lint: setup
 quick: setup
 	$(BIN)/python -m pytest -n 2 -m "not slow"
 
-test: lint
+test: lint setup
 	$(BIN)/python -m pytest -n 2
 
 bench: setup

@@ -17,9 +17,10 @@ def warmup(
         bool, typer.Option("--force", help="Look again, even if nothing seems to be missing.")
     ] = False,
 ) -> None:
-    """Compile everything now, on all cores, so that no later command waits for the compiler.
+    """Compile everything ahead of time, on all cores.
 
-    The compiled code stays on disk. Run it after installing and after an edit; `make setup` does.
+    No later command then waits for the compiler. The compiled code stays on disk; run this after installing and after
+    an edit, as `make setup` does.
     """
     # The compiler loads only when this command is used.
     from gossamer.warmup import warm_up

@@ -69,7 +69,7 @@ def explain(results: Results, settings: Settings) -> str:
         f"{number(min(found['anytime-sda']), 2)} to {number(max(found['anytime-sda']), 2)} (numbers beside the lines), "
         "below the 3/2 that Corollary 2 allows. "
         f"The last iterate of temporal differences grows with exponents {number(min(found['td, last']), 2)} to "
-        f"{number(max(found['td, last']), 2)}, from a larger error to begin with."
+        f"{number(max(found['td, last']), 2)}, starting from a larger error."
     )
 
 

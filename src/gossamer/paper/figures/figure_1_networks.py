@@ -80,11 +80,12 @@ def connected(agents: int, seed: int, draws: int) -> list[Row]:
 
 def pieces(settings: Settings) -> list[Piece]:
     n, seed, draws = settings.agents, settings.seed, settings.draws
-    parts = [
-        Piece(f"networks-{graph}", measure, {"graph": graph, "agents": n, "seed": seed, "draws": draws})
-        for graph in GRAPHS
-    ]
-    return [*parts, Piece("networks-connected", connected, {"agents": n, "seed": seed, "draws": 10 * draws})]
+    parts = []
+    for graph in GRAPHS:
+        work = {"graph": graph, "agents": n, "seed": seed, "draws": draws}
+        parts.append(Piece(f"networks-{graph}", measure, work, 2.0 if graph == "erdos-renyi" else 0.1))
+    every = {"agents": n, "seed": seed, "draws": 10 * draws}
+    return [*parts, Piece("networks-connected", connected, every, 1.5)]
 
 
 # -- the picture -------------------------------------------------------------------------------------------
@@ -143,7 +144,7 @@ def explain(results: Results, settings: Settings) -> str:
     random = results.where(graph="erdos-renyi", quantity="condition number").column("value")
     return (
         f"The five networks of {settings.agents} agents, from the least to the best connected: {listed(kappas, 4)}; "
-        "color is the mean that an agent watches. "
+        "an agent's color is the mean of what it observes. "
         f"The random graph differs from draw to draw: κ is {interval(*middle(random))} "
         f"(median and 5–95% of {len(random)} draws)."
     )
@@ -166,8 +167,8 @@ def _kappas(results: Results, settings: Settings) -> Finding | None:
         low,
         high,
         f"{listed({TITLES[g]: found[g] for g in GRAPHS[:-1]}, 4)}; Erdős–Rényi {interval(center, low, high)}",
-        f"the four fixed graphs agree within {100 * fixed:.1f}%; a random graph with κ ≥ {PAPER['erdos-renyi']} comes "
-        f"up in {100 * rare:.0f}% of draws",
+        f"the four fixed graphs agree within {100 * fixed:.1f}%; a random graph with κ ≥ {PAPER['erdos-renyi']} is "
+        f"drawn {100 * rare:.0f}% of the time",
     )
 
 
@@ -198,7 +199,7 @@ def _mixing(results: Results, settings: Settings) -> Finding:
     low, high = extremes(norms)
     return Finding(
         verdict(high < 1 and off < 1e-12), high, low, high, f"‖W − 11ᵀ/N‖ from {low:.4f} to {high:.6f}",
-        f"symmetric with unit row sums to {off:.0e}, norm below 1 on all five graphs",
+        f"symmetric, unit row sums (to within {off:.0e}), norm below 1 on all five graphs",
     )  # fmt: skip
 
 

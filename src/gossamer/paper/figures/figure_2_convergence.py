@@ -72,7 +72,7 @@ def _errors(net: Network, mean: Array, rounds: list[int]) -> dict[str, Array]:
     found = {"sda": EverySDA(net, max(rounds)).total_error(mean)[np.array(rounds) - 1]}
     for method in ("d-masg", "dsg"):
         response, gain = modes(METHODS[method], net, rounds)
-        # Primal methods start at zero and forget it slowly: the constant mode is biased as well.
+        # Primal methods start at zero and forget it slowly: the constant mode is biased too.
         off_center = np.outer((response[:, 0] - 1) ** 2, net.agents * mean.mean(axis=1) ** 2)
         found[method] = off_center + response[:, 1:] ** 2 @ energy + gain.sum(axis=1)[:, None]
     return found
@@ -129,8 +129,8 @@ def explain(results: Results, settings: Settings) -> str:
     ahead = {TITLES[g]: middle(_lead(results, g, stages[-1]))[0] for g in GRAPHS}
     outside, of = agreement(results.where(experiment="convergence"))
     return (
-        f"At the last point SDA's error is below the better of the two primal methods by {listed(ahead, 2)} in ln "
-        f"(median of {settings.draws} draws; negative: behind). "
+        "SDA's lead at the last point over the better of the two primal methods, in ln error (negative: behind), is "
+        f"{listed(ahead, 2)} (median of {settings.draws} draws). "
         f"{of - outside} of {of} simulated points have the exact value inside their 95% interval."
     )
 
@@ -245,7 +245,7 @@ def _asymptotic(results: Results, settings: Settings) -> Finding:
         high,
         f"slope of ln variance against ln T over the last two K: {span((low, high), 3)}",
         f"furthest from −1: {worst} ({number(slopes[worst], 3)}); steeper than −1 where the higher-order term still "
-        "counts",
+        "matters",
     )
 
 
@@ -258,7 +258,7 @@ def _bias(results: Results, graph: str, method: str, settings: Settings) -> tupl
 
 
 def _linear_bias(method: str) -> Any:
-    """Does the bias fall like e^(-c T/sqrt κ) with one c? A power of T shows as a c that dwindles with T."""
+    """Does the bias fall like e^(-c T/sqrt κ) with one c? A power of T shows as a c that shrinks with T."""
 
     def judge(results: Results, settings: Settings) -> Finding | None:
         first, last, powers = {}, {}, {}
@@ -282,7 +282,8 @@ def _linear_bias(method: str) -> Any:
             (
                 "the same at both ends, as for a linear rate"
                 if min(kept) > 0.5
-                else f"it dwindles: the decay is no exponential but a power of T, at the last two K {listed(powers, 3)}"
+                else "it shrinks: the decay is a power of T, not exponential; power at the last two K: "
+                f"{listed(powers, 3)}"
             )
             + "; graphs whose bias is below rounding by the second K are left out"
             * (len(first) < len(GRAPHS)),

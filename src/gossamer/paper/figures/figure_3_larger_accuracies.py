@@ -59,8 +59,7 @@ def explain(results: Results, settings: Settings) -> str:
     return (
         f"SSTM_sc with the paper's batches takes {span(ratio, 2)} times as many "
         "samples as SDA, because its last batch grows like 1/ε². "
-        f"With its batches tuned, the same recursion takes {span(tuned, 2)} times "
-        "as many."
+        f"With tuned batches the same recursion takes {span(tuned, 2)} times as many."
     )
 
 
@@ -92,7 +91,7 @@ def _sstm_slope(results: Results, settings: Settings) -> Finding:
     return Finding(
         Verdict.CAVEAT if made and found is not Verdict.FAILS else found, float(np.median(slopes)), low, high,
         by_graph(slopes),
-        f"the batch formula puts it there: the last batch is {100 * last.min():.1f}–{100 * last.max():.1f}% of all "
+        f"the batch formula causes it: the last batch is {100 * last.min():.1f}–{100 * last.max():.1f}% of all "
         f"samples; the same recursion with tuned batches has slope {interval(*middle(tuned))}",
     )  # fmt: skip
 
@@ -114,7 +113,7 @@ def _neither(results: Results, settings: Settings) -> Finding:
     return Finding(
         verdict(low > 0.1 and high < 0.9), float(np.median(part)), low, high,
         f"the 1/T term is {100 * low:.0f}–{100 * high:.0f}% of the error at the first T that reaches ε",
-        "between a tenth and nine tenths counts as neither dominant; the other term is the larger one on "
+        "a share between 10% and 90% counts as neither dominant; the other term is larger on "
         + ", ".join(TITLES[g] for g, p in zip(GRAPHS, part, strict=True) if np.median(p) < 0.5),
     )  # fmt: skip
 
@@ -131,8 +130,8 @@ def _protocol(results: Results, settings: Settings) -> Finding:
         f"with new runs for every T it stops {number(-100 * high, 2)}% to {number(-100 * low, 2)}% before the T that "
         f"the definition asks for; with one trajectory for all T, between {number(100 * nested.min(), 2)}% and "
         f"{number(100 * nested.max(), 2)}% off",
-        f"the first of many noisy averages below ε comes too early, most for small ε: there it fits slopes of "
-        f"{span(slopes, 2)}",
+        f"the first of many noisy averages below ε comes too early, the more so the smaller ε: there it "
+        f"gives slopes of {span(slopes, 2)}",
     )  # fmt: skip
 
 

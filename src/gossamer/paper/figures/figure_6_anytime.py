@@ -148,9 +148,9 @@ def pieces(settings: Settings) -> list[Piece]:
     parts = [*convergence.main_pieces(s, ["sda"]), *samples.main_pieces(s)]
     for graph in GRAPHS:
         work = dict(graph=graph, spread=s.spread, stages=list(s.stages), **common)
-        parts.append(Piece(f"anytime-convergence-{graph}", anytime_convergence, work, 3.0))
+        parts.append(Piece(f"anytime-convergence-{graph}", anytime_convergence, work, 1.5))
         work = dict(graph=graph, spread=s.small_spread, epsilons=both, **common)
-        parts.append(Piece(f"anytime-samples-{graph}", anytime_samples, work, 3.0))
+        parts.append(Piece(f"anytime-samples-{graph}", anytime_samples, work, 1.7))
     return parts
 
 

@@ -88,7 +88,7 @@ def pieces(settings: Settings) -> list[Piece]:
             {
                 "graph": graph, "agents": s.agents, "rounds": rounds, "trials": trials, "seed": s.seed,
             },
-            s.agents * trials * max(rounds) / 1e6,
+            s.agents * trials * max(rounds) / 4e6,
         )
         for graph in GRAPHS
     ]  # fmt: skip
@@ -127,9 +127,9 @@ def explain(results: Results, settings: Settings) -> str:
                   for m, s in (("anytime-sda", "exact"), ("kar-moura, mixed", "simulation")))  # fmt: skip
     bias = _matched(results)
     return (
-        f"{settings.agents} sensors with {ROWS} noisy measurements of {PARAMETERS} unknowns each: lines with every "
-        "agent knowing Ā exactly, marks with Ā averaged like the measurements, which leaves no bias (on the worst "
-        f"network this divides the error of DSG by {number(bias, 2)}); thin: Corollary 1 with constant 1. After "
+        f"{settings.agents} sensors with {ROWS} noisy measurements of {PARAMETERS} unknowns each (lines: every agent "
+        "knows Ā exactly; marks: Ā is averaged like the measurements, which leaves no bias and on the worst network "
+        f"divides DSG's error by {number(bias, 2)}; thin line: Corollary 1 with constant 1). After "
         f"{int(last)} rounds the error of Anytime SDA is {number(min(ours))} to {number(max(ours))} times the "
         "centralized limit, that of consensus + innovations "
         f"{number(min(best), 2)} to {number(max(best), 2)} times."

@@ -55,7 +55,7 @@ class Claim:
 
 
 def verdict(holds: bool, caveat: bool = False) -> Verdict:
-    """Does not hold; holds; or holds with a caveat."""
+    """The verdict on a claim that holds or not, perhaps with a caveat."""
     if not holds:
         return Verdict.FAILS
     return Verdict.CAVEAT if caveat else Verdict.HOLDS

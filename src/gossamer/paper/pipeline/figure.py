@@ -1,4 +1,4 @@
-"""What a figure is: pieces of work, a picture, two sentences and the claims it bears on."""
+"""What a figure is: pieces of work, a picture, two sentences, and the claims it bears on."""
 
 from __future__ import annotations
 

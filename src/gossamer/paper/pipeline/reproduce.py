@@ -1,4 +1,4 @@
-"""The whole reproduction: pieces run or read, figures drawn, claims judged, everything in one folder."""
+"""The whole reproduction: run or read the pieces, draw the figures, judge the claims, all into one folder."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def reproduce(
 ) -> Reproduction:
     """Run what is missing, then write figures, numbers, claims and the page into `out`.
 
-    Interrupted, it can be called again and continues with the pieces that are not in `out`/pieces yet.
+    After an interrupt, call it again: it continues with the pieces that are not in `out`/pieces yet.
     """
     started = time.perf_counter()
     chosen = choose(figures)

@@ -13,7 +13,7 @@ from gossamer.errors import InvalidInput
 class Settings:
     """Every number that the experiments depend on.
 
-    agents        N of all figures but Figure 5; a square number, for the grid
+    agents        N of all figures except Figure 5; a square number, for the grid
     trials        runs per point of a simulation
     seed          of the means, the random graph and the noise
     draws         draws of means (and of the random graph) behind the intervals of the claims
@@ -27,9 +27,8 @@ class Settings:
 
     agents: int = 100
     trials: int = 100
-    seed: int = (
-        38  # of the first hundred seeds, the one whose random graph comes closest to the paper's kappa of 11
-    )
+    seed: int = 38
+    """Of the first hundred seeds, the one whose random graph comes closest to the paper's kappa of 11."""
     draws: int = 200
     spread: float = 10.0
     small_spread: float = 1.0
@@ -61,7 +60,7 @@ class Settings:
 
     @classmethod
     def quick(cls, **changes: Any) -> Settings:
-        """A run of seconds: smaller networks, fewer trials and draws, less demanding accuracies."""
+        """A run that takes seconds: smaller networks, fewer trials and draws, less demanding accuracies."""
         small = {
             "agents": 25,
             "trials": 20,

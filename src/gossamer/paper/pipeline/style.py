@@ -1,4 +1,4 @@
-"""How figures look: vector fonts, Okabe-Ito colors, and marks that stay apart in gray."""
+"""How figures look: vector fonts, Okabe-Ito colors, and marks that can be told apart in gray."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ MARKS = {
 def paper_style() -> Iterator[None]:
     """Draw in the house style, without a window."""
     with mpl.rc_context(cast(Any, RC)), warnings.catch_warnings():
-        # An axis that shows ln and its limit at once may have nothing to lay out; that is no error.
+        # Matplotlib warns when a panel has nothing to lay out; here that is not a mistake.
         warnings.simplefilter("ignore", UserWarning)
         yield
 

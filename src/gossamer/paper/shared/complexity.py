@@ -29,7 +29,8 @@ RESAMPLES = 200
 BLOCK = 2**28
 """Bytes of estimates that are kept at a time, a block of trials by all numbers of rounds."""
 FINE, STEP = 2048, 8
-"""The protocol looks at every T up to FINE and at every STEP-th beyond: 0.4% apart at most, where chance is 10%."""
+"""The protocol looks at every T up to FINE and at every STEP-th beyond. They are at most 0.4% apart, where chance
+alone moves the answer by 10%."""
 
 
 def every_sda(net: Network, mean: Array, least: float) -> EverySDA:
@@ -125,7 +126,7 @@ class EverySSTM:
         method = self.method(which, epsilon)
         rounds = first_at_most(self.total_error(which, method), epsilon)
         each, last = method.batches(self.net, 2)
-        # On badly connected networks the paper's batches leave more noise than eps, for ever.
+        # On badly connected networks the paper's batches leave more noise than eps, forever.
         total = math.inf if rounds is None else (rounds - 1) * each + last
         steps_taken = (rounds or len(self.bias)) - 1
         here = {"rounds": steps_taken + 1, "method": "sstm_sc"}
@@ -232,7 +233,7 @@ def sda_fresh(
     """The protocol taken literally: new runs for every T. Gaussian errors are drawn from their exact law per mode."""
     net = problem.network(graph, agents, seed)
     obs = problem.observations(agents, spread, seed)
-    sda = every_sda(net, obs.mean.T, min(epsilons) / 2)  # chance may take it beyond the exact answer
+    sda = every_sda(net, obs.mean.T, min(epsilons) / 2)  # chance may take it past the exact answer
     error = sda.total_error(obs.mean.T)[:, 0]
     amplitude = np.sqrt(energies(net, obs.mean.T)[:, 0])
     rng = np.random.default_rng([seed, agents])

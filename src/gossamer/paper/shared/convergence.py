@@ -77,7 +77,7 @@ def main_pieces(settings: Settings, methods: Sequence[str] = tuple(METHODS)) -> 
         "trials": s.trials,
         "seed": s.seed,
     }
-    size = s.agents * s.trials * 2 ** max(s.stages) / 2.5e6
+    size = s.agents * s.trials * 2 ** max(s.stages) / 4e6
     return [
         Piece(f"convergence-{graph}-{method}", converge, dict(graph=graph, method=method, **common), size)
         for graph in GRAPHS

@@ -99,7 +99,7 @@ def pieces(settings: Settings) -> list[Piece]:
             work = {
                 "graph": graph, "agents": agents, "solver": solver, "rounds": rounds, "trials": trials, "seed": s.seed,
             }  # fmt: skip
-            weight = agents * trials * max(rounds) / 2e6 * (4 if solver in LEARNING else 1)
+            weight = agents * trials * max(rounds) / 5e6 * (4 if solver in LEARNING else 1)
             parts.append(
                 Piece(f"policy-evaluation-{graph}-{solver.replace(', ', '-')}", evaluation, work, weight)
             )

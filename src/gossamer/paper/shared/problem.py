@@ -51,7 +51,7 @@ def observations(agents: int, spread: float, seed: int, draw: int = 0) -> Gaussi
 
 
 def run(method: Method, net: Network, obs: Gaussian, rounds: Any, **options: Any) -> Simulation[Any, Any]:
-    """Simulate without a bar of its own; an interrupted simulation is an interrupt here, never half a result."""
+    """Simulate without a progress bar of its own; an interrupt stops the piece, it never leaves half a result."""
     result: Simulation[Any, Any] = simulate(method, net, obs, rounds, progress=False, **options)
     if result.partial:
         raise KeyboardInterrupt

@@ -32,7 +32,7 @@ def main_pieces(settings: Settings) -> list[Piece]:
         "trials": s.trials,
         "seed": s.seed,
     }
-    weight = s.agents * s.trials / min(both) / 1.2e7
+    weight = s.agents * s.trials / min(both) / 3e7
     parts = [
         Piece(f"samples-protocol-{graph}", sda_protocol, dict(graph=graph, **common), weight)
         for graph in GRAPHS
@@ -124,7 +124,9 @@ def draw_samples(
         )
         if len(methods) == 1:
             ax.yaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:,.0f}"))
-            ax.yaxis.set_minor_formatter(FuncFormatter(lambda v, _: f"{v:,.0f}" if str(v)[0] in "57" else ""))
+            ax.yaxis.set_minor_formatter(
+                FuncFormatter(lambda v, _: f"{v:,.0f}" if str(v)[0] in "257" else "")
+            )
     for ax in axes[:, 0]:
         ax.set_ylabel("samples per agent")
     for ax in (*axes[1, :2], axes[0, 2]):
