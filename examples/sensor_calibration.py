@@ -51,10 +51,14 @@ limit = sensors.centralized_error(rounds)
 print("\nexpected squared error of 25 sensors, as a multiple of what a data center would reach")
 print("  rounds           " + "".join(f"{t:9d}" for t in rounds))
 for method in (gs.AnytimeSDA(), gs.SDA(), gs.DSG()):
-    print(f"  {method.name:17}" + "".join(f"{e:9.2f}" for e in sensors.exact(method, rounds).total_error / limit))
+    print(
+        f"  {method.name:17}"
+        + "".join(f"{e:9.2f}" for e in sensors.exact(method, rounds).total_error / limit)
+    )
 for name, rival in (("kar-moura", KarMoura()), ("each alone", Alone())):
     print(
-        f"  {name:17}" + "".join(f"{e:9.2f}" for e in sensors.simulate(rival, rounds, trials=50).total_error / limit)
+        f"  {name:17}"
+        + "".join(f"{e:9.2f}" for e in sensors.simulate(rival, rounds, trials=50).total_error / limit)
     )
 
 # -- 3. At any moment ---------------------------------------------------------------------------------------------

@@ -172,7 +172,7 @@ def test_unknown_column_is_an_error(tmp_path):
 
 def test_folder_that_cannot_be_made(tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(gs.OutputError, match="choose another folder"):
+    with pytest.raises(gs.OutputError, match="choose another --out"):
         Store(tmp_path / "file" / "below")
 
 
@@ -206,7 +206,7 @@ def test_bad_settings(changes, message):
 def test_bad_backend(tmp_path):
     with pytest.raises(gs.InvalidInput, match="threading, loky, dask"):
         run_pieces([], Store(tmp_path), backend="ray")
-    with pytest.raises(gs.InvalidInput, match="address needs the backend dask"):
+    with pytest.raises(gs.InvalidInput, match="--address is for --backend dask"):
         run_pieces([], Store(tmp_path), address="tcp://127.0.0.1:1")
 
 
@@ -247,7 +247,7 @@ def test_command_writes_everything_into_one_folder(tmp_path):
 def test_command_names_what_is_wrong():
     with pytest.raises(gs.InvalidInput, match=r"no figure '99'.*there are 1, 2, 3"):
         CliRunner().invoke(build(), ["reproduce", "--figure", "99"], catch_exceptions=False)
-    with pytest.raises(gs.InvalidInput, match="--stages must be numbers separated by commas"):
+    with pytest.raises(gs.InvalidInput, match="--stages takes numbers separated by commas"):
         CliRunner().invoke(build(), ["reproduce", "--stages", "3;4"], catch_exceptions=False)
 
 

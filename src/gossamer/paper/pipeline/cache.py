@@ -147,7 +147,7 @@ class Store:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise OutputError(
-                f"results go to {folder}, but that folder cannot be made ({error.strerror}); choose another folder"
+                f"results go to {folder}, but that folder cannot be made ({error.strerror}); choose another --out"
             ) from error
 
     def path(self, piece: Piece) -> Path:
@@ -180,7 +180,7 @@ class Store:
             draft.replace(path)
         except OSError as error:
             raise OutputError(
-                f"a result could not be written to {path} ({error.strerror}); free some space or choose another folder"
+                f"a result could not be written to {path} ({error.strerror}); free some space or choose another --out"
             ) from error
 
 
