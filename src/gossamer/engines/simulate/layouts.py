@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from gossamer.engines.horizons import passes
 from gossamer.engines.simulate import agent_lanes, trial_lanes
-from gossamer.engines.simulate.kernels import Pass
+from gossamer.engines.simulate.kernels import PassTable
 from gossamer.methods import Method, Table
 from gossamer.networks import Network
 from gossamer.numerics import random
@@ -89,21 +89,21 @@ class _Neighbors:
             gossip.indptr, gossip.indices, gossip.data, self.width
         )
         self.weights = weights.astype(dtype)
-        self.runs = np.append(np.flatnonzero(begins), self.agents)
+        self.stretches = np.append(np.flatnonzero(begins), self.agents)
 
-    def for_trials(self, mixing: str) -> trial_lanes.Links:
+    def for_trials(self, mixing: str) -> trial_lanes.TrialLinks:
         number = {
             "matrix": trial_lanes.MATRIX,
             "pairwise": trial_lanes.PAIRWISE,
             "broadcast": trial_lanes.BROADCAST,
         }
         coded = self.for_agents
-        return trial_lanes.Links(
+        return trial_lanes.TrialLinks(
             number[mixing], coded.starts, coded.neighbors, coded.codes, coded.weights, self.edges
         )
 
     @cached_property
-    def for_agents(self) -> agent_lanes.Links:
+    def for_agents(self) -> agent_lanes.ChunkLinks:
         equal = np.all(
             self.weights == self.weights[:1]
         )  # the common case, and cheaper to see than to sort for
@@ -112,11 +112,11 @@ class _Neighbors:
             if equal
             else np.unique(self.weights, return_inverse=True)
         )
-        chunks = _up(self.agents, self.width)
-        return agent_lanes.Links(
-            runs=self.runs.astype(np.uint32),
-            chunk_runs=np.append(
-                np.searchsorted(self.runs, np.arange(chunks) * self.width), len(self.runs) - 1
+        firsts = np.arange(_up(self.agents, self.width)) * self.width
+        return agent_lanes.ChunkLinks(
+            stretches=self.stretches.astype(np.uint32),
+            chunks=np.append(
+                np.searchsorted(self.stretches, firsts), len(self.stretches) - 1
             ).astype(np.uint32),
             starts=self.starts,
             neighbors=self.neighbors,
@@ -136,7 +136,7 @@ class _Layout:
         std = base.std if isinstance(base, Gaussian) else np.zeros_like(observations.mean)
         horizons = run.horizons[which]
         rows, active = _rows(table)
-        self.plan = Pass(
+        self.pass_table = PassTable(
             rows=rows.astype(kind),
             active=active,
             noise_scale=np.where(table.batches > 0, 1 / np.sqrt(np.maximum(table.batches, 1)), 0.0).astype(
@@ -197,6 +197,7 @@ class TrialLanes(_Layout):
             work=_aligned((count * agents, self.table.registers, lanes), kind),
             messages=_aligned((2, count * agents, lanes), kind),
             given=np.empty((0, 0, lanes), kind),
+            origin=0,
             noise=_aligned((count * agents if self.fused else 0, 4, lanes), kind),
             by_trial=np.zeros((count, horizons, lanes)),
             by_agent=np.zeros((count, _up(lanes, GRAIN), horizons, agents)),
@@ -208,8 +209,9 @@ class TrialLanes(_Layout):
                 firsts = blocks.first_trials.tolist()
                 drawn = {f: self.draw(range(f, f + lanes), start, stop) for f in set(firsts)}
                 parts = [drawn[f][:, :, c].swapaxes(0, 1) for f, (c, _) in zip(firsts, tasks, strict=True)]
-                blocks = blocks._replace(given=np.concatenate(parts).astype(kind, copy=False))
-            trial_lanes.run(blocks, start, stop, self.plan, links)
+                given = np.concatenate(parts).astype(kind, copy=False)
+                blocks = blocks._replace(given=given, origin=max(start, 0))
+            trial_lanes.play_blocks(blocks, start, stop, self.pass_table, links)
             advance((stop - max(start, 0)) * agents * sum(width))
         for k, (c, s) in enumerate(tasks):
             trials = slice(s, s + width[k])
@@ -240,7 +242,7 @@ class AgentLanes(_Layout):
             self._wave(tasks[begin : begin + width], links, together, advance)
 
     def _wave(
-        self, tasks: list[tuple[int, int]], links: agent_lanes.Links, together: bool, advance: Advance
+        self, tasks: list[tuple[int, int]], links: agent_lanes.ChunkLinks, together: bool, advance: Advance
     ) -> None:
         run, kind, width = self.run, self.run.dtype, self.links.width
         agents, count, horizons = run.network.agents, len(tasks), len(self.which)
@@ -252,8 +254,10 @@ class AgentLanes(_Layout):
             work=_aligned((rows, self.table.registers, width), kind),
             messages=_aligned((2, rows, width), kind),
             given=np.empty((0, 0, agents), kind),
+            origin=0,
             noise=_aligned((rows if self.fused else 0, 4, width), kind),
             by_trial=np.zeros((count, horizons)),
+            by_chunk=np.zeros(rows // count),
             by_agent=np.zeros((count, horizons, agents)),
             estimates=np.empty((count, horizons if run.keep else 0, agents), kind),
         )
@@ -261,9 +265,9 @@ class AgentLanes(_Layout):
             if not self.fused:
                 drawn = self.draw(range(trials[0], trials[-1] + 1), start, stop)
                 parts = [drawn[:, :, c, run.first_trial + trial - trials[0]] for trial, c in tasks]
-                state = state._replace(given=np.stack(parts).astype(kind, copy=False))
-            play = agent_lanes.run_trials if together else agent_lanes.run_agents
-            play(state, start, stop, self.plan, links, get_num_threads())
+                state = state._replace(given=np.stack(parts).astype(kind, copy=False), origin=max(start, 0))
+            play = agent_lanes.play_trials if together else agent_lanes.play_agents
+            play(state, start, stop, self.pass_table, links, get_num_threads())
             advance((stop - max(start, 0)) * agents * count)
         for k, (trial, c) in enumerate(tasks):
             run.errors[self.which, trial] += state.by_trial[k]
