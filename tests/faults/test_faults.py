@@ -517,7 +517,7 @@ def test_methods_without_a_ledger_are_refused():
             r"with faults, rounds must be one whole number, got \[10, 20\]",
         ),
         ({"rule": "hope"}, InvalidInput, "rule must be 'ledger' or 'skip', got 'hope'"),
-        ({"trials": 0}, InvalidInput, "trials and heard_within must be at least 1, got 0 and 5"),
+        ({"trials": 0}, InvalidInput, "trials must be a whole number of at least 1, got 0"),
         (
             {"faults": Faults(Join(2, 12)), "method": SDA()},
             Unsupported,

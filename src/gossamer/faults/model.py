@@ -32,7 +32,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gossamer.errors import InvalidInput
-from gossamer.faults.kernels import fill_heard, is_bad
+from gossamer.faults.kernels import ChainDraws, fill_heard, is_bad
 from gossamer.methods.ledger import SILENCE
 from gossamer.numerics import random
 
@@ -317,11 +317,11 @@ class Faults:
         self.check(agents)
         pairs = np.asarray(links, dtype=np.int64).reshape(-1, 2)
         senders, receivers = np.ascontiguousarray(pairs.T)
-        key = random.key(seed)
+        draws = ChainDraws(self.chains, random.key(seed), trials.start)
         states = np.zeros((len(self.chains), len(pairs), len(trials)), dtype=np.uint8)
         quads = np.empty((-(-rounds // 4), 4, len(pairs), len(trials)), dtype=np.uint8)
         for quad, part in enumerate(quads):
-            fill_heard(part, states, self.chains, key, quad, senders, receivers, trials.start)
+            fill_heard(part, states, draws, quad, senders, receivers)
         heard = quads.reshape(-1, *quads.shape[2:])[:rounds].astype(bool)
         for start, stop in zip(self.changes, (*self.changes[1:], rounds), strict=True):
             heard[start:stop, ~self.links_up(agents, start, senders, receivers)] = False

@@ -14,6 +14,7 @@ from gossamer.applications.solvers import settled
 from gossamer.errors import InvalidInput
 from gossamer.methods import LinearIteration
 from gossamer.numerics import random
+from gossamer.numerics.sparse import rows_of
 
 if TYPE_CHECKING:
     from gossamer.applications.linear.estimation import LinearEstimation
@@ -103,10 +104,14 @@ class KarMoura:
         out = np.empty((len(first), len(horizons), *shape))
         moments = problem.moments
         kernels.innovate(
-            np.zeros((len(first), *shape)), first, moments.mean @ gain.T, np.matmul(gain, moments.factor), pull,
-            innovation, consensus, random.key(seed), network.gossip.indptr, network.gossip.indices,
-            network.gossip.data, horizons[order], out,
-        )  # fmt: skip
+            out,
+            np.zeros((len(first), *shape)),
+            first,
+            random.key(seed),
+            kernels.Innovations(moments.mean @ gain.T, np.matmul(gain, moments.factor), pull),
+            kernels.Schedule(innovation, consensus, horizons[order]),
+            rows_of(network.gossip),
+        )
         found = np.empty((len(horizons), trials, *shape[:2]))
         found[order] = np.moveaxis(out, (1, 0, 4), (0, 1, 2)).reshape(len(horizons), -1, *shape[:2])[
             :, :trials

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from gossamer.applications.linear.kernels import draw_moments
+from gossamer.applications.linear.kernels import Start, draw_moments
 from gossamer.errors import InvalidInput
 from gossamer.numerics import random
 from gossamer.observations import Observations
@@ -144,10 +144,8 @@ class Moments(Observations):
             scale = np.where(sizes > 0, 1 / np.sqrt(np.maximum(sizes, 1)), 0.0)
         where = slice(agents.start, agents.stop)
         drawn = np.empty((len(rounds), len(agents), self.components, len(trials)))
-        draw_moments(
-            drawn, self.mean[where], self.factor[where], scale, random.key(seed), rounds.start, agents.start,
-            trials.start,
-        )  # fmt: skip
+        start = Start(rounds.start, agents.start, trials.start)
+        draw_moments(drawn, self.mean[where], self.factor[where], scale, random.key(seed), start)
         self._last = (request, drawn)
         return drawn
 

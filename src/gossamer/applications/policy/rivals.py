@@ -12,6 +12,7 @@ from gossamer import checks
 from gossamer.applications.policy import kernels
 from gossamer.errors import InvalidInput, nearest
 from gossamer.numerics import random
+from gossamer.numerics.sparse import rows_of
 
 if TYPE_CHECKING:
     from gossamer.applications.policy.evaluation import PolicyEvaluation
@@ -99,22 +100,28 @@ class TemporalDifference:
         order = np.argsort(horizons, kind="stable")
         steps = self.steps(problem, int(horizons.max()))
         radius = np.inf if self.radius is None else float(self.radius)
-        gossip = problem.network.gossip
-        shared = (
-            random.key(seed), first_trial, horizons[order], steps, problem.discount, radius, self.output == "average",
-            np.ascontiguousarray(problem.rewards.T), np.ascontiguousarray(problem.reward_std.T),
-            problem.transitions.indptr, problem.transitions.indices, problem.cumulative,
-            gossip.indptr, gossip.indices, gossip.data,
-        )  # fmt: skip
+        transitions = problem.transitions
+        process = kernels.Process(
+            transitions.indptr,
+            transitions.indices,
+            problem.cumulative,
+            np.ascontiguousarray(problem.rewards.T),
+            np.ascontiguousarray(problem.reward_std.T),
+        )
+        learning = kernels.Learning(
+            steps, problem.discount, radius, self.output == "average", horizons[order]
+        )
+        gossip = rows_of(problem.network.gossip)
+        key = random.key(seed)
         if self.form == "generative":
             out = np.empty((trials, len(horizons), problem.network.agents, problem.states))
-            kernels.generative(out, *shared)
+            kernels.generative(out, key, first_trial, process, learning, gossip)
         else:
             features = self._features(problem)
             out = np.empty((trials, len(horizons), problem.network.agents, features.shape[1]))
-            start = np.cumsum(self._distribution(problem))
-            start[-1] = 2.0  # rounding must not leave the last state out of reach
-            kernels.independent(out, *shared, features, start)
+            visits = np.cumsum(self._distribution(problem))
+            visits[-1] = 2.0  # rounding must not leave the last state out of reach
+            kernels.independent(out, key, first_trial, process, learning, gossip, features, visits)
             out = out @ features.T
         found = np.empty((len(horizons), trials, *out.shape[2:]))
         found[order] = np.moveaxis(out, 1, 0)
