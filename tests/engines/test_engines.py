@@ -399,7 +399,7 @@ def test_interrupted_runs_return_what_is_finished(small, monkeypatch):
     monkeypatch.setattr(layouts, "get_num_threads", lambda: 1)
     whole = gs.simulate("sda", net, obs, 20, trials=600, seed=1)
     calls = 0
-    original = layouts.trial_lanes.run
+    original = layouts.trial_lanes.play_blocks
 
     def interrupted(*args):
         nonlocal calls
@@ -408,7 +408,7 @@ def test_interrupted_runs_return_what_is_finished(small, monkeypatch):
             raise KeyboardInterrupt
         return original(*args)
 
-    monkeypatch.setattr(layouts.trial_lanes, "run", interrupted)
+    monkeypatch.setattr(layouts.trial_lanes, "play_blocks", interrupted)
     run = gs.simulate("sda", net, obs, 20, trials=600, seed=1)
     assert run.partial
     assert 0 < run.trials < 600
@@ -457,13 +457,13 @@ def test_interrupted_runs_return_what_is_finished(small, monkeypatch):
             "the means must be numbers, as many for each agent, got 'abc'",
         ),
         (lambda n, o: gs.Drifting([1, 2], 1), "the streams that drift are observations"),
-        (lambda n, o: gs.StudentT([0.0], df="a"), "df > 2"),
+        (lambda n, o: gs.StudentT([0.0], df="a"), "df must be a finite number above 2, got 'a'"),
         (lambda n, o: gs.plan(n, o, target=None), "target must be a number or several, got None"),
         (lambda n, o: gs.Gaussian([1.0, 2.0], -1.0), "std must not be negative"),
         (lambda n, o: gs.Gaussian(np.zeros((2, 3)), np.ones(2)), r"write std\[:, None\]"),
         (lambda n, o: gs.Gaussian(np.zeros((2, 2, 2))), r"got shape \(2, 2, 2\)"),
         (lambda n, o: gs.Bernoulli([0.5, 1.5]), "between 0 and 1"),
-        (lambda n, o: gs.StudentT([0.0], df=2), "df > 2"),
+        (lambda n, o: gs.StudentT([0.0], df=2), "df must be a finite number above 2, got 2"),
         (lambda n, o: gs.Uniform([1.0], [0.0]), "low must not exceed high"),
         (lambda n, o: gs.Empirical(np.zeros(3)), r"\(agents, samples\)"),
         (lambda n, o: gs.Empirical([[1, 2], [1]]), "equally many recorded samples"),

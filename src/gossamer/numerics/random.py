@@ -345,9 +345,7 @@ def _check_and_draw(
     return out
 
 
-def normals(
-    seed: int, purpose: int, trials: range, agents: range, components: int, rounds: range
-) -> Floats:
+def normals(seed: int, purpose: int, trials: range, agents: range, components: int, rounds: range) -> Floats:
     """Return the standard normals that a simulation with this seed uses.
 
     Parameters
@@ -369,8 +367,6 @@ def normals(
     return _check_and_draw(True, seed, purpose, trials, agents, components, rounds)
 
 
-def uniforms(
-    seed: int, purpose: int, trials: range, agents: range, components: int, rounds: range
-) -> Floats:
+def uniforms(seed: int, purpose: int, trials: range, agents: range, components: int, rounds: range) -> Floats:
     """Return the uniforms, strictly between 0 and 1, that a simulation with this seed uses, like `normals`."""
     return _check_and_draw(False, seed, purpose, trials, agents, components, rounds)

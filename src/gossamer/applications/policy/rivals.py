@@ -6,18 +6,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from gossamer import checks
 from gossamer.applications.policy import kernels
+from gossamer.arrays import Floats, Integers
 from gossamer.errors import InvalidInput, nearest
 from gossamer.numerics import random
 from gossamer.numerics.sparse import rows_of
 
 if TYPE_CHECKING:
     from gossamer.applications.policy.evaluation import PolicyEvaluation
-
-Array = NDArray[np.float64]
 
 STEPS = ("harmonic", "sqrt", "constant")
 
@@ -67,7 +66,7 @@ class TemporalDifference:
                 "features and distribution belong to form='iid'; the generative form is tabular"
             )
 
-    def steps(self, problem: PolicyEvaluation, rounds: int) -> Array:
+    def steps(self, problem: PolicyEvaluation, rounds: int) -> Floats:
         """alpha_k for k = 0 .. rounds - 1."""
         k = np.arange(rounds)
         raw = {
@@ -91,11 +90,11 @@ class TemporalDifference:
     def values(
         self,
         problem: PolicyEvaluation,
-        horizons: NDArray[np.int64],
+        horizons: Integers,
         trials: int,
         seed: int,
         first_trial: int = 0,
-    ) -> Array:
+    ) -> Floats:
         """(H, trials, N, S): every agent's values after each horizon."""
         order = np.argsort(horizons, kind="stable")
         steps = self.steps(problem, int(horizons.max()))
@@ -127,7 +126,7 @@ class TemporalDifference:
         found[order] = np.moveaxis(out, 1, 0)
         return found
 
-    def _features(self, problem: PolicyEvaluation) -> Array:
+    def _features(self, problem: PolicyEvaluation) -> Floats:
         if self.features is None:
             return np.eye(problem.states)
         features = np.ascontiguousarray(self.features, dtype=float)
@@ -137,7 +136,7 @@ class TemporalDifference:
             )
         return features
 
-    def _distribution(self, problem: PolicyEvaluation) -> Array:
+    def _distribution(self, problem: PolicyEvaluation) -> Floats:
         if self.distribution is None:
             return problem.stationary_distribution()
         given = np.asarray(self.distribution, dtype=float)

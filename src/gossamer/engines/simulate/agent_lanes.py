@@ -101,7 +101,9 @@ def read_links(
     return starts, neighbors[:count], weights[:count], begins
 
 
-def play_trials(tasks: Tasks, start: int, stop: int, table: PassTable, links: ChunkLinks, strips: int) -> None:
+def play_trials(
+    tasks: Tasks, start: int, stop: int, table: PassTable, links: ChunkLinks, strips: int
+) -> None:
     """Play rounds start..stop-1, the trials dealt out to as many threads as strips."""
 
     def play(strip: int) -> None:
@@ -112,7 +114,14 @@ def play_trials(tasks: Tasks, start: int, stop: int, table: PassTable, links: Ch
 
 @compiled
 def _trials(
-    strip: int, strips: int, tasks: Tasks, start: int, stop: int, table: PassTable, links: ChunkLinks, s: Scratch
+    strip: int,
+    strips: int,
+    tasks: Tasks,
+    start: int,
+    stop: int,
+    table: PassTable,
+    links: ChunkLinks,
+    s: Scratch,
 ) -> None:
     tasks, table, links, s = borrowed(tasks), borrowed(table), borrowed(links), borrowed(s)
     count = tasks.components.size
@@ -126,7 +135,9 @@ def _trials(
 
 
 @parallel
-def play_agents(tasks: Tasks, start: int, stop: int, table: PassTable, links: ChunkLinks, strips: int) -> None:
+def play_agents(
+    tasks: Tasks, start: int, stop: int, table: PassTable, links: ChunkLinks, strips: int
+) -> None:
     """Play rounds start..stop-1 of one trial, its chunks dealt out to as many threads as strips."""
     for t in range(start, stop):
         h = horizon_at(table.horizons, t)

@@ -112,7 +112,9 @@ def horizon_at(horizons: Integers, t: int) -> int:
 
 
 @compiled
-def _combine(s: Scratch, out: int, work: AnyArray, i: int, rows: AnyArray, t: int, row: int, size: int) -> None:
+def _combine(
+    s: Scratch, out: int, work: AnyArray, i: int, rows: AnyArray, t: int, row: int, size: int
+) -> None:
     """s.fresh[0, out] = sum over registers k of rows[t + 1, row, STATE + k] * work[i, k], for all lanes."""
     lanes = work.shape[2]
     terms = 0

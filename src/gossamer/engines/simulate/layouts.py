@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 from numba import get_num_threads
-from numpy.typing import NDArray
 
+from gossamer.arrays import AnyArray, Integers
 from gossamer.engines.horizons import passes
 from gossamer.engines.simulate import agent_lanes, trial_lanes
 from gossamer.engines.simulate.kernels import PassTable
@@ -21,9 +21,8 @@ from gossamer.methods import Method, Table
 from gossamer.networks import Network
 from gossamer.numerics import random
 from gossamer.numerics.vectors import GRAIN
-from gossamer.observations import Drifting, Gaussian, Observations
+from gossamer.observations import Observations
 
-Array = NDArray[Any]
 Advance = Callable[[int], None]
 
 LANES = 128  # trials side by side at most
@@ -45,7 +44,8 @@ class Run:
         method: Method,
         network: Network,
         observations: Observations,
-        horizons: NDArray[np.int64],
+        horizons: Integers,
+        *,
         trials: int,
         seed: int,
         first_trial: int,
@@ -92,32 +92,28 @@ class _Neighbors:
         self.stretches = np.append(np.flatnonzero(begins), self.agents)
 
     def for_trials(self, mixing: str) -> trial_lanes.TrialLinks:
-        number = {
-            "matrix": trial_lanes.MATRIX,
-            "pairwise": trial_lanes.PAIRWISE,
-            "broadcast": trial_lanes.BROADCAST,
-        }
         coded = self.for_agents
         return trial_lanes.TrialLinks(
-            number[mixing], coded.starts, coded.neighbors, coded.codes, coded.weights, self.edges
+            mixing=trial_lanes.MIXINGS.index(mixing),
+            starts=coded.starts,
+            neighbors=coded.neighbors,
+            codes=coded.codes,
+            weights=coded.weights,
+            edges=self.edges,
         )
 
     @cached_property
     def for_agents(self) -> agent_lanes.ChunkLinks:
-        equal = np.all(
-            self.weights == self.weights[:1]
-        )  # the common case, and cheaper to see than to sort for
-        distinct, codes = (
-            (self.weights[:1], np.zeros(len(self.weights), np.uint8))
-            if equal
-            else np.unique(self.weights, return_inverse=True)
-        )
-        firsts = np.arange(_up(self.agents, self.width)) * self.width
+        # Equal weights are the common case, and cheaper to notice than to sort for.
+        codes: AnyArray
+        if np.all(self.weights == self.weights[:1]):
+            distinct, codes = self.weights[:1], np.zeros(len(self.weights), np.uint8)
+        else:
+            distinct, codes = np.unique(self.weights, return_inverse=True)
+        inside = np.searchsorted(self.stretches, np.arange(0, self.agents, self.width))
         return agent_lanes.ChunkLinks(
             stretches=self.stretches.astype(np.uint32),
-            chunks=np.append(
-                np.searchsorted(self.stretches, firsts), len(self.stretches) - 1
-            ).astype(np.uint32),
+            chunks=np.append(inside, len(self.stretches) - 1).astype(np.uint32),
             starts=self.starts,
             neighbors=self.neighbors,
             codes=codes.astype(np.uint8 if len(distinct) <= 256 else np.uint32, copy=False),
@@ -131,17 +127,14 @@ class _Layout:
     def __init__(self, run: Run, links: _Neighbors, table: Table, which: list[int]) -> None:
         self.run, self.links, self.table, self.which = run, links, table, which
         observations, kind = run.observations, run.dtype
-        base = observations.base if isinstance(observations, Drifting) else observations
-        self.fused = type(base).sample is Gaussian.sample  # not a user's own kind of Gaussian
-        std = base.std if isinstance(base, Gaussian) else np.zeros_like(observations.mean)
+        self.fused = observations.normal_std is not None
+        std = np.zeros_like(observations.mean) if observations.normal_std is None else observations.normal_std
         horizons = run.horizons[which]
         rows, active = _rows(table)
         self.pass_table = PassTable(
             rows=rows.astype(kind),
             active=active,
-            noise_scale=np.where(table.batches > 0, 1 / np.sqrt(np.maximum(table.batches, 1)), 0.0).astype(
-                kind
-            ),
+            noise_scale=table.noise_scale.astype(kind),
             mean=np.ascontiguousarray(observations.mean.T, dtype=kind),
             std=np.ascontiguousarray((std[:1] if np.all(std == std[:1]) else std).T, dtype=kind),
             drift=np.ascontiguousarray(
@@ -152,7 +145,7 @@ class _Layout:
             target=np.stack([observations.target(int(t)) for t in horizons], axis=1),
         )
 
-    def draw(self, trials: range, start: int, stop: int) -> Array:
+    def draw(self, trials: range, start: int, stop: int) -> AnyArray:
         """Observations (rounds, N, n, trials) of rounds start..stop, for kernels that cannot draw them themselves."""
         rounds = range(max(start, 0), min(stop + 1, self.table.rounds))
         batches = None if np.all(self.table.batches == 1) else self.table.batches
@@ -283,17 +276,17 @@ def _up(a: int, b: int) -> int:
     return -(-a // b)
 
 
-def _aligned(shape: tuple[int, ...], dtype: Any) -> Array:
+def _aligned(shape: tuple[int, ...], dtype: Any) -> AnyArray:
     """Zeros whose first number begins a cache line: a vector that straddles two lines costs twice."""
     size = int(np.prod(shape)) * np.dtype(dtype).itemsize
     raw = np.zeros(size + LINE, np.uint8)
     start = -raw.ctypes.data % LINE
-    aligned: Array = raw[start : start + size].view(dtype).reshape(shape)
+    aligned: AnyArray = raw[start : start + size].view(dtype).reshape(shape)
     return aligned
 
 
-def _rows(table: Table) -> tuple[Array, Array]:
-    """The coefficients pass by pass, and how many registers each pass needs (see `_kernels.Pass`)."""
+def _rows(table: Table) -> tuple[AnyArray, AnyArray]:
+    """The coefficients round by round, and how many registers each round needs (see `kernels.PassTable`)."""
     rounds, size = table.rounds, table.registers
     rows = np.zeros((rounds + 1, size + 2, size + 2))
     rows[:-1, 0, 0], rows[:-1, 0, 2:] = table.message_observation, table.message_state
@@ -303,7 +296,7 @@ def _rows(table: Table) -> tuple[Array, Array]:
         table.step_state,
     )
     rows[1:, -1, 2:] = table.estimate_state
-    # A register rests in a pass that leaves it as it is and in which nothing else depends on it.
+    # A register rests in a round that leaves it as it is and in which nothing else depends on it.
     state = np.eye(size, dtype=bool)
     busy = (rows[:, 1:-1, :2] != 0).any(axis=2) | (rows[:, 1:-1, 2:] != state).any(axis=2)
     busy |= ((rows[:, :-1, 2:] != 0) & ~np.vstack([np.zeros(size, bool), state])).any(axis=1)

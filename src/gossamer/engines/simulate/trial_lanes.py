@@ -28,13 +28,14 @@ from gossamer.numerics.random import ACTIVATION, OBSERVATION, fill_normals, inde
 from gossamer.numerics.threads import spread
 from gossamer.numerics.vectors import GRAIN, borrowed, prefer_wide_vectors
 
-MATRIX, PAIRWISE, BROADCAST = 0, 1, 2
+MIXINGS = ("matrix", "pairwise", "broadcast")
+MATRIX, PAIRWISE, BROADCAST = range(3)
 
 
 class TrialLinks(NamedTuple):
     """Who mixes with whom: neighbors[starts[i]:starts[i + 1]], and their weights -L_ij weights[codes[...]]."""
 
-    mixing: int
+    mixing: int  #: its place in MIXINGS
     starts: AnyArray
     neighbors: AnyArray
     codes: AnyArray
@@ -96,7 +97,12 @@ def _block(
                     mix_row(mixed, 0, lanes, told, i, links)
             # One call of `advance` for both kinds of noise: it is compiled into this place.
             now, j, place, level, scale = given, base + i, max(t - blocks.origin, 0), one - one, one
-            coming, place_next, level_next, scale_next = given, t + 1 - blocks.origin if following else 0, level, one
+            coming, place_next, level_next, scale_next = (
+                given,
+                t + 1 - blocks.origin if following else 0,
+                level,
+                one,
+            )
             if drawn:
                 now, place, coming, place_next = noise, t % 4, noise, (t + 1) % 4
                 if refill:
@@ -127,7 +133,13 @@ def _block(
 
 @compiled
 def _random_mix(
-    mixed: AnyArray, messages: AnyArray, base: int, key: np.uint64, first_trial: int, t: int, links: TrialLinks
+    mixed: AnyArray,
+    messages: AnyArray,
+    base: int,
+    key: np.uint64,
+    first_trial: int,
+    t: int,
+    links: TrialLinks,
 ) -> None:
     """What the random exchange of round t makes of the messages, in every trial."""
     agents, lanes = mixed.shape
