@@ -7,6 +7,7 @@ from copy import deepcopy
 import numpy as np
 import pytest
 
+import gossamer as gs
 from gossamer.engines.faulty import simulate_faulty
 from gossamer.engines.simulate import simulate
 from gossamer.errors import InvalidInput, Unsupported
@@ -323,3 +324,10 @@ def test_a_run_that_makes_no_sense_is_refused(changes, error, text):
     }
     with pytest.raises(error, match=text):
         simulate_faulty(**arguments)
+
+
+def test_a_single_fault_will_do(small):
+    net, obs = small
+    a = gs.simulate("anytime-sda", net, obs, 30, trials=4, faults=gs.faults.Loss(0.2))
+    b = gs.simulate("anytime-sda", net, obs, 30, trials=4, faults=gs.faults.Faults(gs.faults.Loss(0.2)))
+    np.testing.assert_array_equal(a.estimates, b.estimates)
