@@ -62,7 +62,10 @@ def warm_up(
     identity = _identity(tree)
     if not force and known.get("identity") == identity:
         return False
-    _forget_outdated(tree, known.get("compiled", []))
+    if known:
+        _forget_outdated(tree, known.get("compiled", []))
+    else:
+        _forget_everything()
     begin(list(TASKS))
     found: set[Compiled] = set()
     context = multiprocessing.get_context("spawn")  # a forked process would inherit locks that nobody opens
@@ -226,6 +229,12 @@ def _forget_outdated(tree: SourceTree, recorded: Iterable[Sequence[str]]) -> Non
         if not path.exists() or tree.digest(path) != digest:
             for old in Path(folder).glob(f"{path.stem}.*.nb[ic]"):
                 old.unlink(missing_ok=True)
+
+
+def _forget_everything() -> None:
+    """Remove compiled code of unknown age: what it was compiled from, types included, may no longer exist."""
+    for old in PACKAGE.rglob("*.nb[ic]"):
+        old.unlink(missing_ok=True)
 
 
 def _read(stamp: Path) -> dict[str, Any]:
