@@ -1,6 +1,6 @@
 """What the agents see: independent noisy samples, one stream per agent.
 
-Sample k of agent i in trial r is a pure function of (seed, r, i, k), see `random.py`: it does not depend on
+Sample k of agent i in trial r is a pure function of (seed, r, i, k), see `numerics/random.py`: it does not depend on
 threads, blocks or engines, and a deployed agent with a simulated sensor draws the same numbers.
 """
 
@@ -168,9 +168,7 @@ class Bernoulli(UniformDriven):
     def __init__(self, p: ArrayLike) -> None:
         self.mean = _means(p)
         if self.mean.min() < 0 or self.mean.max() > 1:
-            raise InvalidInput(
-                f"probabilities lie between 0 and 1, got {self.mean.min():g} to {self.mean.max():g}"
-            )
+            raise InvalidInput(f"p must lie between 0 and 1, got {self.mean.min():g} to {self.mean.max():g}")
         self.variance = self.mean * (1 - self.mean)
 
     def from_uniforms(self, agents: slice, *uniforms: Floats) -> Floats:
@@ -186,7 +184,7 @@ class Uniform(UniformDriven):
         self.low = _like(whole, low, "low", np.ndim(shape_from))
         self.high = _like(whole, high, "high", np.ndim(shape_from))
         if np.any(self.low > self.high):
-            raise InvalidInput("low must not exceed high")
+            raise InvalidInput("low must not exceed high, but it does somewhere; swap them there")
         self.mean = (self.low + self.high) / 2
         self.variance = (self.high - self.low) ** 2 / 12
 
@@ -251,7 +249,7 @@ class Drifting(Observations):
 
     def __init__(self, base: Observations, rate: ArrayLike) -> None:
         if not isinstance(base, Observations):
-            raise InvalidInput(f"the streams that drift are observations, gs.Gaussian(...) say, got {base!r}")
+            raise InvalidInput(f"base must be observations such as gs.Gaussian(...), got {base!r}")
         self._rate = base.drift + _like(base.mean, rate, "rate", 1 if base.components == 1 else 2)
         self.base: Observations = base.base if isinstance(base, Drifting) else base
         self.mean, self.variance = base.mean, base.variance
@@ -279,12 +277,12 @@ class Drifting(Observations):
 
 
 def check_match(network: Network, observations: Observations) -> None:
-    """Complain unless this is a network, and there is one stream for each of its agents."""
+    """Complain unless `network` is a network and there is one stream for each of its agents."""
     if not hasattr(network, "gossip"):
-        raise InvalidInput(f"a network such as gs.Network.path(10) is needed, got {network!r}")
+        raise InvalidInput(f"network must be a network such as gs.Network.path(10), got {network!r}")
     if not isinstance(observations, Observations):
         raise InvalidInput(
-            f"observations such as gs.Gaussian(mean, std) are needed, got {type(observations).__name__}"
+            f"observations must be streams such as gs.Gaussian(mean, std), got {type(observations).__name__}"
         )
     if network.agents != observations.agents:
         raise InvalidInput(
@@ -297,7 +295,7 @@ def _array(value: ArrayLike, name: str) -> Floats:
     try:
         return np.asarray(value, dtype=float)
     except (TypeError, ValueError):
-        raise InvalidInput(f"{name} must be numbers, as many for each agent, got {value!r}") from None
+        raise InvalidInput(f"{name} must be numbers, equally many for each agent, got {value!r}") from None
 
 
 def _means(mean: ArrayLike) -> Floats:

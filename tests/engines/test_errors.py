@@ -36,9 +36,9 @@ import gossamer as gs
         (lambda n, o: gs.Gaussian([1.0, np.nan]), "finite, got 1 NaN"),
         (
             lambda n, o: gs.Gaussian("abc"),
-            "the means must be numbers, as many for each agent, got 'abc'",
+            "the means must be numbers, equally many for each agent, got 'abc'",
         ),
-        (lambda n, o: gs.Drifting([1, 2], 1), "the streams that drift are observations"),
+        (lambda n, o: gs.Drifting([1, 2], 1), "base must be observations such as"),
         (lambda n, o: gs.StudentT([0.0], df="a"), "df must be a finite number above 2, got 'a'"),
         (lambda n, o: gs.plan(n, o, target=None), "target must be a number or several, got None"),
         (lambda n, o: gs.Gaussian([1.0, 2.0], -1.0), "std must not be negative"),

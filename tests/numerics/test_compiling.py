@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import importlib.util
+import io
 import sys
 
 import pytest
+from numba import njit
 
 from gossamer.numerics import compiling
 
@@ -40,44 +42,60 @@ def module(tmp_path, monkeypatch):
     return load
 
 
+class Terminal(io.StringIO):
+    def __init__(self, shown=True):
+        super().__init__()
+        self.shown = shown
+
+    def isatty(self):
+        return self.shown
+
+
 @pytest.fixture
-def terminal(capsys, monkeypatch):
-    monkeypatch.setattr(compiling._announcer, "done", False)
-    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+def errors(monkeypatch):
+    """What is written to standard error while `call` runs in a process that has announced nothing yet."""
+
+    def listen(call, terminal=True):
+        written = Terminal(terminal)
+        monkeypatch.setattr(compiling._announcer, "done", False)
+        with monkeypatch.context() as patch:
+            patch.setattr(sys, "stderr", written)
+            call()
+        return written.getvalue()
+
+    return listen
 
 
-def test_the_first_wait_is_announced_once(module, terminal, capsys):
+def test_the_first_wait_is_announced_once(module, errors):
     fresh = module()
-    assert (fresh.double(2), fresh.triple(2)) == (4, 6)
-    assert capsys.readouterr().err == compiling.NOTICE + "\n"
+    assert errors(lambda: (fresh.double(2), fresh.triple(2))) == compiling.NOTICE + "\n"
 
 
-def test_what_comes_from_disk_is_not_announced(module, terminal, capsys, monkeypatch):
+def test_what_comes_from_disk_is_not_announced(module, errors):
     assert module().double(2) == 4
-    capsys.readouterr()
-    monkeypatch.setattr(compiling._announcer, "done", False)
     again = module()
-    assert again.double(3) == 6
+    assert errors(lambda: again.double(3)) == ""
     assert sum(again.double.stats.cache_hits.values()) == 1
-    assert capsys.readouterr().err == ""
 
 
-def test_nothing_is_said_where_nobody_reads_it(module, terminal, capsys, monkeypatch):
-    monkeypatch.setattr(sys.stderr, "isatty", lambda: False)
-    assert module().double(2) == 4
-    assert capsys.readouterr().err == ""
+def test_nothing_is_said_where_nobody_reads_it(module, errors):
+    fresh = module()
+    assert errors(lambda: fresh.double(2), terminal=False) == ""
 
 
-def test_who_expects_it_hears_nothing(module, terminal, capsys):
-    compiling.expect_compiling()
-    assert module().double(2) == 4
-    assert capsys.readouterr().err == ""
+def test_who_expects_it_hears_nothing(module, errors):
+    fresh = module()
+
+    def warm_up():
+        compiling.expect_compiling()
+        fresh.double(2)
+
+    assert errors(warm_up) == ""
 
 
-def test_functions_of_others_are_not_ours_to_announce(terminal, capsys):
+def test_functions_of_others_are_not_ours_to_announce(errors):
     def own(x):
         return x + 1
 
     own.__module__ = "somebody.else"
-    assert compiling.njit(own)(1) == 2
-    assert capsys.readouterr().err == ""
+    assert errors(lambda: njit(own)(1)) == ""

@@ -13,9 +13,9 @@ from gossamer.networks import Network
 class Stream:
     """Anytime SDA fed by hand, for all agents and components at once.
 
-    `advance(values)` plays one round. Rows of `values` that are NaN belong to agents that saw nothing new: they
-    go on talking, and their mean stays what it was, so agents may sample at different rates. As in deployed agents,
-    an agent's own weight of its newest sample takes the place of the method's gain.
+    `advance(observation)` plays one round. Rows of `observation` that are NaN belong to agents that saw nothing new:
+    they go on talking, and their mean stays what it was, so agents may sample at different rates. As in deployed
+    agents, an agent's own weight of its newest sample takes the place of the method's gain.
     """
 
     def __init__(self, network: Network, components: int, method: AnytimeSDA | None = None) -> None:
@@ -38,20 +38,21 @@ class Stream:
         still, moving = (tabulate(self.method, self.network, rounds, gain=gain) for gain in (0.0, 1.0))
         return still, moving
 
-    def advance(self, values: Floats | None = None) -> None:
-        """Play one round with the newest values (N, n), or None where nobody saw anything new."""
+    def advance(self, observation: Floats | None = None) -> None:
+        """Play one round with the newest observations (N, n), or None where nobody saw anything new."""
         t = self.rounds
         if t >= self._still.rounds:
             self._still, self._moving = self._tables(2 * t)
         gain: Floats | float = 0.0
-        observation = np.zeros_like(self.values)
-        if values is not None:
-            fresh = ~np.isnan(values).any(axis=1, keepdims=True)
+        if observation is None:
+            observation = np.zeros_like(self.values)
+        else:
+            fresh = ~np.isnan(observation).any(axis=1, keepdims=True)
             self.samples = self.samples + fresh
             wanted = 1.0 / np.maximum(self.samples, 1)
             if self.method.gain is not None:
                 wanted = np.maximum(wanted, self.method.gain)
-            gain, observation = np.where(fresh, wanted, 0.0), np.nan_to_num(values)
+            gain, observation = np.where(fresh, wanted, 0.0), np.nan_to_num(observation)
         message = _between(
             gain, *(self._message(table, t, observation) for table in (self._still, self._moving))
         )

@@ -1,1 +1,1 @@
-"""Ways to run a method: exact (`exact.py`) and simulated (`simulate.py`). All read the same table."""
+"""Three ways to run a method: exact, simulated, and simulated with faults. All of them read the same table."""

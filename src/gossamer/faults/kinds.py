@@ -28,12 +28,12 @@ class Loss:
 
 @dataclass(frozen=True)
 class Bursts:
-    """Each directed link is now good, now bad, and loses every message while it is bad (Gilbert, Elliott).
+    """Each directed link switches between good and bad, and loses every message while it is bad (Gilbert, Elliott).
 
     Parameters
         mean_length   mean number of rounds that a link stays bad, geometrically distributed
         fraction      share of the time that a link is bad; the first state is drawn with it
-        both          whether the two directions of a link are bad together; False: each for itself
+        both          whether the two directions of a link are bad together; False: each on its own
     """
 
     mean_length: float

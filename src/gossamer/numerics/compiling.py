@@ -23,7 +23,7 @@ _OPTIONS: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy"
 
 def compiled(function: _Function) -> _Function:
     """Compile with the options that every function here uses."""
-    # Said aloud, because a function compiled on behalf of an inlined one would inherit it.
+    # Stated explicitly, because a function compiled on behalf of an inlined one would inherit it.
     return cast(_Function, njit(forceinline=False, **_OPTIONS)(function))
 
 

@@ -19,7 +19,7 @@ c3    component | (purpose << 24)
 
 The key is a 64-bit number derived from the seed by `key`; its low half is the first key word.  One call of
 the generator serves the four rounds of a quad.  Uniforms are (w + 1/2) / 2**32, word k for round
-4 * quad + k.  Normals come by Box and Muller's method: words 0 and 1 give the radius sqrt(-2 log u) and the
+4 * quad + k.  Normals come from Box and Muller's method: words 0 and 1 give the radius sqrt(-2 log u) and the
 angle 2 pi w / 2**32 of the normals of the first two rounds (cosine, then sine), words 2 and 3 those of the
 last two.  The radius has 32 bits, so a normal never exceeds 6.77 in absolute value.
 
@@ -28,7 +28,7 @@ round // 4. The fill functions write into `out` (4, lanes), float64 or float32, 
 multiples of 8.
 
 The ranges are those of the counter: round < 2**34, agent and trial < 2**32, component < 2**24, purpose < 256.
-The compiled functions do not check them (a number beyond its range wraps round); `normals` and `uniforms` do.
+The compiled functions do not check them (a number beyond its range wraps around); `normals` and `uniforms` do.
 
 The loops over lanes (trials, or agents) are written so that LLVM vectorizes them: no branches, no calls into
 the mathematical library, 32-bit multiplications in 64-bit lanes, and polynomials for the logarithm, the sine
@@ -310,7 +310,7 @@ def key(seed: int) -> np.uint64:
     Parameters
     ----------
     seed
-        A non-negative integer of any size.
+        A whole number of at least 0, of any size.
     """
     number = checks.seed(seed)
     return cast(np.uint64, np.random.SeedSequence(number).generate_state(1, np.uint64)[0])
@@ -319,13 +319,13 @@ def key(seed: int) -> np.uint64:
 def _check_range(name: str, values: range, limit: int) -> None:
     """Refuse a range with steps, or one that leaves the generator's counter."""
     if not isinstance(values, range):
-        raise InvalidInput(f"{name} must be a range, not {values!r}; pass for example range(10)")
+        raise InvalidInput(f"{name} must be a range such as range(10), got {values!r}")
     if len(values) and values.step != 1:
         raise InvalidInput(
-            f"{name} must be a range of step 1, not {values!r}; draw them all and take a slice"
+            f"{name} must be a range of step 1, got {values!r}; draw them all and take a slice"
         )
     if len(values) and (values.start < 0 or values.stop > limit):
-        raise InvalidInput(f"{name} must lie between 0 and {limit - 1}, got {values!r}; choose others")
+        raise InvalidInput(f"{name} must lie between 0 and {limit - 1}, got {values!r}")
 
 
 def _check_and_draw(
@@ -351,7 +351,7 @@ def normals(seed: int, purpose: int, trials: range, agents: range, components: i
     Parameters
     ----------
     seed
-        A non-negative integer.
+        A whole number of at least 0.
     purpose
         One of the purposes of this module.
     trials, agents, rounds

@@ -1,7 +1,7 @@
 """Pieces of work on several threads.
 
-Compiled functions let go of Python's lock, so plain threads will do. A compiled loop over `prange` would hold all the
-code of its piece again, and compiling it takes ten seconds.
+Compiled functions let go of Python's lock, so plain threads are enough. A compiled loop over `prange` would hold
+all the code of its piece once more, and compiling that takes ten seconds.
 """
 
 from __future__ import annotations

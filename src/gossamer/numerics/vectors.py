@@ -1,6 +1,6 @@
 """How compiled loops here come out as vector instructions that round alike everywhere.
 
-Numba compiles to LLVM's language; the intrinsics below say what Python has no words for: the bits of a number,
+Numba compiles to LLVM's language; the intrinsics below express what Python cannot: the bits of a number,
 a fused product and sum, long vectors. Nothing is compiled with `fastmath`: sums and products are fused only
 where `fma` says so, so that a vectorized loop, its remainder and a loop elsewhere give the same last digit.
 """
@@ -57,8 +57,8 @@ def fma(typing: Any, x: Any, y: Any, z: Any) -> Any:
 def prefer_wide_vectors(typing: Any) -> Any:
     """Have LLVM compile the calling function for itself, with vectors of 512 bits where the machine has them.
 
-    By itself LLVM takes vectors of 256 bits on most machines that have longer ones, for fear of a lower
-    clock.  The function is not inlined either, so its loops are compiled the same wherever it is called.
+    By itself LLVM takes vectors of 256 bits on most machines that have longer ones, because those may lower the
+    clock speed.  The function is not inlined either, so its loops are compiled the same wherever it is called.
     """
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:

@@ -316,7 +316,7 @@ def two(*arguments, **options):
         (lambda: two(EYES, [1, 2]).online("sda"), "need the method AnytimeSDA"),
         (lambda: two(EYES, [1, 2]).online().observe([[1, 2]]), "one measurement .* 2, got 1"),
         (lambda: two(EYES, [1, 2]).online().observe([[1], [2]]), "agent 0 measures 2 finite numbers"),
-        (lambda: two(EYES, [1, 2]).simulate("pairwise", 9), "pairwise mixes by chance"),
+        (lambda: two(EYES, [1, 2]).simulate("pairwise", 9), "pairwise mixes at random"),
         (lambda: two(EYES, [1, 2]).simulate("sda", 9, trials=0), "trials must be a whole number of at least 1, got 0"),
         (lambda: LinearEstimation.from_data(X, Y), "needs the number of agents"),
         (lambda: LinearEstimation.from_data(X, Y, 5), "between 2 and 4 agents can share 4 rows, got agents=5"),
@@ -331,7 +331,7 @@ def two(*arguments, **options):
         (lambda: LinearEstimation.from_data(pd.DataFrame({"t": list("abcd")}), Y, 2), "column 't' must hold numbers"),
         (lambda: KarMoura("NLU"), "'LU' or 'mixed', got 'NLU'"),
         (lambda: KarMoura(gain="best"), "'efficient' or 'identity'"),
-        (lambda: KarMoura(tau=0.7), "between 0 and 1/2, got 0.7"),
+        (lambda: KarMoura(tau=0.7), "tau must be a finite number above 0 and below 0.5, got 0.7"),
     ],
 )  # fmt: skip
 def test_bad_input_is_explained(call, text):

@@ -11,7 +11,7 @@ from gossamer.arrays import Floats, Integers
 from gossamer.errors import InvalidInput, nearest
 
 
-class Rows(NamedTuple):
+class DealtRows(NamedTuple):
     """Features and targets of every agent, and what the columns and the agents are called."""
 
     features: list[Floats]
@@ -20,7 +20,7 @@ class Rows(NamedTuple):
     labels: list[Any]
 
 
-def deal(X: Any, y: Any, agents: int | None, split: Any, intercept: bool, seed: int) -> Rows:
+def deal(X: Any, y: Any, agents: int | None, split: Any, intercept: bool, seed: int) -> DealtRows:
     """Deal the rows of (X, y) to agents; see `LinearEstimation.from_data` for the rules."""
     columns = _columns(X)
     if isinstance(y, str):
@@ -47,7 +47,7 @@ def deal(X: Any, y: Any, agents: int | None, split: Any, intercept: bool, seed: 
     if intercept:
         features, names = np.column_stack([features, np.ones(len(features))]), [*names, "intercept"]
     groups, labels = _groups(by, len(features), agents, seed)
-    return Rows([features[g] for g in groups], [target[g] for g in groups], names, labels)
+    return DealtRows([features[g] for g in groups], [target[g] for g in groups], names, labels)
 
 
 def _columns(X: Any) -> dict[str, Any]:

@@ -95,15 +95,13 @@ class LinearEstimation:
         weighting: str = "plain",
         names: Sequence[str] | None = None,
     ) -> None:
-        if weighting not in ("plain", "precision"):
-            raise InvalidInput(f"weighting must be 'plain' or 'precision', got {weighting!r}")
+        self.weighting = checks.choice("weighting", weighting, ("plain", "precision"))
         self.network = network
         self.measurements: list[Floats] | None = None
         self.labels: list[Any] | None = None
         self.matrices = check_matrices(matrices, network.agents)
         self.dimension = self.matrices[0].shape[1]
         self.covariances = check_covariances(covariance, self.matrices)
-        self.weighting = weighting
         self.names = list(names) if names is not None else [f"beta{k}" for k in range(self.dimension)]
         self.parameter = np.asarray(parameter, dtype=float)
         if self.parameter.shape != (self.dimension,) or len(self.names) != self.dimension:
@@ -151,7 +149,7 @@ class LinearEstimation:
         y       one value per row, or the name of a column of the frame
         agents  how many agents (on an Erdos-Renyi graph), or the network itself
         split   "contiguous" blocks of rows, "random", "by:<column>" (one agent per value of that column, which
-                is then no feature), or an array with one label per row
+                is then not a feature), or an array with one label per row
         intercept  add a column of ones
 
         The data are what they are, so there is no noise: an agent's error is its distance from the pooled fit.
@@ -282,7 +280,7 @@ class LinearEstimation:
         same = isinstance(gram, str) and gram == "same"
         if same and method.mixing != "matrix":
             raise InvalidInput(
-                f"{method.name} mixes by chance, so A_i'A_i and A_i'Y_i are not averaged alike; "
+                f"{method.name} mixes at random, so A_i'A_i and A_i'Y_i are not averaged alike; "
                 "use gram='exact' or gram='chebyshev'"
             )
         used = method if same else resolve(gram)
@@ -364,7 +362,7 @@ class OnlineEstimation:
     """Every agent's estimate at any moment. Each call of `observe` is one exchange with the neighbors.
 
     The averages of A_i'Q_i A_i and of A_i'Q_i Y_i travel in one message and are mixed alike, so the estimates are
-    unbiased as soon as they exist.
+    unbiased as soon as there are any.
     """
 
     def __init__(self, problem: LinearEstimation, method: AnytimeSDA | None = None) -> None:
@@ -399,7 +397,7 @@ class OnlineEstimation:
             )
         if matrices is not None and problem.weighting != "plain":
             raise InvalidInput(
-                "matrices that change need weighting='plain', for the covariances belong to fixed ones"
+                "matrices that change need weighting='plain', because the covariances belong to fixed ones"
             )
         news = np.full((agents, self._packed + problem.dimension), np.nan)
         for i, y in enumerate(measurements):
@@ -427,8 +425,8 @@ class OnlineEstimation:
         """What the agents hold as Abar, and how far that is from the average of what they have seen."""
         size = self._problem.dimension
         held = unpack(self._stream.values[:, : self._packed], size)
-        seen = unpack(self._stream.own_means[:, : self._packed].mean(axis=0), size)
-        return held, float(_margin(held, seen))
+        observed = unpack(self._stream.own_means[:, : self._packed].mean(axis=0), size)
+        return held, float(_margin(held, observed))
 
     def estimate(self) -> Floats:
         """(N, d) every agent's estimate now."""

@@ -23,7 +23,7 @@ class Innovations(NamedTuple):
     pull: Floats  #: (N, d, d) K A'QA
 
 
-class Schedule(NamedTuple):
+class StepSizes(NamedTuple):
     """The steps of every round, and when to report."""
 
     innovation: Floats  #: (T,) a_t
@@ -46,19 +46,19 @@ def _innovate(
     first_trial: int,
     key: np.uint64,
     innovations: Innovations,
-    schedule: Schedule,
+    steps: StepSizes,
     gossip: SparseRows,
 ) -> None:
     level, factor, pull = innovations
     indptr, indices, weights = gossip
-    horizons = schedule.horizons
+    horizons = steps.horizons
     agents, size, lanes = x.shape
     rank = factor.shape[2]
     fresh = np.empty_like(x)
     noise = np.empty((agents, rank, 4, lanes))
     h = 0
-    for t in range(schedule.innovation.size):
-        a, b = schedule.innovation[t], schedule.consensus[t]
+    for t in range(steps.innovation.size):
+        a, b = steps.innovation[t], steps.consensus[t]
         place = t % 4
         for i in range(agents):
             if place == 0:
@@ -93,12 +93,12 @@ def innovate(
     first_trials: Integers,  # (blocks,)
     key: np.uint64,
     innovations: Innovations,
-    schedule: Schedule,
+    steps: StepSizes,
     gossip: SparseRows,
 ) -> None:
     """x_i <- x_i - b_t sum_j L_ij x_j + a_t K (A_i'Q Y_i - A_i'Q A_i x_i), blocks of trials in parallel."""
     for block in prange(first_trials.size):
-        _innovate(out[block], x[block], first_trials[block], key, innovations, schedule, gossip)
+        _innovate(out[block], x[block], first_trials[block], key, innovations, steps, gossip)
 
 
 @parallel

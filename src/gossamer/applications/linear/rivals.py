@@ -11,7 +11,6 @@ from gossamer import checks
 from gossamer.applications.linear import kernels
 from gossamer.applications.solvers import settled
 from gossamer.arrays import Floats, Integers
-from gossamer.errors import InvalidInput
 from gossamer.methods import LinearIteration
 from gossamer.numerics import random
 from gossamer.numerics.sparse import rows_of
@@ -72,12 +71,9 @@ class KarMoura:
     name: ClassVar[str] = "kar-moura"
 
     def __post_init__(self) -> None:
-        if self.form not in ("LU", "mixed"):
-            raise InvalidInput(f"form must be 'LU' or 'mixed', got {self.form!r}")
-        if self.gain not in ("efficient", "identity"):
-            raise InvalidInput(f"gain must be 'efficient' or 'identity', got {self.gain!r}")
-        if not 0 < self.tau < 0.5:
-            raise InvalidInput(f"tau must lie between 0 and 1/2, got {self.tau!r}")
+        checks.choice("form", self.form, ("LU", "mixed"))
+        checks.choice("gain", self.gain, ("efficient", "identity"))
+        checks.number("tau", self.tau, above=0, below=0.5)
         for name, value in (("a", self.a), ("b", self.b)):
             if value is not None:
                 checks.number(name, value, above=0)
@@ -103,7 +99,7 @@ class KarMoura:
             first,
             random.key(seed),
             kernels.Innovations(moments.mean @ gain.T, np.matmul(gain, moments.factor), pull),
-            kernels.Schedule(innovation, consensus, horizons[order]),
+            kernels.StepSizes(innovation, consensus, horizons[order]),
             rows_of(network.gossip),
         )
         found = np.empty((len(horizons), trials, *shape[:2]))

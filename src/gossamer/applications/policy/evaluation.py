@@ -6,7 +6,7 @@ state's next state is drawn, seen by all, and agent i sees its own noisy reward 
     J* = (I - gamma P)^{-1} rbar,    rbar = mean of r_i
 
 are estimated by every agent as J_i = (I - gamma Phat)^{-1} rhat_i: Phat is the common empirical transition matrix
-and rhat_i comes from any averaging method. Solving is sparse, so several thousand states are no trouble.
+and rhat_i comes from any averaging method. Solving is sparse, so several thousand states are fine.
 """
 
 from __future__ import annotations
@@ -251,12 +251,16 @@ class OnlineEvaluation:
 
     def observe(self, next_states: ArrayLike, rewards: ArrayLike) -> None:
         """One round: the common next state of every state, (S,), and the agents' rewards, (N, S)."""
-        following, seen = np.asarray(next_states), np.asarray(rewards, dtype=float)
+        following, observation = np.asarray(next_states), np.asarray(rewards, dtype=float)
         shape = (self._stream.network.agents, self.states)
-        if following.shape != (self.states,) or seen.shape != shape or not np.all(np.isfinite(seen)):
+        if (
+            following.shape != (self.states,)
+            or observation.shape != shape
+            or not np.all(np.isfinite(observation))
+        ):
             raise InvalidInput(
                 f"one next state per state ({self.states}) and finite rewards of shape {shape} are needed, "
-                f"got shapes {following.shape} and {seen.shape}"
+                f"got shapes {following.shape} and {observation.shape}"
             )
         if (
             not np.issubdtype(following.dtype, np.integer)
@@ -270,7 +274,7 @@ class OnlineEvaluation:
         self._counts = self._counts + sp.csr_matrix(
             (ones, following, np.arange(self.states + 1)), self._counts.shape
         )
-        self._stream.advance(seen)
+        self._stream.advance(observation)
 
     def values(self) -> Floats:
         """(N, S) every agent's values now."""

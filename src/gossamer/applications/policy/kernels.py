@@ -24,7 +24,7 @@ TRANSITION = 16
 _UNIT = 2.0**-32
 
 
-class Process(NamedTuple):
+class RewardProcess(NamedTuple):
     """The Markov reward process: transitions on a sparsity pattern, and every agent's rewards.
 
     From state j the process goes to a state indices[place] with indptr[j] <= place < indptr[j + 1].
@@ -47,8 +47,8 @@ class Learning(NamedTuple):
     horizons: Integers  #: (H,) ascending
 
 
-class Draws(NamedTuple):
-    """Which random numbers: those of a seed's key, a trial, a stream (a state, say) and a component."""
+class StateDraws(NamedTuple):
+    """Which random numbers: those of a seed's key, a trial, a stream (such as a state) and a component."""
 
     key: np.uint64
     trial: int
@@ -70,7 +70,7 @@ def _find(cumulative: Floats, start: int, stop: int, u: float) -> int:
 
 
 @contracted
-def _draw_places(out: Integers, draws: Draws, quad: int, cumulative: Floats, start: int, stop: int) -> None:
+def _draw_places(out: Integers, draws: StateDraws, quad: int, cumulative: Floats, start: int, stop: int) -> None:
     """Four rounds' draws from the distribution in cumulative[start:stop]; places, not states."""
     if stop - start == 1:
         out[:] = start
@@ -98,7 +98,7 @@ def count_transitions(
         trial, j = task // states, task % states
         start, stop = indptr[j], indptr[j + 1]
         places = np.empty(4, np.int64)
-        draws = Draws(key, first_trial + trial, j, 0)
+        draws = StateDraws(key, first_trial + trial, j, 0)
         begin = 0
         for h in range(count):
             if h > 0:
@@ -138,7 +138,7 @@ def generative(
     out: Floats,  # (trials, H, N, S)
     key: np.uint64,
     first_trial: int,
-    process: Process,
+    process: RewardProcess,
     learning: Learning,
     gossip: SparseRows,
 ) -> None:
@@ -163,7 +163,7 @@ def generative(
                         average[j, i] += a * theta[j, i]
             for j in range(states):
                 if now == 0:
-                    draws = Draws(key, first_trial + trial, j, 0)
+                    draws = StateDraws(key, first_trial + trial, j, 0)
                     fill_normals_agents(noise[j], key, OBSERVATION, t // 4, 0, j, first_trial + trial)
                     _draw_places(places[j], draws, t // 4, cumulative, indptr[j], indptr[j + 1])
                 mine, following, drawn = theta[j], theta[indices[places[j, now]]], noise[j, now]
@@ -186,7 +186,7 @@ def independent(
     out: Floats,  # (trials, H, N, p)
     key: np.uint64,
     first_trial: int,
-    process: Process,
+    process: RewardProcess,
     learning: Learning,
     gossip: SparseRows,
     features: Floats,  # (S, p)
@@ -206,7 +206,7 @@ def independent(
         change = np.empty(agents)
         visited = np.empty(4, np.int64)
         place = np.empty(4, np.int64)
-        visit, move = Draws(key, first_trial + trial, 0, 1), Draws(key, first_trial + trial, 0, 2)
+        visit, move = StateDraws(key, first_trial + trial, 0, 1), StateDraws(key, first_trial + trial, 0, 2)
         weight = 0.0
         h = 0
         for t in range(steps.size):

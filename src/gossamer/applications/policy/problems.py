@@ -9,6 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
+from gossamer import checks
 from gossamer.arrays import Floats, Integers
 from gossamer.errors import InvalidInput, nearest, require
 
@@ -62,7 +63,7 @@ def chain(states: int = 10, forward: float = 0.7) -> MarkovRewardProcess:
 
 
 def grid_world(rows: int = 5, cols: int = 5, slip: float = 0.2) -> MarkovRewardProcess:
-    """A walk to the far corner of a grid: down or right in turn of need, any way with probability `slip`.
+    """A walk to the far corner of a grid: along the longer remaining side, or any way with probability `slip`.
 
     Every step costs 1 until the corner, which absorbs.
     """
@@ -198,7 +199,7 @@ def check_policy(table: Floats, states: int, actions: int) -> Floats:
 def value_iteration(
     moves: list[sp.csr_matrix], rewards: Floats, discount: float, tolerance: float = 1e-10
 ) -> Any:
-    """(S,) the best action of every state: iterate the Bellman operator until it stands still."""
+    """(S,) the best action of every state: iterate the Bellman operator until nothing changes."""
     value = np.zeros(len(rewards))
     while True:
         scores = rewards + discount * np.column_stack([move @ value for move in moves])
@@ -219,6 +220,7 @@ def share_rewards(
     "one"      one random agent sees all of it, the others nothing
     "same"     every agent sees the reward
     """
+    checks.choice("rule", rule, RULES)
     whole = np.asarray(reward, dtype=float)
     rng = np.random.default_rng(seed)
     if rule == "perturb":
@@ -228,15 +230,13 @@ def share_rewards(
         shared = agents * rng.dirichlet(np.ones(agents))[:, None] * whole
     elif rule == "one":
         shared = agents * np.eye(agents)[rng.integers(agents)][:, None] * whole
-    elif rule == "same":
-        shared = np.tile(whole, (agents, 1))
     else:
-        raise InvalidInput(f"rule must be one of {', '.join(RULES)}, got {rule!r}{nearest(rule, RULES)}")
+        shared = np.tile(whole, (agents, 1))
     return np.asarray(shared)
 
 
 def check_transitions(matrix: Any) -> sp.csr_matrix:
-    """Return P as a CSR matrix with stored positive entries, or say why it is no transition matrix."""
+    """Return P as a CSR matrix with stored positive entries, or say why it is not a transition matrix."""
     transitions = sp.csr_matrix(matrix, dtype=float)
     if transitions.shape[0] != transitions.shape[1] or transitions.shape[0] == 0:
         raise InvalidInput(f"a transition matrix is square, got one of shape {transitions.shape}")
@@ -253,10 +253,8 @@ def check_transitions(matrix: Any) -> sp.csr_matrix:
 
 
 def check_discount(discount: float) -> float:
-    """Return gamma, or say why it is none."""
-    if not 0 <= discount < 1:
-        raise InvalidInput(f"the discount gamma must be at least 0 and below 1, got {discount!r}")
-    return float(discount)
+    """Return gamma, or say what is wrong with it."""
+    return checks.number("discount", discount, least=0, below=1)
 
 
 def _tidy(matrix: sp.csr_matrix) -> sp.csr_matrix:

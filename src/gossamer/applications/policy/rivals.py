@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from gossamer import checks
 from gossamer.applications.policy import kernels
 from gossamer.arrays import Floats, Integers
-from gossamer.errors import InvalidInput, nearest
+from gossamer.errors import InvalidInput
 from gossamer.numerics import random
 from gossamer.numerics.sparse import rows_of
 
@@ -50,14 +50,9 @@ class TemporalDifference:
     name: ClassVar[str] = "td"
 
     def __post_init__(self) -> None:
-        if self.form not in ("generative", "iid"):
-            raise InvalidInput(f"form must be 'generative' or 'iid', got {self.form!r}")
-        if self.step not in STEPS:
-            raise InvalidInput(
-                f"step must be one of {', '.join(STEPS)}, got {self.step!r}{nearest(self.step, STEPS)}"
-            )
-        if self.output not in ("last", "average"):
-            raise InvalidInput(f"output must be 'last' or 'average', got {self.output!r}")
+        checks.choice("form", self.form, ("generative", "iid"))
+        checks.choice("step", self.step, STEPS)
+        checks.choice("output", self.output, ("last", "average"))
         checks.number("step_size", self.step_size, above=0)
         if self.radius is not None:
             checks.number("radius", self.radius, above=0)
@@ -100,7 +95,7 @@ class TemporalDifference:
         steps = self.steps(problem, int(horizons.max()))
         radius = np.inf if self.radius is None else float(self.radius)
         transitions = problem.transitions
-        process = kernels.Process(
+        process = kernels.RewardProcess(
             transitions.indptr,
             transitions.indices,
             problem.cumulative,

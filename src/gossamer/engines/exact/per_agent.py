@@ -27,10 +27,10 @@ def per_agent_errors(table: Table, network: Network, observations: Observations)
     """(N,) the expected squared error of each agent at the end of the table."""
     spectrum = decomposed(network, "errors per agent")
     response, noise = propagate(table, spectrum.eigenvalues, np.array([table.rounds]))
-    seen = spectrum.synthesize(response[0, :, :1] * spectrum.analyze(observations.mean))
+    expected = spectrum.synthesize(response[0, :, :1] * spectrum.analyze(observations.mean))
     if np.any(observations.drift):
-        seen = seen + spectrum.synthesize(response[0, :, 1:] * spectrum.analyze(observations.drift))
-    bias = ((seen - observations.target(table.rounds)) ** 2).sum(axis=1)
+        expected = expected + spectrum.synthesize(response[0, :, 1:] * spectrum.analyze(observations.drift))
+    bias = ((expected - observations.target(table.rounds)) ** 2).sum(axis=1)
     total = observations.variance.sum(axis=1)
     if np.ptp(total) == 0:
         variance = np.real(spectrum.spread(noise[0])) * total[0]

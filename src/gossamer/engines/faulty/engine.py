@@ -35,10 +35,10 @@ from gossamer.numerics.threads import spread
 from gossamer.observations import Observations, check_match
 
 _BLOCK = 64
-"""At most so many trials are run side by side; results do not depend on it."""
+"""At most this many trials run side by side; results do not depend on it."""
 
 _MEMORY = 1 << 28
-"""About so many bytes are used by each thread, an eighth of them for observations drawn ahead."""
+"""Each thread uses about this many bytes, an eighth of them for observations drawn ahead."""
 
 
 def simulate_faulty(
@@ -77,7 +77,9 @@ def simulate_faulty(
     scenario = _Scenario(network, table, observations, faults, seed, Rules(heard_within, rule == "skip"))
     alive = scenario.phases[-1].alive.astype(bool)
     if not alive.any():
-        raise InvalidInput("nobody is alive at the end, so there is nothing to estimate; let an agent live")
+        raise InvalidInput(
+            "nobody is alive at the end, so there is nothing to estimate; keep at least one agent alive"
+        )
     scenario.check_clocks(method)
     threads = get_num_threads()
     size = min(scenario.block, max(8, -(-trials // threads)))
@@ -110,7 +112,7 @@ def simulate_faulty(
 
 
 class _Scenario:
-    """What happens in every trial alike: the method's table, the phases, and who took part when."""
+    """What is the same in every trial: the method's table, the phases, and who took part when."""
 
     def __init__(
         self,

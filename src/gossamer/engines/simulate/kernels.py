@@ -69,7 +69,7 @@ class Told(NamedTuple):
     stride: int
 
 
-class Neighbors(Protocol):
+class MixingLinks(Protocol):
     """The part of a layout's links that mixing reads: who is whose neighbor, with which weights."""
 
     @property
@@ -144,7 +144,7 @@ def estimate(work: AnyArray, i: int, rows: AnyArray, t: int, s: Scratch) -> None
 
 
 @inlined
-def mix_row(mixed: AnyArray, out: int, lanes: int, told: Told, agent: int, links: Neighbors) -> None:
+def mix_row(mixed: AnyArray, out: int, lanes: int, told: Told, agent: int, links: MixingLinks) -> None:
     """mixed[0, out:] = sum over the agent's links of weight (own message - the neighbor's), up to four at a time."""
     flat, now = told.flat, told.round % 2
     neighbors, codes, weights = links.neighbors, links.codes, links.weights

@@ -1,6 +1,6 @@
 """How the trials of a simulation are laid out in memory, cut into kernel calls, and collected.
 
-Two layouts run the same passes: trials side by side (`TrialLanes`) or agents side by side (`AgentLanes`). They give
+Two layouts play the same rounds: trials side by side (`TrialLanes`) or agents side by side (`AgentLanes`). They give
 the same estimates to the last digit, so the choice is one of speed alone.
 """
 
@@ -64,7 +64,7 @@ class Run:
         self.work = sum(t.rounds for t, _ in self.passes) * agents * components * trials
 
     def go(self, advance: Advance) -> None:
-        links = _Neighbors(self.network, self.dtype)
+        links = _NetworkLinks(self.network, self.dtype)
         along = self.method.mixing == "matrix" and (self.trials < FEW or links.agents >= LARGE)
         layout = AgentLanes if along else TrialLanes
         layouts = [
@@ -79,8 +79,8 @@ class Run:
                 one.go(range(first, min(first + some, self.trials)), advance)
 
 
-class _Neighbors:
-    """The network as the kernels want it, without the diagonal: rows of L sum to zero, so it says nothing new."""
+class _NetworkLinks:
+    """The network as the kernels take it, without the diagonal: rows of L sum to zero, so it says nothing new."""
 
     def __init__(self, network: Network, dtype: type[np.floating[Any]]) -> None:
         gossip, self.agents, self.edges = network.gossip, network.agents, network.edges
@@ -121,10 +121,10 @@ class _Neighbors:
         )
 
 
-class _Layout:
-    """One table's passes and horizons, in the form that the kernels want."""
+class _LaneLayout:
+    """One table's passes and horizons, in the form that the kernels take."""
 
-    def __init__(self, run: Run, links: _Neighbors, table: Table, which: list[int]) -> None:
+    def __init__(self, run: Run, links: _NetworkLinks, table: Table, which: list[int]) -> None:
         self.run, self.links, self.table, self.which = run, links, table, which
         observations, kind = run.observations, run.dtype
         self.fused = observations.normal_std is not None
@@ -160,7 +160,7 @@ class _Layout:
             yield start if start else -1, min(start + length, self.table.rounds)
 
 
-class TrialLanes(_Layout):
+class TrialLanes(_LaneLayout):
     """Blocks of trials side by side, one thread each."""
 
     def go(self, trials: range, advance: Advance) -> None:
@@ -218,7 +218,7 @@ class TrialLanes(_Layout):
                 run.finished[self.which, trials] = True
 
 
-class AgentLanes(_Layout):
+class AgentLanes(_LaneLayout):
     """Agents side by side: a thread for each trial that fits in its cache, all threads on a larger one."""
 
     def go(self, trials: range, advance: Advance) -> None:

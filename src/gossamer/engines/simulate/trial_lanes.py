@@ -23,7 +23,7 @@ from gossamer.engines.simulate.kernels import (
     mix_row,
     scratch_for,
 )
-from gossamer.numerics.compiling import compiled
+from gossamer.numerics.compiling import compiled, inlined
 from gossamer.numerics.random import ACTIVATION, OBSERVATION, fill_normals, index
 from gossamer.numerics.threads import spread
 from gossamer.numerics.vectors import GRAIN, borrowed, prefer_wide_vectors
@@ -75,16 +75,11 @@ def _block(
 ) -> None:
     prefer_wide_vectors()
     blocks, table, links, s = borrowed(blocks), borrowed(table), borrowed(links), borrowed(s)
-    work, messages, noise, given, mixed = blocks.work, blocks.messages, blocks.noise, blocks.given, s.mixed
+    work, messages, mixed = blocks.work, blocks.messages, s.mixed
     agents, registers, lanes = table.mean.shape[1], work.shape[1], work.shape[2]
-    rounds, base = table.noise_scale.size, k * agents
-    c, first_trial = blocks.components[k], blocks.first_trials[k]
+    base, c, first_trial = k * agents, blocks.components[k], blocks.first_trials[k]
     flat = messages.reshape((2, messages.shape[1] * lanes))
-    drawn = given.size == 0
-    one = work.dtype.type(1)
     for t in range(start, stop):
-        following = t + 1 < rounds
-        refill = following and (t + 1) % 4 == 0
         told = Told(flat, t, base * lanes, lanes)
         if t >= 0 and links.mixing != MATRIX:
             _random_mix(mixed, messages, base, table.key, first_trial, t, links)
@@ -95,31 +90,8 @@ def _block(
                 r = 0
                 if table.active[t + 1] > 0:
                     mix_row(mixed, 0, lanes, told, i, links)
-            # One call of `advance` for both kinds of noise: it is compiled into this place.
-            now, j, place, level, scale = given, base + i, max(t - blocks.origin, 0), one - one, one
-            coming, place_next, level_next, scale_next = (
-                given,
-                t + 1 - blocks.origin if following else 0,
-                level,
-                one,
-            )
-            if drawn:
-                now, place, coming, place_next = noise, t % 4, noise, (t + 1) % 4
-                if refill:
-                    now, j, place = s.observations, 0, 0
-                    for b in range(lanes):
-                        now[0, 0, b] = noise[base + i, 3, b]
-                    fill_normals(noise[base + i], table.key, OBSERVATION, (t + 1) // 4, i, c, first_trial)
-                level = level_next = table.mean[c, i]
-                if table.drift.shape[1]:
-                    level += work.dtype.type(table.drift[c, i] * t)
-                    level_next += work.dtype.type(table.drift[c, i] * (t + 1))
-                std = table.std[c, i if table.std.shape[1] > 1 else 0]
-                scale = std * table.noise_scale[max(t, 0)]
-                scale_next = std * table.noise_scale[min(t + 1, rounds - 1)]
-            observation = Draw(now, j, place, level, scale)
-            next_one = Draw(coming, base + i, place_next, level_next, scale_next)
-            advance(work, messages, base + i, table, t, Input(r, observation, next_one), s)
+            observation, following = _observe(k, i, t, blocks, table, s)
+            advance(work, messages, base + i, table, t, Input(r, observation, following), s)
             if h >= 0:
                 estimate(work, base + i, table.rows, t, s)
                 for b in range(blocks.lanes[k]):
@@ -129,6 +101,35 @@ def _block(
                 if blocks.estimates.size:
                     for b in range(lanes):
                         blocks.estimates[k, h, i, b] = s.fresh[0, registers, b]
+
+
+@inlined
+def _observe(k: int, i: int, t: int, blocks: Blocks, table: PassTable, s: Scratch) -> tuple[Draw, Draw]:
+    """Where the observations of agent i in rounds t and t + 1 lie; normals are drawn for four rounds at a time."""
+    noise, rounds = blocks.noise, table.noise_scale.size
+    lanes, row = blocks.work.shape[2], k * table.mean.shape[1] + i
+    one = blocks.work.dtype.type(1)
+    zero = one - one
+    # Both kinds of noise end in one return, so that `advance` is compiled into one place.
+    now, j, place, level, scale = blocks.given, row, max(t - blocks.origin, 0), zero, one
+    place_next = t + 1 - blocks.origin if t + 1 < rounds else 0
+    coming, level_next, scale_next = blocks.given, zero, one
+    if blocks.given.size == 0:
+        c = blocks.components[k]
+        now, place, coming, place_next = noise, t % 4, noise, (t + 1) % 4
+        if (t + 1) % 4 == 0 and t + 1 < rounds:
+            now, j, place = s.observations, 0, 0
+            for b in range(lanes):
+                now[0, 0, b] = noise[row, 3, b]
+            fill_normals(noise[row], table.key, OBSERVATION, (t + 1) // 4, i, c, blocks.first_trials[k])
+        level = level_next = table.mean[c, i]
+        if table.drift.shape[1]:
+            level += blocks.work.dtype.type(table.drift[c, i] * t)
+            level_next += blocks.work.dtype.type(table.drift[c, i] * (t + 1))
+        std = table.std[c, i if table.std.shape[1] > 1 else 0]
+        scale = std * table.noise_scale[max(t, 0)]
+        scale_next = std * table.noise_scale[min(t + 1, rounds - 1)]
+    return Draw(now, j, place, level, scale), Draw(coming, row, place_next, level_next, scale_next)
 
 
 @compiled
