@@ -7,18 +7,18 @@ threads, blocks or engines, and a deployed agent with a simulated sensor draws t
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from gossamer import checks
+from gossamer.arrays import Floats
 from gossamer.errors import InvalidInput, Unsupported
 from gossamer.numerics import random
 
 if TYPE_CHECKING:
     from gossamer.networks import Network
-
-Array = NDArray[np.float64]
 
 LARGEST_BATCH = 100_000
 """Beyond this many samples a round only Gaussian batch means are drawn (in one draw, exactly)."""
@@ -32,10 +32,16 @@ class Observations(ABC):
     drift     (N, n) change of the mean per round; zero unless `Drifting`
     """
 
-    mean: Array
-    variance: Array
-    uniforms: ClassVar[tuple[int, ...]] = (random.OBSERVATION,)
-    """The uniform streams that `from_uniforms` consumes."""
+    mean: Floats
+    variance: Floats
+    normal: ClassVar[bool] = False
+    """Whether `sample` draws mean + std times the standard normals of `numerics.random`, which compiled loops can draw
+    by themselves as they go. The claim is about one `sample`: a class with another one does not inherit it."""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        owner = next(parent for parent in cls.__mro__ if "sample" in vars(parent))
+        cls.normal = vars(cls).get("normal", vars(owner).get("normal", False))
 
     @property
     def agents(self) -> int:
@@ -46,13 +52,43 @@ class Observations(ABC):
         return int(self.mean.shape[1])
 
     @property
-    def drift(self) -> Array:
+    def drift(self) -> Floats:
         return np.zeros_like(self.mean)
 
-    def target(self, rounds: int) -> Array:
+    def target(self, rounds: int) -> Floats:
         """(n,) the average of the means in the last of `rounds` rounds: what every agent wants to know."""
-        average: Array = (self.mean + (rounds - 1) * self.drift).mean(axis=0)
+        average: Floats = (self.mean + (rounds - 1) * self.drift).mean(axis=0)
         return average
+
+    @property
+    def normal_std(self) -> Floats | None:
+        """(N, n) standard deviations if the samples are `normal`; None: only `sample` knows how to draw them."""
+        return None
+
+    @abstractmethod
+    def sample(
+        self,
+        seed: int,
+        rounds: range,
+        trials: range,
+        agents: range | None = None,
+        batches: Floats | None = None,
+    ) -> Floats:
+        """Return (rounds, agents, n, trials): the mean of each round's batch of samples.
+
+        `batches` holds the batch size of every round from 0 up to rounds.stop; None means one sample each.
+        """
+
+
+class UniformDriven(Observations):
+    """Streams that turn uniform random numbers into samples: `from_uniforms` is all that a kind of its own needs."""
+
+    uniforms: ClassVar[tuple[int, ...]] = (random.OBSERVATION,)
+    """The uniform streams that `from_uniforms` consumes."""
+
+    @abstractmethod
+    def from_uniforms(self, agents: slice, *uniforms: Floats) -> Floats:
+        """Turn independent uniforms of shape (samples, agents, n, trials) into samples of those agents."""
 
     def sample(
         self,
@@ -60,12 +96,9 @@ class Observations(ABC):
         rounds: range,
         trials: range,
         agents: range | None = None,
-        batches: Array | None = None,
-    ) -> Array:
-        """Return (rounds, agents, n, trials): the mean of each round's batch of samples.
-
-        `batches` holds the batch size of every round from 0 up to rounds.stop; None means one sample each.
-        """
+        batches: Floats | None = None,
+    ) -> Floats:
+        """Draw every sample of every batch, one by one."""
         agents = range(self.agents) if agents is None else agents
         if batches is None:
             return self._samples(seed, rounds, trials, agents)
@@ -85,7 +118,7 @@ class Observations(ABC):
                 parts.append(self._samples(seed, range(end - size, end), trials, agents).mean(axis=0))
         return np.stack(parts)
 
-    def _samples(self, seed: int, numbers: range, trials: range, agents: range) -> Array:
+    def _samples(self, seed: int, numbers: range, trials: range, agents: range) -> Floats:
         streams = [
             random.uniforms(seed, purpose, trials, agents, self.components, numbers)
             for purpose in self.uniforms
@@ -93,13 +126,11 @@ class Observations(ABC):
         where = slice(agents.start, agents.stop, agents.step)
         return self.from_uniforms(where, *streams)
 
-    @abstractmethod
-    def from_uniforms(self, agents: slice, *uniforms: Array) -> Array:
-        """Turn independent uniforms of shape (samples, agents, n, trials) into samples of those agents."""
-
 
 class Gaussian(Observations):
     """Normal samples. mean (N,) or (N, n); std a scalar or one per agent and component (0: no noise)."""
+
+    normal: ClassVar[bool] = True
 
     def __init__(self, mean: ArrayLike, std: ArrayLike = 1.0) -> None:
         self.mean = _means(mean)
@@ -108,14 +139,18 @@ class Gaussian(Observations):
             raise InvalidInput(f"std must not be negative, got {self.std.min():g}")
         self.variance = self.std**2
 
+    @property
+    def normal_std(self) -> Floats | None:
+        return self.std if self.normal else None
+
     def sample(
         self,
         seed: int,
         rounds: range,
         trials: range,
         agents: range | None = None,
-        batches: Array | None = None,
-    ) -> Array:
+        batches: Floats | None = None,
+    ) -> Floats:
         """Batch means of Gaussian samples are Gaussian: one draw per round, whatever the batch."""
         agents = range(self.agents) if agents is None else agents
         noise = random.normals(seed, random.OBSERVATION, trials, agents, self.components, rounds)
@@ -126,11 +161,8 @@ class Gaussian(Observations):
         where = slice(agents.start, agents.stop, agents.step)
         return self.mean[where, :, None] + self.std[where, :, None] * noise
 
-    def from_uniforms(self, agents: slice, *uniforms: Array) -> Array:
-        raise NotImplementedError("Gaussian samples come from normals, see sample()")
 
-
-class Bernoulli(Observations):
+class Bernoulli(UniformDriven):
     """1 with probability p, otherwise 0. p (N,) or (N, n)."""
 
     def __init__(self, p: ArrayLike) -> None:
@@ -141,11 +173,11 @@ class Bernoulli(Observations):
             )
         self.variance = self.mean * (1 - self.mean)
 
-    def from_uniforms(self, agents: slice, *uniforms: Array) -> Array:
+    def from_uniforms(self, agents: slice, *uniforms: Floats) -> Floats:
         return (uniforms[0] < self.mean[agents, :, None]).astype(float)
 
 
-class Uniform(Observations):
+class Uniform(UniformDriven):
     """Uniform between low and high, each (N,) or (N, n) or a scalar for one of them."""
 
     def __init__(self, low: ArrayLike, high: ArrayLike) -> None:
@@ -158,23 +190,22 @@ class Uniform(Observations):
         self.mean = (self.low + self.high) / 2
         self.variance = (self.high - self.low) ** 2 / 12
 
-    def from_uniforms(self, agents: slice, *uniforms: Array) -> Array:
+    def from_uniforms(self, agents: slice, *uniforms: Floats) -> Floats:
         low, high = self.low[agents, :, None], self.high[agents, :, None]
         return np.asarray(low + (high - low) * uniforms[0])
 
 
-class StudentT(Observations):
+class StudentT(UniformDriven):
     """Heavy tails: Student's t with `df` degrees of freedom, scaled to the given mean and standard deviation."""
 
     uniforms: ClassVar[tuple[int, ...]] = (random.OBSERVATION, random.SECOND)
 
     def __init__(self, mean: ArrayLike, std: ArrayLike = 1.0, df: float = 5.0) -> None:
-        if not isinstance(df, int | float | np.number) or not 2 < df < np.inf:
-            raise InvalidInput(f"Student's t has a variance only for df > 2 (and finite), got df={df!r}")
+        self.df = checks.number("df", df, above=2)  # there is no variance otherwise
         self._like = Gaussian(mean, std)
-        self.mean, self.variance, self.df = self._like.mean, self._like.variance, float(df)
+        self.mean, self.variance = self._like.mean, self._like.variance
 
-    def from_uniforms(self, agents: slice, *uniforms: Array) -> Array:
+    def from_uniforms(self, agents: slice, *uniforms: Floats) -> Floats:
         # Bailey (1994): a polar method that needs just two uniforms and no rejection.
         u, v = uniforms
         t = np.sqrt(self.df * (u ** (-2 / self.df) - 1)) * np.cos(2 * np.pi * v)
@@ -182,7 +213,7 @@ class StudentT(Observations):
         return np.asarray(self.mean[agents, :, None] + scale[agents, :, None] * t)
 
 
-class Empirical(Observations):
+class Empirical(UniformDriven):
     """Recorded samples, drawn again at random: an array (N, K) or (N, K, n), K recordings per agent.
 
     Means and variances are those of the recordings.
@@ -205,7 +236,7 @@ class Empirical(Observations):
         self.mean = array.mean(axis=1)
         self.variance = array.var(axis=1)
 
-    def from_uniforms(self, agents: slice, *uniforms: Array) -> Array:
+    def from_uniforms(self, agents: slice, *uniforms: Floats) -> Floats:
         # One recording is drawn whole: its components stay together.
         pick = (uniforms[0][:, :, 0, :] * self.samples.shape[1]).astype(int)
         recorded = self.samples[agents]
@@ -216,6 +247,8 @@ class Empirical(Observations):
 class Drifting(Observations):
     """Streams whose means move by `rate` per round (a scalar, (N,) or (N, n)); the noise is that of `base`."""
 
+    normal: ClassVar[bool] = True  # as far as its base is
+
     def __init__(self, base: Observations, rate: ArrayLike) -> None:
         if not isinstance(base, Observations):
             raise InvalidInput(f"the streams that drift are observations, gs.Gaussian(...) say, got {base!r}")
@@ -224,8 +257,12 @@ class Drifting(Observations):
         self.mean, self.variance = base.mean, base.variance
 
     @property
-    def drift(self) -> Array:
+    def drift(self) -> Floats:
         return self._rate
+
+    @property
+    def normal_std(self) -> Floats | None:
+        return self.base.normal_std if self.normal else None
 
     def sample(
         self,
@@ -233,15 +270,12 @@ class Drifting(Observations):
         rounds: range,
         trials: range,
         agents: range | None = None,
-        batches: Array | None = None,
-    ) -> Array:
+        batches: Floats | None = None,
+    ) -> Floats:
         agents = range(self.agents) if agents is None else agents
         still = self.base.sample(seed, rounds, trials, agents, batches)
         where = slice(agents.start, agents.stop, agents.step)
         return still + np.asarray(rounds)[:, None, None, None] * self._rate[where, :, None]
-
-    def from_uniforms(self, agents: slice, *uniforms: Array) -> Array:
-        return self.base.from_uniforms(agents, *uniforms)
 
 
 def check_match(network: Network, observations: Observations) -> None:
@@ -259,14 +293,14 @@ def check_match(network: Network, observations: Observations) -> None:
         )
 
 
-def _array(value: ArrayLike, name: str) -> Array:
+def _array(value: ArrayLike, name: str) -> Floats:
     try:
         return np.asarray(value, dtype=float)
     except (TypeError, ValueError):
         raise InvalidInput(f"{name} must be numbers, as many for each agent, got {value!r}") from None
 
 
-def _means(mean: ArrayLike) -> Array:
+def _means(mean: ArrayLike) -> Floats:
     array = _array(mean, "the means")
     if array.ndim not in (1, 2) or array.size == 0:
         raise InvalidInput(
@@ -276,7 +310,7 @@ def _means(mean: ArrayLike) -> Array:
     return array[:, None].copy() if array.ndim == 1 else array.copy()
 
 
-def _like(mean: Array, value: ArrayLike, name: str, ndim: int) -> Array:
+def _like(mean: Floats, value: ArrayLike, name: str, ndim: int) -> Floats:
     array = _array(value, name)
     _finite(array, name)
     if array.ndim == 1 and (ndim == 1 or mean.shape[1] == 1):
@@ -296,6 +330,6 @@ def _like(mean: Array, value: ArrayLike, name: str, ndim: int) -> Array:
         ) from None
 
 
-def _finite(array: Array, what: str) -> None:
+def _finite(array: Floats, what: str) -> None:
     if not np.all(np.isfinite(array)):
         raise InvalidInput(f"{what} must be finite, got {int(np.sum(~np.isfinite(array)))} NaN or infinite")

@@ -7,15 +7,16 @@ from dataclasses import dataclass, replace
 from typing import Any, overload
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import minimize
 
 from gossamer import checks, theory
+from gossamer.arrays import Floats
 from gossamer.engines.exact import analyzable, every_round, exact
 from gossamer.engines.results import ErrorResult
 from gossamer.errors import InvalidInput, Unsupported
 from gossamer.methods import AnytimeSDA, Method, Tunable, resolve
 from gossamer.networks import Network
+from gossamer.numerics.search import first_true
 from gossamer.observations import Observations
 
 LOOK_BACK = 64
@@ -73,7 +74,7 @@ class Plans(list[Plan]):
 
 
 SeveralNetworks = list[Network] | tuple[Network, ...]
-SeveralTargets = list[float] | tuple[float, ...] | NDArray[np.float64]
+SeveralTargets = list[float] | tuple[float, ...] | Floats
 SeveralMethods = list[Method] | list[str] | list[Method | str] | tuple[Method | str, ...]
 
 
@@ -213,18 +214,12 @@ def _first_by_bisection(
     def reaches(rounds: int) -> bool:
         return _reaches(method, network, observations, target, rounds)
 
-    low, high = 0, 1
-    while not reaches(high):
-        if high == most:
-            return None
-        low, high = high, min(2 * high, most)
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if reaches(middle) else (middle, high)
+    high = first_true(reaches, most)
+    if high is None:
+        return None
+    # Neighboring horizons differ by parity, so look a little further.
     candidate = high
-    while candidate > max(
-        1, high - LOOK_BACK
-    ):  # neighboring horizons differ by parity, so look a little further
+    while candidate > max(1, high - LOOK_BACK):
         candidate -= 1
         if reaches(candidate):
             high = candidate

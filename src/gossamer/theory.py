@@ -10,15 +10,14 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse.csgraph import shortest_path
 
 from gossamer import checks
+from gossamer.arrays import Floats
 from gossamer.errors import InvalidInput, Unsupported
 from gossamer.networks import Network
+from gossamer.numerics.search import first_true
 from gossamer.observations import Observations, check_match
-
-Array = NDArray[np.float64]
 
 DISTANCE_LIMIT = 5000
 """All distances between agents are computed for at most this many agents."""
@@ -52,13 +51,7 @@ def k_star(network: Network | float) -> int:
     def excess(k: int) -> float:  # concave in k and 0 at k = 0: positive, then negative for good
         return math.log1p(k / (root + 1)) + k * (math.log1p(-1 / root) - math.log1p(-1 / (2 * root)))
 
-    low, high = 0, 1
-    while excess(high) > 0:
-        low, high = high, 2 * high
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if excess(middle) > 0 else (low, middle)
-    return high
+    return first_true(lambda k: excess(k) <= 0)
 
 
 def theorem_1(network: Network, observations: Observations, rounds: int) -> Bound:
@@ -109,9 +102,9 @@ def theorem_2(network: Network, observations: Observations, rounds: int) -> Boun
 def corollary_1(
     network: Network,
     *,
-    gram: Array,
-    mean: Array,
-    variance: Array,
+    gram: Floats,
+    mean: Floats,
+    variance: Floats,
     rounds: int,
     gram_rounds: int,
     constant: float = 1.0,
@@ -142,8 +135,8 @@ def corollary_1(
 def corollary_2(
     network: Network,
     *,
-    rewards: Array,
-    variance: Array,
+    rewards: Floats,
+    variance: Floats,
     discount: float,
     rounds: int,
     constant: float = 1.0,
@@ -179,10 +172,10 @@ def network_limit(
     network: Network,
     observations: Observations,
     rounds: int,
-    batches: Array | None = None,
+    batches: Floats | None = None,
     *,
     per_agent: bool = False,
-) -> float | Array:
+) -> float | Floats:
     """The least variance of unbiased estimates when news travels one edge a round.
 
     A round's message can carry that round's observation, so after T rounds agent i can know the observations of
@@ -204,7 +197,7 @@ def network_limit(
     total = observations.variance.sum(axis=1)
     with np.errstate(divide="ignore", invalid="ignore"):
         share = np.where(total[None, :] > 0, total[None, :] / heard, np.where(heard > 0, 0.0, np.inf))
-    limit: Array = share.sum(axis=1) / network.agents**2
+    limit: Floats = share.sum(axis=1) / network.agents**2
     return limit if per_agent else float(limit.sum())
 
 

@@ -246,8 +246,11 @@ KEY_OF_ONE = 7434755675892716031
 @pytest.mark.parametrize(
     ("loop", "arguments"),
     [
-        (r._block_normals, (np.empty((4, 128)), 0, np.full((4, 128), 2.0**52), 128)),
-        (r._block_words, (np.full((4, 128), 2.0**52), 128, *[np.uint64(0)] * 6, np.uint64(0xFFFFFFFF))),
+        (r._panel_normals, (np.empty((4, 128)), 0, np.full((4, 128), 2.0**52), 128)),
+        (
+            r._panel_words,
+            (np.full((4, 128), 2.0**52), 128, 0, r.Address(*[np.uint64(0)] * 6, np.uint64(0xFFFFFFFF))),
+        ),
     ],
 )
 def test_loops_are_vectorized(loop: Any, arguments: tuple[Any, ...]) -> None:

@@ -22,7 +22,7 @@ from types import TracebackType
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from gossamer.agents.host.sources import LiveSource, as_source
 from gossamer.agents.host.store import AgentStore, Saved
@@ -34,10 +34,9 @@ from gossamer.agents.settings import AgentSettings
 from gossamer.agents.snapshot import NeighborView, Snapshot
 from gossamer.agents.statistics import Layout
 from gossamer.agents.transports.base import Transport
+from gossamer.arrays import Floats
 from gossamer.errors import GossamerError, InvalidInput, Unsupported
 from gossamer.methods.ledger import ledger_program
-
-Array = NDArray[np.float64]
 
 log = logging.getLogger("gossamer.agents")
 
@@ -223,7 +222,7 @@ class Agent:
             )
         return number
 
-    def _offer(self, observation: Array) -> int:
+    def _offer(self, observation: Floats) -> int:
         """Queue an observation for the next round; return its number, or 0 if there are no more rounds."""
         with self._door:
             if self._ended:
@@ -260,7 +259,7 @@ class Agent:
         """Standard error of `estimate` from noise, in the same shape; `statistics.py` says what it covers."""
         return self._shape(self.layout.read(self._ledger.estimate).standard_error)
 
-    def _shape(self, values: Array) -> Any:
+    def _shape(self, values: Floats) -> Any:
         return float(values[0]) if self.layout.dimension == 1 else values
 
     @property
@@ -292,7 +291,7 @@ class Agent:
             bad=0 if self._source is None else self._source.bad,
         )
 
-    def _view(self, peer: Peer, own: Array, connected: bool, now: float) -> NeighborView:
+    def _view(self, peer: Peer, own: Floats, connected: bool, now: float) -> NeighborView:
         if peer.dead:
             state = "dead"
         elif not peer.used:

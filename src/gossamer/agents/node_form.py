@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from gossamer.agents.round.core import Array
 from gossamer.agents.round.messages import Outgoing
+from gossamer.arrays import Floats
 from gossamer.errors import Unsupported
 from gossamer.methods.table import Table
 
@@ -49,7 +49,7 @@ class NodeForm:
         self._message = np.zeros(dimension)
         self._row = 0
 
-    def begin(self, observation: Array, samples: float = 1.0, weight: float | None = None) -> None:
+    def begin(self, observation: Floats, samples: float = 1.0, weight: float | None = None) -> None:
         table = self._table
         self._row = t = min(self.round, table.rounds - 1)
         self._observation = observation
@@ -80,8 +80,8 @@ class NodeForm:
         self.round += 1
 
     @property
-    def estimate(self) -> Array:
-        answer: Array = self._table.estimate_state[self._row] @ self._state
+    def estimate(self) -> Floats:
+        answer: Floats = self._table.estimate_state[self._row] @ self._state
         return answer
 
     def drop(self, neighbor: int) -> None:

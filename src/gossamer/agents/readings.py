@@ -7,9 +7,9 @@ import json
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gossamer.agents.round.wire import LARGEST
+from gossamer.arrays import Floats
 from gossamer.errors import InvalidInput
 
 LARGEST_OBSERVATION = LARGEST / 1e6
@@ -21,7 +21,7 @@ LINE_LIMIT = 1 << 20
 
 _TOO_LONG = b"<a line of more than a million characters>"
 
-Vector = NDArray[np.float64]
+Vector = Floats
 
 
 class BadObservation(InvalidInput):

@@ -5,12 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-import numpy as np
-from numpy.typing import NDArray
-
 from gossamer.agents.statistics import Answers
-
-Array = NDArray[np.float64]
+from gossamer.arrays import Floats
 
 
 @dataclass(frozen=True)
@@ -59,9 +55,9 @@ class Snapshot:
     age: int
     samples: int
     acknowledged: int
-    estimate: Array
-    standard_error: Array
-    variance: Array | None
+    estimate: Floats
+    standard_error: Floats
+    variance: Floats | None
     answers: Answers
     state: str
     problem: str

@@ -37,14 +37,12 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gossamer import checks
 from gossamer.agents.readings import LARGEST_OBSERVATION, vector
 from gossamer.agents.settings import AgentSettings
+from gossamer.arrays import Floats
 from gossamer.errors import Unsupported
-
-Array = NDArray[np.float64]
 
 _FAINTEST = 1e-6
 """Below this share of observing agents the ratio is noise, and the answer is nan."""
@@ -80,11 +78,11 @@ class Layout:
         """The largest observation for which neighbors still accept everything that is averaged."""
         return math.sqrt(LARGEST_OBSERVATION) if self.variance else LARGEST_OBSERVATION
 
-    def check(self, observation: object) -> Array:
+    def check(self, observation: object) -> Floats:
         """Return an observation as a new vector, or raise `BadObservation`."""
         return vector(observation, self.dimension, self.largest)
 
-    def read(self, vector: Array) -> Answers:
+    def read(self, vector: Floats) -> Answers:
         """The answers in an averaged vector."""
         return Answers(self, vector)
 
@@ -94,14 +92,14 @@ class Answers:
     """What an averaged vector says; arrays of shape (n,), nan while nothing is known."""
 
     layout: Layout
-    vector: Array
+    vector: Floats
 
     @cached_property
-    def _ratio(self) -> Array:
+    def _ratio(self) -> Floats:
         presence = self.vector[0]
         if not presence > _FAINTEST:
             return np.full(len(self.vector), np.nan)
-        ratio: Array = self.vector / presence
+        ratio: Floats = self.vector / presence
         return ratio
 
     @property
@@ -110,11 +108,11 @@ class Answers:
         return float(self.vector[0])
 
     @property
-    def mean(self) -> Array:
+    def mean(self) -> Floats:
         return self._ratio[1 : 1 + self.layout.dimension]
 
     @property
-    def variance(self) -> Array | None:
+    def variance(self) -> Floats | None:
         """Variance of a single observation drawn from the whole network, or None if it is not averaged."""
         n = self.layout.dimension
         if not self.layout.variance:
@@ -122,16 +120,16 @@ class Answers:
         return np.maximum(self._ratio[1 + n : 1 + 2 * n] - self.mean**2, 0.0)
 
     @property
-    def standard_error(self) -> Array:
+    def standard_error(self) -> Floats:
         k, n = self.layout.replicates, self.layout.dimension
         if k == 0:
             return np.full(n, np.nan)
         replicates = self._ratio[1 + self.layout.features :].reshape(k, n)
-        error: Array = np.sqrt(np.mean(replicates**2, axis=0))
+        error: Floats = np.sqrt(np.mean(replicates**2, axis=0))
         return error
 
     @property
-    def distribution(self) -> Array:
+    def distribution(self) -> Floats:
         """Share of observations at or below each bin edge, made increasing; shape (edges, n)."""
         if not self.layout.bins:
             raise Unsupported(
@@ -140,10 +138,10 @@ class Answers:
         n = self.layout.dimension
         start = 1 + n * (1 + self.layout.variance)
         shares = self._ratio[start : 1 + self.layout.features].reshape(-1, n)
-        increasing: Array = np.clip(np.maximum.accumulate(shares, axis=0), 0.0, 1.0)
+        increasing: Floats = np.clip(np.maximum.accumulate(shares, axis=0), 0.0, 1.0)
         return increasing
 
-    def quantile(self, q: float) -> Array:
+    def quantile(self, q: float) -> Floats:
         """The network-wide q-quantile, linear between bin edges; the outermost edge beyond them."""
         checks.probability("q", q)
         shares = self.distribution

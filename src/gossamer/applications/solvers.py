@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from gossamer.arrays import Floats, Integers
 from gossamer.engines.exact import propagate
 from gossamer.engines.horizons import check_horizons
 from gossamer.engines.simulate import simulate
@@ -16,8 +16,6 @@ from gossamer.methods import Method, SpectralFacts, resolve, tabulate
 from gossamer.methods.base import Number
 from gossamer.networks import Network
 from gossamer.observations import Gaussian, Observations
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -45,7 +43,7 @@ class _OwnMean(Method):
         mean: Number
 
     class Coefficients(NamedTuple):
-        gain: Array
+        gain: Floats
 
     @property
     def anytime(self) -> bool:
@@ -71,11 +69,11 @@ def averages(
     solver: Method | Alone | Centralized,
     network: Network,
     observations: Observations,
-    horizons: NDArray[np.int64],
+    horizons: Integers,
     trials: int,
     seed: int,
     first_trial: int = 0,
-) -> Array:
+) -> Floats:
     """(H, trials, N, n): what every agent holds as the average of all streams after each horizon."""
     method = solver if isinstance(solver, Method) else _OwnMean()
     estimates = simulate(
@@ -86,7 +84,7 @@ def averages(
     return estimates
 
 
-def settled(method: Method | str, network: Network, values: Array, rounds: int) -> Array:
+def settled(method: Method | str, network: Network, values: Floats, rounds: int) -> Floats:
     """(N, n): what the agents hold after `rounds` rounds if agent i sees the same values[i] every time."""
     method = resolve(method)
     if network.spectrum is None or method.mixing != "matrix":
@@ -96,6 +94,6 @@ def settled(method: Method | str, network: Network, values: Array, rounds: int) 
     return np.asarray(spectrum.synthesize(response[0, :, :1] * spectrum.analyze(values)))
 
 
-def horizons_of(rounds: int | Sequence[int]) -> tuple[NDArray[np.int64], bool]:
+def horizons_of(rounds: int | Sequence[int]) -> tuple[Integers, bool]:
     """The horizons as an array, and whether a single one was asked for."""
     return check_horizons(rounds), np.ndim(rounds) == 0

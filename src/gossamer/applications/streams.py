@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from gossamer.arrays import Floats
 from gossamer.errors import InvalidInput
 from gossamer.methods import AnytimeSDA, Table, tabulate
 from gossamer.networks import Network
-
-Array = NDArray[np.float64]
 
 
 class Stream:
@@ -30,7 +28,7 @@ class Stream:
         self.network, self.method = network, method
         self.rounds = 0
         self.samples = np.zeros((network.agents, 1))
-        self.values: Array = np.zeros((network.agents, components))
+        self.values: Floats = np.zeros((network.agents, components))
         self._mean = method.State._fields.index("mean")
         self._state = np.zeros((len(method.State._fields), network.agents, components))
         self._still, self._moving = self._tables(64)
@@ -40,12 +38,12 @@ class Stream:
         still, moving = (tabulate(self.method, self.network, rounds, gain=gain) for gain in (0.0, 1.0))
         return still, moving
 
-    def advance(self, values: Array | None = None) -> None:
+    def advance(self, values: Floats | None = None) -> None:
         """Play one round with the newest values (N, n), or None where nobody saw anything new."""
         t = self.rounds
         if t >= self._still.rounds:
             self._still, self._moving = self._tables(2 * t)
-        gain: Array | float = 0.0
+        gain: Floats | float = 0.0
         observation = np.zeros_like(self.values)
         if values is not None:
             fresh = ~np.isnan(values).any(axis=1, keepdims=True)
@@ -64,20 +62,20 @@ class Stream:
         self.values = np.tensordot(self._still.estimate_state[t], self._state, axes=1)
         self.rounds += 1
 
-    def _message(self, table: Table, t: int, observation: Array) -> Array:
+    def _message(self, table: Table, t: int, observation: Floats) -> Floats:
         told = np.tensordot(table.message_state[t], self._state, axes=1)
         return np.asarray(told + table.message_observation[t] * observation)
 
-    def _step(self, table: Table, t: int, observation: Array, mixed: Array) -> Array:
+    def _step(self, table: Table, t: int, observation: Floats, mixed: Floats) -> Floats:
         moved = np.tensordot(table.step_state[t], self._state, axes=1)
         moved += np.multiply.outer(table.step_observation[t], observation)
         return np.asarray(moved + np.multiply.outer(table.step_mixed[t], mixed))
 
     @property
-    def own_means(self) -> Array:
+    def own_means(self) -> Floats:
         """(N, n) the mean of what each agent has seen itself."""
         return np.asarray(self._state[self._mean])
 
 
-def _between(share: Array | float, start: Array, end: Array) -> Array:
+def _between(share: Floats | float, start: Floats, end: Floats) -> Floats:
     return start + share * (end - start)

@@ -27,10 +27,10 @@ def reproduce(
         typer.Option("--figure", "-f", help="Only this figure (repeat for more); all by default."),
     ] = None,
     quick: Annotated[
-        bool, typer.Option("--quick", help="Finish in seconds: smaller networks, fewer runs.")
+        bool, typer.Option("--quick", help="Takes seconds: smaller networks, fewer runs.")
     ] = False,
     agents: Annotated[
-        int | None, typer.Option(help="Number of agents in every figure but 5 (a square).")
+        int | None, typer.Option(help="Agents N of all figures except 5 (a square number).")
     ] = None,
     trials: Annotated[int | None, typer.Option(help="Simulated runs per point.")] = None,
     seed: Annotated[int | None, typer.Option(help="Seed for means, random graph and noise.")] = None,
@@ -58,7 +58,7 @@ def reproduce(
 ) -> None:
     """Regenerate the paper's figures, exactly and by simulation, and judge each of its claims.
 
-    If it is interrupted, the same command continues where it stopped.
+    After an interrupt, the same command continues where it stopped.
     """
     # Compilers and plotting load only when this command is used.
     from gossamer.paper.pipeline.reproduce import reproduce as run
@@ -97,7 +97,7 @@ def _numbers(option: str, text: str | None, kind: type) -> tuple[Any, ...] | Non
     try:
         return tuple(kind(part) for part in text.split(","))
     except ValueError:
-        raise InvalidInput(f"{option} must be numbers separated by commas, got {text!r}") from None
+        raise InvalidInput(f"{option} takes numbers separated by commas, got {text!r}") from None
 
 
 class Bars:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from gossamer.arrays import Integers
 from gossamer.errors import InvalidInput
 from gossamer.methods import Method, Table, tabulate
 from gossamer.networks import Network
@@ -15,7 +16,7 @@ Horizons = Sequence[int] | NDArray[np.integer]
 """Several numbers of rounds."""
 
 
-def check_horizons(rounds: ArrayLike) -> NDArray[np.int64]:
+def check_horizons(rounds: ArrayLike) -> Integers:
     """Return one or several numbers of rounds as an array of whole numbers >= 1."""
     raw = np.atleast_1d(np.asarray(rounds))
     if (
@@ -32,7 +33,7 @@ def check_horizons(rounds: ArrayLike) -> NDArray[np.int64]:
     return raw.astype(np.int64)
 
 
-def passes(method: Method, network: Network, horizons: NDArray[np.int64]) -> list[tuple[Table, list[int]]]:
+def passes(method: Method, network: Network, horizons: Integers) -> list[tuple[Table, list[int]]]:
     """Group horizons: a pass over the rounds of one table serves every horizon whose table starts like it."""
     if method.anytime:
         return [(tabulate(method, network, int(horizons.max())), list(range(len(horizons))))]

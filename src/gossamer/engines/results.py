@@ -15,15 +15,14 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from gossamer.arrays import Booleans, Floats, Integers
 from gossamer.errors import InvalidInput
 from gossamer.methods import Method
 
-Array = NDArray[np.float64]
-
-Rounds = TypeVar("Rounds", int, NDArray[np.int64])
+Rounds = TypeVar("Rounds", int, Integers)
 """One horizon, or an array of them."""
 
-Value = TypeVar("Value", float, Array)
+Value = TypeVar("Value", float, Floats)
 """A number for one horizon, an array with one entry per horizon for several."""
 
 
@@ -75,8 +74,8 @@ class Simulation(ErrorResult[Rounds, Value]):
     trials: int
     seed: int
     stderr: Value
-    errors: Array
-    per_agent: Array
+    errors: Floats
+    per_agent: Floats
     kept_estimates: NDArray[Any] | None = field(repr=False)
     partial: bool = False
 
@@ -96,12 +95,12 @@ class FaultySimulation(Simulation[int, float]):
     parts   into how many pieces the crashes cut the living; agents of two pieces cannot hear of each other
     """
 
-    alive: NDArray[np.bool_]
-    target: Array
+    alive: Booleans
+    target: Floats
     parts: int
 
 
-def standard_error(errors: Array, axis: int = -1) -> Array:
+def standard_error(errors: Floats, axis: int = -1) -> Floats:
     """The standard error of the mean over trials; NaN for a single one."""
     trials = errors.shape[axis]
     if trials < 2:

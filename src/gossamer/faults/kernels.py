@@ -1,4 +1,4 @@
-"""Compiled decisions about which messages are lost; `faults.py` says what they mean.
+"""Compiled decisions about which messages are lost; `kinds.py` says what they mean.
 
 Every random link fault is a chain of two states, good and bad, that moves once a round: bad in round 0 with
 probability `start`, then bad after good with probability `enter` and bad after bad with probability `stay`.
@@ -8,29 +8,28 @@ round) drives it: bad if and only if u is below the probability that applies.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypeVar, cast
+from typing import NamedTuple
 
 import numpy as np
-from numba import njit
-from numpy.typing import NDArray
 
+from gossamer.arrays import Flags, Floats, Integers
+from gossamer.numerics.compiling import compiled
 from gossamer.numerics.random import FAULT, fill_uniforms, uniform
-
-_Function = TypeVar("_Function", bound=Callable[..., Any])
 
 _PURPOSES = 16
 """The k-th chain of a set of faults draws with purpose FAULT + 16 k, so that chains are independent."""
 
 
-def _compiled(function: _Function) -> _Function:
-    return cast(_Function, njit(cache=True, nogil=True, error_model="numpy")(function))
+class ChainDraws(NamedTuple):
+    """The chains of a set of faults, and the dice of some trials."""
+
+    chains: Floats  #: (K, 4) start, enter, stay, and 1 if both directions of a link share the chain
+    key: np.uint64
+    first_trial: int
 
 
-@_compiled
-def is_bad(
-    chains: NDArray[np.float64], key: np.uint64, trial: int, sender: int, receiver: int, round: int
-) -> bool:
+@compiled
+def is_bad(chains: Floats, key: np.uint64, trial: int, sender: int, receiver: int, round: int) -> bool:
     """Whether any chain of the directed link is bad in a round, as a pure function: no state is kept.
 
     A uniform below both `enter` and `stay`, or above both, decides the state whatever it was before. So it is
@@ -60,16 +59,9 @@ def is_bad(
     return False
 
 
-@_compiled
+@compiled
 def fill_heard(
-    heard: NDArray[np.uint8],
-    states: NDArray[np.uint8],
-    chains: NDArray[np.float64],
-    key: np.uint64,
-    quad: int,
-    senders: NDArray[np.int64],
-    receivers: NDArray[np.int64],
-    first_trial: int,
+    heard: Flags, states: Flags, draws: ChainDraws, quad: int, senders: Integers, receivers: Integers
 ) -> None:
     """Fill `heard` (4, links, trials) for the rounds 4 quad .. 4 quad + 3: 1 where no chain is bad.
 
@@ -78,13 +70,13 @@ def fill_heard(
     links, trials = heard.shape[1:]
     heard[:] = 1
     buffer = np.empty((4, trials))
-    for k in range(len(chains)):
-        start, enter, stay, shared = chains[k]
+    for k in range(len(draws.chains)):
+        start, enter, stay, shared = draws.chains[k]
         for link in range(links):
             a, b = senders[link], receivers[link]
             if shared:
                 a, b = min(a, b), max(a, b)
-            fill_uniforms(buffer, key, FAULT + _PURPOSES * k, quad, a, b, first_trial)
+            fill_uniforms(buffer, draws.key, FAULT + _PURPOSES * k, quad, a, b, draws.first_trial)
             for row in range(4):
                 first = quad == 0 and row == 0
                 for trial in range(trials):

@@ -11,9 +11,9 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gossamer import checks
+from gossamer.arrays import Floats
 from gossamer.methods.base import Number, SpectralFacts, Tunable
 
 
@@ -21,7 +21,7 @@ class Acceleration(NamedTuple):
     """The coefficients of the update."""
 
     step_size: float
-    momentum: float | NDArray[np.float64]
+    momentum: float | Floats
     carry: float
 
 

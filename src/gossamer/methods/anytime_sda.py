@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gossamer import checks
+from gossamer.arrays import Floats
 from gossamer.errors import InvalidInput
 from gossamer.methods.acceleration import (
     accelerate,
@@ -60,10 +60,10 @@ class AnytimeSDA(Method):
         memory: Number  #: what the acceleration remembers of the previous round
 
     class Coefficients(NamedTuple):
-        gain: NDArray[np.float64]
-        smoothing_gain: NDArray[np.float64]
+        gain: Floats
+        smoothing_gain: Floats
         step_size: float
-        momentum: float | NDArray[np.float64]
+        momentum: float | Floats
         carry: float
 
     def __post_init__(self) -> None:

@@ -23,9 +23,9 @@ from dataclasses import fields, is_dataclass
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gossamer import checks
+from gossamer.arrays import Floats
 from gossamer.errors import InvalidInput, Unsupported
 
 Number = Any
@@ -71,7 +71,7 @@ class KnownFacts(NamedTuple):
         return self.lambda_max / self.lambda_2
 
     @classmethod
-    def of(cls, eigenvalues: NDArray[np.float64]) -> KnownFacts:
+    def of(cls, eigenvalues: Floats) -> KnownFacts:
         """The facts of a connected network with these eigenvalues, in any order."""
         ascending = np.sort(eigenvalues)
         return cls(
@@ -141,7 +141,7 @@ class Method(ABC):
     def coefficients(self, network: SpectralFacts, rounds: int) -> Any:
         """Return a NamedTuple whose fields are floats (constant) or arrays with one entry per round."""
 
-    def batches(self, network: SpectralFacts, rounds: int) -> NDArray[np.float64]:
+    def batches(self, network: SpectralFacts, rounds: int) -> Floats:
         """Return how many samples each agent takes in each round (0: none). One by default."""
         return np.ones(rounds)
 
@@ -170,18 +170,18 @@ class StaticMethod(Method):
     def anytime(self) -> bool:
         return True
 
-    def batches(self, network: SpectralFacts, rounds: int) -> NDArray[np.float64]:
+    def batches(self, network: SpectralFacts, rounds: int) -> Floats:
         return first_round(rounds, checks.whole_number("samples", self.samples, least=1))
 
 
-def first_round(rounds: int, value: float = 1.0) -> NDArray[np.float64]:
+def first_round(rounds: int, value: float = 1.0) -> Floats:
     """`value` in round 0 and nothing later: the coefficient by which a static method takes its value."""
     found = np.zeros(rounds)
     found[0] = value
     return found
 
 
-def batch_sizes(batch: float | Sequence[float], rounds: int) -> NDArray[np.float64]:
+def batch_sizes(batch: float | Sequence[float], rounds: int) -> Floats:
     """Return one batch size per round from a number or a sequence of at least `rounds` numbers."""
     try:
         sizes = np.asarray(batch, dtype=float)

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from gossamer.arrays import Floats
 from gossamer.methods.base import Method, Number, SpectralFacts
 from gossamer.methods.primal import check_averaging
 
@@ -27,7 +27,7 @@ class DSG(Method):
         theta: Number
 
     class Coefficients(NamedTuple):
-        gain: NDArray[np.float64]
+        gain: Floats
 
     @property
     def anytime(self) -> bool:

@@ -34,10 +34,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from gossamer.arrays import Floats
 from gossamer.errors import InvalidInput, Unsupported
 from gossamer.methods.base import Method, SpectralFacts
 from gossamer.methods.probing import tabulate
-from gossamer.methods.table import Array, Table
+from gossamer.methods.table import Table
 
 SILENCE = 5
 """A: an edge moves only while each end was heard by the other within so many rounds. The best of several tried."""
@@ -58,10 +59,10 @@ class LedgerMaps(NamedTuple):
     estimate  (T, rows)               the agent's answer, from all rows
     """
 
-    tell: Array
-    slope: Array
-    edges: list[Array]
-    estimate: Array
+    tell: Floats
+    slope: Floats
+    edges: list[Floats]
+    estimate: Floats
 
 
 class LedgerProgram(NamedTuple):
@@ -87,10 +88,10 @@ class LedgerProgram(NamedTuple):
     edge: tuple[str, ...]
     mean: int
     weighted: bool
-    tell: Array
-    slope: Array
-    step: Array
-    estimate: Array
+    tell: Floats
+    slope: Floats
+    step: Floats
+    estimate: Floats
 
     @property
     def rounds(self) -> int:
@@ -102,7 +103,7 @@ class LedgerProgram(NamedTuple):
         edge = range(first, nothing)
         columns = [*range(first), *([nothing, *edge] * len(weights))]
 
-        def spread(rows: Array) -> Array:
+        def spread(rows: Floats) -> Floats:
             return np.pad(rows, [(0, 0)] * (rows.ndim - 1) + [(0, 1)])[..., columns]
 
         scales = [np.array([w, *np.ones(len(self.edge))]) for w in weights]
@@ -184,7 +185,7 @@ def _slice(method: Method, natural: Table, still: Table, slope: Table | None) ->
     edge, own = list(natural.ledger), list(natural.local)
     rounds = still.rounds
 
-    def tell(table: Table) -> Array:
+    def tell(table: Table) -> Floats:
         from_state = np.concatenate([table.message_state[:, None], table.step_state[:, own]], axis=1)
         from_observation = np.concatenate(
             [table.message_observation[:, None], table.step_observation[:, own]], axis=1
@@ -222,7 +223,7 @@ def _slice(method: Method, natural: Table, still: Table, slope: Table | None) ->
     )
 
 
-def _mean(told: Array, growth: Array, own: int) -> int | None:
+def _mean(told: Floats, growth: Floats, own: int) -> int | None:
     """Which own register is the running mean of the observations: r + weight (observation - r), in every round."""
     unit = np.eye(told.shape[2])
     for r in range(own):

@@ -5,10 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
 from gossamer import checks
+from gossamer.arrays import Floats
 from gossamer.methods.base import Number, SpectralFacts, StaticMethod, first_round
 
 
@@ -19,7 +17,7 @@ class Iteration(StaticMethod):
         value: Number
 
     class Coefficients(NamedTuple):
-        load: NDArray[np.float64]
+        load: Floats
         step_size: float
 
     @staticmethod

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from gossamer.arrays import Floats
 from gossamer.methods.acceleration import chebyshev
 from gossamer.methods.base import Number, SpectralFacts, StaticMethod, first_round
 
@@ -35,11 +35,11 @@ class MSDA(StaticMethod):
         previous: Number  #: u_{j-1}
 
     class Coefficients(NamedTuple):
-        load: NDArray[np.float64]
-        first: NDArray[np.float64]  #: 1 in the first gossip round of an outer step
-        last: NDArray[np.float64]  #: 1 in the last one
+        load: Floats
+        first: Floats  #: 1 in the first gossip round of an outer step
+        last: Floats  #: 1 in the last one
         inner_step: float
-        inner_momentum: NDArray[np.float64]
+        inner_momentum: Floats
         step_size: float
         momentum: float
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from gossamer.arrays import Floats
 from gossamer.errors import InvalidInput
 from gossamer.methods.base import Method, Number, SpectralFacts
 
@@ -39,8 +39,8 @@ class AcceleratedGradient(Method):
         previous: Number
 
     class Coefficients(NamedTuple):
-        step_size: float | NDArray[np.float64]
-        momentum: float | NDArray[np.float64]
+        step_size: float | Floats
+        momentum: float | Floats
 
     @staticmethod
     def message(c: Coefficients, s: State, observation: Number) -> Number:

@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 
 from gossamer import checks
+from gossamer.arrays import Floats
 from gossamer.errors import InvalidInput
 from gossamer.methods.base import Method, SpectralFacts
-from gossamer.methods.table import Array, Table
+from gossamer.methods.table import Table
 
 
 def tabulate(method: Method, network: SpectralFacts, rounds: int, **changes: float) -> Table:
@@ -24,7 +25,7 @@ def tabulate(method: Method, network: SpectralFacts, rounds: int, **changes: flo
     _check_coefficients(method, c, rounds)
     size = len(method.State._fields)
 
-    def outputs(c: Any, s: Array, observation: float, mixed: float) -> Array:
+    def outputs(c: Any, s: Floats, observation: float, mixed: float) -> Floats:
         """(T, 1 + R + 1): message, new registers and estimate for given inputs, in every round of c."""
         state = method.State(*s)
         rows = [
@@ -70,7 +71,7 @@ def _check_coefficients(method: Method, c: Any, rounds: int) -> None:
             )
 
 
-def _batches(method: Method, network: SpectralFacts, rounds: int) -> Array:
+def _batches(method: Method, network: SpectralFacts, rounds: int) -> Floats:
     batches = np.asarray(method.batches(network, rounds), dtype=float)
     if batches.shape != (rounds,):
         raise InvalidInput(
@@ -83,7 +84,7 @@ def _rounds_of(c: Any) -> tuple[int, ...]:
     return np.broadcast_shapes(*(np.shape(value) for value in c))
 
 
-def _check_linear(method: Method, c: Any, outputs: Callable[..., Array], probes: Array) -> None:
+def _check_linear(method: Method, c: Any, outputs: Callable[..., Floats], probes: Floats) -> None:
     """Evaluate the functions at one more point, in a few rounds: a linear function has no freedom left there."""
     size = probes.shape[-1] - 2
     few = np.unique(np.linspace(0, len(probes) - 1, 16).astype(int))

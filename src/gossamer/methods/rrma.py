@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gossamer import checks
+from gossamer.arrays import Floats
 from gossamer.methods.base import Method, Number, SpectralFacts
 
 MOST_DOUBLINGS = 60
@@ -46,16 +46,16 @@ class RRMA(Method):
         theta: Number
 
     class Coefficients(NamedTuple):
-        restart: NDArray[np.float64]  #: 1 where a new AC-SA run starts from the aggregate
-        forget: NDArray[np.float64]  #: 1 where an outer restart drops the anchors
-        to_aggregate: NDArray[np.float64]  #: weight of ag in md
-        to_x: NDArray[np.float64]  #: weight of x in md
-        pull: NDArray[np.float64]  #: a lam/(lam+ga)
-        keep: NDArray[np.float64]  #: ((1-a)lam+ga)/(lam+ga)
-        gradient: NDArray[np.float64]  #: a/(lam+ga)
-        blend: NDArray[np.float64]  #: a
-        regular: NDArray[np.float64]  #: sum of lam 2^s in the gradient
-        fix: NDArray[np.float64]  #: lam 2^s where a stage ends and its output becomes an anchor
+        restart: Floats  #: 1 where a new AC-SA run starts from the aggregate
+        forget: Floats  #: 1 where an outer restart drops the anchors
+        to_aggregate: Floats  #: weight of ag in md
+        to_x: Floats  #: weight of x in md
+        pull: Floats  #: a lam/(lam+ga)
+        keep: Floats  #: ((1-a)lam+ga)/(lam+ga)
+        gradient: Floats  #: a/(lam+ga)
+        blend: Floats  #: a
+        regular: Floats  #: sum of lam 2^s in the gradient
+        fix: Floats  #: lam 2^s where a stage ends and its output becomes an anchor
 
     def __post_init__(self) -> None:
         checks.number("effort", self.effort, above=0)
@@ -69,7 +69,7 @@ class RRMA(Method):
         restarts = max(1, steps // budget)
         return [len(part) for part in np.array_split(np.arange(steps), restarts)]
 
-    def batches(self, network: SpectralFacts, rounds: int) -> NDArray[np.float64]:
+    def batches(self, network: SpectralFacts, rounds: int) -> Floats:
         runs = self._runs(network, rounds)
         doublings = np.minimum(np.arange(len(runs)), MOST_DOUBLINGS)
         sizes = [np.full(length, self.batch * 2.0**k) for k, length in zip(doublings, runs, strict=True)]

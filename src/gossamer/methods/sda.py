@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gossamer import checks
+from gossamer.arrays import Floats
 from gossamer.errors import InvalidInput
 from gossamer.methods.acceleration import accelerate, check_acceleration, nesterov, tunable_acceleration
 from gossamer.methods.base import Method, Number, SpectralFacts, Tunable, batch_sizes
@@ -49,7 +49,7 @@ class SDA(Method):
         step_size: float
         momentum: float
         carry: float
-        average_gain: NDArray[np.float64]
+        average_gain: Floats
 
     def __post_init__(self) -> None:
         check_acceleration(self.step_size, self.momentum)
@@ -79,7 +79,7 @@ class SDA(Method):
             gain = np.where(since >= 0, 1.0 / np.maximum(since + 1, 1), 0.0)
         return self.Coefficients(*nesterov(network, self.step_size, self.momentum), gain)  # type: ignore[arg-type]
 
-    def batches(self, network: SpectralFacts, rounds: int) -> NDArray[np.float64]:
+    def batches(self, network: SpectralFacts, rounds: int) -> Floats:
         return batch_sizes(self.batch, rounds)
 
     @staticmethod

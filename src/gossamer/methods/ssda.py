@@ -5,9 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
+from gossamer.arrays import Floats
 from gossamer.methods.acceleration import accelerate, check_acceleration, nesterov
 from gossamer.methods.base import Number, SpectralFacts, StaticMethod, first_round
 
@@ -33,9 +31,9 @@ class SSDA(StaticMethod):
         memory: Number
 
     class Coefficients(NamedTuple):
-        load: NDArray[np.float64]
+        load: Floats
         step_size: float
-        momentum: float | NDArray[np.float64]
+        momentum: float | Floats
         carry: float
 
     def __post_init__(self) -> None:

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gossamer import checks
+from gossamer.arrays import Floats
 from gossamer.methods.base import Method, Number, SpectralFacts, batch_sizes
 
 
@@ -51,9 +51,9 @@ class SSTM(Method):
         theta: Number
 
     class Coefficients(NamedTuple):
-        pull: NDArray[np.float64]  #: alpha / A+
-        decay: NDArray[np.float64]  #: c / c+
-        weight: NDArray[np.float64]  #: alpha / c+
+        pull: Floats  #: alpha / A+
+        decay: Floats  #: c / c+
+        weight: Floats  #: alpha / c+
         convexity: float
 
     def __post_init__(self) -> None:
@@ -77,7 +77,7 @@ class SSTM(Method):
             total += alpha
         return self.Coefficients(pull, decay, weight, mu)
 
-    def batches(self, network: SpectralFacts, rounds: int) -> NDArray[np.float64]:
+    def batches(self, network: SpectralFacts, rounds: int) -> Floats:
         if self.batch is not None:
             return batch_sizes(self.batch, rounds)
         n = network.agents if self.counting == "agents" else max(rounds - 1, 1)
@@ -92,7 +92,7 @@ class SSTM(Method):
             q * n**2 * noise * spread**2 / eps**2,
             noise * spread**2 / eps**2,
         )
-        sizes: NDArray[np.float64] = np.ceil(np.append(np.full(rounds - 1, each), last))
+        sizes: Floats = np.ceil(np.append(np.full(rounds - 1, each), last))
         return sizes
 
     @staticmethod

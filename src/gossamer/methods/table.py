@@ -14,9 +14,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from gossamer.arrays import Floats
 
 
 class Table(NamedTuple):
@@ -25,13 +24,13 @@ class Table(NamedTuple):
     A tuple of arrays, so that compiled code takes it as it is.
     """
 
-    message_state: Array  #: (T, R)
-    message_observation: Array  #: (T,)
-    step_state: Array  #: (T, R, R)
-    step_observation: Array  #: (T, R)
-    step_mixed: Array  #: (T, R)
-    estimate_state: Array  #: (T, R)
-    batches: Array  #: (T,) samples per agent and round
+    message_state: Floats  #: (T, R)
+    message_observation: Floats  #: (T,)
+    step_state: Floats  #: (T, R, R)
+    step_observation: Floats  #: (T, R)
+    step_mixed: Floats  #: (T, R)
+    estimate_state: Floats  #: (T, R)
+    batches: Floats  #: (T,) samples per agent and round
 
     @property
     def rounds(self) -> int:
@@ -52,7 +51,7 @@ class Table(NamedTuple):
         return int(np.count_nonzero(self.step_mixed.any(axis=1)))
 
     @property
-    def noise_scale(self) -> Array:
+    def noise_scale(self) -> Floats:
         """(T,) standard deviation of each round's batch mean, for samples of standard deviation 1."""
         return np.where(self.batches > 0, 1 / np.sqrt(np.maximum(self.batches, 1)), 0.0)
 

@@ -11,10 +11,10 @@ from typing import Any
 import networkx as nx
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 from scipy.sparse.csgraph import connected_components
 
 from gossamer import checks
+from gossamer.arrays import Floats, Integers
 from gossamer.errors import InvalidNetwork
 
 WEIGHTS = ("metropolis", "laplacian", "max-degree", "best-constant")
@@ -25,7 +25,7 @@ DENSE_LIMIT = 3000
 _TOLERANCE = 1e-9
 
 
-def edge_weights(agents: int, edges: NDArray[np.int64], weights: str) -> NDArray[np.float64]:
+def edge_weights(agents: int, edges: Integers, weights: str) -> Floats:
     """(E,) the weight of every edge: "metropolis" 1/(1 + max(d_i, d_j)); "max-degree" 1/(1 + max degree);
     "laplacian" and "best-constant" 1 (the latter is scaled when its spectrum is known)."""
     checks.choice("weights", weights, WEIGHTS)
@@ -38,7 +38,7 @@ def edge_weights(agents: int, edges: NDArray[np.int64], weights: str) -> NDArray
     return np.ones(len(edges))
 
 
-def weighted_laplacian(agents: int, edges: NDArray[np.int64], w: NDArray[np.float64]) -> sp.csr_matrix:
+def weighted_laplacian(agents: int, edges: Integers, w: Floats) -> sp.csr_matrix:
     """L with L_ij = -w on edges and rows that sum to zero."""
     rows, cols = edges.T
     off = sp.coo_matrix((-w, (rows, cols)), shape=(agents, agents))

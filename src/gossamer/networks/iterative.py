@@ -7,12 +7,10 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 from scipy.sparse.linalg import eigsh, lobpcg
 
+from gossamer.arrays import Floats
 from gossamer.errors import Unsupported
-
-Array = NDArray[np.float64]
 
 _SEED = 7  # start vectors; the result does not depend on it beyond the tolerance
 _PROBES = 12
@@ -30,7 +28,7 @@ def largest_eigenvalue(gossip: sp.csr_matrix) -> float:
     return value + float(np.linalg.norm(gossip @ vector - value * vector))
 
 
-def smallest(gossip: sp.csr_matrix) -> tuple[Array, Array]:
+def smallest(gossip: sp.csr_matrix) -> tuple[Floats, Floats]:
     """The smallest nonzero eigenvalues, ascending, and their eigenvectors (N, k).
 
     An eigenvalue's error is of the order of the squared residual, so residuals of a few percent of the eigenvalue
@@ -66,7 +64,7 @@ def smallest(gossip: sp.csr_matrix) -> tuple[Array, Array]:
     )
 
 
-def inverse_square_trace(gossip: sp.csr_matrix, values: Array, vectors: Array) -> float:
+def inverse_square_trace(gossip: sp.csr_matrix, values: Floats, vectors: Floats) -> float:
     """Sum of 1/lambda^2 over nonzero eigenvalues: the known ones exactly, the rest by random probes z: |L^+ z|^2."""
     solver = _multigrid(gossip)
     rng = np.random.default_rng(_SEED)

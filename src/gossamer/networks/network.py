@@ -9,9 +9,10 @@ from typing import Any
 import networkx as nx
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from gossamer import checks
+from gossamer.arrays import Floats, Integers
 from gossamer.errors import InvalidNetwork
 from gossamer.networks import iterative, topologies
 from gossamer.networks.gossip import (
@@ -51,13 +52,13 @@ class Network:
         name: str = "network",
         labels: Sequence[Hashable] | None = None,
         closed_form: Callable[[], Spectrum] | None = None,
-        positions: NDArray[np.float64] | None = None,
+        positions: Floats | None = None,
     ) -> None:
         self.gossip = gossip
         self.agents = int(gossip.shape[0])
         upper = sp.triu(gossip, k=1).tocoo()
         order = np.lexsort((upper.col, upper.row))
-        self.edges: NDArray[np.int64] = np.column_stack([upper.row, upper.col]).astype(np.int64)[order]
+        self.edges: Integers = np.column_stack([upper.row, upper.col]).astype(np.int64)[order]
         self.name = name
         self.labels = list(labels) if labels is not None else list(range(self.agents))
         self.positions = positions
@@ -243,7 +244,7 @@ class Network:
         return iterative.largest_eigenvalue(self.gossip)
 
     @cached_property
-    def _smallest(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def _smallest(self) -> tuple[Floats, Floats]:
         return iterative.smallest(self.gossip)
 
     @cached_property
@@ -268,12 +269,12 @@ class Network:
 
     # -- neighborhoods -----------------------------------------------------------------------------------------
 
-    def neighbors(self, agent: int) -> NDArray[np.int64]:
+    def neighbors(self, agent: int) -> Integers:
         """The numbers of an agent's neighbors, ascending."""
         row = self.gossip.indices[self.gossip.indptr[agent] : self.gossip.indptr[agent + 1]]
         return np.sort(row[row != agent]).astype(np.int64)
 
     @cached_property
-    def degrees(self) -> NDArray[np.int64]:
+    def degrees(self) -> Integers:
         """(N,) how many neighbors each agent has."""
         return np.bincount(self.edges.ravel(), minlength=self.agents)

@@ -14,16 +14,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from functools import reduce
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import scipy.fft
 import scipy.linalg
-from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-Array = NDArray[Any]
-
+from gossamer.arrays import AnyArray, Floats
 
 Factor = tuple[Literal["path", "cycle"], int]
 """One factor of a product graph: its kind and its size."""
@@ -32,25 +30,25 @@ Factor = tuple[Literal["path", "cycle"], int]
 class Spectrum(ABC):
     """The spectral decomposition of a gossip matrix; arrays run over agents or modes along axis 0."""
 
-    eigenvalues: NDArray[np.float64]
+    eigenvalues: Floats
 
     @abstractmethod
-    def analyze(self, x: Array) -> Array: ...
+    def analyze(self, x: AnyArray) -> AnyArray: ...
 
     @abstractmethod
-    def synthesize(self, c: Array) -> Array: ...
+    def synthesize(self, c: AnyArray) -> AnyArray: ...
 
     @abstractmethod
-    def energy(self, v: Array) -> Array: ...
+    def energy(self, v: AnyArray) -> AnyArray: ...
 
     @abstractmethod
-    def spread(self, v: Array) -> Array: ...
+    def spread(self, v: AnyArray) -> AnyArray: ...
 
 
 class DenseSpectrum(Spectrum):
     """Any symmetric matrix, by a dense eigendecomposition."""
 
-    def __init__(self, gossip: Array) -> None:
+    def __init__(self, gossip: AnyArray) -> None:
         # Several threads pay only for large matrices, and go on spinning afterwards, in everybody else's way.
         with threadpool_limits(1 if len(gossip) <= 500 else None, user_api="blas"):
             values, vectors = scipy.linalg.eigh(gossip)
@@ -60,16 +58,16 @@ class DenseSpectrum(Spectrum):
         self.eigenvalues = values
         self.vectors = vectors
 
-    def analyze(self, x: Array) -> Array:
+    def analyze(self, x: AnyArray) -> AnyArray:
         return np.tensordot(self.vectors.T, x, axes=1)
 
-    def synthesize(self, c: Array) -> Array:
+    def synthesize(self, c: AnyArray) -> AnyArray:
         return np.tensordot(self.vectors, c, axes=1)
 
-    def energy(self, v: Array) -> Array:
+    def energy(self, v: AnyArray) -> AnyArray:
         return np.tensordot(self.vectors.T**2, v, axes=1)
 
-    def spread(self, v: Array) -> Array:
+    def spread(self, v: AnyArray) -> AnyArray:
         return np.tensordot(self.vectors**2, v, axes=1)
 
 
@@ -87,17 +85,17 @@ class _Axis:
         self._fold = np.where(double < size, double, 2 * size - double)
         self._sign = np.where(double < size, 1.0, np.where(double == size, 0.0, -1.0))
 
-    def analyze(self, x: Array, axis: int) -> Array:
+    def analyze(self, x: AnyArray, axis: int) -> AnyArray:
         if self.kind == "path":
             return _dct(x, 2, axis)
         return np.asarray(scipy.fft.fft(x, axis=axis, norm="ortho"))
 
-    def synthesize(self, c: Array, axis: int) -> Array:
+    def synthesize(self, c: AnyArray, axis: int) -> AnyArray:
         if self.kind == "path":
             return _dct(c, 3, axis)
         return np.asarray(scipy.fft.ifft(c, axis=axis, norm="ortho"))
 
-    def energy(self, v: Array, axis: int) -> Array:
+    def energy(self, v: AnyArray, axis: int) -> AnyArray:
         flat = v.sum(axis=axis, keepdims=True) / self.size
         if self.kind == "cycle":
             return np.broadcast_to(flat, v.shape)
@@ -107,7 +105,7 @@ class _Axis:
         doubled[0] = 0.0
         return np.asarray(np.moveaxis(doubled, 0, axis) / self.size + flat)
 
-    def spread(self, v: Array, axis: int) -> Array:
+    def spread(self, v: AnyArray, axis: int) -> AnyArray:
         flat = v.sum(axis=axis, keepdims=True) / self.size
         if self.kind == "cycle":
             return np.broadcast_to(flat, v.shape)
@@ -127,23 +125,23 @@ class ProductSpectrum(Spectrum):
         sums = reduce(np.add.outer, [axis.eigenvalues for axis in self._axes])
         self.eigenvalues = scale * np.asarray(sums).reshape(-1)
 
-    def _each_axis(self, x: Array, transform: str) -> Array:
+    def _each_axis(self, x: AnyArray, transform: str) -> AnyArray:
         trailing = x.shape[1:]
         x = x.reshape(*self._shape, *trailing)
         for number, axis in enumerate(self._axes):
             x = getattr(axis, transform)(x, number)
         return x.reshape(-1, *trailing)
 
-    def analyze(self, x: Array) -> Array:
+    def analyze(self, x: AnyArray) -> AnyArray:
         return self._each_axis(x, "analyze")
 
-    def synthesize(self, c: Array) -> Array:
+    def synthesize(self, c: AnyArray) -> AnyArray:
         return np.real(self._each_axis(c, "synthesize"))
 
-    def energy(self, v: Array) -> Array:
+    def energy(self, v: AnyArray) -> AnyArray:
         return self._each_axis(v, "energy")
 
-    def spread(self, v: Array) -> Array:
+    def spread(self, v: AnyArray) -> AnyArray:
         return self._each_axis(v, "spread")
 
 
@@ -155,16 +153,16 @@ class CompleteSpectrum(Spectrum):
         self.eigenvalues = np.full(agents, scale * agents)
         self.eigenvalues[0] = 0.0
 
-    def analyze(self, x: Array) -> Array:
+    def analyze(self, x: AnyArray) -> AnyArray:
         return self._basis.analyze(x, 0)
 
-    def synthesize(self, c: Array) -> Array:
+    def synthesize(self, c: AnyArray) -> AnyArray:
         return self._basis.synthesize(c, 0)
 
-    def energy(self, v: Array) -> Array:
+    def energy(self, v: AnyArray) -> AnyArray:
         return self._basis.energy(v, 0)
 
-    def spread(self, v: Array) -> Array:
+    def spread(self, v: AnyArray) -> AnyArray:
         return self._basis.spread(v, 0)
 
 
@@ -184,23 +182,23 @@ class StarSpectrum(Spectrum):
         # rows: constant and center-against-leaves in the coordinates (center, sum of leaves / n)
         self._n = n
 
-    def analyze(self, x: Array) -> Array:
+    def analyze(self, x: AnyArray) -> AnyArray:
         inner = self._leaves.analyze(x[1:], 0)
         pair = np.stack([x[0], inner[0] / np.sqrt(self._n)])
         return np.concatenate([np.tensordot(self._pair, pair, axes=1), inner[1:]])
 
-    def synthesize(self, c: Array) -> Array:
+    def synthesize(self, c: AnyArray) -> AnyArray:
         center, level = np.tensordot(np.linalg.inv(self._pair), c[:2], axes=1)
         leaves = np.concatenate([(level * np.sqrt(self._n))[None], c[2:]])
         return np.concatenate([center[None], self._leaves.synthesize(leaves, 0)])
 
-    def energy(self, v: Array) -> Array:
+    def energy(self, v: AnyArray) -> AnyArray:
         agents = self._n + 1
         total = v[1:].sum(axis=0)
         first = np.stack([(v[0] + total) / agents, (self._n * v[0] + total / self._n) / agents])
         return np.concatenate([first, self._leaves.energy(v[1:], 0)[1:]])
 
-    def spread(self, v: Array) -> Array:
+    def spread(self, v: AnyArray) -> AnyArray:
         agents = self._n + 1
         center = (v[0] + self._n * v[1]) / agents
         shared = (v[0] + v[1] / self._n) / agents
@@ -208,12 +206,12 @@ class StarSpectrum(Spectrum):
         return np.concatenate([center[None], self._leaves.spread(inner, 0) + shared])
 
 
-def _dct(x: Array, kind: Literal[2, 3], axis: int) -> Array:
+def _dct(x: AnyArray, kind: Literal[2, 3], axis: int) -> AnyArray:
     """Orthonormal cosine transform, of complex arrays too (a path crossed with a cycle)."""
     if np.iscomplexobj(x):
         return _dct(x.real, kind, axis) + 1j * _dct(x.imag, kind, axis)
     return np.asarray(scipy.fft.dct(x, type=kind, axis=axis, norm="ortho"))
 
 
-def _column(v: Array, ndim: int) -> Array:
+def _column(v: AnyArray, ndim: int) -> AnyArray:
     return v.reshape(-1, *([1] * (ndim - 1)))

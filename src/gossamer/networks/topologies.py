@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 import networkx as nx
 import numpy as np
-from numpy.typing import NDArray
 
 from gossamer import checks
+from gossamer.arrays import Floats, Integers
 from gossamer.errors import InvalidInput, InvalidNetwork
 from gossamer.networks.spectrum import CompleteSpectrum, Factor, ProductSpectrum, Spectrum, StarSpectrum
 
@@ -30,9 +30,9 @@ class Topology(NamedTuple):
 
     name: str
     agents: int
-    edges: NDArray[np.int64]  #: (E, 2)
+    edges: Integers  #: (E, 2)
     closed_form: Callable[[float], Spectrum] | None = None
-    positions: NDArray[np.float64] | None = None
+    positions: Floats | None = None
 
 
 def path(n: int) -> Topology:
@@ -139,7 +139,7 @@ def of_graph(graph: nx.Graph, name: str) -> tuple[Topology, list[object]]:
     return Topology(name, len(labels), edges, positions=positions), labels
 
 
-def _product(name: str, n: int, edges: NDArray[np.int64], factors: list[Factor]) -> Topology:
+def _product(name: str, n: int, edges: Integers, factors: list[Factor]) -> Topology:
     return Topology(name, n, edges, lambda scale: ProductSpectrum(scale, factors))
 
 
@@ -175,13 +175,13 @@ def _affordable(edges: int) -> None:
         )
 
 
-def _line(n: int) -> NDArray[np.int64]:
+def _line(n: int) -> Integers:
     _affordable(n)
     start = np.arange(n - 1)
     return np.column_stack([start, start + 1])
 
 
-def _lattice(rows: int, cols: int, *, wrap: bool) -> NDArray[np.int64]:
+def _lattice(rows: int, cols: int, *, wrap: bool) -> Integers:
     _affordable(2 * rows * cols)
     number = np.arange(rows * cols).reshape(rows, cols)
     pairs = [(number[:, :-1], number[:, 1:]), (number[:-1], number[1:])]

@@ -3,14 +3,18 @@
 Nothing here is compiled with plain `fastmath`: sums and products are fused only where the code says so, so that a
 vectorized loop, its remainder and a loop elsewhere give the same last digit. A few loops whose results are compared
 with tolerances only may fuse (`contract`) or also reorder sums (`reassociate`), and say so.
+
+Compiling takes seconds and is done once: Numba keeps the result on disk. On a terminal the first wait is announced.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
 from numba import njit
+from numba.core import event
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -48,3 +52,35 @@ def parallel_contracted(function: _Function) -> _Function:
     return cast(
         _Function, njit(parallel=True, fastmath={"contract"}, cache=True, error_model="numpy")(function)
     )
+
+
+NOTICE = "compiling for the first use; later runs start at once (`gossamer warmup` does this ahead of time)"
+
+
+class _Announcer(event.Listener):  # type: ignore[misc, unused-ignore]
+    """Prints NOTICE when the first function of this package is compiled, and not when it is loaded from disk."""
+
+    def __init__(self) -> None:
+        self.done = False
+
+    def on_start(self, event: Any) -> None:
+        ours = (
+            str(event.data["dispatcher"].py_func.__module__).partition(".")[0] == __name__.partition(".")[0]
+        )
+        if ours and not self.done:
+            self.done = True
+            if sys.stderr is not None and sys.stderr.isatty():
+                # A progress bar of Rich's replaces sys.stderr while it is drawn, so the line appears above the bar.
+                print(NOTICE, file=sys.stderr, flush=True)
+
+    def on_end(self, event: Any) -> None:
+        pass
+
+
+_announcer = _Announcer()
+event.register("numba:compile", _announcer)  # type: ignore[no-untyped-call, unused-ignore]
+
+
+def expect_compiling() -> None:
+    """Do not announce compilation in this process: the caller has said already what it is doing."""
+    _announcer.done = True

@@ -37,17 +37,17 @@ and the cosine.  Vectorized loops, their remainders and single draws round alike
 
 from __future__ import annotations
 
-import operator
-from typing import Any, cast
+from typing import NamedTuple, cast
 
 import numpy as np
 from numba.np.numpy_support import carray  # type: ignore[import-untyped, unused-ignore]
-from numpy.typing import NDArray
 
+from gossamer import checks
+from gossamer.arrays import AnyArray, Floats
 from gossamer.errors import InvalidInput
 from gossamer.numerics.compiling import compiled, inlined
 from gossamer.numerics.philox import HALF, LOW, MAGIC_BITS, ONE, TWO, ZERO, cos_sin, philox, radii, to_uniform
-from gossamer.numerics.vectors import GRAIN, LANES, as_float, prefer_wide_vectors, scratch
+from gossamer.numerics.vectors import GRAIN, PANEL, as_float, prefer_wide_vectors, scratch
 
 __all__ = [
     "ACTIVATION",
@@ -88,44 +88,47 @@ def _last_word(purpose: int, component: int) -> np.uint64:
     return np.uint64(component) | (np.uint64(purpose) << _PURPOSE_SHIFT)
 
 
-@compiled
-def _block_words(
-    block: NDArray[np.float64],
-    n: int,
-    c0: np.uint64,
-    c1: np.uint64,
-    c2: np.uint64,
-    c3: np.uint64,
-    key: np.uint64,
-    over_agents: np.uint64,
-    over_trials: np.uint64,
-) -> None:
-    """Write the words of n lanes, each as the float64 2**52 + w.
+class Address(NamedTuple):
+    """The counter and the key of the first of several lanes; one of the masks is all ones, the other zero."""
 
-    The masks are all ones for the counter word that counts the lanes and zero for the other.
-    """
+    quad: np.uint64
+    agent: np.uint64
+    trial: np.uint64
+    last: np.uint64  #: component and purpose
+    key: np.uint64
+    over_agents: np.uint64  #: all ones if the lanes are consecutive agents
+    over_trials: np.uint64  #: all ones if the lanes are consecutive trials
+
+
+@compiled
+def _panel_words(panel: Floats, n: int, start: int, at: Address) -> None:
+    """Write the words of n lanes from lane `start` on, each as the float64 2**52 + w."""
     prefer_wide_vectors()
-    k0 = key & LOW
-    k1 = key >> HALF
+    s = np.uint64(start)
+    agent, trial = at.agent + (s & at.over_agents), at.trial + (s & at.over_trials)
+    k0 = at.key & LOW
+    k1 = at.key >> HALF
     for b in range(n):
         lane = np.uint64(b)
-        w0, w1, w2, w3 = philox(c0, c1 + (lane & over_agents), c2 + (lane & over_trials), c3, k0, k1)
-        block[0, b] = as_float(MAGIC_BITS | w0)
-        block[1, b] = as_float(MAGIC_BITS | w1)
-        block[2, b] = as_float(MAGIC_BITS | w2)
-        block[3, b] = as_float(MAGIC_BITS | w3)
+        w0, w1, w2, w3 = philox(
+            at.quad, agent + (lane & at.over_agents), trial + (lane & at.over_trials), at.last, k0, k1
+        )
+        panel[0, b] = as_float(MAGIC_BITS | w0)
+        panel[1, b] = as_float(MAGIC_BITS | w1)
+        panel[2, b] = as_float(MAGIC_BITS | w2)
+        panel[3, b] = as_float(MAGIC_BITS | w3)
 
 
 @compiled
-def _block_normals(out: NDArray[Any], start: int, block: NDArray[np.float64], n: int) -> None:
-    """Write the normals of n lanes of words into the columns of out from start on; out is not the block."""
+def _panel_normals(out: AnyArray, start: int, panel: Floats, n: int) -> None:
+    """Write the normals of n lanes of words into the columns of out from start on; out is not the panel."""
     prefer_wide_vectors()
     first = np.uint64(start)  # unsigned, so that Numba does not ask whether an index is negative
     for b in range(n):
         lane = first + np.uint64(b)
-        r0, r2 = radii(block[0, b], block[2, b])
-        x0, x1 = cos_sin(block[1, b])
-        x2, x3 = cos_sin(block[3, b])
+        r0, r2 = radii(panel[0, b], panel[2, b])
+        x0, x1 = cos_sin(panel[1, b])
+        x2, x3 = cos_sin(panel[3, b])
         out[0, lane] = r0 * x0
         out[1, lane] = r0 * x1
         out[2, lane] = r2 * x2
@@ -133,50 +136,38 @@ def _block_normals(out: NDArray[Any], start: int, block: NDArray[np.float64], n:
 
 
 @compiled
-def _block_uniforms(out: NDArray[Any], start: int, block: NDArray[np.float64], n: int) -> None:
+def _panel_uniforms(out: AnyArray, start: int, panel: Floats, n: int) -> None:
     """Write the uniforms of n lanes of words into the columns of out from start on."""
     prefer_wide_vectors()
     first = np.uint64(start)
     for k in range(4):
         for b in range(n):
-            out[k, first + np.uint64(b)] = to_uniform(block[k, b])
+            out[k, first + np.uint64(b)] = to_uniform(panel[k, b])
 
 
 @compiled
-def _fill_normals(
-    out: NDArray[Any],
-    c0: np.uint64,
-    c1: np.uint64,
-    c2: np.uint64,
-    c3: np.uint64,
-    key: np.uint64,
-    over_agents: np.uint64,
-    over_trials: np.uint64,
-) -> None:
+def _fill_normals(out: AnyArray, at: Address) -> None:
     """Fill out with normals, its lanes counting agents or trials."""
     lanes = out.shape[1]
-    block = carray(scratch(), (4, LANES))
-    for start in range(0, lanes, LANES):
-        n = min(LANES, lanes - start)
+    panel = carray(scratch(), (4, PANEL))
+    for start in range(0, lanes, PANEL):
+        n = min(PANEL, lanes - start)
         full = (n + GRAIN - 1) // GRAIN * GRAIN
-        s = np.uint64(start)
-        _block_words(
-            block, full, c0, c1 + (s & over_agents), c2 + (s & over_trials), c3, key, over_agents, over_trials
-        )
+        _panel_words(panel, full, start, at)
         if n == full:
-            _block_normals(out, start, block, n)
+            _panel_normals(out, start, panel, n)
         else:
             # The last vector is computed in full, aside, and the lanes that count are copied.
-            rest = carray(scratch(), (4, LANES))
-            _block_normals(rest, 0, block, full)
+            rest = carray(scratch(), (4, PANEL))
+            _panel_normals(rest, 0, panel, full)
             for k in range(4):
                 for b in range(n):
-                    out[k, s + np.uint64(b)] = rest[k, b]
+                    out[k, np.uint64(start + b)] = rest[k, b]
 
 
 @compiled
 def fill_normals(
-    out: NDArray[Any],
+    out: AnyArray,
     key: np.uint64,
     purpose: int,
     quad: int,
@@ -188,21 +179,16 @@ def fill_normals(
 
     ``out[k, b]`` becomes the normal of round ``4 * quad + k`` and of trial ``first_trial + b``.
     """
+    last = _last_word(purpose, component)
     _fill_normals(
         out,
-        np.uint64(quad),
-        np.uint64(agent),
-        np.uint64(first_trial),
-        _last_word(purpose, component),
-        np.uint64(key),
-        ZERO,
-        LOW,
+        Address(np.uint64(quad), np.uint64(agent), np.uint64(first_trial), last, np.uint64(key), ZERO, LOW),
     )
 
 
 @compiled
 def fill_normals_agents(
-    out: NDArray[Any],
+    out: AnyArray,
     key: np.uint64,
     purpose: int,
     quad: int,
@@ -214,21 +200,16 @@ def fill_normals_agents(
 
     ``out[k, b]`` becomes the normal of round ``4 * quad + k`` and of agent ``first_agent + b``.
     """
+    last = _last_word(purpose, component)
     _fill_normals(
         out,
-        np.uint64(quad),
-        np.uint64(first_agent),
-        np.uint64(trial),
-        _last_word(purpose, component),
-        np.uint64(key),
-        LOW,
-        ZERO,
+        Address(np.uint64(quad), np.uint64(first_agent), np.uint64(trial), last, np.uint64(key), LOW, ZERO),
     )
 
 
 @compiled
 def fill_uniforms(
-    out: NDArray[Any],
+    out: AnyArray,
     key: np.uint64,
     purpose: int,
     quad: int,
@@ -242,15 +223,13 @@ def fill_uniforms(
     strictly between 0 and 1 in a float64; in a float32 it may be rounded to 1.
     """
     lanes = out.shape[1]
-    block = carray(scratch(), (4, LANES))
-    c2 = np.uint64(first_trial)
-    c3 = _last_word(purpose, component)
-    for start in range(0, lanes, LANES):
-        n = min(LANES, lanes - start)
-        full = (n + GRAIN - 1) // GRAIN * GRAIN
-        trial = c2 + np.uint64(start)
-        _block_words(block, full, np.uint64(quad), np.uint64(agent), trial, c3, np.uint64(key), ZERO, LOW)
-        _block_uniforms(out, start, block, n)
+    panel = carray(scratch(), (4, PANEL))
+    last = _last_word(purpose, component)
+    at = Address(np.uint64(quad), np.uint64(agent), np.uint64(first_trial), last, np.uint64(key), ZERO, LOW)
+    for start in range(0, lanes, PANEL):
+        n = min(PANEL, lanes - start)
+        _panel_words(panel, (n + GRAIN - 1) // GRAIN * GRAIN, start, at)
+        _panel_uniforms(out, start, panel, n)
 
 
 @compiled
@@ -301,7 +280,7 @@ def index(key: np.uint64, purpose: int, trial: int, round: int, n: int) -> int:
 
 @compiled
 def _draw(
-    out: NDArray[np.float64],
+    out: Floats,
     gaussian: bool,
     key: np.uint64,
     purpose: int,
@@ -333,19 +312,7 @@ def key(seed: int) -> np.uint64:
     seed
         A non-negative integer of any size.
     """
-    if isinstance(seed, bool):
-        raise InvalidInput(
-            f"seed must be a non-negative integer, not the truth value {seed}; pass for example 1"
-        )
-    try:
-        number = operator.index(seed)
-    except TypeError:
-        raise InvalidInput(
-            f"seed must be a non-negative integer, not {seed!r} of type {type(seed).__name__}; "
-            "pass for example 1"
-        ) from None
-    if number < 0:
-        raise InvalidInput(f"seed must not be negative, got {number}; pass for example {-number}")
+    number = checks.seed(seed)
     return cast(np.uint64, np.random.SeedSequence(number).generate_state(1, np.uint64)[0])
 
 
@@ -363,7 +330,7 @@ def _check_range(name: str, values: range, limit: int) -> None:
 
 def _check_and_draw(
     gaussian: bool, seed: int, purpose: int, trials: range, agents: range, components: int, rounds: range
-) -> NDArray[np.float64]:
+) -> Floats:
     """Check the arguments of `normals` and `uniforms`, and draw."""
     if not 0 <= purpose < 1 << 8:
         raise InvalidInput(f"purpose must lie between 0 and 255, got {purpose}; use the module's constants")
@@ -378,9 +345,7 @@ def _check_and_draw(
     return out
 
 
-def normals(
-    seed: int, purpose: int, trials: range, agents: range, components: int, rounds: range
-) -> NDArray[np.float64]:
+def normals(seed: int, purpose: int, trials: range, agents: range, components: int, rounds: range) -> Floats:
     """Return the standard normals that a simulation with this seed uses.
 
     Parameters
@@ -402,8 +367,6 @@ def normals(
     return _check_and_draw(True, seed, purpose, trials, agents, components, rounds)
 
 
-def uniforms(
-    seed: int, purpose: int, trials: range, agents: range, components: int, rounds: range
-) -> NDArray[np.float64]:
+def uniforms(seed: int, purpose: int, trials: range, agents: range, components: int, rounds: range) -> Floats:
     """Return the uniforms, strictly between 0 and 1, that a simulation with this seed uses, like `normals`."""
     return _check_and_draw(False, seed, purpose, trials, agents, components, rounds)

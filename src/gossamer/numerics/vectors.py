@@ -89,18 +89,18 @@ def borrowed(typing: Any, values: Any) -> Any:
     return values(values), generate
 
 
-# Lanes are worked on in blocks of so many, and within a block in multiples of the grain (the widest vector).
-LANES = 128
+# Random numbers are made in panels of so many lanes, and within a panel in multiples of the grain (the widest vector).
+PANEL = 128
 GRAIN = 8
 
 
 @_intrinsic
 def scratch(typing: Any) -> Any:
-    """Return the address of `4 * LANES` float64 on the stack, aligned to a cache line."""
+    """Return the address of `4 * PANEL` float64 on the stack, aligned to a cache line."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         with builder.goto_entry_block():
-            memory = builder.alloca(ir.ArrayType(ir.DoubleType(), 4 * LANES))
+            memory = builder.alloca(ir.ArrayType(ir.DoubleType(), 4 * PANEL))
             memory.align = 64
         return builder.bitcast(memory, ir.DoubleType().as_pointer())
 

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gossamer.agents.fleet.certificates import Authority, check_name, check_private
 from gossamer.agents.fleet.hosts import PORT
@@ -32,6 +31,7 @@ from gossamer.agents.host.sources import parse_source
 from gossamer.agents.round.wire import Codec
 from gossamer.agents.settings import AgentSettings, Limits, Neighbor, Tls, check_endpoint
 from gossamer.agents.statistics import Layout
+from gossamer.arrays import Floats
 from gossamer.errors import InvalidInput, InvalidNetwork, OutputError, Unsupported, require
 from gossamer.methods.anytime_sda import AnytimeSDA
 from gossamer.methods.base import KnownFacts, Method
@@ -255,7 +255,7 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         """The spectrum of the fleet's edges, for what the method's parameters leave open."""
         return KnownFacts.of(np.asarray(np.linalg.eigvalsh(self.gossip()), dtype=np.float64))
 
-    def gossip(self) -> NDArray[np.float64]:
+    def gossip(self) -> Floats:
         """The gossip matrix L, dense."""
         matrix = np.zeros((len(self.agents), len(self.agents)))
         for i, j, weight in self.edges:

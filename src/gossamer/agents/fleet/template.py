@@ -26,10 +26,10 @@ The method, and its parameters for the edges above. All agents must use the same
         {
             "name": """\
 A dual method: "anytime-sda", "ssda", or one of your own as "my_file.py:MyMethod", with the file
-beside this one.""",
+next to this one.""",
             "step_size": "eta, at most 1/lambda_1 (the largest eigenvalue of the gossip matrix).",
             "momentum": "zeta = (sqrt k - 1)/(sqrt k + 1), k the condition number. 0: no acceleration.",
-            "smoothing": "w: observations are smoothed over so many rounds before neighbors hear of them.",
+            "smoothing": "w: observations are smoothed over this many rounds before neighbors hear of them.",
             "gain": """\
 Least weight of the newest round. Above 0 (say 0.01) the fleet follows means that drift, and
 forgets the past; 0: plain averages of everything.""",
@@ -50,7 +50,7 @@ forgets the past; 0: plain averages of everything.""",
         {
             "every": 'Time from one round to the next. "0": as fast as the neighbors answer.',
             "timeout": "A round waits this long for a neighbor; then it goes on without that edge.",
-            "silence": "An edge moves only while each end was heard by the other within so many rounds.",
+            "silence": "An edge moves only while each end was heard by the other within this many rounds.",
             "death": "A neighbor silent for this long counts as dead: the others average without it.",
             "commit": "Time between two commits of the store: the most that a crash can lose.",
         },

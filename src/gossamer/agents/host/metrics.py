@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from gossamer.agents.snapshot import Snapshot
 
 Values = Mapping[Any, float]
-"""A value for each tuple of labels beside the agent's."""
+"""A value for each tuple of labels besides the agent's."""
 
 
 class AgentCollector:

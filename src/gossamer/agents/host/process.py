@@ -50,7 +50,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     metrics_port, metrics_host   where Prometheus finds the metrics; port 0: nowhere
     insecure  plaintext, without certificates
     report    seconds between two lines of output
-    rounds    stop after so many rounds of this run; 0: run until stopped
+    rounds    stop after this many rounds of this run; 0: run until stopped
     guarded   stop when standard input is closed, that is, when the parent process is gone
     claim     descriptor of the agent's lock, if the parent process holds it already (see `claim`)
     """

@@ -42,7 +42,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from gossamer.agents.readings import (
     LARGEST_OBSERVATION,
@@ -55,6 +55,7 @@ from gossamer.agents.readings import (
     parse_row,
     vector,
 )
+from gossamer.arrays import Floats
 from gossamer.errors import GossamerError, InvalidInput
 
 log = logging.getLogger("gossamer.agents.host.sources")
@@ -466,7 +467,7 @@ def _simulated(rest: str, dimension: int, agent: int) -> AnySource:
     return Simulated(dimension, mean, std, seed, agent)
 
 
-def _normals(seed: int, agent: int, components: int, start: int, count: int) -> NDArray[np.float64]:
+def _normals(seed: int, agent: int, components: int, start: int, count: int) -> Floats:
     """The numbers of `numerics.random.normals` (trial 0), to the last digit or two, of shape (count, components).
 
     That module explains them. It is compiled by Numba, which would double an agent's memory and the time it takes to

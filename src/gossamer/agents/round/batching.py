@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gossamer.agents.round.numbers import Features
 from gossamer.agents.statistics import Layout
-
-Array = NDArray[np.float64]
+from gossamer.arrays import Floats
 
 _BLOCK = 256
 
@@ -18,7 +16,7 @@ _BLOCK = 256
 class Batch:
     """The observations of one round: their mean, their number, and the weight of that mean in the running mean."""
 
-    def __init__(self, observation: Array, samples: int, weight: float) -> None:
+    def __init__(self, observation: Floats, samples: int, weight: float) -> None:
         self.observation = observation
         self.samples = samples
         self.weight = weight
@@ -47,7 +45,7 @@ class Batcher:
         self._features = Features(layout.dimension, layout.bins, layout.variance, noise)
         self._lines = 0  # of the noise that are left
 
-    def batch(self, new: Sequence[Array], mean: Array, samples: float, age: int) -> Batch:
+    def batch(self, new: Sequence[Floats], mean: Floats, samples: float, age: int) -> Batch:
         """The batch of `new` observations, after `samples` earlier ones whose mean vector is `mean`.
 
         Its observation is valid until the next batch.

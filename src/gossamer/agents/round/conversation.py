@@ -21,11 +21,12 @@ from collections.abc import Callable
 
 import numpy as np
 
-from gossamer.agents.round.core import Array, Core
+from gossamer.agents.round.core import Core
 from gossamer.agents.round.messages import Received
 from gossamer.agents.round.wire import Codec, Reason
 from gossamer.agents.settings import Limits
 from gossamer.agents.transports.base import Transport
+from gossamer.arrays import Floats
 
 _MOST_HALVINGS = 4
 
@@ -51,7 +52,7 @@ class Peer:
         self.late = 0
 
     @property
-    def value(self) -> Array:
+    def value(self) -> Floats:
         """The rows of its newest used message; empty before the first."""
         return np.frombuffer(b"" if self.last is None else self.last.rows)
 
@@ -89,7 +90,7 @@ class Conversation:
         self._stopped = False
         self._missing: set[int] = set()  # told in this round, and not heard yet
         self._uneven = False
-        self._in_step = False  # whether the last round heard everybody
+        self._in_step = False  # whether the last round heard every neighbor
         self._behind = False  # whether a neighbor is two or more rounds ahead
 
     def gather(self, seconds: float) -> bool:
@@ -114,7 +115,7 @@ class Conversation:
         return any(peer.current or peer.ahead for peer in self.peers.values())
 
     def step(
-        self, observation: Array, samples: float = 1.0, weight: float | None = None, until: float = 0.0
+        self, observation: Floats, samples: float = 1.0, weight: float | None = None, until: float = 0.0
     ) -> None:
         """One round: begin, tell, hear, finish. It stays open for missing neighbors at least until `until`."""
         started = self._clock()

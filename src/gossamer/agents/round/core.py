@@ -5,12 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol
 
-import numpy as np
-from numpy.typing import NDArray
-
 from gossamer.agents.round.messages import Outgoing
-
-Array = NDArray[np.float64]
+from gossamer.arrays import Floats
 
 
 class Core(Protocol):
@@ -19,7 +15,7 @@ class Core(Protocol):
     dimension: int
     edge_registers: int
 
-    def begin(self, observation: Array, samples: float = 1.0, weight: float | None = None) -> None:
+    def begin(self, observation: Floats, samples: float = 1.0, weight: float | None = None) -> None:
         """Start a round with the mean of this round's `samples` observations; see `Ledger.begin`."""
 
     def tell(self, neighbor: int, holding: int) -> Outgoing:
@@ -29,7 +25,7 @@ class Core(Protocol):
         """Close the round with the messages that arrived for it."""
 
     @property
-    def estimate(self) -> Array:
+    def estimate(self) -> Floats:
         """The agent's answer now, shape (n,)."""
 
     def drop(self, neighbor: int) -> None:

@@ -12,15 +12,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-import numpy as np
-from numpy.typing import NDArray
-
 from gossamer.agents.round.messages import Outgoing
 from gossamer.agents.round.numbers import Numbers
+from gossamer.arrays import Floats
 from gossamer.errors import InvalidInput
 from gossamer.methods.ledger import SILENCE, LedgerProgram
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -30,8 +26,8 @@ class LedgerState:
     age: int
     serial: int
     samples: float
-    local: Array  #: (own registers, n)
-    flows: Mapping[int, Array]  #: neighbor -> (edge registers, n)
+    local: Floats  #: (own registers, n)
+    flows: Mapping[int, Floats]  #: neighbor -> (edge registers, n)
 
 
 class Ledger:
@@ -92,7 +88,7 @@ class Ledger:
 
     # -- a round ------------------------------------------------------------------------------------------
 
-    def begin(self, observation: Array, samples: float = 1.0, weight: float | None = None) -> None:
+    def begin(self, observation: Floats, samples: float = 1.0, weight: float | None = None) -> None:
         """Start a round with the mean of `samples` new observations.
 
         `weight` is that of the observation in the agent's running mean; by default samples / all samples so far,
@@ -130,24 +126,24 @@ class Ledger:
     # -- what others read ---------------------------------------------------------------------------------
 
     @property
-    def estimate(self) -> Array:
+    def estimate(self) -> Floats:
         """The agent's answer after its latest round, shape (n,); a new array each time, for any thread."""
         return self._numbers.answer
 
     @property
-    def mean(self) -> Array:
+    def mean(self) -> Floats:
         """The running mean of the agent's own observations: a view, which changes as rounds finish."""
-        mean: Array = self._numbers.own[self.program.mean]
+        mean: Floats = self._numbers.own[self.program.mean]
         return mean
 
-    def local(self, register: str) -> Array:
+    def local(self, register: str) -> Floats:
         """One of the agent's own registers by name: a view, which changes as rounds finish."""
-        own: Array = self._numbers.own[self.program.own.index(register)]
+        own: Floats = self._numbers.own[self.program.own.index(register)]
         return own
 
-    def flow(self, neighbor: int) -> Array:
+    def flow(self, neighbor: int) -> Floats:
         """This end's ledger of one edge, shape (edge registers, n)."""
-        ledger: Array = self._numbers.tells[self._place[neighbor], 1:].copy()
+        ledger: Floats = self._numbers.tells[self._place[neighbor], 1:].copy()
         return ledger
 
     def drop(self, neighbor: int) -> None:

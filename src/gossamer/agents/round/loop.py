@@ -5,14 +5,10 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator
 
-import numpy as np
-from numpy.typing import NDArray
-
 from gossamer.agents.round.batching import Batch, Batcher
 from gossamer.agents.round.conversation import Conversation
 from gossamer.agents.round.ledger import Ledger
-
-Array = NDArray[np.float64]
+from gossamer.arrays import Floats
 
 
 class RoundLoop:
@@ -31,8 +27,8 @@ class RoundLoop:
         conversation: Conversation,
         failed: Callable[[BaseException], None],
     ) -> None:
-        self.pending: deque[Array] = deque()
-        self.paced: Iterator[Array | None] = iter(())
+        self.pending: deque[Floats] = deque()
+        self.paced: Iterator[Floats | None] = iter(())
         self.taken = 0
         self._batcher = batcher
         self._ledger = ledger

@@ -10,9 +10,8 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from gossamer.arrays import Floats
 
 COMPILED = False
 
@@ -25,7 +24,7 @@ class Numbers:
     """
 
     def __init__(
-        self, tell: Array, slope: Array, edges: Sequence[Array], estimate: Array, dimension: int
+        self, tell: Floats, slope: Floats, edges: Sequence[Floats], estimate: Floats, dimension: int
     ) -> None:
         own = tell.shape[1] - 1
         registers = edges[0].shape[1] if edges else 0
@@ -34,9 +33,9 @@ class Numbers:
         self.tells = self.rows[own + 1 :].reshape(len(edges), 1 + registers, dimension)
         self._tell, self._slope, self._edges, self._estimate = tell, slope, edges, estimate
         self._after = np.zeros((1 + own, dimension))
-        self._answer: Array = np.zeros(dimension)
+        self._answer: Floats = np.zeros(dimension)
 
-    def begin(self, t: int, observation: Array, weight: float) -> None:
+    def begin(self, t: int, observation: Floats, weight: float) -> None:
         """Take the observation, and compute this round's message."""
         self._observation[:] = observation
         self._after = (self._slope[t] * weight + self._tell[t]).dot(self.rows)
@@ -44,7 +43,7 @@ class Numbers:
 
     def told(self, k: int) -> bytes:
         """What the k-th neighbor is told: the rows that belong to it."""
-        edge: Array = self.tells[k]
+        edge: Floats = self.tells[k]
         return edge.tobytes()
 
     def adopt(self, k: int, rows: bytes) -> None:
@@ -68,7 +67,7 @@ class Numbers:
         self._answer = self._estimate[t].dot(self.rows)
 
     @property
-    def answer(self) -> Array:
+    def answer(self) -> Floats:
         """The answer of the last `conclude`, shape (n,); a copy, consistent whichever thread asks."""
         return self._answer.copy()
 
@@ -80,7 +79,7 @@ class Features:
     noise  (any, K): standard normal numbers, of which each observation uses one line
     """
 
-    def __init__(self, dimension: int, bins: Sequence[float], variance: bool, noise: Array) -> None:
+    def __init__(self, dimension: int, bins: Sequence[float], variance: bool, noise: Floats) -> None:
         n = dimension
         replicates = noise.shape[1]
         self.noise = noise
@@ -92,14 +91,14 @@ class Features:
         self._below = self.row[1 + n * (1 + variance) :][: n * len(bins)].reshape(-1, n)
         self._replicates = self.row[len(self.row) - n * replicates :].reshape(replicates, n)
 
-    def begin(self, mean: Array) -> None:
+    def begin(self, mean: Floats) -> None:
         """Start a round of an agent whose mean vector is `mean` so far."""
         self.row[:] = 0.0
         self._own[:] = mean[1 : 1 + len(self._own)]
         if mean[0] not in (0.0, 1.0):
             self._own /= mean[0]
 
-    def add(self, observation: Array, seen: float, line: int) -> None:
+    def add(self, observation: Floats, seen: float, line: int) -> None:
         """Add an observation, the `seen`-th of the agent's life, with a line of the noise."""
         surprise = observation - self._own
         self.row[0] += 1.0

@@ -6,18 +6,16 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from gossamer.arrays import Floats, Integers
 from gossamer.errors import InvalidInput, nearest
-
-Array = NDArray[np.float64]
 
 
 class Rows(NamedTuple):
     """Features and targets of every agent, and what the columns and the agents are called."""
 
-    features: list[Array]
-    targets: list[Array]
+    features: list[Floats]
+    targets: list[Floats]
     names: list[str]
     labels: list[Any]
 
@@ -66,7 +64,7 @@ def _columns(X: Any) -> dict[str, Any]:
     return {f"x{k}": array[:, k] for k in range(array.shape[1])}
 
 
-def _numbers(name: str, column: Any) -> Array:
+def _numbers(name: str, column: Any) -> Floats:
     try:
         values = np.asarray(column, dtype=float)
     except (TypeError, ValueError):
@@ -83,9 +81,7 @@ def _numbers(name: str, column: Any) -> Array:
     return values
 
 
-def _groups(
-    split: Any, rows: int, agents: int | None, seed: int
-) -> tuple[list[NDArray[np.int64]], list[Any]]:
+def _groups(split: Any, rows: int, agents: int | None, seed: int) -> tuple[list[Integers], list[Any]]:
     if not isinstance(split, str):
         labels = np.asarray(split)
         if labels.shape != (rows,):

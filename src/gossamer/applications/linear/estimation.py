@@ -19,7 +19,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from gossamer import checks, theory
 from gossamer.applications.linear.dealing import deal
@@ -40,15 +40,16 @@ from gossamer.applications.solvers import (
     settled,
 )
 from gossamer.applications.streams import Stream
+from gossamer.arrays import Floats, Integers
 from gossamer.engines.exact import Exact, exact
 from gossamer.engines.horizons import check_horizons
 from gossamer.engines.results import ErrorResult, Rounds, Value, standard_error
 from gossamer.errors import InvalidInput, Unsupported
 from gossamer.methods import AnytimeSDA, Method, resolve
 from gossamer.networks import Network
+from gossamer.numerics.search import first_true
 from gossamer.observations import Gaussian
 
-Array = NDArray[np.float64]
 Solver = Any
 """A method or its name, or one of the rivals: KarMoura, XiaoBoydLall, Alone, Centralized."""
 
@@ -65,9 +66,9 @@ class EstimationRun(ErrorResult[Rounds, Value]):
     """
 
     stderr: Value
-    errors: Array
-    per_agent: Array
-    estimates: Array
+    errors: Floats
+    per_agent: Floats
+    estimates: Floats
 
 
 class LinearEstimation:
@@ -97,7 +98,7 @@ class LinearEstimation:
         if weighting not in ("plain", "precision"):
             raise InvalidInput(f"weighting must be 'plain' or 'precision', got {weighting!r}")
         self.network = network
-        self.measurements: list[Array] | None = None
+        self.measurements: list[Floats] | None = None
         self.labels: list[Any] | None = None
         self.matrices = check_matrices(matrices, network.agents)
         self.dimension = self.matrices[0].shape[1]
@@ -181,7 +182,7 @@ class LinearEstimation:
     # -- what is averaged -----------------------------------------------------------------------------------
 
     @cached_property
-    def _projections(self) -> list[Array]:
+    def _projections(self) -> list[Floats]:
         """A_i'Q_i: what turns a measurement into the vector that is averaged."""
         if self.weighting == "plain":
             return [a.T for a in self.matrices]
@@ -196,7 +197,7 @@ class LinearEstimation:
         return projections
 
     @cached_property
-    def grams(self) -> Array:
+    def grams(self) -> Floats:
         """(N, d, d) A_i'Q_i A_i."""
         return np.stack([p @ a for p, a in zip(self._projections, self.matrices, strict=True)])
 
@@ -211,7 +212,7 @@ class LinearEstimation:
         return Moments(mean, noise)
 
     @cached_property
-    def _inverse(self) -> Array:
+    def _inverse(self) -> Floats:
         """Abar^{-1}."""
         return np.linalg.inv(self.grams.mean(axis=0))
 
@@ -255,35 +256,26 @@ class LinearEstimation:
 
     # -- the average of A_i'A_i -----------------------------------------------------------------------------
 
-    def average_grams(self, method: Method | str, rounds: int | Sequence[int]) -> Array:
+    def average_grams(self, method: Method | str, rounds: int | Sequence[int]) -> Floats:
         """(N, d, d), or (H, N, d, d): what each agent holds as Abar after `rounds` rounds of `method`."""
         packed = pack(self.grams)
         held = [settled(method, self.network, packed, int(t)) for t in np.atleast_1d(rounds)]
         return unpack(held[0] if np.ndim(rounds) == 0 else np.stack(held), self.dimension)
 
-    def gram_margin(self, held: Array) -> Array:
+    def gram_margin(self, held: Floats) -> Floats:
         """max_i ||Abar^{-1}|| ||Ahat_i - Abar|| for what the agents hold, (..., N, d, d)."""
         return _margin(held, self.grams.mean(axis=0))
 
     def gram_rounds_needed(self, method: Method | str = "chebyshev") -> int:
         """Rounds of `method` after which every agent may invert its average of A_i'A_i."""
-        enough = 1
-        while self.gram_margin(self.average_grams(method, enough)) > 0.5:
-            enough *= 2
-            if enough > 2**24:
-                raise Unsupported(
-                    f"{resolve(method).name} does not reach the average of A_i'A_i on this network"
-                )
-        short = enough // 2
-        while enough - short > 1:
-            middle = (short + enough) // 2
-            if self.gram_margin(self.average_grams(method, middle)) > 0.5:
-                short = middle
-            else:
-                enough = middle
+        enough = first_true(
+            lambda t: bool(self.gram_margin(self.average_grams(method, t)) <= 0.5), most=2**24
+        )
+        if enough is None:
+            raise Unsupported(f"{resolve(method).name} does not reach the average of A_i'A_i on this network")
         return enough
 
-    def _inverted(self, gram: Method | str, method: Method, horizons: NDArray[np.int64]) -> Array:
+    def _inverted(self, gram: Method | str, method: Method, horizons: Integers) -> Floats:
         """(H or 1, N, d, d) every agent's Ahat_i^{-1}, or a refusal while it is too early to invert."""
         if isinstance(gram, str) and gram == "exact":
             return np.broadcast_to(self._inverse, (1, self.network.agents, *self._inverse.shape))
@@ -342,7 +334,7 @@ class LinearEstimation:
             estimates = _solve(inverses, averages(method, self.network, self.moments, horizons, trials, seed))
         return self._run(horizons, one, estimates)
 
-    def estimate(self, method: Method | str = "chebyshev", rounds: int = 100) -> Array:
+    def estimate(self, method: Method | str = "chebyshev", rounds: int = 100) -> Floats:
         """(N, d) every agent's estimate from recorded data after `rounds` rounds; nothing is random."""
         if self.measurements is None:
             raise InvalidInput("estimate() is for recorded data (LinearEstimation.from_data); use simulate()")
@@ -352,7 +344,7 @@ class LinearEstimation:
         """Estimates that refine whenever measurements come."""
         return OnlineEstimation(self, method)
 
-    def _run(self, horizons: NDArray[np.int64], one: bool, estimates: Array) -> EstimationRun[Any, Any]:
+    def _run(self, horizons: Integers, one: bool, estimates: Floats) -> EstimationRun[Any, Any]:
         squares = ((estimates - self.parameter) ** 2).sum(axis=3)
         errors = squares.sum(axis=2)
         place: Any = 0 if one else slice(None)
@@ -431,14 +423,14 @@ class OnlineEstimation:
         """Whether every agent may invert its average of A_i'A_i."""
         return self._now()[1] <= 0.5
 
-    def _now(self) -> tuple[Array, float]:
+    def _now(self) -> tuple[Floats, float]:
         """What the agents hold as Abar, and how far that is from the average of what they have seen."""
         size = self._problem.dimension
         held = unpack(self._stream.values[:, : self._packed], size)
         seen = unpack(self._stream.own_means[:, : self._packed].mean(axis=0), size)
         return held, float(_margin(held, seen))
 
-    def estimate(self) -> Array:
+    def estimate(self) -> Floats:
         """(N, d) every agent's estimate now."""
         grams, margin = self._now()
         if margin > 0.5:
@@ -451,7 +443,7 @@ class OnlineEstimation:
         return np.asarray(solved[..., 0], dtype=float)
 
 
-def _margin(held: Array, average: Array) -> Array:
+def _margin(held: Floats, average: Floats) -> Floats:
     """max_i ||Abar^{-1}|| ||Ahat_i - Abar||: at most 1/2 before any agent inverts (Corollary 1)."""
     smallest = np.linalg.eigvalsh(average)[0]
     if smallest <= 0:
@@ -459,7 +451,7 @@ def _margin(held: Array, average: Array) -> Array:
     return np.asarray(np.linalg.norm(held - average, 2, axis=(-2, -1)).max(axis=-1) / smallest, dtype=float)
 
 
-def _solve(inverses: Array, moments: Array) -> Array:
+def _solve(inverses: Floats, moments: Floats) -> Floats:
     """(H, trials, N, d): Ahat_i^{-1} muhat_i from (H or 1, N, d, d) and (H, trials, N, d)."""
     inverses = np.broadcast_to(inverses, (len(moments), *inverses.shape[1:]))
     return np.asarray(np.einsum("hnab,htnb->htna", inverses, moments, optimize=True))

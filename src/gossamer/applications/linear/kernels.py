@@ -2,42 +2,63 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
-from numba import njit, prange
-from numpy.typing import NDArray
+from numba import prange
 
+from gossamer.arrays import Floats, Integers
+from gossamer.numerics.compiling import contracted, parallel
 from gossamer.numerics.random import OBSERVATION, fill_normals
-
-Array = NDArray[Any]
+from gossamer.numerics.sparse import SparseRows
 
 LANES = 32
 
 
-@njit(cache=True, fastmath={"contract"}, error_model="numpy", nogil=True)
+class Innovations(NamedTuple):
+    """What agent i's measurements Y_i pull its estimate x_i towards, K (A_i'Q Y_i - A_i'Q A_i x_i), taken apart."""
+
+    level: Floats  #: (N, d) K A'Q E[Y]
+    factor: Floats  #: (N, d, r) K times a square root of the moments' covariance
+    pull: Floats  #: (N, d, d) K A'QA
+
+
+class Schedule(NamedTuple):
+    """The steps of every round, and when to report."""
+
+    innovation: Floats  #: (T,) a_t
+    consensus: Floats  #: (T,) b_t
+    horizons: Integers  #: (H,) ascending
+
+
+class Start(NamedTuple):
+    """The first round, agent and trial of what is drawn."""
+
+    round: int
+    agent: int
+    trial: int
+
+
+@contracted
 def _innovate(
-    x: Array,  # (N, d, B)
+    out: Floats,  # (H, N, d, B)
+    x: Floats,  # (N, d, B)
     first_trial: int,
-    level: Array,  # (N, d) K A'Q E[Y]
-    factor: Array,  # (N, d, r) K times a square root of the moments' covariance
-    pull: Array,  # (N, d, d) K A'QA
-    innovation: Array,  # (T,) a_t
-    consensus: Array,  # (T,) b_t
     key: np.uint64,
-    indptr: Array,
-    indices: Array,
-    gossip: Array,
-    horizons: NDArray[np.int64],
-    out: Array,  # (H, N, d, B)
+    innovations: Innovations,
+    schedule: Schedule,
+    gossip: SparseRows,
 ) -> None:
+    level, factor, pull = innovations
+    indptr, indices, weights = gossip
+    horizons = schedule.horizons
     agents, size, lanes = x.shape
     rank = factor.shape[2]
     fresh = np.empty_like(x)
     noise = np.empty((agents, rank, 4, lanes))
     h = 0
-    for t in range(innovation.size):
-        a, b = innovation[t], consensus[t]
+    for t in range(schedule.innovation.size):
+        a, b = schedule.innovation[t], schedule.consensus[t]
         place = t % 4
         for i in range(agents):
             if place == 0:
@@ -48,7 +69,7 @@ def _innovate(
                 for k in range(lanes):
                     row[k] = x[i, c, k] + a * level[i, c]
                 for e in range(indptr[i], indptr[i + 1]):
-                    weight, other = b * gossip[e], x[indices[e], c]
+                    weight, other = b * weights[e], x[indices[e], c]
                     for k in range(lanes):
                         row[k] -= weight * other[k]
                 for r in range(rank):
@@ -65,51 +86,40 @@ def _innovate(
             h += 1
 
 
-@njit(cache=True, parallel=True, error_model="numpy")
+@parallel
 def innovate(
-    x: Array,  # (blocks, N, d, B)
-    first_trials: NDArray[np.int64],  # (blocks,)
-    level: Array,
-    factor: Array,
-    pull: Array,
-    innovation: Array,
-    consensus: Array,
+    out: Floats,  # (blocks, H, N, d, B)
+    x: Floats,  # (blocks, N, d, B)
+    first_trials: Integers,  # (blocks,)
     key: np.uint64,
-    indptr: Array,
-    indices: Array,
-    gossip: Array,
-    horizons: NDArray[np.int64],  # ascending
-    out: Array,  # (blocks, H, N, d, B)
+    innovations: Innovations,
+    schedule: Schedule,
+    gossip: SparseRows,
 ) -> None:
     """x_i <- x_i - b_t sum_j L_ij x_j + a_t K (A_i'Q Y_i - A_i'Q A_i x_i), blocks of trials in parallel."""
     for block in prange(first_trials.size):
-        _innovate(
-            x[block], first_trials[block], level, factor, pull, innovation, consensus, key, indptr, indices,
-            gossip, horizons, out[block],
-        )  # fmt: skip
+        _innovate(out[block], x[block], first_trials[block], key, innovations, schedule, gossip)
 
 
-@njit(cache=True, parallel=True, error_model="numpy")
+@parallel
 def draw_moments(
-    out: Array,  # (rounds, agents, d, trials)
-    mean: Array,  # (agents, d)
-    factor: Array,  # (agents, d, r)
-    scale: Array,  # (rounds,)
+    out: Floats,  # (rounds, agents, d, trials)
+    mean: Floats,  # (agents, d)
+    factor: Floats,  # (agents, d, r)
+    scale: Floats,  # (rounds,)
     key: np.uint64,
-    first_round: int,
-    first_agent: int,
-    first_trial: int,
+    start: Start,
 ) -> None:
     """mean + scale factor z with independent standard normals z: r of them per agent and round."""
     rounds, agents, size, lanes = out.shape
     rank = factor.shape[2]
     for i in prange(agents):
         noise = np.empty((rank, 4, lanes))
-        for quad in range(first_round // 4, (first_round + rounds + 3) // 4):
+        for quad in range(start.round // 4, (start.round + rounds + 3) // 4):
             for r in range(rank):
-                fill_normals(noise[r], key, OBSERVATION, quad, first_agent + i, r, first_trial)
+                fill_normals(noise[r], key, OBSERVATION, quad, start.agent + i, r, start.trial)
             for place in range(4):
-                t = 4 * quad + place - first_round
+                t = 4 * quad + place - start.round
                 if 0 <= t < rounds:
                     for c in range(size):
                         row = out[t, i, c]

@@ -6,19 +6,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gossamer import checks
 from gossamer.applications.linear import kernels
 from gossamer.applications.solvers import settled
+from gossamer.arrays import Floats, Integers
 from gossamer.errors import InvalidInput
 from gossamer.methods import LinearIteration
 from gossamer.numerics import random
+from gossamer.numerics.sparse import rows_of
 
 if TYPE_CHECKING:
     from gossamer.applications.linear.estimation import LinearEstimation
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -35,9 +34,7 @@ class XiaoBoydLall:
     samples: int | None = 1
     name: ClassVar[str] = "xiao-boyd-lall"
 
-    def estimates(
-        self, problem: LinearEstimation, horizons: NDArray[np.int64], trials: int, seed: int
-    ) -> Array:
+    def estimates(self, problem: LinearEstimation, horizons: Integers, trials: int, seed: int) -> Floats:
         weighted = problem if problem.measurements is not None else problem.weighted("precision")
         parts = []
         for horizon in horizons.tolist():
@@ -87,9 +84,7 @@ class KarMoura:
         if self.delay is not None:
             checks.number("delay", self.delay, least=0)
 
-    def estimates(
-        self, problem: LinearEstimation, horizons: NDArray[np.int64], trials: int, seed: int
-    ) -> Array:
+    def estimates(self, problem: LinearEstimation, horizons: Integers, trials: int, seed: int) -> Floats:
         problem = problem if problem.measurements is not None else problem.weighted("precision")
         network = problem.network
         average = problem.grams.mean(axis=0)
@@ -103,10 +98,14 @@ class KarMoura:
         out = np.empty((len(first), len(horizons), *shape))
         moments = problem.moments
         kernels.innovate(
-            np.zeros((len(first), *shape)), first, moments.mean @ gain.T, np.matmul(gain, moments.factor), pull,
-            innovation, consensus, random.key(seed), network.gossip.indptr, network.gossip.indices,
-            network.gossip.data, horizons[order], out,
-        )  # fmt: skip
+            out,
+            np.zeros((len(first), *shape)),
+            first,
+            random.key(seed),
+            kernels.Innovations(moments.mean @ gain.T, np.matmul(gain, moments.factor), pull),
+            kernels.Schedule(innovation, consensus, horizons[order]),
+            rows_of(network.gossip),
+        )
         found = np.empty((len(horizons), trials, *shape[:2]))
         found[order] = np.moveaxis(out, (1, 0, 4), (0, 1, 2)).reshape(len(horizons), -1, *shape[:2])[
             :, :trials
@@ -114,8 +113,8 @@ class KarMoura:
         return found
 
     def _steps(
-        self, problem: LinearEstimation, pull: Array, average: Array, rounds: int
-    ) -> tuple[Array, Array]:
+        self, problem: LinearEstimation, pull: Floats, average: Floats, rounds: int
+    ) -> tuple[Floats, Floats]:
         """a_t and b_t."""
         mixed = self.form == "mixed"
         a = self.a
@@ -127,7 +126,7 @@ class KarMoura:
         # With two time scales the network damps what one strong sensor does, so half the caution is enough.
         delay = max((0.5 if mixed else 1.0) * strongest - 1, 0.0) if self.delay is None else self.delay
         time = np.arange(1, rounds + 1)
-        innovation: Array = np.asarray(a / (time + delay), dtype=float)
+        innovation: Floats = np.asarray(a / (time + delay), dtype=float)
         largest = 1.0 / problem.network.lambda_max
         if mixed:
             consensus = (largest if self.b is None else self.b) / time**self.tau

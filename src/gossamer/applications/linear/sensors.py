@@ -6,23 +6,22 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from gossamer.applications.linear.kernels import draw_moments
+from gossamer.applications.linear.kernels import Start, draw_moments
+from gossamer.arrays import Floats
 from gossamer.errors import InvalidInput
 from gossamer.numerics import random
 from gossamer.observations import Observations
 
-Array = NDArray[np.float64]
 
-
-def check_matrices(matrices: Sequence[ArrayLike], agents: int) -> list[Array]:
+def check_matrices(matrices: Sequence[ArrayLike], agents: int) -> list[Floats]:
     """Return the matrices A_i as float arrays with one number of columns, or say which one is wrong."""
     if len(matrices) != agents:
         raise InvalidInput(
             f"one matrix A_i per sensor is needed: the network has {agents} agents, got {len(matrices)} matrices"
         )
-    checked: list[Array] = []
+    checked: list[Floats] = []
     for i, matrix in enumerate(matrices):
         array = np.asarray(matrix, dtype=float)
         array = array[None, :] if array.ndim == 1 else array
@@ -39,7 +38,7 @@ def check_matrices(matrices: Sequence[ArrayLike], agents: int) -> list[Array]:
     return checked
 
 
-def check_covariances(covariance: Any, matrices: list[Array]) -> list[Array]:
+def check_covariances(covariance: Any, matrices: list[Floats]) -> list[Floats]:
     """Return one (m_i, m_i) covariance per sensor from a variance, one per sensor, or full matrices."""
     sizes = [len(a) for a in matrices]
     if np.isscalar(covariance):
@@ -72,7 +71,7 @@ def check_covariances(covariance: Any, matrices: list[Array]) -> list[Array]:
     return checked
 
 
-def check_observable(total: Array, names: Sequence[str]) -> None:
+def check_observable(total: Floats, names: Sequence[str]) -> None:
     """Complain if sum_i A_i'A_i is singular, and name the direction that nobody observes."""
     scale = np.sqrt(np.diag(total))
     unseen = scale == 0
@@ -95,13 +94,13 @@ def check_observable(total: Array, names: Sequence[str]) -> None:
     )
 
 
-def pack(matrices: Array) -> Array:
+def pack(matrices: Floats) -> Floats:
     """(..., d, d) symmetric -> (..., d(d+1)/2): the upper triangle."""
     rows, cols = np.triu_indices(matrices.shape[-1])
     return matrices[..., rows, cols]
 
 
-def unpack(vectors: Array, size: int) -> Array:
+def unpack(vectors: Floats, size: int) -> Floats:
     """The inverse of `pack`."""
     rows, cols = np.triu_indices(size)
     matrices = np.empty((*vectors.shape[:-1], size, size))
@@ -117,14 +116,14 @@ class Moments(Observations):
     samples for each, so the last draw is kept.
     """
 
-    def __init__(self, mean: Array, covariance: Array) -> None:
+    def __init__(self, mean: Floats, covariance: Floats) -> None:
         self.mean = mean
         self.variance = np.ascontiguousarray(np.einsum("ijj->ij", covariance))
         values, vectors = np.linalg.eigh(covariance)
         factor = vectors * np.sqrt(np.clip(values, 0, None))[:, None, :]
         used = np.flatnonzero((values > 1e-14 * max(values.max(), 1e-300)).any(axis=0))
         self.factor = np.ascontiguousarray(factor[:, :, used])  # (N, d, r)
-        self._last: tuple[Any, Array] | None = None
+        self._last: tuple[Any, Floats] | None = None
 
     def sample(
         self,
@@ -132,8 +131,8 @@ class Moments(Observations):
         rounds: range,
         trials: range,
         agents: range | None = None,
-        batches: Array | None = None,
-    ) -> Array:
+        batches: Floats | None = None,
+    ) -> Floats:
         agents = range(self.agents) if agents is None else agents
         sizes = None if batches is None else batches[rounds.start : rounds.stop]
         request = (seed, rounds, trials, agents, None if sizes is None else sizes.tobytes())
@@ -144,12 +143,7 @@ class Moments(Observations):
             scale = np.where(sizes > 0, 1 / np.sqrt(np.maximum(sizes, 1)), 0.0)
         where = slice(agents.start, agents.stop)
         drawn = np.empty((len(rounds), len(agents), self.components, len(trials)))
-        draw_moments(
-            drawn, self.mean[where], self.factor[where], scale, random.key(seed), rounds.start, agents.start,
-            trials.start,
-        )  # fmt: skip
+        start = Start(rounds.start, agents.start, trials.start)
+        draw_moments(drawn, self.mean[where], self.factor[where], scale, random.key(seed), start)
         self._last = (request, drawn)
         return drawn
-
-    def from_uniforms(self, agents: slice, *uniforms: Array) -> Array:
-        raise NotImplementedError("correlated samples come from normals, see sample()")

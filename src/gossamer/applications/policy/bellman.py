@@ -6,16 +6,15 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 from scipy.sparse.linalg import bicgstab, splu
 
-Array = NDArray[np.float64]
+from gossamer.arrays import Floats
 
 DENSE = 200
 """Up to this many states the equations are solved densely."""
 
 
-def solve(transitions: Any, discount: float, rewards: Array) -> Array:
+def solve(transitions: Any, discount: float, rewards: Floats) -> Floats:
     """Return J of shape (S, K) for rewards (S, K).
 
     Random transitions fill an LU factorization completely but need few Krylov steps; long chains are the other

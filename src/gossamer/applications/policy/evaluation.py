@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.sparse.linalg import splu
 
 from gossamer import checks, theory
@@ -26,13 +26,13 @@ from gossamer.applications.policy import bellman, kernels, problems
 from gossamer.applications.policy.rivals import TemporalDifference
 from gossamer.applications.solvers import Alone, Centralized, averages, horizons_of
 from gossamer.applications.streams import Stream
+from gossamer.arrays import Floats, Integers
 from gossamer.errors import InvalidInput
 from gossamer.methods import AnytimeSDA, Method, resolve
 from gossamer.networks import Network
 from gossamer.numerics import random
 from gossamer.observations import Gaussian
 
-Array = NDArray[np.float64]
 Solver = Any
 """A method or its name (the plug-in estimator with it), or TemporalDifference, Alone, Centralized."""
 
@@ -51,9 +51,9 @@ class EvaluationRun:
     rounds: Any
     error: Any
     stderr: Any
-    errors: Array
-    per_agent: Array
-    values: Array | None
+    errors: Floats
+    per_agent: Floats
+    values: Floats | None
 
 
 class PolicyEvaluation:
@@ -109,30 +109,30 @@ class PolicyEvaluation:
     # -- the answer -----------------------------------------------------------------------------------------
 
     @cached_property
-    def cumulative(self) -> Array:
+    def cumulative(self) -> Floats:
         """Cumulative probabilities along each row of P; the last of a row is out of reach of any uniform."""
         starts = self.transitions.indptr
         running = np.cumsum(self.transitions.data)
         before = np.concatenate([[0.0], running])[starts[:-1]]
-        cumulative: Array = running - np.repeat(before, np.diff(starts))
+        cumulative: Floats = running - np.repeat(before, np.diff(starts))
         cumulative[starts[1:] - 1] = 2.0
         return cumulative
 
     @cached_property
-    def values(self) -> Array:
+    def values(self) -> Floats:
         """(S,) J*, the true values of the average reward."""
         return np.asarray(self._solve(self.transitions.data, self.rewards.mean(axis=0)[:, None])[:, 0])
 
-    def stationary_distribution(self) -> Array:
+    def stationary_distribution(self) -> Floats:
         """(S,) where the process is found in the long run, averaged over starting states."""
         # (1 - c)(I - c P')^{-1} u tends to the long-run average as c -> 1, for any number of classes and periods.
         close = 1 - 1e-8
         system = sp.eye_array(self.states) - close * self.transitions.T
         spread = np.clip(splu(sp.csc_array(system)).solve(np.ones(self.states)), 0, None)
-        distribution: Array = spread / spread.sum()
+        distribution: Floats = spread / spread.sum()
         return distribution
 
-    def _solve(self, probabilities: Array, rewards: Array) -> Array:
+    def _solve(self, probabilities: Floats, rewards: Floats) -> Floats:
         """(I - gamma Phat)^{-1} r for one Phat on the sparsity of P and several columns r."""
         matrix = sp.csr_matrix(
             (probabilities, self.transitions.indices, self.transitions.indptr), self.transitions.shape
@@ -187,9 +187,7 @@ class PolicyEvaluation:
             )  # fmt: skip
         return EvaluationRun(horizons, error, spread, errors, per_agent, kept)
 
-    def _values(
-        self, solver: Solver, horizons: NDArray[np.int64], trials: int, seed: int, first: int
-    ) -> Array:
+    def _values(self, solver: Solver, horizons: Integers, trials: int, seed: int, first: int) -> Floats:
         if isinstance(solver, TemporalDifference):
             return solver.values(self, horizons, trials, seed, first)
         if not isinstance(solver, Method | Alone | Centralized):
@@ -199,11 +197,11 @@ class PolicyEvaluation:
 
     def sample_transitions(
         self,
-        rounds: int | Sequence[int] | NDArray[np.int64],
+        rounds: int | Sequence[int] | Integers,
         trials: int = 1,
         seed: int = 0,
         first_trial: int = 0,
-    ) -> Array:
+    ) -> Floats:
         """(H, trials, nnz): the empirical transition probabilities, on the sparsity pattern of P."""
         horizons, _ = horizons_of(rounds)  # type: ignore[arg-type]
         order = np.argsort(horizons, kind="stable")
@@ -215,7 +213,7 @@ class PolicyEvaluation:
         found[order] = np.moveaxis(counts, 1, 0)
         return found / horizons[:, None, None]
 
-    def plug_in(self, rewards: Array, probabilities: Array) -> Array:
+    def plug_in(self, rewards: Floats, probabilities: Floats) -> Floats:
         """(H, trials, N, S): J_i from rewards (H, trials, N, S) and probabilities (H, trials, nnz)."""
         count, trials = rewards.shape[:2]
         columns = np.swapaxes(rewards, 2, 3)
@@ -274,7 +272,7 @@ class OnlineEvaluation:
         )
         self._stream.advance(seen)
 
-    def values(self) -> Array:
+    def values(self) -> Floats:
         """(N, S) every agent's values now."""
         if self.rounds == 0:
             raise InvalidInput("there are no values before the first round; call observe() first")

@@ -8,26 +8,56 @@ differences and plug-in estimates see the very same samples.
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
-from numba import njit, prange
-from numpy.typing import NDArray
+from numba import prange
 
+from gossamer.arrays import AnyArray, Floats, Integers
+from gossamer.numerics.compiling import contracted, parallel, parallel_contracted
 from gossamer.numerics.random import OBSERVATION, fill_normals_agents, words
-
-Array = NDArray[Any]
+from gossamer.numerics.sparse import SparseRows
 
 TRANSITION = 16
-"""A purpose of its own beside those of `_random`: the common next states."""
+"""A purpose of its own beside those of `numerics.random`: the common next states."""
 
 _UNIT = 2.0**-32
 
-_fast = njit(cache=True, fastmath={"contract"}, error_model="numpy", nogil=True)
+
+class Process(NamedTuple):
+    """The Markov reward process: transitions on a sparsity pattern, and every agent's rewards.
+
+    From state j the process goes to a state indices[place] with indptr[j] <= place < indptr[j + 1].
+    """
+
+    indptr: AnyArray
+    indices: AnyArray
+    cumulative: Floats  #: along each row; the last of a row is out of reach of any uniform
+    rewards: Floats  #: (S, N)
+    std: Floats  #: (S, N)
 
 
-@_fast
-def _find(cumulative: Array, start: int, stop: int, u: float) -> int:
+class Learning(NamedTuple):
+    """How temporal differences learn, and when to report."""
+
+    steps: Floats  #: (T,)
+    discount: float
+    radius: float  #: of the ball on which theta is projected; infinite: no projection
+    averaged: bool  #: report the average of all thetas, weighted by the steps, in place of the last
+    horizons: Integers  #: (H,) ascending
+
+
+class Draws(NamedTuple):
+    """Which random numbers: those of a seed's key, a trial, a stream (a state, say) and a component."""
+
+    key: np.uint64
+    trial: int
+    stream: int
+    component: int
+
+
+@contracted
+def _find(cumulative: Floats, start: int, stop: int, u: float) -> int:
     """The first place in start..stop-1 whose cumulative probability exceeds u."""
     low, high = start, stop - 1
     while low < high:
@@ -39,37 +69,27 @@ def _find(cumulative: Array, start: int, stop: int, u: float) -> int:
     return low
 
 
-@_fast
-def _draw_places(
-    out: Array,
-    key: np.uint64,
-    quad: int,
-    stream: int,
-    component: int,
-    trial: int,
-    cumulative: Array,
-    start: int,
-    stop: int,
-) -> None:
+@contracted
+def _draw_places(out: Integers, draws: Draws, quad: int, cumulative: Floats, start: int, stop: int) -> None:
     """Four rounds' draws from the distribution in cumulative[start:stop]; places, not states."""
     if stop - start == 1:
         out[:] = start
         return
-    w0, w1, w2, w3 = words(key, TRANSITION, quad, stream, component, trial)
+    w0, w1, w2, w3 = words(draws.key, TRANSITION, quad, draws.stream, draws.component, draws.trial)
     out[0] = _find(cumulative, start, stop, (float(w0) + 0.5) * _UNIT)
     out[1] = _find(cumulative, start, stop, (float(w1) + 0.5) * _UNIT)
     out[2] = _find(cumulative, start, stop, (float(w2) + 0.5) * _UNIT)
     out[3] = _find(cumulative, start, stop, (float(w3) + 0.5) * _UNIT)
 
 
-@njit(cache=True, parallel=True, error_model="numpy")
+@parallel
 def count_transitions(
-    counts: NDArray[np.int64],  # (trials, H, nnz)
+    counts: Integers,  # (trials, H, nnz)
     key: np.uint64,
     first_trial: int,
-    horizons: NDArray[np.int64],  # ascending
-    indptr: Array,
-    cumulative: Array,
+    horizons: Integers,  # ascending
+    indptr: AnyArray,
+    cumulative: Floats,
 ) -> None:
     """How often each transition was drawn in the first horizons[h] rounds."""
     trials, count = counts.shape[0], horizons.size
@@ -78,6 +98,7 @@ def count_transitions(
         trial, j = task // states, task % states
         start, stop = indptr[j], indptr[j + 1]
         places = np.empty(4, np.int64)
+        draws = Draws(key, first_trial + trial, j, 0)
         begin = 0
         for h in range(count):
             if h > 0:
@@ -85,13 +106,13 @@ def count_transitions(
                     counts[trial, h, place] = counts[trial, h - 1, place]
             for t in range(begin, horizons[h]):
                 if t % 4 == 0:
-                    _draw_places(places, key, t // 4, j, 0, first_trial + trial, cumulative, start, stop)
+                    _draw_places(places, draws, t // 4, cumulative, start, stop)
                 counts[trial, h, places[t % 4]] += 1
             begin = horizons[h]
 
 
-@_fast
-def _project(theta: Array, radius: float) -> None:
+@contracted
+def _project(theta: Floats, radius: float) -> None:
     """Scale the columns (one per agent) of theta back to the ball."""
     rows, agents = theta.shape
     for i in range(agents):
@@ -104,34 +125,26 @@ def _project(theta: Array, radius: float) -> None:
                 theta[j, i] *= scale
 
 
-@_fast
-def _report(out: Array, theta: Array, average: Array, weight: float, averaged: bool) -> None:
+@contracted
+def _report(out: Floats, theta: Floats, average: Floats, weight: float, averaged: bool) -> None:
     rows, agents = theta.shape
     for j in range(rows):
         for i in range(agents):
             out[i, j] = average[j, i] / weight if averaged else theta[j, i]
 
 
-@njit(cache=True, parallel=True, fastmath={"contract"}, error_model="numpy")
+@parallel_contracted
 def generative(
-    out: Array,  # (trials, H, N, S)
+    out: Floats,  # (trials, H, N, S)
     key: np.uint64,
     first_trial: int,
-    horizons: NDArray[np.int64],
-    steps: Array,  # (T,)
-    discount: float,
-    radius: float,
-    averaged: bool,
-    rewards: Array,  # (S, N)
-    std: Array,  # (S, N)
-    indptr: Array,
-    indices: Array,
-    cumulative: Array,
-    gossip_indptr: Array,
-    gossip_indices: Array,
-    gossip: Array,
+    process: Process,
+    learning: Learning,
+    gossip: SparseRows,
 ) -> None:
     """Theta <- W Theta + alpha_k (R_k + gamma Z_k Theta - Theta), every state sampled in every round."""
+    indptr, indices, cumulative, rewards, std = process
+    steps, discount, radius, averaged, horizons = learning
     states, agents = rewards.shape
     for trial in prange(out.shape[0]):
         theta = np.zeros((states, agents))
@@ -150,23 +163,14 @@ def generative(
                         average[j, i] += a * theta[j, i]
             for j in range(states):
                 if now == 0:
+                    draws = Draws(key, first_trial + trial, j, 0)
                     fill_normals_agents(noise[j], key, OBSERVATION, t // 4, 0, j, first_trial + trial)
-                    _draw_places(
-                        places[j],
-                        key,
-                        t // 4,
-                        j,
-                        0,
-                        first_trial + trial,
-                        cumulative,
-                        indptr[j],
-                        indptr[j + 1],
-                    )
+                    _draw_places(places[j], draws, t // 4, cumulative, indptr[j], indptr[j + 1])
                 mine, following, drawn = theta[j], theta[indices[places[j, now]]], noise[j, now]
                 for i in range(agents):
                     mixed = 0.0
-                    for e in range(gossip_indptr[i], gossip_indptr[i + 1]):
-                        mixed += gossip[e] * mine[gossip_indices[e]]
+                    for e in range(gossip.indptr[i], gossip.indptr[i + 1]):
+                        mixed += gossip.data[e] * mine[gossip.indices[e]]
                     reward = rewards[j, i] + std[j, i] * drawn[i]
                     fresh[j, i] = mine[i] - mixed + a * (reward + discount * following[i] - mine[i])
             theta, fresh = fresh, theta
@@ -177,29 +181,21 @@ def generative(
                 h += 1
 
 
-@njit(cache=True, parallel=True, fastmath={"contract"}, error_model="numpy")
+@parallel_contracted
 def independent(
-    out: Array,  # (trials, H, N, p)
+    out: Floats,  # (trials, H, N, p)
     key: np.uint64,
     first_trial: int,
-    horizons: NDArray[np.int64],
-    steps: Array,
-    discount: float,
-    radius: float,
-    averaged: bool,
-    rewards: Array,  # (S, N)
-    std: Array,
-    indptr: Array,
-    indices: Array,
-    cumulative: Array,
-    gossip_indptr: Array,
-    gossip_indices: Array,
-    gossip: Array,
-    features: Array,  # (S, p)
-    start: Array,  # (S,) cumulative distribution of the sampled state
+    process: Process,
+    learning: Learning,
+    gossip: SparseRows,
+    features: Floats,  # (S, p)
+    visits: Floats,  # (S,) cumulative distribution of the sampled state
 ) -> None:
     """theta_i <- sum_j W_ij theta_j + alpha_k delta_i phi(s), one state s and its next state s' a round, where
     delta_i = R_i + gamma phi(s')'theta_i - phi(s)'theta_i."""
+    indptr, indices, cumulative, rewards, std = process
+    steps, discount, radius, averaged, horizons = learning
     agents, size = rewards.shape[1], features.shape[1]
     states = rewards.shape[0]
     for trial in prange(out.shape[0]):
@@ -210,6 +206,7 @@ def independent(
         change = np.empty(agents)
         visited = np.empty(4, np.int64)
         place = np.empty(4, np.int64)
+        visit, move = Draws(key, first_trial + trial, 0, 1), Draws(key, first_trial + trial, 0, 2)
         weight = 0.0
         h = 0
         for t in range(steps.size):
@@ -221,10 +218,10 @@ def independent(
                         average[j, i] += a * theta[j, i]
             if now == 0:
                 fill_normals_agents(noise, key, OBSERVATION, t // 4, 0, 0, first_trial + trial)
-                _draw_places(visited, key, t // 4, 0, 1, first_trial + trial, start, 0, states)
+                _draw_places(visited, visit, t // 4, visits, 0, states)
             s = visited[now]
             # The next state's word is that of this round alone: the state differs from round to round.
-            _draw_places(place, key, t, 0, 2, first_trial + trial, cumulative, indptr[s], indptr[s + 1])
+            _draw_places(place, move, t, cumulative, indptr[s], indptr[s + 1])
             after = indices[place[0]]
             for i in range(agents):
                 change[i] = rewards[s, i] + std[s, i] * noise[now, i]
@@ -237,8 +234,8 @@ def independent(
                 push = a * features[s, j]
                 for i in range(agents):
                     mixed = 0.0
-                    for e in range(gossip_indptr[i], gossip_indptr[i + 1]):
-                        mixed += gossip[e] * theta[j, gossip_indices[e]]
+                    for e in range(gossip.indptr[i], gossip.indptr[i + 1]):
+                        mixed += gossip.data[e] * theta[j, gossip.indices[e]]
                     fresh[j, i] = theta[j, i] - mixed + push * change[i]
             theta, fresh = fresh, theta
             if radius < np.inf:

@@ -7,11 +7,10 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from gossamer.arrays import Floats, Integers
 from gossamer.errors import InvalidInput, nearest, require
-
-Array = NDArray[np.float64]
 
 RULES = ("perturb", "split", "one", "same")
 
@@ -21,7 +20,7 @@ class MarkovRewardProcess:
     """Transitions P (S, S) under a policy, the expected reward of every state, and a name."""
 
     transitions: sp.csr_matrix
-    reward: Array
+    reward: Floats
     name: str
 
     @property
@@ -128,7 +127,7 @@ def _newest(name: str, registry: Any) -> str:
     return max(versions, key=lambda id: registry[id].version, default=name)
 
 
-def _tables(table: Any) -> tuple[list[sp.csr_matrix], Array]:
+def _tables(table: Any) -> tuple[list[sp.csr_matrix], Floats]:
     """One transition matrix per action, and the expected rewards (S, A); final states absorb."""
     states = len(table)
     actions = len(table[0])
@@ -147,7 +146,7 @@ def _tables(table: Any) -> tuple[list[sp.csr_matrix], Array]:
     return moves, rewards
 
 
-def _policy(policy: str | ArrayLike, moves: list[sp.csr_matrix], rewards: Array, discount: float) -> Array:
+def _policy(policy: str | ArrayLike, moves: list[sp.csr_matrix], rewards: Floats, discount: float) -> Floats:
     """The policy as a checked table (S, A)."""
     states, actions = rewards.shape
     if isinstance(policy, str):
@@ -169,11 +168,11 @@ def _policy(policy: str | ArrayLike, moves: list[sp.csr_matrix], rewards: Array,
     return check_policy(given.astype(float), states, actions)
 
 
-def _one_hot(actions: NDArray[np.int64], count: int) -> Array:
+def _one_hot(actions: Integers, count: int) -> Floats:
     return np.asarray(np.eye(count)[actions])
 
 
-def check_policy(table: Array, states: int, actions: int) -> Array:
+def check_policy(table: Floats, states: int, actions: int) -> Floats:
     """Return the table of action probabilities, or say which row is wrong."""
     if table.shape != (states, actions):
         raise InvalidInput(
@@ -197,7 +196,7 @@ def check_policy(table: Array, states: int, actions: int) -> Array:
 
 
 def value_iteration(
-    moves: list[sp.csr_matrix], rewards: Array, discount: float, tolerance: float = 1e-10
+    moves: list[sp.csr_matrix], rewards: Floats, discount: float, tolerance: float = 1e-10
 ) -> Any:
     """(S,) the best action of every state: iterate the Bellman operator until it stands still."""
     value = np.zeros(len(rewards))
@@ -212,7 +211,7 @@ def value_iteration(
 
 def share_rewards(
     reward: ArrayLike, agents: int, rule: str = "perturb", spread: float = 1.0, seed: int = 0
-) -> Array:
+) -> Floats:
     """(N, S) rewards of the agents, whose average is `reward`.
 
     "perturb"  reward + spread times normal numbers, less their average

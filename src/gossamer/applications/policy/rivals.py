@@ -6,17 +6,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from gossamer import checks
 from gossamer.applications.policy import kernels
+from gossamer.arrays import Floats, Integers
 from gossamer.errors import InvalidInput, nearest
 from gossamer.numerics import random
+from gossamer.numerics.sparse import rows_of
 
 if TYPE_CHECKING:
     from gossamer.applications.policy.evaluation import PolicyEvaluation
-
-Array = NDArray[np.float64]
 
 STEPS = ("harmonic", "sqrt", "constant")
 
@@ -66,7 +66,7 @@ class TemporalDifference:
                 "features and distribution belong to form='iid'; the generative form is tabular"
             )
 
-    def steps(self, problem: PolicyEvaluation, rounds: int) -> Array:
+    def steps(self, problem: PolicyEvaluation, rounds: int) -> Floats:
         """alpha_k for k = 0 .. rounds - 1."""
         k = np.arange(rounds)
         raw = {
@@ -90,37 +90,43 @@ class TemporalDifference:
     def values(
         self,
         problem: PolicyEvaluation,
-        horizons: NDArray[np.int64],
+        horizons: Integers,
         trials: int,
         seed: int,
         first_trial: int = 0,
-    ) -> Array:
+    ) -> Floats:
         """(H, trials, N, S): every agent's values after each horizon."""
         order = np.argsort(horizons, kind="stable")
         steps = self.steps(problem, int(horizons.max()))
         radius = np.inf if self.radius is None else float(self.radius)
-        gossip = problem.network.gossip
-        shared = (
-            random.key(seed), first_trial, horizons[order], steps, problem.discount, radius, self.output == "average",
-            np.ascontiguousarray(problem.rewards.T), np.ascontiguousarray(problem.reward_std.T),
-            problem.transitions.indptr, problem.transitions.indices, problem.cumulative,
-            gossip.indptr, gossip.indices, gossip.data,
-        )  # fmt: skip
+        transitions = problem.transitions
+        process = kernels.Process(
+            transitions.indptr,
+            transitions.indices,
+            problem.cumulative,
+            np.ascontiguousarray(problem.rewards.T),
+            np.ascontiguousarray(problem.reward_std.T),
+        )
+        learning = kernels.Learning(
+            steps, problem.discount, radius, self.output == "average", horizons[order]
+        )
+        gossip = rows_of(problem.network.gossip)
+        key = random.key(seed)
         if self.form == "generative":
             out = np.empty((trials, len(horizons), problem.network.agents, problem.states))
-            kernels.generative(out, *shared)
+            kernels.generative(out, key, first_trial, process, learning, gossip)
         else:
             features = self._features(problem)
             out = np.empty((trials, len(horizons), problem.network.agents, features.shape[1]))
-            start = np.cumsum(self._distribution(problem))
-            start[-1] = 2.0  # rounding must not leave the last state out of reach
-            kernels.independent(out, *shared, features, start)
+            visits = np.cumsum(self._distribution(problem))
+            visits[-1] = 2.0  # rounding must not leave the last state out of reach
+            kernels.independent(out, key, first_trial, process, learning, gossip, features, visits)
             out = out @ features.T
         found = np.empty((len(horizons), trials, *out.shape[2:]))
         found[order] = np.moveaxis(out, 1, 0)
         return found
 
-    def _features(self, problem: PolicyEvaluation) -> Array:
+    def _features(self, problem: PolicyEvaluation) -> Floats:
         if self.features is None:
             return np.eye(problem.states)
         features = np.ascontiguousarray(self.features, dtype=float)
@@ -130,7 +136,7 @@ class TemporalDifference:
             )
         return features
 
-    def _distribution(self, problem: PolicyEvaluation) -> Array:
+    def _distribution(self, problem: PolicyEvaluation) -> Floats:
         if self.distribution is None:
             return problem.stationary_distribution()
         given = np.asarray(self.distribution, dtype=float)

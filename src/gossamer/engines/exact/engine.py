@@ -16,9 +16,9 @@ from __future__ import annotations
 from typing import Any, overload
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gossamer import theory
+from gossamer.arrays import Floats, Integers
 from gossamer.engines.exact.measure import measure
 from gossamer.engines.exact.per_agent import decomposed
 from gossamer.engines.exact.propagation import impulse_response, propagate
@@ -29,8 +29,6 @@ from gossamer.methods import Method, Table, resolve, tabulate
 from gossamer.networks import Network
 from gossamer.observations import Observations, check_match
 
-Array = NDArray[np.float64]
-
 
 @overload
 def exact(
@@ -39,7 +37,7 @@ def exact(
 @overload
 def exact(
     method: Method | str, network: Network, observations: Observations, rounds: Horizons
-) -> Exact[NDArray[np.int64], Array]: ...
+) -> Exact[Integers, Floats]: ...
 def exact(
     method: Method | str, network: Network, observations: Observations, rounds: int | Horizons
 ) -> Exact[Any, Any]:
@@ -81,7 +79,7 @@ def exact(
 
 def every_round(
     method: Method | str, network: Network, observations: Observations, rounds: int
-) -> tuple[Array, Array]:
+) -> tuple[Floats, Floats]:
     """Return bias and variance of an `anytime` method after 1, 2, ..., `rounds` rounds, in one pass."""
     method = analyzable(method)
     if not method.anytime:
@@ -102,7 +100,7 @@ def every_round(
     return bias, variance
 
 
-def weights(method: Method | str, network: Network, rounds: int) -> Array:
+def weights(method: Method | str, network: Network, rounds: int) -> Floats:
     """Return (T, N, N): how much of agent j's observation in round t is in agent i's estimate, [t, i, j]."""
     method = analyzable(method)
     if rounds * network.agents**2 > 2**27:

@@ -12,11 +12,9 @@ from typing import NamedTuple
 import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
+from gossamer.arrays import Floats
 from gossamer.networks import Network
-
-Array = NDArray[np.float64]
 
 PROBES = 12
 LEAST_STEPS, MOST_STEPS = 60, 500
@@ -25,15 +23,15 @@ LEAST_STEPS, MOST_STEPS = 60, 500
 class Rule(NamedTuple):
     """Nodes on the spectrum, node 0 the constant mode, and what stands on each."""
 
-    nodes: Array  #: (G,)
-    signal: Array  #: (G,) of the means
-    power: Array  #: (G,) of the variance
-    coarse_signal: Array  #: (G,) the same by half the steps
-    coarse_power: Array  #: (G,)
-    probes: Array  #: (P, G) the power by each random probe alone
+    nodes: Floats  #: (G,)
+    signal: Floats  #: (G,) of the means
+    power: Floats  #: (G,) of the variance
+    coarse_signal: Floats  #: (G,) the same by half the steps
+    coarse_power: Floats  #: (G,)
+    probes: Floats  #: (P, G) the power by each random probe alone
 
 
-def quadrature(network: Network, mean: Array, variance: Array) -> Rule:
+def quadrature(network: Network, mean: Floats, variance: Floats) -> Rule:
     """The rule for means (N, n) and for a variance per agent (N,)."""
     steps = int(
         np.clip(4 * np.sqrt(network.condition_number), LEAST_STEPS, min(MOST_STEPS, network.agents - 1))
@@ -65,7 +63,7 @@ def quadrature(network: Network, mean: Array, variance: Array) -> Rule:
     return rule
 
 
-def _both_rules(gossip: sp.csr_matrix, start: Array, steps: int) -> tuple[Array, Array, Array]:
+def _both_rules(gossip: sp.csr_matrix, start: Floats, steps: int) -> tuple[Floats, Floats, Floats]:
     """Nodes with the weights of the full rule and of the rule with half the steps (zero where it has no node)."""
     diagonal, beside = _lanczos(gossip, start, steps)
     half = max(2, len(diagonal) // 2)
@@ -79,7 +77,7 @@ def _both_rules(gossip: sp.csr_matrix, start: Array, steps: int) -> tuple[Array,
     )
 
 
-def _lanczos(gossip: sp.csr_matrix, start: Array, steps: int) -> tuple[Array, Array]:
+def _lanczos(gossip: sp.csr_matrix, start: Floats, steps: int) -> tuple[Floats, Floats]:
     """The tridiagonal matrix of `steps` Lanczos steps; no re-orthogonalization, which quadrature can do without."""
     diagonal, beside = [], []
     previous = np.zeros_like(start)
@@ -98,6 +96,6 @@ def _lanczos(gossip: sp.csr_matrix, start: Array, steps: int) -> tuple[Array, Ar
     return np.array(diagonal), np.array(beside[: len(diagonal) - 1])
 
 
-def _gauss(diagonal: Array, beside: Array) -> tuple[Array, Array]:
+def _gauss(diagonal: Floats, beside: Floats) -> tuple[Floats, Floats]:
     nodes, vectors = scipy.linalg.eigh_tridiagonal(diagonal, beside)
     return np.maximum(nodes, 0.0), vectors[0] ** 2

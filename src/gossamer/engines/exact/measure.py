@@ -6,14 +6,12 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from gossamer.arrays import Floats
 from gossamer.engines.exact import lanczos
 from gossamer.errors import Unsupported
 from gossamer.networks import DENSE_LIMIT, Network
 from gossamer.observations import Observations
-
-Array = NDArray[np.float64]
 
 
 class Integral(NamedTuple):
@@ -28,17 +26,17 @@ class Integral(NamedTuple):
 class Measure:
     """A full spectrum: node 0 is the constant mode."""
 
-    nodes: Array  #: (G,)
-    signal: Array  #: (G, 2, 2) Gram matrix of mean and drift on the node
-    power: Array  #: (G,) variance on the node
+    nodes: Floats  #: (G,)
+    signal: Floats  #: (G, 2, 2) Gram matrix of mean and drift on the node
+    power: Floats  #: (G,) variance on the node
 
-    def integrate(self, response: Array, noise: Array, rounds: int) -> Integral:
+    def integrate(self, response: Floats, noise: Floats, rounds: int) -> Integral:
         error = self.off_target(response, rounds)
         bias = float(np.einsum("gi,gij,gj->", error, self.signal, error))
         return Integral(max(bias, 0.0), float(noise @ self.power), 0.0)
 
     @staticmethod
-    def off_target(response: Array, rounds: int) -> Array:
+    def off_target(response: Floats, rounds: int) -> Floats:
         """Response minus what it should be: in the constant mode the mean of the last round, elsewhere nothing."""
         error = response.copy()
         error[0] -= (1.0, rounds - 1)
@@ -49,11 +47,11 @@ class Measure:
 class Quadrature(Measure):
     """A measure known through Lanczos nodes; three rules tell how far to trust it."""
 
-    coarse_signal: Array  #: (G,) the same signal by half the steps
-    coarse_power: Array  #: (G,)
-    probes: Array  #: (P, G) one estimate of the power per random probe
+    coarse_signal: Floats  #: (G,) the same signal by half the steps
+    coarse_power: Floats  #: (G,)
+    probes: Floats  #: (P, G) one estimate of the power per random probe
 
-    def integrate(self, response: Array, noise: Array, rounds: int) -> Integral:
+    def integrate(self, response: Floats, noise: Floats, rounds: int) -> Integral:
         error = self.off_target(response, rounds)[:, 0] ** 2
         bias, coarse_bias = float(error @ self.signal[:, 0, 0]), float(error @ self.coarse_signal)
         each = self.probes @ noise

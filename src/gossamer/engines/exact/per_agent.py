@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from gossamer.arrays import Floats
 from gossamer.engines.exact.propagation import impulse_response, propagate
 from gossamer.errors import Unsupported
 from gossamer.methods import Table
 from gossamer.networks import DENSE_LIMIT, Network
 from gossamer.networks.spectrum import Spectrum
 from gossamer.observations import Observations
-
-Array = NDArray[np.float64]
 
 
 def decomposed(network: Network, what: str) -> Spectrum:
@@ -25,7 +23,7 @@ def decomposed(network: Network, what: str) -> Spectrum:
     return network.spectrum
 
 
-def per_agent_errors(table: Table, network: Network, observations: Observations) -> Array:
+def per_agent_errors(table: Table, network: Network, observations: Observations) -> Floats:
     """(N,) the expected squared error of each agent at the end of the table."""
     spectrum = decomposed(network, "errors per agent")
     response, noise = propagate(table, spectrum.eigenvalues, np.array([table.rounds]))
@@ -41,7 +39,7 @@ def per_agent_errors(table: Table, network: Network, observations: Observations)
     return np.asarray(bias + variance)
 
 
-def _unequal_variances(table: Table, network: Network, spectrum: Spectrum, total: Array) -> Array:
+def _unequal_variances(table: Table, network: Network, spectrum: Spectrum, total: Floats) -> Floats:
     """Different noise at different agents couples the modes: sum_t g_t(m) g_t(m') is all that is needed."""
     if network.agents > DENSE_LIMIT:
         raise Unsupported(

@@ -5,19 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from gossamer.arrays import Floats, Integers
 from gossamer.engines.exact import recursions
 from gossamer.methods import Table
 from gossamer.networks.spectrum import Spectrum
-
-Array = NDArray[np.float64]
 
 _forward: Any = recursions.forward
 _backward: Any = recursions.backward
 
 
-def propagate(table: Table, nodes: Array, ends: NDArray[np.int64]) -> tuple[Array, Array]:
+def propagate(table: Table, nodes: Floats, ends: Integers) -> tuple[Floats, Floats]:
     """Responses (H, G, 2) to the mean and to its drift, and noise gains (H, G), at eigenvalues `nodes`.
 
     A single horizon at the end of the table is cheaper backwards (a vector per eigenvalue instead of a
@@ -30,7 +28,7 @@ def propagate(table: Table, nodes: Array, ends: NDArray[np.int64]) -> tuple[Arra
     return np.moveaxis(result[:2], 0, 2), result[2]
 
 
-def impulse_response(table: Table, spectrum: Spectrum) -> Array:
+def impulse_response(table: Table, spectrum: Spectrum) -> Floats:
     """(T, modes): the weight of round t's observation in the final estimate."""
     weights = np.empty((table.rounds, len(spectrum.eigenvalues)))
     _backward(spectrum.eigenvalues, table, weights)

@@ -1,6 +1,6 @@
 """Compiled recursions of the exact engine: one scalar system per eigenvalue, many eigenvalues side by side.
 
-The inner loops run over a block of eigenvalues and live in functions of their own, on rows of arrays, which is
+The inner loops run over a panel of eigenvalues and live in functions of their own, on rows of arrays, which is
 what the compiler turns into vector instructions.
 """
 
@@ -10,42 +10,40 @@ from typing import Any
 
 import numpy as np
 from numba import prange
-from numpy.typing import NDArray
 
+from gossamer.arrays import Booleans, Floats, Integers
 from gossamer.methods import Table
 from gossamer.numerics.compiling import compiled, parallel, reassociated
 
-Array = NDArray[np.float64]
-
-BLOCK = 128  # eigenvalues side by side: their registers and covariances stay in the nearest caches
+PANEL = 128  # eigenvalues side by side: their registers and covariances stay in the nearest caches
 
 
 @reassociated
-def _add(out: Array, scale: float, x: Array) -> None:
+def _add(out: Floats, scale: float, x: Floats) -> None:
     for g in range(out.size):
         out[g] += scale * x[g]
 
 
 @reassociated
-def _multiply_add(out: Array, x: Array, y: Array) -> None:
+def _multiply_add(out: Floats, x: Floats, y: Floats) -> None:
     for g in range(out.size):
         out[g] += x[g] * y[g]
 
 
 @reassociated
-def _affine(out: Array, constant: float, scale: float, x: Array) -> None:
+def _affine(out: Floats, constant: float, scale: float, x: Floats) -> None:
     for g in range(out.size):
         out[g] = constant + scale * x[g]
 
 
 @reassociated
-def _scaled(out: Array, scale: float, x: Array) -> None:
+def _scaled(out: Floats, scale: float, x: Floats) -> None:
     for g in range(out.size):
         out[g] = scale * x[g]
 
 
 @reassociated
-def _product(out: Array, scale: float, x: Array, y: Array) -> None:
+def _product(out: Floats, scale: float, x: Floats, y: Floats) -> None:
     for g in range(out.size):
         out[g] = scale * x[g] * y[g]
 
@@ -58,7 +56,9 @@ def _make_step_back(size: int) -> Any:
     """
 
     @reassociated
-    def step_back(w: Array, x: Array, t: int, table: Table, share: float, sums: Array, weight: Array) -> None:
+    def step_back(
+        w: Floats, x: Floats, t: int, table: Table, share: float, sums: Floats, weight: Floats
+    ) -> None:
         told, message_state, step_state = table.message_observation[t], table.message_state, table.step_state
         step_observation, step_mixed = table.step_observation, table.step_mixed
         m0, i0, e0, a00 = step_mixed[t, 0], step_observation[t, 0], message_state[t, 0], step_state[t, 0, 0]
@@ -80,35 +80,35 @@ def _make_step_back(size: int) -> Any:
             a31, a32, a33 = step_state[t, 3, 1], step_state[t, 3, 2], step_state[t, 3, 3]
         for g in range(x.size):
             w0 = w[0, g]
-            through, seen = m0 * w0, i0 * w0
+            through, direct = m0 * w0, i0 * w0
             n0 = a00 * w0
             if size > 1:
                 w1 = w[1, g]
                 through += m1 * w1
-                seen += i1 * w1
+                direct += i1 * w1
                 n0 += a10 * w1
                 n1 = a01 * w0 + a11 * w1
             if size > 2:
                 w2 = w[2, g]
                 through += m2 * w2
-                seen += i2 * w2
+                direct += i2 * w2
                 n0 += a20 * w2
                 n1 += a21 * w2
                 n2 = a02 * w0 + a12 * w1 + a22 * w2
             if size > 3:
                 w3 = w[3, g]
                 through += m3 * w3
-                seen += i3 * w3
+                direct += i3 * w3
                 n0 += a30 * w3
                 n1 += a31 * w3
                 n2 += a32 * w3
                 n3 = a03 * w0 + a13 * w1 + a23 * w2 + a33 * w3
             through *= x[g]
-            seen += told * through
-            weight[g] = seen
-            sums[0, g] += seen
-            sums[1, g] += t * seen
-            sums[2, g] += share * seen * seen
+            direct += told * through
+            weight[g] = direct
+            sums[0, g] += direct
+            sums[1, g] += t * direct
+            sums[2, g] += share * direct * direct
             n0 += e0 * through
             w[0, g] = n0 if abs(n0) > 1e-150 else 0.0
             if size > 1:
@@ -129,7 +129,7 @@ _step_back_1, _step_back_2, _step_back_3, _step_back_4 = (_make_step_back(size) 
 
 @reassociated
 def _step_back_any(
-    w: Array, x: Array, t: int, table: Table, share: float, sums: Array, weight: Array
+    w: Floats, x: Floats, t: int, table: Table, share: float, sums: Floats, weight: Floats
 ) -> None:
     """The same for any number of registers, plainly."""
     told, message_state, step_state = table.message_observation[t], table.message_state, table.step_state
@@ -137,16 +137,16 @@ def _step_back_any(
     size = w.shape[0]
     fresh = np.empty(size)
     for g in range(x.size):
-        through, seen = 0.0, 0.0
+        through, direct = 0.0, 0.0
         for j in range(size):
             through += step_mixed[t, j] * w[j, g]
-            seen += step_observation[t, j] * w[j, g]
+            direct += step_observation[t, j] * w[j, g]
         through *= x[g]
-        seen += told * through
-        weight[g] = seen
-        sums[0, g] += seen
-        sums[1, g] += t * seen
-        sums[2, g] += share * seen * seen
+        direct += told * through
+        weight[g] = direct
+        sums[0, g] += direct
+        sums[1, g] += t * direct
+        sums[2, g] += share * direct * direct
         for k in range(size):
             fresh[k] = message_state[t, k] * through
             for j in range(size):
@@ -156,7 +156,7 @@ def _step_back_any(
 
 
 @compiled
-def _backward_block(x: Array, table: Table, weights: Array, start: int) -> Array:
+def _backward_panel(x: Floats, table: Table, weights: Floats, start: int) -> Floats:
     rounds, size = table.message_state.shape
     n = x.size
     w = np.empty((size, n))
@@ -183,7 +183,7 @@ def _backward_block(x: Array, table: Table, weights: Array, start: int) -> Array
 
 
 @parallel
-def backward(lam: Array, table: Table, weights: Array) -> Array:
+def backward(lam: Floats, table: Table, weights: Floats) -> Floats:
     """Walk the rounds backwards from the final estimate: the weight g_t of every round's observation.
 
     Returns (3, G): sum_t g_t, sum_t t g_t and sum_t g_t^2 / batch_t, per eigenvalue: the response to the mean, to
@@ -191,15 +191,15 @@ def backward(lam: Array, table: Table, weights: Array) -> Array:
     """
     groups = lam.shape[0]
     sums = np.empty((3, groups))
-    for block in prange((groups + BLOCK - 1) // BLOCK):
-        start = block * BLOCK
-        stop = min(start + BLOCK, groups)
-        sums[:, start:stop] = _backward_block(lam[start:stop], table, weights, start)
+    for panel in prange((groups + PANEL - 1) // PANEL):
+        start = panel * PANEL
+        stop = min(start + PANEL, groups)
+        sums[:, start:stop] = _backward_panel(lam[start:stop], table, weights, start)
     return sums
 
 
 @compiled
-def _forward_block(x: Array, table: Table, horizons: NDArray[np.int64], used: NDArray[np.bool_]) -> Array:
+def _forward_panel(x: Floats, table: Table, horizons: Integers, used: Booleans) -> Floats:
     message_state, message_observation = table.message_state, table.message_observation
     step_state, step_observation, step_mixed = table.step_state, table.step_observation, table.step_mixed
     estimate_state = table.estimate_state
@@ -255,7 +255,7 @@ def _forward_block(x: Array, table: Table, horizons: NDArray[np.int64], used: ND
 
 
 @parallel
-def forward(lam: Array, table: Table, horizons: NDArray[np.int64]) -> Any:
+def forward(lam: Floats, table: Table, horizons: Integers) -> Any:
     """Propagate means and covariances of the registers; read the estimate after each of `horizons` rounds.
 
     Returns (3, H, G): what `backward` returns, for every horizon, in one pass over the rounds.
@@ -272,8 +272,8 @@ def forward(lam: Array, table: Table, horizons: NDArray[np.int64]) -> Any:
                     or table.step_mixed[t, j] * table.message_state[t, k] != 0.0
                 ):
                     used[j, k] = True
-    for block in prange((groups + BLOCK - 1) // BLOCK):
-        start = block * BLOCK
-        stop = min(start + BLOCK, groups)
-        result[:, :, start:stop] = _forward_block(lam[start:stop], table, horizons, used)
+    for panel in prange((groups + PANEL - 1) // PANEL):
+        start = panel * PANEL
+        stop = min(start + PANEL, groups)
+        result[:, :, start:stop] = _forward_panel(lam[start:stop], table, horizons, used)
     return result

@@ -7,8 +7,9 @@ from functools import cached_property
 
 import numpy as np
 
+from gossamer.arrays import Floats
 from gossamer.engines.exact.per_agent import per_agent_errors
-from gossamer.engines.results import Array, ErrorResult, Rounds, Value
+from gossamer.engines.results import ErrorResult, Rounds, Value
 from gossamer.methods import Method, Table
 from gossamer.networks import Network
 from gossamer.observations import Observations
@@ -33,7 +34,7 @@ class Exact(ErrorResult[Rounds, Value]):
     tables: list[Table] = field(repr=False)
 
     @cached_property
-    def per_agent(self) -> Array:
+    def per_agent(self) -> Floats:
         """(N,) expected squared error of each agent, or (H, N) for several horizons; computed when asked for."""
         errors = [per_agent_errors(table, self.network, self.observations) for table in self.tables]
         return errors[0] if np.isscalar(self.rounds) else np.stack(errors)

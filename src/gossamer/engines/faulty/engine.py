@@ -6,23 +6,32 @@ measured against the average of the means of the agents alive at the end.
 
 from __future__ import annotations
 
-import os
-from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
-from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numba import get_num_threads
 from scipy.sparse.csgraph import connected_components
 
-from gossamer.engines.faulty.kernels import Coefficients, Graph, Memory, add_ledgers, run
+from gossamer import checks
+from gossamer.arrays import Floats
+from gossamer.engines.faulty.kernels import (
+    EdgeList,
+    LedgerMemory,
+    LedgerTable,
+    Phase,
+    Rules,
+    add_ledgers,
+    play_rounds,
+)
 from gossamer.engines.results import FaultySimulation, standard_error
 from gossamer.errors import InvalidInput, Unsupported
 from gossamer.faults import Faults
+from gossamer.faults.kernels import ChainDraws
 from gossamer.methods import METHODS, Method, Table, resolve, tabulate
 from gossamer.methods.ledger import SILENCE
 from gossamer.networks import Network
 from gossamer.numerics import random
+from gossamer.numerics.threads import spread
 from gossamer.observations import Observations, check_match
 
 _BLOCK = 64
@@ -61,21 +70,24 @@ def simulate_faulty(
     table = tabulate(method, network, rounds)
     if not table.ledger or method.mixing != "matrix":
         raise Unsupported(_without_ledger(method))
-    if rule not in ("ledger", "skip"):
-        raise InvalidInput(f"rule must be 'ledger' or 'skip', got {rule!r}")
-    if trials < 1 or heard_within < 1:
-        raise InvalidInput(f"trials and heard_within must be at least 1, got {trials} and {heard_within}")
+    checks.choice("rule", rule, ("ledger", "skip"))
+    trials = checks.whole_number("trials", trials, least=1)
+    heard_within = checks.whole_number("heard_within", heard_within, least=1)
     faults.check(network.agents)
-    story = _Story(network, table, observations, faults, seed, rule == "skip", heard_within)
-    alive = story.phases[-1].alive.astype(bool)
+    scenario = _Scenario(network, table, observations, faults, seed, Rules(heard_within, rule == "skip"))
+    alive = scenario.phases[-1].alive.astype(bool)
     if not alive.any():
         raise InvalidInput("nobody is alive at the end, so there is nothing to estimate; let an agent live")
-    story.check_clocks(method)
-    threads = os.cpu_count() or 1
-    size = min(story.block, max(8, -(-trials // threads)))
-    blocks = [range(start, min(start + size, trials)) for start in range(0, trials, size)]
-    with ThreadPoolExecutor(min(len(blocks), threads)) as pool:
-        estimates = np.concatenate(list(pool.map(story.run, blocks)))
+    scenario.check_clocks(method)
+    threads = get_num_threads()
+    size = min(scenario.block, max(8, -(-trials // threads)))
+    estimates = np.empty((trials, *observations.mean.shape))
+
+    def play(block: int) -> None:
+        some = range(trials)[block * size : (block + 1) * size]
+        estimates[some.start : some.stop] = scenario.estimates(some)
+
+    spread(play, -(-trials // size))
     target = (observations.mean + (rounds - 1) * observations.drift)[alive].mean(axis=0)
     squares = ((estimates - target) ** 2).sum(axis=2)
     errors = squares[:, alive].sum(axis=1)
@@ -97,18 +109,7 @@ def simulate_faulty(
     )
 
 
-class _Phase(NamedTuple):
-    """Rounds start .. stop - 1, in which nobody joins or crashes and no partition begins or heals."""
-
-    start: int
-    stop: int
-    alive: NDArray[np.uint8]  #: (N,)
-    up: NDArray[np.uint8]  #: (2E,) links between living agents that no partition cuts
-    dropped: NDArray[np.int64]  #: links from agents that are declared dead at the start
-    begun: NDArray[np.int64]  #: agents that begin or come back at the start
-
-
-class _Story:
+class _Scenario:
     """What happens in every trial alike: the method's table, the phases, and who took part when."""
 
     def __init__(
@@ -118,19 +119,17 @@ class _Story:
         observations: Observations,
         faults: Faults,
         seed: int,
-        skip: bool,
-        heard_within: int,
+        rules: Rules,
     ) -> None:
         self.table = table
         self.observations = observations
         self.chains = faults.chains
         self.seed = seed
-        self.skip = skip
-        self.heard_within = heard_within
-        self.graph = _links(network)
+        self.rules = rules
+        self.edges = _edge_list(network)
         ledger = np.array(table.ledger, dtype=np.int64)
         local = np.array(table.local, dtype=np.int64)
-        self.method = Coefficients(
+        self.ledger_table = LedgerTable(
             table.message_state,
             table.message_observation,
             table.step_state,
@@ -150,24 +149,24 @@ class _Story:
     def block(self) -> int:
         """How many trials at most are run side by side, so that they fit into the memory of a thread."""
         agents, components = self.observations.mean.shape
-        on_links = len(self.graph.own) * (len(self.table.ledger) * components + 2)
+        on_links = len(self.edges.own) * (len(self.table.ledger) * components + 2)
         return int(
             np.clip(_MEMORY // (8 * (on_links + agents * components * (self.table.registers + 2))), 1, _BLOCK)
         )
 
-    def _phase(self, agents: int, faults: Faults, start: int, stop: int) -> _Phase:
+    def _phase(self, agents: int, faults: Faults, start: int, stop: int) -> Phase:
         now = [event for event in faults.events if event.round == start]
         dead = [event.agent for event in now if event.what == "drop"]
-        return _Phase(
+        return Phase(
             start,
             stop,
             faults.alive_agents(agents, start).astype(np.uint8),
-            faults.links_up(agents, start, self.graph.senders, self.graph.receivers).astype(np.uint8),
-            np.flatnonzero(np.isin(self.graph.senders, dead)),
+            faults.links_up(agents, start, self.edges.senders, self.edges.receivers).astype(np.uint8),
+            np.flatnonzero(np.isin(self.edges.senders, dead)),
             np.array([event.agent for event in now if event.what == "begin"], dtype=np.int64),
         )
 
-    def _batches_of_absentees(self) -> dict[int, NDArray[np.float64]]:
+    def _batches_of_absentees(self) -> dict[int, Floats]:
         """The batch sizes, round by round, of the agents that are not always there: their clocks differ."""
         lengths = [phase.stop - phase.start for phase in self.phases]
         present = np.repeat([phase.alive for phase in self.phases], lengths, axis=0).astype(bool)  # (T, N)
@@ -188,11 +187,11 @@ class _Story:
                     "use AnytimeSDA, or let the agent join earlier"
                 )
 
-    def run(self, trials: range) -> NDArray[np.float64]:
+    def estimates(self, trials: range) -> Floats:
         """(trials, N, n): the estimates of a block of trials."""
         agents, components = self.observations.mean.shape
-        links, block = len(self.graph.own), len(trials)
-        memory = Memory(
+        links, block = len(self.edges.own), len(trials)
+        memory = LedgerMemory(
             registers=np.zeros((agents, self.table.registers, components, block)),
             ledgers=np.zeros((links, len(self.table.ledger), components, block)),
             last_heard=np.full((links, block), -1, dtype=np.int32),
@@ -203,35 +202,25 @@ class _Story:
             clock=np.zeros(agents, dtype=np.int64),
             born=np.zeros(agents, dtype=np.int64),
         )
-        key = random.key(self.seed)
+        draws = ChainDraws(self.chains, random.key(self.seed), trials.start)
         at_once = max(1, _MEMORY // (64 * agents * components * block))
         for phase in self.phases:
             self._begin(memory, phase)
             for start in range(phase.start, phase.stop, at_once):
                 rounds = range(start, min(start + at_once, phase.stop))
-                run(
-                    memory,
-                    self.graph,
-                    self.method,
-                    self._observe(rounds, trials),
-                    phase.alive,
-                    phase.up,
-                    self.chains,
-                    key,
-                    start,
-                    trials.start,
-                    self.heard_within,
-                    self.skip,
+                observations = self._observe(rounds, trials)
+                play_rounds(
+                    memory, self.edges, self.ledger_table, draws, self.rules, phase, start, observations
                 )
         alive = self.phases[-1].alive
-        add_ledgers(memory, self.graph, self.method, alive)
+        add_ledgers(memory, self.edges, self.ledger_table, alive)
         weights = self.table.estimate_state[np.maximum(memory.clock - 1, 0)]
-        estimates: NDArray[np.float64] = np.einsum("ir,irnb->bin", weights, memory.registers)
+        estimates: Floats = np.einsum("ir,irnb->bin", weights, memory.registers)
         estimates[:, alive == 0] = np.nan
         return estimates
 
-    def _begin(self, memory: Memory, phase: _Phase) -> None:
-        own = np.flatnonzero(np.isin(self.graph.receivers, phase.begun))
+    def _begin(self, memory: LedgerMemory, phase: Phase) -> None:
+        own = np.flatnonzero(np.isin(self.edges.receivers, phase.begun))
         for links in (phase.dropped, own):
             memory.ledgers[links] = 0.0
             memory.settled[links] = 0
@@ -239,7 +228,7 @@ class _Story:
         memory.last_heard[own] = -1
         memory.born[phase.begun] = phase.start
 
-    def _observe(self, rounds: range, trials: range) -> NDArray[np.float64]:
+    def _observe(self, rounds: range, trials: range) -> Floats:
         unit = bool(np.all(self.table.batches == 1))
         samples = self.observations.sample(
             self.seed, rounds, trials, batches=None if unit else self.table.batches
@@ -250,17 +239,17 @@ class _Story:
         return samples
 
 
-def _links(network: Network) -> Graph:
+def _edge_list(network: Network) -> EdgeList:
     low, high = np.ascontiguousarray(network.edges.T)
     weight = -np.asarray(network.gossip[low, high]).ravel()
     receivers = np.column_stack([low, high]).ravel()
     senders = np.column_stack([high, low]).ravel()
     own = np.argsort(receivers, kind="stable")
     indptr = np.concatenate([[0], np.cumsum(np.bincount(receivers, minlength=network.agents))])
-    return Graph(low, high, weight, senders, receivers, indptr, own)
+    return EdgeList(low, high, weight, senders, receivers, indptr, own)
 
 
-def _answers_to_ones(table: Table) -> NDArray[np.float64]:
+def _answers_to_ones(table: Table) -> Floats:
     """(T,) the estimate after each round of an agent that saw only ones and has no neighbors."""
     answers = np.empty(table.rounds)
     state = np.zeros(table.registers)

@@ -2,41 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
-from gossamer.faults.kernels import fill_heard
-
-_Function = TypeVar("_Function", bound=Callable[..., Any])
-Floats = NDArray[np.float64]
-Numbers = NDArray[np.int64]
-Flags = NDArray[np.uint8]
+from gossamer.arrays import Flags, Floats, Integers
+from gossamer.faults.kernels import ChainDraws, fill_heard
+from gossamer.numerics.compiling import compiled
 
 
-def _compiled(function: _Function) -> _Function:
-    return cast(_Function, njit(cache=True, nogil=True, error_model="numpy")(function))
-
-
-class Graph(NamedTuple):
+class EdgeList(NamedTuple):
     """Edge e joins agents low[e] < high[e]; link 2e is what `low` hears of `high`, link 2e + 1 the converse.
 
     Both the messages and the ends' ledgers are numbered by these links: ledger 2e is kept by `low`.
     """
 
-    low: Numbers  #: (E,)
-    high: Numbers  #: (E,)
+    low: Integers  #: (E,)
+    high: Integers  #: (E,)
     weight: Floats  #: (E,) -L_ij
-    senders: Numbers  #: (2E,)
-    receivers: Numbers  #: (2E,)
-    indptr: Numbers  #: (N + 1,) an agent's own links are own[indptr[i]:indptr[i + 1]]
-    own: Numbers  #: (2E,)
+    senders: Integers  #: (2E,)
+    receivers: Integers  #: (2E,)
+    indptr: Integers  #: (N + 1,) an agent's own links are own[indptr[i]:indptr[i + 1]]
+    own: Integers  #: (2E,)
 
 
-class Coefficients(NamedTuple):
+class LedgerTable(NamedTuple):
     """A method's table (see methods/table.py) with its registers told apart."""
 
     message_state: Floats
@@ -44,11 +35,11 @@ class Coefficients(NamedTuple):
     step_state: Floats
     step_observation: Floats
     step_mixed: Floats
-    ledger: Numbers  #: registers that live on the edges
-    local: Numbers  #: all others
+    ledger: Integers  #: registers that live on the edges
+    local: Integers  #: all others
 
 
-class Memory(NamedTuple):
+class LedgerMemory(NamedTuple):
     """All that a block of B trials carries from round to round (n components, R registers, Q on edges)."""
 
     registers: Floats  #: (N, R, n, B); those of the ledger are sums over the agent's links
@@ -58,46 +49,55 @@ class Memory(NamedTuple):
     echoed: Flags  #: (2E, B) whether the other end ever said that it heard this one since it began
     chains: Flags  #: (K, 2E, B) states of the random link faults
     heard: Flags  #: (4, 2E, B) which messages of the present four rounds arrive
-    clock: Numbers  #: (N,) rounds in which the agent has taken part
-    born: Numbers  #: (N,) the round in which it began, or came back
+    clock: Integers  #: (N,) rounds in which the agent has taken part
+    born: Integers  #: (N,) the round in which it began, or came back
 
 
-@_compiled
-def run(
-    memory: Memory,
-    graph: Graph,
-    method: Coefficients,
-    observations: Floats,
-    alive: Flags,
-    up: Flags,
-    chains: Floats,
-    key: np.uint64,
+class Phase(NamedTuple):
+    """Rounds start .. stop - 1, in which nobody joins or crashes and no partition begins or heals."""
+
+    start: int
+    stop: int
+    alive: Flags  #: (N,)
+    up: Flags  #: (2E,) links between living agents that no partition cuts
+    dropped: Integers  #: links from agents that are declared dead at the start
+    begun: Integers  #: agents that begin or come back at the start
+
+
+class Rules(NamedTuple):
+    """How an agent treats a neighbor that it does not hear."""
+
+    heard_within: int  #: A of the ledger's rules
+    skip: bool  #: keep no ledger: leave the neighbor out of the sum
+
+
+@compiled
+def play_rounds(
+    memory: LedgerMemory,
+    edges: EdgeList,
+    table: LedgerTable,
+    draws: ChainDraws,
+    rules: Rules,
+    phase: Phase,
     first_round: int,
-    first_trial: int,
-    heard_within: int,
-    skip: bool,
+    observations: Floats,
 ) -> None:
-    """Advance by the rounds of `observations` (rounds, N, n, B), in which nobody comes, goes or is cut off.
-
-    `alive` (N,) and `up` (2E,) tell which agents take part and which links can carry messages at all.
-    """
+    """Play as many rounds of a phase, from `first_round` on, as there are `observations` (rounds, N, n, B)."""
     agents, _, components, trials = memory.registers.shape
     messages = np.empty((agents, components, trials))
-    scratch = np.empty((3, len(method.ledger), trials))
-    updated = np.empty((len(method.local), components, trials))
+    scratch = np.empty((3, len(table.ledger), trials))
+    updated = np.empty((len(table.local), components, trials))
     for t in range(first_round, first_round + len(observations)):
-        if t % 4 == 0 and len(chains):
-            fill_heard(
-                memory.heard, memory.chains, chains, key, t // 4, graph.senders, graph.receivers, first_trial
-            )
-        y = observations[t - first_round]
-        add_ledgers(memory, graph, method, alive)
-        _speak(messages, memory, method, y, alive)
-        _exchange(memory, graph, method, messages, up, t, heard_within, skip, scratch)
-        _step_locally(memory, method, y, alive, updated)
+        if t % 4 == 0 and len(draws.chains):
+            fill_heard(memory.heard, memory.chains, draws, t // 4, edges.senders, edges.receivers)
+        observation = observations[t - first_round]
+        add_ledgers(memory, edges, table, phase.alive)
+        _speak(messages, memory, table, observation, phase.alive)
+        _exchange(memory, edges, table, rules, messages, phase.up, t, scratch)
+        _step_locally(memory, table, observation, phase.alive, updated)
 
 
-@_compiled
+@compiled
 def _add(total: Floats, weight: float, terms: Floats) -> None:
     """total += weight * terms for arrays of (components, trials), in loops that compile fast."""
     for c in range(total.shape[0]):
@@ -105,52 +105,54 @@ def _add(total: Floats, weight: float, terms: Floats) -> None:
             total[c, b] += weight * terms[c, b]
 
 
-@_compiled
-def add_ledgers(memory: Memory, graph: Graph, method: Coefficients, alive: Flags) -> None:
+@compiled
+def add_ledgers(memory: LedgerMemory, edges: EdgeList, table: LedgerTable, alive: Flags) -> None:
     """x_i = sum_j g_ij: set the registers that live on the edges from the ledgers."""
     for i in range(len(alive)):
         if alive[i]:
-            for q in range(len(method.ledger)):
-                total = memory.registers[i, method.ledger[q]]
+            for q in range(len(table.ledger)):
+                total = memory.registers[i, table.ledger[q]]
                 total[:] = 0.0
-                for place in range(graph.indptr[i], graph.indptr[i + 1]):
-                    _add(total, 1.0, memory.ledgers[graph.own[place], q])
+                for place in range(edges.indptr[i], edges.indptr[i + 1]):
+                    _add(total, 1.0, memory.ledgers[edges.own[place], q])
 
 
-@_compiled
-def _speak(messages: Floats, memory: Memory, method: Coefficients, y: Floats, alive: Flags) -> None:
+@compiled
+def _speak(
+    messages: Floats, memory: LedgerMemory, table: LedgerTable, observation: Floats, alive: Flags
+) -> None:
+    """What every agent tells its neighbors, by its own clock."""
     for i in range(len(alive)):
         if alive[i]:
             now = memory.clock[i]
             messages[i] = 0.0
-            _add(messages[i], method.message_observation[now], y[i])
+            _add(messages[i], table.message_observation[now], observation[i])
             for r in range(memory.registers.shape[1]):
-                _add(messages[i], method.message_state[now, r], memory.registers[i, r])
+                _add(messages[i], table.message_state[now, r], memory.registers[i, r])
 
 
-@_compiled
+@compiled
 def _exchange(
-    memory: Memory,
-    graph: Graph,
-    method: Coefficients,
+    memory: LedgerMemory,
+    edges: EdgeList,
+    table: LedgerTable,
+    rules: Rules,
     messages: Floats,
     up: Flags,
     t: int,
-    heard_within: int,
-    skip: bool,
     scratch: Floats,
 ) -> None:
     """The rules of the ledger, edge by edge; both ends see what the other had before this round."""
     components, trials = messages.shape[1:]
-    size = len(method.ledger)
+    size, skip = len(table.ledger), rules.skip
     low_old, high_old, moved = scratch[0], scratch[1], scratch[2]
     arrived = np.empty((2, trials), dtype=np.bool_)
     moves = np.empty((2, trials), dtype=np.bool_)
     alone = np.empty((2, trials), dtype=np.bool_)  # never heard by the other, and the first rounds are over
-    difference = np.empty(trials)
-    for e in range(len(graph.weight)):
+    difference, mixed = np.empty(trials), np.empty(trials)
+    for e in range(len(edges.weight)):
         low, high = 2 * e, 2 * e + 1
-        ends = (graph.low[e], graph.high[e])
+        ends = (edges.low[e], edges.high[e])
         if not (up[low] or up[high]) and not skip:
             continue
         for b in range(trials):
@@ -158,14 +160,14 @@ def _exchange(
                 arrived[side, b] = up[low + side] and memory.heard[t % 4, low + side, b]
                 born = memory.born[ends[side]]
                 unheard = t - _last_heard(memory.last_heard[high - side, b], born)
-                moves[side, b] = arrived[side, b] and unheard <= heard_within
+                moves[side, b] = arrived[side, b] and unheard <= rules.heard_within
                 if arrived[side, b] and memory.last_heard[high - side, b] >= born:
                     memory.echoed[low + side, b] = 1
-                unknown = memory.echoed[low + side, b] == 0 and unheard > heard_within
+                unknown = memory.echoed[low + side, b] == 0 and unheard > rules.heard_within
                 alone[side, b] = arrived[side, b] and unknown
         for c in range(components):
             for b in range(trials):
-                difference[b] = graph.weight[e] * (messages[ends[0], c, b] - messages[ends[1], c, b])
+                difference[b] = edges.weight[e] * (messages[ends[0], c, b] - messages[ends[1], c, b])
             for q in range(size):
                 for b in range(trials):
                     mine, theirs = memory.ledgers[low, q, c, b], memory.ledgers[high, q, c, b]
@@ -177,7 +179,10 @@ def _exchange(
             for side in range(2):
                 old = low_old if side == 0 else high_old
                 sign = 1.0 if side == 0 else -1.0
-                _update(moved, old, method, t, sign, difference, arrived[side], skip)
+                for b in range(trials):
+                    # Naive skipping leaves the missing neighbor out of the sum and goes on.
+                    mixed[b] = 0.0 if skip and not arrived[side, b] else sign * difference[b]
+                _update(moved, old, table, t, mixed)
                 for q in range(size):
                     for b in range(trials):
                         go = moves[side, b] or skip
@@ -189,7 +194,7 @@ def _exchange(
                     memory.settled[low + side, b] = 1
 
 
-@_compiled
+@compiled
 def _last_heard(echo: int, born: int) -> int:
     """The round in which the other end last heard this one, from the round that it echoes (-1: none yet).
 
@@ -201,43 +206,35 @@ def _last_heard(echo: int, born: int) -> int:
     return echo if echo >= born else -(1 << 40)
 
 
-@_compiled
-def _update(
-    moved: Floats,
-    old: Floats,
-    method: Coefficients,
-    t: int,
-    sign: float,
-    difference: Floats,
-    arrived: NDArray[np.bool_],
-    skip: bool,
-) -> None:
-    """The method's own step, applied to one end's ledger; the edge's `mixed` is its weighted difference."""
-    for q in range(len(method.ledger)):
-        row = method.ledger[q]
-        gain = sign * method.step_mixed[t, row]
-        for b in range(len(difference)):
-            # Naive skipping leaves the missing neighbor out of the sum and goes on.
-            moved[q, b] = 0.0 if skip and not arrived[b] else gain * difference[b]
-        for p in range(len(method.ledger)):
-            weight = method.step_state[t, row, method.ledger[p]]
+@compiled
+def _update(moved: Floats, old: Floats, table: LedgerTable, t: int, mixed: Floats) -> None:
+    """The method's own step, applied to one end's ledger; `mixed` is the edge's share of what that end mixes."""
+    for q in range(len(table.ledger)):
+        row = table.ledger[q]
+        gain = table.step_mixed[t, row]
+        for b in range(len(mixed)):
+            moved[q, b] = gain * mixed[b]
+        for p in range(len(table.ledger)):
+            weight = table.step_state[t, row, table.ledger[p]]
             if weight != 0.0:
-                for b in range(len(difference)):
+                for b in range(len(mixed)):
                     moved[q, b] += weight * old[p, b]
 
 
-@_compiled
-def _step_locally(memory: Memory, method: Coefficients, y: Floats, alive: Flags, updated: Floats) -> None:
+@compiled
+def _step_locally(
+    memory: LedgerMemory, table: LedgerTable, observation: Floats, alive: Flags, updated: Floats
+) -> None:
     """Registers that do not live on edges; each agent goes by its own clock."""
     for i in range(len(alive)):
         if alive[i]:
             now = memory.clock[i]
             updated[:] = 0.0
-            for r in range(len(method.local)):
-                row = method.local[r]
-                _add(updated[r], method.step_observation[now, row], y[i])
+            for r in range(len(table.local)):
+                row = table.local[r]
+                _add(updated[r], table.step_observation[now, row], observation[i])
                 for s in range(memory.registers.shape[1]):
-                    _add(updated[r], method.step_state[now, row, s], memory.registers[i, s])
-            for r in range(len(method.local)):
-                memory.registers[i, method.local[r]] = updated[r]
+                    _add(updated[r], table.step_state[now, row, s], memory.registers[i, s])
+            for r in range(len(table.local)):
+                memory.registers[i, table.local[r]] = updated[r]
             memory.clock[i] += 1

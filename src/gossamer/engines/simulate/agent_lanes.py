@@ -1,8 +1,8 @@
 """Simulation with lanes of agents: one trial at a time, its agents side by side in chunks.
 
 The layout for large networks, for few trials, and for networks in which neighbors follow a pattern. Consecutive
-agents whose neighbors lie at the same distances (the inside of a path, a row of a grid) form a run, and a run
-mixes by adding shifted rows, without looking up who is whose neighbor.
+agents whose neighbors lie at the same distances (the inside of a path, a row of a grid) form a
+stretch, and a stretch mixes by adding shifted rows, without looking up who is whose neighbor.
 
 A trial that fits in a core's cache has one thread; the agents of a larger one are spread over all threads.
 """
@@ -14,12 +14,13 @@ from typing import NamedTuple
 import numpy as np
 from numba import prange
 
+from gossamer.arrays import AnyArray, Booleans, Floats, Integers
 from gossamer.engines.simulate.kernels import (
-    Array,
-    Floats,
-    Numbers,
-    Pass,
+    Draw,
+    Input,
+    PassTable,
     Scratch,
+    Told,
     advance,
     estimate,
     horizon_at,
@@ -32,45 +33,49 @@ from gossamer.numerics.threads import spread
 from gossamer.numerics.vectors import borrowed, fma, prefer_wide_vectors
 
 CHUNK = 512  # agents side by side
-SHORT = 8  # runs of fewer agents are mixed one agent at a time
+SHORT = 8  # stretches of fewer agents are mixed one agent at a time
 
 
-class Links(NamedTuple):
+class ChunkLinks(NamedTuple):
     """Who mixes with whom, in as few bytes as it takes, since a large network is read from memory every round.
 
-    Run q is the agents runs[q]..runs[q + 1] - 1, whose neighbors lie at the same distances with the same weights;
-    chunk k holds the runs chunk_runs[k]..chunk_runs[k + 1] - 1. The neighbors of agent i are
+    Stretch q is the agents stretches[q]..stretches[q + 1] - 1, whose neighbors lie at the same distances with the
+    same weights; chunk k holds the stretches chunks[k]..chunks[k + 1] - 1. The neighbors of agent i are
     neighbors[starts[i]:starts[i + 1]], with the weights -L_ij weights[codes[...]].
     """
 
-    runs: Array  #: uint32
-    chunk_runs: Array  #: uint32
-    starts: Array  #: uint32
-    neighbors: Array  #: uint32
-    codes: Array  #: uint8 if there are so few different weights
-    weights: Array
+    stretches: AnyArray  #: uint32
+    chunks: AnyArray  #: uint32
+    starts: AnyArray  #: uint32
+    neighbors: AnyArray  #: uint32
+    codes: AnyArray  #: uint8 if there are so few different weights
+    weights: AnyArray
 
 
 class Tasks(NamedTuple):
     """The trials of one call, one component each, K of them with C chunks of B agents; chunk q of trial k has row
     k * C + q."""
 
-    components: Numbers  #: (K,)
-    trials: Numbers  #: (K,)
-    work: Array  #: (K * C, R, B) registers
-    messages: Array  #: (2, K * C, B) of even and of odd rounds
-    given: Array  #: (K, rounds, N) observations from round max(start, 0) to `stop`; empty: draw Gaussian ones
-    noise: Array  #: (K * C, 4, B) of four rounds
+    components: Integers  #: (K,)
+    trials: Integers  #: (K,)
+    work: AnyArray  #: (K * C, R, B) registers
+    messages: AnyArray  #: (2, K * C, B) of even and of odd rounds
+    given: AnyArray  #: (K, rounds, N) observations from round `origin` on; empty: draw Gaussian ones
+    origin: int
+    noise: AnyArray  #: (K * C, 4, B) of four rounds
     by_trial: Floats  #: (K, H) sums of squared errors
+    by_chunk: Floats  #: (C,) those of this round, where the threads share one trial
     by_agent: Floats  #: (K, H, N)
-    estimates: Array  #: (K, H, N), or none
+    estimates: AnyArray  #: (K, H, N), or none
 
 
 @compiled
-def read_links(indptr: Array, indices: Array, data: Array, width: int) -> tuple[Array, Array, Array, Array]:
-    """Starts, neighbors and weights of all agents from the rows of L, and whether each agent begins a run.
+def read_links(
+    indptr: AnyArray, indices: AnyArray, data: AnyArray, width: int
+) -> tuple[AnyArray, AnyArray, AnyArray, Booleans]:
+    """Starts, neighbors and weights of all agents from the rows of L, and whether each agent begins a stretch.
 
-    An agent continues the run of the agent before it if its neighbors are theirs, one further along, with the same
+    An agent continues the stretch of the agent before it if its neighbors are theirs, one further along, with the same
     weights, unless it begins a chunk.
     """
     agents = indptr.size - 1
@@ -96,101 +101,95 @@ def read_links(indptr: Array, indices: Array, data: Array, width: int) -> tuple[
     return starts, neighbors[:count], weights[:count], begins
 
 
-def run_trials(tasks: Tasks, start: int, stop: int, plan: Pass, links: Links, strips: int) -> None:
-    """Play the passes of rounds start..stop-1, the trials dealt out to as many threads as strips."""
+def play_trials(
+    tasks: Tasks, start: int, stop: int, table: PassTable, links: ChunkLinks, strips: int
+) -> None:
+    """Play rounds start..stop-1, the trials dealt out to as many threads as strips."""
 
     def play(strip: int) -> None:
-        _trials(strip, strips, tasks, start, stop, plan, links, scratch_for(tasks.work, 1))
+        _trials(strip, strips, tasks, start, stop, table, links, scratch_for(tasks.work, 1))
 
     spread(play, strips)
 
 
 @compiled
 def _trials(
-    strip: int, strips: int, tasks: Tasks, start: int, stop: int, plan: Pass, links: Links, s: Scratch
+    strip: int,
+    strips: int,
+    tasks: Tasks,
+    start: int,
+    stop: int,
+    table: PassTable,
+    links: ChunkLinks,
+    s: Scratch,
 ) -> None:
-    tasks, plan, links, s = borrowed(tasks), borrowed(plan), borrowed(links), borrowed(s)
+    tasks, table, links, s = borrowed(tasks), borrowed(table), borrowed(links), borrowed(s)
     count = tasks.components.size
     for k in range(strip * count // strips, (strip + 1) * count // strips):
         for t in range(start, stop):
-            h = horizon_at(plan.horizons, t)
-            for q in range(links.chunk_runs.size - 1):
-                error = _chunk(k, q, t, h, tasks, max(start, 0), plan, links, s)
+            h = horizon_at(table.horizons, t)
+            for q in range(links.chunks.size - 1):
+                error = _chunk(k, q, t, h, tasks, table, links, s)
                 if h >= 0:
                     tasks.by_trial[k, h] += error
 
 
 @parallel
-def run_agents(tasks: Tasks, start: int, stop: int, plan: Pass, links: Links, strips: int) -> None:
-    """Play the passes of rounds start..stop-1 of one trial, its chunks dealt out to as many threads as strips."""
-    chunks = links.chunk_runs.size - 1
-    errors = np.zeros(chunks)
+def play_agents(
+    tasks: Tasks, start: int, stop: int, table: PassTable, links: ChunkLinks, strips: int
+) -> None:
+    """Play rounds start..stop-1 of one trial, its chunks dealt out to as many threads as strips."""
     for t in range(start, stop):
-        h = horizon_at(plan.horizons, t)
+        h = horizon_at(table.horizons, t)
         for strip in prange(strips):
             s = scratch_for(tasks.work, 1)
-            _strip(errors, strip, strips, t, h, tasks, max(start, 0), plan, links, s)
+            _strip(strip, strips, t, h, tasks, table, links, s)
         if h >= 0:
             # Added in the order of the chunks, so that the number of threads does not show in the last digit.
-            for q in range(chunks):
-                tasks.by_trial[0, h] += errors[q]
+            for q in range(tasks.by_chunk.size):
+                tasks.by_trial[0, h] += tasks.by_chunk[q]
 
 
 @compiled
 def _strip(
-    errors: Floats, strip: int, strips: int, t: int, h: int, tasks: Tasks, origin: int, plan: Pass, links: Links,
-    s: Scratch,
-) -> None:  # fmt: skip
-    tasks, plan, links, s = borrowed(tasks), borrowed(plan), borrowed(links), borrowed(s)
-    for q in range(strip * errors.size // strips, (strip + 1) * errors.size // strips):
-        errors[q] = _chunk(0, q, t, h, tasks, origin, plan, links, s)
+    strip: int, strips: int, t: int, h: int, tasks: Tasks, table: PassTable, links: ChunkLinks, s: Scratch
+) -> None:
+    tasks, table, links, s = borrowed(tasks), borrowed(table), borrowed(links), borrowed(s)
+    count = tasks.by_chunk.size
+    for q in range(strip * count // strips, (strip + 1) * count // strips):
+        tasks.by_chunk[q] = _chunk(0, q, t, h, tasks, table, links, s)
 
 
 @compiled
 def _chunk(
-    k: int, q: int, t: int, h: int, tasks: Tasks, origin: int, plan: Pass, links: Links, s: Scratch
-) -> float:  # fmt: skip
-    """The pass of round t of one chunk of agents. Returns its squared errors if horizon h asks for them."""
+    k: int, q: int, t: int, h: int, tasks: Tasks, table: PassTable, links: ChunkLinks, s: Scratch
+) -> float:
+    """Round t of one chunk of agents. Returns its squared errors if horizon h asks for them."""
     prefer_wide_vectors()
     work, noise, given = tasks.work, tasks.noise, tasks.given
     registers, width = work.shape[1], work.shape[2]
-    rounds, chunks = plan.noise_scale.size, links.chunk_runs.size - 1
+    rounds, chunks = table.noise_scale.size, links.chunks.size - 1
     row, first, c = k * chunks + q, q * width, tasks.components[k]
-    n = min(width, plan.mean.shape[1] - first)
-    size = plan.active[t + 1]
+    n = min(width, table.mean.shape[1] - first)
+    size = table.active[t + 1]
     for u in range(t if size > 0 else t + 1, min(t + 2, rounds)):
         if given.size:
             for b in range(n):
-                s.seen[0, u - t, b] = given[k, u - origin, first + b]
+                s.observations[0, u - t, b] = given[k, u - tasks.origin, first + b]
         else:
             if u > t and u % 4 == 0:
-                fill_normals_agents(noise[row], plan.key, OBSERVATION, u // 4, first, c, tasks.trials[k])
-            _observe(
-                s.seen,
-                u - t,
-                noise,
-                row,
-                u,
-                plan.noise_scale[u],
-                plan.mean,
-                plan.std,
-                plan.drift,
-                c,
-                first,
-                n,
-            )
+                fill_normals_agents(noise[row], table.key, OBSERVATION, u // 4, first, c, tasks.trials[k])
+            _observe(s.observations, u - t, noise, row, u, table, c, first)
     if size > 0:
-        _mix(s.mixed, tasks.messages, t % 2, k * chunks * width, q, first, links)
+        _mix(s.mixed, tasks.messages, t, k * chunks * width, q, links)
     zero, one = work.dtype.type(0), work.dtype.type(1)
-    advance(
-        work, row, plan.rows, t + 1, size, s.mixed, 0, tasks.messages, (t + 1) % 2,
-        s.seen, 0, 0, zero, one, s.seen, 0, 1, zero, one, s,
-    )  # fmt: skip
+    observation, following = Draw(s.observations, 0, 0, zero, one), Draw(s.observations, 0, 1, zero, one)
+    advance(work, tasks.messages, row, table, t, Input(0, observation, following), s)
     error = 0.0
     if h >= 0:
-        estimate(work, row, plan.rows, t, s)
+        estimate(work, row, table.rows, t, s)
         for b in range(n):
-            square = (s.fresh[0, registers, b] - plan.target[c, h]) ** 2
+            square = (s.fresh[0, registers, b] - table.target[c, h]) ** 2
             error += square
             tasks.by_agent[k, h, first + b] += square
         if tasks.estimates.size:
@@ -201,44 +200,43 @@ def _chunk(
 
 @inlined
 def _observe(
-    seen: Array, place: int, noise: Array, row: int, t: int, batch: float, mean: Array, std: Array, drift: Array,
-    c: int, first: int, n: int,
-) -> None:  # fmt: skip
-    """seen[0, place] = the observations of round t."""
+    out: AnyArray, place: int, noise: AnyArray, row: int, t: int, table: PassTable, c: int, first: int
+) -> None:
+    """out[0, place] = component c of the observations in round t of the chunk that begins with agent `first`."""
+    mean, std, drift, batch = table.mean, table.std, table.drift, table.noise_scale[t]
+    n = min(out.shape[2], mean.shape[1] - first)
     offset = np.uint64(first)
     scale = std[c, 0] * batch
     if drift.shape[1]:
         for b in range(n):
             i = offset + np.uint64(b)
-            level = mean[c, i] + seen.dtype.type(drift[c, i] * t)
+            level = mean[c, i] + out.dtype.type(drift[c, i] * t)
             if std.shape[1] > 1:
                 scale = std[c, i] * batch
-            seen[0, place, b] = fma(scale, noise[row, t % 4, b], level)
+            out[0, place, b] = fma(scale, noise[row, t % 4, b], level)
     elif std.shape[1] > 1:
         for b in range(n):
             i = offset + np.uint64(b)
-            seen[0, place, b] = fma(std[c, i] * batch, noise[row, t % 4, b], mean[c, i])
+            out[0, place, b] = fma(std[c, i] * batch, noise[row, t % 4, b], mean[c, i])
     else:
         for b in range(n):
-            seen[0, place, b] = fma(scale, noise[row, t % 4, b], mean[c, offset + np.uint64(b)])
+            out[0, place, b] = fma(scale, noise[row, t % 4, b], mean[c, offset + np.uint64(b)])
 
 
 @inlined
-def _mix(mixed: Array, messages: Array, now: int, base: int, q: int, first: int, links: Links) -> None:
+def _mix(mixed: AnyArray, messages: AnyArray, t: int, base: int, q: int, links: ChunkLinks) -> None:
     """mixed[0] = sum over the neighbors j of weight_ij (message_i - message_j), for the agents of chunk q."""
-    told = messages.reshape((2, messages.shape[1] * messages.shape[2]))
-    for run in range(links.chunk_runs[q], links.chunk_runs[q + 1]):
-        low, high = int(links.runs[run]), int(links.runs[run + 1])
+    flat, now, first = messages.reshape((2, messages.shape[1] * messages.shape[2])), t % 2, q * mixed.shape[1]
+    told = Told(flat, t, base, 1)
+    for stretch in range(links.chunks[q], links.chunks[q + 1]):
+        low, high = int(links.stretches[stretch]), int(links.stretches[stretch + 1])
         if high - low >= SHORT:  # the neighbors of its first agent, shifted along it
-            mix_row(
-                mixed, low - first, high - low, told, now, base + low, base, 1,
-                links.starts[low], links.starts[low + 1], links.neighbors, links.codes, links.weights,
-            )  # fmt: skip
+            mix_row(mixed, low - first, high - low, told, low, links)
         else:
             for i in range(low, high):
-                own = told[now, base + i]
+                own = flat[now, base + i]
                 total = own - own
                 for e in range(links.starts[i], links.starts[i + 1]):
-                    heard = told[now, base + int(links.neighbors[e])]
+                    heard = flat[now, base + int(links.neighbors[e])]
                     total = fma(links.weights[links.codes[e]], own - heard, total)
                 mixed[0, i - first] = total

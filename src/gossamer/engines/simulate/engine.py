@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from typing import Any, overload
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gossamer import checks, theory
+from gossamer.arrays import Floats, Integers
 from gossamer.engines.faulty import simulate_faulty
 from gossamer.engines.horizons import Horizons, check_horizons
 from gossamer.engines.results import FaultySimulation, Simulation, standard_error
@@ -50,7 +50,7 @@ def simulate(
     keep_estimates: bool = ...,
     dtype: type[np.floating[Any]] = ...,
     progress: bool | None = ...,
-) -> Simulation[NDArray[np.int64], NDArray[np.float64]]: ...
+) -> Simulation[Integers, Floats]: ...
 @overload
 def simulate(
     method: Method | str,
@@ -108,7 +108,17 @@ def simulate(
     checks.seed(seed)
     one = np.ndim(rounds) == 0
     distinct, place = np.unique(horizons, return_inverse=True)
-    run = Run(method, network, observations, distinct, trials, seed, first_trial, keep_estimates, dtype)
+    run = Run(
+        method,
+        network,
+        observations,
+        distinct,
+        trials=trials,
+        seed=seed,
+        first_trial=first_trial,
+        keep=keep_estimates,
+        dtype=dtype,
+    )
     partial = False
     with _progress(progress, run.work) as advance:
         try:

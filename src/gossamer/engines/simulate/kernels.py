@@ -1,10 +1,10 @@
 """One round of any method for one row of lanes, compiled: what both layouts of the simulation share.
 
 Numbers come in rows of lanes, which the compiler turns into vector instructions. A lane is a trial
-(`_trial_lanes.py`) or an agent (`_agent_lanes.py`). In the pass of round t an agent mixes its neighbors' messages
-of round t, updates its registers and writes its message of round t + 1, for which it sees its next observation; the
-pass of round -1 writes the first message. Both layouts do the same operations in the same order on every number,
-so they give the same results to the last digit.
+(`trial_lanes.py`) or an agent (`agent_lanes.py`). In round t an agent mixes its neighbors' messages of round t,
+updates its registers and writes its message of round t + 1, for which it sees its next observation; round -1 only
+writes the first message. Both layouts do the same operations in the same order on every number, so they give the
+same results to the last digit.
 
 Arrays are indexed in full, never sliced: in compiled code a slice costs a reference count, and there would be
 several for every agent and round.
@@ -12,52 +12,88 @@ several for every agent and round.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from gossamer.arrays import AnyArray, Floats, Integers
 from gossamer.numerics.compiling import compiled, inlined
 from gossamer.numerics.vectors import fma
 
-Array = NDArray[Any]
-Numbers = NDArray[np.int64]
-Floats = NDArray[np.float64]
-
-SEEN, MIXED, STATE = 0, 1, 2  # columns of Pass.rows
+OBSERVED, MIXED, STATE = 0, 1, 2  # columns of PassTable.rows
 
 
-class Pass(NamedTuple):
-    """A method's table, its noise and its horizons (n components, N agents, T rounds, R registers, H horizons).
+class PassTable(NamedTuple):
+    """What a pass over the rounds of one table needs (n components, N agents, T rounds, R registers, H horizons).
 
-    rows[t + 1] serves the pass of round t. Row 0 is the next message, row 1 + k the new register k, row R + 1 the
-    estimate; columns are the observation, what was mixed, then the registers. Only the first active[t + 1] registers
-    change or are used in that pass.
+    rows[t + 1] serves round t. Row 0 is the next message, row 1 + k the new register k, row R + 1 the estimate;
+    columns are the observation, what was mixed, then the registers. Only the first active[t + 1] registers change or
+    are used in that round.
     """
 
-    rows: Array  #: (T + 1, R + 2, R + 2)
-    active: Numbers  #: (T + 1,)
-    noise_scale: Array  #: (T,) 1 / sqrt(batch)
-    mean: Array  #: (n, N)
-    std: Array  #: (n, N), or (n, 1) if it is the same for all agents
-    drift: Array  #: (n, N), or (n, 0) if there is none
+    rows: AnyArray  #: (T + 1, R + 2, R + 2)
+    active: Integers  #: (T + 1,)
+    noise_scale: AnyArray  #: (T,) 1 / sqrt(batch)
+    mean: AnyArray  #: (n, N)
+    std: AnyArray  #: (n, N), or (n, 1) if it is the same for all agents
+    drift: AnyArray  #: (n, N), or (n, 0) if there is none
     key: np.uint64
-    horizons: Numbers  #: (H,) ascending
+    horizons: Integers  #: (H,) ascending
     target: Floats  #: (n, H)
+
+
+class Draw(NamedTuple):
+    """Where the observations of a row of lanes lie: level + scale * noise[row, place]."""
+
+    noise: AnyArray
+    row: int
+    place: int
+    level: float
+    scale: float
+
+
+class Input(NamedTuple):
+    """What a row of lanes is updated with."""
+
+    mixed: int  #: the row of Scratch.mixed
+    observation: Draw  #: of this round
+    following: Draw  #: of the next one, for the next message
+
+
+class Told(NamedTuple):
+    """Where messages lie: agent i's are the lanes flat[round % 2, base + stride * i:]."""
+
+    flat: AnyArray
+    round: int
+    base: int
+    stride: int
+
+
+class Neighbors(Protocol):
+    """The part of a layout's links that mixing reads: who is whose neighbor, with which weights."""
+
+    @property
+    def starts(self) -> AnyArray: ...
+    @property
+    def neighbors(self) -> AnyArray: ...
+    @property
+    def codes(self) -> AnyArray: ...
+    @property
+    def weights(self) -> AnyArray: ...
 
 
 class Scratch(NamedTuple):
     """Rows for what lives no longer than one agent's update."""
 
-    seen: Array  #: (1, 2, B) this observation and the next
-    mixed: Array  #: (1, B), or (N, B) if all agents mix before the first one moves on
-    fresh: Array  #: (1, R + 1, B)
-    which: Numbers  #: (R,)
-    factor: Array  #: (R,)
+    observations: AnyArray  #: (1, 2, B) of this round and of the next
+    mixed: AnyArray  #: (1, B), or (N, B) if all agents mix before the first one moves on
+    fresh: AnyArray  #: (1, R + 1, B)
+    which: Integers  #: (R,)
+    factor: AnyArray  #: (R,)
 
 
 @compiled
-def scratch_for(work: Array, mixed: int) -> Scratch:
+def scratch_for(work: AnyArray, mixed: int) -> Scratch:
     registers, lanes = work.shape[1], work.shape[2]
     return Scratch(
         np.zeros((1, 2, lanes), work.dtype),
@@ -69,58 +105,55 @@ def scratch_for(work: Array, mixed: int) -> Scratch:
 
 
 @inlined
-def horizon_at(horizons: Numbers, t: int) -> int:
-    """Which horizon ends with the pass of round t, or -1."""
+def horizon_at(horizons: Integers, t: int) -> int:
+    """Which horizon ends with round t, or -1."""
     h = int(np.searchsorted(horizons, t + 1))
     return h if t >= 0 and h < horizons.size and horizons[h] == t + 1 else -1
 
 
 @compiled
 def _combine(
-    out: Array, p: int, q: int, work: Array, i: int, rows: Array, t: int, row: int, size: int, s: Scratch
+    s: Scratch, out: int, work: AnyArray, i: int, rows: AnyArray, t: int, row: int, size: int
 ) -> None:
-    """out[p, q] = sum over registers k of rows[t, row, STATE + k] * work[i, k], for all lanes."""
+    """s.fresh[0, out] = sum over registers k of rows[t + 1, row, STATE + k] * work[i, k], for all lanes."""
     lanes = work.shape[2]
     terms = 0
     for k in range(size):
-        if rows[t, row, STATE + k] != 0.0:
+        if rows[t + 1, row, STATE + k] != 0.0:
             s.which[terms] = k
-            s.factor[terms] = rows[t, row, STATE + k]
+            s.factor[terms] = rows[t + 1, row, STATE + k]
             terms += 1
     if terms == 0:
         for b in range(lanes):
-            out[p, q, b] = 0.0
+            s.fresh[0, out, b] = 0.0
         return
     f0, k0 = s.factor[0], s.which[0]
     for b in range(lanes):
-        out[p, q, b] = f0 * work[i, k0, b]
+        s.fresh[0, out, b] = f0 * work[i, k0, b]
     for n in range(1, terms):
         f, k = s.factor[n], s.which[n]
         for b in range(lanes):
-            out[p, q, b] = fma(f, work[i, k, b], out[p, q, b])
+            s.fresh[0, out, b] = fma(f, work[i, k, b], s.fresh[0, out, b])
 
 
 @inlined
-def estimate(work: Array, i: int, rows: Array, t: int, s: Scratch) -> None:
-    """Write the estimate of row i after the pass of round t into s.fresh[0, R]."""
+def estimate(work: AnyArray, i: int, rows: AnyArray, t: int, s: Scratch) -> None:
+    """Write the estimate of row i after round t into s.fresh[0, R]."""
     size = work.shape[1]
-    _combine(s.fresh, 0, size, work, i, rows, t + 1, size + 1, size, s)
+    _combine(s, size, work, i, rows, t, size + 1, size)
 
 
 @inlined
-def mix_row(
-    mixed: Array, out: int, lanes: int, told: Array, now: int, own: int, base: int, stride: int,
-    first: int, last: int, neighbors: Array, codes: Array, weights: Array,
-) -> None:  # fmt: skip
-    """mixed[0, out:] = sum over links e of weight_e (own message - that of neighbors[e]), up to four at a time.
-
-    Messages lie in the flat rows told[now]: the lanes' own from `own` on, a neighbor's from base + stride * number on.
-    """
+def mix_row(mixed: AnyArray, out: int, lanes: int, told: Told, agent: int, links: Neighbors) -> None:
+    """mixed[0, out:] = sum over the agent's links of weight (own message - the neighbor's), up to four at a time."""
+    flat, now = told.flat, told.round % 2
+    neighbors, codes, weights = links.neighbors, links.codes, links.weights
+    base, stride = told.base, told.stride
     # Unsigned, so that Numba does not ask for every lane whether its index is negative.
-    o, m = np.uint64(out), np.uint64(own)
+    o, m = np.uint64(out), np.uint64(base + stride * agent)
     for lane in range(lanes):
         mixed[0, o + np.uint64(lane)] = 0.0
-    e, end = int(first), int(last)
+    e, end = int(links.starts[agent]), int(links.starts[agent + 1])
     while e < end:
         w0, j0 = weights[codes[e]], np.uint64(base + stride * int(neighbors[e]))
         if end - e >= 4:
@@ -129,24 +162,24 @@ def mix_row(
             w3, j3 = weights[codes[e + 3]], np.uint64(base + stride * int(neighbors[e + 3]))
             for lane in range(lanes):
                 b = np.uint64(lane)
-                mine = told[now, m + b]
-                total = fma(w0, mine - told[now, j0 + b], mixed[0, o + b])
-                total = fma(w1, mine - told[now, j1 + b], total)
-                total = fma(w2, mine - told[now, j2 + b], total)
-                mixed[0, o + b] = fma(w3, mine - told[now, j3 + b], total)
+                mine = flat[now, m + b]
+                total = fma(w0, mine - flat[now, j0 + b], mixed[0, o + b])
+                total = fma(w1, mine - flat[now, j1 + b], total)
+                total = fma(w2, mine - flat[now, j2 + b], total)
+                mixed[0, o + b] = fma(w3, mine - flat[now, j3 + b], total)
             e += 4
         elif end - e >= 2:
             w1, j1 = weights[codes[e + 1]], np.uint64(base + stride * int(neighbors[e + 1]))
             for lane in range(lanes):
                 b = np.uint64(lane)
-                mine = told[now, m + b]
-                total = fma(w0, mine - told[now, j0 + b], mixed[0, o + b])
-                mixed[0, o + b] = fma(w1, mine - told[now, j1 + b], total)
+                mine = flat[now, m + b]
+                total = fma(w0, mine - flat[now, j0 + b], mixed[0, o + b])
+                mixed[0, o + b] = fma(w1, mine - flat[now, j1 + b], total)
             e += 2
         else:
             for lane in range(lanes):
                 b = np.uint64(lane)
-                mixed[0, o + b] = fma(w0, told[now, m + b] - told[now, j0 + b], mixed[0, o + b])
+                mixed[0, o + b] = fma(w0, flat[now, m + b] - flat[now, j0 + b], mixed[0, o + b])
             e += 1
 
 
@@ -159,11 +192,11 @@ def _make_advance(size: int) -> Any:
 
     @inlined
     def advance(
-        work: Array, i: int, rows: Array, p: int, mixed: Array, r: int, messages: Array, then: int,
-        now: Array, j: int, place: int, level: float, scale: float,
-        coming: Array, j_next: int, place_next: int, level_next: float, scale_next: float,
-    ) -> None:  # fmt: skip
-        lanes = work.shape[2]
+        work: AnyArray, messages: AnyArray, i: int, rows: AnyArray, t: int, mixed: AnyArray, given: Input
+    ) -> None:
+        lanes, p, then, r = work.shape[2], t + 1, (t + 1) % 2, given.mixed
+        now, j, place, level, scale = given.observation
+        coming, j_next, place_next, level_next, scale_next = given.following
         ey = rows[p, 0, 0]
         if size > 0:
             e0 = rows[p, 0, 2]
@@ -222,37 +255,40 @@ _advance_0, _advance_1, _advance_2, _advance_3, _advance_4 = (_make_advance(size
 
 @inlined
 def advance(
-    work: Array, i: int, rows: Array, p: int, size: int, mixed: Array, r: int, messages: Array, then: int,
-    now: Array, j: int, place: int, level: float, scale: float,
-    coming: Array, j_next: int, place_next: int, level_next: float, scale_next: float, s: Scratch,
-) -> None:  # fmt: skip
-    """Update the first `size` registers of row i by rows[p], from mixed[r] and the observation
-    level + scale * now[j, place], and write the next message with the next observation, likewise of `coming`."""
+    work: AnyArray, messages: AnyArray, i: int, table: PassTable, t: int, given: Input, s: Scratch
+) -> None:
+    """Play round t of row i: update the registers that are active, and write the message of round t + 1."""
+    rows, size = table.rows, table.active[t + 1]
     if size == 0:
-        _advance_0(work, i, rows, p, mixed, r, messages, then, now, j, place, level, scale,
-                   coming, j_next, place_next, level_next, scale_next)  # fmt: skip
+        _advance_0(work, messages, i, rows, t, s.mixed, given)
     elif size == 1:
-        _advance_1(work, i, rows, p, mixed, r, messages, then, now, j, place, level, scale,
-                   coming, j_next, place_next, level_next, scale_next)  # fmt: skip
+        _advance_1(work, messages, i, rows, t, s.mixed, given)
     elif size == 2:
-        _advance_2(work, i, rows, p, mixed, r, messages, then, now, j, place, level, scale,
-                   coming, j_next, place_next, level_next, scale_next)  # fmt: skip
+        _advance_2(work, messages, i, rows, t, s.mixed, given)
     elif size == 3:
-        _advance_3(work, i, rows, p, mixed, r, messages, then, now, j, place, level, scale,
-                   coming, j_next, place_next, level_next, scale_next)  # fmt: skip
+        _advance_3(work, messages, i, rows, t, s.mixed, given)
     elif size == 4:
-        _advance_4(work, i, rows, p, mixed, r, messages, then, now, j, place, level, scale,
-                   coming, j_next, place_next, level_next, scale_next)  # fmt: skip
+        _advance_4(work, messages, i, rows, t, s.mixed, given)
     else:
-        lanes = work.shape[2]
-        for k in range(size):
-            _combine(s.fresh, 0, k, work, i, rows, p, 1 + k, size, s)
-        for k in range(size):
-            own, heard = rows[p, 1 + k, SEEN], rows[p, 1 + k, MIXED]
-            for b in range(lanes):
-                y = fma(scale, now[j, place, b], level)
-                work[i, k, b] = fma(own, y, fma(heard, mixed[r, b], s.fresh[0, k, b]))
-        _combine(messages, then, i, work, i, rows, p, 0, size, s)
+        _advance_any(work, messages, i, table, t, given, s)
+
+
+@inlined
+def _advance_any(
+    work: AnyArray, messages: AnyArray, i: int, table: PassTable, t: int, given: Input, s: Scratch
+) -> None:
+    """The same for any number of registers, one after the other."""
+    lanes, rows, size = work.shape[2], table.rows, table.active[t + 1]
+    now, j, place, level, scale = given.observation
+    for k in range(size):
+        _combine(s, k, work, i, rows, t, 1 + k, size)
+    for k in range(size):
+        own, heard = rows[t + 1, 1 + k, OBSERVED], rows[t + 1, 1 + k, MIXED]
         for b in range(lanes):
-            y = fma(scale_next, coming[j_next, place_next, b], level_next)
-            messages[then, i, b] = fma(rows[p, 0, SEEN], y, messages[then, i, b])
+            y = fma(scale, now[j, place, b], level)
+            work[i, k, b] = fma(own, y, fma(heard, s.mixed[given.mixed, b], s.fresh[0, k, b]))
+    _combine(s, size, work, i, rows, t, 0, size)
+    now, j, place, level, scale = given.following
+    for b in range(lanes):
+        y = fma(scale, now[j, place, b], level)
+        messages[(t + 1) % 2, i, b] = fma(rows[t + 1, 0, OBSERVED], y, s.fresh[0, size, b])

@@ -12,18 +12,17 @@ from typing import Any
 
 import numpy as np
 from numba import get_num_threads
-from numpy.typing import NDArray
 
+from gossamer.arrays import AnyArray, Integers
 from gossamer.engines.horizons import passes
 from gossamer.engines.simulate import agent_lanes, trial_lanes
-from gossamer.engines.simulate.kernels import Pass
+from gossamer.engines.simulate.kernels import PassTable
 from gossamer.methods import Method, Table
 from gossamer.networks import Network
 from gossamer.numerics import random
 from gossamer.numerics.vectors import GRAIN
-from gossamer.observations import Drifting, Gaussian, Observations
+from gossamer.observations import Observations
 
-Array = NDArray[Any]
 Advance = Callable[[int], None]
 
 LANES = 128  # trials side by side at most
@@ -45,7 +44,8 @@ class Run:
         method: Method,
         network: Network,
         observations: Observations,
-        horizons: NDArray[np.int64],
+        horizons: Integers,
+        *,
         trials: int,
         seed: int,
         first_trial: int,
@@ -89,35 +89,31 @@ class _Neighbors:
             gossip.indptr, gossip.indices, gossip.data, self.width
         )
         self.weights = weights.astype(dtype)
-        self.runs = np.append(np.flatnonzero(begins), self.agents)
+        self.stretches = np.append(np.flatnonzero(begins), self.agents)
 
-    def for_trials(self, mixing: str) -> trial_lanes.Links:
-        number = {
-            "matrix": trial_lanes.MATRIX,
-            "pairwise": trial_lanes.PAIRWISE,
-            "broadcast": trial_lanes.BROADCAST,
-        }
+    def for_trials(self, mixing: str) -> trial_lanes.TrialLinks:
         coded = self.for_agents
-        return trial_lanes.Links(
-            number[mixing], coded.starts, coded.neighbors, coded.codes, coded.weights, self.edges
+        return trial_lanes.TrialLinks(
+            mixing=trial_lanes.MIXINGS.index(mixing),
+            starts=coded.starts,
+            neighbors=coded.neighbors,
+            codes=coded.codes,
+            weights=coded.weights,
+            edges=self.edges,
         )
 
     @cached_property
-    def for_agents(self) -> agent_lanes.Links:
-        equal = np.all(
-            self.weights == self.weights[:1]
-        )  # the common case, and cheaper to see than to sort for
-        distinct, codes = (
-            (self.weights[:1], np.zeros(len(self.weights), np.uint8))
-            if equal
-            else np.unique(self.weights, return_inverse=True)
-        )
-        chunks = _up(self.agents, self.width)
-        return agent_lanes.Links(
-            runs=self.runs.astype(np.uint32),
-            chunk_runs=np.append(
-                np.searchsorted(self.runs, np.arange(chunks) * self.width), len(self.runs) - 1
-            ).astype(np.uint32),
+    def for_agents(self) -> agent_lanes.ChunkLinks:
+        # Equal weights are the common case, and cheaper to notice than to sort for.
+        codes: AnyArray
+        if np.all(self.weights == self.weights[:1]):
+            distinct, codes = self.weights[:1], np.zeros(len(self.weights), np.uint8)
+        else:
+            distinct, codes = np.unique(self.weights, return_inverse=True)
+        inside = np.searchsorted(self.stretches, np.arange(0, self.agents, self.width))
+        return agent_lanes.ChunkLinks(
+            stretches=self.stretches.astype(np.uint32),
+            chunks=np.append(inside, len(self.stretches) - 1).astype(np.uint32),
             starts=self.starts,
             neighbors=self.neighbors,
             codes=codes.astype(np.uint8 if len(distinct) <= 256 else np.uint32, copy=False),
@@ -131,17 +127,14 @@ class _Layout:
     def __init__(self, run: Run, links: _Neighbors, table: Table, which: list[int]) -> None:
         self.run, self.links, self.table, self.which = run, links, table, which
         observations, kind = run.observations, run.dtype
-        base = observations.base if isinstance(observations, Drifting) else observations
-        self.fused = type(base).sample is Gaussian.sample  # not a user's own kind of Gaussian
-        std = base.std if isinstance(base, Gaussian) else np.zeros_like(observations.mean)
+        self.fused = observations.normal_std is not None
+        std = np.zeros_like(observations.mean) if observations.normal_std is None else observations.normal_std
         horizons = run.horizons[which]
         rows, active = _rows(table)
-        self.plan = Pass(
+        self.pass_table = PassTable(
             rows=rows.astype(kind),
             active=active,
-            noise_scale=np.where(table.batches > 0, 1 / np.sqrt(np.maximum(table.batches, 1)), 0.0).astype(
-                kind
-            ),
+            noise_scale=table.noise_scale.astype(kind),
             mean=np.ascontiguousarray(observations.mean.T, dtype=kind),
             std=np.ascontiguousarray((std[:1] if np.all(std == std[:1]) else std).T, dtype=kind),
             drift=np.ascontiguousarray(
@@ -152,7 +145,7 @@ class _Layout:
             target=np.stack([observations.target(int(t)) for t in horizons], axis=1),
         )
 
-    def draw(self, trials: range, start: int, stop: int) -> Array:
+    def draw(self, trials: range, start: int, stop: int) -> AnyArray:
         """Observations (rounds, N, n, trials) of rounds start..stop, for kernels that cannot draw them themselves."""
         rounds = range(max(start, 0), min(stop + 1, self.table.rounds))
         batches = None if np.all(self.table.batches == 1) else self.table.batches
@@ -197,6 +190,7 @@ class TrialLanes(_Layout):
             work=_aligned((count * agents, self.table.registers, lanes), kind),
             messages=_aligned((2, count * agents, lanes), kind),
             given=np.empty((0, 0, lanes), kind),
+            origin=0,
             noise=_aligned((count * agents if self.fused else 0, 4, lanes), kind),
             by_trial=np.zeros((count, horizons, lanes)),
             by_agent=np.zeros((count, _up(lanes, GRAIN), horizons, agents)),
@@ -208,8 +202,9 @@ class TrialLanes(_Layout):
                 firsts = blocks.first_trials.tolist()
                 drawn = {f: self.draw(range(f, f + lanes), start, stop) for f in set(firsts)}
                 parts = [drawn[f][:, :, c].swapaxes(0, 1) for f, (c, _) in zip(firsts, tasks, strict=True)]
-                blocks = blocks._replace(given=np.concatenate(parts).astype(kind, copy=False))
-            trial_lanes.run(blocks, start, stop, self.plan, links)
+                given = np.concatenate(parts).astype(kind, copy=False)
+                blocks = blocks._replace(given=given, origin=max(start, 0))
+            trial_lanes.play_blocks(blocks, start, stop, self.pass_table, links)
             advance((stop - max(start, 0)) * agents * sum(width))
         for k, (c, s) in enumerate(tasks):
             trials = slice(s, s + width[k])
@@ -240,7 +235,7 @@ class AgentLanes(_Layout):
             self._wave(tasks[begin : begin + width], links, together, advance)
 
     def _wave(
-        self, tasks: list[tuple[int, int]], links: agent_lanes.Links, together: bool, advance: Advance
+        self, tasks: list[tuple[int, int]], links: agent_lanes.ChunkLinks, together: bool, advance: Advance
     ) -> None:
         run, kind, width = self.run, self.run.dtype, self.links.width
         agents, count, horizons = run.network.agents, len(tasks), len(self.which)
@@ -252,8 +247,10 @@ class AgentLanes(_Layout):
             work=_aligned((rows, self.table.registers, width), kind),
             messages=_aligned((2, rows, width), kind),
             given=np.empty((0, 0, agents), kind),
+            origin=0,
             noise=_aligned((rows if self.fused else 0, 4, width), kind),
             by_trial=np.zeros((count, horizons)),
+            by_chunk=np.zeros(rows // count),
             by_agent=np.zeros((count, horizons, agents)),
             estimates=np.empty((count, horizons if run.keep else 0, agents), kind),
         )
@@ -261,9 +258,9 @@ class AgentLanes(_Layout):
             if not self.fused:
                 drawn = self.draw(range(trials[0], trials[-1] + 1), start, stop)
                 parts = [drawn[:, :, c, run.first_trial + trial - trials[0]] for trial, c in tasks]
-                state = state._replace(given=np.stack(parts).astype(kind, copy=False))
-            play = agent_lanes.run_trials if together else agent_lanes.run_agents
-            play(state, start, stop, self.plan, links, get_num_threads())
+                state = state._replace(given=np.stack(parts).astype(kind, copy=False), origin=max(start, 0))
+            play = agent_lanes.play_trials if together else agent_lanes.play_agents
+            play(state, start, stop, self.pass_table, links, get_num_threads())
             advance((stop - max(start, 0)) * agents * count)
         for k, (trial, c) in enumerate(tasks):
             run.errors[self.which, trial] += state.by_trial[k]
@@ -279,17 +276,17 @@ def _up(a: int, b: int) -> int:
     return -(-a // b)
 
 
-def _aligned(shape: tuple[int, ...], dtype: Any) -> Array:
+def _aligned(shape: tuple[int, ...], dtype: Any) -> AnyArray:
     """Zeros whose first number begins a cache line: a vector that straddles two lines costs twice."""
     size = int(np.prod(shape)) * np.dtype(dtype).itemsize
     raw = np.zeros(size + LINE, np.uint8)
     start = -raw.ctypes.data % LINE
-    aligned: Array = raw[start : start + size].view(dtype).reshape(shape)
+    aligned: AnyArray = raw[start : start + size].view(dtype).reshape(shape)
     return aligned
 
 
-def _rows(table: Table) -> tuple[Array, Array]:
-    """The coefficients pass by pass, and how many registers each pass needs (see `_kernels.Pass`)."""
+def _rows(table: Table) -> tuple[AnyArray, AnyArray]:
+    """The coefficients round by round, and how many registers each round needs (see `kernels.PassTable`)."""
     rounds, size = table.rounds, table.registers
     rows = np.zeros((rounds + 1, size + 2, size + 2))
     rows[:-1, 0, 0], rows[:-1, 0, 2:] = table.message_observation, table.message_state
@@ -299,7 +296,7 @@ def _rows(table: Table) -> tuple[Array, Array]:
         table.step_state,
     )
     rows[1:, -1, 2:] = table.estimate_state
-    # A register rests in a pass that leaves it as it is and in which nothing else depends on it.
+    # A register rests in a round that leaves it as it is and in which nothing else depends on it.
     state = np.eye(size, dtype=bool)
     busy = (rows[:, 1:-1, :2] != 0).any(axis=2) | (rows[:, 1:-1, 2:] != state).any(axis=2)
     busy |= ((rows[:, :-1, 2:] != 0) & ~np.vstack([np.zeros(size, bool), state])).any(axis=1)

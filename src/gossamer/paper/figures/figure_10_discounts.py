@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from gossamer.arrays import Floats
 from gossamer.paper.pipeline import style
 from gossamer.paper.pipeline.claims import Claim, Finding, Verdict, extremes, interval, number
 from gossamer.paper.pipeline.figure import Figure
@@ -15,10 +15,8 @@ from gossamer.paper.pipeline.settings import Settings
 from gossamer.paper.shared.policy import DISCOUNTS, GRAPHS, pieces, quantity_at
 from gossamer.paper.shared.problem import TITLES, slope
 
-Array = NDArray[np.float64]
 
-
-def _growth(results: Results, graph: str, solver: str) -> Array:
+def _growth(results: Results, graph: str, solver: str) -> Floats:
     """Errors after the last round by discount."""
     last = float(np.nanmax(results.column("rounds")))
     return np.array(
@@ -31,7 +29,7 @@ def _growth(results: Results, graph: str, solver: str) -> Array:
     )
 
 
-def _exponent(errors: Array) -> float:
+def _exponent(errors: Floats) -> float:
     return slope([1 / (1 - d) for d in DISCOUNTS], errors)
 
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from gossamer.arrays import Floats
 from gossamer.networks import Network
 from gossamer.paper.pipeline import style
 from gossamer.paper.pipeline.claims import (
@@ -32,8 +32,6 @@ from gossamer.paper.shared import problem
 from gossamer.paper.shared.convergence import METHODS, horizons, main_pieces
 from gossamer.paper.shared.modes import EverySDA, energies, modes
 from gossamer.paper.shared.problem import GRAPHS, TITLES
-
-Array = NDArray[np.float64]
 
 DRAWS = "convergence draws"
 
@@ -66,7 +64,7 @@ def converge_draws(
     return rows
 
 
-def _errors(net: Network, mean: Array, rounds: list[int]) -> dict[str, Array]:
+def _errors(net: Network, mean: Floats, rounds: list[int]) -> dict[str, Floats]:
     """(H, D) exact errors per method."""
     energy = energies(net, mean)
     found = {"sda": EverySDA(net, max(rounds)).total_error(mean)[np.array(rounds) - 1]}
@@ -150,7 +148,7 @@ def agreement(results: Results) -> tuple[int, int]:
 # -- the claims --------------------------------------------------------------------------------------------
 
 
-def _logs(results: Results, graph: str, method: str, stage: int) -> Array:
+def _logs(results: Results, graph: str, method: str, stage: int) -> Floats:
     """(D,) ln of the exact error in every draw."""
     rows = results.where(
         experiment=DRAWS, graph=graph, method=method, quantity=f"total_error, K={stage}"
@@ -158,7 +156,7 @@ def _logs(results: Results, graph: str, method: str, stage: int) -> Array:
     return np.asarray(np.log(rows.column("value").astype(float)))
 
 
-def _lead(results: Results, graph: str, stage: int) -> Array:
+def _lead(results: Results, graph: str, stage: int) -> Floats:
     """(D,) by how much SDA's ln error is below the better primal method's."""
     primal = np.minimum(_logs(results, graph, "d-masg", stage), _logs(results, graph, "dsg", stage))
     return np.asarray(primal - _logs(results, graph, "sda", stage))
@@ -249,7 +247,7 @@ def _asymptotic(results: Results, settings: Settings) -> Finding:
     )
 
 
-def _bias(results: Results, graph: str, method: str, settings: Settings) -> tuple[Array, Array]:
+def _bias(results: Results, graph: str, method: str, settings: Settings) -> tuple[Floats, Floats]:
     """T and squared bias, where it is above what rounding leaves of the means' energy."""
     rows = results.where(experiment="convergence", graph=graph, method=method, quantity="bias").sort("rounds")
     rounds, bias = (np.asarray(rows.column(name), dtype=float) for name in ("rounds", "value"))

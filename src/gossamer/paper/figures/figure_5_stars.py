@@ -6,8 +6,8 @@ import math
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from gossamer.arrays import Floats
 from gossamer.engines.exact import exact
 from gossamer.methods import DMASG, SDA, Method
 from gossamer.networks import Network
@@ -22,8 +22,6 @@ from gossamer.paper.shared import problem
 from gossamer.paper.shared.problem import NORMAL_95, slope
 from gossamer.theory import k_star
 
-Array = NDArray[np.float64]
-
 METHODS: dict[str, Method] = {"sda": SDA(), "d-masg": DMASG(stages=1)}
 RESAMPLES = 1000
 
@@ -32,7 +30,7 @@ def stars(sizes: list[int], trials: int, seed: int) -> list[Row]:
     """Exact and simulated errors on every star, and the slopes fitted to them."""
     rows: list[Row] = []
     base = {"experiment": "star", "graph": "star", "spread": 0.0, "seed": seed}
-    errors: dict[str, list[Array]] = {method: [] for method in METHODS}
+    errors: dict[str, list[Floats]] = {method: [] for method in METHODS}
     kappas = []
     for n in sizes:
         net, obs, rounds = Network.star(n), Gaussian(np.zeros(n), 1.0), math.isqrt(n)
@@ -80,7 +78,7 @@ def stars(sizes: list[int], trials: int, seed: int) -> list[Row]:
     return rows
 
 
-def _bootstrap(kappas: list[float], errors: Array, seed: int) -> tuple[float, float]:
+def _bootstrap(kappas: list[float], errors: Floats, seed: int) -> tuple[float, float]:
     """95% interval of the fitted slope, resampling the trials of every star."""
     rng = np.random.default_rng([seed, errors.shape[1]])
     trials = errors.shape[1]
@@ -130,7 +128,7 @@ def explain(results: Results, settings: Settings) -> str:
     )
 
 
-def _ratio(results: Results, above: str, below: str) -> Array:
+def _ratio(results: Results, above: str, below: str) -> Floats:
     rows = results.where(quantity="total_error", source="exact").sort("agents")
     return np.asarray(
         rows.where(method=above).column("value") / rows.where(method=below).column("value"), dtype=float

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 from matplotlib.ticker import FuncFormatter, NullFormatter
-from numpy.typing import NDArray
 
+from gossamer.arrays import Floats
 from gossamer.engines.exact import every_round
 from gossamer.methods import AnytimeSDA
 from gossamer.networks import Network
@@ -119,7 +119,7 @@ def anytime_samples(
     return rows
 
 
-def _until(method: AnytimeSDA, net: Network, obs: Gaussian, least: float) -> NDArray[np.float64]:
+def _until(method: AnytimeSDA, net: Network, obs: Gaussian, least: float) -> Floats:
     """Exact errors after 1, 2, ... rounds until `least` is reached."""
     rounds = math.ceil(1.2 / least)
     while True:
@@ -217,7 +217,7 @@ def _samples(ax: Any, here: Results, settings: Settings, top: float) -> None:
     ax.invert_xaxis()
 
 
-def gains(results: Results, method: str) -> NDArray[np.float64]:
+def gains(results: Results, method: str) -> Floats:
     """(graph, T): SDA's error over this method's, at the paper's T."""
     results = results.where(quantity="total_error", source="exact", draw=0)
     rounds = [

@@ -26,7 +26,7 @@ class PieceCache:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise OutputError(
-                f"results go to {folder}, but that folder cannot be made ({error.strerror}); choose another folder"
+                f"results go to {folder}, but that folder cannot be made ({error.strerror}); choose another --out"
             ) from error
 
     def path(self, piece: Piece) -> Path:
@@ -59,5 +59,5 @@ class PieceCache:
             draft.replace(path)
         except OSError as error:
             raise OutputError(
-                f"a result could not be written to {path} ({error.strerror}); free some space or choose another folder"
+                f"a result could not be written to {path} ({error.strerror}); free some space or choose another --out"
             ) from error

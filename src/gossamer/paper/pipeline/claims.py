@@ -13,9 +13,9 @@ from enum import StrEnum
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import betaincinv
 
+from gossamer.arrays import Floats
 from gossamer.paper.pipeline.results import Results
 from gossamer.paper.pipeline.settings import Settings
 
@@ -122,5 +122,5 @@ def listed(values: dict[str, float], digits: int = 3) -> str:
 
 
 def extremes(values: Any) -> tuple[float, float]:
-    flat: NDArray[np.float64] = np.asarray(values, dtype=float).ravel()
+    flat: Floats = np.asarray(values, dtype=float).ravel()
     return float(flat.min()), float(flat.max())

@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gossamer.arrays import Floats
+
 SCHEMA = 2
 """Raised whenever the meaning of the columns changes."""
 
@@ -66,7 +68,7 @@ class Results:
             raise LookupError(f"{len(found)} rows under {conditions}, where one was expected")
         return float(found.column("value")[0])
 
-    def grid(self, rows: str, columns: str, **conditions: Any) -> NDArray[np.float64]:
+    def grid(self, rows: str, columns: str, **conditions: Any) -> Floats:
         """The values under these conditions as a matrix over two ascending columns."""
         found = self.where(**conditions).sort(rows, columns)
         shape = (len(found.distinct(rows)), len(found.distinct(columns)))

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from gossamer.arrays import Floats, Integers
 from gossamer.engines.exact import propagate
 from gossamer.methods import SDA, SSTM, tabulate
 from gossamer.networks import Network
@@ -23,8 +23,6 @@ from gossamer.paper.shared import problem
 from gossamer.paper.shared.modes import EverySDA, energies
 from gossamer.paper.shared.problem import first_at_most
 
-Array = NDArray[np.float64]
-
 RESAMPLES = 200
 BLOCK = 2**28
 """Bytes of estimates that are kept at a time, a block of trials by all numbers of rounds."""
@@ -33,7 +31,7 @@ FINE, STEP = 2048, 8
 alone moves the answer by 10%."""
 
 
-def every_sda(net: Network, mean: Array, least: float) -> EverySDA:
+def every_sda(net: Network, mean: Floats, least: float) -> EverySDA:
     """SDA up to a number of rounds that reaches the error `least` for each of several vectors of means."""
     rounds = math.ceil(2.2 / least)
     while True:
@@ -82,7 +80,7 @@ def exact_samples(
     return rows
 
 
-def _radius(net: Network, mean: Array) -> float:
+def _radius(net: Network, mean: Floats) -> float:
     """||lambda*|| / ||sqrt(L) lambda*||: the dual solution's norm in units of what the paper puts in its place."""
     assert net.spectrum is not None
     energy = energies(net, mean[None])[:, 0]
@@ -95,7 +93,7 @@ class EverySSTM:
     T rounds make T - 1 dual steps, each on a batch of r, and the answer adds a fresh batch of r_T.
     """
 
-    def __init__(self, net: Network, mean: Array, least: float) -> None:
+    def __init__(self, net: Network, mean: Floats, least: float) -> None:
         self.net, self.mean = net, mean
         assert net.spectrum is not None
         energy = energies(net, mean)
@@ -106,13 +104,13 @@ class EverySSTM:
             dual = table._replace(estimate_state=np.tile([1.0, 0.0, 0.0], (rounds, 1)))
             response, noise = propagate(dual, net.spectrum.eigenvalues, np.arange(1, rounds))
             # Without any step the answer is the agent's own batch.
-            self.bias: Array = np.vstack([energy.sum(axis=0), (1 + response[:, 1:, 0]) ** 2 @ energy])
-            self.dual: Array = np.append(0.0, noise[:, 1:].sum(axis=1))
+            self.bias: Floats = np.vstack([energy.sum(axis=0), (1 + response[:, 1:, 0]) ** 2 @ energy])
+            self.dual: Floats = np.append(0.0, noise[:, 1:].sum(axis=1))
             if np.all(self.bias[-1] <= least / 2):
                 return
             rounds *= 2
 
-    def total_error(self, which: int, method: SSTM) -> Array:
+    def total_error(self, which: int, method: SSTM) -> Floats:
         """The error after T = 1, 2, ... rounds with this method's batches."""
         each, last = method.batches(self.net, 2)  # the same for every T
         return np.asarray(self.bias[:, which] + self.dual / each + self.net.agents / last)
@@ -175,14 +173,12 @@ def _runs_of(
     return {**where, "method": method, "seed": seed, "trials": trials, "source": source}
 
 
-def examined(rounds: int) -> NDArray[np.int64]:
+def examined(rounds: int) -> Integers:
     """The numbers of rounds that the protocol looks at."""
     return np.concatenate([np.arange(1, min(rounds, FINE) + 1), np.arange(FINE + STEP, rounds + STEP, STEP)])
 
 
-def first_passages(
-    horizons: NDArray[np.int64], errors: Array, epsilons: Sequence[float], seed: int
-) -> list[Row]:
+def first_passages(horizons: Integers, errors: Floats, epsilons: Sequence[float], seed: int) -> list[Row]:
     """The first T whose errors (H, trials) average to at most eps (the last T, if none does), with bootstrap
     intervals over the trials."""
     trials = errors.shape[1]
@@ -209,7 +205,7 @@ def first_passages(
     return rows
 
 
-def trajectories(net: Network, obs: Gaussian, horizons: NDArray[np.int64], trials: int, seed: int) -> Array:
+def trajectories(net: Network, obs: Gaussian, horizons: Integers, trials: int, seed: int) -> Floats:
     """(H, trials): the squared error of SDA run for each number of rounds, from one trajectory per trial."""
     errors = np.empty((len(horizons), trials))
     burn_in = horizons // 2

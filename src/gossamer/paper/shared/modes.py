@@ -21,27 +21,25 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
+from gossamer.arrays import Floats, Integers
 from gossamer.engines.exact import impulse_response, propagate
 from gossamer.methods import SDA, Method, tabulate
 from gossamer.networks import Network
-
-Array = NDArray[np.float64]
 
 MEMORY = 30
 """Responses older than this many times sqrt(kappa) rounds are below rounding."""
 
 
-def energies(network: Network, means: Array) -> Array:
+def energies(network: Network, means: Floats) -> Floats:
     """(modes - 1, D): how much of each of D vectors of means (D, N) is in each mode but the constant one."""
     spectrum = network.spectrum
     assert spectrum is not None  # these experiments stay below the size that is decomposed
-    energy: Array = np.abs(spectrum.analyze(np.ascontiguousarray(means.T))[1:]) ** 2
+    energy: Floats = np.abs(spectrum.analyze(np.ascontiguousarray(means.T))[1:]) ** 2
     return energy
 
 
-def modes(method: Method, network: Network, horizons: Sequence[int]) -> tuple[Array, Array]:
+def modes(method: Method, network: Network, horizons: Sequence[int]) -> tuple[Floats, Floats]:
     """Response and noise gain, (H, modes) each, of `method` after each of several numbers of rounds."""
     assert network.spectrum is not None
     nodes = network.spectrum.eigenvalues
@@ -80,35 +78,35 @@ class EverySDA:
         self._gain = (squares[end] + squares[start] - 2 * overlap) / window**2
         self._left = 2 * squares[-1]
         every = np.arange(1, rounds + 1)
-        self.window: NDArray[np.int64] = every - every // 2
-        self.mixing: Array = self._left.sum() / self.window**2.0
+        self.window: Integers = every - every // 2
+        self.mixing: Floats = self._left.sum() / self.window**2.0
         self.mixing[: self._rows] = self._gain.sum(axis=1)
 
-    def gain(self, rounds: int) -> Array:
+    def gain(self, rounds: int) -> Floats:
         """(modes - 1,) noise gain of each mode but the constant one after `rounds` rounds."""
         if rounds <= self._rows:
             return np.asarray(self._gain[rounds - 1])
         return np.asarray(self._left / self.window[rounds - 1] ** 2)
 
-    def response(self, rounds: int) -> Array:
+    def response(self, rounds: int) -> Floats:
         """(modes - 1,) response of each mode but the constant one after `rounds` rounds."""
         return np.asarray(self._response[rounds - 1]) if rounds <= self._rows else np.zeros(len(self._left))
 
-    def bias(self, means: Array) -> Array:
+    def bias(self, means: Floats) -> Floats:
         """(rounds, D) squared bias for D vectors of means (D, N)."""
         bias = np.zeros((self.rounds, len(means)))
         bias[: self._rows] = self._response**2 @ energies(self.network, means)
         return bias
 
-    def total_error(self, means: Array) -> Array:
+    def total_error(self, means: Floats) -> Floats:
         """(rounds, D) expected error for noise of variance 1."""
         return self.bias(means) + (self.mixing + 1.0 / self.window)[:, None]
 
 
-def _overlap(held: Array, window: int, burn_in: int) -> Array:
+def _overlap(held: Floats, window: int, burn_in: int) -> Floats:
     """sum over j < burn_in of H_j H_{j + window}, per mode."""
     last = min(burn_in, len(held) - window)
     if last <= 0:
         return np.zeros(held.shape[1])
-    overlap: Array = np.einsum("jm,jm->m", held[:last], held[window : window + last])
+    overlap: Floats = np.einsum("jm,jm->m", held[:last], held[window : window + last])
     return overlap

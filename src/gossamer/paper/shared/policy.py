@@ -5,18 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gossamer.applications import Centralized, PolicyEvaluation, TemporalDifference, problems
 from gossamer.applications.solvers import averages
+from gossamer.arrays import Floats, Integers
 from gossamer.methods import SDA, AnytimeSDA
 from gossamer.paper.pipeline.pieces import Piece
 from gossamer.paper.pipeline.results import Row
 from gossamer.paper.pipeline.settings import Settings
 from gossamer.paper.shared import problem
 from gossamer.paper.shared.problem import around, slope
-
-Array = NDArray[np.float64]
 
 GRAPHS = ("path", "grid", "erdos-renyi")
 DISCOUNTS = (0.8, 0.9, 0.95, 0.99)
@@ -75,7 +73,7 @@ def evaluation(graph: str, agents: int, solver: str, rounds: list[int], trials: 
     return rows
 
 
-def _rate(horizons: NDArray[np.int64], found: Array) -> dict[str, float]:
+def _rate(horizons: Integers, found: Floats) -> dict[str, float]:
     """The fitted exponent of T, with the 95% interval of a bootstrap over trials."""
     late = horizons >= horizons.max() / FITTED
     rng = np.random.default_rng(0)

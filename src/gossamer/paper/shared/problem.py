@@ -6,14 +6,12 @@ import math
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from gossamer.arrays import Floats
 from gossamer.engines.simulate import Simulation, simulate
 from gossamer.methods import Method
 from gossamer.networks import Network
 from gossamer.observations import Gaussian
-
-Array = NDArray[np.float64]
 
 GRAPHS = ("path", "cycle", "star", "grid", "erdos-renyi")
 """From the least to the best connected."""
@@ -41,7 +39,7 @@ def network(graph: str, agents: int, seed: int = 0, draw: int = 0) -> Network:
     return {"path": Network.path, "cycle": Network.cycle, "star": Network.star}[graph](agents)
 
 
-def means(agents: int, spread: float, seed: int, draw: int = 0) -> Array:
+def means(agents: int, spread: float, seed: int, draw: int = 0) -> Floats:
     """(N,) means uniform on [0, spread]. Draw 0 is the one that the figures show."""
     return spread * np.random.default_rng([seed, draw]).random(agents)
 
@@ -58,7 +56,7 @@ def run(method: Method, net: Network, obs: Gaussian, rounds: Any, **options: Any
     return result
 
 
-def first_at_most(errors: Array, epsilon: float) -> int | None:
+def first_at_most(errors: Floats, epsilon: float) -> int | None:
     """The first T = 1, 2, ... whose error is at most epsilon, or None."""
     good = np.flatnonzero(errors <= epsilon)
     return int(good[0]) + 1 if good.size else None

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 from matplotlib.ticker import FuncFormatter, NullFormatter
-from numpy.typing import NDArray
 
+from gossamer.arrays import Floats
 from gossamer.paper.pipeline import style
 from gossamer.paper.pipeline.claims import interval, middle, number
 from gossamer.paper.pipeline.pieces import Piece
@@ -17,8 +17,6 @@ from gossamer.paper.pipeline.results import Results
 from gossamer.paper.pipeline.settings import Settings
 from gossamer.paper.shared.complexity import exact_samples, sda_protocol
 from gossamer.paper.shared.problem import GRAPHS, TITLES, slope
-
-Array = NDArray[np.float64]
 
 
 def main_pieces(settings: Settings) -> list[Piece]:
@@ -55,7 +53,7 @@ def main_pieces(settings: Settings) -> list[Piece]:
     return parts
 
 
-def sample_counts(results: Results, method: str, epsilons: Sequence[float], source: str = "exact") -> Array:
+def sample_counts(results: Results, method: str, epsilons: Sequence[float], source: str = "exact") -> Floats:
     """(graph, draw, eps) samples."""
     results = results.where(
         experiment="samples", method=method, quantity="samples", source=source, epsilon=tuple(epsilons)
@@ -63,22 +61,22 @@ def sample_counts(results: Results, method: str, epsilons: Sequence[float], sour
     return np.stack([results.grid("draw", "epsilon", graph=g) for g in GRAPHS])
 
 
-def fitted_slopes(results: Results, method: str, epsilons: Sequence[float], source: str = "exact") -> Array:
+def fitted_slopes(results: Results, method: str, epsilons: Sequence[float], source: str = "exact") -> Floats:
     """(graph, draw) fitted slopes."""
     values = sample_counts(results, method, epsilons, source)
     logs = np.log(sorted(epsilons))
     centered = logs - logs.mean()
-    found: Array = np.log(values) @ centered / (centered @ centered)
+    found: Floats = np.log(values) @ centered / (centered @ centered)
     return found
 
 
-def averaging_shares(results: Results, epsilons: Sequence[float]) -> Array:
+def averaging_shares(results: Results, epsilons: Sequence[float]) -> Floats:
     """(graph, draw, eps): how much of the error is the 1/T term when SDA first reaches eps."""
     results = results.where(experiment="samples", quantity="share of 1/T", epsilon=tuple(epsilons))
     return np.stack([results.grid("draw", "epsilon", graph=g) for g in GRAPHS])
 
 
-def by_graph(values: Array, digits: int = 3) -> str:
+def by_graph(values: Floats, digits: int = 3) -> str:
     """Median and range over draws, graph by graph, from (graph, ...)."""
     return ", ".join(
         f"{TITLES[g]} {interval(*middle(v), digits)}" for g, v in zip(GRAPHS, values, strict=True)

@@ -1,0 +1,54 @@
+"""Faults with their dice: what a transport asks about each message."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from gossamer.arrays import Floats
+from gossamer.faults.kernels import is_bad
+from gossamer.faults.kinds import Bursts, Delay, Loss
+from gossamer.numerics import random
+
+if TYPE_CHECKING:
+    from gossamer.faults.combined import Faults
+
+
+class BoundFaults:
+    """Faults bound to a seed and a trial; every answer is a pure function of (round, sender, receiver)."""
+
+    def __init__(self, faults: Faults, seed: int, trial: int = 0) -> None:
+        self.faults = faults
+        self._key = random.key(seed)
+        self._trial = trial
+        # A chain keeps its place, and with it its dice, when the others are switched off.
+        chancy = [item for item in faults.items if isinstance(item, Loss | Bursts | Delay)]
+        late = np.array([[isinstance(item, Delay)] for item in chancy], dtype=bool).reshape(-1, 1)
+        self._losses = np.where(late, 0.0, faults.chains)
+        self._delays = [
+            (item.rounds, np.where(np.arange(len(chancy))[:, None] == k, faults.chains, 0.0))
+            for k, item in enumerate(chancy)
+            if isinstance(item, Delay)
+        ]
+
+    def heard(self, round: int, sender: int, receiver: int) -> bool:
+        """Whether the message of `round` arrives in its round: not lost, not late, both agents alive."""
+        return self.faults.up(round, sender, receiver) and not self._bad(
+            self.faults.chains, round, sender, receiver
+        )
+
+    def lost(self, round: int, sender: int, receiver: int) -> bool:
+        """Whether the message never arrives."""
+        return not self.faults.up(round, sender, receiver) or self._bad(self._losses, round, sender, receiver)
+
+    def delay(self, round: int, sender: int, receiver: int) -> int:
+        """How many rounds late the message is, where it is not lost."""
+        return sum(rounds for rounds, chain in self._delays if self._bad(chain, round, sender, receiver))
+
+    def alive(self, agent: int, round: int) -> bool:
+        """Whether the agent takes part in `round`."""
+        return self.faults.alive(agent, round)
+
+    def _bad(self, chains: Floats, round: int, sender: int, receiver: int) -> bool:
+        return bool(is_bad(chains, self._key, self._trial, sender, receiver, round))

@@ -1,0 +1,183 @@
+"""The single faults: what is lost, who is late, who is gone."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from gossamer import checks
+from gossamer.arrays import Booleans, Integers
+from gossamer.errors import InvalidInput
+from gossamer.methods.ledger import SILENCE
+
+
+@dataclass(frozen=True)
+class Loss:
+    """Each message is lost with probability `probability`, independently of all others."""
+
+    probability: float
+
+    def __post_init__(self) -> None:
+        checks.probability("probability", self.probability)
+
+
+@dataclass(frozen=True)
+class Bursts:
+    """Each directed link is now good, now bad, and loses every message while it is bad (Gilbert, Elliott).
+
+    Parameters
+        mean_length   mean number of rounds that a link stays bad, geometrically distributed
+        fraction      share of the time that a link is bad; the first state is drawn with it
+        both          whether the two directions of a link are bad together; False: each for itself
+    """
+
+    mean_length: float
+    fraction: float
+    both: bool = False
+
+    def __post_init__(self) -> None:
+        checks.probability("fraction", self.fraction)
+        checks.number("mean_length", self.mean_length, least=1)
+        if self.fraction > self.mean_length / (self.mean_length + 1):
+            least = math.inf if self.fraction == 1 else self.fraction / (1 - self.fraction)
+            raise InvalidInput(
+                f"bursts of mean length {self.mean_length:g} cannot fill {self.fraction:g} of the time, since "
+                f"a good round lies between two of them; mean_length must be at least {least:.4g}"
+            )
+
+
+@dataclass(frozen=True)
+class Delay:
+    """A message takes `rounds` more rounds with probability `probability`.
+
+    Late is lost: a message of an earlier round is not used, so for the method it is as good as lost.
+    """
+
+    rounds: int
+    probability: float = 1.0
+
+    def __post_init__(self) -> None:
+        _whole_numbers(self, rounds=0)
+        checks.probability("probability", self.probability)
+
+
+@dataclass(frozen=True)
+class Crash:
+    """The agent is gone from the start of `round`; its neighbors declare it dead `notice` rounds later."""
+
+    agent: int
+    round: int
+    notice: int = SILENCE
+
+    def __post_init__(self) -> None:
+        _whole_numbers(self, agent=0, round=0, notice=0)
+
+
+@dataclass(frozen=True)
+class Restart:
+    """A crashed agent is back from the start of `round` on, with the observations it had and new edges."""
+
+    agent: int
+    round: int
+
+    def __post_init__(self) -> None:
+        _whole_numbers(self, agent=0, round=1)
+
+
+@dataclass(frozen=True)
+class Join:
+    """The agent takes part only from the start of `round` on."""
+
+    agent: int
+    round: int
+
+    def __post_init__(self) -> None:
+        _whole_numbers(self, agent=0, round=1)
+
+
+@dataclass(frozen=True, init=False)
+class Partition:
+    """No message crosses between the groups, or along the given edges, in rounds start .. stop - 1.
+
+    Parameters
+        groups   a group of agents, or several; all agents that are not named form one more group
+        start    the first round of the partition
+        stop     the round in which it heals; None: never
+        edges    pairs of agents that do not hear each other, in place of groups or beside them
+    """
+
+    groups: tuple[frozenset[int], ...]
+    start: int
+    stop: int | None
+    edges: frozenset[tuple[int, int]]
+
+    def __init__(
+        self,
+        groups: Iterable[int] | Iterable[Iterable[int]] = (),
+        start: int = 0,
+        stop: int | None = None,
+        edges: Iterable[tuple[int, int]] = (),
+    ) -> None:
+        start = checks.whole_number("start", start, least=0)
+        if stop is not None:
+            stop = checks.whole_number("stop", stop, least=start + 1)
+        listed: list[Any] = list(groups)
+        if listed and not any(isinstance(entry, Iterable) for entry in listed):
+            listed = [listed]
+        sets = tuple(frozenset(_agent(member) for member in group) for group in listed)
+        ends = [(_agent(a), _agent(b)) for a, b in edges]
+        pairs = frozenset((min(a, b), max(a, b)) for a, b in ends)
+        if not any(sets) and not pairs:
+            raise InvalidInput("Partition needs a group of agents or edges to cut, got neither")
+        if sum(map(len, sets)) != len(frozenset().union(*sets)):
+            raise InvalidInput(
+                "the groups of a Partition must not share agents, but these do; list every agent once"
+            )
+        for name, value in (("groups", sets), ("start", start), ("stop", stop), ("edges", pairs)):
+            object.__setattr__(self, name, value)
+
+    @property
+    def agents(self) -> frozenset[int]:
+        """Everybody whom the partition names."""
+        return frozenset(self._side) | {end for pair in self.edges for end in pair}
+
+    @cached_property
+    def _side(self) -> dict[int, int]:
+        return {agent: number for number, group in enumerate(self.groups, 1) for agent in group}
+
+    def active(self, round: int) -> bool:
+        """Whether the partition is in force in `round`."""
+        return self.start <= round and (self.stop is None or round < self.stop)
+
+    def separates(self, a: int, b: int) -> bool:
+        """Whether agents a and b cannot hear each other while it is in force."""
+        crosses = self._side.get(a, 0) != self._side.get(b, 0)
+        return crosses or (min(a, b), max(a, b)) in self.edges
+
+    def cuts(self, senders: Integers, receivers: Integers) -> Booleans:
+        """`separates` for many pairs at once."""
+        size = 1 + max(*self._side, int(senders.max(initial=0)), int(receivers.max(initial=0)), 0)
+        side = np.zeros(size, dtype=np.int64)
+        side[list(self._side)] = list(self._side.values())
+        cut: Booleans = side[senders] != side[receivers]
+        for a, b in self.edges:
+            cut |= (np.minimum(senders, receivers) == a) & (np.maximum(senders, receivers) == b)
+        return cut
+
+
+Fault = Loss | Bursts | Delay | Crash | Restart | Join | Partition
+
+
+def _whole_numbers(fault: Any, **least: int) -> None:
+    """Keep these fields of a fault as integers of at least the given bounds."""
+    for name, bound in least.items():
+        object.__setattr__(fault, name, checks.whole_number(name, getattr(fault, name), least=bound))
+
+
+def _agent(number: Any) -> int:
+    return checks.whole_number("agent", number, least=0)

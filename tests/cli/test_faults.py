@@ -1,0 +1,64 @@
+"""Faults in the words of the command line."""
+
+from __future__ import annotations
+
+import pytest
+
+from gossamer.cli import faults as options
+from gossamer.errors import InvalidInput
+from gossamer.faults import Bursts, Crash, Delay, Faults, Join, Loss, Partition, Restart
+
+
+def test_words_of_the_command_line():
+    read = options.parse_faults(
+        loss="0.3",
+        burst="10,0.17",
+        delay="2,0.1",
+        crash=["17@500"],
+        restart=["17@800"],
+        join=["5@100"],
+        partition=["0-49@200-1200", "0-2,7/3@5-", "3:4,5:4@0-100"],
+    )
+    assert read == Faults(
+        Loss(0.3),
+        Bursts(10, 0.17),
+        Delay(2, 0.1),
+        Crash(17, 500),
+        Restart(17, 800),
+        Join(5, 100),
+        Partition(range(50), 200, 1200),
+        Partition([[0, 1, 2, 7], [3]], 5),
+        Partition((), 0, 100, edges=[(3, 4), (4, 5)]),
+    )
+    assert options.parse_bursts("10,0.17,both") == Bursts(10, 0.17, both=True)
+    assert options.parse_faults() == Faults()
+    named = options.parse_faults(crash=["oslo@5"], restart=["1@8"], names=["rome", "oslo"])
+    assert named == Faults(Crash(1, 5), Restart(1, 8))
+    with pytest.raises(InvalidInput, match="AGENT@ROUND, for example 17@500 or oslo@500, got 'bonn@5'"):
+        options.parse_faults(crash=["bonn@5"], names=["rome", "oslo"])
+
+
+@pytest.mark.parametrize(
+    ("parse", "words", "text"),
+    [
+        (options.parse_loss, "a third", "--loss takes PROBABILITY, for example 0.3, got 'a third'"),
+        (options.parse_loss, "30", "probability must be a probability from 0 to 1, got 30.0"),
+        (
+            options.parse_bursts,
+            "10",
+            "--burst takes MEAN_LENGTH,FRACTION.*, for example 10,0.17, got '10'",
+        ),
+        (options.parse_delay, "1.5,0.1", "rounds must be a whole number of at least 0, got 1.5"),
+        (options.parse_crash, "17", "--crash takes AGENT@ROUND, for example 17@500, got '17'"),
+        (options.parse_restart, "x@5", "--restart takes AGENT@ROUND, for example 17@500, got 'x@5'"),
+        (options.parse_join, "5@-1", "--join takes AGENT@ROUND"),
+        (options.parse_partition, "0-49", "--partition takes AGENTS@START-STOP, for example 0-49@200-1200"),
+        (options.parse_partition, "0--4@2-5", "--partition takes AGENTS@START-STOP"),
+        (options.parse_partition, "1:2:3@2-5", "--partition takes AGENTS@START-STOP"),
+        (options.parse_partition, "9-0,1@2-5", "--partition takes agents in rising order, got '9-0'"),
+        (options.parse_partition, "0-4@5-2", "stop must be a whole number of at least 6"),
+    ],
+)
+def test_misread_words_say_what_was_expected(parse, words, text):
+    with pytest.raises(InvalidInput, match=text):
+        parse(words)
