@@ -165,12 +165,12 @@ def _paper() -> None:
 
 TASKS: dict[str, Callable[[], None]] = {
     "trials side by side": _trials_side_by_side,
-    "trials side by side, single precision": _trials_in_single_precision,
+    "trials side by side (single precision)": _trials_in_single_precision,
     "exact errors": _exact_errors,
     "linear estimation": _linear_estimation,
     "policy evaluation": _policy_evaluation,
     "agents side by side": _agents_side_by_side,
-    "agents side by side, single precision": _agents_in_single_precision,
+    "agents side by side (single precision)": _agents_in_single_precision,
     "faults": _faults,
     "the paper": _paper,
 }
