@@ -26,7 +26,7 @@ class PieceCache:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise OutputError(
-                f"results go to {folder}, but that folder cannot be made ({error.strerror}); choose another --out"
+                f"results go to {folder}, but that folder cannot be made ({error.strerror}); choose another folder"
             ) from error
 
     def path(self, piece: Piece) -> Path:
@@ -59,5 +59,5 @@ class PieceCache:
             draft.replace(path)
         except OSError as error:
             raise OutputError(
-                f"a result could not be written to {path} ({error.strerror}); free some space or choose another --out"
+                f"a result could not be written to {path} ({error.strerror}); free some space or choose another folder"
             ) from error

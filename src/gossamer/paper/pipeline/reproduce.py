@@ -113,7 +113,7 @@ def reproduce(
         page = report.write_page(chosen, results, judged, settings, times, out)
     except OSError as error:
         raise OutputError(
-            f"the report could not be written to {out} ({error.strerror}); free some space or choose another --out"
+            f"the report could not be written to {out} ({error.strerror}); free some space or choose another folder"
         ) from error
     return Reproduction(page, judged, times, results)
 

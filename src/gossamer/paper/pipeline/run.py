@@ -34,7 +34,7 @@ def run_pieces(
     if backend not in BACKENDS:
         raise InvalidInput(f"backend must be one of {', '.join(BACKENDS)}, got {backend!r}")
     if address is not None and backend != "dask":
-        raise InvalidInput(f"--address is for --backend dask, but the backend is {backend!r}")
+        raise InvalidInput(f"address needs the backend dask, got {backend!r}")
     results: dict[str, tuple[list[Row], float]] = {}
     missing: dict[str, Piece] = {}
     for piece in pieces:
