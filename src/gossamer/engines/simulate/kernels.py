@@ -18,7 +18,7 @@ import numpy as np
 
 from gossamer.arrays import AnyArray, Floats, Integers
 from gossamer.numerics.compiling import compiled, inlined
-from gossamer.numerics.vectors import fma
+from gossamer.numerics.vectors import fma, prefer_wide_vectors
 
 OBSERVED, MIXED, STATE = 0, 1, 2  # columns of PassTable.rows
 
@@ -273,11 +273,12 @@ def advance(
         _advance_any(work, messages, i, table, t, given, s)
 
 
-@inlined
+@compiled
 def _advance_any(
     work: AnyArray, messages: AnyArray, i: int, table: PassTable, t: int, given: Input, s: Scratch
 ) -> None:
-    """The same for any number of registers, one after the other."""
+    """The same for any number of registers, one after the other; not inlined, which would only compile it thrice."""
+    prefer_wide_vectors()
     lanes, rows, size = work.shape[2], table.rows, table.active[t + 1]
     now, j, place, level, scale = given.observation
     for k in range(size):
