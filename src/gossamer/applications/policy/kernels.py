@@ -70,7 +70,9 @@ def _find(cumulative: Floats, start: int, stop: int, u: float) -> int:
 
 
 @contracted
-def _draw_places(out: Integers, draws: StateDraws, quad: int, cumulative: Floats, start: int, stop: int) -> None:
+def _draw_places(
+    out: Integers, draws: StateDraws, quad: int, cumulative: Floats, start: int, stop: int
+) -> None:
     """Four rounds' draws from the distribution in cumulative[start:stop]; places, not states."""
     if stop - start == 1:
         out[:] = start

@@ -106,9 +106,15 @@ def scratch_for(work: AnyArray, mixed: int) -> Scratch:
 
 @inlined
 def horizon_at(horizons: Integers, t: int) -> int:
-    """Which horizon ends with round t, or -1."""
-    h = int(np.searchsorted(horizons, t + 1))
-    return h if t >= 0 and h < horizons.size and horizons[h] == t + 1 else -1
+    """Which horizon ends with round t, or -1. Written out, since NumPy's searchsorted takes a second to compile."""
+    low, high = 0, horizons.size
+    while low < high:
+        middle = (low + high) // 2
+        if horizons[middle] <= t:
+            low = middle + 1
+        else:
+            high = middle
+    return low if t >= 0 and low < horizons.size and horizons[low] == t + 1 else -1
 
 
 @compiled
