@@ -18,7 +18,13 @@ from numba.core import event
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
-_OPTIONS: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy", "boundscheck": False}
+_OPTIONS: dict[str, Any] = {
+    "cache": True,
+    "nogil": True,
+    "error_model": "numpy",
+    "boundscheck": False,
+    "no_cfunc_wrapper": True,  # a second entry, for callers in C: there are none, and it takes time to compile
+}
 
 
 def compiled(function: _Function) -> _Function:

@@ -18,7 +18,7 @@ import numpy as np
 
 from gossamer.arrays import AnyArray, Floats, Integers
 from gossamer.numerics.compiling import compiled, inlined
-from gossamer.numerics.vectors import fma
+from gossamer.numerics.vectors import fma, prefer_wide_vectors
 
 OBSERVED, MIXED, STATE = 0, 1, 2  # columns of PassTable.rows
 
@@ -106,9 +106,15 @@ def scratch_for(work: AnyArray, mixed: int) -> Scratch:
 
 @inlined
 def horizon_at(horizons: Integers, t: int) -> int:
-    """Which horizon ends with round t, or -1."""
-    h = int(np.searchsorted(horizons, t + 1))
-    return h if t >= 0 and h < horizons.size and horizons[h] == t + 1 else -1
+    """Which horizon ends with round t, or -1. Written out, since NumPy's searchsorted takes a second to compile."""
+    low, high = 0, horizons.size
+    while low < high:
+        middle = (low + high) // 2
+        if horizons[middle] <= t:
+            low = middle + 1
+        else:
+            high = middle
+    return low if t >= 0 and low < horizons.size and horizons[low] == t + 1 else -1
 
 
 @compiled
@@ -273,11 +279,12 @@ def advance(
         _advance_any(work, messages, i, table, t, given, s)
 
 
-@inlined
+@compiled
 def _advance_any(
     work: AnyArray, messages: AnyArray, i: int, table: PassTable, t: int, given: Input, s: Scratch
 ) -> None:
-    """The same for any number of registers, one after the other."""
+    """The same for any number of registers, one after the other; not inlined, which would only compile it thrice."""
+    prefer_wide_vectors()
     lanes, rows, size = work.shape[2], table.rows, table.active[t + 1]
     now, j, place, level, scale = given.observation
     for k in range(size):
