@@ -97,7 +97,7 @@ def _numbers(option: str, text: str | None, kind: type) -> tuple[Any, ...] | Non
     try:
         return tuple(kind(part) for part in text.split(","))
     except ValueError:
-        raise InvalidInput(f"{option} takes numbers separated by commas, got {text!r}") from None
+        raise InvalidInput(f"{option} must be numbers separated by commas, got {text!r}") from None
 
 
 class Bars:
