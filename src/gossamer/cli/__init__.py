@@ -32,10 +32,7 @@ COMMANDS = {
         "reproduce:reproduce",
         "Regenerate the paper's figures, exactly and by simulation, and judge each of its claims.",
     ),
-    "warmup": Entry(
-        "warmup:warmup",
-        "Compile everything now, on all cores, so that no later command waits for the compiler.",
-    ),
+    "warmup": Entry("warmup:warmup", "Compile everything ahead of time, on all cores."),
     "estimate": Entry(
         "applications:estimate",
         "Estimate one parameter vector at every sensor: our methods, earlier ones, and the limit.",
