@@ -45,6 +45,7 @@ from .observations import Gaussian as Gaussian
 from .observations import Observations as Observations
 from .observations import StudentT as StudentT
 from .observations import Uniform as Uniform
+from .observations import UniformDriven as UniformDriven
 from .planning import Plan as Plan
 from .planning import Plans as Plans
 from .planning import Tuned as Tuned
