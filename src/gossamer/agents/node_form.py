@@ -23,9 +23,9 @@ Partners = Callable[[int], tuple[int, ...]]
 class NodeForm:
     """A method in node form: u_i = sum_j w_ij (m_i - m_j), then the method's step.
 
-    table     the method's coefficients, from `tabulate`; the last row holds for ever after
+    table     the method's coefficients, from `tabulate`; the last row holds from then on
     weights   neighbor -> w_ij = -L_ij
-    partners  for random gossip, who exchanges with this agent in which round; all agents must draw alike
+    partners  for random gossip, who exchanges with this agent in which round; all agents must draw the same
     """
 
     edge_registers = 0

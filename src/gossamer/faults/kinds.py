@@ -1,4 +1,4 @@
-"""The single faults: what is lost, who is late, who is gone."""
+"""The single faults: what is lost, what is late, who is down."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ class Partition:
 
     @property
     def agents(self) -> frozenset[int]:
-        """Everybody whom the partition names."""
+        """Every agent that the partition names."""
         return frozenset(self._side) | {end for pair in self.edges for end in pair}
 
     @cached_property

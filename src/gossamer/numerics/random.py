@@ -175,7 +175,7 @@ def fill_normals(
     component: int,
     first_trial: int,
 ) -> None:
-    """Fill `out` with the standard normals of four rounds, one lane for each of consecutive trials.
+    """Fill `out` with the standard normals of four rounds, one lane for each of several consecutive trials.
 
     ``out[k, b]`` becomes the normal of round ``4 * quad + k`` and of trial ``first_trial + b``.
     """
@@ -196,7 +196,7 @@ def fill_normals_agents(
     component: int,
     trial: int,
 ) -> None:
-    """Fill `out` with the standard normals of four rounds, one lane for each of consecutive agents.
+    """Fill `out` with the standard normals of four rounds, one lane for each of several consecutive agents.
 
     ``out[k, b]`` becomes the normal of round ``4 * quad + k`` and of agent ``first_agent + b``.
     """
@@ -217,7 +217,7 @@ def fill_uniforms(
     component: int,
     first_trial: int,
 ) -> None:
-    """Fill `out` with the uniforms of four rounds, one lane for each of consecutive trials.
+    """Fill `out` with the uniforms of four rounds, one lane for each of several consecutive trials.
 
     ``out[k, b]`` becomes the uniform of round ``4 * quad + k`` and of trial ``first_trial + b``.  It lies
     strictly between 0 and 1 in a float64; in a float32 it may be rounded to 1.

@@ -89,7 +89,7 @@ def borrowed(typing: Any, values: Any) -> Any:
     return values(values), generate
 
 
-# Random numbers are made in panels of so many lanes, and within a panel in multiples of the grain (the widest vector).
+# Random numbers are made in panels of this many lanes, and in a panel in multiples of the grain (the widest vector).
 PANEL = 128
 GRAIN = 8
 

@@ -70,7 +70,7 @@ def measure(network: Network, observations: Observations) -> Measure:
         if drifting:
             raise Unsupported(
                 f"exact errors of drifting means need a full spectrum: at most {DENSE_LIMIT} agents, or path, "
-                "cycle, star, complete, torus, hypercube of any size; simulate it here"
+                "cycle, star, complete, torus, hypercube of any size; use gs.simulate instead"
             )
         found = lanczos.quadrature(network, observations.mean, total)
         return Quadrature(

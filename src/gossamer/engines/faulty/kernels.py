@@ -59,7 +59,7 @@ class Phase(NamedTuple):
     start: int
     stop: int
     alive: Flags  #: (N,)
-    up: Flags  #: (2E,) links between living agents that no partition cuts
+    up: Flags  #: (2E,) links between agents that are alive, cut by no partition
     dropped: Integers  #: links from agents that are declared dead at the start
     begun: Integers  #: agents that begin or come back at the start
 
@@ -199,7 +199,7 @@ def _last_heard(echo: int, born: int) -> int:
     """The round in which the other end last heard this one, from the round that it echoes (-1: none yet).
 
     None yet counts from this end's own beginning, so that agents that begin together move in their first
-    round. An echo of an earlier life counts as never.
+    round. An echo from before a restart counts as never.
     """
     if echo < 0:
         return born
