@@ -1,7 +1,7 @@
 """Compile ahead of time: what Numba would compile in the middle of the first runs, done at once on all cores.
 
 Compiled code is kept on disk beside the sources, so this is needed once after installing and after an edit. Each of the
-`TASKS` is a small run through the public functions that has the compiler meet the types of real runs. They are grouped
+`TASKS` is a small run through the public functions that shows the compiler the types of real runs. They are grouped
 by the compiled code that they need, so that no two processes compile the same function.
 
 A stamp beside the compiled code says for which sources, versions and processor it was made; where it still fits, there

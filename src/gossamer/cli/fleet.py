@@ -313,7 +313,7 @@ def agent(
 
 @contextmanager
 def _signals_wait() -> Iterator[None]:
-    """Let SIGINT and SIGTERM wait while this lasts, and, over `execv`, until the agent listens to them."""
+    """Hold back SIGINT and SIGTERM inside the block and, across `execv`, until the agent handles them."""
     numbers = (signal.SIGINT, signal.SIGTERM)
     before = signal.pthread_sigmask(signal.SIG_BLOCK, numbers)
     try:

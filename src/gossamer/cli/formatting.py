@@ -1,4 +1,4 @@
-"""Numbers as the command line writes them: whole for programs, short for people."""
+"""Numbers as the command line writes them: in full for programs, short for people."""
 
 from __future__ import annotations
 

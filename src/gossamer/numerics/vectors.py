@@ -58,7 +58,7 @@ def prefer_wide_vectors(typing: Any) -> Any:
     """Have LLVM compile the calling function for itself, with vectors of 512 bits where the machine has them.
 
     By itself LLVM takes vectors of 256 bits on most machines that have longer ones, because those may lower the
-    clock speed.  The function is not inlined either, so its loops are compiled the same wherever it is called.
+    clock speed. The function is not inlined either, so its loops are compiled the same wherever it is called.
     """
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:

@@ -29,7 +29,7 @@ _PATIENCE = 5.0
 
 
 class LocalFleet:
-    """The agents of a fleet that run on this machine, as processes of this one.
+    """The agents of a fleet that run on this machine, as child processes of this one.
 
         with LocalFleet(path, options) as agents: ...
 

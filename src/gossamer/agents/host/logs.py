@@ -2,7 +2,7 @@
 
 Zenoh logs nothing by default and, when it does, writes colored text to standard output. But an operator must see
 why a connection was refused, at both ends. So `capture_zenoh` replaces standard output with a pipe, turns the lines
-that matter into log records, and returns the real standard output for the estimates.
+that matter into log records, and yields the real standard output for the estimates.
 """
 
 from __future__ import annotations

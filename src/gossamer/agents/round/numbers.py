@@ -1,4 +1,4 @@
-"""The numbers of an agent and the sums of a round, by NumPy. `numbers.pyx` is the same in C.
+"""The numbers of an agent and the sums of a round, in NumPy. `numbers.pyx` is the same in C.
 
 Where there was a C compiler when gossamer was installed, `numbers.pyx` takes the place of this module: the same
 classes, ten times faster on the short vectors that most agents average.

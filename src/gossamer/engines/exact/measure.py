@@ -47,7 +47,7 @@ class Measure:
 class Quadrature(Measure):
     """A measure known through Lanczos nodes; three rules tell how far to trust it."""
 
-    coarse_signal: Floats  #: (G,) the same signal by half the steps
+    coarse_signal: Floats  #: (G,) the same signal from half the steps
     coarse_power: Floats  #: (G,)
     probes: Floats  #: (P, G) one estimate of the power per random probe
 
