@@ -37,7 +37,7 @@ class Bound:
 
 
 def k_star(network: Network | float) -> int:
-    """Definition 1: the smallest k such that from there on (1 + k/(r+1)) (1 - 1/r)^k <= (1 - 1/(2r))^k, r = sqrt(kappa).
+    """Definition 1: the smallest k such that, from k on, (1 + k/(r+1)) (1 - 1/r)^k <= (1 - 1/(2r))^k, r = sqrt(kappa).
 
     Takes a network or a condition number.
     """
