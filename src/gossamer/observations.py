@@ -88,7 +88,7 @@ class UniformDriven(Observations):
 
     @abstractmethod
     def from_uniforms(self, agents: slice, *uniforms: Floats) -> Floats:
-        """Turn independent uniforms of shape (samples, agents, n, trials) into samples of those agents."""
+        """Turn independent uniforms of shape (samples, agents, n, trials) into samples for those agents."""
 
     def sample(
         self,

@@ -1,6 +1,6 @@
 """Any method run by one agent exactly as the simulation runs it, for networks that lose nothing.
 
-In node form an agent keeps the method's registers as they are, and needs the message of every neighbor in every
+In node form an agent keeps the method's registers as they are, and needs a message from every neighbor in every
 round. It is how the tests compare agents with the simulation for methods that cannot be deployed; agents on real
 networks use the ledger form (`round/ledger.py`), which survives loss.
 """

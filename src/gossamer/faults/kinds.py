@@ -55,7 +55,7 @@ class Bursts:
 class Delay:
     """A message takes `rounds` more rounds with probability `probability`.
 
-    Late is lost: a message of an earlier round is not used, so for the method it is as good as lost.
+    Late is lost: a message from an earlier round is not used.
     """
 
     rounds: int

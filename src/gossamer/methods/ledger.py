@@ -5,7 +5,7 @@ The dual variable of SDA and its kin is a sum of flows over the agent's edges, x
 runs the method's own `step` on it, with w_ij (m_i - m_j) as that edge's `mixed`; the other registers (running
 means, averages) stay with the agent. Without faults this is the method itself. With faults:
 
-- A message carries the sender's value, its ledger of the edge, and which message of the receiver it heard last
+- A message carries the sender's value, its ledger of the edge, and which message from the receiver it heard last
   (the echo).
 - One end is right: the other first adopts its ledger, negated; then both apply the same update. Right is the end
   that has compared this ledger since it began (`settled`); if both or neither have, the end with the smaller number.
@@ -16,7 +16,7 @@ means, averages) stay with the agent. Without faults this is the method itself. 
 - An end that the other has never heard, and whose first `SILENCE` rounds are over, adopts the other's ledger even if
   it would otherwise be right: what it moved alone is undone. Once heard, this no longer applies: a neighbor that
   restarts has not heard this end either, but then this end's ledger is the live one.
-- Late is lost: a message of another round is not used.
+- Late is lost: a message from another round is not used.
 - A neighbor declared dead: its edge is dropped, and the flow returns. A new, dropped or restarted edge begins at
   zero and is not settled, so that a live ledger is never overwritten by an agent that comes back.
 

@@ -13,7 +13,7 @@ from gossamer.numerics.compiling import compiled
 
 
 class EdgeList(NamedTuple):
-    """Edge e joins agents low[e] < high[e]; link 2e is what `low` hears of `high`, link 2e + 1 the converse.
+    """Edge e joins agents low[e] < high[e]; link 2e is what `low` hears from `high`, link 2e + 1 the converse.
 
     Both the messages and the ends' ledgers are numbered by these links: ledger 2e is kept by `low`.
     """
@@ -48,7 +48,7 @@ class LedgerMemory(NamedTuple):
     settled: Flags  #: (2E, B) whether the end has compared its ledger since it began
     echoed: Flags  #: (2E, B) whether the other end ever said that it heard this one since it began
     chains: Flags  #: (K, 2E, B) states of the random link faults
-    heard: Flags  #: (4, 2E, B) which messages of the present four rounds arrive
+    heard: Flags  #: (4, 2E, B) which messages of the current four rounds arrive
     clock: Integers  #: (N,) rounds in which the agent has taken part
     born: Integers  #: (N,) the round in which it began, or came back
 
