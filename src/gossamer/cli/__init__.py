@@ -1,4 +1,4 @@
-"""The `gossamer` command. Exit codes: 0 done, 2 bad input, 3 output not written, 130 interrupted."""
+"""The `gossamer` command. Exit codes: 0 done, 1 an agent failed, 2 bad input, 3 output not written, 130 interrupted."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def main() -> None:
 
 
 def _complain(text: str) -> None:
-    # Rich is slow to load, and most runs end well.
+    # Rich is slow to load, and most runs succeed.
     from rich.console import Console
     from rich.text import Text
 
