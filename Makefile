@@ -19,7 +19,7 @@ $(STAMP): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[all,dev]'
 	touch $(STAMP)
 
-# The compiled modules of an agent's round, anew where their source has changed (see setup.py).
+# The compiled modules of an agent's round, rebuilt where their source has changed (see setup.py).
 .venv/.compiled: $(STAMP) $(ROUND)
 	$(BIN)/python setup.py --quiet build_ext --inplace
 	touch .venv/.compiled $(wildcard src/gossamer/agents/round/*.so)

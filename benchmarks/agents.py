@@ -2,7 +2,7 @@
 
     python -m benchmarks agents
 
-Every agent is a process of its own on this machine. The bare exchange does what a round needs of the network
+Every agent runs in its own process on this machine. The bare exchange does what a round needs of the network
 and nothing else: put a payload of the same size to each neighbor, wait for one from each. It runs on Zenoh's
 own threads, as anyone's first program would, and once more on a single thread, as agents do. All run in turn,
 with and without TLS; the best of the repeats counts, because other programs only ever slow things down.
@@ -44,7 +44,7 @@ def say(**values: Any) -> None:
 
 
 async def agent_worker(settings: Any, payload: int) -> None:
-    """A whole agent that observes once a round."""
+    """A whole agent that observes once per round."""
     import itertools
 
     import numpy as np
@@ -92,7 +92,7 @@ def bare_worker(settings: Any, payload: int) -> None:
     say(ready=True)
     start, stop = json.loads(sys.stdin.readline())
     threading.Thread(target=lambda: (sys.stdin.readline(), os._exit(0)), daemon=True).start()
-    time.sleep(max(0.0, start - 0.5 - time.time()))  # everybody is listening half a second before
+    time.sleep(max(0.0, start - 0.5 - time.time()))  # everyone is listening half a second before the start
     counting = False
     rounds, before, began = 0, 0, 0.0
     while True:

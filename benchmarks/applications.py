@@ -1,6 +1,6 @@
 """The applications against plain NumPy loops over agents, as ratios within one run.
 
-The loops are what the equations say, one agent after the other, one trial at a time, with NumPy vectors per
+The loops are what the equations say, one agent after another, one trial at a time, with NumPy vectors per
 agent. Trials are independent, so the loops are timed for 100 rounds of one trial and given per
 agent, round and trial.
 """
@@ -26,7 +26,7 @@ def _row(gossip, i):
 
 
 def loop_estimation(problem, rounds, eta, zeta, seed=0):
-    """SDA on A_i'Y_i, one agent after the other; then every agent solves."""
+    """SDA on A_i'Y_i, one agent after another; then every agent solves."""
     rng = np.random.default_rng(seed)
     links = _neighbors(problem.network)
     n, d = problem.network.agents, problem.dimension
@@ -50,7 +50,7 @@ def loop_estimation(problem, rounds, eta, zeta, seed=0):
 
 
 def loop_innovations(problem, rounds, seed=0):
-    """Kar-Moura, one agent after the other."""
+    """Kar-Moura, one agent after another."""
     rng = np.random.default_rng(seed)
     links = _neighbors(problem.network)
     roots = [np.linalg.cholesky(s) for s in problem.covariances]
@@ -67,7 +67,7 @@ def loop_innovations(problem, rounds, seed=0):
 
 
 def loop_temporal_differences(problem, rounds, seed=0):
-    """Generative distributed TD(0), one agent after the other, all states of an agent in one vector."""
+    """Generative distributed TD(0), one agent after another, all states of an agent in one vector."""
     rng = np.random.default_rng(seed)
     links = _neighbors(problem.network)
     cumulative = np.cumsum(problem.transitions.toarray(), axis=1)
@@ -85,7 +85,7 @@ def loop_temporal_differences(problem, rounds, seed=0):
 
 
 def loop_plug_in(problem, rounds, eta, zeta, seed=0):
-    """SDA on reward vectors, one agent after the other, and one solution per agent."""
+    """SDA on reward vectors, one agent after another, and one solution per agent."""
     rng = np.random.default_rng(seed)
     links = _neighbors(problem.network)
     n, states = problem.network.agents, problem.states

@@ -1,4 +1,4 @@
-"""Linear estimation on agents: each sensor measures a few combinations of the unknowns, all learn all unknowns.
+"""Linear estimation on agents: each sensor measures a few combinations of the unknowns; all learn all of them.
 
 Sensor i takes measurements y = A_i b + noise of three unknown numbers b, but A_i has only one or two rows: no
 sensor can find b alone. The least-squares answer needs only two averages over the network,
@@ -34,7 +34,7 @@ UPPER = np.triu_indices(3)
 
 
 def measurements(rows: Array, seed: int) -> Iterator[Array]:
-    """What one sensor gives its agent, one observation a round: A'A (six numbers) and A'y (three)."""
+    """What one sensor gives its agent, one observation per round: A'A (six numbers) and A'y (three)."""
     rng = np.random.default_rng(seed)
     while True:
         y = rows @ TRUTH + NOISE * rng.standard_normal(len(rows))
@@ -57,7 +57,7 @@ async def main(rounds: int = 300) -> tuple[Array, Array]:
     alone = max(np.linalg.matrix_rank(rows) for rows in sensors)
     print(f"{network.agents} sensors, each of rank at most {alone} where 3 are needed")
 
-    # Nine numbers an observation; "0" means: as fast as the neighbors answer.
+    # Nine numbers per observation; "0" means as fast as the neighbors answer.
     fleet = Fleet.create(
         network, observations=ObservationsTable(dimension=9), rounds=RoundsTable(every="0", timeout="1s")
     )

@@ -1,4 +1,4 @@
-"""Twenty robots on a frozen lake: what is our policy worth, if each of us sees only its own reward?
+"""Twenty robots on a frozen lake: what is our policy worth if each of us sees only its own reward?
 
     python examples/policy_evaluation.py
 
@@ -14,14 +14,14 @@ from gossamer.applications import Alone, Centralized, PolicyEvaluation, Temporal
 from gossamer.applications.policy import problems
 
 # -- 1. A world and a policy --------------------------------------------------------------------------------------
-# Any tabular Gymnasium environment gives its transitions away in env.unwrapped.P. The policy is the best one here,
+# Any tabular Gymnasium environment exposes its transitions as env.unwrapped.P. The policy is the best one here,
 # by value iteration; "uniform", one action per state, or a table of probabilities would do as well.
 
 lake = problems.from_gymnasium("FrozenLake", policy="optimal", discount=0.95)
 print(f"{lake.name}: {lake.states} states")
 
 # -- 2. Who sees which reward -------------------------------------------------------------------------------------
-# "perturb" gives every robot a taste of its own: random numbers are added to its rewards, which cancel on average.
+# "perturb" gives every robot its own taste: random numbers are added to its rewards, which cancel on average.
 # On top of that, every single reward is observed with noise of standard deviation 0.5.
 
 robots = gs.Network.random_geometric(20, seed=4)

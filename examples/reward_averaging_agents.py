@@ -1,7 +1,7 @@
 """Reward averaging on agents: several companies evaluate one policy, each seeing only its own rewards.
 
 A system moves between ten states; everyone sees the moves. In state s company i receives its own noisy reward
-r_i(s), which it tells nobody. What all want to know is the value of the policy for the whole group,
+r_i(s), which it tells nobody. What they all want to know is the value of the policy for the whole group,
 
     J = (I - gamma P)^{-1} r,     r = the mean of the r_i,
 

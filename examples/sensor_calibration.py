@@ -3,7 +3,7 @@
     python examples/sensor_calibration.py
 
 Ten clinics hold the 442 patients of scikit-learn's diabetes data between them. Each wants the linear model that all
-the data together would give. They talk only to their neighbors on a ring, and what they tell are two averages:
+the data together would give. They talk only to their neighbors on a ring, and all they exchange is two averages:
 of A_i'A_i and of A_i'y_i, where the rows of A_i are their patients. Needs: pip install 'gossamer[data]'
 """
 
@@ -23,7 +23,7 @@ ring = gs.Network.cycle(10)
 clinics = LinearEstimation.from_data(frame, "target", agents=ring, split="contiguous", intercept=True)
 
 # An agent may only invert its average of A_i'A_i once it is close enough to the true one: Corollary 1 asks for
-# ||Abar^-1|| ||Ahat_i - Abar|| <= 1/2. The library knows how many rounds that takes, and refuses before.
+# ||Abar^-1|| ||Ahat_i - Abar|| <= 1/2. The library knows how many rounds that takes, and refuses any earlier.
 
 needed = clinics.gram_rounds_needed("chebyshev")
 print(f"{needed} rounds of Chebyshev averaging before anybody may invert")
@@ -62,7 +62,7 @@ for name, rival in (("kar-moura", KarMoura()), ("each alone", Alone())):
     )
 
 # -- 3. At any moment ---------------------------------------------------------------------------------------------
-# Measurements are handed in as they come; an agent without news passes None and goes on talking. Sensor i measures
+# Measurements are handed in as they come; an agent without news passes None and keeps talking. Sensor i measures
 # every (1 + i % 3) rounds here.
 
 rng = np.random.default_rng(1)

@@ -1,7 +1,7 @@
 """A fleet of sensors in one asyncio program: every sensor learns the average of all of them.
 
 Twelve thermometers hang in a building. Each sees only its own room, with noise, and talks only to the
-thermometers within its reach; each one should know the mean temperature of the building at any moment.
+thermometers within reach; each one should know the mean temperature of the building at any moment.
 
     python examples/sensor_fleet.py
 
@@ -26,7 +26,7 @@ NOISE = 0.5
 
 
 async def thermometer(agent: Agent, temperature: float, pause: float, seed: int) -> None:
-    """A sensor's own program: measure when it likes, and tell its agent. Rates may differ."""
+    """A sensor's own program: it measures whenever it likes and tells its agent. Rates may differ."""
     rng = np.random.default_rng(seed)
     while True:
         agent.observe(temperature + NOISE * rng.standard_normal())
@@ -66,7 +66,7 @@ async def main(seconds: float = 1.5) -> list[float]:
             room = boiler_room if i == network.agents - 1 else stack
             agents.append(await room.enter_async_context(Agent(settings, transport=transport)))
         tasks = [
-            # Every third sensor measures ten times more rarely. Its mean still counts like any other.
+            # Every third sensor measures a tenth as often. Its mean still counts like any other.
             sensors.create_task(thermometer(agents[i], t, 0.05 if i % 3 == 0 else 0.005, seed=i))
             for i, t in enumerate(temperatures)
         ]
@@ -77,7 +77,7 @@ async def main(seconds: float = 1.5) -> list[float]:
         await asyncio.sleep(seconds)
         errors.append(report("later", agents, temperatures.mean()))
 
-        # 4. The boiler room is unplugged. The others notice, and come to the average of those that are left.
+        # 4. The boiler room is unplugged. The others notice, and settle on the average of those that remain.
         tasks[-1].cancel()
         await boiler_room.aclose()
         await asyncio.sleep(1.0 + seconds)

@@ -1,4 +1,4 @@
-"""Gossamer: every agent of a network learns the average of all noisy streams, talking only to its neighbors.
+"""Gossamer: every agent in a network learns the average of all noisy streams, talking only to its neighbors.
 
     import gossamer as gs
 

@@ -11,6 +11,6 @@ Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 Booleans = NDArray[np.bool_]
 Flags = NDArray[np.uint8]
-"""Zeros and ones, a byte each."""
+"""Zeros and ones, one byte each."""
 AnyArray = NDArray[Any]
 """Of either precision, or of integers as narrow as they can be."""

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from gossamer.networks import Network
 
 LARGEST_BATCH = 100_000
-"""Beyond this many samples a round only Gaussian batch means are drawn (in one draw, exactly)."""
+"""Beyond this many samples per round, only Gaussian batch means are drawn (in one draw, exactly)."""
 
 
 class Observations(ABC):
@@ -81,14 +81,14 @@ class Observations(ABC):
 
 
 class UniformDriven(Observations):
-    """Streams that turn uniform random numbers into samples: `from_uniforms` is all that a kind of its own needs."""
+    """Streams that turn uniform random numbers into samples: `from_uniforms` is all that a new kind needs."""
 
     uniforms: ClassVar[tuple[int, ...]] = (random.OBSERVATION,)
     """The uniform streams that `from_uniforms` consumes."""
 
     @abstractmethod
     def from_uniforms(self, agents: slice, *uniforms: Floats) -> Floats:
-        """Turn independent uniforms of shape (samples, agents, n, trials) into samples of those agents."""
+        """Turn independent uniforms of shape (samples, agents, n, trials) into samples for those agents."""
 
     def sample(
         self,
@@ -226,7 +226,7 @@ class Empirical(UniformDriven):
             array = array[:, :, None]
         if array.ndim != 3 or 0 in array.shape:
             raise InvalidInput(
-                f"recorded samples have the shape (agents, samples) or (agents, samples, components), "
+                f"recorded samples must have the shape (agents, samples) or (agents, samples, components), "
                 f"got {np.shape(samples)}"
             )
         _finite(array, "recorded samples")

@@ -25,7 +25,7 @@ LOOK_BACK = 64
 MOST_ROUNDS = 1_000_000
 
 ROUNDING = 1e-12
-"""The same error computed forwards and backwards differs in the last digits; a target is met up to these."""
+"""The same error computed forward and backward differs in the last digits; a target is met up to these."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class Plans(list[Plan]):
     def cheapest(self, by: str = "rounds") -> Plan:
         """The plan with the least "rounds", "samples", "messages" or "bytes" among those that reach their target."""
         if by not in ("rounds", "samples", "messages", "bytes"):
-            raise InvalidInput(f"cheapest by rounds, samples, messages or bytes, got {by!r}")
+            raise InvalidInput(f"by must be rounds, samples, messages or bytes, got {by!r}")
         reached = [plan for plan in self if plan.reached]
         if not reached:
             raise InvalidInput(
@@ -204,7 +204,7 @@ def _reaches(
 ) -> bool:
     try:
         return bool(exact(method, network, observations, rounds).total_error <= target * (1 + ROUNDING))
-    except InvalidInput:  # too few rounds for the method's own parameters, a burn-in say
+    except InvalidInput:  # too few rounds for the method's own parameters, such as a burn-in
         return False
 
 
@@ -241,10 +241,10 @@ def tune(
     rounds: int,
     parameters: Sequence[str] | None = None,
 ) -> Tuned:
-    """Choose burn-in, step size, momentum (or smoothing) that minimize the exact error after `rounds`.
+    """Choose the parameters that minimize the exact error after `rounds`: burn-in, step size, momentum, smoothing.
 
-    `parameters` names the ones to choose; by default all that the method has among burn_in, step_size, momentum
-    and smoothing. The search starts from the default choice and never returns anything worse.
+    `parameters` names the ones to choose; by default all that the method's `tunable` lists. The search
+    starts from the default choice and never returns anything worse.
     """
     method = analyzable(resolve(method))
     rounds = checks.rounds(rounds)

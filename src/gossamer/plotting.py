@@ -1,4 +1,4 @@
-"""The look that all plots share: colors that color-blind readers tell apart, marks that stay apart in gray.
+"""The look that all plots share: colors that color-blind readers can tell apart, marks that stay apart in gray.
 
 The colors are those of Okabe and Ito (2008).
 """

@@ -37,13 +37,13 @@ class Bound:
 
 
 def k_star(network: Network | float) -> int:
-    """Definition 1: the smallest k from which on (1 + k/(r+1)) (1 - 1/r)^k <= (1 - 1/(2r))^k, r = sqrt(kappa).
+    """Definition 1: the smallest k such that, from k on, (1 + k/(r+1)) (1 - 1/r)^k <= (1 - 1/(2r))^k, r = sqrt(kappa).
 
     Takes a network or a condition number.
     """
     kappa = network.condition_number if isinstance(network, Network) else float(network)
     if not 1 - 1e-9 <= kappa < math.inf:
-        raise InvalidInput(f"a condition number is at least 1 and finite, got {kappa!r}")
+        raise InvalidInput(f"a condition number must be at least 1 and finite, got {kappa!r}")
     root = math.sqrt(max(kappa, 1.0))
     if root - 1 < 1e-9:
         return 1
@@ -176,12 +176,12 @@ def network_limit(
     *,
     per_agent: bool = False,
 ) -> float | Floats:
-    """The least variance of unbiased estimates when news travels one edge a round.
+    """The least variance of unbiased estimates when news travels one edge per round.
 
     A round's message can carry that round's observation, so after T rounds agent i can know the observations of
     rounds t <= T - max(d_ij, 1) of agent j: n_ij = T - max(d_ij, 1) + 1 samples, or as many as the batches of
     those rounds hold. The best weights are equal on these, summing to 1/N, which gives
-    sum_j sigma_j^2/(N^2 n_ij) at agent i. Infinite while some agent is too far to be heard of.
+    sum_j sigma_j^2/(N^2 n_ij) at agent i. Infinite while some agent is too far away to be heard.
     """
     rounds = _check(network, observations, rounds)
     if batches is not None and len(batches) != rounds:

@@ -1,7 +1,7 @@
 """Compile ahead of time: what Numba would compile in the middle of the first runs, done at once on all cores.
 
 Compiled code is kept on disk beside the sources, so this is needed once after installing and after an edit. Each of the
-`TASKS` is a small run through the public functions that has the compiler meet the types of real runs. They are grouped
+`TASKS` is a small run through the public functions that shows the compiler the types of real runs. They are grouped
 by the compiled code that they need, so that no two processes compile the same function.
 
 A stamp beside the compiled code says for which sources, versions and processor it was made; where it still fits, there
@@ -51,9 +51,9 @@ def warm_up(
     begin: Callable[[Sequence[str]], None] = lambda names: None,
     done: Callable[[str], None] = lambda name: None,
 ) -> bool:
-    """Compile everything that is missing, `jobs` tasks at a time (one per core); False if nothing was to be done.
+    """Compile everything that is missing, `jobs` tasks at a time (one per core); False if there was nothing to do.
 
-    `begin` is told the names of all tasks, `done` each one that has ended. With `force` the stamp is not believed.
+    `begin` is told the names of all tasks, `done` each one that has ended. With `force` the stamp is ignored.
     """
     if jobs is not None and jobs < 1:
         raise InvalidInput(f"jobs must be at least 1, got {jobs}")
@@ -68,7 +68,7 @@ def warm_up(
         _forget_everything()
     begin(list(TASKS))
     found: set[Compiled] = set()
-    context = multiprocessing.get_context("spawn")  # a forked process would inherit locks that nobody opens
+    context = multiprocessing.get_context("spawn")  # a forked process would inherit locks that nobody frees
     with ProcessPoolExecutor(jobs or os.cpu_count() or 1, mp_context=context) as pool:
         waiting = {pool.submit(_work, name): name for name in TASKS}
         for finished in as_completed(waiting):
@@ -204,7 +204,7 @@ def _stamp() -> Path:
 
 
 def _identity(tree: SourceTree) -> dict[str, str]:
-    """Everything that compiled code is good for: Numba too looks at versions, processor, size and age of a file."""
+    """Everything that compiled code is tied to; Numba too looks at versions, processor, size and age of a file."""
     files = hashlib.sha256()
     for path in sorted(tree.reachable(Path(__file__))):
         about = path.stat()
@@ -221,7 +221,7 @@ def _identity(tree: SourceTree) -> dict[str, str]:
 def _forget_outdated(tree: SourceTree, recorded: Iterable[Sequence[str]]) -> None:
     """Remove compiled code whose module, or anything it imports, has changed since.
 
-    Numba itself notices only a change of the very file that a function stands in, and functions of other files are
+    Numba itself notices only a change of the file that a function is in, and functions of other files are
     compiled into it: after an edit of `philox.py` a simulation would go on drawing the old numbers.
     """
     for source, folder, digest in recorded:

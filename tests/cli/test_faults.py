@@ -55,7 +55,7 @@ def test_words_of_the_command_line():
         (options.parse_partition, "0-49", "--partition takes AGENTS@START-STOP, for example 0-49@200-1200"),
         (options.parse_partition, "0--4@2-5", "--partition takes AGENTS@START-STOP"),
         (options.parse_partition, "1:2:3@2-5", "--partition takes AGENTS@START-STOP"),
-        (options.parse_partition, "9-0,1@2-5", "--partition takes agents in rising order, got '9-0'"),
+        (options.parse_partition, "9-0,1@2-5", "--partition takes agents in ascending order, got '9-0'"),
         (options.parse_partition, "0-4@5-2", "stop must be a whole number of at least 6"),
     ],
 )

@@ -144,7 +144,7 @@ def test_init_takes_real_host_names(tmp_path: Path) -> None:
         (["--topology", "path:3", "--source", "tea"], "agents[0].source must be -, csv:FILE"),
         (
             ["--topology", "path:3", "--port", "65534"],
-            "--port is the first of 3 ports in a row, from 1 to 65533",
+            "--port is the first of 3 ports in a row, so it must be from 1 to 65533",
         ),
     ],
 )
@@ -355,7 +355,7 @@ def test_an_agent_that_dies_is_shown_and_reported(tmp_path: Path) -> None:
         output, _ = process.communicate(timeout=30)
     assert process.returncode == 1
     assert "1 SIGKILL" in output
-    assert "1 of them ended by themselves" in output
+    assert "1 of them ended on their own" in output
 
 
 def test_up_refuses_to_feed_standard_input_to_many(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ import gossamer as gs
         (lambda n, o: gs.exact("sda", n, o, []), "whole number or a list"),
         (lambda n, o: gs.exact(gs.SDA(burn_in=10), n, o, 10), "got burn_in=10 and rounds=10"),
         (lambda n, o: gs.exact("sdaa", n, o, 10), "did you mean 'sda'"),
-        (lambda n, o: gs.exact(gs.SDA, n, o, 10), "write its parentheses"),
+        (lambda n, o: gs.exact(gs.SDA, n, o, 10), "add its parentheses"),
         (
             lambda n, o: gs.exact("sda", gs.Network.path(5), o, 10),
             "network has 5 agents.*observations have 12",

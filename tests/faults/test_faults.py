@@ -143,7 +143,7 @@ def test_partitions_separate_groups_and_edges():
         (lambda: Faults(Crash(3, 5), Restart(3, 5)), "agent 3 cannot restart there"),
         (lambda: Faults(Crash(3, 5), Join(3, 9)), "agent 3 cannot join there"),
         (lambda: Faults(0.3), "Faults takes Loss, Bursts, .* got 0.3"),
-        (lambda: Faults(*[Loss(0.1)] * 16), "at most 15 random link faults go together, got 16"),
+        (lambda: Faults(*[Loss(0.1)] * 16), "at most 15 random link faults can be combined, got 16"),
         (lambda: Faults(Crash(9, 5)).check(9), "Crash names agent 9, but the agents are 0..8"),
         (lambda: Faults(Partition(range(50))).check(9), "Partition names agent 49, but the agents are 0..8"),
     ],

@@ -161,10 +161,10 @@ def bad_matrices():
     asymmetric = path.copy()
     asymmetric[0, 1] = -0.5
     yield asymmetric, r"symmetric, but L\[0,1\] = -0.5 and L\[1,0\] = -0.33"
-    yield path + np.eye(3), r"rows sum to zero, but row \d sums to 1; .*L = I - W"
+    yield path + np.eye(3), r"rows must sum to zero, but row \d sums to 1; .*L = I - W"
     yield -path, "positive semi-definite, but this one has the eigenvalue -1"
     yield np.full((3, 3), np.nan), "finite entries"
-    yield np.ones((2, 3)), r"square, got one of shape \(2, 3\)"
+    yield np.ones((2, 3)), r"square, got shape \(2, 3\)"
     yield np.zeros((1, 1)), "at least 2 agents, got 1"
     yield np.diag([0.0, 0.0]), r"2 components \(sizes 1, 1\)"
     v = np.array([1.0, -2.0, 1.0])

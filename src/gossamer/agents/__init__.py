@@ -3,7 +3,7 @@
 Read `methods/ledger.py` first (the rules), then `round/ledger.py` and `round/conversation.py` (one round), `agent.py`
 (what a program uses) and `transports/base.py` (what a network must offer).
 
-An agent is small because it loads neither Numba nor SciPy, NetworkX or Matplotlib: nothing in this package may
+An agent is small because it loads none of Numba, SciPy, NetworkX and Matplotlib: nothing in this package may
 import them, not even through other modules of gossamer, and `lint-imports` checks it. Names are imported when first
 used, so that settings can be read without Zenoh.
 """

@@ -4,7 +4,7 @@
         agent.observe(21.5)
         print(agent.estimate, agent.standard_error)
 
-The rounds run in a thread of their own, so that a program that computes for a while does not hold up the
+The rounds run in their own thread, so that a program that computes for a while does not hold up the
 neighbors; a second thread writes the store. Both start on entering and end on leaving.
 """
 
@@ -44,14 +44,14 @@ _BACKLOG = 10_000
 """Observations that may wait for the next round before the source has to wait."""
 
 _HURRY = 0.02
-"""By what share an agent may outrun its pace in the long run, to stay in step with its neighbors."""
+"""By what fraction an agent may run ahead of its pace in the long run, to stay in step with its neighbors."""
 
 _SERIALS_PER_COMMIT = 2**20
 """More messages than any agent sends between two commits; see `_first_serial`."""
 
 
 ObservationStream = Iterable[ArrayLike] | AsyncIterable[ArrayLike]
-"""Observations: an iterable gives one per round, an async iterable gives them when it likes."""
+"""Observations: an iterable gives one per round, an async iterable gives them as they come."""
 
 
 class Agent:
@@ -115,7 +115,7 @@ class Agent:
         gain = getattr(settings.method, "gain", None) if program.weighted else None
         batcher = Batcher(self.layout, gain=gain, holds=not program.weighted, seed=seed)
         self._loop = RoundLoop(batcher, self._ledger, self._conversation, self._lose_source)
-        self._offered = 0  # observations given to observe() in this life
+        self._offered = 0  # observations given to observe() in this run
         self._ended = False  # whether the last of them has been used
         self._door = threading.Lock()  # held to offer one, and to end
         self._acknowledged = int(self._ledger.samples)
@@ -311,7 +311,7 @@ class Agent:
             await asyncio.sleep(every)
 
     def subscribe(self, callback: Callable[[Snapshot], None]) -> Callable[[], None]:
-        """Call `callback` after every round, in the agent's thread; return a function that ends this."""
+        """Call `callback` after every round, in the agent's thread; return a function that stops the calls."""
         self._callbacks.append(callback)
         return lambda: self._callbacks.remove(callback)
 
@@ -373,7 +373,7 @@ class Agent:
 
 
 def _first_serial(saved: Saved | None) -> int:
-    """A serial above those of all earlier lives, even if the clock was set back since the last one."""
+    """A serial above those of all earlier runs, even if the clock was set back since the last one."""
     now = time.time_ns() // 1000
     return max(now, saved.ledger.serial + _SERIALS_PER_COMMIT) if saved else now
 
@@ -387,14 +387,14 @@ class _Writer:
         self._given: tuple[Saved, int] | None = None
         self._waiting: list[tuple[int, asyncio.AbstractEventLoop, asyncio.Future[None]]] = []
         self._last = -math.inf
-        self._safe = 0  # observations of this life that are in the store
+        self._safe = 0  # observations of this run that are in the store
         self._closed = self._gave_up = False
         self._change = threading.Condition()
         self._thread = threading.Thread(target=self._run, name="store", daemon=True)
         self._thread.start()
 
     def wants(self, every: float) -> bool:
-        """Whether it is time to commit: someone waits, or the last commit was `every` seconds ago."""
+        """Whether it is time to commit: someone is waiting, or the last commit was `every` seconds ago."""
         return self._given is None and (bool(self._waiting) or time.monotonic() - self._last >= every)
 
     def give(self, saved: Saved, taken: int) -> None:

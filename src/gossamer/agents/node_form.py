@@ -1,6 +1,6 @@
 """Any method run by one agent exactly as the simulation runs it, for networks that lose nothing.
 
-In node form an agent keeps the method's registers as they are, and needs the message of every neighbor in every
+In node form an agent keeps the method's registers as they are, and needs a message from every neighbor in every
 round. It is how the tests compare agents with the simulation for methods that cannot be deployed; agents on real
 networks use the ledger form (`round/ledger.py`), which survives loss.
 """
@@ -23,9 +23,9 @@ Partners = Callable[[int], tuple[int, ...]]
 class NodeForm:
     """A method in node form: u_i = sum_j w_ij (m_i - m_j), then the method's step.
 
-    table     the method's coefficients, from `tabulate`; the last row holds for ever after
+    table     the method's coefficients, from `tabulate`; the last row holds from then on
     weights   neighbor -> w_ij = -L_ij
-    partners  for random gossip, who exchanges with this agent in which round; all agents must draw alike
+    partners  for random gossip, who exchanges with this agent in which round; all agents must draw the same
     """
 
     edge_registers = 0

@@ -86,19 +86,19 @@ class Limits:
 
 @dataclass(frozen=True)
 class AgentSettings:
-    """What one agent needs: who it is, whom it talks to, its method, its time-outs and its keys.
+    """What one agent needs: who it is, whom it talks to, its method, its timeouts and its keys.
 
     id            this agent's number in the fleet
     neighbors     the agents it talks to
     method        a dual method (`methods.ledger.ledger_program` says which can be deployed); all agents need the same
     facts         the network's spectrum, as far as it is known, for parameters that the method leaves open. An agent
-                  sees only its own edges, so the facts must be given to it, or else the method all its parameters
+                  sees only its own edges, so it must be given either the facts or all of the method's parameters
     dimension     how many numbers one observation has
     variance      also learn the network-wide variance
     bins          edges of a histogram, to learn network-wide quantiles; empty: none
     weighting     "agents": every agent's own mean counts the same; "samples": every observation does
     replicates    how many noise replicates carry the standard error (0: no standard error)
-    timeout       most seconds a round waits for a neighbor
+    timeout       the most seconds that a round waits for a neighbor
     pace          seconds between the starts of two rounds; None: as fast as the neighbors answer
     silence       A: an edge moves only while each end was heard by the other within A of its own rounds
     death         seconds of silence after which a neighbor counts as dead and its flow returns
@@ -176,7 +176,7 @@ class AgentSettings:
 
 
 def _check_method(method: Method) -> None:
-    """What a fleet asks of a method beyond what the method itself checks: it must be stable for ever, and fit."""
+    """What a fleet asks of a method beyond what the method itself checks: it must be stable forever, and fit."""
     if not isinstance(method, Method):
         raise InvalidInput(f"method must be a gossamer.Method, got {method!r}")
     if (momentum := getattr(method, "momentum", None)) is not None:

@@ -10,8 +10,8 @@ Averaging is linear and runs on vectors, so anything that is a mean over the net
 
 Every answer is a ratio to the first component. So an agent that has seen nothing yet does not pull the
 average toward zero; and with weighting by samples, where an agent feeds the sum and the count of each
-round, every observation counts the same. (An agent's weight is then its observations per round of its own
-life, so the weight of one that joins late is given by its rate, not by its total.)
+round, every observation counts the same. (An agent's weight is then its observations per round that it took
+part in, so the weight of one that joins late is given by its rate, not by its total.)
 
 The standard error. Agent i's estimate is a linear function of all observations, sum over j, t of a_ijt r_jt.
 Its weights a depend on the network, on lost messages and on dead agents, and nobody knows them. But the

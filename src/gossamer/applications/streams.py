@@ -1,4 +1,4 @@
-"""A method fed by hand, one round at a time: estimates that refine whenever samples come."""
+"""A method fed by hand, one round at a time: estimates that are refined whenever samples come in."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class Stream:
     """Anytime SDA fed by hand, for all agents and components at once.
 
     `advance(observation)` plays one round. Rows of `observation` that are NaN belong to agents that saw nothing new:
-    they go on talking, and their mean stays what it was, so agents may sample at different rates. As in deployed
+    they keep talking, and their mean stays what it was, so agents may sample at different rates. As in deployed
     agents, an agent's own weight of its newest sample takes the place of the method's gain.
     """
 
@@ -22,7 +22,7 @@ class Stream:
         method = AnytimeSDA() if method is None else method
         if not isinstance(method, AnytimeSDA):
             raise InvalidInput(
-                f"values that refine at any time need the method AnytimeSDA, got {type(method).__name__}; "
+                f"online estimates need the method AnytimeSDA, got {type(method).__name__}; "
                 "use gs.AnytimeSDA(...) or a run of a fixed number of rounds"
             )
         self.network, self.method = network, method

@@ -1,4 +1,4 @@
-"""The `gossamer` command. Exit codes: 0 done, 2 bad input, 3 output not written, 130 interrupted."""
+"""The `gossamer` command. Exit codes: 0 done, 1 an agent failed, 2 bad input, 3 output not written, 130 interrupted."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gossamer import __version__
 from gossamer.cli.commands import Entry, group_of
 from gossamer.errors import GossamerError, OutputError
 
-SUMMARY = "Every agent of a network learns the average of all noisy streams, talking only to its neighbors."
+SUMMARY = "Every agent in a network learns the average of all noisy streams, talking only to its neighbors."
 
 COMMANDS = {
     "network": Entry(
@@ -47,11 +47,11 @@ COMMANDS = {
     ),
     "fleet": Entry("fleet:fleet_app", "Create, run and inspect a fleet of agents."),
 }
-"""Every command, with the first sentence of its help, so that a list of commands imports none of them."""
+"""Every command, with the first sentence of its help, so that listing the commands imports none of them."""
 
 
 def build() -> typer.Typer:
-    """Assemble the command line. A command is imported when it is called: an agent need not load a compiler."""
+    """Assemble the command line. A command is imported when it is called: an agent does not have to load a compiler."""
     app = typer.Typer(
         name="gossamer",
         cls=group_of(COMMANDS),
@@ -96,7 +96,7 @@ def main() -> None:
 
 
 def _complain(text: str) -> None:
-    # Rich is slow to load, and most runs end well.
+    # Rich is slow to load, and most runs succeed.
     from rich.console import Console
     from rich.text import Text
 

@@ -84,8 +84,8 @@ def _process(text: str, policy: str, discount: float, seed: int) -> problems.Mar
     }
     if kind not in named:
         raise InvalidInput(
-            f"there is no problem {text!r}{nearest(kind, named)}; there are garnet:STATESxBRANCHING, chain:STATES, "
-            "grid-world:ROWSxCOLS, gym:ENVIRONMENT, and files ending in .npz or .csv"
+            f"there is no problem {text!r}{nearest(kind, named)}; choose garnet:STATESxBRANCHING, chain:STATES, "
+            "grid-world:ROWSxCOLS, gym:ENVIRONMENT, or a file ending in .npz or .csv"
         )
     try:
         sizes = [int(part) for part in rest.split("x")] if rest else []

@@ -96,7 +96,7 @@ def evaluate_policy(
             "--problem",
             "-p",
             help="garnet:20x3, chain:10, grid-world:5x5, gym:FrozenLake, or a file: CSV with the matrix P "
-            "(and --rewards), or NPZ with P, rewards and perhaps reward_std.",
+            "(and --rewards), or NPZ with P, rewards and optionally reward_std.",
         ),
     ] = "garnet:20x3",
     rewards: Annotated[

@@ -227,7 +227,7 @@ def plan(
         str, typer.Option("--target", "-e", help="Target error (a total over agents), or several: 1e-2,1e-3.")
     ] = "0.001",
     methods: MethodNames = "anytime-sda anytime-sda:acceleration=chebyshev sda",
-    most_rounds: Annotated[int, typer.Option(help="Give up beyond this many rounds.")] = 1_000_000,
+    most_rounds: Annotated[int, typer.Option(help="Give up after this many rounds.")] = 1_000_000,
     spread: Spread = 10.0,
     std: Std = 1.0,
     data: Data = None,
@@ -298,7 +298,7 @@ def _survivors(result: gs.FaultySimulation, agents: int) -> list[str]:
     )
     if result.parts == 1:
         return [alive]
-    return [alive, f"the crashes cut them into {result.parts} parts, which cannot hear of each other"]
+    return [alive, f"the crashes cut them into {result.parts} parts, which cannot reach each other"]
 
 
 def _divergence(curves: Curves) -> list[str]:
@@ -311,7 +311,7 @@ def _divergence(curves: Curves) -> list[str]:
 
 
 def _bounds(net: gs.Network, obs: gs.Observations) -> Mapping[str, Callable[[int], float | None]]:
-    """What theory says about the error after so many rounds; None where it says nothing."""
+    """What theory says about the error after this many rounds; None where it says nothing."""
     theory = gs.theory
 
     def bound(theorem: Callable[..., gs.theory.Bound]) -> Callable[[int], float | None]:

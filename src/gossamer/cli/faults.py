@@ -123,6 +123,6 @@ def _agents(text: str) -> list[int]:
     for part in text.split(","):
         first, _, last = part.partition("-")
         if int(last or first) < int(first):
-            raise InvalidInput(f"--partition takes agents in rising order, got {part!r}")
+            raise InvalidInput(f"--partition takes agents in ascending order, got {part!r}")
         agents += range(int(first), int(last or first) + 1)
     return agents

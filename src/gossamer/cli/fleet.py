@@ -59,7 +59,9 @@ def init(
     out: Annotated[Path, typer.Option("--out", "-o", help="Directory to write.")] = Path("fleet"),
     edges: Annotated[
         Path | None,
-        typer.Option(help="Instead: a file of edges, two agents per line (hostA:7447 hostB:7447)."),
+        typer.Option(
+            help="Instead of --topology: a file of edges, two agents per line (hostA:7447 hostB:7447)."
+        ),
     ] = None,
     hosts: Annotated[Path | None, typer.Option(help="With --edges: a file of lines NAME HOST:PORT.")] = None,
     weights: Weights = "metropolis",
@@ -93,7 +95,7 @@ def init(
         last = 65536 - network.agents
         if not 1 <= port <= last:
             raise InvalidInput(
-                f"--port is the first of {network.agents} ports in a row, from 1 to {last}, got {port}"
+                f"--port is the first of {network.agents} ports in a row, so it must be from 1 to {last}, got {port}"
             )
         names = [f"agent{i}" for i in range(network.agents)]
         endpoints = [f"127.0.0.1:{port + i}" for i in range(network.agents)]
@@ -186,7 +188,7 @@ def up(
         text = f"{', '.join(agents.killed)} did not stop within 5 seconds and had to be killed"
         console.print(Text(text, style="red"), soft_wrap=True)
     if early:
-        text = f"{early} of them ended by themselves; see {fleet.parent / 'logs'}"
+        text = f"{early} of them ended on their own; see {fleet.parent / 'logs'}"
         console.print(Text(text, style="red"))
         raise typer.Exit(1)
 
@@ -311,7 +313,7 @@ def agent(
 
 @contextmanager
 def _signals_wait() -> Iterator[None]:
-    """Let SIGINT and SIGTERM wait while this lasts, and, over `execv`, until the agent listens to them."""
+    """Hold back SIGINT and SIGTERM inside the block and, across `execv`, until the agent handles them."""
     numbers = (signal.SIGINT, signal.SIGTERM)
     before = signal.pthread_sigmask(signal.SIG_BLOCK, numbers)
     try:

@@ -100,7 +100,7 @@ def _heading(name: str, status: Sequence[AgentStatus], seconds: float | None) ->
 
 
 def _losses(agent: AgentStatus) -> Text:
-    """Rounds without a neighbor's message; messages that were refused stand behind a plus sign."""
+    """Rounds without a neighbor's message; messages that were refused follow a plus sign."""
     text = Text(compact(agent.lost))
     if agent.rejected:
         text.append(f"+{compact(agent.rejected)}", style="red")

@@ -1,4 +1,4 @@
-"""Numbers as the command line writes them: whole for programs, short for people."""
+"""Numbers as the command line writes them: in full for programs, short for people."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def compact(number: int) -> str:
 
 
 def small(number: float | None) -> str:
-    """A size of an error: two digits are enough."""
+    """The size of an error: two digits are enough."""
     return "-" if number is None else _digits(number, 2)
 
 
@@ -61,7 +61,7 @@ def vector(values: Sequence[float | None]) -> str:
 
 
 def _digits(number: float, digits: int) -> str:
-    """So many digits; a digit less, and a short exponent, where there must be one."""
+    """This many digits; one fewer, and a short exponent, where an exponent is needed."""
     if 10 ** (digits - 1) <= abs(number) < 1e7:
         return f"{number:.0f}"
     if number == 0 or 1e-3 <= abs(number) < 1e7:

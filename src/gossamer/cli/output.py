@@ -59,7 +59,7 @@ def _show(
         heading = (headings or {}).get(key, key.replace("_", " "))
         table.add_column(Text(heading), justify="right" if numeric else "left", no_wrap=True)
     for record in records:
-        # As Text: a name in brackets, from a user's file say, is not markup.
+        # As Text: a name in brackets, as a user's file may have, is not markup.
         table.add_row(*(Text(shown(record[key])) for key in keys))
     console.print(table)
     for note in notes:

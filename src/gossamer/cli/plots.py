@@ -43,7 +43,7 @@ def draw_errors(
 
 
 def draw_costs(records: Sequence[Mapping[str, Any]], path: Path) -> None:
-    """Rounds needed against the target, a panel per network."""
+    """Rounds needed against the target, one panel per network."""
     networks = list(dict.fromkeys(record["network"] for record in records))
     methods = list(dict.fromkeys(record["method"] for record in records))
     with mpl.rc_context(STYLE):

@@ -14,7 +14,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 def warmup(
     jobs: Annotated[int | None, typer.Option(help="Tasks at a time; one per core by default.")] = None,
     force: Annotated[
-        bool, typer.Option("--force", help="Look again, even if nothing seems to be missing.")
+        bool, typer.Option("--force", help="Check again, even if nothing seems to be missing.")
     ] = False,
 ) -> None:
     """Compile everything ahead of time, on all cores.

@@ -1,10 +1,10 @@
-"""What the engines return. For one horizon every field is a number; for several it has them as its first axis.
+"""What the engines return. For one horizon every field is a number; for several, the horizons are its first axis.
 
 Three names for one error, the same in every result, table, file and plot:
 
     total_error   E sum_i ||estimate_i - mubar||^2, the paper's error
     mse           its mean over the agents
-    over_limit    total_error divided by that of a center that holds everybody's samples (one a round): 1 is perfect
+    over_limit    total_error divided by that of a center that holds everybody's samples (one per round): 1 is perfect
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Value = TypeVar("Value", float, Floats)
 class ErrorResult(Generic[Rounds, Value]):
     """An error after some rounds, in its three forms.
 
-    agents             over how many agents the total goes
+    agents             how many agents the total covers
     centralized_limit  the total error of a center that holds everybody's samples
     """
 
@@ -88,11 +88,11 @@ class Simulation(ErrorResult[Rounds, Value]):
 
 @dataclass(frozen=True, kw_only=True)
 class FaultySimulation(Simulation[int, float]):
-    """What a simulation with faults found: a `Simulation` that knows who lived.
+    """What a simulation with faults found: a `Simulation` that also says who is still alive.
 
     alive   (N,) who is alive at the end; the estimates and errors of the others are NaN
-    target  (n,) the average of the means of the living, against which errors are measured and summed
-    parts   into how many pieces the crashes cut the living; agents of two pieces cannot hear of each other
+    target  (n,) the average of the means of the agents alive, against which their errors are measured
+    parts   into how many pieces the crashes cut those alive; agents of two pieces cannot reach each other
     """
 
     alive: Booleans

@@ -10,7 +10,7 @@
     Faults(Loss(0.3), Crash(17, 500))   several together
 
 Every decision is a pure function of (seed, trial, round, sender, receiver), so a fleet and a simulation with
-the same seed lose the very same messages. A transport asks `Faults.bind(seed)`:
+the same seed lose exactly the same messages. A transport asks `Faults.bind(seed)`:
 
     bound = faults.bind(seed=1)
     bound.heard(round=7, sender=3, receiver=4)     does the message arrive in its round?

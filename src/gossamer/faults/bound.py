@@ -1,4 +1,4 @@
-"""Faults with their dice: what a transport asks about each message."""
+"""Faults bound to a seed: what a transport asks about each message."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class BoundFaults:
         self.faults = faults
         self._key = random.key(seed)
         self._trial = trial
-        # A chain keeps its place, and with it its dice, when the others are switched off.
+        # A chain keeps its place, and with it its random numbers, when the others are switched off.
         chancy = [item for item in faults.items if isinstance(item, Loss | Bursts | Delay)]
         late = np.array([[isinstance(item, Delay)] for item in chancy], dtype=bool).reshape(-1, 1)
         self._losses = np.where(late, 0.0, faults.chains)

@@ -47,7 +47,7 @@ class Faults:
         object.__setattr__(self, "items", items)
         if len(self.chains) > _CHAIN_LIMIT:
             raise InvalidInput(
-                f"at most {_CHAIN_LIMIT} random link faults go together, got {len(self.chains)}"
+                f"at most {_CHAIN_LIMIT} random link faults can be combined, got {len(self.chains)}"
             )
         _ = self.events  # a restart without a crash is found now, not in the middle of a run
 
@@ -125,12 +125,12 @@ class Faults:
 
     @cached_property
     def changes(self) -> tuple[int, ...]:
-        """The rounds, 0 among them, from which on `alive` or `up` may answer differently."""
+        """The rounds, including 0, in which the answers of `alive` or `up` may change."""
         rounds = {0, *(event.round for event in self.events), *(part.start for part in self.partitions)}
         return tuple(sorted(rounds | {part.stop for part in self.partitions if part.stop is not None}))
 
     def bind(self, seed: int, trial: int = 0) -> BoundFaults:
-        """The faults with their dice: what a transport asks about each message."""
+        """The faults bound to a seed: what a transport asks about each message."""
         return BoundFaults(self, seed, trial)
 
     def heard(

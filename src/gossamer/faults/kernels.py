@@ -1,6 +1,6 @@
 """Compiled decisions about which messages are lost; `kinds.py` says what they mean.
 
-Every random link fault is a chain of two states, good and bad, that moves once a round: bad in round 0 with
+Every random link fault is a chain of two states, good and bad, that moves once per round: bad in round 0 with
 probability `start`, then bad after good with probability `enter` and bad after bad with probability `stay`.
 Independent loss is the chain whose three probabilities are equal. One uniform u per (trial, sender, receiver,
 round) drives it: bad if and only if u is below the probability that applies.
@@ -21,7 +21,7 @@ _PURPOSES = 16
 
 
 class ChainDraws(NamedTuple):
-    """The chains of a set of faults, and the dice of some trials."""
+    """The chains of a set of faults, and the random numbers of some trials."""
 
     chains: Floats  #: (K, 4) start, enter, stay, and 1 if both directions of a link share the chain
     key: np.uint64
@@ -51,7 +51,7 @@ def is_bad(chains: Floats, key: np.uint64, trial: int, sender: int, receiver: in
             if u < low or u >= high:
                 bad = u < low
                 break
-            # In between, the state is kept (stay > enter), or turned over (stay < enter).
+            # In between, the state is kept (stay > enter), or flipped (stay < enter).
             flipped = flipped != (stay < enter)
             t -= 1
         if bad != flipped:

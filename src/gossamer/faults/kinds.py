@@ -1,4 +1,4 @@
-"""The single faults: what is lost, who is late, who is gone."""
+"""The single faults: what is lost, what is late, who is down."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Bursts:
 class Delay:
     """A message takes `rounds` more rounds with probability `probability`.
 
-    Late is lost: a message of an earlier round is not used, so for the method it is as good as lost.
+    Late is lost: a message from an earlier round is not used.
     """
 
     rounds: int
@@ -143,7 +143,7 @@ class Partition:
 
     @property
     def agents(self) -> frozenset[int]:
-        """Everybody whom the partition names."""
+        """Every agent that the partition names."""
         return frozenset(self._side) | {end for pair in self.edges for end in pair}
 
     @cached_property

@@ -51,9 +51,9 @@ def resolve(method: Any) -> Method:
         if _plain(method) in plain:
             return plain[_plain(method)]()
         raise InvalidInput(
-            f"no method is called {method!r}{nearest(method.lower(), METHODS)}; there are {', '.join(METHODS)}"
+            f"no method is called {method!r}{nearest(method.lower(), METHODS)}; the methods are {', '.join(METHODS)}"
         )
-    hint = "; write its parentheses" if isinstance(method, type) and issubclass(method, Method) else ""
+    hint = "; add its parentheses" if isinstance(method, type) and issubclass(method, Method) else ""
     raise InvalidInput(f"a method or the name of one is needed, got {method!r}{hint}")
 
 

@@ -111,7 +111,7 @@ class Method(ABC):
     """A linear method for averaging streams over a network. Subclasses are frozen dataclasses of parameters."""
 
     name: ClassVar[str]
-    """How the method is called on the command line and in `METHODS`."""
+    """What the method is called on the command line and in `METHODS`."""
 
     State: ClassVar[type[Any]]
     """A NamedTuple class: the registers an agent keeps between rounds. All start at zero."""

@@ -5,7 +5,7 @@ The dual variable of SDA and its kin is a sum of flows over the agent's edges, x
 runs the method's own `step` on it, with w_ij (m_i - m_j) as that edge's `mixed`; the other registers (running
 means, averages) stay with the agent. Without faults this is the method itself. With faults:
 
-- A message carries the sender's value, its ledger of the edge, and which message of the receiver it heard last
+- A message carries the sender's value, its ledger of the edge, and which message from the receiver it heard last
   (the echo).
 - One end is right: the other first adopts its ledger, negated; then both apply the same update. Right is the end
   that has compared this ledger since it began (`settled`); if both or neither have, the end with the smaller number.
@@ -16,7 +16,7 @@ means, averages) stay with the agent. Without faults this is the method itself. 
 - An end that the other has never heard, and whose first `SILENCE` rounds are over, adopts the other's ledger even if
   it would otherwise be right: what it moved alone is undone. Once heard, this no longer applies: a neighbor that
   restarts has not heard this end either, but then this end's ledger is the live one.
-- Late is lost: a message of another round is not used.
+- Late is lost: a message from another round is not used.
 - A neighbor declared dead: its edge is dropped, and the flow returns. A new, dropped or restarted edge begins at
   zero and is not settled, so that a live ledger is never overwritten by an agent that comes back.
 
@@ -24,7 +24,7 @@ An agent goes by its own clock where its own observations are concerned: the gai
 the samples it has seen.
 
 The simulation (`engines/faulty`) and deployed agents (`agents/round/ledger.py`) follow these rules; the same seed
-loses the same messages, so that a fleet in lock-step and a simulation give the same numbers.
+loses the same messages, so that a fleet in lockstep and a simulation give the same numbers.
 """
 
 from __future__ import annotations
@@ -41,10 +41,11 @@ from gossamer.methods.probing import tabulate
 from gossamer.methods.table import Table
 
 SILENCE = 5
-"""A: an edge moves only while each end was heard by the other within so many rounds. The best of several tried."""
+"""A: an edge moves only while each end was heard by the other within this many rounds. The cautious choice among
+those that docs/reliability-simulated.md compares."""
 
 LONGEST = 16_384
-"""Rounds of a program at most. A method whose coefficients still change after that keeps those of the last row."""
+"""The most rounds that a program has. A method whose coefficients still change then keeps those of the last row."""
 
 _FIRST = 64
 """Rounds that are tabulated first; doubled until the coefficients have settled."""
@@ -68,8 +69,8 @@ class LedgerMaps(NamedTuple):
 class LedgerProgram(NamedTuple):
     """A dual method as agents run it on edges: slices of its table, with L own registers and E on each edge.
 
-    Round t of an agent's life is row t, and the last row holds for ever after. The weight of the newest observation
-    in the agent's running mean is not in the rows: each agent knows its own.
+    Row t serves an agent's round t by its own age, and the last row holds from then on.
+    The weight of the newest observation in the agent's running mean is not in the rows: each agent knows its own.
 
     method    the method's name
     own       names of the registers that stay with the agent
@@ -118,7 +119,7 @@ class LedgerProgram(NamedTuple):
 def ledger_program(method: Method, facts: SpectralFacts, rounds: int | None = None) -> LedgerProgram:
     """Slice the program of `method` from its table, or say why it has none.
 
-    With `rounds` the program is that of a run of so many rounds. Without, it is for a fleet that runs for ever: the
+    With `rounds` the program is that of a run of that many rounds. Without, it is for a fleet that runs forever: the
     method must be anytime, and the table is as long as its coefficients change, up to `LONGEST` rounds.
     """
     if method.mixing != "matrix":

@@ -1,4 +1,4 @@
-"""Methods by name: those of this package, and those in a file of yours."""
+"""Methods by name: those of this package, and those in your own files."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def load_class(text: str, directory: Path | None = None) -> type[Method]:
 
 
 def _load(path: Path, file: str) -> Any:
-    # A name of its own in sys.modules, where dataclasses look a class's module up.
+    # A unique name in sys.modules, where dataclasses look a class's module up.
     spec = importlib.util.spec_from_file_location(f"_gossamer_methods_{path.stem}", path)
     if spec is None or spec.loader is None or not path.exists():
         raise InvalidInput(

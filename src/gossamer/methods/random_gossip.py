@@ -31,7 +31,7 @@ class PairwiseGossip(RandomGossip):
 
 @dataclass(frozen=True)
 class BroadcastGossip(RandomGossip):
-    """Each round one random agent speaks and its neighbors move half way (Aysal, Yildiz, Sarwate, Scaglione 2009).
+    """Each round one random agent speaks and its neighbors move halfway (Aysal, Yildiz, Sarwate, Scaglione 2009).
 
     Agents reach consensus on a random value whose mean is mubar; it is not mubar itself.
     """

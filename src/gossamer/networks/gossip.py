@@ -61,12 +61,12 @@ def checked_gossip(matrix: Any, graph: nx.Graph | None) -> sp.csr_matrix:
     """Return a matrix that satisfies the three assumptions as CSR, symmetric to the last bit, or say what is wrong."""
     gossip = sp.csr_matrix(matrix, dtype=float)
     if gossip.ndim != 2 or gossip.shape[0] != gossip.shape[1]:
-        raise InvalidNetwork(f"a gossip matrix is square, got one of shape {gossip.shape}")
+        raise InvalidNetwork(f"a gossip matrix must be square, got shape {gossip.shape}")
     n = gossip.shape[0]
     if n < 2:
         raise InvalidNetwork(f"a network needs at least 2 agents, got {n}")
     if not np.all(np.isfinite(gossip.data)):
-        raise InvalidNetwork("a gossip matrix has finite entries, got NaN or infinity")
+        raise InvalidNetwork("a gossip matrix must have finite entries, got NaN or infinity")
     scale = float(abs(gossip).max()) or 1.0
     gossip = _symmetric(gossip, scale)
     if graph is not None:
@@ -75,7 +75,7 @@ def checked_gossip(matrix: Any, graph: nx.Graph | None) -> sp.csr_matrix:
     sums = np.abs(np.asarray(gossip.sum(axis=1)).ravel())
     if sums.max() > _TOLERANCE * scale * n:
         raise InvalidNetwork(
-            "the kernel of a gossip matrix is the constant vectors, so rows sum to zero, "
+            "the kernel of a gossip matrix must be the constant vectors, so rows must sum to zero, "
             f"but row {int(sums.argmax())} sums to {sums.max():g}; a weight matrix W gives L = I - W"
         )
     off_diagonal = gossip - sp.diags(gossip.diagonal())
@@ -90,7 +90,7 @@ def _symmetric(gossip: sp.csr_matrix, scale: float) -> sp.csr_matrix:
         k = int(gap.data.argmax())
         i, j = int(gap.row[k]), int(gap.col[k])
         raise InvalidNetwork(
-            f"a gossip matrix is symmetric, but L[{i},{j}] = {gossip[i, j]:g} and L[{j},{i}] = {gossip[j, i]:g}; "
+            f"a gossip matrix must be symmetric, but L[{i},{j}] = {gossip[i, j]:g} and L[{j},{i}] = {gossip[j, i]:g}; "
             "try (L + L.T) / 2"
         )
     symmetric = ((gossip + gossip.T) / 2).tocsr()
@@ -109,7 +109,8 @@ def _check_on_graph(gossip: sp.csr_matrix, graph: nx.Graph) -> None:
     for i, j, value in zip(upper.row.tolist(), upper.col.tolist(), upper.data.tolist(), strict=True):
         if not graph.has_edge(i, j):
             raise InvalidNetwork(
-                f"a gossip matrix is nonzero only on edges, but L[{i},{j}] = {value:g} and the graph has no such edge"
+                f"a gossip matrix must be nonzero only on edges, but L[{i},{j}] = {value:g} and the graph has no "
+                "such edge"
             )
 
 
@@ -123,10 +124,10 @@ def _check_definite(gossip: sp.csr_matrix, scale: float) -> None:
     values = np.linalg.eigvalsh(gossip.toarray())
     if values[0] < -_TOLERANCE * scale:
         raise InvalidNetwork(
-            f"a gossip matrix is positive semi-definite, but this one has the eigenvalue {values[0]:g}"
+            f"a gossip matrix must be positive semi-definite, but this one has the eigenvalue {values[0]:g}"
         )
     if values[1] <= _TOLERANCE * scale:
         raise InvalidNetwork(
-            "the kernel of a gossip matrix is the constant vectors alone, "
+            "the kernel of a gossip matrix must be the constant vectors alone, "
             f"but the second smallest eigenvalue is {values[1]:g}; some differences between agents never mix"
         )

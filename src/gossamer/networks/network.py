@@ -115,7 +115,7 @@ class Network:
     def random_geometric(
         cls, n: int, radius: float | None = None, seed: int = 0, weights: str = "metropolis"
     ) -> Network:
-        """Agents at random places of the unit square, neighbors within `radius`
+        """Agents at random places in the unit square, neighbors within `radius`
         (default sqrt(2 ln n / (pi n))), redrawn until connected."""
         return cls._weighted(topologies.random_geometric(n, radius, seed), weights)
 
@@ -171,12 +171,12 @@ class Network:
         loops = list(nx.selfloop_edges(graph))
         if loops:
             raise InvalidNetwork(
-                f"a network has no self-loops, but agent {loops[0][0]!r} has one; "
+                f"a network must have no self-loops, but agent {loops[0][0]!r} has one; "
                 "try G.remove_edges_from(nx.selfloop_edges(G))"
             )
         if graph.is_multigraph() and graph.number_of_edges() != nx.Graph(graph).number_of_edges():
             raise InvalidNetwork(
-                "a network has one edge between two agents, got parallel edges; try nx.Graph(G)"
+                "a network must have only one edge between two agents, got parallel edges; try nx.Graph(G)"
             )
         topology, labels = topologies.of_graph(graph, name or graph.name or "graph")
         return cls._weighted(topology, weights, labels)
@@ -189,7 +189,7 @@ class Network:
         pairs_given = np.issubdtype(given.dtype, np.number) and given.ndim == 2 and given.shape[1] == 2
         if given.size and not (pairs_given and np.all(given == np.floor(given))):
             raise InvalidNetwork(
-                f"edges are pairs of agent numbers, an array of shape (E, 2), got shape {given.shape}"
+                f"edges must be pairs of agent numbers, an array of shape (E, 2), got shape {given.shape}"
                 + ("" if pairs_given else "; leave weights out, they follow from `weights`")
             )
         pairs = given.astype(np.int64).reshape(-1, 2)

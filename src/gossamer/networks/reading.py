@@ -71,7 +71,7 @@ def _named(text: str, kind: str, numbers: str, weights: str, seed: int) -> Netwo
 def read_network(path: Path, weights: str = "metropolis") -> Network:
     """Read GraphML (.graphml), adjacency JSON (.json: {"a": ["b", "c"], ...} or a list of pairs) or an edge list.
 
-    An edge list has two agent names a line, separated by spaces or a comma; # starts a comment.
+    An edge list has two agent names per line, separated by spaces or a comma; # starts a comment.
     """
     try:
         if path.suffix.lower() == ".graphml":

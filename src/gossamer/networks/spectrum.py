@@ -49,7 +49,7 @@ class DenseSpectrum(Spectrum):
     """Any symmetric matrix, by a dense eigendecomposition."""
 
     def __init__(self, gossip: AnyArray) -> None:
-        # Several threads pay only for large matrices, and go on spinning afterwards, in everybody else's way.
+        # Several threads pay only for large matrices, and keep spinning afterward, in everyone else's way.
         with threadpool_limits(1 if len(gossip) <= 500 else None, user_api="blas"):
             values, vectors = scipy.linalg.eigh(gossip)
         # Mode 0 is known exactly: no rounding there means no rounding in the average itself.

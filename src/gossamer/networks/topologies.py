@@ -18,14 +18,14 @@ MOST_EDGES = 2**28
 """Refused before it is built: about 10 GB in memory."""
 
 DRAWS = 200
-"""Random graphs are redrawn at most so often until one is connected."""
+"""Random graphs are redrawn at most this many times until one is connected."""
 
 
 class Topology(NamedTuple):
     """A graph before it has weights.
 
     closed_form   scale -> the spectrum of `scale` times the Laplacian; None: it has no closed form
-    positions     (N, 2) where the agents are, if they are anywhere
+    positions     (N, 2) where the agents are, if they have positions
     """
 
     name: str
@@ -62,7 +62,7 @@ def complete(n: int) -> Topology:
 
 def grid(rows: int, cols: int) -> Topology:
     # Metropolis weights differ between the inside and the border of a grid, so only equal weights, or a grid thin
-    # enough to have no inside, have the closed form; the network finds out.
+    # enough to have no inside, have the closed form; the network checks.
     rows, cols = _size("rows", rows, 1), _size("cols", cols, 1)
     _agents(rows * cols, 2)
     edges = _lattice(rows, cols, wrap=False)

@@ -1,1 +1,1 @@
-"""What compiled code stands on: random numbers that are pure functions, vectors that round alike, threads."""
+"""What compiled code is built on: random numbers that are pure functions, vectors that round alike, threads."""

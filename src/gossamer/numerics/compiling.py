@@ -88,5 +88,5 @@ event.register("numba:compile", _announcer)  # type: ignore[no-untyped-call, unu
 
 
 def expect_compiling() -> None:
-    """Do not announce compilation in this process: the caller has said already what it is doing."""
+    """Do not announce compilation in this process: the caller has already said what it is doing."""
     _announcer.done = True

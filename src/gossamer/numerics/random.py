@@ -1,12 +1,12 @@
 """Random numbers that are pure functions of where they are used.
 
-Every number is a function of (seed, purpose, trial, agent, component, round) and of nothing else.  It does
+Every number is a function of (seed, purpose, trial, agent, component, round) and of nothing else. It does
 not depend on the number of threads, on how the trials are cut into blocks, or on the order of the draws, and
 a deployed agent can draw exactly the observations that a simulation drew for it.
 
 The generator is Philox4x32-10, the counter-based generator of Salmon, Moraes, Dror and Shaw ("Parallel
-random numbers: as easy as 1, 2, 3", SC 2011).  It maps a counter of four 32-bit words and a key of two to
-four random 32-bit words.  The counter is used as follows.
+random numbers: as easy as 1, 2, 3", SC 2011). It maps a counter of four 32-bit words and a key of two to
+four random 32-bit words. The counter is used as follows.
 
 ====  ==============================
 word  counter
@@ -17,11 +17,11 @@ c2    trial
 c3    component | (purpose << 24)
 ====  ==============================
 
-The key is a 64-bit number derived from the seed by `key`; its low half is the first key word.  One call of
-the generator serves the four rounds of a quad.  Uniforms are (w + 1/2) / 2**32, word k for round
-4 * quad + k.  Normals come from Box and Muller's method: words 0 and 1 give the radius sqrt(-2 log u) and the
+The key is a 64-bit number derived from the seed by `key`; its low half is the first key word. One call of
+the generator serves the four rounds of a quad. Uniforms are (w + 1/2) / 2**32, word k for round
+4 * quad + k. Normals come from Box and Muller's method: words 0 and 1 give the radius sqrt(-2 log u) and the
 angle 2 pi w / 2**32 of the normals of the first two rounds (cosine, then sine), words 2 and 3 those of the
-last two.  The radius has 32 bits, so a normal never exceeds 6.77 in absolute value.
+last two. The radius has 32 bits, so a normal never exceeds 6.77 in absolute value.
 
 The functions below take the key and where a number is used: `purpose` is one of this module's, `quad` is
 round // 4. The fill functions write into `out` (4, lanes), float64 or float32, best C-contiguous and with lanes in
@@ -32,7 +32,7 @@ The compiled functions do not check them (a number beyond its range wraps around
 
 The loops over lanes (trials, or agents) are written so that LLVM vectorizes them: no branches, no calls into
 the mathematical library, 32-bit multiplications in 64-bit lanes, and polynomials for the logarithm, the sine
-and the cosine.  Vectorized loops, their remainders and single draws round alike (see `vectors.py`).
+and the cosine. Vectorized loops, their remainders and single draws round alike (see `vectors.py`).
 """
 
 from __future__ import annotations
@@ -175,7 +175,7 @@ def fill_normals(
     component: int,
     first_trial: int,
 ) -> None:
-    """Fill `out` with the standard normals of four rounds, one lane for each of consecutive trials.
+    """Fill `out` with the standard normals of four rounds, one lane for each of several consecutive trials.
 
     ``out[k, b]`` becomes the normal of round ``4 * quad + k`` and of trial ``first_trial + b``.
     """
@@ -196,7 +196,7 @@ def fill_normals_agents(
     component: int,
     trial: int,
 ) -> None:
-    """Fill `out` with the standard normals of four rounds, one lane for each of consecutive agents.
+    """Fill `out` with the standard normals of four rounds, one lane for each of several consecutive agents.
 
     ``out[k, b]`` becomes the normal of round ``4 * quad + k`` and of agent ``first_agent + b``.
     """
@@ -217,9 +217,9 @@ def fill_uniforms(
     component: int,
     first_trial: int,
 ) -> None:
-    """Fill `out` with the uniforms of four rounds, one lane for each of consecutive trials.
+    """Fill `out` with the uniforms of four rounds, one lane for each of several consecutive trials.
 
-    ``out[k, b]`` becomes the uniform of round ``4 * quad + k`` and of trial ``first_trial + b``.  It lies
+    ``out[k, b]`` becomes the uniform of round ``4 * quad + k`` and of trial ``first_trial + b``. It lies
     strictly between 0 and 1 in a float64; in a float32 it may be rounded to 1.
     """
     lanes = out.shape[1]
@@ -272,7 +272,7 @@ def uniform(key: np.uint64, purpose: int, trial: int, agent: int, component: int
 def index(key: np.uint64, purpose: int, trial: int, round: int, n: int) -> int:
     """Return a random integer from 0 to n - 1, for example an edge that gossips in a round.
 
-    Each integer has its probability 1 / n up to 2**-32.  The word is that of agent 0 and component 0.
+    Each integer has its probability 1 / n up to 2**-32. The word is that of agent 0 and component 0.
     """
     # As an int64: Numba makes a float64 of a uint64 and an int64.
     return np.int64((_word(key, purpose, trial, 0, 0, round) * np.uint64(n)) >> HALF)  # type: ignore[return-value]
@@ -355,7 +355,7 @@ def normals(seed: int, purpose: int, trials: range, agents: range, components: i
     purpose
         One of the purposes of this module.
     trials, agents, rounds
-        Which ones: ranges of step 1.  An agent that runs by itself asks for one trial and one agent.
+        Which ones: ranges of step 1. An agent that runs by itself asks for one trial and one agent.
     components
         How many components each agent has.
 

@@ -1,7 +1,7 @@
 """Pieces of work on several threads.
 
-Compiled functions let go of Python's lock, so plain threads are enough. A compiled loop over `prange` would hold
-all the code of its piece once more, and compiling that takes ten seconds.
+Compiled functions release Python's lock, so plain threads are enough. A compiled loop over `prange` would hold
+a second copy of the code of its piece, and compiling that takes ten seconds.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ def spread(work: Callable[[int], None], count: int) -> None:
     pieces = iter(range(count))
 
     def play() -> None:
-        for k in pieces:  # whoever is free takes the next one
+        for k in pieces:  # any free thread takes the next one
             work(k)
 
     more = min(get_num_threads(), count) - 1

@@ -58,7 +58,7 @@ def prefer_wide_vectors(typing: Any) -> Any:
     """Have LLVM compile the calling function for itself, with vectors of 512 bits where the machine has them.
 
     By itself LLVM takes vectors of 256 bits on most machines that have longer ones, because those may lower the
-    clock speed.  The function is not inlined either, so its loops are compiled the same wherever it is called.
+    clock speed. The function is not inlined either, so its loops are compiled the same wherever it is called.
     """
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -89,7 +89,7 @@ def borrowed(typing: Any, values: Any) -> Any:
     return values(values), generate
 
 
-# Random numbers are made in panels of so many lanes, and within a panel in multiples of the grain (the widest vector).
+# Random numbers are made in panels of this many lanes, and in a panel in multiples of the grain (the widest vector).
 PANEL = 128
 GRAIN = 8
 

@@ -117,7 +117,7 @@ def test_an_agent_gets_its_own_part(path: Path) -> None:
         ('weighting = "agents"', 'weighting = "votes"', r": observations\.weighting must be 'agents' or"),
         ("{id = 2,", "{id = 7,", "agents: ids must be 0, 1, 2"),
         ('name = "agent2"', 'name = "agent1"', "agents: name must be different .* got 'agent1' twice"),
-        ('name = "agent2"', 'name = "a/b"', r": agents\[2\]\.name: an agent's name has 1 to 64"),
+        ('name = "agent2"', 'name = "a/b"', r": agents\[2\]\.name: an agent's name must have 1 to 64"),
         ('127.0.0.1:7449"', '127.0.0.1:7448"', "agents: endpoint must be different"),
         ('127.0.0.1:7449"', 'nowhere"', r": agents\[2\]\.endpoint must be host:port"),
         ('127.0.0.1:7449"', '"', r"agents\[2\]\.endpoint must be host:port.*got ''"),
@@ -128,7 +128,7 @@ def test_an_agent_gets_its_own_part(path: Path) -> None:
         (
             "[0, 1, ",
             "[0, 0, ",
-            r"edges\[0\]: an edge joins two different agents from 0 to 5, once, got \[0, 0\]",
+            r"edges\[0\]: an edge must join two different agents from 0 to 5, once, got \[0, 0\]",
         ),
         ("[0, 1, ", "[0, 9, ", r"edges\[0\]: .* got \[0, 9\]"),
         ("[0, 3, ", "[0, 1, ", r"edges\[1\]: .* once"),
@@ -138,7 +138,7 @@ def test_an_agent_gets_its_own_part(path: Path) -> None:
             r"edges\[0\]: a weight must be a finite number above 0, got -1\.0",
         ),
         ("[0, 1, 0.25]", "[0, 1, 25.0]", r"method\.step_size must be at most 1/lambda_1 = .*fleet init"),
-        ("edges = [", "edges = [[", "must be a TOML file"),
+        ("edges = [", "edges = [[", "must be a valid TOML file: "),
         ("rounds_ahead = ", "rounds_ahed = ", r"wire: there is no field 'rounds_ahed'"),
     ],
 )

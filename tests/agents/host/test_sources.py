@@ -195,7 +195,7 @@ def test_a_followed_file_is_rotated_by_renaming(tmp_path: Path) -> None:
         seen.append(float((await waiting)[0]))
         await rows.aclose()  # type: ignore[attr-defined]
         assert source.bad == 1
-        assert "must have an end" in source.last_problem
+        assert "a row must be complete" in source.last_problem
         return seen
 
     assert asyncio.run(asyncio.wait_for(follow(), 10)) == [1, 2, 3, 4, *[5] * 10, 6]

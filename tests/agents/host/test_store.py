@@ -184,7 +184,9 @@ def test_a_store_of_another_method_is_refused(tmp_path: Path) -> None:
     store = AgentStore(path, 4, 3, "ssda")
     assert store.save(state(1))
     store.close()
-    with pytest.raises(InvalidInput, match=r"must be of the method anytime-sda, but it is of ssda; go back"):
+    with pytest.raises(
+        InvalidInput, match=r"must belong to the method anytime-sda, but it belongs to ssda; go back"
+    ):
         AgentStore(path, 4, 3).load()
     again = AgentStore(path, 4, 3, "ssda")
     assert same(again.load(), state(1))

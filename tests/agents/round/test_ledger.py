@@ -206,7 +206,7 @@ def test_a_restarted_agent_adopts_what_its_neighbors_hold(who: int, memory: str)
     after = [agents[i].flow(who) for i in (network.neighbors(who))]
     np.testing.assert_array_equal(
         before, after
-    )  # nobody moved yet: its first message echoes nothing of this life
+    )  # nobody moved yet: its first message echoes nothing of this run
     assert disagreement(agents, network) == 0.0
     drive(agents, network, np.repeat(values, 400, axis=0), first=421)
     np.testing.assert_allclose(estimates(agents)[:, 0], 10.0, atol=1e-6)

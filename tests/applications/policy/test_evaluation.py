@@ -237,7 +237,7 @@ def iid(**options):
     [
         (lambda: pair([[0.5, 0.4], [0, 1]], ONES, 0.9), "row 0 sums to 0.9; a row holds"),
         (lambda: pair([[1.5, -0.5], [0, 1]], ONES, 0.9), "finite and not negative"),
-        (lambda: pair(np.full((2, 3), 1 / 3), ONES, 0.9), r"square, got one of shape \(2, 3\)"),
+        (lambda: pair(np.full((2, 3), 1 / 3), ONES, 0.9), r"square, got shape \(2, 3\)"),
         (lambda: pair(HALVES, ONES, 1.0), "at least 0 and below 1, got 1.0"),
         (lambda: pair(HALVES, ONES, -0.1), "at least 0 and below 1, got -0.1"),
         (lambda: pair(HALVES, ONES, float("nan")), "at least 0 and below 1, got nan"),

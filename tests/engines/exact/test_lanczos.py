@@ -31,5 +31,5 @@ def test_lanczos_says_what_it_cannot_give():
     obs = gs.Gaussian(np.zeros(20))
     with pytest.raises(gs.Unsupported, match=r"errors per agent need a full spectrum.*gs.simulate"):
         _ = gs.exact("sda", net, obs, 10).per_agent
-    with pytest.raises(gs.Unsupported, match=r"drifting means.*simulate it"):
+    with pytest.raises(gs.Unsupported, match=r"drifting means.*use gs.simulate"):
         gs.exact("sda", net, gs.Drifting(obs, 0.1), 10)

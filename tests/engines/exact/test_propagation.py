@@ -1,4 +1,4 @@
-"""The rounds walked forwards and backwards."""
+"""The rounds walked forward and backward."""
 
 from __future__ import annotations
 

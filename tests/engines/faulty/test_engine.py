@@ -311,7 +311,7 @@ def test_methods_without_a_ledger_are_refused():
             Unsupported,
             "agent 2 takes part in 8 of 20 rounds",
         ),
-        ({"faults": Faults(*[Crash(k, 3) for k in range(6)])}, InvalidInput, "nobody is alive"),
+        ({"faults": Faults(*[Crash(k, 3) for k in range(6)])}, InvalidInput, "no agent is alive"),
     ],
 )
 def test_a_run_that_makes_no_sense_is_refused(changes, error, text):

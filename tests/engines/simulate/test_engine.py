@@ -33,7 +33,7 @@ def test_trials_have_numbers(small):
     net, obs = small
     last = simulate("sda", net, obs, 5, 1, first_trial=2**32 - 1).estimates
     assert np.any(last != simulate("sda", net, obs, 5, 1).estimates)
-    with pytest.raises(gs.InvalidInput, match=r"trials are numbered below 2\^32, got 4294967295 \+ 2"):
+    with pytest.raises(gs.InvalidInput, match=r"trials must be numbered below 2\^32, got 4294967295 \+ 2"):
         simulate("sda", net, obs, 5, 2, first_trial=2**32 - 1)
     with pytest.raises(gs.InvalidInput, match="trials must be a whole number of at least 1, got None"):
         simulate("sda", net, obs, 5, None)

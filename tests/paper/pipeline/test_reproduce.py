@@ -49,7 +49,7 @@ def test_command_writes_everything_into_one_folder(tmp_path):
 
 
 def test_command_names_what_is_wrong():
-    with pytest.raises(gs.InvalidInput, match=r"no figure '99'.*there are 1, 2, 3"):
+    with pytest.raises(gs.InvalidInput, match=r"no figure '99'.*the figures are 1, 2, 3"):
         CliRunner().invoke(build(), ["reproduce", "--figure", "99"], catch_exceptions=False)
     with pytest.raises(gs.InvalidInput, match="--stages must be numbers separated by commas"):
         CliRunner().invoke(build(), ["reproduce", "--stages", "3;4"], catch_exceptions=False)

@@ -1,9 +1,9 @@
 """A private certificate authority for one fleet, and a certificate for each of its agents.
 
 The authority is made for the fleet and signs nothing else: every holder of one of its certificates is a member. An
-agent's certificate carries its name as common name, by which access control works, and its addresses, which are
-checked by whoever connects. Keys are elliptic (P-256), in files of mode 0600, set before anything is written, in a
-directory of mode 0700, and appear in no log and no error.
+agent's certificate carries its name as common name, by which access control works, and its addresses, which the
+connecting side checks. Keys are elliptic (P-256), in files of mode 0600, set before anything is written, in a
+directory of mode 0700, and never appear in a log or an error.
 """
 
 from __future__ import annotations
@@ -139,8 +139,8 @@ def check_name(name: str) -> str:
     """Return `name` if it can be an agent's name, which is both a common name and a file name."""
     if not _NAME.fullmatch(name):
         raise InvalidInput(
-            "an agent's name has 1 to 64 letters, digits, dots, dashes and underscores, "
-            f"and starts and ends with a letter or a digit, got {name!r}"
+            "an agent's name must have 1 to 64 letters, digits, dots, dashes and underscores, "
+            f"and start and end with a letter or a digit, got {name!r}"
         )
     if name == "ca":
         raise InvalidInput(f"an agent's name must not be {name!r}, which is the authority's; choose another")

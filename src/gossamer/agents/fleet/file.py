@@ -159,7 +159,7 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
                 f"{path} cannot be read ({error.strerror}); run `gossamer fleet init` to make a fleet"
             ) from None
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-            raise InvalidInput(f"{path} must be a TOML file, but {error}") from None
+            raise InvalidInput(f"{path} must be a valid TOML file: {error}") from None
         if found.get("format") != FORMAT:
             raise InvalidInput(f"{path}: format must be {FORMAT}, got {found.get('format')!r}")
         if isinstance(found.get("method"), dict):
@@ -182,7 +182,7 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         if ids != list(range(len(ids))):
             raise InvalidInput(f"agents: ids must be 0, 1, 2, ... in this order, got {_some(ids)}")
         if len(ids) < 2:
-            raise InvalidInput(f"agents: a fleet has at least 2 agents, got {len(ids)}")
+            raise InvalidInput(f"agents: a fleet must have at least 2 agents, got {len(ids)}")
         _distinct("agents: name", [agent.name for agent in self.agents])
         _distinct("agents: endpoint", [agent.endpoint for agent in self.agents])
         for agent in self.agents:
@@ -196,7 +196,7 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
             pair = (min(i, j), max(i, j))
             if i == j or pair in seen or pair[0] < 0 or pair[1] >= len(ids):
                 raise InvalidInput(
-                    f"edges[{k}]: an edge joins two different agents from 0 to {len(ids) - 1}, once, "
+                    f"edges[{k}]: an edge must join two different agents from 0 to {len(ids) - 1}, once, "
                     f"got [{i}, {j}]"
                 )
             seen.add(pair)
@@ -307,7 +307,7 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         every: float | None = None,
         store: Path | None = None,
     ) -> AgentSettings:
-        """The settings of one agent; `every` and `insecure` override the file, `directory` is where it is."""
+        """The settings of one agent; `every` and `insecure` override the file, `directory` is where the file is."""
         me = self.member(agent)
         made = self._settings(me, self.method.build(directory), every=every, store=store)
         return made if insecure else made.with_(tls=self.tls(me.id, directory or Path()))

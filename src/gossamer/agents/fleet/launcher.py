@@ -1,6 +1,6 @@
 """All agents of a fleet on this machine: starting them, watching them, stopping them.
 
-Each agent is a process of its own (`host/process.py`) that reads a pipe from this one: however this process ends,
+Each agent runs in its own process (`host/process.py`), which reads a pipe from this one: however this process ends,
 the pipes close and the agents stop. What is known of a running agent comes from its status file, so that
 `gossamer fleet status` in another terminal sees the same as `gossamer fleet up`.
 """
@@ -25,17 +25,17 @@ from gossamer.errors import InvalidInput, OutputError
 
 LOGS = "logs"
 _PATIENCE = 5.0
-"""Seconds an agent gets to stop by itself."""
+"""Seconds an agent has to stop on its own."""
 
 
 class LocalFleet:
-    """The agents of a fleet that run on this machine, as processes of this one.
+    """The agents of a fleet that run on this machine, as child processes of this one.
 
         with LocalFleet(path, options) as agents: ...
 
-    Options are those of one agent (see `process.Options`), the same for all, but for `metrics_port`, which is agent
-    0's: agent i's is i above it. `only` says which agents to start, as in "0-3,7" or "pump,valve". `killed` names
-    those that did not stop by themselves.
+    Options are those of one agent (see `process.Options`), the same for all except `metrics_port`, which is agent
+    0's: agent i gets that port + i. `only` says which agents to start, as in "0-3,7" or "pump,valve". `killed` names
+    those that did not stop on their own.
     """
 
     def __init__(self, path: Path, only: str | None = None, **options: Any) -> None:
@@ -105,7 +105,7 @@ class LocalFleet:
             stdin=subprocess.PIPE,
             stdout=output,
             stderr=errors,
-            # In a session of its own, so that Ctrl-C reaches this process alone, which then stops them all.
+            # In its own session, so that Ctrl-C reaches this process alone, which then stops them all.
             start_new_session=True,
             pass_fds=(held,),
         )
@@ -128,7 +128,7 @@ class LocalFleet:
         return sum(process.poll() is None for process in self._processes.values())
 
     def status(self) -> list[AgentStatus]:
-        """The state of each agent of this fleet; one that ended by itself says so."""
+        """The state of each agent of this fleet; one that ended on its own says so."""
         found = []
         for status in read_status(self.fleet, self.path.parent):
             process = self._processes.get(status.member.id)

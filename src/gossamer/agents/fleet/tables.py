@@ -86,7 +86,7 @@ class ObservationsTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
 
 
 class RoundsTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Pace and time-outs."""
+    """Pace and timeouts."""
 
     every: str = "100ms"
     timeout: str = "200ms"
@@ -112,7 +112,7 @@ class Member(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 def duration(name: str, text: str) -> float:
-    """Return seconds from "250ms", "2s", "1m" or "1h"; "0" is none at all."""
+    """Return seconds from "250ms", "2s", "1m" or "1h"; "0" is 0."""
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([a-z]*)\s*", text)
     if not match or (match[2] not in _UNITS and float(match[1]) != 0):
         raise InvalidInput(f'{name} must be a time such as "250ms", "2s" or "1m", got {text!r}')

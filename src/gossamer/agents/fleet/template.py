@@ -31,7 +31,7 @@ next to this one.""",
             "momentum": "zeta = (sqrt k - 1)/(sqrt k + 1), k the condition number. 0: no acceleration.",
             "smoothing": "w: observations are smoothed over this many rounds before neighbors hear of them.",
             "gain": """\
-Least weight of the newest round. Above 0 (say 0.01) the fleet follows means that drift, and
+Smallest weight of the newest round. Above 0 (such as 0.01) the fleet follows means that drift, and
 forgets the past; 0: plain averages of everything.""",
         },
     ),
@@ -46,7 +46,7 @@ forgets the past; 0: plain averages of everything.""",
         },
     ),
     "rounds": (
-        'Pace and time-outs; times are "100ms", "2s", "1m". docs/deploy.md says how to choose them.',
+        'Pace and timeouts; times are "100ms", "2s", "1m". docs/deploy.md says how to choose them.',
         {
             "every": 'Time from one round to the next. "0": as fast as the neighbors answer.',
             "timeout": "A round waits this long for a neighbor; then it goes on without that edge.",

@@ -1,4 +1,4 @@
-"""Locks on files: a process holds one as long as it runs, and it is released however the process ends."""
+"""Locks on files: a process holds one for as long as it runs, and it is released however the process ends."""
 
 from __future__ import annotations
 

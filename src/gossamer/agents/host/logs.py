@@ -1,8 +1,8 @@
 """Structured logs of an agent's process: JSON lines on standard error, with Zenoh's own messages among them.
 
 Zenoh logs nothing by default and, when it does, writes colored text to standard output. But an operator must see
-why a connection was refused, at both ends. So `capture_zenoh` replaces standard output by a pipe, turns the lines
-that matter into log records, and gives the real standard output for the estimates.
+why a connection was refused, at both ends. So `capture_zenoh` replaces standard output with a pipe, turns the lines
+that matter into log records, and yields the real standard output for the estimates.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "taskName"}
 
 
 class JsonFormatter(logging.Formatter):
-    """One JSON object a line: time, level, logger, message, the agent, and whatever `extra` holds."""
+    """One JSON object per line: time, level, logger, message, the agent, and whatever `extra` holds."""
 
     def __init__(self, agent: str) -> None:
         super().__init__()
@@ -140,7 +140,7 @@ def _forward(lines: TextIO) -> None:
 
 
 def plain(text: str) -> str:
-    """A sentence of Zenoh's without places in its source code, and in plainer words."""
+    """One of Zenoh's sentences without its source locations, in plainer words."""
     text = _PLACE.sub("", text)
     for theirs, ours in _REASONS.items():
         text = text.replace(theirs, ours)

@@ -43,7 +43,7 @@ class AgentCollector:
         self._certificate_end = certificate_end
 
     def registry(self) -> CollectorRegistry:
-        """A registry of its own, so that several agents can live in one program."""
+        """Its own registry, so that several agents can live in one program."""
         from prometheus_client import CollectorRegistry
 
         registry = CollectorRegistry()
@@ -78,7 +78,7 @@ class AgentCollector:
         trips = {key: neighbor.round_trip for key, neighbor in each.items()}
         yield self._gauges("round_trip_seconds", "From sending to hearing the echo", ["neighbor"], trips)
         far = {key: neighbor.distance for key, neighbor in each.items()}
-        yield self._gauges("distance", "Difference to a neighbor's estimate", ["neighbor"], far)
+        yield self._gauges("distance", "Difference from a neighbor's estimate", ["neighbor"], far)
         healthy = 1.0 if now.state == "running" else 0.0
         yield self._gauge(
             "healthy", "1: running; 0: the store cannot be written, the source failed, or stopped", healthy
@@ -115,7 +115,7 @@ class AgentCollector:
 
 
 def serve(collector: AgentCollector, port: int, host: str = "127.0.0.1") -> Callable[[], None]:
-    """Serve the metrics on http://host:port/metrics in a thread; return a function that ends it."""
+    """Serve the metrics on http://host:port/metrics in a thread; return a function that stops it."""
     from prometheus_client import start_http_server
 
     checks.whole_number("metrics_port", port, least=1, most=65535)

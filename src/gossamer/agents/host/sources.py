@@ -69,7 +69,7 @@ _PIECE = 1 << 16
 """Bytes read at once."""
 
 _GRACE = 2.0
-"""Seconds a command has to end by itself after SIGTERM."""
+"""Seconds a command has to end on its own after SIGTERM."""
 
 _MARK = "\ufeff"
 """The byte order mark that some programs put before the first row."""
@@ -308,7 +308,7 @@ class CsvFile(_Rows, PacedSource):
 class GrowingCsvFile(_Rows, LiveSource):
     """The rows of a file, and those added to it later, as they arrive.
 
-    A file that is truncated is read from its start. So is a new file of the same name, after the rest of the old.
+    A file that is truncated is read from its start. So is a new file of the same name, after the rest of the old one.
     """
 
     async def raw(self) -> AsyncGenerator[str]:
@@ -336,7 +336,7 @@ class GrowingCsvFile(_Rows, LiveSource):
                     for line in rest:
                         yield line
                     for line in splitter.rest():
-                        self.complain(f"a row must have an end, got {line!r} before the file was replaced")
+                        self.complain(f"a row must be complete, got {line!r} before the file was replaced")
                     self._first, self._named = True, False
         finally:
             file.close()
@@ -426,7 +426,7 @@ def as_source(values: Iterable[ArrayLike] | AsyncIterable[ArrayLike], dimension:
 
 
 def parse_source(text: str, dimension: int, agent: int) -> AnySource:
-    """Return the source that `text` describes (see the top of this file) for the agent number `agent`."""
+    """Return the source that `text` describes (see the top of this file) for agent number `agent`."""
     kind, _, rest = text.partition(":")
     if text == "-":
         return StandardInput(dimension)
@@ -471,7 +471,7 @@ def _normals(seed: int, agent: int, components: int, start: int, count: int) -> 
     """The numbers of `numerics.random.normals` (trial 0), to the last digit or two, of shape (count, components).
 
     That module explains them. It is compiled by Numba, which would double an agent's memory and the time it takes to
-    start, for a few numbers a second: so here they are in NumPy. A test compares the two.
+    start, just for a few numbers per second, so NumPy draws them here. A test compares the two.
     """
     low, half = np.uint64(0xFFFFFFFF), np.uint64(32)
     key = np.random.SeedSequence(seed).generate_state(1, np.uint64)[0]

@@ -99,7 +99,7 @@ class AgentStore:
         db.executescript(_SCHEMA)
 
     def load(self) -> Saved | None:
-        """What an earlier life saved, or None for a new agent. A store that cannot be used is closed."""
+        """What an earlier run saved, or None for a new agent. A store that cannot be used is closed."""
         try:
             return self._load()
         except (sqlite3.Error, ValueError, TypeError) as error:
@@ -121,16 +121,16 @@ class AgentStore:
         format_, agent, dimension, round_, serial, age, samples, local = row
         if (format_, agent, dimension) != (_FORMAT, self.agent, self.dimension):
             raise InvalidInput(
-                f"the store {self.path} must be of agent {self.agent} with {self.dimension} components "
-                f"(format {_FORMAT}), but it is of agent {agent} with {dimension} (format {format_}); "
+                f"the store {self.path} must belong to agent {self.agent} with {self.dimension} components "
+                f"(format {_FORMAT}), but it belongs to agent {agent} with {dimension} (format {format_}); "
                 "give this agent its own store, or delete the file to start over"
             )
         # A store without this table is older than the choice of methods.
         (method,) = self._db.execute("SELECT name FROM method").fetchone() or (AnytimeSDA.name,)
         if method != self.method:
             raise InvalidInput(
-                f"the store {self.path} must be of the method {self.method}, but it is of {method}; go back to that "
-                "method, or delete the file to start over"
+                f"the store {self.path} must belong to the method {self.method}, but it belongs to {method}; go back "
+                "to that method, or delete the file to start over"
             )
         flows = {
             int(neighbor): self._array(flow)

@@ -43,7 +43,7 @@ class Batcher:
         self._nothing = np.zeros(layout.size)
         noise = np.zeros((_BLOCK, layout.replicates))  # drawn many at a time
         self._features = Features(layout.dimension, layout.bins, layout.variance, noise)
-        self._lines = 0  # of the noise that are left
+        self._lines = 0  # lines of the noise that are left
 
     def batch(self, new: Sequence[Floats], mean: Floats, samples: float, age: int) -> Batch:
         """The batch of `new` observations, after `samples` earlier ones whose mean vector is `mean`.

@@ -3,13 +3,13 @@
 In a round the agent tells every neighbor, hears them, and finishes.
 
 - It waits for a connected neighbor at most `timeout` seconds, and half as long for each round in a row in which
-  nothing at all arrived from it, down to a sixteenth. So a neighbor that falls silent costs two time-outs in all, not
+  nothing at all arrived from it, down to a sixteenth. So a neighbor that falls silent costs two timeouts in all, not
   one per round; one that sends but is late is worth the full wait.
-- It does not wait for a neighbor whose message of a later round is already here: that one has moved on.
+- It does not wait for a neighbor whose message for a later round is already here: that one has moved on.
 - With a pace, a round stays open for missing neighbors until the next one is due, so that a slow agent is heard as
   often as it speaks.
 - Round numbers are Lamport clocks: an agent two or more rounds behind a neighbor jumps to that neighbor's round.
-- A message of an earlier round is late, and late is lost.
+- A message from an earlier round is late, and late is lost.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _MOST_HALVINGS = 4
 
 
 class Peer:
-    """What the conversation knows of one neighbor."""
+    """What the conversation knows about one neighbor."""
 
     def __init__(self, id: int) -> None:
         self.id = id

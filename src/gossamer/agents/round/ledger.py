@@ -2,9 +2,9 @@
 
 What a deployed agent adds to them is how it counts. The silence of a neighbor is counted in this agent's own
 messages, not in round numbers, so that an agent ten times slower than its neighbors takes part in each of its
-rounds. Serials start at the clock's microseconds and grow by one per round: one number tells both an agent's
-lives apart and its messages in order. An echo of an earlier life is too old to let an edge move, and a message
-of an earlier life is refused as stale.
+rounds. Serials start at the clock's microseconds and grow by one per round: one number both tells an agent's
+runs apart and puts its messages in order. An echo from an earlier run is too old to let an edge move, and a message
+from an earlier run is refused as stale.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ class LedgerState:
 class Ledger:
     """One agent of a dual method in ledger form. Pure: no clock, no transport.
 
-    program   the method's rounds, by the agent's own age; the last row holds for ever after
+    program   the method's rounds, by the agent's own age; the last row holds from then on
     weights   neighbor -> w_ij = -L_ij
     silence   A, in rounds
     serial    number of the first message, above every number this agent ever used before
-    restored  what an earlier life remembered
+    restored  what an earlier run saved
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class Ledger:
         self._numbers = Numbers(*program.maps([weights[j] for j in self._place]), dimension)
         self._used = [0] * degree  # serial of each neighbor's newest used message
         self._settled = [False] * degree
-        self._echoed = [False] * degree  # whether the neighbor has echoed a message of this life
+        self._echoed = [False] * degree  # whether the neighbor has echoed a message from this run
         self._born = serial
         self.serial = serial
         self.age = 0

@@ -7,7 +7,7 @@ class Outgoing:
     """What an agent tells one neighbor in one round.
 
     serial   number of this message; it grows with every message an agent sends, across restarts too
-    echo     serial of the newest message of the receiver that the sender used or holds; 0: none
+    echo     serial of the newest message from the receiver that the sender used or holds; 0: none
     settled  whether the sender has compared its ledger of this edge since it started
     rows     the method's message m_i, then the sender's registers of this edge: the bytes of float64 (1 + E, n)
     """

@@ -1,4 +1,4 @@
-"""The numbers of an agent and the sums of a round, by NumPy. `numbers.pyx` is the same in C.
+"""The numbers of an agent and the sums of a round, in NumPy. `numbers.pyx` is the same in C.
 
 Where there was a C compiler when gossamer was installed, `numbers.pyx` takes the place of this module: the same
 classes, ten times faster on the short vectors that most agents average.
@@ -19,7 +19,7 @@ COMPILED = False
 class Numbers:
     """What one agent holds, in one block of rows, and the linear maps that a round applies to it.
 
-    The maps are `LedgerMaps`. The rows are the L registers of its own, the observation, and for each neighbor what
+    The maps are `LedgerMaps`. The rows are its own L registers, the observation, and for each neighbor what
     it is told: the agent's message (which no map reads), then the E registers of their edge.
     """
 
@@ -99,7 +99,7 @@ class Features:
             self._own /= mean[0]
 
     def add(self, observation: Floats, seen: float, line: int) -> None:
-        """Add an observation, the `seen`-th of the agent's life, with a line of the noise."""
+        """Add an observation, the agent's `seen`-th so far, with a line of the noise."""
         surprise = observation - self._own
         self.row[0] += 1.0
         self._seen += observation

@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False
-"""The numbers of an agent and the sums of a round, in C; see `numbers.py`, which is the same by NumPy."""
+"""The numbers of an agent and the sums of a round, in C; see `numbers.py`, which is the same in NumPy."""
 
 import numpy as np
 

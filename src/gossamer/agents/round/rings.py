@@ -1,10 +1,10 @@
 """Messages as Zenoh keeps them until the agent's thread takes them: one ring per neighbor.
 
-The messages of each neighbor wait in a ring on Zenoh's side, which the agent's thread reads without any Python
+The messages from each neighbor wait in a ring on Zenoh's side, which the agent's thread reads without any Python
 in between. So a round costs fewer switches between threads, and a flooded agent loses the oldest messages, not the
 newest. There is one ring per neighbor, because Zenoh routes an exact key much faster than a pattern. An exchange can
 wait at only one ring, so it must be that of a neighbor whose message is still needed: if agents on a cycle each waited
-for the one they have heard already, they would wait for ever. A ring has no time-out, so a second thread nudges an
+for the one they have heard already, they would wait forever. A ring has no timeout, so a second thread nudges an
 exchange that waits long, by a deletion, which no neighbor may send: the exchange then looks at all rings, checks its
 deadline, and waits again.
 """

@@ -48,11 +48,11 @@ class Reason(StrEnum):
     SIZE = "size"  # longer than any valid message
     GARBAGE = "garbage"  # not a message at all
     VERSION = "version"  # another protocol version
-    SENDER = "sender"  # speaks as another agent, or is no neighbor
+    SENDER = "sender"  # speaks as another agent, or is not a neighbor
     DIMENSION = "dimension"  # vectors of another length
     NUMBERS = "numbers"  # NaN, infinity or absurdly large
     FUTURE = "future"  # a round too far ahead to be plausible
-    STALE = "stale"  # a serial seen before: a replay, a duplicate, an earlier life
+    STALE = "stale"  # a serial seen before: a replay, a duplicate, an earlier run
     LATE = "late"  # a round already over
 
 
@@ -116,5 +116,5 @@ class Codec:
 
 
 def _little(numbers: bytes) -> bytes:
-    """Numbers of this machine as little endian, or the other way round."""
+    """Numbers of this machine as little endian, or the reverse."""
     return numbers if _IS_LITTLE else np.frombuffer(numbers).byteswap().tobytes()

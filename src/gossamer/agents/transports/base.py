@@ -18,7 +18,7 @@ NOBODY: Set[int] = frozenset()
 
 @runtime_checkable
 class Transport(Protocol):
-    """What an agent needs of a network. All but `wake` is called from the agent's own thread."""
+    """What an agent needs from a network. All but `wake` are called from the agent's own thread."""
 
     def open(self) -> None:
         """Start listening and connecting to the neighbors; return at once, whether or not any is up."""

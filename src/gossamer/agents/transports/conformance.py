@@ -32,7 +32,7 @@ def check(transport: Transport, me: int, neighbors: tuple[int, ...]) -> None:
         subject.wake_ends_an_exchange()
         body = bytes(range(256)) * 400
         subject.swap(lambda sender, receiver: bytes([sender]) + body)  # large, with every value of a byte
-        # Stay until the neighbors are done too; an early leave would look like a failure to them.
+        # Stay until the neighbors are done too; leaving early would look like a failure to them.
         subject.swap(lambda sender, receiver: b"done")
         strays = [sender for sender, _ in subject.backlog]
         assert not strays, f"messages that nobody sent, or that arrived twice, were delivered from {strays}"

@@ -11,7 +11,7 @@ from gossamer.agents.transports.base import NOBODY, Deliver
 Inbox = Queue[tuple[int, bytes] | None]
 """(sender, payload) in the order of arrival; None only wakes.
 
-Not a SimpleQueue, whose get(timeout=...) can wait for ever if a signal arrives just as the time runs out.
+Not a SimpleQueue, whose get(timeout=...) can wait forever if a signal arrives just as the time runs out.
 """
 
 

@@ -34,7 +34,7 @@ _OPEN_MILLISECONDS = 2_000
 """A connection attempt that takes this long is given up and tried again; closing waits for it, too."""
 
 _WAITING = 64
-"""How many messages of one neighbor may wait; a round uses only the newest."""
+"""How many messages from one neighbor may wait; a round uses only the newest."""
 
 _NAP = 0.02
 """Most seconds between two checks on a waiting exchange, while waits have recently been long."""

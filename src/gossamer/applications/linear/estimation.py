@@ -8,7 +8,7 @@ precision-weighted form (which equals generalized least squares),
 and the network averages both. Two facts make this cheap and exact:
 with Abar known, Abar^{-1} A_i'Q_i Y_i is a stream whose average is beta*, so the exact engine gives the expected
 error of any method; and a method that averages A_i'Q_i A_i with the same weights as A_i'Q_i Y_i makes no error
-in the mean at all, for then E muhat_i = Ahat_i beta* (`gram="same"`, the default).
+in the mean at all, because then E muhat_i = Ahat_i beta* (`gram="same"`, the default).
 """
 
 from __future__ import annotations
@@ -152,7 +152,7 @@ class LinearEstimation:
                 is then not a feature), or an array with one label per row
         intercept  add a column of ones
 
-        The data are what they are, so there is no noise: an agent's error is its distance from the pooled fit.
+        The data are fixed, so there is no noise: an agent's error is its distance from the pooled fit.
         """
         network = agents if isinstance(agents, Network) else None
         count = network.agents if network is not None else agents
@@ -280,7 +280,7 @@ class LinearEstimation:
         same = isinstance(gram, str) and gram == "same"
         if same and method.mixing != "matrix":
             raise InvalidInput(
-                f"{method.name} mixes at random, so A_i'A_i and A_i'Y_i are not averaged alike; "
+                f"{method.name} mixes at random, so A_i'A_i and A_i'Y_i are not averaged the same way; "
                 "use gram='exact' or gram='chebyshev'"
             )
         used = method if same else resolve(gram)
@@ -312,7 +312,7 @@ class LinearEstimation:
 
         gram         how A_i'A_i is averaged: "same" as the measurements (no error in the mean), "exact" (everybody
                      knows Abar), or any method, such as "chebyshev" or gs.SDA(output="last") as in the paper
-        gram_rounds  for how many rounds, default as many as `rounds`
+        gram_rounds  for how many rounds; by default `rounds`
         """
         horizons, one = horizons_of(rounds)
         trials = checks.whole_number("trials", trials, least=1)
@@ -339,7 +339,7 @@ class LinearEstimation:
         return np.asarray(self.simulate(method, rounds, trials=1).estimates[0])
 
     def online(self, method: AnytimeSDA | None = None) -> OnlineEstimation:
-        """Estimates that refine whenever measurements come."""
+        """Estimates that are refined whenever measurements come in."""
         return OnlineEstimation(self, method)
 
     def _run(self, horizons: Integers, one: bool, estimates: Floats) -> EstimationRun[Any, Any]:
@@ -361,8 +361,8 @@ class LinearEstimation:
 class OnlineEstimation:
     """Every agent's estimate at any moment. Each call of `observe` is one exchange with the neighbors.
 
-    The averages of A_i'Q_i A_i and of A_i'Q_i Y_i travel in one message and are mixed alike, so the estimates are
-    unbiased as soon as there are any.
+    The averages of A_i'Q_i A_i and of A_i'Q_i Y_i travel in one message and are mixed the same way, so the estimates
+    are unbiased as soon as there are any.
     """
 
     def __init__(self, problem: LinearEstimation, method: AnytimeSDA | None = None) -> None:
@@ -373,7 +373,7 @@ class OnlineEstimation:
 
     @property
     def rounds(self) -> int:
-        """How many exchanges there were."""
+        """How many exchanges there have been."""
         return self._stream.rounds
 
     def observe(

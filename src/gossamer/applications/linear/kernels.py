@@ -16,7 +16,7 @@ LANES = 32
 
 
 class Innovations(NamedTuple):
-    """What agent i's measurements Y_i pull its estimate x_i towards, K (A_i'Q Y_i - A_i'Q A_i x_i), taken apart."""
+    """What agent i's measurements Y_i pull its estimate x_i toward, K (A_i'Q Y_i - A_i'Q A_i x_i), taken apart."""
 
     level: Floats  #: (N, d) K A'Q E[Y]
     factor: Floats  #: (N, d, r) K times a square root of the moments' covariance

@@ -27,7 +27,7 @@ class XiaoBoydLall:
         estimate P_i^{-1} q_i       (of least norm, while P_i is singular)
 
     The measurements are taken once and then fused: `samples` of them, or as many as there are rounds (None), so
-    that nothing is fused before all of them are taken. P and q are mixed alike, so the estimate has no bias.
+    that nothing is fused before all of them are taken. P and q are mixed the same way, so the estimate has no bias.
     """
 
     samples: int | None = 1
@@ -56,7 +56,7 @@ class KarMoura:
                  "mixed": two time scales, b_t = b/(t+1)^tau, so that consensus outlasts the innovations
     gain         "efficient": K = Abar^{-1} (with a = 1 asymptotically as good as a center), or "identity"
     a, b, delay  None: b so large that the first exchange is just stable, delay so that the first innovation
-                 is, and a a multiple of 1/lambda_min(K Abar)
+                 is, and a is a multiple of 1/lambda_min(K Abar)
     tau          between 0 and 1/2
 
     The defaults are the best of a, tau and delay tried on a grid and a path (a = 1 forgets its start too slowly).

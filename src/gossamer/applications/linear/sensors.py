@@ -47,7 +47,7 @@ def check_covariances(covariance: Any, matrices: list[Floats]) -> list[Floats]:
         given = covariance
     if len(given) != len(sizes):
         raise InvalidInput(
-            f"the noise covariance is a number, one per sensor, or one (m_i, m_i) matrix per sensor; "
+            f"the noise covariance must be a number, one per sensor, or one (m_i, m_i) matrix per sensor, "
             f"got {len(given)} for {len(sizes)} sensors"
         )
     checked = []

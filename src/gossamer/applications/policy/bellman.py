@@ -17,8 +17,8 @@ DENSE = 200
 def solve(transitions: Any, discount: float, rewards: Floats) -> Floats:
     """Return J of shape (S, K) for rewards (S, K).
 
-    Random transitions fill an LU factorization completely but need few Krylov steps; long chains are the other
-    way round. So the Krylov solver goes first and LU serves the columns that it leaves. No guess is involved:
+    Random transitions fill an LU factorization completely but need few Krylov steps; long chains are the
+    opposite. So the Krylov solver goes first and LU serves the columns that it leaves. No guess is involved:
     ||J - J*||_inf <= ||residual||_inf/(1 - gamma).
     """
     states = transitions.shape[0]

@@ -163,7 +163,7 @@ class PolicyEvaluation:
     ) -> EvaluationRun:
         """Run `solver` in `trials` independent trials; every solver sees the same samples for the same seed.
 
-        With keep=False the values themselves are forgotten once their errors are known.
+        With keep=False the values themselves are discarded once their errors are known.
         """
         horizons, one = horizons_of(rounds)
         trials = checks.whole_number("trials", trials, least=1)
@@ -229,7 +229,7 @@ class PolicyEvaluation:
         return np.swapaxes(np.linalg.solve(systems, columns), 2, 3)
 
     def online(self, method: AnytimeSDA | None = None) -> OnlineEvaluation:
-        """Values that refine whenever samples come."""
+        """Values that are refined whenever samples come in."""
         return OnlineEvaluation(self.network, self.states, self.discount, method)
 
 
@@ -246,7 +246,7 @@ class OnlineEvaluation:
 
     @property
     def rounds(self) -> int:
-        """How many rounds of samples there were."""
+        """How many rounds of samples there have been."""
         return self._stream.rounds
 
     def observe(self, next_states: ArrayLike, rewards: ArrayLike) -> None:
@@ -268,7 +268,7 @@ class OnlineEvaluation:
             or following.max() >= self.states
         ):
             raise InvalidInput(
-                f"next states are numbers from 0 to {self.states - 1}, got {following.tolist()}"
+                f"next states must be numbers from 0 to {self.states - 1}, got {following.tolist()}"
             )
         ones = np.ones(self.states)
         self._counts = self._counts + sp.csr_matrix(

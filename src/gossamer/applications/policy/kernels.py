@@ -2,7 +2,7 @@
 
 Trials run in parallel; within a trial, arrays are states x agents. The next state of state j in round t and the
 reward noise of agent i there are pure functions of (seed, trial, j, t) and (seed, trial, i, j, t), so temporal
-differences and plug-in estimates see the very same samples.
+differences and plug-in estimates see exactly the same samples.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from gossamer.numerics.random import OBSERVATION, fill_normals_agents, words
 from gossamer.numerics.sparse import SparseRows
 
 TRANSITION = 16
-"""A purpose of its own beside those of `numerics.random`: the common next states."""
+"""A separate purpose beside those of `numerics.random`: the common next states."""
 
 _UNIT = 2.0**-32
 
@@ -42,7 +42,7 @@ class Learning(NamedTuple):
 
     steps: Floats  #: (T,)
     discount: float
-    radius: float  #: of the ball on which theta is projected; infinite: no projection
+    radius: float  #: of the ball onto which theta is projected; infinite: no projection
     averaged: bool  #: report the average of all thetas, weighted by the steps, in place of the last
     horizons: Integers  #: (H,) ascending
 
@@ -194,7 +194,7 @@ def independent(
     features: Floats,  # (S, p)
     visits: Floats,  # (S,) cumulative distribution of the sampled state
 ) -> None:
-    """theta_i <- sum_j W_ij theta_j + alpha_k delta_i phi(s), one state s and its next state s' a round, where
+    """theta_i <- sum_j W_ij theta_j + alpha_k delta_i phi(s), one state s and its next state s' per round, where
     delta_i = R_i + gamma phi(s')'theta_i - phi(s)'theta_i."""
     indptr, indices, cumulative, rewards, std = process
     steps, discount, radius, averaged, horizons = learning

@@ -90,12 +90,12 @@ def grid_world(rows: int = 5, cols: int = 5, slip: float = 0.2) -> MarkovRewardP
 def from_gymnasium(
     environment: Any, policy: str | ArrayLike = "optimal", discount: float = 0.99, **options: Any
 ) -> MarkovRewardProcess:
-    """The process that a policy makes of a tabular Gymnasium environment (FrozenLake, Taxi, CliffWalking).
+    """The process that a policy induces on a tabular Gymnasium environment (FrozenLake, Taxi, CliffWalking).
 
     environment  its id, such as "FrozenLake-v1" or "FrozenLake" for the newest version (`options` go to
                  gymnasium.make), or an environment with `env.unwrapped.P`
     policy       "optimal" (value iteration with `discount`), "uniform", one action per state, or a table (S, A)
-    Every state in which an episode ends absorbs and pays nothing more.
+    Every state in which an episode ends is absorbing and pays nothing more.
     """
     made = None
     if isinstance(environment, str):
@@ -163,7 +163,7 @@ def _policy(policy: str | ArrayLike, moves: list[sp.csr_matrix], rewards: Floats
     if given.shape == (states,) and np.issubdtype(given.dtype, np.integer):
         if given.min() < 0 or given.max() >= actions:
             raise InvalidInput(
-                f"actions are numbers from 0 to {actions - 1}, got {given.min()} to {given.max()}"
+                f"actions must be numbers from 0 to {actions - 1}, got {given.min()} to {given.max()}"
             )
         return _one_hot(given, actions)
     return check_policy(given.astype(float), states, actions)
@@ -177,7 +177,7 @@ def check_policy(table: Floats, states: int, actions: int) -> Floats:
     """Return the table of action probabilities, or say which row is wrong."""
     if table.shape != (states, actions):
         raise InvalidInput(
-            f"a policy is a table of shape ({states}, {actions}), states by actions, or one action per state, "
+            f"a policy must be a table of shape ({states}, {actions}), states by actions, or one action per state, "
             f"got shape {table.shape}"
         )
     empty = np.flatnonzero(table.sum(axis=1) == 0)
@@ -190,7 +190,7 @@ def check_policy(table: Floats, states: int, actions: int) -> Floats:
     if table.min() < 0 or not np.all(np.isfinite(table)) or off.max() > 1e-6:
         worst = int(np.argmin(table.min(axis=1))) if table.min() < 0 else int(np.argmax(off))
         raise InvalidInput(
-            f"every row of a policy holds probabilities that sum to 1, but the row of state {worst} is "
+            f"every row of a policy must hold probabilities that sum to 1, but the row of state {worst} is "
             f"{table[worst].tolist()}"
         )
     return table
@@ -239,14 +239,14 @@ def check_transitions(matrix: Any) -> sp.csr_matrix:
     """Return P as a CSR matrix with stored positive entries, or say why it is not a transition matrix."""
     transitions = sp.csr_matrix(matrix, dtype=float)
     if transitions.shape[0] != transitions.shape[1] or transitions.shape[0] == 0:
-        raise InvalidInput(f"a transition matrix is square, got one of shape {transitions.shape}")
+        raise InvalidInput(f"a transition matrix must be square, got shape {transitions.shape}")
     if not np.all(np.isfinite(transitions.data)) or (transitions.nnz and transitions.data.min() < 0):
-        raise InvalidInput("transition probabilities are finite and not negative; check the matrix P")
+        raise InvalidInput("transition probabilities must be finite and not negative; check the matrix P")
     sums = np.asarray(transitions.sum(axis=1)).ravel()
     worst = int(np.argmax(np.abs(sums - 1)))
     if abs(sums[worst] - 1) > 1e-8:
         raise InvalidInput(
-            f"every row of a transition matrix sums to 1, but row {worst} sums to {sums[worst]:.6g}; "
+            f"every row of a transition matrix must sum to 1, but row {worst} sums to {sums[worst]:.6g}; "
             "a row holds the probabilities of the next state"
         )
     return _tidy(transitions)

@@ -26,14 +26,14 @@ class TemporalDifference:
     """Distributed TD(0) (Doan, Maguluri, Romberg 2019).
 
         generative   Theta <- W Theta + alpha_k (R_k + gamma Z_k Theta - Theta)          every state, every round
-        iid          theta_i <- sum_j W_ij theta_j + alpha_k delta_i phi(s_k)           one state a round
+        iid          theta_i <- sum_j W_ij theta_j + alpha_k delta_i phi(s_k)           one state per round
                      delta_i = R_i + gamma phi(s'_k)'theta_i - phi(s_k)'theta_i
 
     form       "generative" or "iid" (states drawn from `distribution`, default the stationary one)
     step       "harmonic" alpha_k = 2c/((1-gamma)(k+1)+2), "sqrt" c/sqrt(k+1), "constant" c
     step_size  c, default 1; see below
     output     "last" iterate, or "average": sum alpha_k theta_k / sum alpha_k
-    radius     project every agent's theta on a ball of this radius (None: no projection)
+    radius     project every agent's theta onto a ball of this radius (None: no projection)
     features   (S, p) phi(s) for the iid form, default one per state
 
     Where W has negative eigenvalues a step near 1 is not stable, so steps are capped at

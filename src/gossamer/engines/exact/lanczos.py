@@ -26,9 +26,9 @@ class Rule(NamedTuple):
     nodes: Floats  #: (G,)
     signal: Floats  #: (G,) of the means
     power: Floats  #: (G,) of the variance
-    coarse_signal: Floats  #: (G,) the same by half the steps
+    coarse_signal: Floats  #: (G,) the same from half the steps
     coarse_power: Floats  #: (G,)
-    probes: Floats  #: (P, G) the power by each random probe alone
+    probes: Floats  #: (P, G) the power from each random probe alone
 
 
 def quadrature(network: Network, mean: Floats, variance: Floats) -> Rule:

@@ -47,7 +47,7 @@ class Measure:
 class Quadrature(Measure):
     """A measure known through Lanczos nodes; three rules tell how far to trust it."""
 
-    coarse_signal: Floats  #: (G,) the same signal by half the steps
+    coarse_signal: Floats  #: (G,) the same signal from half the steps
     coarse_power: Floats  #: (G,)
     probes: Floats  #: (P, G) one estimate of the power per random probe
 
@@ -70,7 +70,7 @@ def measure(network: Network, observations: Observations) -> Measure:
         if drifting:
             raise Unsupported(
                 f"exact errors of drifting means need a full spectrum: at most {DENSE_LIMIT} agents, or path, "
-                "cycle, star, complete, torus, hypercube of any size; simulate it here"
+                "cycle, star, complete, torus, hypercube of any size; use gs.simulate instead"
             )
         found = lanczos.quadrature(network, observations.mean, total)
         return Quadrature(

@@ -14,7 +14,7 @@ from gossamer.observations import Observations
 
 
 def decomposed(network: Network, what: str) -> Spectrum:
-    """The full spectrum, or why `what` cannot be had without it."""
+    """Return the full spectrum, or say why `what` needs it."""
     if network.spectrum is None:
         raise Unsupported(
             f"{what} need a full spectrum: at most {DENSE_LIMIT} agents (this network has {network.agents}), or path, "

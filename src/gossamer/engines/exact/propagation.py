@@ -18,8 +18,8 @@ _backward: Any = recursions.backward
 def propagate(table: Table, nodes: Floats, ends: Integers) -> tuple[Floats, Floats]:
     """Responses (H, G, 2) to the mean and to its drift, and noise gains (H, G), at eigenvalues `nodes`.
 
-    A single horizon at the end of the table is cheaper backwards (a vector per eigenvalue instead of a
-    covariance); forwards, one pass serves every horizon.
+    A single horizon at the end of the table is cheaper backward (a vector per eigenvalue instead of a
+    covariance); forward, one pass serves every horizon.
     """
     if len(ends) == 1 and ends[0] == table.rounds:
         result = _backward(nodes, table, np.empty((0, 0)))[:, None]

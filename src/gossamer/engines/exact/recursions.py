@@ -1,6 +1,6 @@
 """Compiled recursions of the exact engine: one scalar system per eigenvalue, many eigenvalues side by side.
 
-The inner loops run over a panel of eigenvalues and live in functions of their own, on rows of arrays, which is
+The inner loops run over a panel of eigenvalues and live in their own functions, on rows of arrays, which is
 what the compiler turns into vector instructions.
 """
 
@@ -184,7 +184,7 @@ def _backward_panel(x: Floats, table: Table, weights: Floats, start: int) -> Flo
 
 @parallel
 def backward(lam: Floats, table: Table, weights: Floats) -> Floats:
-    """Walk the rounds backwards from the final estimate: the weight g_t of every round's observation.
+    """Walk the rounds backward from the final estimate: the weight g_t of every round's observation.
 
     Returns (3, G): sum_t g_t, sum_t t g_t and sum_t g_t^2 / batch_t, per eigenvalue: the response to the mean, to
     its drift, and the noise gain. The weights themselves are written to `weights` (T, G), unless that has no rows.

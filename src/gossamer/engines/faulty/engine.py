@@ -1,4 +1,4 @@
-"""Simulation with messages lost and agents dying: the edge ledger, all edges and trials in one compiled loop.
+"""Simulation with lost messages and crashed agents: the edge ledger, all edges and trials in one compiled loop.
 
 The rules are those of `methods/ledger.py`. Observations are those of `gs.simulate` with the same seed. Errors are
 measured against the average of the means of the agents alive at the end.
@@ -78,7 +78,7 @@ def simulate_faulty(
     alive = scenario.phases[-1].alive.astype(bool)
     if not alive.any():
         raise InvalidInput(
-            "nobody is alive at the end, so there is nothing to estimate; keep at least one agent alive"
+            "no agent is alive at the end, so there is nothing to estimate; keep at least one agent alive"
         )
     scenario.check_clocks(method)
     threads = get_num_threads()
@@ -177,7 +177,7 @@ class _Scenario:
         return {agent: sizes[:, agent] for agent in np.flatnonzero(~present.all(axis=0)).tolist()}
 
     def check_clocks(self, method: Method) -> None:
-        """Complain if an agent takes part so little that the method has no unbiased estimate for it yet."""
+        """Complain if an agent takes part so rarely that the method has no unbiased estimate for it yet."""
         present = sum((phase.stop - phase.start) * phase.alive.astype(np.int64) for phase in self.phases)
         clocks = np.asarray(present)
         answers = _answers_to_ones(self.table)

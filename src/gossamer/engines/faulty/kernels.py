@@ -13,7 +13,7 @@ from gossamer.numerics.compiling import compiled
 
 
 class EdgeList(NamedTuple):
-    """Edge e joins agents low[e] < high[e]; link 2e is what `low` hears of `high`, link 2e + 1 the converse.
+    """Edge e joins agents low[e] < high[e]; link 2e is what `low` hears from `high`, link 2e + 1 the converse.
 
     Both the messages and the ends' ledgers are numbered by these links: ledger 2e is kept by `low`.
     """
@@ -48,7 +48,7 @@ class LedgerMemory(NamedTuple):
     settled: Flags  #: (2E, B) whether the end has compared its ledger since it began
     echoed: Flags  #: (2E, B) whether the other end ever said that it heard this one since it began
     chains: Flags  #: (K, 2E, B) states of the random link faults
-    heard: Flags  #: (4, 2E, B) which messages of the present four rounds arrive
+    heard: Flags  #: (4, 2E, B) which messages of the current four rounds arrive
     clock: Integers  #: (N,) rounds in which the agent has taken part
     born: Integers  #: (N,) the round in which it began, or came back
 
@@ -59,7 +59,7 @@ class Phase(NamedTuple):
     start: int
     stop: int
     alive: Flags  #: (N,)
-    up: Flags  #: (2E,) links between living agents that no partition cuts
+    up: Flags  #: (2E,) links between agents that are alive, cut by no partition
     dropped: Integers  #: links from agents that are declared dead at the start
     begun: Integers  #: agents that begin or come back at the start
 
@@ -199,7 +199,7 @@ def _last_heard(echo: int, born: int) -> int:
     """The round in which the other end last heard this one, from the round that it echoes (-1: none yet).
 
     None yet counts from this end's own beginning, so that agents that begin together move in their first
-    round. An echo of an earlier life counts as never.
+    round. An echo from before a restart counts as never.
     """
     if echo < 0:
         return born

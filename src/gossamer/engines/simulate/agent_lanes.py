@@ -37,7 +37,7 @@ SHORT = 8  # stretches of fewer agents are mixed one agent at a time
 
 
 class ChunkLinks(NamedTuple):
-    """Who mixes with whom, in as few bytes as it takes, since a large network is read from memory every round.
+    """Who mixes with whom, in as few bytes as possible, since a large network is read from memory every round.
 
     Stretch q is the agents stretches[q]..stretches[q + 1] - 1, whose neighbors lie at the same distances with the
     same weights; chunk k holds the stretches chunks[k]..chunks[k + 1] - 1. The neighbors of agent i are
@@ -75,8 +75,8 @@ def read_links(
 ) -> tuple[AnyArray, AnyArray, AnyArray, Booleans]:
     """Starts, neighbors and weights of all agents from the rows of L, and whether each agent begins a stretch.
 
-    An agent continues the stretch of the agent before it if its neighbors are theirs, one further along, with the same
-    weights, unless it begins a chunk.
+    An agent continues the stretch of the agent before it if its neighbors are that agent's, one further along, with the
+    same weights, unless it begins a chunk.
     """
     agents = indptr.size - 1
     starts = np.zeros(agents + 1, np.uint32)

@@ -93,7 +93,7 @@ def simulate(
     method = resolve(method)
     if faults is not None:
         if first_trial or dtype is not np.float64:
-            raise InvalidInput("with faults, trials start at 0 and are computed in float64")
+            raise InvalidInput("with faults, trials must start at 0 and be computed in float64")
         if not isinstance(faults, Faults):
             faults = Faults(faults)
         return simulate_faulty(method, network, observations, rounds, trials, seed, faults)  # type: ignore[arg-type]
@@ -102,7 +102,7 @@ def simulate(
     trials = checks.whole_number("trials", trials, least=1)
     first_trial = checks.whole_number("first_trial", first_trial, least=0)
     if first_trial + trials > 2**32:
-        raise InvalidInput(f"trials are numbered below 2^32, got {first_trial} + {trials}")
+        raise InvalidInput(f"trials must be numbered below 2^32, got {first_trial} + {trials}")
     if dtype not in (np.float64, np.float32):
         raise InvalidInput(f"dtype must be numpy.float64 or numpy.float32, got {dtype!r}")
     checks.seed(seed)
@@ -138,7 +138,7 @@ def _result(run: Run, rounds: Any, place: Any, partial: bool) -> Simulation[Any,
     per_agent = run.per_agent / trials
     estimates = run.estimates
     if partial:
-        # The sums per agent may hold trials whose other components are not finished: count finished ones anew.
+        # The sums per agent may hold trials whose other components are not finished: recount the finished ones.
         estimates = estimates[:, done]
         goal = np.stack([run.observations.target(int(t)) for t in run.horizons])
         per_agent = np.full_like(per_agent, np.nan)

@@ -83,7 +83,7 @@ class MixingLinks(Protocol):
 
 
 class Scratch(NamedTuple):
-    """Rows for what lives no longer than one agent's update."""
+    """Scratch rows, used within one agent's update only."""
 
     observations: AnyArray  #: (1, 2, B) of this round and of the next
     mixed: AnyArray  #: (1, B), or (N, B) if all agents mix before the first one moves on
@@ -283,7 +283,7 @@ def advance(
 def _advance_any(
     work: AnyArray, messages: AnyArray, i: int, table: PassTable, t: int, given: Input, s: Scratch
 ) -> None:
-    """The same for any number of registers, one after the other; not inlined, which would only compile it thrice."""
+    """The same for any number of registers, one after another; not inlined, to avoid compiling it three times."""
     prefer_wide_vectors()
     lanes, rows, size = work.shape[2], table.rows, table.active[t + 1]
     now, j, place, level, scale = given.observation

@@ -71,8 +71,8 @@ class Run:
             layout(self, links, table, sorted(which, key=lambda w: int(self.horizons[w])))
             for table, which in self.passes
         ]
-        # Where every horizon needs a pass of its own, some trials go through all of them before the next ones begin:
-        # whoever interrupts the run then has finished trials.
+        # Where every horizon needs its own pass, some trials go through all of them before the next ones begin:
+        # an interrupted run then has finished trials.
         some = self.trials if len(layouts) == 1 else get_num_threads() * (1 if along else LANES)
         for first in range(0, self.trials, some):
             for one in layouts:

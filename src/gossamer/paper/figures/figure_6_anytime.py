@@ -1,7 +1,7 @@
-"""Figure 6, ours: what the paper's method leaves on the results.
+"""Figure 6, ours: what the paper's method leaves on the table.
 
 The experiments of Figures 2-4 again with Anytime SDA, next to two limits: what a center that sees all samples
-would achieve, and what any unbiased estimate could while news travels one edge a round.
+would achieve, and what any unbiased estimate could while news travels one edge per round.
 """
 
 from __future__ import annotations
@@ -251,4 +251,4 @@ def explain(results: Results, settings: Settings) -> str:
     )
 
 
-FIGURE = Figure("6", "What the paper's method leaves on the results", pieces, draw, explain, ours=True)
+FIGURE = Figure("6", "What the paper's method leaves on the table", pieces, draw, explain, ours=True)

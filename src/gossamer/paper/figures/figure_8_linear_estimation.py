@@ -137,7 +137,7 @@ def explain(results: Results, settings: Settings) -> str:
 
 
 def _matched(results: Results) -> float:
-    """How much averaging the matrices alike gains for DSG, at most."""
+    """How much DSG gains at most from averaging the matrices like the measurements."""
     gains = []
     for graph in GRAPHS:
         runs = results.where(graph=graph, method="dsg", source="simulation")

@@ -67,8 +67,8 @@ def explain(results: Results, settings: Settings) -> str:
         for d in DISCOUNTS
     ]
     return (
-        f"A random Markov reward process of {STATES} states, {min(settings.agents, MOST_AGENTS)} agents with rewards "
-        "of their own; all estimators see the same samples, and the thin line is Corollary 2 with constant 1. "
+        f"A random Markov reward process of {STATES} states, {min(settings.agents, MOST_AGENTS)} agents with their "
+        "own rewards; all estimators see the same samples, and the thin line is Corollary 2 with constant 1. "
         f"Fitted rates: plug-in with Anytime SDA T^{number(_overall(results, 'anytime-sda'), 2)}, averaged temporal "
         f"differences T^{number(_overall(results, 'td, averaged'), 2)}; after {int(last)} rounds the last iterate of "
         f"temporal differences is {number(min(ratios), 2)} to {number(max(ratios), 2)} times as far off as the "

@@ -1,1 +1,1 @@
-"""How figures become a report: pieces of work, what is on disk of them, verdicts, looks, the page."""
+"""How figures become a report: pieces of work, their results on disk, verdicts, style, the page."""

@@ -33,7 +33,7 @@ class PieceCache:
         return self.folder / f"{piece.name}-{piece.key}.json"
 
     def load(self, piece: Piece) -> tuple[list[Row], float] | None:
-        """The rows of a piece and the seconds they took, or None unless this very piece was finished before."""
+        """The rows of a piece and the seconds they took, or None unless exactly this piece was finished before."""
         try:
             found = json.loads(self.path(piece).read_text())
             if found["identity"] != piece.identity:
@@ -50,7 +50,9 @@ class PieceCache:
         """Write a finished piece; the file appears whole or not at all."""
         unknown = {name for row in rows for name in row} - set(COLUMNS)
         if unknown:
-            raise LookupError(f"{piece.name} returned unknown columns {sorted(unknown)}; there are {COLUMNS}")
+            raise LookupError(
+                f"{piece.name} returned unknown columns {sorted(unknown)}; the columns are {COLUMNS}"
+            )
         found = {"identity": piece.identity, "seconds": seconds, "rows": list(Results(rows).records())}
         path = self.path(piece)
         draft = path.with_name(f"{path.name}.{os.getpid()}.part")

@@ -18,7 +18,7 @@ class Figure:
 
     name      how it is asked for: "2" for Figure 2
     title     a few words
-    ours      whether it is not one of the paper's
+    ours      whether it is ours rather than the paper's
     pieces    settings -> independent pieces of work; figures may share pieces, which then run once
     draw      (rows, settings) -> a Matplotlib figure
     explain   (rows, settings) -> two sentences on what it shows, with the numbers found

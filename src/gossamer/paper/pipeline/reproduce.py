@@ -32,7 +32,7 @@ class Reproduction:
 
 
 class Watcher(Protocol):
-    """What `reproduce` tells whoever wants to show progress."""
+    """What `reproduce` reports to a progress display."""
 
     def begin(self, pieces: Sequence[Piece]) -> None:
         """These pieces are needed."""
@@ -52,7 +52,7 @@ def choose(names: Sequence[str] | None) -> list[Figure]:
     for name in names:
         if name not in known:
             raise InvalidInput(
-                f"there is no figure {name!r}{nearest(name, known)}; there are {', '.join(known)}"
+                f"there is no figure {name!r}{nearest(name, known)}; the figures are {', '.join(known)}"
             )
     return [figure for figure in FIGURES if figure.name in names]
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from gossamer.arrays import Floats
 
 SCHEMA = 2
-"""Raised whenever the meaning of the columns changes."""
+"""Incremented whenever the meaning of the columns changes."""
 
 TEXT = ("experiment", "graph", "method", "source", "quantity")
 NUMBERS = ("agents", "spread", "draw", "seed", "trials", "rounds", "epsilon", "value", "low", "high")

@@ -68,7 +68,7 @@ def run_pieces(
 
 
 def _work(key: str, piece: Piece, beside_others: bool) -> tuple[str, list[Row], float]:
-    """One piece; beside other pieces it keeps to one thread, since every core has a piece of its own."""
+    """One piece; beside other pieces it keeps to one thread, since every core has its own piece."""
     threads = numba.get_num_threads()
     threadpool_limits(1, user_api="blas")  # again, because this may be another process
     started = time.perf_counter()

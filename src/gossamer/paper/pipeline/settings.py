@@ -1,4 +1,4 @@
-"""What a run of the paper's experiments can be asked to vary. The defaults are the paper's."""
+"""What can be varied in a run of the paper's experiments. The defaults are the paper's."""
 
 from __future__ import annotations
 

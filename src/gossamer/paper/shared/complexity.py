@@ -236,7 +236,7 @@ def sda_fresh(
     base = _runs_of("sda", graph, agents, spread, trials, seed, "fresh protocol")
     rows: list[Row] = []
     rounds = 0
-    far = 1 + 20 / math.sqrt(trials)  # no average of so many runs can be that far off
+    far = 1 + 20 / math.sqrt(trials)  # no average of that many runs can be that far off
     for eps in sorted(epsilons, reverse=True):
         while True:
             rounds += 1

@@ -49,7 +49,7 @@ def observations(agents: int, spread: float, seed: int, draw: int = 0) -> Gaussi
 
 
 def run(method: Method, net: Network, obs: Gaussian, rounds: Any, **options: Any) -> Simulation[Any, Any]:
-    """Simulate without a progress bar of its own; an interrupt stops the piece, it never leaves half a result."""
+    """Simulate without its own progress bar; an interrupt stops the piece and never leaves half a result."""
     result: Simulation[Any, Any] = simulate(method, net, obs, rounds, progress=False, **options)
     if result.partial:
         raise KeyboardInterrupt
