@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
+import grimp
+import networkx as nx
 import pytest
 
 import gossamer as gs
@@ -100,6 +102,18 @@ def test_flags_are_named_in_the_command_line_alone():
                     f"{path}: {flag}" for flag in re.findall(r"(?:^|[\s(`])(--[a-z][\w-]*)", node.value)
                 }
     assert found == set()
+
+
+def test_no_modules_import_each_other():
+    """Imports inside functions count too: a cycle that is deferred is still a cycle."""
+    graph = grimp.build_graph("gossamer", exclude_type_checking_imports=True)
+    imports = nx.DiGraph()
+    for module in graph.modules:
+        # A package imports the modules whose names it offers, and they are part of it.
+        for imported in graph.find_modules_directly_imported_by(module):
+            if not module.startswith(f"{imported}.") and not imported.startswith(f"{module}."):
+                imports.add_edge(module, imported)
+    assert [sorted(found) for found in nx.strongly_connected_components(imports) if len(found) > 1] == []
 
 
 def lint_imports(folder: Path) -> subprocess.CompletedProcess[str]:

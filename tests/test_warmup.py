@@ -128,7 +128,7 @@ def test_command_says_what_it_does(small_tasks):
     assert "compiling" in first.output
     assert "later runs find it on disk" in first.output
     assert again.output.strip() == "everything is compiled already"
-    with pytest.raises(gs.InvalidInput, match="jobs must be at least 1, got 0"):
+    with pytest.raises(gs.InvalidInput, match="--jobs must be a whole number of at least 1, got 0"):
         CliRunner().invoke(build(), ["warmup", "--jobs", "0"], catch_exceptions=False)
 
 

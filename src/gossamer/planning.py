@@ -12,7 +12,7 @@ from scipy.optimize import minimize
 from gossamer import checks, theory
 from gossamer.arrays import Floats
 from gossamer.engines.exact import analyzable, every_round, exact
-from gossamer.engines.results import ErrorResult
+from gossamer.engines.results import ErrorResult, over_limit
 from gossamer.errors import InvalidInput, Unsupported
 from gossamer.methods import AnytimeSDA, Method, Tunable, resolve
 from gossamer.networks import Network
@@ -55,7 +55,7 @@ class Plan:
     @property
     def over_limit(self) -> float:
         """The total error as a multiple of the centralized limit; infinite where that is 0."""
-        return self.total_error / self.centralized_limit if self.centralized_limit else np.inf
+        return over_limit(self.total_error, self.centralized_limit)
 
 
 class Plans(list[Plan]):
@@ -230,7 +230,7 @@ def _first_by_bisection(
 class Tuned(ErrorResult[int, float]):
     """A method with the parameters that minimize the exact error, next to the total error it started from."""
 
-    method: Any
+    method: Method
     before: float
 
 

@@ -25,8 +25,8 @@ import llvmlite.binding as llvm  # type: ignore[import-untyped]
 import numba
 import numpy as np
 
-from gossamer.errors import InvalidInput
-from gossamer.numerics.compiling import compiled
+from gossamer import checks
+from gossamer.numerics.compiling import compiled, expect_compiling
 from gossamer.paper.pipeline.fingerprint import PACKAGE, SourceTree
 
 AGENTS = 12
@@ -55,8 +55,8 @@ def warm_up(
 
     `begin` is told the names of all tasks, `done` each one that has ended. With `force` the stamp is ignored.
     """
-    if jobs is not None and jobs < 1:
-        raise InvalidInput(f"jobs must be at least 1, got {jobs}")
+    if jobs is not None:
+        checks.whole_number("jobs", jobs, least=1)
     stamp, tree = _stamp(), SourceTree(PACKAGE)
     known = _read(stamp)
     identity = _identity(tree)
@@ -179,6 +179,7 @@ TASKS: dict[str, Callable[[], None]] = {
 
 def _work(name: str) -> list[Compiled]:
     """One task; returns every module with compiled functions that it has loaded."""
+    expect_compiling()
     TASKS[name]()
     return sorted({found for module in list(sys.modules) for found in _compiled_in(module)})
 

@@ -27,22 +27,27 @@ def run(*words: object) -> str:
     return result.output
 
 
-def rows(*words: object) -> dict[str, dict[str, float]]:
-    return {row.pop("method"): row for row in json.loads(run(*words, "--json"))}
+def rows(*words: object) -> dict[str, dict[int, dict[str, float]]]:
+    """Records by method and number of rounds."""
+    found: dict[str, dict[int, dict[str, float]]] = {}
+    for record in json.loads(run(*words, "--json")):
+        found.setdefault(record["method"], {})[record["rounds"]] = record
+    return found
 
 
 def test_estimate_shows_ours_rivals_limit_and_the_corollary():
     found = rows("estimate", "path:8", "--rounds", "5,200", "--trials", 20, "--weighting", "plain")
     problem = LinearEstimation.random(Network.path(8), 5, 2)
-    assert found["sda, Abar known (exact)"]["T=200"] == pytest.approx(problem.exact("sda", 200).total_error)
-    assert found["anytime-sda"]["T=200"] == pytest.approx(
+    exact = problem.exact("sda", 200)
+    known = found["sda, Abar known (exact)"][200]
+    for name in ("total_error", "mse", "over_limit"):
+        assert known[name] == pytest.approx(getattr(exact, name)), name
+    assert found["anytime-sda"][200]["total_error"] == pytest.approx(
         problem.simulate("anytime-sda", 200, 20).total_error
     )
-    assert found["centralized limit"]["T=200"] == pytest.approx(problem.centralized_error(200))
-    assert found["Corollary 1, vector (T2)"]["T=200"] == pytest.approx(
-        problem.bound(200).terms["vector (T2)"]
-    )
-    assert found["Corollary 1, vector (T2)"]["T=5"] is None
+    assert known["centralized_limit"] == pytest.approx(problem.centralized_error(200))
+    assert known["corollary_1_vector_t2"] == pytest.approx(problem.bound(200).terms["vector (T2)"])
+    assert found["each sensor alone"][5]["corollary_1_vector_t2"] is None
     assert {"Kar-Moura, LU", "Kar-Moura, mixed", "each sensor alone", "Xiao-Boyd-Lall, one sample"} <= set(
         found
     )
@@ -76,7 +81,7 @@ def test_estimate_from_a_csv_split_by_a_column(tmp_path):
     assert "pooled fit" in text
     for name, value in (("a", "2"), ("b", "-1"), ("intercept", "3")):
         assert any(line.split()[:2] == [name, value] for line in text.splitlines()), text
-    assert rows(*words, "--rounds", 60)["anytime-sda"]["T=60"] < 1e-9
+    assert rows(*words, "--rounds", 60)["anytime-sda"][60]["total_error"] < 1e-9
 
 
 def test_estimate_from_npz_files(tmp_path):
@@ -90,10 +95,14 @@ def test_estimate_from_npz_files(tmp_path):
     words = ("--rounds", 80, "-m", "sda", "--no-rivals", "--trials", 5)
     found = rows("estimate", "path:3", "--data", tmp_path / "sensors.npz", *words)
     same = LinearEstimation(Network.path(3), sensors.matrices, [1, 2], [1.0, 2.0, 3.0], weighting="precision")
-    assert found["sda, Abar known (exact)"]["T=80"] == pytest.approx(same.exact("sda", 80).total_error)
+    assert found["sda, Abar known (exact)"][80]["total_error"] == pytest.approx(
+        same.exact("sda", 80).total_error
+    )
     x = np.random.default_rng(0).normal(size=(12, 2))
     np.savez(tmp_path / "rows.npz", X=x, y=x @ [1, 1], agent=np.arange(12) % 3)
-    assert rows("estimate", "path:3", "--data", tmp_path / "rows.npz", *words)["sda"]["T=80"] < 1e-9
+    assert (
+        rows("estimate", "path:3", "--data", tmp_path / "rows.npz", *words)["sda"][80]["total_error"] < 1e-9
+    )
 
 
 def test_evaluate_policy_shows_ours_rivals_limit_and_the_corollary():
@@ -101,19 +110,16 @@ def test_evaluate_policy_shows_ours_rivals_limit_and_the_corollary():
         "evaluate-policy", "cycle:6", "-p", "garnet:8x2", "--rounds", "100", "--trials", 4, "-g", 0.8
     )
     problem = PolicyEvaluation.from_problem(Network.cycle(6), problems.garnet(8, 2), 0.8)
-    assert found["plug-in, anytime-sda"]["T=100"] == pytest.approx(
-        problem.simulate("anytime-sda", 100, 4).error
-    )
-    assert found["Corollary 2, transitions"]["T=100"] == pytest.approx(
-        problem.bound(100).terms["transitions"]
-    )
+    ours = found["plug-in, anytime-sda"][100]
+    assert ours["error"] == pytest.approx(problem.simulate("anytime-sda", 100, 4).error)
+    assert ours["corollary_2_transitions"] == pytest.approx(problem.bound(100).terms["transitions"])
     assert {"TD, last iterate", "TD, averaged", "each agent alone", "centralized limit"} <= set(found)
 
 
 @pytest.mark.parametrize("problem", ["chain:5", "grid-world:3x3", "gym:FrozenLake"])
 def test_built_in_problems(problem):
     found = rows("evaluate-policy", "path:4", "-p", problem, "--rounds", 50, "--trials", 2, "--rule", "split")
-    assert 0 < found["plug-in, sda"]["T=50"] < 20
+    assert 0 < found["plug-in, sda"][50]["error"] < 20
 
 
 def test_a_policy_from_a_file(tmp_path):
@@ -134,7 +140,7 @@ def test_evaluate_policy_from_files(tmp_path):
     other = rows(
         "evaluate-policy", "path:4", "-p", tmp_path / "p.csv", "--rewards", tmp_path / "r.csv", *words
     )
-    assert one["plug-in, sda"]["T=60"] == pytest.approx(other["plug-in, sda"]["T=60"])
+    assert one["plug-in, sda"][60]["error"] == pytest.approx(other["plug-in, sda"][60]["error"])
 
 
 def test_pictures_and_csv_files(tmp_path):
@@ -155,7 +161,8 @@ def test_pictures_and_csv_files(tmp_path):
     assert "<svg" in (tmp_path / "p.svg").read_text()
     with (tmp_path / "e.csv").open() as file:
         table = list(csv.DictReader(file))
-    assert len(table[0]) == 22
+    assert {int(row["rounds"]) for row in table} == set(range(20, 41))
+    assert float(table[0]["mse"]) == pytest.approx(float(table[0]["total_error"]) / 4)
     assert table[0]["method"].startswith("anytime-sda")
 
 

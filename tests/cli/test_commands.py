@@ -102,7 +102,9 @@ FLAGS = {"metrics_port": "--metrics-port", "every": "--every", "for": "--for", "
         ("graph must be connected", "graph must be connected"),
         ("the metrics_port must be", "the metrics_port must be"),
         ("metrics_ports must be", "metrics_ports must be"),
-        ("rounds.every must be a time", "rounds.every must be a time"),
+        ("rounds.every must be a time", "--every must be a time"),
+        ("agents[0].every must be a time", "--every must be a time"),
+        ("fleet.toml: rounds.every must be a time", "fleet.toml: rounds.every must be a time"),
         ("", ""),
     ],
 )

@@ -98,7 +98,11 @@ def test_compare_shows_methods_theory_and_limits(app, tmp_path):
     for word in ("sda", "anytime-sda, chebyshev", "Theorem 1 (SDA)", "network limit", "centralized limit"):
         assert word in out
     rows = list(csv.DictReader(table.read_text().splitlines()))
-    assert len(rows[0]) > 30  # all horizons, though the screen shows five
+    assert len({row["rounds"] for row in rows}) > 30  # all horizons, though the screen shows five
+    assert float(rows[0]["over_limit"]) == pytest.approx(
+        float(rows[0]["total_error"]) / float(rows[0]["centralized_limit"])
+    )
+    assert {"network", "method", "mse", "network_limit", "theorem_1_sda"} <= set(rows[0])
     assert max(len(line) for line in out.splitlines()) <= 100
     assert picture.read_bytes().startswith(b"\x89PNG")
 
@@ -107,8 +111,8 @@ def test_compare_tells_variants_of_a_method_apart(app):
     variants = "sda sda:burn_in=3 anytime-sda:smoothing=0 sda:burn_in=3 sda:momentum=5"
     rows = json.loads(run(app, "compare", "path:6", "-m", variants, "-T", 600, "--json"))
     names = ["sda", "sda, burn_in=3", "anytime-sda, smoothing=0", "sda, burn_in=3 (4)", "sda, momentum=5"]
-    assert [r["method"] for r in rows[:5]] == names
-    assert rows[0]["T=600"] != rows[1]["T=600"] == rows[3]["T=600"]
+    assert [r["method"] for r in rows] == names
+    assert rows[0]["total_error"] != rows[1]["total_error"] == rows[3]["total_error"]
     assert "sda, momentum=5 diverges" in run(app, "compare", "path:6", "-m", variants, "-T", 600)
 
 

@@ -62,3 +62,13 @@ def test_words_of_the_command_line():
 def test_misread_words_say_what_was_expected(parse, words, text):
     with pytest.raises(InvalidInput, match=text):
         parse(words)
+
+
+def test_a_wrong_number_is_named_with_its_flag():
+    for given, text in (
+        ({"loss": "2"}, "--loss: probability must be a probability from 0 to 1, got 2.0"),
+        ({"burst": "0.5,0.1"}, "--burst: mean_length must be"),
+        ({"crash": ["x"]}, "--crash takes AGENT@ROUND"),
+    ):
+        with pytest.raises(InvalidInput, match="^" + text):
+            options.parse_faults(**given)

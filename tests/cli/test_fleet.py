@@ -140,8 +140,8 @@ def test_init_takes_real_host_names(tmp_path: Path) -> None:
         (["--topology", "path:3", "--edges", "x"], "give either"),
         (["--topology", "path:3", "--hosts", "x"], "give --edges as well"),
         (["--topology", "gird:3x3"], "did you mean 'grid'"),
-        (["--topology", "path:3", "--every", "soon"], "rounds.every must be a time"),
-        (["--topology", "path:3", "--source", "tea"], "agents[0].source must be -, csv:FILE"),
+        (["--topology", "path:3", "--every", "soon"], "--every must be a time"),
+        (["--topology", "path:3", "--source", "tea"], "--source must be -, csv:FILE"),
         (
             ["--topology", "path:3", "--port", "65534"],
             "--port is the first of 3 ports in a row, so it must be from 1 to 65533",

@@ -17,6 +17,7 @@ VARIANTS = [
     gs.SDA(burn_in=0),
     gs.SDA(burn_in=5),
     gs.SDA(output="last"),
+    gs.SDA(output="last", burn_in=300),
     gs.AnytimeSDA("chebyshev"),
     gs.AnytimeSDA(smoothing=0),
     gs.AnytimeSDA(gain=0.1),

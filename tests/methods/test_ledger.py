@@ -138,3 +138,23 @@ def test_numbers_are_enough_for_a_program() -> None:
     known, network = ledger_program(gs.AnytimeSDA(), facts), ledger_program(gs.AnytimeSDA(), NETWORK)
     assert known.rounds == network.rounds
     np.testing.assert_allclose(known.tell, network.tell, rtol=1e-12)
+
+
+def test_a_change_in_a_late_round_is_in_the_program():
+    """A table that looks settled after its first rounds need not be."""
+
+    @dataclass(frozen=True)
+    class Late(gs.SSDA):
+        def coefficients(self, network, rounds):
+            c = super().coefficients(network, rounds)
+            return c._replace(step_size=np.where(np.arange(rounds) < 1000, c.step_size, c.step_size / 10))
+
+    program = ledger_program(Late(), gs.Network.path(4))
+    assert program.rounds == 1001
+    assert not np.allclose(program.step[999], program.step[1000])
+
+
+def test_batches_are_for_simulations():
+    for method in (gs.SDA(output="last", batch=4), gs.SSDA(samples=5)):
+        with pytest.raises(gs.Unsupported, match="agents take observations as they come"):
+            ledger_program(method, gs.Network.path(4))

@@ -319,4 +319,4 @@ def test_contributing_shows_a_method_that_works(tmp_path):
         timeout=120,
     )
     assert done.returncode == 0, done.stderr
-    assert '"exact"' in done.stdout
+    assert '"exact_total_error"' in done.stdout

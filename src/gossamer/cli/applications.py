@@ -11,7 +11,7 @@ import typer
 
 import gossamer as gs  # its names load when they are used, so that help pages stay fast
 from gossamer.cli.options import AsJson, Csv, Graph, Plot, Rounds, Seed, Trials, Weights
-from gossamer.cli.output import emit, writing
+from gossamer.cli.output import column, emit, wide, writing
 from gossamer.cli.parsing import parse_horizons, parse_method, parse_methods, parse_network
 from gossamer.errors import InvalidInput
 
@@ -68,15 +68,31 @@ def estimate(
     recorded = problem.measurements is not None
     curves, notes = _estimation_curves(problem, methods, rivals, horizons, trials, seed)
     limits = [math.nan if recorded else float(problem.centralized_error(t)) for t in horizons]
-    records = [_row(name, horizons, values) for name, values in curves.items()]
+    rows: dict[str, Mapping[int, float]] = dict(curves)
+    beside: dict[str, Mapping[int, float]] = {}
     if not recorded:
-        records.append(_row("centralized limit", horizons, dict(zip(horizons, limits, strict=True))))
         bounds = {t: problem.bound(t) for t in horizons}
-        records += _terms("Corollary 1", bounds)
+        beside = _terms("Corollary 1", bounds)
+        rows |= {"centralized limit": dict(zip(horizons, limits, strict=True)), **beside}
         notes += _conditions("Corollary 1", bounds)
+    limit = dict(zip(horizons, limits, strict=True))
+    records = [
+        {
+            "network": network.name,
+            "method": name,
+            "rounds": t,
+            "total_error": value,
+            "mse": value / network.agents,
+            "centralized_limit": limit[t],
+            "over_limit": value / limit[t] if limit[t] else math.inf,
+            **_at(t, beside),
+        }
+        for name, values in curves.items()
+        for t, value in values.items()
+    ]
     what = "distance from the pooled fit" if recorded else "error of the parameter"
     title = f"Total squared {what} (summed over agents) on {network.name}, after T rounds"
-    emit(records, title=title, as_json=as_json, csv=csv, notes=notes, columns=_columns(horizons))
+    emit(records, title=title, as_json=as_json, csv=csv, notes=notes, table=wide(rows, _few(horizons)))
     if recorded and not as_json:
         _coefficients(problem, horizons[-1])
     if plot:
@@ -149,13 +165,18 @@ def evaluate_policy(
         name: task.simulate(solver, horizons, trials, seed, keep=False) for name, solver in solvers.items()
     }
     curves = {name: dict(zip(horizons, map(float, run.error), strict=True)) for name, run in runs.items()}
-    records = [_row(name, horizons, values) for name, values in curves.items()]
     bounds = {t: task.bound(t) for t in horizons}
-    records += _terms("Corollary 2", bounds)
+    beside = _terms("Corollary 2", bounds)
+    records = [
+        {"network": network.name, "method": name, "rounds": t, "error": value, **_at(t, beside)}
+        for name, values in curves.items()
+        for t, value in values.items()
+    ]
     title = f"Largest error of any agent in any state, {problem} on {network.name}, gamma = {task.discount:g}"
     notes = [f"{task.states} states; {trials} trials{_uncertainty(runs.values())}"]
     notes += _conditions("Corollary 2", bounds)
-    emit(records, title=title, as_json=as_json, csv=csv, notes=notes, columns=_columns(horizons))
+    rows = {**curves, **beside}
+    emit(records, title=title, as_json=as_json, csv=csv, notes=notes, table=wide(rows, _few(horizons)))
     if plot:
         from gossamer.cli.plots import draw_errors
 
@@ -182,30 +203,26 @@ def _chosen(methods: str) -> dict[str, gs.Method]:
     return {text: parse_method(text) for text in methods.replace(";", " ").split()}
 
 
-def _row(name: str, horizons: list[int], values: Mapping[int, float]) -> dict[str, Any]:
-    return {"method": name, **{f"T={t}": values.get(t) for t in horizons}}
-
-
-def _columns(horizons: list[int]) -> list[str]:
+def _few(horizons: list[int]) -> list[int]:
     """At most four horizons, which fit on a narrow screen; files and JSON hold all of them."""
-    shown = sorted({round(k * (len(horizons) - 1) / 3) for k in range(4)})
-    return ["method", *(f"T={horizons[k]}" for k in shown)]
+    return [horizons[k] for k in sorted({round(k * (len(horizons) - 1) / 3) for k in range(4)})]
+
+
+def _at(rounds: int, beside: Mapping[str, Mapping[int, float]]) -> dict[str, float | None]:
+    """What stands beside every method after so many rounds, under names for files."""
+    return {column(name): values.get(rounds) for name, values in beside.items()}
 
 
 def _points(values: Mapping[int, float]) -> tuple[list[int], list[float]]:
     return list(values), list(values.values())
 
 
-def _terms(name: str, bounds: dict[int, Any]) -> list[dict[str, Any]]:
+def _terms(name: str, bounds: dict[int, Any]) -> dict[str, Mapping[int, float]]:
     """The terms of a corollary and their sum, where its conditions hold; its constant is taken as 1."""
-    horizons = list(bounds)
+    holds = {t: bound for t, bound in bounds.items() if bound.applies}
     names = next(iter(bounds.values())).terms
-    rows = [
-        _row(f"{name}, {term}", horizons, {t: b.terms[term] for t, b in bounds.items() if b.applies})
-        for term in names
-    ]
-    total = {t: b.total for t, b in bounds.items() if b.applies}
-    return [*rows, _row(f"{name}, sum (constant 1)", horizons, total)]
+    rows = {f"{name}, {term}": {t: bound.terms[term] for t, bound in holds.items()} for term in names}
+    return {**rows, f"{name}, sum (constant 1)": {t: bound.total for t, bound in holds.items()}}
 
 
 def _conditions(name: str, bounds: dict[int, Any]) -> list[str]:

@@ -16,7 +16,9 @@ from typer.core import TyperCommand, TyperGroup
 
 from gossamer.errors import GossamerError
 
-_LEADING_NAME = re.compile(r"(\w+)(?=:| (?:must|takes|needs|names|is|are|has|cannot)\b)")
+_LEADING_NAME = re.compile(
+    r"(?:[a-z]+(?:\[\d+\])?\.)?(\w+)(?=:| (?:must|takes|needs|names|is|are|has|cannot)\b)"
+)
 """A parameter at the head of an error. `every agent must ...` is not about the parameter `every`."""
 
 

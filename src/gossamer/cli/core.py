@@ -28,7 +28,7 @@ from gossamer.cli.options import (
     Trials,
     Weights,
 )
-from gossamer.cli.output import emit, writing
+from gossamer.cli.output import column, emit, wide, writing
 from gossamer.cli.parsing import parse_horizons, parse_method, parse_methods, parse_network, parse_problem
 from gossamer.errors import GossamerError, InvalidInput, Unsupported
 
@@ -94,7 +94,7 @@ def exact(
     title = f"{chosen.label} on {net.name}"
     curves: Curves = {chosen.label: (horizons, result.total_error.tolist())}
     notes = _divergence(curves)
-    emit(records, title=f"{title}: expected squared error", as_json=as_json, csv=csv, notes=notes)
+    emit(records, title=f"{title}: expected error", as_json=as_json, csv=csv, notes=notes)
     if plot:
         _draw(plot, curves, obs, title)
 
@@ -151,7 +151,7 @@ def simulate(
         result = gs.simulate(chosen, net, obs, horizons, trials, seed, keep_estimates=False)
         expected = _exact_if_any(chosen, net, obs, horizons) or expected
     records = [
-        {**record, "exact": exact, "trials": result.trials}
+        {**record, "exact_total_error": exact, "trials": result.trials}
         for record, exact in zip(result.records("stderr"), expected, strict=True)
     ]
     curves: Curves = {chosen.label: (horizons, [record["total_error"] for record in records])}
@@ -159,7 +159,15 @@ def simulate(
     if result.partial:
         notes.append(f"interrupted: {result.trials} of {trials} trials were finished and are shown")
     title = f"{chosen.label} on {net.name}"
-    columns = ["rounds", "total_error", "stderr", "exact", "mse", "centralized_limit", "over_limit"]
+    columns = [
+        "rounds",
+        "total_error",
+        "stderr",
+        "exact_total_error",
+        "mse",
+        "centralized_limit",
+        "over_limit",
+    ]
     emit(
         records,
         title=f"{title}: {result.trials} trials",
@@ -167,6 +175,7 @@ def simulate(
         csv=csv,
         notes=notes,
         columns=columns,
+        headings={"exact_total_error": "exact"},
     )
     if plot:
         _draw(plot, curves, obs, f"{title}, simulated")
@@ -190,7 +199,9 @@ def compare(
     """Compare methods, exactly, with the theory's bounds and the limits nobody can beat."""
     net, obs = parse_problem(graph, weights, spread, std, seed, data)
     horizons = parse_horizons(rounds)
+    bounds = {name: {t: value(t) for t in horizons} for name, value in _bounds(net, obs).items()}
     curves: Curves = {}
+    records: list[dict[str, Any]] = []
     notes: list[str] = []
     for method in parse_methods(methods):
         label = method.label if method.label not in curves else f"{method.label} ({len(curves) + 1})"
@@ -200,6 +211,9 @@ def compare(
             notes.append(f"{label}: {refusal}")
             continue
         curves[label] = horizons, result.total_error.tolist()
+        for record in result.records():
+            beside = {column(name): row[record["rounds"]] for name, row in bounds.items()}
+            records.append({"network": net.name, "method": label, **record, **beside})
         if result.samples[-1] > horizons[-1]:
             notes.append(
                 f"{label} takes {shown(result.samples[-1])} samples per agent in {horizons[-1]} rounds; "
@@ -208,17 +222,18 @@ def compare(
     if not curves:
         raise InvalidInput(notes[0])
     notes += _divergence(curves)
-    rows: dict[str, dict[int, float | None]] = {
-        label: dict(zip(*curve, strict=True)) for label, curve in curves.items()
-    }
-    rows |= {name: {t: value(t) for t in horizons} for name, value in _bounds(net, obs).items()}
-    records = [{"method": name, **{f"T={t}": row[t] for t in horizons}} for name, row in rows.items()]
+    rows = {label: dict(zip(*curve, strict=True)) for label, curve in curves.items()}
     every = -(-len(horizons) // 5)
-    columns = ["method", *(f"T={t}" for t in horizons[every - 1 :: every])]
-    title = f"Total expected squared error (summed over agents) on {net.name}, after T rounds"
-    emit(records, title=title, as_json=as_json, csv=csv, columns=columns, notes=notes)
+    emit(
+        records,
+        title=f"Total error (summed over agents) on {net.name}, after T rounds",
+        as_json=as_json,
+        csv=csv,
+        table=wide({**rows, **bounds}, horizons[every - 1 :: every]),
+        notes=notes,
+    )
     if plot:
-        _draw(plot, curves, obs, f"{net.name}: expected squared error")
+        _draw(plot, curves, obs, f"{net.name}: total error")
 
 
 def plan(

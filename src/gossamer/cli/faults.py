@@ -9,10 +9,20 @@ Agents are numbers or, where the network gives them names, names (`--crash oslo@
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from functools import partial
 
 import gossamer as gs
 from gossamer.errors import InvalidInput
+
+
+def _naming_flag(option: str, parse: Callable[[str], gs.faults.Fault], text: str) -> gs.faults.Fault:
+    """Let a complaint about a fault's numbers begin with the flag that gave them."""
+    try:
+        return parse(text)
+    except InvalidInput as error:
+        said = str(error)
+        raise InvalidInput(said if said.startswith(option) else f"{option}: {said}") from None
 
 
 def parse_loss(text: str) -> gs.faults.Loss:
@@ -80,14 +90,17 @@ def parse_faults(
     names: Sequence[Hashable] = (),
 ) -> gs.faults.Faults:
     """The faults that the options describe; `names` are the agents' names, in order."""
-    items: list[gs.faults.Fault] = []
-    items += [parse_loss(loss)] if loss is not None else []
-    items += [parse_bursts(burst)] if burst is not None else []
-    items += [parse_delay(delay)] if delay is not None else []
-    items += [parse_crash(text, names) for text in crash]
-    items += [parse_restart(text, names) for text in restart]
-    items += [parse_join(text, names) for text in join]
-    return gs.faults.Faults(*items, *map(parse_partition, partition))
+    given: list[tuple[str, Iterable[str], Callable[[str], gs.faults.Fault]]] = [
+        ("--loss", [] if loss is None else [loss], parse_loss),
+        ("--burst", [] if burst is None else [burst], parse_bursts),
+        ("--delay", [] if delay is None else [delay], parse_delay),
+        ("--crash", crash, partial(parse_crash, names=names)),
+        ("--restart", restart, partial(parse_restart, names=names)),
+        ("--join", join, partial(parse_join, names=names)),
+        ("--partition", partition, parse_partition),
+    ]
+    items = [_naming_flag(option, parse, text) for option, texts, parse in given for text in texts]
+    return gs.faults.Faults(*items)
 
 
 def _misread(option: str, text: str, form: str) -> InvalidInput:

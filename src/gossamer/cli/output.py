@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv as csv_module
 import json
 import os
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -28,19 +29,31 @@ def emit(
     notes: Sequence[str] = (),
     columns: Sequence[str] | None = None,
     headings: Mapping[str, str] | None = None,
+    table: Sequence[Record] | None = None,
 ) -> None:
     """Show records (all with the same keys) as a table, or as JSON; write them to `csv` as well if given.
 
-    `columns` chooses and `headings` renames columns on the screen only; JSON and CSV keep all keys.
+    `columns` chooses and `headings` renames columns on the screen only; JSON and CSV keep all keys. `table` holds the
+    same numbers in another shape for the screen, where one row per method is easier to read than tidy records.
     """
     if as_json:
         print(json.dumps([{k: plain(v) for k, v in record.items()} for record in records], indent=2))
     else:
-        _show(records, title, notes, columns, headings)
+        _show(records if table is None else table, title, notes, columns, headings)
     if csv is not None:
         write_csv(records, csv)
         if not as_json:
             screen().print(f"written to {csv}", style="dim", markup=False, highlight=False)
+
+
+def wide(rows: Mapping[str, Mapping[int, Any]], horizons: Sequence[int]) -> list[Record]:
+    """One row per method, one column per horizon: the form for the screen."""
+    return [{"method": name, **{f"T={t}": values.get(t) for t in horizons}} for name, values in rows.items()]
+
+
+def column(name: str) -> str:
+    """A name as files spell it: `Theorem 1 (SDA)` is `theorem_1_sda`."""
+    return re.sub(r"\W+", "_", name.lower()).strip("_")
 
 
 def _show(

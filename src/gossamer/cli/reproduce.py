@@ -16,7 +16,7 @@ from gossamer.errors import InvalidInput
 
 if TYPE_CHECKING:
     from gossamer.paper.pipeline.pieces import Piece
-    from gossamer.paper.pipeline.reproduce import Reproduction
+    from gossamer.paper.reproduce import Reproduction
 
 COLORS = {"holds": "green", "holds with a caveat": "yellow", "does not hold": "red"}
 
@@ -61,8 +61,8 @@ def reproduce(
     After an interrupt, the same command continues where it stopped.
     """
     # Compilers and plotting load only when this command is used.
-    from gossamer.paper.pipeline.reproduce import reproduce as run
     from gossamer.paper.pipeline.settings import Settings
+    from gossamer.paper.reproduce import reproduce as run
 
     changes: dict[str, Any] = {
         "agents": agents,

@@ -47,9 +47,7 @@ class ErrorResult(Generic[Rounds, Value]):
     @property
     def over_limit(self) -> Value:
         """The total error as a multiple of the centralized limit; infinite where that is 0."""
-        with np.errstate(divide="ignore", invalid="ignore"):
-            ratio = np.divide(self.total_error, self.centralized_limit)
-        return ratio if np.ndim(ratio) else float(ratio)  # type: ignore[return-value, unused-ignore]
+        return over_limit(self.total_error, self.centralized_limit)
 
     def records(self, *more: str) -> list[dict[str, Any]]:
         """One row per horizon: rounds, the error in its three forms, its limit, and the fields that `more` names."""
@@ -98,6 +96,13 @@ class FaultySimulation(Simulation[int, float]):
     alive: Booleans
     target: Floats
     parts: int
+
+
+def over_limit(total_error: Value, limit: Value) -> Value:
+    """`total_error` as a multiple of `limit`; infinite where that is 0."""
+    safe = np.where(np.equal(limit, 0), 1.0, limit)
+    ratio = np.where(np.equal(limit, 0), np.inf, np.divide(total_error, safe))
+    return ratio if ratio.ndim else float(ratio)  # type: ignore[return-value, unused-ignore]
 
 
 def standard_error(errors: Floats, axis: int = -1) -> Floats:

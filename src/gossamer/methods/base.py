@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
@@ -82,6 +82,7 @@ class KnownFacts(NamedTuple):
         )
 
 
+@dataclass(frozen=True)
 class UnknownFacts:
     """`SpectralFacts` of a network that is not known: asking for one raises an error that says what to do."""
 

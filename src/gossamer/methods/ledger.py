@@ -30,7 +30,7 @@ loses the same messages, so that a fleet in lockstep and a simulation give the s
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -46,9 +46,6 @@ those that docs/reliability-simulated.md compares."""
 
 LONGEST = 16_384
 """The most rounds that a program has. A method whose coefficients still change then keeps those of the last row."""
-
-_FIRST = 64
-"""Rounds that are tabulated first; doubled until the coefficients have settled."""
 
 
 class LedgerMaps(NamedTuple):
@@ -130,21 +127,17 @@ def ledger_program(method: Method, facts: SpectralFacts, rounds: int | None = No
             "its rounds depend on the number of rounds, and a fleet has no last one (a method of your own whose "
             "rounds do not depend on it says so by the property `anytime`)",
         )
-    length = _FIRST if rounds is None else rounds
-    weighted = "gain" in type(method.coefficients(facts, length))._fields
-    still = _tabulate(method, facts, length, weighted)
-    while rounds is None and length < LONGEST and _settled(still) > length // 2:
-        length *= 2
-        still = _tabulate(method, facts, length, weighted)
-    if rounds is None:
-        length = _settled(still) + 1
-        still = still.first(length)
-    natural = tabulate(method, facts, max(length, _FIRST) if rounds is None else length)
+    coefficients = method.coefficients(facts, LONGEST if rounds is None else rounds)
+    weighted = "gain" in coefficients._fields
+    length = _settled(coefficients) + 1 if rounds is None else rounds
+    natural = tabulate(method, facts, length)
     if not natural.ledger:
         raise _no_program(method, "what gossip changes depends on the agent's own observations")
+    if rounds is None and natural.batches.max() > 1:
+        raise _no_program(method, "agents take observations as they come, so leave its batches at one sample")
     if not weighted:
-        return _slice(method, natural, still, None)
-    full, half = (tabulate(method, facts, length, gain=gain) for gain in (1.0, 0.5))
+        return _slice(method, natural, natural, None)
+    still, half, full = (tabulate(method, facts, length, gain=gain) for gain in (0.0, 0.5, 1.0))
     slope = Table(*(a - b for a, b in zip(full, still, strict=True)))
     edge = list(natural.ledger)
     elsewhere = (slope.step_state[:, edge], slope.step_mixed[:, edge], slope.estimate_state)
@@ -168,17 +161,14 @@ def _no_program(method: Method, reason: str) -> Unsupported:
     )
 
 
-def _tabulate(method: Method, facts: SpectralFacts, rounds: int, weighted: bool) -> Table:
-    return tabulate(method, facts, rounds, **({"gain": 0.0} if weighted else {}))
-
-
-def _settled(table: Table) -> int:
-    """The first round that all later rounds repeat."""
-    changes = np.zeros(table.rounds, dtype=bool)
-    for rows in table._replace(batches=np.zeros(table.rounds)):
-        flat = rows.reshape(table.rounds, -1)
-        changes[1:] |= (flat[1:] != flat[:-1]).any(axis=1)
-    return int(np.flatnonzero(changes)[-1]) if changes.any() else 0
+def _settled(coefficients: Any) -> int:
+    """The first round whose coefficients all later rounds repeat; the gain is each agent's own."""
+    last = 0
+    for name, value in zip(coefficients._fields, coefficients, strict=True):
+        if name != "gain" and np.ndim(value):
+            changes = np.flatnonzero(np.diff(value))
+            last = max(last, int(changes[-1]) + 1 if changes.size else 0)
+    return last
 
 
 def _slice(method: Method, natural: Table, still: Table, slope: Table | None) -> LedgerProgram:

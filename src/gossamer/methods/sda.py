@@ -67,7 +67,7 @@ class SDA(Method):
 
     def coefficients(self, network: SpectralFacts, rounds: int) -> Coefficients:
         burn_in = rounds // 2 if self.burn_in is None else self.burn_in
-        if burn_in >= rounds:
+        if burn_in >= rounds and self.output == "average":
             raise InvalidInput(
                 f"burn_in must be below the number of rounds, got burn_in={burn_in} and rounds={rounds}; "
                 "run longer or average more"

@@ -193,11 +193,13 @@ def test_a_store_of_another_method_is_refused(tmp_path: Path) -> None:
     again.close()
 
 
-def test_a_store_from_before_there_was_a_choice_is_anytime_sdas(tmp_path: Path) -> None:
-    store = AgentStore(tmp_path / "a.db", 4, 3)
+def test_a_store_of_an_earlier_format_is_refused_and_kept(tmp_path: Path) -> None:
+    path = tmp_path / "a.db"
+    store = AgentStore(path, 4, 3)
     assert store.save(state(1))
-    database(store).execute("DROP TABLE method")
+    database(store).execute("UPDATE agent SET format = 1")
+    database(store).execute("ALTER TABLE agent DROP COLUMN method")  # which came with format 2
     store.close()
-    store = AgentStore(tmp_path / "a.db", 4, 3)
-    assert same(store.load(), state(1))
-    store.close()
+    with pytest.raises(InvalidInput, match=r"\(format 2\), but it belongs to agent 4 with 3 \(format 1\)"):
+        AgentStore(path, 4, 3).load()
+    assert path.exists()

@@ -11,8 +11,8 @@ from tests.paper.small_runs import TINY, rows_of
 
 from gossamer.paper.pipeline import style
 from gossamer.paper.pipeline.cache import PieceCache
-from gossamer.paper.pipeline.registry import FIGURES
 from gossamer.paper.pipeline.report import judge
+from gossamer.paper.registry import FIGURES
 from gossamer.paper.shared import problem
 
 

@@ -78,7 +78,7 @@ def test_keys_of_real_pieces_follow_the_code(tmp_path):
     """Each piece's key, asked for in a process of its own, before and after an edit deep below."""
     shutil.copytree(PACKAGE, tmp_path / "gossamer", ignore=shutil.ignore_patterns("__pycache__"))
     show = (
-        "from gossamer.paper.pipeline.registry import FIGURES; from gossamer.paper.pipeline.settings import Settings\n"
+        "from gossamer.paper.registry import FIGURES; from gossamer.paper.pipeline.settings import Settings\n"
         "for f in FIGURES:\n    for p in f.pieces(Settings.quick()): print(p.name, p.key)"
     )
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 
-from gossamer.paper import figures
-from gossamer.paper.pipeline import registry
+from gossamer.paper import figures, registry
 
 
 def test_every_claim_has_its_own_name():

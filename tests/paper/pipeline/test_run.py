@@ -7,8 +7,8 @@ from tests.paper.small_runs import TINY
 
 import gossamer as gs
 from gossamer.paper.pipeline.cache import PieceCache
-from gossamer.paper.pipeline.registry import FIGURES
 from gossamer.paper.pipeline.run import run_pieces
+from gossamer.paper.registry import FIGURES
 
 
 def test_bad_backend(tmp_path):

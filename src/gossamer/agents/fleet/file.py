@@ -246,7 +246,7 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         step_size = getattr(method, "step_size", None)
         if step_size is not None and step_size > (1 + 1e-6) / self.facts.lambda_max:
             raise InvalidInput(
-                f"method.step_size must be at most 1/lambda_1 = {1 / self.facts.lambda_max:.6g} for these edges, "
+                f"method.step_size must be at most 1/lambda_max = {1 / self.facts.lambda_max:.6g} for these edges, "
                 f"or the fleet diverges, got {step_size:.6g}; run `gossamer fleet init` again after changing edges"
             )
 

@@ -7,8 +7,10 @@ from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from gossamer.errors import InvalidInput, require
-from gossamer.methods import METHODS
+from gossamer.methods import METHODS, resolve
 from gossamer.methods.acceleration import nesterov
 from gossamer.methods.anytime_sda import AnytimeSDA
 from gossamer.methods.base import Method, SpectralFacts
@@ -34,15 +36,19 @@ class MethodTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     parameters: dict[str, Any] = msgspec.field(default_factory=dict)
 
     @classmethod
-    def of(cls, method: Method, facts: SpectralFacts) -> MethodTable:
+    def of(cls, method: Method | str, facts: SpectralFacts) -> MethodTable:
         """The table of a method of this package; Anytime SDA's parameters are written out, for a reader to see."""
+        method = resolve(method)
         if METHODS.get(method.name) is not type(method):
             raise InvalidInput(
                 f"method must be one of {', '.join(METHODS)}, got {method!r}; name a method of your own as "
                 "MethodTable(name='my_file.py:MyMethod')"
             )
-        given = {f.name: getattr(method, f.name) for f in fields(method)}  # type: ignore[arg-type]
-        chosen = {f.name: given[f.name] for f in fields(method) if given[f.name] != f.default}  # type: ignore[arg-type]
+        own: Any = fields(method)  # type: ignore[arg-type]
+        given = {f.name: (getattr(method, f.name), f.default) for f in own}
+        chosen = {
+            name: value for name, (value, default) in given.items() if not np.array_equal(value, default)
+        }
         if isinstance(method, AnytimeSDA):
             if method.acceleration == "nesterov":
                 c = nesterov(facts, method.step_size, method.momentum)
@@ -67,8 +73,9 @@ class MethodTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         try:
             kind = load_class(self.name, directory)
             known = parameters(kind)
-            # In TOML there is no None: a gain of 0 means a plain mean.
-            given = {k: v for k, v in self.parameters.items() if k != "gain" or v != 0}
+            # TOML has no None, so a gain of 0 stands for it in methods whose gain is optional.
+            optional = getattr(kind, "gain", 0) is None
+            given = {k: v for k, v in self.parameters.items() if not (k == "gain" and v == 0 and optional)}
             return build(kind, given)
         except InvalidInput as error:
             at = "method." if str(error).partition(" ")[0] in known else "method: "

@@ -27,7 +27,7 @@ The method, and its parameters for the edges above. All agents must use the same
             "name": """\
 A dual method: "anytime-sda", "ssda", or one of your own as "my_file.py:MyMethod", with the file
 next to this one.""",
-            "step_size": "eta, at most 1/lambda_1 (the largest eigenvalue of the gossip matrix).",
+            "step_size": "eta, at most 1/lambda_max (the largest eigenvalue of the gossip matrix).",
             "momentum": "zeta = (sqrt k - 1)/(sqrt k + 1), k the condition number. 0: no acceleration.",
             "smoothing": "w: observations are smoothed over this many rounds before neighbors hear of them.",
             "gain": """\

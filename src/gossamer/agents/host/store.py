@@ -40,10 +40,10 @@ CREATE TABLE IF NOT EXISTS agent (
     serial INTEGER NOT NULL,
     age INTEGER NOT NULL,
     samples REAL NOT NULL,
+    method TEXT NOT NULL,
     local BLOB NOT NULL
 );
 CREATE TABLE IF NOT EXISTS edge (neighbor INTEGER PRIMARY KEY, flow BLOB NOT NULL);
-CREATE TABLE IF NOT EXISTS method (one INTEGER PRIMARY KEY CHECK (one = 1), name TEXT NOT NULL);
 COMMIT;
 """
 
@@ -113,20 +113,19 @@ class AgentStore:
 
     def _load(self) -> Saved | None:
         assert self._db is not None
-        row = self._db.execute(
-            "SELECT format, id, dimension, round, serial, age, samples, local FROM agent"
-        ).fetchone()
-        if row is None:
+        known = self._db.execute("SELECT format, id, dimension FROM agent").fetchone()
+        if known is None:
             return None
-        format_, agent, dimension, round_, serial, age, samples, local = row
-        if (format_, agent, dimension) != (_FORMAT, self.agent, self.dimension):
+        format_, agent, dimension = known
+        if known != (_FORMAT, self.agent, self.dimension):
             raise InvalidInput(
                 f"the store {self.path} must belong to agent {self.agent} with {self.dimension} components "
                 f"(format {_FORMAT}), but it belongs to agent {agent} with {dimension} (format {format_}); "
                 "give this agent its own store, or delete the file to start over"
             )
-        # A store without this table is older than the choice of methods.
-        (method,) = self._db.execute("SELECT name FROM method").fetchone() or (AnytimeSDA.name,)
+        method, round_, serial, age, samples, local = self._db.execute(
+            "SELECT method, round, serial, age, samples, local FROM agent"
+        ).fetchone()
         if method != self.method:
             raise InvalidInput(
                 f"the store {self.path} must belong to the method {self.method}, but it belongs to {method}; go back "
@@ -145,14 +144,22 @@ class AgentStore:
         """Commit and sync; True: everything in `saved` now survives a crash. False: see `failure`."""
         assert self._db is not None
         state = saved.ledger
-        head = (_FORMAT, self.agent, self.dimension, saved.round, state.serial, state.age, state.samples)
+        head = (
+            _FORMAT,
+            self.agent,
+            self.dimension,
+            saved.round,
+            state.serial,
+            state.age,
+            state.samples,
+            self.method,
+        )
         try:
             self._db.execute("BEGIN IMMEDIATE")
             self._db.execute(
-                "INSERT OR REPLACE INTO agent VALUES (1, ?, ?, ?, ?, ?, ?, ?, ?)",
+                "INSERT OR REPLACE INTO agent VALUES (1, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 (*head, state.local.astype("<f8").tobytes()),
             )
-            self._db.execute("INSERT OR REPLACE INTO method VALUES (1, ?)", (self.method,))
             self._db.executemany(
                 "INSERT OR REPLACE INTO edge VALUES (?, ?)",
                 [(j, flow.astype("<f8").tobytes()) for j, flow in state.flows.items()],

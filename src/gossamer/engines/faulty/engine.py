@@ -13,7 +13,7 @@ from numba import get_num_threads
 from scipy.sparse.csgraph import connected_components
 
 from gossamer import checks
-from gossamer.arrays import Floats
+from gossamer.arrays import Floats, Integers
 from gossamer.engines.faulty.kernels import (
     EdgeList,
     LedgerMemory,
@@ -67,6 +67,7 @@ def simulate_faulty(
     check_match(network, observations)
     if np.ndim(rounds):
         raise InvalidInput(f"with faults, rounds must be one whole number, got {rounds!r}")
+    rounds = checks.rounds(rounds)
     table = tabulate(method, network, rounds)
     if not table.ledger or method.mixing != "matrix":
         raise Unsupported(_without_ledger(method))
@@ -90,6 +91,7 @@ def simulate_faulty(
         estimates[some.start : some.stop] = scenario.estimates(some)
 
     spread(play, -(-trials // size))
+    variance = observations.variance.sum(axis=1)
     target = (observations.mean + (rounds - 1) * observations.drift)[alive].mean(axis=0)
     squares = ((estimates - target) ** 2).sum(axis=2)
     errors = squares[:, alive].sum(axis=1)
@@ -101,7 +103,7 @@ def simulate_faulty(
         agents=int(alive.sum()),
         total_error=float(errors.mean()),
         stderr=float(standard_error(errors)),
-        centralized_limit=float(observations.variance[alive].sum() / (alive.sum() * rounds)),
+        centralized_limit=float((variance[alive] / scenario.rounds_present[alive]).mean()),
         errors=errors,
         per_agent=squares.mean(axis=0),
         kept_estimates=estimates,
@@ -176,10 +178,16 @@ class _Scenario:
         sizes = np.where(present, self.table.batches[clocks], 0.0)
         return {agent: sizes[:, agent] for agent in np.flatnonzero(~present.all(axis=0)).tolist()}
 
+    @property
+    def rounds_present(self) -> Integers:
+        """(N,) in how many rounds each agent takes part."""
+        return np.asarray(
+            sum((phase.stop - phase.start) * phase.alive.astype(np.int64) for phase in self.phases)
+        )
+
     def check_clocks(self, method: Method) -> None:
         """Complain if an agent takes part so rarely that the method has no unbiased estimate for it yet."""
-        present = sum((phase.stop - phase.start) * phase.alive.astype(np.int64) for phase in self.phases)
-        clocks = np.asarray(present)
+        clocks = self.rounds_present
         answers = _answers_to_ones(self.table)
         for agent in np.flatnonzero(self.phases[-1].alive).tolist():
             if abs(answers[clocks[agent] - 1] - answers[-1]) > 1e-9:

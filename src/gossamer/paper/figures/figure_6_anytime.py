@@ -178,13 +178,13 @@ def draw(results: Results, settings: Settings) -> Any:
 
 
 def _errors(ax: Any, here: Results) -> None:
-    mse = here.where(quantity="total_error").sort("rounds")
+    total = here.where(quantity="total_error").sort("rounds")
     for name in CURVES:
-        truth = mse.where(experiment="anytime", method=name, source="exact")
+        truth = total.where(experiment="anytime", method=name, source="exact")
         mark, rounds = style.MARKS[name], truth.column("rounds")
         style.line(ax, mark, rounds, truth.column("value") * rounds)
         experiment = "convergence" if name == "sda" else "anytime"
-        runs = mse.where(experiment=experiment, method=name, source="simulation")
+        runs = total.where(experiment=experiment, method=name, source="simulation")
         if len(runs):
             rounds = runs.column("rounds")
             style.points(ax, mark, rounds, runs, lambda v, rounds=rounds: v * rounds)

@@ -57,9 +57,9 @@ def estimation(graph: str, agents: int, rounds: list[int], trials: int, seed: in
             continue
         run = sensors.simulate(solver, enough, trials, seed)
         here = {**base, "method": name, "source": "simulation", "quantity": "ratio", "trials": trials}
-        for t, mse, stderr in zip(enough, run.total_error, run.stderr, strict=True):
+        for t, total, stderr in zip(enough, run.total_error, run.stderr, strict=True):
             scale = float(sensors.centralized_error(t))
-            rows.append({**here, "rounds": t, **around(float(mse) / scale, float(stderr) / scale)})
+            rows.append({**here, "rounds": t, **around(float(total) / scale, float(stderr) / scale)})
     for t in rounds:
         bound = sensors.bound(t)
         if bound.applies:

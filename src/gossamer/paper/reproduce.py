@@ -14,11 +14,11 @@ from gossamer.paper.pipeline import report
 from gossamer.paper.pipeline.cache import PieceCache
 from gossamer.paper.pipeline.figure import Figure
 from gossamer.paper.pipeline.pieces import Piece
-from gossamer.paper.pipeline.registry import FIGURES
 from gossamer.paper.pipeline.report import Judged, Times
 from gossamer.paper.pipeline.results import Results
 from gossamer.paper.pipeline.run import run_pieces
 from gossamer.paper.pipeline.settings import Settings
+from gossamer.paper.registry import FIGURES
 
 
 @dataclass(frozen=True)

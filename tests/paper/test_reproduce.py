@@ -12,9 +12,9 @@ from typer.testing import CliRunner
 
 import gossamer as gs
 from gossamer.cli import build
-from gossamer.paper.pipeline import reproduce
-from gossamer.paper.pipeline.registry import FIGURES
+from gossamer.paper import reproduce
 from gossamer.paper.pipeline.results import COLUMNS
+from gossamer.paper.registry import FIGURES
 
 
 def command(*arguments):
