@@ -104,7 +104,7 @@ class Bench:
         """Other values of A."""
         values = (1, 3, 5, 8, 12, ROUNDS)
         rows = [
-            (name, label, *(self.share(GRAPHS[name], LOSSES[label], heard_within=a) for a in values))
+            (name, label, *(self.share(GRAPHS[name], LOSSES[label], silence=a) for a in values))
             for name in ("path", "cycle")
             for label in list(LOSSES)[3:]
         ]

@@ -51,7 +51,7 @@ def simulate_faulty(
     faults: Faults | None = None,
     *,
     rule: str = "ledger",
-    heard_within: int = SILENCE,
+    silence: int = SILENCE,
 ) -> FaultySimulation:
     """Run `method` in its edge-ledger form for `rounds` rounds while `faults` happen.
 
@@ -60,7 +60,7 @@ def simulate_faulty(
         faults        what goes wrong; None: nothing
         rule          "ledger", or "skip" to see what happens without a ledger: an agent leaves the neighbors
                       it does not hear out of its sum
-        heard_within  A of the ledger's rules
+        silence       A of the ledger's rules
     """
     faults = Faults() if faults is None else faults
     method = resolve(method)
@@ -73,9 +73,9 @@ def simulate_faulty(
         raise Unsupported(_without_ledger(method))
     checks.choice("rule", rule, ("ledger", "skip"))
     trials = checks.whole_number("trials", trials, least=1)
-    heard_within = checks.whole_number("heard_within", heard_within, least=1)
+    silence = checks.whole_number("silence", silence, least=1)
     faults.check(network.agents)
-    scenario = _Scenario(network, table, observations, faults, seed, Rules(heard_within, rule == "skip"))
+    scenario = _Scenario(network, table, observations, faults, seed, Rules(silence, rule == "skip"))
     alive = scenario.phases[-1].alive.astype(bool)
     if not alive.any():
         raise InvalidInput(

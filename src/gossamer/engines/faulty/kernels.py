@@ -67,7 +67,7 @@ class Phase(NamedTuple):
 class Rules(NamedTuple):
     """How an agent treats a neighbor that it does not hear."""
 
-    heard_within: int  #: A of the ledger's rules
+    silence: int  #: A of the ledger's rules
     skip: bool  #: keep no ledger: leave the neighbor out of the sum
 
 
@@ -160,10 +160,10 @@ def _exchange(
                 arrived[side, b] = up[low + side] and memory.heard[t % 4, low + side, b]
                 born = memory.born[ends[side]]
                 unheard = t - _last_heard(memory.last_heard[high - side, b], born)
-                moves[side, b] = arrived[side, b] and unheard <= rules.heard_within
+                moves[side, b] = arrived[side, b] and unheard <= rules.silence
                 if arrived[side, b] and memory.last_heard[high - side, b] >= born:
                     memory.echoed[low + side, b] = 1
-                unknown = memory.echoed[low + side, b] == 0 and unheard > rules.heard_within
+                unknown = memory.echoed[low + side, b] == 0 and unheard > rules.silence
                 alone[side, b] = arrived[side, b] and unknown
         for c in range(components):
             for b in range(trials):
