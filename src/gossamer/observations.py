@@ -155,9 +155,7 @@ class Gaussian(Observations):
         agents = range(self.agents) if agents is None else agents
         noise = random.normals(seed, random.OBSERVATION, trials, agents, self.components, rounds)
         if batches is not None:
-            sizes = batches[rounds.start : rounds.stop]
-            scale = np.where(sizes > 0, 1 / np.sqrt(np.maximum(sizes, 1)), 0.0)
-            noise *= scale[:, None, None, None]
+            noise *= batch_scale(batches[rounds.start : rounds.stop])[:, None, None, None]
         where = slice(agents.start, agents.stop, agents.step)
         return self.mean[where, :, None] + self.std[where, :, None] * noise
 
@@ -274,6 +272,11 @@ class Drifting(Observations):
         still = self.base.sample(seed, rounds, trials, agents, batches)
         where = slice(agents.start, agents.stop, agents.step)
         return still + np.asarray(rounds)[:, None, None, None] * self._rate[where, :, None]
+
+
+def batch_scale(sizes: Floats) -> Floats:
+    """The standard deviation of the mean of each batch, for samples of standard deviation 1; 0 for an empty batch."""
+    return np.where(sizes > 0, 1 / np.sqrt(np.maximum(sizes, 1)), 0.0)
 
 
 def check_match(network: Network, observations: Observations) -> None:

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import overload
 
 import numpy as np
 from scipy.sparse.csgraph import shortest_path
 
 from gossamer import checks
-from gossamer.arrays import Floats
+from gossamer.arrays import Floats, Integers
 from gossamer.errors import InvalidInput, Unsupported
 from gossamer.networks import Network
 from gossamer.numerics.search import first_true
@@ -163,9 +164,16 @@ def corollary_2(
     )
 
 
-def centralized_limit(observations: Observations, rounds: int) -> float:
-    """The error if every agent held everybody's samples of T rounds: sum_ij sigma_ij^2/(N T)."""
-    return float(observations.variance.sum() / (observations.agents * checks.rounds(rounds)))
+@overload
+def centralized_limit(observations: Observations, rounds: int) -> float: ...
+@overload
+def centralized_limit(observations: Observations, rounds: Integers) -> Floats: ...
+def centralized_limit(observations: Observations, rounds: int | Integers) -> float | Floats:
+    """The error if every agent held everybody's samples of T rounds, for one T or several: sum_ij sigma_ij^2/(N T)."""
+    total = observations.variance.sum()
+    if isinstance(rounds, np.ndarray) and rounds.ndim:
+        return np.asarray(total / (observations.agents * rounds))
+    return float(total / (observations.agents * checks.rounds(rounds)))
 
 
 def network_limit(

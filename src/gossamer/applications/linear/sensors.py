@@ -12,7 +12,7 @@ from gossamer.applications.linear.kernels import Start, draw_moments
 from gossamer.arrays import Floats
 from gossamer.errors import InvalidInput
 from gossamer.numerics import random
-from gossamer.observations import Observations
+from gossamer.observations import Observations, batch_scale
 
 
 def check_matrices(matrices: Sequence[ArrayLike], agents: int) -> list[Floats]:
@@ -138,9 +138,7 @@ class Moments(Observations):
         request = (seed, rounds, trials, agents, None if sizes is None else sizes.tobytes())
         if self._last is not None and self._last[0] == request:
             return self._last[1]
-        scale = np.ones(len(rounds))
-        if sizes is not None:
-            scale = np.where(sizes > 0, 1 / np.sqrt(np.maximum(sizes, 1)), 0.0)
+        scale = np.ones(len(rounds)) if sizes is None else batch_scale(sizes)
         where = slice(agents.start, agents.stop)
         drawn = np.empty((len(rounds), len(agents), self.components, len(trials)))
         start = Start(rounds.start, agents.start, trials.start)

@@ -70,7 +70,7 @@ def exact(
         bias=pick(bias),
         variance=pick(variance),
         uncertainty=pick(uncertainty),
-        centralized_limit=pick(np.array([theory.centralized_limit(observations, int(t)) for t in horizons])),
+        centralized_limit=pick(theory.centralized_limit(observations, horizons)),
         samples=pick(np.array([table.samples for table in in_order])),
         messages=pick(np.array([table.exchanges * links for table in in_order])),
         tables=in_order,

@@ -144,7 +144,7 @@ def _result(run: Run, rounds: Any, place: Any, partial: bool) -> Simulation[Any,
         per_agent = np.full_like(per_agent, np.nan)
         if run.keep:
             per_agent = ((estimates - goal[:, None, None]) ** 2).sum(axis=3).mean(axis=1)
-    limit = np.array([theory.centralized_limit(run.observations, int(t)) for t in run.horizons])
+    limit = theory.centralized_limit(run.observations, run.horizons)
     return Simulation(
         method=run.method,
         agents=run.network.agents,

@@ -17,6 +17,7 @@ from gossamer.arrays import Floats
 from gossamer.engines.exact import every_round
 from gossamer.methods import AnytimeSDA
 from gossamer.networks import Network
+from gossamer.numerics.search import first_true
 from gossamer.observations import Gaussian
 from gossamer.paper.pipeline import style
 from gossamer.paper.pipeline.claims import span
@@ -114,7 +115,7 @@ def anytime_samples(
         rows.append(
             {**base, "method": "centralized limit", "source": "exact", "epsilon": eps, "value": center}
         )
-        edge = _first_allowed(net, obs, eps, center)
+        edge = _first_allowed(net, obs, eps)
         rows.append({**base, "method": "network limit", "source": "exact", "epsilon": eps, "value": edge})
     return rows
 
@@ -123,22 +124,15 @@ def _until(method: AnytimeSDA, net: Network, obs: Gaussian, least: float) -> Flo
     """Exact errors after 1, 2, ... rounds until `least` is reached."""
     rounds = math.ceil(1.2 / least)
     while True:
-        found = every_round(method, net, obs, rounds)
-        assert found is not None
-        if (errors := found[0] + found[1])[-1] <= least:
+        bias, variance = every_round(method, net, obs, rounds)
+        if (errors := bias + variance)[-1] <= least:
             return errors
         rounds *= 2
 
 
-def _first_allowed(net: Network, obs: Gaussian, epsilon: float, low: int) -> int:
-    """The first T whose network limit, which falls with T, is at most epsilon; the centralized one is below it."""
-    high = low
-    while network_limit(net, obs, high) > epsilon:
-        low, high = high, 2 * high
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if network_limit(net, obs, middle) <= epsilon else (middle, high)
-    return high
+def _first_allowed(net: Network, obs: Gaussian, epsilon: float) -> int:
+    """The first T whose network limit, which falls with T, is at most epsilon."""
+    return first_true(lambda t: bool(network_limit(net, obs, t) <= epsilon))
 
 
 def pieces(settings: Settings) -> list[Piece]:
