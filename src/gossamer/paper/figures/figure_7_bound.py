@@ -113,7 +113,7 @@ def draw(results: Results, settings: Settings) -> Any:
         ax.set(xscale="log", yscale="log", xlim=(3, None), ylim=(1e-5, 3e5))
         ax.set_title(TITLES[graph])
     for ax in axes[:, 0]:
-        ax.set_ylabel("squared error")
+        ax.set_ylabel("total error")
     for ax in (*axes[1, :2], axes[0, 2]):
         ax.set_xlabel("rounds $T$")
     keys = [style.key(TOTAL), *(style.key(mark) for mark in TERMS.values())]

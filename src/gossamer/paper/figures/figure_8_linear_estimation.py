@@ -116,7 +116,7 @@ def draw(results: Results, settings: Settings) -> Any:
         ax.set(yscale="log", xlabel="rounds $T$")
         style.rounds_axis(ax, here.column("rounds"))
         ax.set_title(TITLES[graph])
-    axes[0].set_ylabel("squared error / centralized limit")
+    axes[0].set_ylabel("total error / centralized limit")
     drawn.legend(handles=keys, loc="outside lower center", ncols=4, handlelength=3)
     return drawn
 
