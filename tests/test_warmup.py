@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 import gossamer as gs
 from gossamer import warmup
 from gossamer.cli import build
-from gossamer.paper.pipeline.fingerprint import SourceTree
+from gossamer.fingerprint import SourceTree
 
 WATCHED = """
 import shlex, sys

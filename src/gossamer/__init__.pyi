@@ -11,10 +11,12 @@ from .agents.settings import AgentSettings as AgentSettings
 from .agents.settings import Neighbor as Neighbor
 from .applications import LinearEstimation as LinearEstimation
 from .applications import PolicyEvaluation as PolicyEvaluation
+from .comparison import Comparison as Comparison
+from .comparison import compare as compare
 from .engines.exact import Exact as Exact
 from .engines.exact import exact as exact
-from .engines.results import FaultySimulation as FaultySimulation
-from .engines.results import Simulation as Simulation
+from .engines.faulty import FaultySimulation as FaultySimulation
+from .engines.simulate import Simulation as Simulation
 from .engines.simulate import simulate as simulate
 from .errors import GossamerError as GossamerError
 from .errors import InvalidInput as InvalidInput

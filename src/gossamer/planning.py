@@ -9,15 +9,16 @@ from typing import Any, overload
 import numpy as np
 from scipy.optimize import minimize
 
-from gossamer import checks, theory
-from gossamer.arrays import Floats
-from gossamer.engines.exact import analyzable, every_round, exact
-from gossamer.engines.results import ErrorResult, over_limit
+from gossamer import checks, plotting, theory
+from gossamer.arrays import Floats, Integers
+from gossamer.engines.exact import Exact, analyzable, every_round, exact
+from gossamer.engines.results import StreamResult, over_limit
 from gossamer.errors import InvalidInput, Unsupported
 from gossamer.methods import AnytimeSDA, Method, Tunable, resolve
 from gossamer.networks import Network
 from gossamer.numerics.search import first_true
 from gossamer.observations import Observations
+from gossamer.results import Record, Result
 
 LOOK_BACK = 64
 """Where the error is not computed for every T, this many horizons before the answer are checked to miss the target."""
@@ -28,12 +29,13 @@ ROUNDING = 1e-12
 """The same error computed forward and backward differs in the last digits; a target is met up to these."""
 
 
-@dataclass(frozen=True)
-class Plan:
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class Plan(Result):
     """What a target error costs. samples are per agent; messages and bytes are those of the whole network."""
 
     method: Method
     network: Network
+    observations: Observations
     target: float
     rounds: int | None  #: None: the target is out of reach, see `note`
     total_error: float  #: after those rounds, or at the end of the search
@@ -42,6 +44,12 @@ class Plan:
     messages: float
     bytes: float
     note: str = ""
+
+    shown = ("target", "rounds", "samples", "messages", "bytes", "over_limit", "note")
+
+    @property
+    def title(self) -> str:  # type: ignore[override]
+        return f"{self.method.label} on {self.network.name}"
 
     @property
     def reached(self) -> bool:
@@ -57,9 +65,58 @@ class Plan:
         """The total error as a multiple of the centralized limit; infinite where that is 0."""
         return over_limit(self.total_error, self.centralized_limit)
 
+    def records(self) -> list[Record]:
+        """One row; a plan that misses its target has an error but no costs."""
+        costs = ("samples", "messages", "bytes")
+        return [
+            {
+                "network": self.network.name,
+                "method": self.method.label,
+                "target": self.target,
+                "rounds": self.rounds,
+                **{name: getattr(self, name) if self.reached else None for name in costs},
+                "total_error": self.total_error,
+                "mse": self.mse,
+                "centralized_limit": self.centralized_limit,
+                "over_limit": self.over_limit,
+                "note": self.note,
+            }
+        ]
 
-class Plans(list[Plan]):
+    def plot(self, ax: Any = None) -> Any:
+        """The error on the way to the target, and the target."""
+        end = self.rounds or 2 * max(64, self.network.agents)
+        course = exact(self.method, self.network, self.observations, _spread_out(1, end))
+        goal = plotting.Curve("target", course.rounds, np.full(len(course.rounds), self.target), limit=True)
+        ax = plotting.draw_errors(ax, [*course.curves(), goal], self.title)
+        if self.reached:
+            ax.plot([self.rounds], [self.total_error], "o", color=plotting.RED, zorder=5)
+        return ax
+
+
+class Plans(list[Plan], Result):
     """Several plans, one per combination that was asked for."""
+
+    title = "What a target error costs"
+    shown = ("network", "method", *Plan.shown)
+    __repr__ = Result.__repr__
+
+    def records(self) -> list[Record]:
+        return [record for plan in self for record in plan.records()]
+
+    def plot(self, ax: Any = None) -> Any:
+        """Rounds needed against the target, a panel for each network (then `ax` is one axes for each)."""
+        networks = list(dict.fromkeys(plan.network.name for plan in self))
+        axes = plotting.panels(networks) if ax is None else list(np.atleast_1d(ax))
+        for panel, name in zip(axes, networks, strict=True):
+            plans = [plan for plan in self if plan.network.name == name]
+            curves = []
+            for method in dict.fromkeys(plan.method.label for plan in plans):
+                mine = sorted((p.target, p.rounds or np.nan) for p in plans if p.method.label == method)
+                curves.append(plotting.Curve(method, *np.array(mine).T))
+            plotting.draw_curves(panel, curves, "rounds needed", "target error")
+        plotting.legend(axes)
+        return axes[0] if len(axes) == 1 else axes
 
     def cheapest(self, by: str = "rounds") -> Plan:
         """The plan with the least "rounds", "samples", "messages" or "bytes" among those that reach their target."""
@@ -170,7 +227,17 @@ def _plan(
             else f"{method.label} diverges on {network.name}; give it other parameters, or use another method"
         )
     return Plan(
-        method, network, target, rounds, found.total_error, found.centralized_limit, *costs, note=note
+        method=method,
+        network=network,
+        observations=observations,
+        target=target,
+        rounds=rounds,
+        total_error=found.total_error,
+        centralized_limit=found.centralized_limit,
+        samples=costs[0],
+        messages=costs[1],
+        bytes=costs[2],
+        note=note,
     )
 
 
@@ -226,12 +293,42 @@ def _first_by_bisection(
     return high
 
 
-@dataclass(frozen=True, kw_only=True)
-class Tuned(ErrorResult[int, float]):
-    """A method with the parameters that minimize the exact error, next to the total error it started from."""
+def _spread_out(first: int, last: int) -> Integers:
+    """Some 60 horizons, evenly on a log scale."""
+    return np.unique(np.geomspace(first, last, 60).round().astype(np.int64))
 
-    method: Method
+
+def _where_possible(
+    method: Method, network: Network, observations: Observations, horizons: Integers
+) -> Exact[Integers, Floats]:
+    """The exact errors after those horizons that are long enough for the method's own parameters."""
+    burn_in = getattr(method, "burn_in", None) or 0
+    return exact(method, network, observations, horizons[horizons > burn_in])
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class Tuned(StreamResult[int, float]):
+    """A method with the parameters that minimize the exact error, next to what it started from.
+
+    start   the method before
+    before  its total error
+    """
+
+    start: Method
     before: float
+
+    columns = ("before",)
+    shown = ("rounds", "before", "total_error", "over_limit")
+
+    def curves(self) -> list[plotting.Curve]:
+        horizons = _spread_out(max(1, self.rounds // 8), 2 * self.rounds)
+        untuned = exact(self.start, self.network, self.observations, horizons)
+        tuned = _where_possible(self.method, self.network, self.observations, horizons)
+        return [
+            plotting.Curve(self.start.label, horizons, untuned.total_error),
+            plotting.Curve(self.label, tuned.rounds, tuned.total_error),
+            *untuned.curves()[1:],
+        ]
 
 
 def tune(
@@ -277,6 +374,9 @@ def tune(
             break
     return Tuned(
         method=best,
+        network=network,
+        observations=observations,
+        start=method,
         agents=network.agents,
         rounds=rounds,
         total_error=least,

@@ -1,27 +1,30 @@
-"""The look that all plots share: colors that color-blind readers can tell apart, marks that stay apart in gray.
+"""The look that all plots share, and the one way to draw errors against rounds.
 
-The colors are those of Okabe and Ito (2008).
+The first seven colors are those of Okabe and Ito (2008), which color-blind readers can tell apart; markers and dashes
+stay apart in gray.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from itertools import count
+from textwrap import wrap
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from gossamer.arrays import Floats
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 BLACK, GRAY, LIGHT = "#000000", "#555555", "#BBBBBB"
 ORANGE, SKY, GREEN, BLUE, RED, PURPLE = "#E69F00", "#56B4E9", "#009E73", "#0072B2", "#D55E00", "#CC79A7"
 
-COLORS = (BLUE, RED, GREEN, PURPLE, ORANGE, SKY, BLACK)
-MARKERS = (
-    "o",
-    "s",
-    "^",
-    "D",
-    "v",
-    "P",
-    "X",
-    "*",
-)  # one more than colors: the eighth line differs from the first
+COLORS = (BLUE, RED, GREEN, PURPLE, ORANGE, SKY, BLACK, "#882255", "#999933", "#6A3D9A", "#8C564B")
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 DASHES: tuple[Any, ...] = ("-", "--", "-.", (0, (5, 1)), (0, (3, 1, 1, 1)), ":", "-")
+# 11 colors, 8 markers and 7 dashes: no two of the first 616 lines look the same
 
 BASE: dict[str, Any] = {
     "axes.spines.top": False,
@@ -31,3 +34,183 @@ BASE: dict[str, Any] = {
     "pdf.fonttype": 42,  # fonts that stay text in a PDF
 }
 """Matplotlib settings that every plot starts from."""
+
+STYLE: Any = {**BASE, "font.size": 10, "grid.alpha": 0.25, "svg.fonttype": "none", "figure.dpi": 150}
+"""Those of the figures that results draw of themselves."""
+
+NORMAL_95 = 1.96
+
+TOTAL_ERROR = r"$E\,\sum_i\|\hat\theta_i-\bar\mu\|^2$"
+
+
+class Curve(NamedTuple):
+    """Values against rounds (or against something else), under one name.
+
+    stderr  their standard errors: then points with 95% intervals are drawn, and no line
+    limit   a yardstick rather than a method: a thin gray line
+    """
+
+    label: str
+    x: Any
+    y: Any
+    stderr: Any = None
+    limit: bool = False
+
+
+def panels(titles: Sequence[str], width: float = 4.2) -> Sequence[Axes]:
+    """A new figure with a panel of each title beside the other, and room for a legend on the right."""
+    from matplotlib import pyplot as plt
+
+    with plt.rc_context(STYLE):
+        across = min(len(titles), 4)
+        down = -(-len(titles) // across)
+        _, axes = plt.subplots(
+            down, across, figsize=(width * across + 2.6, 3.9 * down), layout="constrained", squeeze=False
+        )
+        for ax, title in zip(axes.flat, titles, strict=False):
+            ax.set_title(title, loc="left")
+        for ax in axes.flat[len(titles) :]:
+            ax.set_axis_off()
+    return list(axes.flat[: len(titles)])
+
+
+def draw_curves(
+    ax: Axes, curves: Sequence[Curve], ylabel: str = TOTAL_ERROR, xlabel: str = "rounds $T$"
+) -> None:
+    """Curves on log scales; for a single value of x, the methods below each other, with their y along the axis.
+
+    Curves of the same label share their color: a line for exact values, points with intervals for simulated ones.
+    """
+    places = np.unique(np.concatenate([np.atleast_1d(curve.x) for curve in curves]))
+    if len(places) == 1:
+        _draw_dots(ax, curves, f"{ylabel},  {xlabel} = {_plain(places[0])}")
+        return
+    looks = _looks(curves)
+    simulated = {curve.label for curve in curves if curve.stderr is not None}
+    for curve in curves:
+        x, y = np.atleast_1d(curve.x), np.atleast_1d(curve.y).astype(float)
+        if curve.limit:
+            ax.plot(x, y, label=curve.label, **_limit_look(curve))
+            continue
+        look = looks[curve.label]
+        if curve.stderr is None:
+            mark = look["marker"] if len(x) <= 40 and curve.label not in simulated else ""
+            every = max(1, len(x) // 8)
+            ax.plot(x, y, label=curve.label, markevery=every, markersize=5, **{**look, "marker": mark})
+        else:
+            given = curve.label in ax.get_legend_handles_labels()[1]
+            ax.errorbar(
+                x,
+                y,
+                yerr=_downward_visible(y, NORMAL_95 * np.atleast_1d(curve.stderr)),
+                label=None if given else curve.label,
+                color=look["color"],
+                marker=look["marker"],
+                markersize=5,
+                markerfacecolor="white",
+                linestyle="none",
+                capsize=2,
+            )
+    ax.set(xscale="log", yscale="log", xlabel=xlabel, ylabel=ylabel)
+    _ticks(ax.xaxis, places)
+    shown = np.concatenate([np.atleast_1d(curve.y).astype(float) for curve in curves])
+    _ticks(ax.yaxis, shown[np.isfinite(shown) & (shown > 0)])
+
+
+def legend(axes: Sequence[Axes]) -> None:
+    """One legend for all panels, outside of them."""
+    entries: dict[str, Any] = {}
+    for ax in axes:
+        handles, labels = ax.get_legend_handles_labels()
+        entries = {**dict(zip(labels, handles, strict=True)), **entries}
+    if entries:
+        figure: Any = axes[0].get_figure()
+        names = ["\n".join(wrap(label, 28)) for label in entries]
+        figure.legend(entries.values(), names, loc="outside right upper", frameon=False)
+
+
+def draw_errors(ax: Any, curves: Sequence[Curve], title: str, ylabel: str = TOTAL_ERROR) -> Any:
+    """Draw on `ax`, or on a new figure with its legend outside; return the axes."""
+    new = ax is None
+    if new:
+        (ax,) = panels([title])
+    draw_curves(ax, curves, ylabel)
+    if new:
+        legend([ax])
+    else:
+        ax.legend()
+    return ax
+
+
+def _draw_dots(ax: Axes, curves: Sequence[Curve], label: str) -> None:
+    """The methods below each other, their values along the x axis, limits as vertical lines."""
+    methods = list(dict.fromkeys(curve.label for curve in curves if not curve.limit))
+    looks = _looks(curves)
+    for curve in curves:
+        value = float(np.atleast_1d(curve.y)[0])
+        if curve.limit:
+            ax.axvline(value, label=curve.label, **_limit_look(curve))
+            continue
+        place, look = methods.index(curve.label), looks[curve.label]
+        point: dict[str, Any] = {"color": look["color"], "marker": look["marker"], "linestyle": "none"}
+        if curve.stderr is None:
+            ax.plot([value], [place], **point)
+        else:
+            spread = _downward_visible(np.array([value]), NORMAL_95 * np.atleast_1d(curve.stderr))
+            ax.errorbar([value], [place], xerr=spread, capsize=2, markerfacecolor="white", **point)
+    ax.set(xscale="log", xlabel=label, ylim=(len(methods) - 0.5, -0.5))
+    ax.set_yticks(range(len(methods)), methods)
+    values = np.array([float(np.atleast_1d(curve.y)[0]) for curve in curves])
+    _ticks(ax.xaxis, values[np.isfinite(values) & (values > 0)])
+
+
+def _looks(curves: Sequence[Curve]) -> dict[str, dict[str, Any]]:
+    """How each method is drawn, so that neighbors differ in color, marker and dashes."""
+    number = count()
+    found: dict[str, dict[str, Any]] = {}
+    for curve in curves:
+        if not curve.limit and curve.label not in found:
+            k = next(number)
+            found[curve.label] = {
+                "color": COLORS[k % len(COLORS)],
+                "marker": MARKERS[k % len(MARKERS)],
+                "linestyle": DASHES[k % len(DASHES)],
+            }
+    return found
+
+
+def _limit_look(curve: Curve) -> dict[str, Any]:
+    dashes = {"network limit": ":", "centralized limit": "-"}.get(curve.label, "--")
+    return {"color": GRAY, "linewidth": 1, "linestyle": dashes, "zorder": 1}
+
+
+def _downward_visible(values: Floats, spread: Floats) -> Floats:
+    """(2, H) lengths of error bars that stay above zero, where a log scale ends; none where they are unknown."""
+    spread = np.where(np.isfinite(spread), spread, 0.0)
+    return np.stack([np.minimum(spread, 0.95 * np.abs(values)), spread])
+
+
+def _ticks(axis: Any, values: Floats) -> None:
+    """Labels on a log axis that never collide: powers of ten, and a few in between where the values span little."""
+    from matplotlib.ticker import FuncFormatter, LogFormatterSciNotation, LogLocator, NullFormatter
+
+    if not len(values):
+        return
+    decades = np.log10(values.max() / values.min()) if values.min() > 0 else 10.0
+    axis.set_minor_formatter(NullFormatter())
+    if decades >= 2.2:
+        axis.set_major_locator(LogLocator(numticks=7))
+        axis.set_major_formatter(LogFormatterSciNotation())
+    elif decades >= 0.7:
+        axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0), numticks=12))
+        axis.set_major_formatter(FuncFormatter(_plain))
+    else:
+        from matplotlib.ticker import MaxNLocator
+
+        axis.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10]))
+        axis.set_minor_locator(LogLocator(subs=()))
+        axis.set_major_formatter(FuncFormatter(_plain))
+
+
+def _plain(value: float, _: Any = None) -> str:
+    return f"{value:,.0f}" if value >= 1000 else f"{value:g}"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import overload
+from typing import Any, Literal, overload
 
 import numpy as np
 from scipy.sparse.csgraph import shortest_path
@@ -176,37 +176,71 @@ def centralized_limit(observations: Observations, rounds: int | Integers) -> flo
     return float(total / (observations.agents * checks.rounds(rounds)))
 
 
+@overload
 def network_limit(
     network: Network,
     observations: Observations,
     rounds: int,
+    batches: Floats | None = ...,
+    *,
+    per_agent: Literal[False] = ...,
+) -> float: ...
+@overload
+def network_limit(
+    network: Network,
+    observations: Observations,
+    rounds: int | Integers,
+    batches: Floats | None = ...,
+    *,
+    per_agent: bool = ...,
+) -> Any: ...
+def network_limit(
+    network: Network,
+    observations: Observations,
+    rounds: int | Integers,
     batches: Floats | None = None,
     *,
     per_agent: bool = False,
 ) -> float | Floats:
-    """The least variance of unbiased estimates when news travels one edge per round.
+    """The least variance of unbiased estimates when news travels one edge per round, for one T or several.
 
     A round's message can carry that round's observation, so after T rounds agent i can know the observations of
     rounds t <= T - max(d_ij, 1) of agent j: n_ij = T - max(d_ij, 1) + 1 samples, or as many as the batches of
     those rounds hold. The best weights are equal on these, summing to 1/N, which gives
     sum_j sigma_j^2/(N^2 n_ij) at agent i. Infinite while some agent is too far away to be heard.
     """
-    rounds = _check(network, observations, rounds)
-    if batches is not None and len(batches) != rounds:
-        raise InvalidInput(f"one batch size per round is needed ({rounds}), got {len(batches)}")
-    if network.agents > DISTANCE_LIMIT:
+    check_match(network, observations)
+    horizons = np.array([checks.rounds(t) for t in np.atleast_1d(rounds).tolist()])
+    longest = int(horizons.max())
+    if batches is not None and len(batches) != longest:
+        raise InvalidInput(f"one batch size per round is needed ({longest}), got {len(batches)}")
+    agents = network.agents
+    if agents > DISTANCE_LIMIT:
         raise Unsupported(
             f"the network limit needs all distances between agents: at most {DISTANCE_LIMIT} agents, "
-            f"but this network has {network.agents}"
+            f"but this network has {agents}"
         )
     distance = shortest_path(network.gossip != 0, unweighted=True, directed=False).astype(int)
-    known = np.concatenate([[0.0], np.cumsum(np.ones(rounds) if batches is None else batches)])
-    heard = known[np.clip(rounds + 1 - np.maximum(distance, 1), 0, rounds)]
-    total = observations.variance.sum(axis=1)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        share = np.where(total[None, :] > 0, total[None, :] / heard, np.where(heard > 0, 0.0, np.inf))
-    limit: Floats = share.sum(axis=1) / network.agents**2
-    return limit if per_agent else float(limit.sum())
+    delay = np.maximum(distance, 1)
+    place = (np.arange(agents)[:, None] * (delay.max() + 1) + delay).ravel()
+    variance = np.broadcast_to(observations.variance.sum(axis=1), delay.shape).ravel()
+    # (N, D): how many agents, and how much of everybody's variance, lie so many rounds away from agent i.
+    count, total = (
+        np.bincount(place, w, agents * (delay.max() + 1)).reshape(agents, -1) for w in (None, variance)
+    )
+    if not per_agent:
+        count, total = count.sum(axis=0, keepdims=True), total.sum(axis=0, keepdims=True)
+    known = np.concatenate([[0.0], np.cumsum(np.ones(longest) if batches is None else batches)])
+    heard = known[np.clip(horizons[:, None] + 1 - np.arange(delay.max() + 1), 0, horizons[:, None])]  # (H, D)
+    limit = np.full((len(horizons), len(count)), np.inf)
+    for h, samples in enumerate(heard):
+        if not np.any(count[:, samples == 0]):
+            limit[h] = (total[:, samples > 0] / samples[samples > 0]).sum(axis=1) / agents**2
+        elif per_agent:
+            reached = ~count[:, samples == 0].any(axis=1)
+            limit[h, reached] = (total[reached] / np.maximum(samples, 1)).sum(axis=1) / agents**2
+    found = limit if per_agent else limit[:, 0]
+    return found if np.ndim(rounds) else found[0]
 
 
 def _check(network: Network, observations: Observations, rounds: int) -> int:

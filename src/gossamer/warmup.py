@@ -26,8 +26,8 @@ import numba
 import numpy as np
 
 from gossamer import checks
+from gossamer.fingerprint import PACKAGE, SourceTree
 from gossamer.numerics.compiling import compiled, expect_compiling
-from gossamer.paper.pipeline.fingerprint import PACKAGE, SourceTree
 
 AGENTS = 12
 ROUNDS = [3, 7]

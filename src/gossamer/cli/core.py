@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,13 +13,20 @@ from gossamer.cli.faults import parse_faults
 from gossamer.cli.formatting import shown
 from gossamer.cli.options import (
     AsJson,
+    Burst,
+    Crash,
     Csv,
     Data,
+    Delay,
     Graph,
     Graphs,
+    Join,
+    Loss,
     MethodName,
     MethodNames,
+    Partition,
     Plot,
+    Restart,
     Rounds,
     Seed,
     Spread,
@@ -28,12 +34,24 @@ from gossamer.cli.options import (
     Trials,
     Weights,
 )
-from gossamer.cli.output import column, emit, wide, writing
-from gossamer.cli.parsing import parse_horizons, parse_method, parse_methods, parse_network, parse_problem
-from gossamer.errors import GossamerError, InvalidInput, Unsupported
+from gossamer.cli.output import Record, emit, few, present, wide, writing, written
+from gossamer.cli.parsing import (
+    parse_horizons,
+    parse_method,
+    parse_methods,
+    parse_network,
+    parse_observations,
+    parse_problem,
+)
+from gossamer.errors import InvalidInput
 
-Curves = dict[str, tuple[Sequence[int], Sequence[float]]]
-"""Total errors by label: the rounds, and the error after each."""
+BESIDE = {
+    "theorem_1": "Theorem 1 (SDA)",
+    "theorem_2": "Theorem 2 (DSG)",
+    "network_limit": "network limit",
+    "centralized_limit": "centralized limit",
+}
+"""What stands beside the methods, by the column that holds it."""
 
 
 def network(
@@ -67,6 +85,7 @@ def network(
 
         with writing(plot):
             draw_network(net, plot)
+        written(plot, as_json)
 
 
 def exact(
@@ -74,7 +93,7 @@ def exact(
     method: MethodName = "anytime-sda",
     rounds: Rounds = "1500",
     spread: Spread = 10.0,
-    std: Std = 1.0,
+    std: Std = None,
     data: Data = None,
     weights: Weights = "metropolis",
     seed: Seed = 0,
@@ -84,19 +103,20 @@ def exact(
 ) -> None:
     """Compute the expected error itself, with no sampling: E sum_i ||estimate_i - mubar||^2."""
     net, obs = parse_problem(graph, weights, spread, std, seed, data)
-    chosen = parse_method(method)
-    horizons = parse_horizons(rounds)
-    result = gs.exact(chosen, net, obs, horizons)
-    records = result.records("bias", "variance", "uncertainty")
-    if not any(record["uncertainty"] for record in records):
-        for record in records:
-            del record["uncertainty"]
-    title = f"{chosen.label} on {net.name}"
-    curves: Curves = {chosen.label: (horizons, result.total_error.tolist())}
-    notes = _divergence(curves)
-    emit(records, title=f"{title}: expected error", as_json=as_json, csv=csv, notes=notes)
-    if plot:
-        _draw(plot, curves, obs, title)
+    result = gs.exact(parse_method(method), net, obs, parse_horizons(rounds))
+    uncertain = ["uncertainty"] if result.uncertainty.any() else []
+    columns = [
+        "rounds",
+        "total_error",
+        "bias",
+        "variance",
+        *uncertain,
+        "mse",
+        "centralized_limit",
+        "over_limit",
+    ]
+    title = f"{result.title}: expected error"
+    present(result, title=title, as_json=as_json, csv=csv, plot=plot, columns=columns)
 
 
 def simulate(
@@ -105,30 +125,26 @@ def simulate(
     rounds: Rounds = "1500",
     trials: Trials = 100,
     spread: Spread = 10.0,
-    std: Std = 1.0,
+    std: Std = None,
     data: Data = None,
     weights: Weights = "metropolis",
     seed: Seed = 0,
-    loss: Annotated[str | None, typer.Option(help="Probability that a message is lost, such as 0.3.")] = None,
-    burst: Annotated[str | None, typer.Option(help="Bursts of loss: MEAN_LENGTH,FRACTION[,both].")] = None,
-    delay: Annotated[str | None, typer.Option(help="Delayed messages: ROUNDS,PROBABILITY.")] = None,
-    crash: Annotated[list[str] | None, typer.Option(help="An agent crashes: AGENT@ROUND.")] = None,
-    restart: Annotated[list[str] | None, typer.Option(help="A crashed agent restarts: AGENT@ROUND.")] = None,
-    join: Annotated[list[str] | None, typer.Option(help="An agent joins late: AGENT@ROUND.")] = None,
-    partition: Annotated[
-        list[str] | None, typer.Option(help="Some agents are cut off: AGENTS@START-STOP.")
-    ] = None,
+    loss: Loss = None,
+    burst: Burst = None,
+    delay: Delay = None,
+    crash: Crash = None,
+    restart: Restart = None,
+    join: Join = None,
+    partition: Partition = None,
     as_json: AsJson = False,
     csv: Csv = None,
     plot: Plot = None,
 ) -> None:
     """Simulate trials, and show the exact error beside them where there is one.
 
-    With faults, the method runs in its edge-ledger form.
+    With faults, dual methods run in their edge-ledger form, and others leave out whom they do not hear.
     """
     net, obs = parse_problem(graph, weights, spread, std, seed, data)
-    chosen = parse_method(method)
-    horizons = parse_horizons(rounds)
     faults = parse_faults(
         loss=loss,
         burst=burst,
@@ -139,26 +155,21 @@ def simulate(
         partition=partition or (),
         names=net.labels,
     )
-    notes: list[str] = []
-    result: gs.Simulation[Any, Any]
-    expected: Sequence[float | None] = [None] * len(horizons)
-    if faults.items:
-        if len(horizons) > 1:
-            raise InvalidInput(f"rounds must be one number when there are faults, got {rounds!r}")
-        result = gs.simulate(chosen, net, obs, horizons[0], trials, seed, faults=faults)
-        notes += _survivors(result, net.agents)
-    else:
-        result = gs.simulate(chosen, net, obs, horizons, trials, seed, keep_estimates=False)
-        expected = _exact_if_any(chosen, net, obs, horizons) or expected
+    result: Any = gs.simulate(
+        parse_method(method),
+        net,
+        obs,
+        parse_horizons(rounds),
+        trials,
+        seed,
+        faults=faults if faults.items else None,  # type: ignore[arg-type]
+        keep="errors",
+    )
+    known = getattr(result, "expected", None)
+    values = [None] * len(result.rounds) if known is None else known.total_error.tolist()
     records = [
-        {**record, "exact_total_error": exact, "trials": result.trials}
-        for record, exact in zip(result.records("stderr"), expected, strict=True)
+        {**record, "exact_total_error": value} for record, value in zip(result.records(), values, strict=True)
     ]
-    curves: Curves = {chosen.label: (horizons, [record["total_error"] for record in records])}
-    notes += _divergence(curves)
-    if result.partial:
-        notes.append(f"interrupted: {result.trials} of {trials} trials were finished and are shown")
-    title = f"{chosen.label} on {net.name}"
     columns = [
         "rounds",
         "total_error",
@@ -168,72 +179,120 @@ def simulate(
         "centralized_limit",
         "over_limit",
     ]
-    emit(
-        records,
-        title=f"{title}: {result.trials} trials",
+    present(
+        result,
+        title=f"{result.title}: {result.trials} trials",
         as_json=as_json,
         csv=csv,
-        notes=notes,
+        plot=plot,
         columns=columns,
         headings={"exact_total_error": "exact"},
+        records=records,
     )
-    if plot:
-        _draw(plot, curves, obs, f"{title}, simulated")
     if result.partial:
         raise typer.Exit(130)
 
 
 def compare(
-    graph: Graph,
+    graph: Graphs,
     methods: MethodNames = "sda anytime-sda anytime-sda:acceleration=chebyshev dsg d-masg",
     rounds: Rounds = "300,1500,3000",
+    trials: Annotated[
+        int | None, typer.Option(help="Also simulate this many trials (with faults: 100).")
+    ] = None,
     spread: Spread = 10.0,
-    std: Std = 1.0,
+    std: Std = None,
     data: Data = None,
     weights: Weights = "metropolis",
     seed: Seed = 0,
+    loss: Loss = None,
+    burst: Burst = None,
+    delay: Delay = None,
+    crash: Crash = None,
+    restart: Restart = None,
+    join: Join = None,
+    partition: Partition = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Keep every finished point in this folder, and compute only what it lacks."),
+    ] = None,
+    backend: Annotated[str, typer.Option(help="Who computes: threads, processes or dask.")] = "threads",
+    workers: Annotated[int | None, typer.Option(help="How many of them; by default one per core.")] = None,
+    address: Annotated[
+        str | None, typer.Option(help="Where the Dask scheduler is, such as tcp://10.0.0.1:8786.")
+    ] = None,
     as_json: AsJson = False,
     csv: Csv = None,
     plot: Plot = None,
 ) -> None:
-    """Compare methods, exactly, with the theory's bounds and the limits nobody can beat."""
-    net, obs = parse_problem(graph, weights, spread, std, seed, data)
-    horizons = parse_horizons(rounds)
-    bounds = {name: {t: value(t) for t in horizons} for name, value in _bounds(net, obs).items()}
-    curves: Curves = {}
-    records: list[dict[str, Any]] = []
-    notes: list[str] = []
-    for method in parse_methods(methods):
-        label = method.label if method.label not in curves else f"{method.label} ({len(curves) + 1})"
-        try:
-            result = gs.exact(method, net, obs, horizons)
-        except GossamerError as refusal:
-            notes.append(f"{label}: {refusal}")
-            continue
-        curves[label] = horizons, result.total_error.tolist()
-        for record in result.records():
-            beside = {column(name): row[record["rounds"]] for name, row in bounds.items()}
-            records.append({"network": net.name, "method": label, **record, **beside})
-        if result.samples[-1] > horizons[-1]:
-            notes.append(
-                f"{label} takes {shown(result.samples[-1])} samples per agent in {horizons[-1]} rounds; "
-                "the limits are for one sample per round"
-            )
-    if not curves:
-        raise InvalidInput(notes[0])
-    notes += _divergence(curves)
-    rows = {label: dict(zip(*curve, strict=True)) for label, curve in curves.items()}
-    every = -(-len(horizons) // 5)
-    emit(
-        records,
-        title=f"Total error (summed over agents) on {net.name}, after T rounds",
-        as_json=as_json,
-        csv=csv,
-        table=wide({**rows, **bounds}, horizons[every - 1 :: every]),
-        notes=notes,
+    """Compare methods on one or more networks, with the theory's bounds and the limits nobody can beat.
+
+    Errors are exact; with --trials simulated ones stand beside them, and with faults they stand alone.
+    """
+    networks = [parse_network(name, weights, seed) for name in graph]
+    faults = parse_faults(
+        loss=loss,
+        burst=burst,
+        delay=delay,
+        crash=crash or (),
+        restart=restart or (),
+        join=join or (),
+        partition=partition or (),
+        names=networks[0].labels if len(networks) == 1 else (),
     )
-    if plot:
-        _draw(plot, curves, obs, f"{net.name}: total error")
+    if trials is None:
+        trials = 100 if faults.items else 0
+    result = gs.compare(
+        parse_methods(methods),
+        networks,
+        lambda net: parse_observations(net, spread, std, seed, data),
+        parse_horizons(rounds),
+        trials=trials,
+        seed=seed,
+        faults=faults if faults.items else None,
+        store=out,
+        backend=backend,
+        workers=workers,
+        address=address,
+    )
+    records = result.records()
+    if all(record["total_error"] is None for record in records):
+        raise InvalidInput(records[0]["note"])
+    if not as_json:
+        for name in dict.fromkeys(result.column("network")):
+            mine = [record for record in records if record["network"] == name]
+            table = _side_by_side(mine)
+            emit(mine, title=f"Total error (summed over agents) on {name}, after T rounds", table=table)
+    present(
+        result, title="", as_json=as_json, csv=csv, plot=plot, table=[], notes=_told(result, len(networks))
+    )
+    if result.partial:
+        raise typer.Exit(130)
+
+
+def _side_by_side(records: Sequence[Record]) -> list[Record]:
+    """One row per method and one column per horizon, with what stands beside them."""
+    rows: dict[str, dict[int, Any]] = {}
+    for record in records:
+        t = record["rounds"]
+        if record["bias"] is not None or record["simulated_error"] is None:
+            rows.setdefault(record["method"], {})[t] = record["total_error"]
+        if record["simulated_error"] is not None:
+            value = f"{shown(record['simulated_error'])} ± {shown(record['stderr'])}"
+            rows.setdefault(f"{record['method']}, {record['trials']} trials", {})[t] = value
+    for column, name in BESIDE.items():
+        rows[name] = {record["rounds"]: record[column] for record in records}
+    return wide(rows, few(sorted({record["rounds"] for record in records}), 5))
+
+
+def _told(result: gs.Comparison, networks: int) -> list[str]:
+    """The notes of a comparison; where there is one network, without its name."""
+    notes = (
+        result.notes
+        if networks > 1
+        else [note.replace(" on " + result.column("network")[0], "", 1) for note in result.notes]
+    )
+    return [*notes, "interrupted: only the finished points are shown"] if result.partial else notes
 
 
 def plan(
@@ -244,7 +303,7 @@ def plan(
     methods: MethodNames = "anytime-sda anytime-sda:acceleration=chebyshev sda",
     most_rounds: Annotated[int, typer.Option(help="Give up after this many rounds.")] = 1_000_000,
     spread: Spread = 10.0,
-    std: Std = 1.0,
+    std: Std = None,
     data: Data = None,
     weights: Weights = "metropolis",
     seed: Seed = 0,
@@ -254,33 +313,39 @@ def plan(
 ) -> None:
     """Find the rounds, samples, messages and bytes that a target error costs.
 
-    The target is a total error, summed over agents. Notes name the cheapest method.
+    The target is a total error, summed over agents. Notes name the cheapest method. Exit code 1: no method reaches it.
     """
-    records: list[dict[str, Any]] = []
-    notes: list[str] = []
-    for name in graph:
-        net, obs = parse_problem(name, weights, spread, std, seed, data)
-        for goal in _targets(target):
-            plans = gs.plan([net], obs, goal, parse_methods(methods), most_rounds=most_rounds)
-            records += [_plan_record(plan, obs) for plan in plans]
-            notes += [plan.note for plan in plans if not plan.reached]
-            if len(plans) > 1 and any(plan.reached for plan in plans):
-                rounds, samples = plans.cheapest().method.label, plans.cheapest("samples").method.label
-                but = "" if rounds == samples else f", fewest samples with {samples}"
-                notes.append(f"{net.name}, {goal:g}: fewest rounds with {rounds}{but}")
-    emit(
-        records,
-        title="What a target error costs (samples per agent, messages in the whole network)",
+    networks = [parse_network(name, weights, seed) for name in graph]
+    plans = gs.plan(
+        networks,
+        lambda net: parse_observations(net, spread, std, seed, data),
+        _targets(target),
+        parse_methods(methods),
+        most_rounds=most_rounds,
+    )
+    notes = [
+        f"{plan.network.name}: {plan.note}" if len(networks) > 1 else plan.note for plan in plans if plan.note
+    ]
+    missed = False
+    for case in dict.fromkeys((plan.network.name, plan.target) for plan in plans):
+        some = gs.Plans(plan for plan in plans if (plan.network.name, plan.target) == case)
+        if not any(plan.reached for plan in some):
+            missed = True
+        elif len(some) > 1:
+            rounds, samples = some.cheapest().method.label, some.cheapest("samples").method.label
+            but = "" if rounds == samples else f", fewest samples with {samples}"
+            notes.append(f"{case[0]}, {case[1]:g}: fewest rounds with {rounds}{but}")
+    present(
+        plans,
+        title="What a target error costs (samples per agent; messages and bytes in the whole network)",
         as_json=as_json,
         csv=csv,
+        plot=plot,
         notes=notes,
-        columns=["network", "target", "method", "rounds", "samples", "messages", "over_limit"],
+        columns=["network", "target", "method", "rounds", "samples", "messages", "bytes", "over_limit"],
     )
-    if plot:
-        from gossamer.cli.plots import draw_costs
-
-        with writing(plot):
-            draw_costs(records, plot)
+    if missed:
+        raise typer.Exit(1)
 
 
 def _targets(text: str) -> list[float]:
@@ -288,85 +353,3 @@ def _targets(text: str) -> list[float]:
         return [float(part) for part in text.split(",")]
     except ValueError:
         raise InvalidInput(f"target must be a number, or several separated by commas, got {text!r}") from None
-
-
-def _plan_record(plan: gs.Plan, obs: gs.Observations) -> dict[str, Any]:
-    """A plan as a row; one that misses its target has an error but no costs."""
-    costs = ("samples", "messages", "bytes")
-    return {
-        "network": plan.network.name,
-        "target": plan.target,
-        "method": plan.method.label,
-        "rounds": plan.rounds,
-        **{name: getattr(plan, name) if plan.reached else None for name in costs},
-        "total_error": plan.total_error,
-        "mse": plan.mse,
-        "centralized_limit": plan.centralized_limit,
-        "over_limit": plan.over_limit,
-    }
-
-
-def _survivors(result: gs.FaultySimulation, agents: int) -> list[str]:
-    """Who was left at the end of a simulation with faults, and whether they could still talk."""
-    alive = (
-        f"{result.agents} of {agents} agents alive at the end; errors are against the average of their means"
-    )
-    if result.parts == 1:
-        return [alive]
-    return [alive, f"the crashes cut them into {result.parts} parts, which cannot reach each other"]
-
-
-def _divergence(curves: Curves) -> list[str]:
-    """A sentence for each method whose error is not a finite number."""
-    return [
-        f"{label} diverges: with these parameters its error is not a finite number"
-        for label, (_, values) in curves.items()
-        if not all(map(math.isfinite, values))
-    ]
-
-
-def _bounds(net: gs.Network, obs: gs.Observations) -> Mapping[str, Callable[[int], float | None]]:
-    """What theory says about the error after this many rounds; None where it says nothing."""
-    theory = gs.theory
-
-    def bound(theorem: Callable[..., gs.theory.Bound]) -> Callable[[int], float | None]:
-        def at(rounds: int) -> float | None:
-            found = theorem(net, obs, rounds)
-            return found.total if found.applies else None
-
-        return _if_supported(at)
-
-    return {
-        "Theorem 1 (SDA)": bound(theory.theorem_1),
-        "Theorem 2 (DSG)": bound(theory.theorem_2),
-        "network limit": _if_supported(lambda t: float(theory.network_limit(net, obs, t))),
-        "centralized limit": lambda t: theory.centralized_limit(obs, t),
-    }
-
-
-def _if_supported(value: Callable[[int], float | None]) -> Callable[[int], float | None]:
-    def at(rounds: int) -> float | None:
-        try:
-            return value(rounds)
-        except Unsupported:
-            return None
-
-    return at
-
-
-def _exact_if_any(
-    method: gs.Method, net: gs.Network, obs: gs.Observations, horizons: list[int]
-) -> list[float] | None:
-    try:
-        return [float(value) for value in gs.exact(method, net, obs, horizons).total_error]
-    except Unsupported:
-        return None
-
-
-def _draw(path: Path, curves: Curves, obs: gs.Observations, title: str) -> None:
-    from gossamer.cli.plots import draw_errors
-
-    horizons = next(iter(curves.values()))[0]
-    limits = [gs.theory.centralized_limit(obs, t) for t in horizons]
-    with writing(path):
-        draw_errors(curves, horizons, limits, title, path)

@@ -29,7 +29,7 @@ MethodNames = Annotated[str, typer.Option("--methods", "-m", help="Methods separ
 Rounds = Annotated[str, typer.Option("--rounds", "-T", help="1500, or 100,200,400, or a range 10:1000.")]
 Trials = Annotated[int, typer.Option(help="Number of independent trials.")]
 Spread = Annotated[float, typer.Option(help="Means are drawn uniformly from [0, SPREAD].")]
-Std = Annotated[float, typer.Option(help="Standard deviation of every observation.")]
+Std = Annotated[float | None, typer.Option(help="Standard deviation of every observation; 1 by default.")]
 Data = Annotated[
     Path | None,
     typer.Option(help="CSV file of recorded samples, one column per agent, instead of Gaussian streams."),
@@ -43,3 +43,11 @@ Plot = Annotated[
     Path | None,
     typer.Option("--plot", help="Also plot it: PNG, PDF or SVG, by the file's extension.", callback=drawable),
 ]
+
+Loss = Annotated[str | None, typer.Option(help="Probability that a message is lost, such as 0.3.")]
+Burst = Annotated[str | None, typer.Option(help="Bursts of loss: MEAN_LENGTH,FRACTION[,both].")]
+Delay = Annotated[str | None, typer.Option(help="Delayed messages: ROUNDS,PROBABILITY.")]
+Crash = Annotated[list[str] | None, typer.Option(help="An agent crashes: AGENT@ROUND.")]
+Restart = Annotated[list[str] | None, typer.Option(help="A crashed agent restarts: AGENT@ROUND.")]
+Join = Annotated[list[str] | None, typer.Option(help="An agent joins late: AGENT@ROUND.")]
+Partition = Annotated[list[str] | None, typer.Option(help="Some agents are cut off: AGENTS@START-STOP.")]

@@ -8,7 +8,7 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.table import Table
@@ -16,6 +16,9 @@ from rich.text import Text
 
 from gossamer.cli.formatting import plain, shown
 from gossamer.errors import InvalidInput, OutputError
+
+if TYPE_CHECKING:
+    from gossamer.results import Result
 
 Record = Mapping[str, Any]
 
@@ -42,8 +45,44 @@ def emit(
         _show(records if table is None else table, title, notes, columns, headings)
     if csv is not None:
         write_csv(records, csv)
-        if not as_json:
-            screen().print(f"written to {csv}", style="dim", markup=False, highlight=False)
+        written(csv, as_json)
+
+
+def present(
+    result: Result,
+    *,
+    as_json: bool = False,
+    csv: Path | None = None,
+    plot: Path | None = None,
+    notes: Sequence[str] | None = None,
+    records: Sequence[Record] | None = None,
+    **how: Any,
+) -> None:
+    """Show a result, as `emit` does (`how` goes to it), with the notes of its rows; draw it in `plot` if given."""
+    records = result.records() if records is None else records
+    if notes is None:
+        notes = list(dict.fromkeys(record["note"] for record in records if record["note"]))
+    emit(records, as_json=as_json, csv=csv, notes=notes, **how)
+    if plot is not None:
+        from matplotlib import pyplot as plt
+
+        with writing(plot):
+            result.plot()
+            plt.gcf().savefig(plot)
+            plt.close()
+        written(plot, as_json)
+
+
+def written(path: Path, as_json: bool) -> None:
+    """Confirm that a file was written, where it does not disturb a program that reads JSON."""
+    console = Console(stderr=True) if as_json else screen()
+    console.print(f"written to {path}", style="dim", markup=False, highlight=False, soft_wrap=True)
+
+
+def few(values: Sequence[int], most: int) -> list[int]:
+    """At most so many of the values, evenly spread, the first and the last among them; files hold all of them."""
+    count = min(most, len(values))
+    return [values[round(k * (len(values) - 1) / max(count - 1, 1))] for k in range(count)]
 
 
 def wide(rows: Mapping[str, Mapping[int, Any]], horizons: Sequence[int]) -> list[Record]:
@@ -64,7 +103,8 @@ def _show(
     headings: Mapping[str, str] | None,
 ) -> None:
     console = screen()
-    console.print(title, style="bold", highlight=False, markup=False)
+    if title:
+        console.print(title, style="bold", highlight=False, markup=False)
     table = Table(header_style="bold", box=None, pad_edge=False, show_header=headings != {})
     keys = list(columns or (records[0] if records else []))
     for key in keys:

@@ -9,15 +9,20 @@ Three names for one error, the same in every result, table, file and plot:
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gossamer.arrays import Booleans, Floats, Integers
-from gossamer.errors import InvalidInput
-from gossamer.methods import Method
+from gossamer import plotting, theory
+from gossamer.arrays import Floats, Integers
+from gossamer.errors import InvalidInput, Unsupported
+from gossamer.networks import Network
+from gossamer.observations import Observations
+from gossamer.results import Record, Result
 
 Rounds = TypeVar("Rounds", int, Integers)
 """One horizon, or an array of them."""
@@ -26,38 +31,103 @@ Value = TypeVar("Value", float, Floats)
 """A number for one horizon, an array with one entry per horizon for several."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class ErrorResult(Generic[Rounds, Value]):
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class ErrorResult(Result, Generic[Rounds, Value]):
     """An error after some rounds, in its three forms.
 
     agents             how many agents the total covers
     centralized_limit  the total error of a center that holds everybody's samples
     """
 
+    method: Any
+    network: Network
     rounds: Rounds
     total_error: Value
     centralized_limit: Value
-    agents: int
+    agents: int | Integers
+
+    columns: ClassVar[tuple[str, ...]] = ()
+    """The fields that `records` lists beside the error."""
+
+    shown: ClassVar[Sequence[str]] = ("rounds", "total_error", "over_limit", "note")
+
+    @property
+    def label(self) -> str:
+        """What the method is called."""
+        return str(getattr(self.method, "label", getattr(self.method, "name", self.method)))
+
+    @property
+    def title(self) -> str:  # type: ignore[override]
+        return f"{self.label} on {self.network.name}"
 
     @property
     def mse(self) -> Value:
         """The mean over the agents of their squared errors."""
-        return self.total_error / self.agents
+        return self.total_error / self.agents  # type: ignore[return-value]
 
     @property
     def over_limit(self) -> Value:
         """The total error as a multiple of the centralized limit; infinite where that is 0."""
         return over_limit(self.total_error, self.centralized_limit)
 
-    def records(self, *more: str) -> list[dict[str, Any]]:
-        """One row per horizon: rounds, the error in its three forms, its limit, and the fields that `more` names."""
-        names = ("rounds", "total_error", "mse", *more, "centralized_limit", "over_limit")
-        columns = [np.atleast_1d(getattr(self, name)).tolist() for name in names]
-        return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
+    def records(self) -> list[Record]:
+        horizons = np.atleast_1d(self.rounds)
+        names = (
+            "rounds",
+            "agents",
+            "total_error",
+            *self.columns,
+            "mse",
+            "centralized_limit",
+            "over_limit",
+        )
+        values = [np.broadcast_to(getattr(self, name), horizons.shape).tolist() for name in names]
+        return [
+            {
+                "network": self.network.name,
+                "method": self.label,
+                **dict(zip(names, row, strict=True)),
+                "note": "; ".join(self.notes(k)),
+            }
+            for k, row in enumerate(zip(*values, strict=True))
+        ]
+
+    def notes(self, which: int) -> Iterator[str]:
+        """What a reader of the row of this horizon should know."""
+        if not np.isfinite(np.atleast_1d(self.total_error)[which]):
+            yield "diverges: with these parameters its error is not a finite number"
+
+    def curves(self) -> list[plotting.Curve]:
+        """What `plot` draws: the error, then what it is measured by."""
+        return [
+            plotting.Curve(self.label, self.rounds, self.total_error, getattr(self, "stderr", None)),
+            plotting.Curve("centralized limit", self.rounds, self.centralized_limit, limit=True),
+        ]
+
+    def plot(self, ax: Any = None) -> Any:
+        return plotting.draw_errors(ax, self.curves(), self.title)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Simulation(ErrorResult[Rounds, Value]):
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class StreamResult(ErrorResult[Rounds, Value]):
+    """The error of averaging `observations`, which also tells the limit of any method on this network."""
+
+    observations: Observations
+
+    @cached_property
+    def network_limit(self) -> Value:
+        """The least variance of unbiased estimates on this network; NaN where it is unknown."""
+        return network_limit_if_known(self.network, self.observations, self.rounds)  # type: ignore[no-any-return]
+
+    def curves(self) -> list[plotting.Curve]:
+        curves = super().curves()
+        if np.isfinite(np.atleast_1d(self.network_limit)).any():
+            curves.append(plotting.Curve("network limit", self.rounds, self.network_limit, limit=True))
+        return curves
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class TrialResult(StreamResult[Rounds, Value]):
     """What the trials gave. With several horizons, every array has the horizons as its first axis.
 
     total_error  mean over trials of sum_i ||estimate_i - mubar||^2
@@ -68,14 +138,16 @@ class Simulation(ErrorResult[Rounds, Value]):
     partial      whether the run was interrupted: then only the finished trials are here
     """
 
-    method: Method
     trials: int
     seed: int
     stderr: Value
     errors: Floats
     per_agent: Floats
-    kept_estimates: NDArray[Any] | None = field(repr=False)
+    kept_estimates: NDArray[Any] | None
     partial: bool = False
+
+    columns = ("stderr", "trials")
+    shown = ("rounds", "trials", "total_error", "stderr", "over_limit", "note")
 
     @property
     def estimates(self) -> NDArray[Any]:
@@ -83,19 +155,10 @@ class Simulation(ErrorResult[Rounds, Value]):
             raise InvalidInput("this simulation kept no estimates; call simulate(..., keep_estimates=True)")
         return self.kept_estimates
 
-
-@dataclass(frozen=True, kw_only=True)
-class FaultySimulation(Simulation[int, float]):
-    """What a simulation with faults found: a `Simulation` that also says who is still alive.
-
-    alive   (N,) who is alive at the end; the estimates and errors of the others are NaN
-    target  (n,) the average of the means of the agents alive, against which their errors are measured
-    parts   into how many pieces the crashes cut those alive; agents of two pieces cannot reach each other
-    """
-
-    alive: Booleans
-    target: Floats
-    parts: int
+    def notes(self, which: int) -> Iterator[str]:
+        yield from super().notes(which)
+        if self.partial:
+            yield f"interrupted: {self.trials} trials were finished"
 
 
 def over_limit(total_error: Value, limit: Value) -> Value:
@@ -103,6 +166,14 @@ def over_limit(total_error: Value, limit: Value) -> Value:
     safe = np.where(np.equal(limit, 0), 1.0, limit)
     ratio = np.where(np.equal(limit, 0), np.inf, np.divide(total_error, safe))
     return ratio if ratio.ndim else float(ratio)  # type: ignore[return-value, unused-ignore]
+
+
+def network_limit_if_known(network: Network, observations: Observations, rounds: Any) -> Any:
+    """`theory.network_limit` for one horizon or several, or NaN where it cannot be computed."""
+    try:
+        return theory.network_limit(network, observations, rounds)
+    except Unsupported:
+        return np.full(np.shape(rounds), np.nan)[()]
 
 
 def standard_error(errors: Floats, axis: int = -1) -> Floats:

@@ -126,7 +126,14 @@ class Method(ABC):
         parameters: tuple[Any, ...] = fields(self) if is_dataclass(self) else ()
         given = {f.name: getattr(self, f.name) for f in parameters}
         chosen = {f.name: given[f.name] for f in parameters if not np.array_equal(given[f.name], f.default)}
-        words = [value if isinstance(value, str) else f"{name}={value}" for name, value in chosen.items()]
+        words = [
+            value
+            if isinstance(value, str)
+            else f"{name}={value:.6g}"
+            if isinstance(value, float)
+            else f"{name}={value}"
+            for name, value in chosen.items()
+        ]
         return ", ".join([self.name, *words])
 
     @property

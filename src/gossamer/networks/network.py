@@ -208,6 +208,10 @@ class Network:
         """
         return cls(checked_gossip(matrix, graph), name="matrix")
 
+    @classmethod
+    def of(cls, value: Any) -> Network:
+        return value if isinstance(value, Network) else cls.from_networkx(value)
+
     @staticmethod
     def components(graph: nx.Graph, weights: str = "metropolis") -> list[Network]:
         """Return one network per connected component of `graph` with at least two agents, largest first."""

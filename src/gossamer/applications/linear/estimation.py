@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gossamer import checks, theory
+from gossamer import checks, plotting, theory
 from gossamer.applications.linear.dealing import deal
 from gossamer.applications.linear.rivals import KarMoura, XiaoBoydLall
 from gossamer.applications.linear.sensors import (
@@ -54,7 +54,7 @@ Solver = Any
 """A method or its name, or one of the rivals: KarMoura, XiaoBoydLall, Alone, Centralized."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class EstimationRun(ErrorResult[Rounds, Value]):
     """Simulated estimates of beta*; with several horizons, arrays have one more axis in front.
 
@@ -65,10 +65,18 @@ class EstimationRun(ErrorResult[Rounds, Value]):
     estimates    (trials, N, d)
     """
 
+    trials: int
+    seed: int
     stderr: Value
     errors: Floats
     per_agent: Floats
     estimates: Floats
+
+    columns = ("stderr", "trials")
+    shown = ("rounds", "trials", "total_error", "stderr", "over_limit", "note")
+
+    def plot(self, ax: Any = None) -> Any:
+        return plotting.draw_errors(ax, self.curves(), self.title, r"$E\,\sum_i\|\hat\beta_i-\beta^*\|^2$")
 
 
 class LinearEstimation:
@@ -330,7 +338,7 @@ class LinearEstimation:
             gram_horizons = horizons if gram_rounds is None else check_horizons(gram_rounds)
             inverses = self._inverted(gram, method, gram_horizons)
             estimates = _solve(inverses, averages(method, self.network, self.moments, horizons, trials, seed))
-        return self._run(horizons, one, estimates)
+        return self._run(solver, horizons, one, estimates, seed)
 
     def estimate(self, method: Method | str = "chebyshev", rounds: int = 100) -> Floats:
         """(N, d) every agent's estimate from recorded data after `rounds` rounds; nothing is random."""
@@ -342,11 +350,17 @@ class LinearEstimation:
         """Estimates that are refined whenever measurements come in."""
         return OnlineEstimation(self, method)
 
-    def _run(self, horizons: Integers, one: bool, estimates: Floats) -> EstimationRun[Any, Any]:
+    def _run(
+        self, solver: Solver, horizons: Integers, one: bool, estimates: Floats, seed: int
+    ) -> EstimationRun[Any, Any]:
         squares = ((estimates - self.parameter) ** 2).sum(axis=3)
         errors = squares.sum(axis=2)
         place: Any = 0 if one else slice(None)
         return EstimationRun(
+            method=resolve(solver) if isinstance(solver, str) else solver,
+            network=self.network,
+            trials=len(errors[0]),
+            seed=seed,
             agents=self.network.agents,
             rounds=int(horizons[0]) if one else horizons,
             total_error=errors.mean(axis=1)[place],

@@ -21,7 +21,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike
 from scipy.sparse.linalg import splu
 
-from gossamer import checks, theory
+from gossamer import checks, plotting, theory
 from gossamer.applications.policy import bellman, kernels, problems
 from gossamer.applications.policy.rivals import TemporalDifference
 from gossamer.applications.solvers import Alone, Centralized, averages, horizons_of
@@ -32,13 +32,14 @@ from gossamer.methods import AnytimeSDA, Method, resolve
 from gossamer.networks import Network
 from gossamer.numerics import random
 from gossamer.observations import Gaussian
+from gossamer.results import Record, Result
 
 Solver = Any
 """A method or its name (the plug-in estimator with it), or TemporalDifference, Alone, Centralized."""
 
 
-@dataclass(frozen=True)
-class EvaluationRun:
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class EvaluationRun(Result):
     """Simulated values; with several horizons, arrays have one more axis in front.
 
     error      mean over trials of max_i ||J_i - J*||_inf
@@ -48,12 +49,52 @@ class EvaluationRun:
     values     (trials, N, S), or None if they were not kept
     """
 
+    problem: PolicyEvaluation
+    solver: Any
+    trials: int
+    seed: int
     rounds: Any
     error: Any
     stderr: Any
     errors: Floats
     per_agent: Floats
     values: Floats | None
+
+    shown = ("rounds", "trials", "error", "stderr")
+
+    @property
+    def label(self) -> str:
+        """What the solver is called."""
+        return str(getattr(self.solver, "label", getattr(self.solver, "name", self.solver)))
+
+    @property
+    def title(self) -> str:  # type: ignore[override]
+        return f"{self.label} on {self.problem.network.name}, {self.problem.states} states"
+
+    @cached_property
+    def centralized_limit(self) -> Any:
+        """The error, on the same samples, of a center that holds everybody's; computed when asked for."""
+        return self.problem.simulate(Centralized(), self.rounds, self.trials, self.seed, keep=False).error
+
+    def records(self) -> list[Record]:
+        names = ("rounds", "trials", "error", "stderr", "centralized_limit")
+        horizons = np.atleast_1d(self.rounds)
+        columns = [np.broadcast_to(getattr(self, name), horizons.shape).tolist() for name in names]
+        fixed = {
+            "network": self.problem.network.name,
+            "method": self.label,
+            "agents": self.problem.network.agents,
+            "states": self.problem.states,
+            "discount": self.problem.discount,
+        }
+        return [fixed | dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
+
+    def plot(self, ax: Any = None) -> Any:
+        curves = [
+            plotting.Curve(self.label, self.rounds, self.error, self.stderr),
+            plotting.Curve("centralized limit", self.rounds, self.centralized_limit, limit=True),
+        ]
+        return plotting.draw_errors(ax, curves, self.title, r"$E\,\max_i\|\hat J_i-J^*\|_\infty$")
 
 
 class PolicyEvaluation:
@@ -180,12 +221,19 @@ class PolicyEvaluation:
         spread = errors.std(axis=1, ddof=1) / np.sqrt(trials) if trials > 1 else np.full(len(errors), np.nan)
         kept = values[0] if keep else None
         error, per_agent = errors.mean(axis=1), by_agent.mean(axis=1)
-        if one:
-            return EvaluationRun(
-                int(horizons[0]), float(error[0]), float(spread[0]), errors[0], per_agent[0],
-                None if kept is None else kept[0],
-            )  # fmt: skip
-        return EvaluationRun(horizons, error, spread, errors, per_agent, kept)
+        place: Any = 0 if one else slice(None)
+        return EvaluationRun(
+            problem=self,
+            solver=resolve(solver) if isinstance(solver, str) else solver,
+            trials=trials,
+            seed=seed,
+            rounds=int(horizons[0]) if one else horizons,
+            error=error[place],
+            stderr=spread[place],
+            errors=errors[place],
+            per_agent=per_agent[place],
+            values=None if kept is None else kept[place],
+        )
 
     def _values(self, solver: Solver, horizons: Integers, trials: int, seed: int, first: int) -> Floats:
         if isinstance(solver, TemporalDifference):

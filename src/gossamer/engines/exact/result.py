@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -9,29 +10,32 @@ import numpy as np
 
 from gossamer.arrays import Floats
 from gossamer.engines.exact.per_agent import per_agent_errors
-from gossamer.engines.results import ErrorResult, Rounds, Value
-from gossamer.methods import Method, Table
-from gossamer.networks import Network
-from gossamer.observations import Observations
+from gossamer.engines.results import Rounds, StreamResult, Value
+from gossamer.methods import Table
 
 
-@dataclass(frozen=True, kw_only=True)
-class Exact(ErrorResult[Rounds, Value]):
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class Exact(StreamResult[Rounds, Value]):
     """The expected error itself: total_error = bias + variance.
 
     uncertainty is 0 for an exact spectrum, and one standard error of total_error where Lanczos quadrature was used.
     samples and messages are per agent and in the whole network; a message is one vector over one directed link.
     """
 
-    method: Method
-    network: Network
-    observations: Observations
     bias: Value
     variance: Value
     uncertainty: Value
     samples: Value
     messages: Value
-    tables: list[Table] = field(repr=False)
+    tables: list[Table] = field(compare=False)
+
+    columns = ("bias", "variance", "uncertainty", "samples", "messages")
+
+    def notes(self, which: int) -> Iterator[str]:
+        yield from super().notes(which)
+        samples, rounds = np.atleast_1d(self.samples)[which], np.atleast_1d(self.rounds)[which]
+        if samples > rounds:
+            yield f"takes {samples:.3g} samples per agent; the limits are for one per round"
 
     @cached_property
     def per_agent(self) -> Floats:

@@ -23,7 +23,8 @@ from gossamer.engines.faulty.kernels import (
     add_ledgers,
     play_rounds,
 )
-from gossamer.engines.results import FaultySimulation, standard_error
+from gossamer.engines.faulty.result import FaultySimulation
+from gossamer.engines.results import standard_error
 from gossamer.errors import InvalidInput, Unsupported
 from gossamer.faults import Faults
 from gossamer.faults.kernels import ChainDraws
@@ -97,6 +98,8 @@ def simulate_faulty(
     errors = squares[:, alive].sum(axis=1)
     return FaultySimulation(
         method=method,
+        network=network,
+        observations=observations,
         rounds=rounds,
         trials=trials,
         seed=seed,

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import Any, overload
 
 import numpy as np
 
 from gossamer import checks, theory
 from gossamer.arrays import Floats, Integers
-from gossamer.engines.faulty import simulate_faulty
+from gossamer.engines.faulty import FaultySimulation, simulate_faulty
 from gossamer.engines.horizons import Horizons, check_horizons
-from gossamer.engines.results import FaultySimulation, Simulation, standard_error
+from gossamer.engines.results import TrialResult, standard_error
 from gossamer.engines.simulate.layouts import Run
+from gossamer.engines.simulate.result import Simulation
 from gossamer.errors import InvalidInput
 from gossamer.faults import Fault, Faults
 from gossamer.methods import Method, resolve
 from gossamer.networks import Network
 from gossamer.observations import Observations, check_match
+from gossamer.progress import progress_bar
 
 
 @overload
@@ -79,7 +79,7 @@ def simulate(
     keep_estimates: bool = True,
     dtype: type[np.floating[Any]] = np.float64,
     progress: bool | None = None,
-) -> Simulation[Any, Any]:
+) -> TrialResult[Any, Any]:
     """Run `trials` independent trials of `method` and return their errors and estimates.
 
     Trial r uses the random streams (seed, r, agent), so a run can be split with `first_trial` and does not
@@ -120,7 +120,7 @@ def simulate(
         dtype=dtype,
     )
     partial = False
-    with _progress(progress, run.work) as advance:
+    with progress_bar(progress, "simulating", run.work, worth_it=run.work > 5 * 10**8) as advance:
         try:
             run.go(advance)
         except KeyboardInterrupt:
@@ -147,6 +147,8 @@ def _result(run: Run, rounds: Any, place: Any, partial: bool) -> Simulation[Any,
     limit = theory.centralized_limit(run.observations, run.horizons)
     return Simulation(
         method=run.method,
+        network=run.network,
+        observations=run.observations,
         agents=run.network.agents,
         rounds=rounds,
         trials=trials,
@@ -159,22 +161,3 @@ def _result(run: Run, rounds: Any, place: Any, partial: bool) -> Simulation[Any,
         kept_estimates=estimates[place] if run.keep else None,
         partial=partial,
     )
-
-
-@contextmanager
-def _progress(wanted: bool | None, work: int) -> Iterator[Callable[[int], None]]:
-    """Yield a function that is told how many agent-updates are done; it draws a bar if one is wanted."""
-    if wanted is None:
-        import sys
-
-        wanted = sys.stderr.isatty() and work > 5 * 10**8
-    if not wanted:
-        yield lambda _: None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-
-    columns = [TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn()]
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("simulating", total=work)
-        yield lambda done: bar.update(task, advance=done)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from gossamer import __version__
-from gossamer.paper.pipeline.fingerprint import fingerprint
+from gossamer.fingerprint import fingerprint
 from gossamer.paper.pipeline.results import SCHEMA, Row
 
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
 
-PACKAGE = Path(__file__).parents[2]
+PACKAGE = Path(__file__).parent
 
 
 @cache

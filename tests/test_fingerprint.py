@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import gossamer as gs
-from gossamer.paper.pipeline.fingerprint import SourceTree
+from gossamer.fingerprint import SourceTree
 
 PACKAGE = Path(gs.__file__).parent
 CONVERGENCE = "paper/figures/figure_2_convergence.py"

@@ -1,0 +1,90 @@
+"""Who computes: threads, processes, or the workers of a Dask cluster, all through joblib."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from typing import Any, TypeVar
+
+import joblib
+
+from gossamer import checks
+from gossamer.errors import InvalidInput, require
+
+BACKENDS = ("threads", "processes", "dask")
+
+SECONDS_PER_BATCH = 1.0
+"""What a batch should take: long beside the work of a scheduler, short beside the patience of its owner."""
+
+Work = TypeVar("Work")
+Outcome = TypeVar("Outcome")
+
+
+class Batches(Iterator[list[Work]]):
+    """Work cut into pieces: small ones first, then as many at a time as the measured speed allows."""
+
+    def __init__(self, work: Sequence[Work]) -> None:
+        self._work = work
+        self._next = 0
+        self._size = 1
+
+    def __next__(self) -> list[Work]:
+        batch = list(self._work[self._next : self._next + self._size])
+        if not batch:
+            raise StopIteration
+        self._next += len(batch)
+        return batch
+
+    def learn(self, count: int, seconds: float) -> None:
+        """This many took so long; batches at most double from one to the next."""
+        fitting = int(SECONDS_PER_BATCH * count / max(seconds, 1e-6))
+        self._size = max(1, min(fitting, 2 * max(count, self._size)))
+
+
+def compute(
+    function: Callable[[list[Work]], Outcome],
+    work: Sequence[Work],
+    *,
+    backend: str = "threads",
+    workers: int | None = None,
+    address: str | None = None,
+) -> Iterator[Outcome]:
+    """Yield function(batch) for all work, in whatever order it is finished."""
+    checks.choice("backend", backend, BACKENDS)
+    if address is not None and backend != "dask":
+        raise InvalidInput(f"an address is that of a Dask scheduler; use backend='dask', got {backend!r}")
+    if workers is not None:
+        checks.whole_number("workers", workers, least=1)
+    batches = Batches(work)
+    with ExitStack() as stack:
+        count = _enter(stack, backend, workers, address)
+        parallel = joblib.Parallel(n_jobs=count, return_as="generator_unordered", batch_size=1)
+        tasks = (joblib.delayed(_timed)(function, batch) for batch in batches)
+        for outcome, seconds, size in parallel(tasks):
+            batches.learn(size, seconds)
+            yield outcome
+
+
+def _enter(stack: ExitStack, backend: str, workers: int | None, address: str | None) -> int:
+    """Make `backend` joblib's own for a while; return how many workers there are."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    count = workers or cores
+    if backend == "threads":
+        stack.enter_context(joblib.parallel_config("threading"))
+    elif backend == "processes":
+        share = max(1, cores // count)  # of the cores, so that the engines' own threads do not compete
+        stack.enter_context(joblib.parallel_config("loky", inner_max_num_threads=share))
+    else:
+        distributed: Any = require("distributed", "dask")
+        client = distributed.Client(address) if address else distributed.Client(n_workers=count)
+        stack.enter_context(client)
+        stack.enter_context(joblib.parallel_config("dask", client=client, wait_for_workers_timeout=30))
+        count = sum(client.nthreads().values())
+    return count
+
+
+def _timed(function: Callable[[list[Work]], Outcome], batch: list[Work]) -> tuple[Outcome, float, int]:
+    start = time.perf_counter()
+    return function(batch), time.perf_counter() - start, len(batch)

@@ -1,0 +1,140 @@
+"""`gs.compare`: any number of methods, networks and horizons, in one call that can be stopped and taken up again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from gossamer import checks
+from gossamer.comparison.backends import compute
+from gossamer.comparison.points import Point, Row, limits
+from gossamer.comparison.result import Comparison
+from gossamer.comparison.store import Store
+from gossamer.engines.horizons import Horizons, check_horizons
+from gossamer.errors import InvalidInput
+from gossamer.faults import Fault, Faults
+from gossamer.methods import Method, resolve
+from gossamer.networks import Network
+from gossamer.observations import Observations, check_match
+from gossamer.progress import progress_bar
+
+Missing = tuple[int, Point, list[int]]
+"""A point that has to be computed: its place in the comparison, itself, and for which horizons."""
+
+
+def compare(
+    methods: Any,
+    networks: Any,
+    observations: Observations | Callable[[Network], Observations],
+    rounds: int | Horizons,
+    *,
+    trials: int = 0,
+    seed: int = 0,
+    faults: Faults | Fault | None = None,
+    store: str | Path | None = None,
+    backend: str = "threads",
+    workers: int | None = None,
+    address: str | None = None,
+    progress: bool | None = None,
+) -> Comparison:
+    """Compare methods on networks after some numbers of rounds: exact errors, and trials beside them.
+
+    methods       one or several methods or their names, or a dictionary from labels to methods
+    networks      one or several networks (or NetworkX graphs), or a dictionary from labels to networks
+    observations  the streams, or a function that makes them for a network
+    trials        how many trials to simulate as well; with `faults`, all there is
+    store         a folder that keeps every finished point in a Parquet file, by its content: a second call computes
+                  only what is missing, and one that was interrupted goes on
+    backend       "threads", "processes" (one per core, or `workers`), or "dask" (the cluster at `address`, or a
+                  local one)
+    progress      a bar with the time left: if standard error is a terminal (None), always (True) or never (False)
+
+    A method that cannot run somewhere has a row with a note and no error. Ctrl-C returns what is finished, marked
+    partial.
+    """
+    points = _points(methods, networks, observations, trials, seed, faults)
+    horizons = list(dict.fromkeys(check_horizons(rounds).tolist()))
+    kept = None if store is None else Store(Path(store))
+    found: list[dict[int, Row]] = []
+    missing: list[Missing] = []
+    for place, point in enumerate(points):
+        found.append({row[4]: row for row in kept.read(point.key)} if kept else {})
+        ahead = [t for t in horizons if t not in found[place]]
+        if ahead:
+            missing.append((place, point, ahead))
+    partial = False
+    outcomes = compute(evaluate, missing, backend=backend, workers=workers, address=address)
+    with progress_bar(progress, "comparing", len(missing)) as advance:
+        try:
+            for outcome in outcomes if missing else ():
+                for place, rows in outcome:
+                    found[place] |= {row[4]: row for row in rows}
+                    if kept:
+                        kept.write(points[place].key, list(found[place].values()))
+                    advance(1)
+        except KeyboardInterrupt:
+            partial = True
+            if not any(found):
+                raise
+    return Comparison(
+        [
+            point.named(mine[t])
+            for point, mine in zip(points, found, strict=True)
+            for t in horizons
+            if t in mine
+        ],
+        partial,
+    )
+
+
+def evaluate(batch: Sequence[Missing]) -> list[tuple[int, list[Row]]]:
+    """The rows of several points; neighbors on one network share what they are measured by."""
+    found = []
+    for _, group in groupby(batch, key=lambda each: (id(each[1].network), id(each[1].observations), each[2])):
+        some = list(group)
+        _, first, horizons = some[0]
+        shared = limits(first.network, first.observations, horizons)
+        found += [(place, point.rows(horizons, shared)) for place, point, _ in some]
+    return found
+
+
+def _points(
+    methods: Any, networks: Any, observations: Any, trials: int, seed: int, faults: Faults | Fault | None
+) -> list[Point]:
+    trials = checks.whole_number("trials", trials, least=0)
+    seed = checks.seed(seed)
+    if faults is not None:
+        faults = faults if isinstance(faults, Faults) else Faults(faults)
+        if not trials:
+            raise InvalidInput("with faults there is no exact error, so trials must be at least 1, got 0")
+    chosen = _named(methods, Method, resolve, lambda method: method.label)
+    points = []
+    for name, network in _named(networks, Network, Network.of, lambda network: network.name).items():
+        streams = observations(network) if callable(observations) else observations
+        check_match(network, streams)
+        points += [
+            Point(name, network, label, method, streams, trials, seed, faults)
+            for label, method in chosen.items()
+        ]
+    return points
+
+
+def _named(given: Any, kind: type, make: Callable[[Any], Any], name: Callable[[Any], str]) -> dict[str, Any]:
+    """What was given, by name: of a dictionary its keys, else each one's own name, numbered where it occurs twice."""
+    if isinstance(given, Mapping):
+        return {str(key): make(value) for key, value in given.items()}
+    several = (
+        isinstance(given, Iterable) and not isinstance(given, kind | str) and not hasattr(given, "edges")
+    )
+    found: dict[str, Any] = {}
+    for each in map(make, given if several else [given]):
+        label, number = name(each), 1
+        while label in found:
+            number += 1
+            label = f"{name(each)} ({number})"
+        found[label] = each
+    if not found:
+        raise InvalidInput("a comparison needs at least one method and one network, got none")
+    return found

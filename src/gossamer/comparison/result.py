@@ -1,0 +1,83 @@
+"""What `gs.compare` returns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gossamer import plotting
+from gossamer.comparison.points import COLUMNS
+from gossamer.results import Record, Result
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Comparison(Result):
+    """One row per network, method and number of rounds.
+
+    rows     the values of every row, by `points.COLUMNS`
+    partial  whether it was interrupted: then only the finished points are here
+    """
+
+    rows: list[tuple[Any, ...]]
+    partial: bool = False
+
+    shown = ("network", "method", "rounds", "total_error", "stderr", "over_limit", "note")
+
+    @property
+    def title(self) -> str:  # type: ignore[override]
+        methods, networks = (len(dict.fromkeys(self.column(name))) for name in ("method", "network"))
+        return f"{methods} methods on {networks} networks"
+
+    def column(self, name: str) -> list[Any]:
+        """The values of one column, in the order of the rows."""
+        place = list(COLUMNS).index(name)
+        return [row[place] for row in self.rows]
+
+    def records(self) -> list[Record]:
+        return [dict(zip(COLUMNS, row, strict=True)) for row in self.rows]
+
+    @property
+    def notes(self) -> list[str]:
+        """What to know about each method on each network, once: "sda on path:100: ..."."""
+        said: dict[tuple[str, str, str], list[int]] = {}
+        for row in self.records():
+            for note in filter(None, row["note"].split("; ")):
+                said.setdefault((row["network"], row["method"], note), []).append(row["rounds"])
+        return [f"{method} on {network}: {note}" for network, method, note in said]
+
+    def plot(self, ax: Any = None) -> Any:
+        """Errors against rounds, a panel for each network (then `ax` is one axes for each), with both limits.
+
+        Lines are exact, points with 95% intervals are simulated.
+        """
+        networks = list(dict.fromkeys(self.column("network")))
+        axes = plotting.panels(networks) if ax is None else list(np.atleast_1d(ax))
+        for panel, name in zip(axes, networks, strict=True):
+            plotting.draw_curves(panel, _curves([row for row in self.records() if row["network"] == name]))
+        plotting.legend(axes)
+        return axes[0] if len(axes) == 1 else axes
+
+
+def _curves(rows: list[Record]) -> list[plotting.Curve]:
+    curves = []
+    for method in dict.fromkeys(row["method"] for row in rows):
+        mine = [row for row in rows if row["method"] == method and row["total_error"] is not None]
+        exact = [row for row in mine if row["bias"] is not None]
+        tried = [row for row in mine if row["simulated_error"] is not None]
+        if exact:
+            curves.append(plotting.Curve(method, *_values(exact, "rounds", "total_error")))
+        if tried:
+            curves.append(plotting.Curve(method, *_values(tried, "rounds", "simulated_error", "stderr")))
+    shared = {row["rounds"]: row for row in rows}
+    for limit in ("centralized_limit", "network_limit"):
+        known = [row for _, row in sorted(shared.items()) if row[limit] is not None]
+        if known:
+            name = limit.replace("_", " ")
+            curves.append(plotting.Curve(name, *_values(known, "rounds", limit), limit=True))
+    return curves
+
+
+def _values(rows: list[Record], *names: str) -> list[Any]:
+    return [np.array([row[name] for row in rows], dtype=float) for name in names]

@@ -1,0 +1,33 @@
+"""What `gs.simulate` returns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from gossamer import plotting
+from gossamer.engines.results import Rounds, TrialResult, Value
+from gossamer.errors import Unsupported
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class Simulation(TrialResult[Rounds, Value]):
+    """Trials in which every message arrives, so that they can be held against the exact error."""
+
+    @cached_property
+    def expected(self) -> Any:
+        """The exact error of the same method, or None if there is none; computed when asked for."""
+        from gossamer.engines.exact import exact  # heavy, and not needed to simulate
+
+        try:
+            return exact(self.method, self.network, self.observations, self.rounds)
+        except Unsupported:
+            return None
+
+    def curves(self) -> list[plotting.Curve]:
+        simulated, *limits = super().curves()
+        if self.expected is None:
+            return [simulated, *limits]
+        line = plotting.Curve(simulated.label, self.rounds, self.expected.total_error)
+        return [line, simulated, *limits]

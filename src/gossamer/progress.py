@@ -1,0 +1,43 @@
+"""A bar for long work, with the time left."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+
+@contextmanager
+def progress_bar(
+    wanted: bool | None, what: str, work: int, *, worth_it: bool = True
+) -> Iterator[Callable[[int], None]]:
+    """Yield a function that is told how much of `work` was just done; it draws a bar if one is wanted.
+
+    None wants one if standard error is a terminal and the work is `worth_it`.
+    """
+    if wanted is None:
+        wanted = worth_it and sys.stderr.isatty()
+    if not wanted:
+        yield lambda _: None
+        return
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
+    counted = [MofNCompleteColumn()] if work < 10**7 else []
+    columns = [
+        TextColumn("{task.description}"),
+        BarColumn(),
+        *counted,
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+    ]
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(what, total=work)
+        yield lambda done: bar.update(task, advance=done)

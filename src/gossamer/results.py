@@ -1,0 +1,105 @@
+"""What every result offers: rows, a frame, a plot, a short look, and equality.
+
+A result is a frozen dataclass (with `eq=False`: arrays are compared here) that says what its rows are (`records`) and
+how it is drawn (`plot`).
+"""
+
+from __future__ import annotations
+
+import html
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from typing import Any, ClassVar
+
+import numpy as np
+
+from gossamer import checks
+from gossamer.errors import require
+
+Record = dict[str, Any]
+"""One row: values by column. A value that does not exist is None, and so is a number that does not."""
+
+_ROWS_SHOWN = 20
+
+
+class Result(ABC):
+    """What a computation found. The rows of two results of one kind can be put under each other."""
+
+    title: str
+    """What this is, in a line."""
+
+    shown: ClassVar[Sequence[str]] = ()
+    """The columns that a short look shows; empty: all."""
+
+    @abstractmethod
+    def records(self) -> list[Record]:
+        """The rows as dictionaries, all with the same keys."""
+
+    @abstractmethod
+    def plot(self, ax: Any = None) -> Any:
+        """Draw it on Matplotlib axes (a new figure by default), and return them."""
+
+    def to_frame(self, library: str = "pandas") -> Any:
+        """The rows as a tidy data frame of "pandas" or "polars"."""
+        frames = require(checks.choice("library", library, ("pandas", "polars")), "data")
+        return frames.DataFrame(self.records())
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and all(
+            same(getattr(self, field.name), getattr(other, field.name))
+            for field in fields(self)  # type: ignore[arg-type]
+            if field.compare
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        rows = self.records()
+        columns = list(self.shown or (rows[0] if rows else ()))
+        known = [name for name in columns if any(row[name] not in (None, "") for row in rows)]
+        values = ", ".join(f"{name}={_range([row[name] for row in rows])}" for name in known)
+        count = f"{len(rows)} rows: " if len(rows) > 1 else ""
+        return f"<{type(self).__name__} {self.title}: {count}{values}>"
+
+    def _repr_html_(self) -> str:
+        rows = self.records()
+        columns = list(self.shown or (rows[0] if rows else ()))
+        head = "".join(f"<th>{html.escape(name.replace('_', ' '))}</th>" for name in columns)
+        body = "".join(
+            "<tr>" + "".join(f"<td>{html.escape(brief(row[name]))}</td>" for name in columns) + "</tr>"
+            for row in rows[:_ROWS_SHOWN]
+        )
+        more = f"<p>and {len(rows) - _ROWS_SHOWN} more rows</p>" if len(rows) > _ROWS_SHOWN else ""
+        caption = f"<caption>{html.escape(self.title)}</caption>"
+        return f"<table>{caption}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{more}"
+
+
+def same(a: Any, b: Any) -> bool:
+    """Whether two values are equal, arrays entry by entry, with NaN equal to NaN."""
+    if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
+        if np.shape(a) != np.shape(b):
+            return False
+        a, b = np.asarray(a), np.asarray(b)
+        return bool(np.array_equal(a, b, equal_nan=a.dtype.kind == "f" and b.dtype.kind == "f"))
+    if type(a) is not type(b):
+        return bool(a == b)
+    if isinstance(a, Mapping):
+        return a.keys() == b.keys() and all(same(a[key], b[key]) for key in a)
+    if isinstance(a, list | tuple):
+        return len(a) == len(b) and all(map(same, a, b))
+    return bool(a == b) or (isinstance(a, float) and math.isnan(a) and math.isnan(b))
+
+
+def brief(value: Any) -> str:
+    """A value as a person reads it: three digits, and nothing where there is none."""
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return "-"
+    return f"{value:.3g}" if isinstance(value, float) else str(value)
+
+
+def _range(values: Sequence[Any]) -> str:
+    """The one value of a column, or where its values begin and end."""
+    first, last = brief(values[0]) if values else "-", brief(values[-1]) if values else "-"
+    return first if all(same(values[0], value) for value in values) else f"{first}..{last}"
