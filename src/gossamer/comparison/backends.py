@@ -78,7 +78,13 @@ def _enter(stack: ExitStack, backend: str, workers: int | None, address: str | N
         stack.enter_context(joblib.parallel_config("loky", inner_max_num_threads=share))
     else:
         distributed: Any = require("distributed", "dask")
-        client = distributed.Client(address) if address else distributed.Client(n_workers=count)
+        try:
+            client = distributed.Client(address) if address else distributed.Client(n_workers=count)
+        except (OSError, ValueError) as error:
+            raise InvalidInput(
+                f"no Dask scheduler answers at {address!r} ({error}); start one with `dask scheduler`, "
+                "or leave the address out for a local cluster"
+            ) from error
         stack.enter_context(client)
         stack.enter_context(joblib.parallel_config("dask", client=client, wait_for_workers_timeout=30))
         count = sum(client.nthreads().values())
