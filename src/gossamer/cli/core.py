@@ -124,7 +124,7 @@ def simulate(
 ) -> None:
     """Simulate trials, and show the exact error beside them where there is one.
 
-    With faults, the method runs in its edge-ledger form.
+    With faults, the method runs in its edge-ledger form; without one, it leaves out neighbors that it does not hear.
     """
     net, obs = parse_problem(graph, weights, spread, std, seed, data)
     chosen = parse_method(method)
@@ -143,12 +143,11 @@ def simulate(
     result: gs.Simulation[Any, Any]
     expected: Sequence[float | None] = [None] * len(horizons)
     if faults.items:
-        if len(horizons) > 1:
-            raise InvalidInput(f"rounds must be one number when there are faults, got {rounds!r}")
-        result = gs.simulate(chosen, net, obs, horizons[0], trials, seed, faults=faults)
-        notes += _survivors(result, net.agents)
+        faulty = gs.simulate(chosen, net, obs, horizons, trials, seed, faults=faults, keep="errors")
+        notes += filter(None, faulty.note[-1:])
+        result = faulty
     else:
-        result = gs.simulate(chosen, net, obs, horizons, trials, seed, keep_estimates=False)
+        result = gs.simulate(chosen, net, obs, horizons, trials, seed, keep="errors")
         expected = _exact_if_any(chosen, net, obs, horizons) or expected
     records = [
         {**record, "exact_total_error": exact, "trials": result.trials}
@@ -304,16 +303,6 @@ def _plan_record(plan: gs.Plan, obs: gs.Observations) -> dict[str, Any]:
         "centralized_limit": plan.centralized_limit,
         "over_limit": plan.over_limit,
     }
-
-
-def _survivors(result: gs.FaultySimulation, agents: int) -> list[str]:
-    """Who was left at the end of a simulation with faults, and whether they could still talk."""
-    alive = (
-        f"{result.agents} of {agents} agents alive at the end; errors are against the average of their means"
-    )
-    if result.parts == 1:
-        return [alive]
-    return [alive, f"the crashes cut them into {result.parts} parts, which cannot reach each other"]
 
 
 def _divergence(curves: Curves) -> list[str]:

@@ -9,7 +9,9 @@ Three names for one error, the same in every result, table, file and plot:
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -65,6 +67,8 @@ class Simulation(ErrorResult[Rounds, Value]):
     errors       (trials,) the sum for each trial
     per_agent    (N,) mean over trials of each agent's squared error
     estimates    (trials, N, n)
+    iterates     "estimate" and the name of each of the method's registers: (trials, T, N, n), the values after rounds
+                 1..T; with several horizons, those of the run of the largest one, without a first axis of horizons
     partial      whether the run was interrupted: then only the finished trials are here
     """
 
@@ -75,27 +79,60 @@ class Simulation(ErrorResult[Rounds, Value]):
     errors: Floats
     per_agent: Floats
     kept_estimates: NDArray[Any] | None = field(repr=False)
+    kept_iterates: dict[str, NDArray[Any]] | None = field(default=None, repr=False)
     partial: bool = False
 
     @property
     def estimates(self) -> NDArray[Any]:
         if self.kept_estimates is None:
-            raise InvalidInput("this simulation kept no estimates; call simulate(..., keep_estimates=True)")
+            raise InvalidInput("this simulation kept no estimates; call simulate(..., keep='estimates')")
         return self.kept_estimates
+
+    @property
+    def iterates(self) -> Mapping[str, NDArray[Any]]:
+        if self.kept_iterates is None:
+            raise InvalidInput("this simulation kept no iterates; call simulate(..., keep='iterates')")
+        return MappingProxyType(self.kept_iterates)
 
 
 @dataclass(frozen=True, kw_only=True)
-class FaultySimulation(Simulation[int, float]):
+class FaultySimulation(Simulation[Rounds, Value]):
     """What a simulation with faults found: a `Simulation` that also says who is still alive.
 
-    alive   (N,) who is alive at the end; the estimates and errors of the others are NaN
+    Who is alive differs between horizons, so with several of them these arrays, too, have the horizons first.
+
+    agents  how many agents are alive
+    alive   (N,) who they are; the estimates and errors of the others are NaN
     target  (n,) the average of the means of the agents alive, against which their errors are measured
     parts   into how many pieces the crashes cut those alive; agents of two pieces cannot reach each other
+    rule    "ledger": the method ran in its edge-ledger form; "skip": it left neighbors that it did not hear out
     """
 
+    agents: Rounds  # type: ignore[assignment]
     alive: Booleans
     target: Floats
-    parts: int
+    parts: Rounds
+    rule: str
+
+    @property
+    def note(self) -> str | list[str]:
+        """What a reader of the errors should know, if anything; with several horizons, a text for each."""
+        size = self.alive.shape[-1]
+        texts = []
+        for agents, parts in zip(np.atleast_1d(self.agents), np.atleast_1d(self.parts), strict=True):
+            said = []
+            if agents < size:
+                said.append(
+                    f"{agents} of {size} agents alive at the end; errors are against the average of their means"
+                )
+            if parts > 1:
+                said.append(f"the crashes cut them into {parts} parts, which cannot reach each other")
+            if self.rule == "skip":
+                said.append(
+                    f"{self.method.name} runs without a ledger: neighbors that are not heard are left out"
+                )
+            texts.append("; ".join(said))
+        return texts if np.ndim(self.rounds) else texts[0]
 
 
 def over_limit(total_error: Value, limit: Value) -> Value:
