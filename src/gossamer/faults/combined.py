@@ -181,7 +181,7 @@ def _check_partition(item: Partition, edges: Integers) -> None:
     missing = item.edges - set(map(tuple, np.sort(edges, axis=1).tolist())) if item.edges else None
     if missing:
         a, b = min(missing)
-        near = sorted({int(end) for edge in edges if a in edge for end in edge} - {a})
+        near = sorted({*edges[(edges == a).any(axis=1)].ravel().tolist()} - {a})
         raise InvalidInput(
             f"Partition cuts the edge {a}-{b}, which the network does not have; the neighbors of agent {a} are "
             f"{', '.join(map(str, near[:10]))}{', ...' if len(near) > 10 else ''}"

@@ -72,70 +72,64 @@ class FaultyRun:
         self.targets = np.stack(
             [end[alive].mean(axis=0) for end, alive in zip(ends, self.alive, strict=True)]
         )
-        edges = _edge_list(network)
-        self.passes = [
-            (_Pass(scene, edges, trials.seed, table, horizons[which].tolist()), which)
-            for table, which in groups
-        ]
-        for one, _ in self.passes:
-            one.check_clocks(method)
-        self.rounds_present = self.passes[0][0].rounds_present(
-            horizons
-        )  # (H, N); the first pass is the longest
         self.squares = np.empty((len(horizons), trials.count, agents))
         self.estimates = np.empty((len(horizons) if trials.keep != "errors" else 0, trials.count, *shape))
         self.iterates = trials.iterates(method, int(horizons[-1]), (agents, components), float)
         self.done = np.zeros(trials.count, dtype=bool)
-        links = agents + 2 * len(network.edges)
-        self.work = sum(one.table.rounds for one, _ in self.passes) * links * components * trials.count
+        edges = _edge_list(network)
+        self.passes = [
+            _Pass(scene, edges, trials.seed, table, dict(zip(horizons[which].tolist(), which, strict=True)))
+            for table, which in groups
+        ]
+        for one in self.passes:
+            one.check_clocks(method)
+        self.longest = self.passes[0]
+        self.rounds_present = self.longest.rounds_present(horizons)  # (H, N)
+        self.work = sum(one.table.rounds * one.per_round for one in self.passes) * trials.count
 
     def go(self, advance: Advance) -> None:
         """Waves of trials, a block for each thread, go through all passes before the next wave begins."""
         count, threads = self.trials.count, get_num_threads()
-        most = min(one.block for one, _ in self.passes)
-        size = min(most, max(8, -(-count // threads)))
+        size = min(*(one.block for one in self.passes), max(8, -(-count // threads)))
         for first in range(0, count, size * threads):
             wave = range(first, min(first + size * threads, count))
-            for one, which in self.passes:
-                records = len(self.iterates) > 0 and one is self.passes[0][0]
-                self._play(
-                    one, which, [wave[k : k + size] for k in range(0, len(wave), size)], records, advance
-                )
+            for one in self.passes:
+                self._play(one, [wave[k : k + size] for k in range(0, len(wave), size)], advance)
             self.done[wave.start : wave.stop] = True
 
-    def _play(
-        self, one: _Pass, which: list[int], blocks: list[range], records: bool, advance: Advance
-    ) -> None:
+    def _play(self, one: _Pass, blocks: list[range], advance: Advance) -> None:
+        """One pass of a few blocks of trials, and what it leaves."""
+        first, records = self.trials.first, len(self.iterates) > 0 and one is self.longest
         memories = [one.memory(len(block)) for block in blocks]
-        horizons = dict(zip(one.horizons, which, strict=True))
-        first = self.trials.first
         for phase, rounds in one.calls(len(blocks[0]), every=records):
 
             def play(k: int, phase: Phase = phase, rounds: range = rounds) -> None:
-                trials = range(first + blocks[k].start, first + blocks[k].stop)
-                one.play(memories[k], phase, rounds, trials)
+                numbers = range(first + blocks[k].start, first + blocks[k].stop)
+                one.play(memories[k], phase, rounds, numbers)
 
             spread(play, len(blocks))
+            horizon = one.places.get(rounds.stop)
             for block, memory in zip(blocks, memories, strict=True):
                 some = slice(block.start, block.stop)
-                if records or rounds.stop in horizons:
+                if records or horizon is not None:
                     estimates = one.estimates(memory, phase)
                 if records:
                     self.iterates[:-1, some, rounds.stop - 1] = one.registers(memory, phase)
                     self.iterates[-1, some, rounds.stop - 1] = estimates
-                if rounds.stop in horizons:
-                    h = horizons[rounds.stop]
-                    self.squares[h, some] = ((estimates - self.targets[h]) ** 2).sum(axis=2)
-                    if len(self.estimates):
-                        self.estimates[h, some] = estimates
+                if horizon is not None:
+                    self.squares[horizon, some] = ((estimates - self.targets[horizon]) ** 2).sum(axis=2)
+                    self.estimates[horizon : horizon + 1, some] = estimates  # nothing, where none are kept
             advance(len(rounds) * sum(map(len, blocks)) * one.per_round)
 
 
 class _Pass:
     """The rounds of one table, the same in every trial: the phases, who takes part when, and the horizons."""
 
-    def __init__(self, scene: Scene, edges: EdgeList, seed: int, table: Table, horizons: list[int]) -> None:
-        self.edges, self.seed, self.table, self.horizons = edges, seed, table, horizons
+    def __init__(
+        self, scene: Scene, edges: EdgeList, seed: int, table: Table, places: dict[int, int]
+    ) -> None:
+        self.edges, self.seed, self.table = edges, seed, table
+        self.places = places  # of its horizons among all that were asked for
         self.observations, self.faults = scene.observations, scene.faults
         skip = scene.silence is None
         self.rules = Rules(scene.silence or 0, skip)
@@ -200,8 +194,8 @@ class _Pass:
         if method.anytime:
             return
         answers = _answers_to_ones(self.table)
-        clocks = self.rounds_present(np.array(self.horizons))
-        for horizon, clock in zip(self.horizons, clocks, strict=True):
+        clocks = self.rounds_present(np.array(list(self.places)))
+        for horizon, clock in zip(self.places, clocks, strict=True):
             alive = self.faults.alive_agents(len(clock), horizon - 1)
             for agent in np.flatnonzero(alive).tolist():
                 if abs(answers[clock[agent] - 1] - answers[horizon - 1]) > 1e-9:
@@ -231,7 +225,7 @@ class _Pass:
         """Cut the rounds at phases and horizons, or after every one, so that the observations fit into memory."""
         agents, components = self.observations.mean.shape
         at_once = 1 if every else max(1, _MEMORY // (64 * agents * components * trials))
-        stops = {*self.horizons, self.table.rounds}
+        stops = {*self.places, self.table.rounds}
         for phase in self.phases:
             inside = sorted(stop for stop in stops if phase.start < stop < phase.stop)
             for start, stop in pairwise([phase.start, *inside, phase.stop]):
