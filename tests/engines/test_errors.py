@@ -25,7 +25,12 @@ import gossamer as gs
         (lambda n, o: gs.simulate("sda", n, o, 10, trials=0), "trials must be"),
         (lambda n, o: gs.simulate("sda", n, o, 10, seed=-1), "seed"),
         (lambda n, o: gs.simulate("sda", n, o, 10, dtype=int), "float64 or numpy.float32"),
-        (lambda n, o: gs.simulate("sda", n, o, 10, keep_estimates=False).estimates, "keep_estimates=True"),
+        (lambda n, o: gs.simulate("sda", n, o, 10, keep="errors").estimates, "keep='estimates'"),
+        (lambda n, o: gs.simulate("sda", n, o, 10).iterates, "keep='iterates'"),
+        (
+            lambda n, o: gs.simulate("sda", n, o, 10, keep="all"),
+            "keep must be 'errors', 'estimates' or 'iterates'",
+        ),
         (lambda n, o: gs.exact(gs.SDA(batch=[1, 2]), n, o, 10), r"one number per round \(10\)"),
         (lambda n, o: gs.exact(gs.SDA(batch=0), n, o, 10), "at least 1, got 0"),
         (lambda n, o: gs.exact(gs.DMASG(stages=5), n, o, 10), "use fewer stages"),

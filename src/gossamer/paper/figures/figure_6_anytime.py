@@ -59,7 +59,7 @@ def anytime_convergence(
         found = every_round(method, net, obs, marked[-1])
         assert found is not None
         errors[name] = found[0] + found[1]
-        runs = problem.run(method, net, obs, marked, trials=trials, seed=seed, keep_estimates=False)
+        runs = problem.run(method, net, obs, marked, trials=trials, seed=seed, keep="errors")
         for t, value, error in zip(marked, runs.total_error.tolist(), runs.stderr.tolist(), strict=True):
             around = {
                 "value": value,
@@ -105,7 +105,7 @@ def anytime_samples(
             for eps, t in zip(epsilons, firsts, strict=True)
         ]
         horizons = examined(math.ceil(1.6 * max(t for t in firsts if t)))
-        runs = problem.run(method, net, obs, horizons, trials=trials, seed=seed, keep_estimates=False)
+        runs = problem.run(method, net, obs, horizons, trials=trials, seed=seed, keep="errors")
         rows += [
             {**base, "method": name, "source": "protocol", "trials": trials, **row}
             for row in first_passages(horizons, runs.errors, epsilons, seed)
