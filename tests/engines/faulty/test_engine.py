@@ -95,6 +95,7 @@ def told_by_agents(network, samples, faults, seed, trial, method):
         SDA(output="last"),
         AnytimeSDA(),
         AnytimeSDA(acceleration="chebyshev"),
+        AnytimeSDA(acceleration="local"),
         AnytimeSDA(smoothing=0, gain=0.01),
         SSDA(samples=3),
     ],

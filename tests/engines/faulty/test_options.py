@@ -39,7 +39,7 @@ def test_several_horizons_equal_one_at_a_time_to_the_last_bit(method):
         alone = gs.simulate(method, NETWORK, OBSERVATIONS, horizon, 21, 3, faults=faults)
         for name in (*NUMBERS, *ARRAYS):
             np.testing.assert_array_equal(getattr(together, name)[k], getattr(alone, name), err_msg=name)
-        assert together.note[k] == alone.note
+        assert together.records()[k]["note"] == alone.records()[0]["note"]
 
 
 def test_one_horizon_gives_numbers_and_several_give_arrays():

@@ -101,13 +101,13 @@ def test_what_the_ledger_gains():
 
 def test_the_note_says_what_a_reader_must_know():
     network, obs = gs.Network.path(5), gs.Gaussian(np.arange(5.0))
-    assert gs.simulate("sda", network, obs, 30, 2, faults=Loss(0.1)).note == ""
+    assert gs.simulate("sda", network, obs, 30, 2, faults=Loss(0.1)).records()[0]["note"] == ""
     skip = "dsg runs without a ledger: neighbors that are not heard are left out"
-    assert gs.simulate("dsg", network, obs, 30, 2, faults=Loss(0.1)).note == skip
-    several = gs.simulate("dsg", network, obs, [10, 30], 2, faults=Crash(2, 20)).note
+    assert gs.simulate("dsg", network, obs, 30, 2, faults=Loss(0.1)).records()[0]["note"] == skip
+    found = gs.simulate("dsg", network, obs, [10, 30], 2, faults=Crash(2, 20)).records()
     alive = "4 of 5 agents alive at the end; errors are against the average of their means"
     cut = "the crashes cut them into 2 parts, which cannot reach each other"
-    assert several == [skip, f"{alive}; {cut}; {skip}"]
+    assert [row["note"] for row in found] == [skip, f"{alive}; {cut}; {skip}"]
 
 
 @pytest.mark.parametrize("name", ["pairwise", "broadcast"])
