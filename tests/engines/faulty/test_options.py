@@ -54,7 +54,7 @@ def test_one_horizon_gives_numbers_and_several_give_arrays():
     present = np.full(12, 35)
     present[[3, 5]] = 29, 35 - 13
     np.testing.assert_allclose(several.centralized_limit[2], 2 * np.delete(1 / present, 1).mean())
-    assert [row["rounds"] for row in several.records("agents", "parts", "note")] == [5, 20, 35]
+    assert [row["rounds"] for row in several.records()] == [5, 20, 35]
 
 
 def test_a_horizon_at_which_nobody_is_left_is_refused():

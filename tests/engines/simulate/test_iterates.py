@@ -122,11 +122,11 @@ def test_progress_counts_all_the_work(faults, small, monkeypatch):
     found = []
 
     @contextmanager
-    def bar(wanted, work):
+    def bar(wanted, what, work, **options):
         found.extend([wanted, work])
         yield found.append
 
-    monkeypatch.setattr(shared, "_bar", bar)
+    monkeypatch.setattr(shared, "progress_bar", bar)
     simulate("sda", net, obs, [20, 10], 30, faults=faults, progress=True)
     wanted, work, *done = found
     assert wanted is True
