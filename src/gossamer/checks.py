@@ -19,7 +19,9 @@ def whole_number(name: str, value: Any, *, least: int | None = None, most: int |
     """Return an integer within the bounds; a float with an integer value will do."""
     if not (_is_number(value) and value == math.floor(value) and _within(value, least, most)):
         bounds = _bounds(least=least, most=most)
-        raise InvalidInput(f"{name} must be a whole number{f' {bounds}' if bounds else ''}, got {value!r}")
+        raise InvalidInput(
+            f"{name} must be a whole number{f' {bounds}' if bounds else ''}, got {brief(value)}"
+        )
     return int(value)
 
 
@@ -36,14 +38,16 @@ def number(
     inside = _is_number(value) and _within(value, least, most)
     if not inside or (above is not None and value <= above) or (below is not None and value >= below):
         bounds = _bounds(above=above, least=least, below=below, most=most)
-        raise InvalidInput(f"{name} must be a finite number{f' {bounds}' if bounds else ''}, got {value!r}")
+        raise InvalidInput(
+            f"{name} must be a finite number{f' {bounds}' if bounds else ''}, got {brief(value)}"
+        )
     return float(value)
 
 
 def probability(name: str, value: Any) -> float:
     """Return a number from 0 to 1."""
     if not (_is_number(value) and 0 <= value <= 1):
-        raise InvalidInput(f"{name} must be a probability from 0 to 1, got {value!r}")
+        raise InvalidInput(f"{name} must be a probability from 0 to 1, got {brief(value)}")
     return float(value)
 
 
@@ -52,7 +56,7 @@ def choice(name: str, value: Any, choices: Iterable[str]) -> str:
     words = list(choices)
     if value not in words:
         hint = nearest(value, words) if isinstance(value, str) else ""
-        raise InvalidInput(f"{name} must be {_either(words)}, got {value!r}{hint}")
+        raise InvalidInput(f"{name} must be {_either(words)}, got {brief(value)}{hint}")
     return str(value)
 
 
@@ -70,7 +74,13 @@ def seed(value: Any) -> int:
             found = -1
         if found >= 0:
             return found
-    raise InvalidInput(f"seed must be a whole number of at least 0, got {value!r}")
+    raise InvalidInput(f"seed must be a whole number of at least 0, got {brief(value)}")
+
+
+def brief(value: Any) -> str:
+    """A value as it appears in a message, cut short if it is long."""
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."
 
 
 def _is_number(value: Any) -> bool:

@@ -16,7 +16,7 @@ from scipy.sparse.csgraph import shortest_path
 from gossamer import checks
 from gossamer.arrays import Floats, Integers
 from gossamer.errors import InvalidInput, Unsupported
-from gossamer.networks import Network
+from gossamer.networks import Network, NetworkLike
 from gossamer.numerics.search import first_true
 from gossamer.observations import Observations, check_match
 
@@ -37,14 +37,15 @@ class Bound:
         return float(sum(self.terms.values()))
 
 
-def k_star(network: Network | float) -> int:
+def k_star(network: NetworkLike | float) -> int:
     """Definition 1: the smallest k such that, from k on, (1 + k/(r+1)) (1 - 1/r)^k <= (1 - 1/(2r))^k, r = sqrt(kappa).
 
     Takes a network or a condition number.
     """
-    kappa = network.condition_number if isinstance(network, Network) else float(network)
-    if not 1 - 1e-9 <= kappa < math.inf:
-        raise InvalidInput(f"a condition number must be at least 1 and finite, got {kappa!r}")
+    if isinstance(network, int | float | np.number):
+        kappa = checks.number("a condition number", network, least=1 - 1e-9)
+    else:
+        kappa = Network.of(network).condition_number
     root = math.sqrt(max(kappa, 1.0))
     if root - 1 < 1e-9:
         return 1
@@ -55,13 +56,13 @@ def k_star(network: Network | float) -> int:
     return first_true(lambda k: excess(k) <= 0)
 
 
-def theorem_1(network: Network, observations: Observations, rounds: int) -> Bound:
+def theorem_1(network: NetworkLike, observations: Observations, rounds: int) -> Bound:
     """Theorem 1: the error of SDA with the paper's parameters after T rounds, T0 = T/2 >= k*.
 
     16 k/T^2 e^(-T/(2 sqrt k)) sum_i ||mu_i - mubar||^2 + 24 (k* + sqrt k) sum_ij sigma_ij^2/T^2
     + 2 sum_j max_i sigma_ij^2/T
     """
-    rounds = _check(network, observations, rounds)
+    network, rounds = _check(network, observations, rounds)
     kappa, start = network.condition_number, k_star(network)
     spread = ((observations.mean - observations.mean.mean(axis=0)) ** 2).sum()
     variance = observations.variance
@@ -72,13 +73,13 @@ def theorem_1(network: Network, observations: Observations, rounds: int) -> Boun
             "averaging noise": float(2 * variance.max(axis=0).sum() / rounds),
         },
         applies=rounds / 2 >= start and not np.any(observations.drift),
-        condition=f"T/2 >= k* = {start}",
+        condition=f"T/2 >= k* = {start}" + _and_still(observations),
     )
 
 
-def theorem_2(network: Network, observations: Observations, rounds: int) -> Bound:
+def theorem_2(network: NetworkLike, observations: Observations, rounds: int) -> Bound:
     """Theorem 2: the error of DSG after T rounds, for W = I - L with eigenvalues inside (-1, 1) but one."""
-    rounds = _check(network, observations, rounds)
+    network, rounds = _check(network, observations, rounds)
     if network.spectrum is None:
         raise Unsupported(
             "Theorem 2 needs every eigenvalue of the network, and this one is too large to decompose"
@@ -96,12 +97,12 @@ def theorem_2(network: Network, observations: Observations, rounds: int) -> Boun
             "averaging noise": float(2 * observations.variance.sum() / (network.agents * rounds)),
         },
         applies=bool(stable) and not np.any(observations.drift),
-        condition="the spectral radius of W - 11'/N is below 1",
+        condition="the spectral radius of W - 11'/N is below 1" + _and_still(observations),
     )
 
 
 def corollary_1(
-    network: Network,
+    network: NetworkLike,
     *,
     gram: Floats,
     mean: Floats,
@@ -114,6 +115,7 @@ def corollary_1(
 
     gram (N, d, d) holds A_i'A_i, mean (N, d) the means mu_i of A_i'Y_i, variance (N, d) their variances.
     """
+    network = Network.of(network)
     kappa = network.condition_number
     average = gram.mean(axis=0)
     inverse = float(np.linalg.norm(np.linalg.inv(average), 2))
@@ -134,7 +136,7 @@ def corollary_1(
 
 
 def corollary_2(
-    network: Network,
+    network: NetworkLike,
     *,
     rewards: Floats,
     variance: Floats,
@@ -146,6 +148,7 @@ def corollary_2(
 
     rewards (N, S) and variance (N, S) are per agent and state.
     """
+    network = Network.of(network)
     kappa, states = network.condition_number, rewards.shape[1]
     spread = math.sqrt(float(((rewards - rewards.mean(axis=0)) ** 2).sum()))
     short = 1 - discount
@@ -177,7 +180,7 @@ def centralized_limit(observations: Observations, rounds: int | Integers) -> flo
 
 
 def network_limit(
-    network: Network,
+    network: NetworkLike,
     observations: Observations,
     rounds: int,
     batches: Floats | None = None,
@@ -191,7 +194,7 @@ def network_limit(
     those rounds hold. The best weights are equal on these, summing to 1/N, which gives
     sum_j sigma_j^2/(N^2 n_ij) at agent i. Infinite while some agent is too far away to be heard.
     """
-    rounds = _check(network, observations, rounds)
+    network, rounds = _check(network, observations, rounds)
     if batches is not None and len(batches) != rounds:
         raise InvalidInput(f"one batch size per round is needed ({rounds}), got {len(batches)}")
     if network.agents > DISTANCE_LIMIT:
@@ -209,6 +212,10 @@ def network_limit(
     return limit if per_agent else float(limit.sum())
 
 
-def _check(network: Network, observations: Observations, rounds: int) -> int:
-    check_match(network, observations)
-    return checks.rounds(rounds)
+def _and_still(observations: Observations) -> str:
+    """What a bound's condition says of streams that drift."""
+    return " and means that do not move, but these drift" if np.any(observations.drift) else ""
+
+
+def _check(network: NetworkLike, observations: Observations, rounds: int) -> tuple[Network, int]:
+    return check_match(network, observations), checks.rounds(rounds)

@@ -9,7 +9,7 @@ from tests.conftest import connected_networks
 
 import gossamer as gs
 from gossamer.networks import DENSE_LIMIT, iterative
-from gossamer.networks.reading import parse_network, read_network
+from gossamer.networks.reading import parse_network
 from gossamer.networks.spectrum import DenseSpectrum
 
 CLOSED = [
@@ -142,7 +142,7 @@ def test_files(tmp_path):
     graphml = tmp_path / "g.graphml"
     nx.write_graphml(nx.Graph([("a", "b"), ("b", "c"), ("c", "a"), ("c", "d")]), graphml)
     for file in (edges, json_file, graphml):
-        net = read_network(file)
+        net = gs.Network.read(file)
         assert (net.agents, len(net.edges)) == (4, 4)
 
 
@@ -150,10 +150,10 @@ def test_a_graph_in_json_with_a_string_is_refused(tmp_path):
     file = tmp_path / "g.json"
     file.write_text('{"a": "bcd"}')
     with pytest.raises(gs.InvalidNetwork, match="must be a list, got 'bcd'"):
-        read_network(file)
+        gs.Network.read(file)
     file.write_text('{"a": 5}')
     with pytest.raises(gs.InvalidNetwork):
-        read_network(file)
+        gs.Network.read(file)
 
 
 def bad_matrices():

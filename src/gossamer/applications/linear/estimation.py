@@ -25,7 +25,6 @@ from gossamer import checks, theory
 from gossamer.applications.linear.dealing import deal
 from gossamer.applications.linear.rivals import KarMoura, XiaoBoydLall
 from gossamer.applications.linear.sensors import (
-    Moments,
     check_covariances,
     check_matrices,
     check_observable,
@@ -46,7 +45,7 @@ from gossamer.engines.horizons import check_horizons
 from gossamer.engines.results import ErrorResult, Rounds, Value, standard_error
 from gossamer.errors import InvalidInput, Unsupported
 from gossamer.methods import AnytimeSDA, Method, resolve
-from gossamer.networks import Network
+from gossamer.networks import Network, NetworkLike
 from gossamer.numerics.search import first_true
 from gossamer.observations import Gaussian
 
@@ -87,7 +86,7 @@ class LinearEstimation:
 
     def __init__(
         self,
-        network: Network,
+        network: NetworkLike,
         matrices: Sequence[ArrayLike],
         parameter: ArrayLike,
         covariance: Any = 1.0,
@@ -96,7 +95,7 @@ class LinearEstimation:
         names: Sequence[str] | None = None,
     ) -> None:
         self.weighting = checks.choice("weighting", weighting, ("plain", "precision"))
-        self.network = network
+        self.network = network = Network.of(network)
         self.measurements: list[Floats] | None = None
         self.labels: list[Any] | None = None
         self.matrices = check_matrices(matrices, network.agents)
@@ -116,7 +115,7 @@ class LinearEstimation:
     @classmethod
     def random(
         cls,
-        network: Network,
+        network: NetworkLike,
         dimension: int = 5,
         measurements: int = 2,
         *,
@@ -126,7 +125,7 @@ class LinearEstimation:
     ) -> LinearEstimation:
         """Random sensors: A_i standard normal (m_i x d), beta* uniform on [-1, 1], standard deviations between
         half of and twice `noise`."""
-        rng = np.random.default_rng(seed)
+        network, rng = Network.of(network), np.random.default_rng(checks.seed(seed))
         matrices = rng.normal(size=(network.agents, measurements, dimension))
         parameter = rng.uniform(-1, 1, dimension)
         variances = (noise * np.exp2(rng.uniform(-1, 1, network.agents))) ** 2
@@ -137,7 +136,7 @@ class LinearEstimation:
         cls,
         X: Any,
         y: Any,
-        agents: int | Network | None = None,
+        agents: int | NetworkLike | None = None,
         split: Any = "contiguous",
         *,
         intercept: bool = False,
@@ -154,7 +153,7 @@ class LinearEstimation:
 
         The data are fixed, so there is no noise: an agent's error is its distance from the pooled fit.
         """
-        network = agents if isinstance(agents, Network) else None
+        network = None if agents is None or isinstance(agents, int | np.integer) else Network.of(agents)
         count = network.agents if network is not None else agents
         rows = deal(X, y, count, split, intercept, seed)  # type: ignore[arg-type]
         network = Network.erdos_renyi(len(rows.features)) if network is None else network
@@ -200,14 +199,14 @@ class LinearEstimation:
         return np.stack([p @ a for p, a in zip(self._projections, self.matrices, strict=True)])
 
     @cached_property
-    def moments(self) -> Moments:
+    def moments(self) -> Gaussian:
         """The streams A_i'Q_i Y_{i,t}: means, covariances, and how to draw them."""
         if self.measurements is not None:
             mean = np.stack([p @ y for p, y in zip(self._projections, self.measurements, strict=True)])
         else:
             mean = self.grams @ self.parameter
         noise = np.stack([p @ s @ p.T for p, s in zip(self._projections, self.covariances, strict=True)])
-        return Moments(mean, noise)
+        return Gaussian(mean, covariance=noise)
 
     @cached_property
     def _inverse(self) -> Floats:

@@ -8,11 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gossamer.applications.linear.kernels import Start, draw_moments
 from gossamer.arrays import Floats
 from gossamer.errors import InvalidInput
-from gossamer.numerics import random
-from gossamer.observations import Observations, batch_scale
 
 
 def check_matrices(matrices: Sequence[ArrayLike], agents: int) -> list[Floats]:
@@ -107,41 +104,3 @@ def unpack(vectors: Floats, size: int) -> Floats:
     matrices[..., rows, cols] = vectors
     matrices[..., cols, rows] = vectors
     return matrices
-
-
-class Moments(Observations):
-    """Gaussian streams whose components are correlated: what A_i'Y_{i,t} looks like to the network.
-
-    mean (N, d) and covariance (N, d, d). The engines take one component at a time and ask for the same
-    samples for each, so the last draw is kept.
-    """
-
-    def __init__(self, mean: Floats, covariance: Floats) -> None:
-        self.mean = mean
-        self.variance = np.ascontiguousarray(np.einsum("ijj->ij", covariance))
-        values, vectors = np.linalg.eigh(covariance)
-        factor = vectors * np.sqrt(np.clip(values, 0, None))[:, None, :]
-        used = np.flatnonzero((values > 1e-14 * max(values.max(), 1e-300)).any(axis=0))
-        self.factor = np.ascontiguousarray(factor[:, :, used])  # (N, d, r)
-        self._last: tuple[Any, Floats] | None = None
-
-    def sample(
-        self,
-        seed: int,
-        rounds: range,
-        trials: range,
-        agents: range | None = None,
-        batches: Floats | None = None,
-    ) -> Floats:
-        agents = range(self.agents) if agents is None else agents
-        sizes = None if batches is None else batches[rounds.start : rounds.stop]
-        request = (seed, rounds, trials, agents, None if sizes is None else sizes.tobytes())
-        if self._last is not None and self._last[0] == request:
-            return self._last[1]
-        scale = np.ones(len(rounds)) if sizes is None else batch_scale(sizes)
-        where = slice(agents.start, agents.stop)
-        drawn = np.empty((len(rounds), len(agents), self.components, len(trials)))
-        start = Start(rounds.start, agents.start, trials.start)
-        draw_moments(drawn, self.mean[where], self.factor[where], scale, random.key(seed), start)
-        self._last = (request, drawn)
-        return drawn

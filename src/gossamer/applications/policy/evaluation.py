@@ -29,7 +29,7 @@ from gossamer.applications.streams import Stream
 from gossamer.arrays import Floats, Integers
 from gossamer.errors import InvalidInput
 from gossamer.methods import AnytimeSDA, Method, resolve
-from gossamer.networks import Network
+from gossamer.networks import Network, NetworkLike
 from gossamer.numerics import random
 from gossamer.observations import Gaussian
 
@@ -68,13 +68,13 @@ class PolicyEvaluation:
 
     def __init__(
         self,
-        network: Network,
+        network: NetworkLike,
         transitions: Any,
         rewards: ArrayLike,
         discount: float,
         reward_std: ArrayLike = 1.0,
     ) -> None:
-        self.network = network
+        self.network = network = Network.of(network)
         self.transitions = problems.check_transitions(transitions)
         self.states = int(self.transitions.shape[0])
         self.discount = problems.check_discount(discount)
@@ -90,7 +90,7 @@ class PolicyEvaluation:
     @classmethod
     def from_problem(
         cls,
-        network: Network,
+        network: NetworkLike,
         problem: problems.MarkovRewardProcess,
         discount: float = 0.9,
         *,
@@ -103,6 +103,7 @@ class PolicyEvaluation:
 
         See `problems.share_rewards` for the rules: every rule keeps the agents' average at the problem's reward.
         """
+        network = Network.of(network)
         rewards = problems.share_rewards(problem.reward, network.agents, rule, spread, seed)
         return cls(network, problem.transitions, rewards, discount, reward_std)
 
@@ -237,7 +238,7 @@ class OnlineEvaluation:
     """Every agent's values at any moment, from samples handed in round by round; P need not be known."""
 
     def __init__(
-        self, network: Network, states: int, discount: float, method: AnytimeSDA | None = None
+        self, network: NetworkLike, states: int, discount: float, method: AnytimeSDA | None = None
     ) -> None:
         self.discount = problems.check_discount(discount)
         self.states = states

@@ -29,7 +29,7 @@ from gossamer.faults import Faults
 from gossamer.faults.kernels import ChainDraws
 from gossamer.methods import METHODS, Method, Table, resolve, tabulate
 from gossamer.methods.ledger import SILENCE
-from gossamer.networks import Network
+from gossamer.networks import Network, NetworkLike
 from gossamer.numerics import random
 from gossamer.numerics.threads import spread
 from gossamer.observations import Observations, check_match
@@ -43,7 +43,7 @@ _MEMORY = 1 << 28
 
 def simulate_faulty(
     method: Method | str,
-    network: Network,
+    network: NetworkLike,
     observations: Observations,
     rounds: int,
     trials: int = 100,
@@ -64,7 +64,7 @@ def simulate_faulty(
     """
     faults = Faults() if faults is None else faults
     method = resolve(method)
-    check_match(network, observations)
+    network = check_match(network, observations)
     if np.ndim(rounds):
         raise InvalidInput(f"with faults, rounds must be one whole number, got {rounds!r}")
     rounds = checks.rounds(rounds)

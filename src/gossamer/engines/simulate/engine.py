@@ -17,14 +17,14 @@ from gossamer.engines.simulate.layouts import Run
 from gossamer.errors import InvalidInput
 from gossamer.faults import Fault, Faults
 from gossamer.methods import Method, resolve
-from gossamer.networks import Network
+from gossamer.networks import NetworkLike
 from gossamer.observations import Observations, check_match
 
 
 @overload
 def simulate(
     method: Method | str,
-    network: Network,
+    network: NetworkLike,
     observations: Observations,
     rounds: int,
     trials: int = ...,
@@ -39,7 +39,7 @@ def simulate(
 @overload
 def simulate(
     method: Method | str,
-    network: Network,
+    network: NetworkLike,
     observations: Observations,
     rounds: Horizons,
     trials: int = ...,
@@ -54,7 +54,7 @@ def simulate(
 @overload
 def simulate(
     method: Method | str,
-    network: Network,
+    network: NetworkLike,
     observations: Observations,
     rounds: int,
     trials: int = ...,
@@ -68,7 +68,7 @@ def simulate(
 ) -> FaultySimulation: ...
 def simulate(
     method: Method | str,
-    network: Network,
+    network: NetworkLike,
     observations: Observations,
     rounds: int | Horizons,
     trials: int = 100,
@@ -97,7 +97,7 @@ def simulate(
         if not isinstance(faults, Faults):
             faults = Faults(faults)
         return simulate_faulty(method, network, observations, rounds, trials, seed, faults)  # type: ignore[arg-type]
-    check_match(network, observations)
+    network = check_match(network, observations)
     horizons = check_horizons(rounds)
     trials = checks.whole_number("trials", trials, least=1)
     first_trial = checks.whole_number("first_trial", first_trial, least=0)
