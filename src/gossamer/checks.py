@@ -7,12 +7,16 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
 
+from gossamer.arrays import Floats
 from gossamer.errors import InvalidInput, nearest
+
+MOST_ROUNDS = 2**34
+"""Beyond it the random generator has no numbers; memory and patience end long before."""
 
 
 def whole_number(name: str, value: Any, *, least: int | None = None, most: int | None = None) -> int:
@@ -54,7 +58,7 @@ def probability(name: str, value: Any) -> float:
 def choice(name: str, value: Any, choices: Iterable[str]) -> str:
     """Return one of the words in `choices`."""
     words = list(choices)
-    if value not in words:
+    if not isinstance(value, str) or value not in words:
         hint = nearest(value, words) if isinstance(value, str) else ""
         raise InvalidInput(f"{name} must be {_either(words)}, got {brief(value)}{hint}")
     return str(value)
@@ -62,7 +66,29 @@ def choice(name: str, value: Any, choices: Iterable[str]) -> str:
 
 def rounds(value: Any) -> int:
     """Return a number of rounds: a whole number of at least 1."""
-    return whole_number("rounds", value, least=1)
+    found = whole_number("rounds", value, least=1)
+    return found if found <= MOST_ROUNDS else whole_number("rounds", found, most=MOST_ROUNDS)
+
+
+def array(name: str, value: Any, shape: tuple[int | None, ...] | None = None) -> Floats:
+    """Return an array of finite floats, of the given shape if there is one (None: any length)."""
+    sizes = ", ".join("n" if size is None else str(size) for size in shape or ())
+    wanted = "" if shape is None else f" of shape ({sizes}{',' * (len(shape) == 1)})"
+    try:
+        found = np.asarray(value)
+        found = found if found.dtype.kind == "c" else found.astype(float)
+    except (TypeError, ValueError):
+        raise InvalidInput(f"{name} must be an array of numbers{wanted}, got {brief(value)}") from None
+    if found.dtype.kind == "c":
+        raise InvalidInput(f"{name} must be real, got complex numbers")
+    fits = shape is None or (
+        found.ndim == len(shape) and all(n in (None, m) for n, m in zip(shape, found.shape, strict=True))
+    )
+    if not fits:
+        raise InvalidInput(f"{name} must be an array{wanted}, got shape {found.shape}")
+    if not np.all(np.isfinite(found)):
+        raise InvalidInput(f"{name} must be finite, got {int(np.sum(~np.isfinite(found)))} NaN or infinite")
+    return found
 
 
 def seed(value: Any) -> int:
@@ -77,6 +103,17 @@ def seed(value: Any) -> int:
     raise InvalidInput(f"seed must be a whole number of at least 0, got {brief(value)}")
 
 
+def listed(name: str, value: Any) -> list[Any]:
+    """Return the entries of a list, a tuple, a range or an array; a string is none of these."""
+    if (
+        isinstance(value, str | bytes | Mapping)
+        or not isinstance(value, Iterable)
+        or getattr(value, "ndim", 1) == 0
+    ):
+        raise InvalidInput(f"{name} must be a list, got {brief(value)}")
+    return list(value)
+
+
 def brief(value: Any) -> str:
     """A value as it appears in a message, cut short if it is long."""
     text = repr(value)
@@ -85,7 +122,10 @@ def brief(value: Any) -> str:
 
 def _is_number(value: Any) -> bool:
     known = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
-    return known and math.isfinite(value)
+    try:
+        return known and math.isfinite(value)
+    except OverflowError:  # an integer beyond every float
+        return False
 
 
 def _within(value: Any, least: float | None, most: float | None) -> bool:
@@ -94,7 +134,11 @@ def _within(value: Any, least: float | None, most: float | None) -> bool:
 
 def _bounds(**bounds: float | None) -> str:
     words = {"above": "above", "least": "of at least", "below": "below", "most": "at most"}
-    return " and ".join(f"{words[kind]} {bound:g}" for kind, bound in bounds.items() if bound is not None)
+    return " and ".join(
+        f"{words[kind]} {bound if isinstance(bound, int) else format(bound, 'g')}"
+        for kind, bound in bounds.items()
+        if bound is not None
+    )
 
 
 def _either(words: list[str]) -> str:

@@ -269,7 +269,7 @@ class Uniform(UniformDriven):
     """Uniform between low and high, each (N,) or (N, n) or a scalar for one of them."""
 
     def __init__(self, low: ArrayLike, high: ArrayLike) -> None:
-        shape_from = low if np.ndim(low) else high
+        shape_from = _array(low, "low") if np.ndim(_array(low, "low")) else _array(high, "high")
         whole = _means(shape_from)
         self.low = _like(whole, low, "low", np.ndim(shape_from))
         self.high = _like(whole, high, "high", np.ndim(shape_from))
@@ -313,9 +313,10 @@ class Empirical(UniformDriven):
 
     def __init__(self, samples: ArrayLike) -> None:
         try:
-            array = np.asarray(samples, dtype=float)
+            array = np.asarray(samples)
         except ValueError as error:
             raise InvalidInput(f"every agent needs equally many recorded samples: {error}") from None
+        array = _array(array, "recorded samples")
         if array.ndim == 2:
             array = array[:, :, None]
         if array.ndim != 3 or 0 in array.shape:
@@ -324,6 +325,7 @@ class Empirical(UniformDriven):
                 f"got {np.shape(samples)}"
             )
         _finite(array, "recorded samples")
+        _squares(array, "recorded samples")
         self.samples = array
         self.mean = array.mean(axis=1)
         self.variance = array.var(axis=1)
@@ -401,16 +403,17 @@ def check_match(network: NetworkLike, observations: Observations) -> Network:
 
 
 def _array(value: ArrayLike, name: str) -> Floats:
-    if np.iscomplexobj(value):
-        raise InvalidInput(
-            f"{name} must be real, got complex numbers; give real and imaginary parts as two components"
-        )
     try:
-        return np.asarray(value, dtype=float)
+        array = np.asarray(value)
+        if array.dtype.kind != "c":
+            return array.astype(float)
     except (TypeError, ValueError):
         raise InvalidInput(
             f"{name} must be numbers, equally many for each agent, got {checks.brief(value)}"
         ) from None
+    raise InvalidInput(
+        f"{name} must be real, got complex numbers; give real and imaginary parts as two components"
+    )
 
 
 def _means(mean: ArrayLike) -> Floats:

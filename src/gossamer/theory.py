@@ -116,8 +116,16 @@ def corollary_1(
     gram (N, d, d) holds A_i'A_i, mean (N, d) the means mu_i of A_i'Y_i, variance (N, d) their variances.
     """
     network = Network.of(network)
-    kappa = network.condition_number
+    kappa, rounds = network.condition_number, checks.rounds(rounds)
+    gram_rounds, constant = checks.rounds(gram_rounds), checks.number("constant", constant, above=0)
+    mean = checks.array("mean", mean, (network.agents, None))
+    variance = checks.array("variance", variance, mean.shape)
+    gram = checks.array("gram", gram, (*mean.shape, mean.shape[1]))
     average = gram.mean(axis=0)
+    if np.linalg.matrix_rank(average) < len(average):
+        raise InvalidInput(
+            "the average of the A_i'A_i must be invertible, but it is singular; let some sensor see every direction"
+        )
     inverse = float(np.linalg.norm(np.linalg.inv(average), 2))
     center = mean.mean(axis=0)
     apart = float((np.linalg.norm(gram - average, 2, axis=(1, 2)) ** 2).sum())
@@ -149,6 +157,10 @@ def corollary_2(
     rewards (N, S) and variance (N, S) are per agent and state.
     """
     network = Network.of(network)
+    rewards = checks.array("rewards", rewards, (network.agents, None))
+    variance = checks.array("variance", variance, rewards.shape)
+    discount, rounds = checks.number("discount", discount, least=0, below=1), checks.rounds(rounds)
+    constant = checks.number("constant", constant, above=0)
     kappa, states = network.condition_number, rewards.shape[1]
     spread = math.sqrt(float(((rewards - rewards.mean(axis=0)) ** 2).sum()))
     short = 1 - discount
@@ -173,6 +185,10 @@ def centralized_limit(observations: Observations, rounds: int) -> float: ...
 def centralized_limit(observations: Observations, rounds: Integers) -> Floats: ...
 def centralized_limit(observations: Observations, rounds: int | Integers) -> float | Floats:
     """The error if every agent held everybody's samples of T rounds, for one T or several: sum_ij sigma_ij^2/(N T)."""
+    if not isinstance(observations, Observations):
+        raise InvalidInput(
+            f"observations must be streams such as gs.Gaussian(mean, std), got {observations!r}"
+        )
     total = observations.variance.sum()
     if isinstance(rounds, np.ndarray) and rounds.ndim:
         return np.asarray(total / (observations.agents * rounds))
@@ -195,8 +211,8 @@ def network_limit(
     sum_j sigma_j^2/(N^2 n_ij) at agent i. Infinite while some agent is too far away to be heard.
     """
     network, rounds = _check(network, observations, rounds)
-    if batches is not None and len(batches) != rounds:
-        raise InvalidInput(f"one batch size per round is needed ({rounds}), got {len(batches)}")
+    if batches is not None:
+        batches = checks.array("batches", batches, (rounds,))
     if network.agents > DISTANCE_LIMIT:
         raise Unsupported(
             f"the network limit needs all distances between agents: at most {DISTANCE_LIMIT} agents, "

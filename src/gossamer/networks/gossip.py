@@ -76,10 +76,8 @@ def checked_gossip(matrix: Any, graph: nx.Graph | None) -> sp.csr_matrix:
     try:
         gossip = sp.csr_matrix(matrix, dtype=float)
     except (TypeError, ValueError):
-        shape = np.shape(matrix) if not sp.issparse(matrix) else matrix.shape
         raise InvalidNetwork(
-            f"a gossip matrix must be a square table of real numbers, dense or sparse, got {type(matrix).__name__} "
-            f"of shape {shape}"
+            f"a gossip matrix must be a square table of real numbers, dense or sparse, got {checks.brief(matrix)}"
         ) from None
     if np.iscomplexobj(matrix):
         raise InvalidNetwork("a gossip matrix must be real, got complex entries; take matrix.real")
@@ -123,6 +121,8 @@ def _symmetric(gossip: sp.csr_matrix, scale: float) -> sp.csr_matrix:
 
 
 def _check_on_graph(gossip: sp.csr_matrix, graph: nx.Graph) -> None:
+    if not isinstance(graph, nx.Graph):
+        raise InvalidNetwork(f"graph must be a NetworkX graph, got {checks.brief(graph)}")
     if set(graph.nodes) != set(range(gossip.shape[0])):
         raise InvalidNetwork(
             f"the graph's nodes must be 0..{gossip.shape[0] - 1}, the matrix's rows; "

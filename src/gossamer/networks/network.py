@@ -272,7 +272,7 @@ class Network:
     @classmethod
     def from_edges(cls, agents: int, edges: ArrayLike, weights: str = "metropolis") -> Network:
         """Build a network from a list of pairs of agent numbers."""
-        agents = checks.whole_number("agents", agents, least=2)
+        agents = checks.whole_number("agents", agents, least=2, most=topologies.MOST_EDGES)
         try:
             given = np.asarray(edges)
         except ValueError:

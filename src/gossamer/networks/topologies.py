@@ -104,7 +104,7 @@ def erdos_renyi(n: int, p: float | None = None, seed: int = 0) -> Topology:
 def random_geometric(n: int, radius: float | None = None, seed: int = 0) -> Topology:
     n = _agents(n, 2)
     radius = math.sqrt(2 * math.log(n) / (math.pi * n)) if radius is None else radius
-    checks.number("radius", radius, above=0)
+    radius = checks.number("radius", radius, above=0, most=2)
     _affordable(math.ceil(n * (n - 1) / 2 * min(1.0, math.pi * radius**2)))
     return _until_connected(
         f"geometric:{n}",
@@ -166,22 +166,29 @@ def _agents(n: int, least: int) -> int:
         raise InvalidNetwork(f"n, how many agents there are, must be a whole number, got {n!r}") from None
     if n < least:
         raise InvalidNetwork(f"this network needs at least {least} agents, got {n}")
+    _affordable(n)
     return n
 
 
 def _size(name: str, value: int, least: int) -> int:
     try:
-        return checks.whole_number(name, value, least=least)
+        size = checks.whole_number(name, value, least=least)
     except InvalidInput as error:
         raise InvalidNetwork(str(error)) from None
+    _affordable(size)
+    return size
 
 
 def _affordable(edges: int) -> None:
     """Refuse before it is built what would only fill the memory."""
     if edges > MOST_EDGES:
         raise InvalidNetwork(
-            f"a network may have at most {MOST_EDGES:,} edges, but this one would have {edges:.3g}"
+            f"a network may have at most {MOST_EDGES:,} edges, but this one would have {_about(edges)}"
         )
+
+
+def _about(number: int) -> str:
+    return f"{number:.3g}" if number < 10**300 else "more than 1e+300"
 
 
 def _line(n: int) -> Integers:
