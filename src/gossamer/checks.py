@@ -77,7 +77,7 @@ def array(name: str, value: Any, shape: tuple[int | None, ...] | None = None) ->
     try:
         found = np.asarray(value)
         found = found if found.dtype.kind == "c" else found.astype(float)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise InvalidInput(f"{name} must be an array of numbers{wanted}, got {brief(value)}") from None
     if found.dtype.kind == "c":
         raise InvalidInput(f"{name} must be real, got complex numbers")

@@ -407,7 +407,7 @@ def _array(value: ArrayLike, name: str) -> Floats:
         array = np.asarray(value)
         if array.dtype.kind != "c":
             return array.astype(float)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise InvalidInput(
             f"{name} must be numbers, equally many for each agent, got {checks.brief(value)}"
         ) from None

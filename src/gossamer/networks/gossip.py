@@ -73,14 +73,14 @@ def check_connected(gossip: sp.csr_matrix) -> None:
 
 def checked_gossip(matrix: Any, graph: nx.Graph | None) -> sp.csr_matrix:
     """Return a matrix that satisfies the three assumptions as CSR, symmetric to the last bit, or say what is wrong."""
+    if getattr(matrix, "dtype", np.dtype(float)).kind == "c":
+        raise InvalidNetwork("a gossip matrix must be real, got complex entries; take matrix.real")
     try:
         gossip = sp.csr_matrix(matrix, dtype=float)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise InvalidNetwork(
             f"a gossip matrix must be a square table of real numbers, dense or sparse, got {checks.brief(matrix)}"
         ) from None
-    if np.iscomplexobj(matrix):
-        raise InvalidNetwork("a gossip matrix must be real, got complex entries; take matrix.real")
     if gossip.ndim != 2 or gossip.shape[0] != gossip.shape[1]:
         raise InvalidNetwork(f"a gossip matrix must be square, got shape {gossip.shape}")
     n = gossip.shape[0]

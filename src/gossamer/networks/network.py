@@ -281,8 +281,8 @@ class Network:
             ) from None
         if given.dtype.kind in "USO" and given.size:
             raise InvalidNetwork(
-                f"edges must be pairs of agent numbers, got {given.ravel()[0]!r}; agents with names make a network "
-                "by Network.from_networkx(nx.Graph(edges))"
+                f"edges must be pairs of agent numbers, got {given.ravel().tolist()[0]!r}; for agents with names use "
+                "Network.from_networkx(nx.Graph(edges))"
             )
         pairs_given = np.issubdtype(given.dtype, np.number) and given.ndim == 2 and given.shape[1] == 2
         if given.size and not (pairs_given and np.all(given == np.floor(given))):
