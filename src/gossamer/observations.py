@@ -269,10 +269,10 @@ class Uniform(UniformDriven):
     """Uniform between low and high, each (N,) or (N, n) or a scalar for one of them."""
 
     def __init__(self, low: ArrayLike, high: ArrayLike) -> None:
-        shape_from = _array(low, "low") if np.ndim(_array(low, "low")) else _array(high, "high")
-        whole = _means(shape_from)
-        self.low = _like(whole, low, "low", np.ndim(shape_from))
-        self.high = _like(whole, high, "high", np.ndim(shape_from))
+        low, high = _array(low, "low"), _array(high, "high")
+        larger = low if low.ndim else high
+        whole = _means(larger)
+        self.low, self.high = _like(whole, low, "low", larger.ndim), _like(whole, high, "high", larger.ndim)
         if np.any(self.low > self.high):
             raise InvalidInput("low must not exceed high, but it does somewhere; swap them there")
         self.mean = (self.low + self.high) / 2

@@ -22,7 +22,7 @@ Graphs = Annotated[list[str], typer.Argument(help=f"One or more networks: {EXAMP
 Weights = Annotated[
     str,
     typer.Option(
-        help="Gossip weights: metropolis, laplacian, max-degree, best-constant, or those of the file."
+        help="Gossip weights: metropolis, laplacian, max-degree, best-constant, or file: those it gives."
     ),
 ]
 MethodName = Annotated[

@@ -78,16 +78,21 @@ def _several(read: Callable[[Path], Any]) -> Callable[[Path], nx.Graph]:
     return only_one
 
 
-_TABLES: dict[str, Callable[[str, bool], nx.Graph]] = {
+_TABLES: dict[str, Callable[[list[tables.Row], bool], nx.Graph]] = {
     "edge-list": tables.edge_list,
     "adjacency-list": tables.adjacency_list,
     "matrix": tables.matrix,
 }
 
+
+def _table(name: str) -> Callable[[Path], nx.Graph]:
+    return lambda path: _TABLES[name](tables.rows_of(text_of(path)), False)
+
+
 FORMATS: dict[str, Format] = {
-    "edge-list": Format((".edgelist", ".edges"), "", lambda path: tables.edge_list(text_of(path), False)),
-    "adjacency-list": Format((".adjlist",), "", lambda path: tables.adjacency_list(text_of(path), False)),
-    "matrix": Format((), "", lambda path: tables.matrix(text_of(path), False)),
+    "edge-list": Format((".edgelist", ".edges"), "", _table("edge-list")),
+    "adjacency-list": Format((".adjlist",), "", _table("adjacency-list")),
+    "matrix": Format((), "", _table("matrix")),
     "npy": Format((".npy",), r"\x93NUMPY", lambda path: tables.of_matrix(np.load(path, allow_pickle=False))),
     "mtx": Format((".mtx",), r"%%MatrixMarket", lambda path: tables.of_matrix(scipy.io.mmread(path))),
     "graphml": Format((".graphml",), r"\s*<[^\0]*?<graphml", nx.read_graphml),
@@ -152,12 +157,13 @@ def _by_start(path: Path) -> str | None:
 
 def _by_content(text: str) -> tuple[str, nx.Graph]:
     """Read a table in every way that fits; ways that give different graphs are a question to the user."""
-    if not tables.rows_of(text):
+    rows = tables.rows_of(text)
+    if not rows:
         raise InvalidNetwork("it holds no agents; an edge list has two agent names per line")
     fits, reasons = {}, []
     for name, read in _TABLES.items():
         try:
-            fits[name] = read(text, True)
+            fits[name] = read(rows, True)
         except InvalidNetwork as error:
             reasons.append(f"as {name}: {error}")
     if not fits:
@@ -185,6 +191,8 @@ def _described(name: str, graph: nx.Graph) -> str:
 
 def _undirected(graph: nx.Graph) -> nx.Graph:
     """The same graph with one edge between two agents: for both directions, and for an edge that is there twice."""
+    if not (graph.is_directed() or graph.is_multigraph()):
+        return graph
     if graph.is_directed():
         lonely = next(((a, b) for a, b in graph.edges() if not graph.has_edge(b, a)), None)
         if lonely is not None:

@@ -7,6 +7,7 @@ every edge in it from both ends or every edge once.) Where the user has said wha
 
 from __future__ import annotations
 
+import ast
 import csv
 import re
 from collections import Counter
@@ -30,7 +31,7 @@ class Row(NamedTuple):
         return f"line {self.line}: {' '.join(self.words)!r}"
 
 
-_WORD = re.compile(r'"([^"]*)"|\'([^\']*)\'|([^\s,;]+)')
+_WORD = re.compile(r'"([^"]*)"|\'([^\']*)\'|(\{[^}]*\}|[^\s,;]+)')
 _COMMENT = re.compile(r'^\s*%.*|^((?:[^"#]|"[^"]*")*)#.*')
 _ENDS = (("source", "target"), ("from", "to"), ("src", "dst"), ("node1", "node2"), ("u", "v"), ("i", "j"))
 
@@ -41,10 +42,11 @@ def rows_of(text: str) -> list[Row]:
     Words are separated by `;`, by tabs or by commas, whichever is in every line, and then may hold spaces; otherwise by
     any mixture of these and spaces. Words in quotes may hold anything.
     """
-    bare = [_COMMENT.sub(r"\1", line).strip(" \r") for line in text.splitlines()]
+    remarks = "#" in text or "%" in text
+    bare = [(_COMMENT.sub(r"\1", line) if remarks else line).strip(" \r") for line in text.splitlines()]
     lines = [(number, line) for number, line in enumerate(bare, start=1) if line.strip()]
     for mark in (";", "\t", ","):
-        if lines and all(mark in line for _, line in lines):
+        if "{" not in text and lines and all(mark in line for _, line in lines):
             cells = csv.reader((line for _, line in lines), delimiter=mark, skipinitialspace=True)
             return [Row(number, _trimmed(row)) for (number, _), row in zip(lines, cells, strict=True)]
     return [Row(number, ["".join(found) for found in _WORD.findall(line)]) for number, line in lines]
@@ -61,11 +63,9 @@ def _trimmed(row: list[str]) -> list[str]:
 # -- edge lists ---------------------------------------------------------------------------------------------------
 
 
-def edge_list(text: str, strict: bool) -> nx.Graph:
+def edge_list(rows: list[Row], strict: bool) -> nx.Graph:
     """Two agents per line, and a weight after them if there is one; both directions are one edge."""
-    if text.rstrip().endswith("}"):  # NetworkX writes the attributes of an edge as a dictionary
-        return nx.parse_edgelist(text.lstrip("\ufeff").splitlines())
-    columns, rows = _below_heading(rows_of(text))
+    columns, rows = _below_heading(rows)
     graph = nx.Graph()
     for row in rows:
         a, b, weight = _edge(row, columns, strict)
@@ -85,6 +85,8 @@ def _edge(row: Row, columns: Sequence[int], strict: bool) -> tuple[str, str, flo
     cells = [row.words[place] if place < len(row.words) else "" for place in columns]
     if not (cells[0] and cells[1]):
         raise InvalidNetwork(f"two agent names are needed in {row}")
+    if len(cells) > 2 and cells[2].startswith("{"):  # NetworkX writes all attributes of an edge
+        return cells[0], cells[1], ast.literal_eval(cells[2]).get("weight")
     weight = _number(cells[2]) if len(cells) > 2 else None
     if strict and len(cells) > 2 and not (weight is not None and 0 < weight < np.inf):
         raise InvalidNetwork(f"a third word must be a weight, a number above 0, but it is not in {row}")
@@ -125,9 +127,9 @@ def _check_counts(rows: list[Row]) -> None:
 # -- adjacency lists ----------------------------------------------------------------------------------------------
 
 
-def adjacency_list(text: str, strict: bool) -> nx.Graph:
+def adjacency_list(rows: list[Row], strict: bool) -> nx.Graph:
     """An agent and its neighbors per line, with or without a colon between them."""
-    lines = [[word for word in row.words if word not in ("", ":")] for row in rows_of(text)]
+    lines = [[word for word in row.words if word not in ("", ":")] for row in rows]
     starts = [words[0].removesuffix(":") for words in lines if words]
     links = Counter((start, other) for start, words in zip(starts, lines, strict=True) for other in words[1:])
     graph = nx.Graph()
@@ -153,17 +155,15 @@ def _check_adjacency(graph: nx.Graph, starts: Counter[str], links: Counter[tuple
 # -- adjacency matrices -------------------------------------------------------------------------------------------
 
 
-def matrix(text: str, strict: bool) -> nx.Graph:
+def matrix(rows: list[Row], strict: bool) -> nx.Graph:
     """As many rows as columns of numbers; the agents' names may stand above, or above and to the left."""
-    names, rows = _below_names([row.words for row in rows_of(text)])
-    wrong = next((len(row) for row in rows if len(row) != len(rows)), None)
-    if wrong is not None or not rows:
-        raise InvalidNetwork(
-            f"as many columns as rows are needed, got {wrong or 0} columns in {len(rows)} rows"
-        )
-    if not all(map(_numeric, rows)):
+    names, lines = _below_names([row.words for row in rows])
+    wrong = next((len(line) for line in lines if len(line) != len(lines)), None)
+    if wrong is not None or not lines:
+        raise InvalidNetwork(f"as many columns as rows are needed, got {wrong or 0} in {len(lines)} rows")
+    if not all(map(_numeric, lines)):
         raise InvalidNetwork("numbers alone are needed, got other words")
-    graph = of_matrix(np.array(rows, dtype=float), names)
+    graph = of_matrix(np.array(lines, dtype=float), names)
     if strict:
         _check_loops(graph)
     return graph

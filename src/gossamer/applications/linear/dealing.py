@@ -56,7 +56,10 @@ def _columns(X: Any) -> dict[str, Any]:
         return {str(name): np.asarray(column) for name, column in X.items()}
     if hasattr(X, "columns"):  # a pandas or polars frame
         return {str(name): X[name].to_numpy() for name in X.columns}
-    array = checks.array("X", X) if isinstance(X, list | tuple) else np.asarray(X)
+    try:
+        array = np.asarray(X)
+    except ValueError:
+        raise InvalidInput(f"every row of X needs equally many features, got {checks.brief(X)}") from None
     array = array[:, None] if array.ndim == 1 else array
     if array.ndim != 2 or 0 in array.shape:
         raise InvalidInput(
@@ -84,11 +87,9 @@ def _numbers(name: str, column: Any) -> Floats:
 
 def _groups(split: Any, rows: int, agents: int | None, seed: int) -> tuple[list[Integers], list[Any]]:
     if not isinstance(split, str):
-        labels = (
-            np.asarray(split) if len(set(map(np.shape, checks.listed("split", split)))) == 1 else np.empty(0)
-        )
-        if labels.shape != (rows,):
-            raise InvalidInput(f"split needs one label per row ({rows}), got shape {labels.shape}")
+        labels = checks.listed("split", split)
+        if len(labels) != rows or any(isinstance(label, list | np.ndarray) for label in labels):
+            raise InvalidInput(f"split needs one label per row ({rows}), got {checks.brief(split)}")
         found, member = np.unique(labels, return_inverse=True)
         if agents is not None and agents != len(found):
             raise InvalidInput(
