@@ -7,21 +7,23 @@ threads, blocks or engines, and a deployed agent with a simulated sensor draws t
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from gossamer import checks
-from gossamer.arrays import Floats
+from gossamer.arrays import Floats, extent, same
 from gossamer.errors import InvalidInput, Unsupported
+from gossamer.networks import Network, NetworkLike
 from gossamer.numerics import random
-
-if TYPE_CHECKING:
-    from gossamer.networks import Network
+from gossamer.numerics.covariances import checked_covariances, square_roots
 
 LARGEST_BATCH = 100_000
 """Beyond this many samples per round, only Gaussian batch means are drawn (in one draw, exactly)."""
+
+LARGEST = 1e145
+"""Squares of larger numbers, and sums of many of them, leave no room in a float."""
 
 
 class Observations(ABC):
@@ -42,6 +44,19 @@ class Observations(ABC):
         super().__init_subclass__(**options)
         owner = next(parent for parent in cls.__mro__ if "sample" in vars(parent))
         cls.normal = vars(cls).get("normal", vars(owner).get("normal", False))
+
+    def __repr__(self) -> str:
+        std = np.sqrt(self.variance)
+        size = f"{self.agents} agents" + (f" x {self.components} components" if self.components > 1 else "")
+        return f"{type(self).__name__}({size}, means {extent(self.mean)}, std {extent(std)})"
+
+    def __eq__(self, other: object) -> bool:
+        """Whether both are streams of the same kind with the same parameters."""
+        if not isinstance(other, Observations):
+            return NotImplemented
+        return type(self) is type(other) and same(self.__getstate__(), other.__getstate__())
+
+    __hash__ = None  # type: ignore[assignment]
 
     @property
     def agents(self) -> int:
@@ -65,6 +80,12 @@ class Observations(ABC):
         """(N, n) standard deviations if the samples are `normal`; None: only `sample` knows how to draw them."""
         return None
 
+    @property
+    def heavy_tailed(self) -> bool:
+        """Whether the fourth moments are infinite, so that standard errors over trials cannot be trusted."""
+        base = vars(self).get("base")  # streams that are made from others have their tails
+        return isinstance(base, Observations) and base.heavy_tailed
+
     @abstractmethod
     def sample(
         self,
@@ -81,7 +102,23 @@ class Observations(ABC):
 
 
 class UniformDriven(Observations):
-    """Streams that turn uniform random numbers into samples: `from_uniforms` is all that a new kind needs."""
+    """Streams that turn uniform random numbers into samples: `from_uniforms` is all that a new kind needs.
+
+    A kind of your own sets `mean` and `variance` (N, n) and says what becomes of uniform numbers, such as
+
+        class Laplace(gs.UniformDriven):
+            def __init__(self, mean, scale):
+                self.mean = np.asarray(mean, dtype=float).reshape(len(mean), -1)
+                self.scale = scale
+                self.variance = np.full_like(self.mean, 2 * scale**2)
+
+            def from_uniforms(self, agents, *uniforms):
+                u = uniforms[0] - 0.5
+                noise = -self.scale * np.sign(u) * np.log1p(-2 * np.abs(u))
+                return self.mean[agents, :, None] + noise
+
+    and runs in every engine. Means and variances must be those of the samples: the exact errors rely on them.
+    """
 
     uniforms: ClassVar[tuple[int, ...]] = (random.OBSERVATION,)
     """The uniform streams that `from_uniforms` consumes."""
@@ -128,20 +165,48 @@ class UniformDriven(Observations):
 
 
 class Gaussian(Observations):
-    """Normal samples. mean (N,) or (N, n); std a scalar or one per agent and component (0: no noise)."""
+    """Normal samples.
+
+    mean        (N,) or (N, n)
+    std         a number, or one per agent and component (0: no noise); 1 by default
+    covariance  instead of std, where the components of a stream depend on each other: (n, n), or (N, n, n)
+                with one matrix per agent
+    """
 
     normal: ClassVar[bool] = True
 
-    def __init__(self, mean: ArrayLike, std: ArrayLike = 1.0) -> None:
+    def __init__(
+        self, mean: ArrayLike, std: ArrayLike | None = None, covariance: ArrayLike | None = None
+    ) -> None:
         self.mean = _means(mean)
-        self.std = _like(self.mean, std, "std", np.ndim(mean))
-        if self.std.min() < 0:
-            raise InvalidInput(f"std must not be negative, got {self.std.min():g}")
-        self.variance = self.std**2
+        self._factor: Floats | None = None
+        self._last: tuple[Any, Floats] | None = None
+        if covariance is None:
+            self.std = _like(self.mean, 1.0 if std is None else std, "std", np.ndim(mean))
+            if self.std.min() < 0:
+                raise InvalidInput(f"std must not be negative, got {self.std.min():g}")
+            self.variance = _squares(self.std, "std")
+        else:
+            if std is not None:
+                raise InvalidInput(
+                    "the noise is given by std or by covariance, got both; leave std out, a covariance contains it"
+                )
+            full = checked_covariances(_array(covariance, "covariance"), *self.mean.shape)
+            self._factor = square_roots(full)
+            self.variance = np.ascontiguousarray(np.einsum("ijj->ij", full))
+            self.std = np.sqrt(np.maximum(self.variance, 0.0))
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_last": None}
+
+    @property
+    def factor(self) -> Floats:
+        """(N, n, r): a square root F of the covariances; noise is F times r independent standard normals."""
+        return self.std[:, :, None] * np.eye(self.components) if self._factor is None else self._factor
 
     @property
     def normal_std(self) -> Floats | None:
-        return self.std if self.normal else None
+        return self.std if self.normal and self._factor is None else None
 
     def sample(
         self,
@@ -153,11 +218,38 @@ class Gaussian(Observations):
     ) -> Floats:
         """Batch means of Gaussian samples are Gaussian: one draw per round, whatever the batch."""
         agents = range(self.agents) if agents is None else agents
+        if self._factor is not None:
+            return self._correlated(self._factor, seed, rounds, trials, agents, batches)
         noise = random.normals(seed, random.OBSERVATION, trials, agents, self.components, rounds)
         if batches is not None:
             noise *= batch_scale(batches[rounds.start : rounds.stop])[:, None, None, None]
         where = slice(agents.start, agents.stop, agents.step)
         return self.mean[where, :, None] + self.std[where, :, None] * noise
+
+    def _correlated(
+        self, factor: Floats, seed: int, rounds: range, trials: range, agents: range, batches: Floats | None
+    ) -> Floats:
+        """mean + scale factor z with r independent standard normals z per agent and round.
+
+        The engines take one component at a time and ask for the same samples for each, so the last draw is kept.
+        """
+        sizes = None if batches is None else batches[rounds.start : rounds.stop]
+        request = (seed, rounds, trials, agents, None if sizes is None else sizes.tobytes())
+        last = self._last
+        if last is not None and last[0] == request:
+            return last[1]
+        scale = np.ones(len(rounds)) if sizes is None else batch_scale(sizes)
+        where = slice(agents.start, agents.stop, agents.step)
+        shape = (len(rounds), len(agents), self.components, len(trials))
+        drawn = np.broadcast_to(self.mean[where, :, None], shape).copy()
+        if factor.shape[2]:
+            noise = random.normals(seed, random.OBSERVATION, trials, agents, factor.shape[2], rounds)
+            # One column after the other, so that a sample has the same bits in whatever block it is drawn.
+            for column in range(factor.shape[2]):
+                weight = scale[:, None, None] * factor[where, :, column]
+                drawn += weight[..., None] * noise[:, :, column, None]
+        self._last = (request, drawn)
+        return drawn
 
 
 class Bernoulli(UniformDriven):
@@ -177,10 +269,10 @@ class Uniform(UniformDriven):
     """Uniform between low and high, each (N,) or (N, n) or a scalar for one of them."""
 
     def __init__(self, low: ArrayLike, high: ArrayLike) -> None:
-        shape_from = low if np.ndim(low) else high
-        whole = _means(shape_from)
-        self.low = _like(whole, low, "low", np.ndim(shape_from))
-        self.high = _like(whole, high, "high", np.ndim(shape_from))
+        low, high = _array(low, "low"), _array(high, "high")
+        larger = low if low.ndim else high
+        whole = _means(larger)
+        self.low, self.high = _like(whole, low, "low", larger.ndim), _like(whole, high, "high", larger.ndim)
         if np.any(self.low > self.high):
             raise InvalidInput("low must not exceed high, but it does somewhere; swap them there")
         self.mean = (self.low + self.high) / 2
@@ -201,6 +293,10 @@ class StudentT(UniformDriven):
         self._like = Gaussian(mean, std)
         self.mean, self.variance = self._like.mean, self._like.variance
 
+    @property
+    def heavy_tailed(self) -> bool:
+        return self.df <= 4
+
     def from_uniforms(self, agents: slice, *uniforms: Floats) -> Floats:
         # Bailey (1994): a polar method that needs just two uniforms and no rejection.
         u, v = uniforms
@@ -217,9 +313,10 @@ class Empirical(UniformDriven):
 
     def __init__(self, samples: ArrayLike) -> None:
         try:
-            array = np.asarray(samples, dtype=float)
+            array = np.asarray(samples)
         except ValueError as error:
             raise InvalidInput(f"every agent needs equally many recorded samples: {error}") from None
+        array = _array(array, "recorded samples")
         if array.ndim == 2:
             array = array[:, :, None]
         if array.ndim != 3 or 0 in array.shape:
@@ -228,6 +325,7 @@ class Empirical(UniformDriven):
                 f"got {np.shape(samples)}"
             )
         _finite(array, "recorded samples")
+        _squares(array, "recorded samples")
         self.samples = array
         self.mean = array.mean(axis=1)
         self.variance = array.var(axis=1)
@@ -279,10 +377,19 @@ def batch_scale(sizes: Floats) -> Floats:
     return np.where(sizes > 0, 1 / np.sqrt(np.maximum(sizes, 1)), 0.0)
 
 
-def check_match(network: Network, observations: Observations) -> None:
-    """Complain unless `network` is a network and there is one stream for each of its agents."""
-    if not hasattr(network, "gossip"):
-        raise InvalidInput(f"network must be a network such as gs.Network.path(10), got {network!r}")
+def fourth_moment_note(observations: Observations) -> str:
+    """What to say where trials of these streams are compared with exact errors; nothing if all is well."""
+    if not observations.heavy_tailed:
+        return ""
+    return (
+        "the observations' variance is finite but their fourth moment is not, so squared errors vary without limit: "
+        "standard errors over trials are too small, and trials may seem to disagree with the exact error"
+    )
+
+
+def check_match(network: NetworkLike, observations: Observations) -> Network:
+    """Return the network (see `Network.of`), or complain unless there is one stream for each of its agents."""
+    network = Network.of(network)
     if not isinstance(observations, Observations):
         raise InvalidInput(
             f"observations must be streams such as gs.Gaussian(mean, std), got {type(observations).__name__}"
@@ -292,13 +399,21 @@ def check_match(network: Network, observations: Observations) -> None:
             f"one stream per agent is needed: the network has {network.agents} agents, "
             f"but the observations have {observations.agents}"
         )
+    return network
 
 
 def _array(value: ArrayLike, name: str) -> Floats:
     try:
-        return np.asarray(value, dtype=float)
-    except (TypeError, ValueError):
-        raise InvalidInput(f"{name} must be numbers, equally many for each agent, got {value!r}") from None
+        array = np.asarray(value)
+        if array.dtype.kind != "c":
+            return array.astype(float)
+    except (TypeError, ValueError, OverflowError):
+        raise InvalidInput(
+            f"{name} must be numbers, equally many for each agent, got {checks.brief(value)}"
+        ) from None
+    raise InvalidInput(
+        f"{name} must be real, got complex numbers; give real and imaginary parts as two components"
+    )
 
 
 def _means(mean: ArrayLike) -> Floats:
@@ -308,6 +423,7 @@ def _means(mean: ArrayLike) -> Floats:
             f"one value per agent, (N,), or per agent and component, (N, n), is needed, got shape {array.shape}"
         )
     _finite(array, "the means")
+    _squares(array, "the means")
     return array[:, None].copy() if array.ndim == 1 else array.copy()
 
 
@@ -334,3 +450,13 @@ def _like(mean: Floats, value: ArrayLike, name: str, ndim: int) -> Floats:
 def _finite(array: Floats, what: str) -> None:
     if not np.all(np.isfinite(array)):
         raise InvalidInput(f"{what} must be finite, got {int(np.sum(~np.isfinite(array)))} NaN or infinite")
+
+
+def _squares(array: Floats, what: str) -> Floats:
+    """The squares, or a complaint if they overflow: errors are squares."""
+    largest = float(np.abs(array).max())
+    if largest > LARGEST:
+        raise InvalidInput(
+            f"{what} must not exceed {LARGEST:g}, because errors are squared, got {largest:g}; use another unit"
+        )
+    return array**2

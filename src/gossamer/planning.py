@@ -15,9 +15,9 @@ from gossamer.engines.exact import Exact, analyzable, every_round, exact
 from gossamer.engines.results import StreamResult, over_limit
 from gossamer.errors import InvalidInput, Unsupported
 from gossamer.methods import AnytimeSDA, Method, Tunable, resolve
-from gossamer.networks import Network
+from gossamer.networks import Graph, Network, NetworkLike
 from gossamer.numerics.search import first_true
-from gossamer.observations import Observations
+from gossamer.observations import Observations, check_match
 from gossamer.results import Record, Result
 
 LOOK_BACK = 64
@@ -130,14 +130,14 @@ class Plans(list[Plan], Result):
         return min(reached, key=lambda plan: float(getattr(plan, by)))
 
 
-SeveralNetworks = list[Network] | tuple[Network, ...]
+SeveralNetworks = list[NetworkLike] | list[Network] | tuple[NetworkLike, ...]
 SeveralTargets = list[float] | tuple[float, ...] | Floats
 SeveralMethods = list[Method] | list[str] | list[Method | str] | tuple[Method | str, ...]
 
 
 @overload
 def plan(
-    network: Network,
+    network: NetworkLike,
     observations: Observations,
     target: float,
     method: Method | str | None = ...,
@@ -146,7 +146,7 @@ def plan(
 ) -> Plan: ...
 @overload
 def plan(
-    network: Network | SeveralNetworks,
+    network: NetworkLike | SeveralNetworks,
     observations: Observations,
     target: float | SeveralTargets,
     method: SeveralMethods,
@@ -155,7 +155,7 @@ def plan(
 ) -> Plans: ...
 @overload
 def plan(
-    network: Network | SeveralNetworks,
+    network: NetworkLike | SeveralNetworks,
     observations: Observations,
     target: SeveralTargets,
     method: Method | str | SeveralMethods | None = ...,
@@ -172,7 +172,7 @@ def plan(
     most_rounds: int = ...,
 ) -> Plans: ...
 def plan(
-    network: Network | SeveralNetworks,
+    network: NetworkLike | SeveralNetworks,
     observations: Observations,
     target: float | SeveralTargets,
     method: Method | str | SeveralMethods | None = None,
@@ -188,13 +188,16 @@ def plan(
     T/2, for example) the answer is found by doubling and bisection, and the `LOOK_BACK` horizons before it are checked
     to miss the target.
     """
-    networks, one_network = _listed(network, Network)
+    networks, one_network = _listed(network, (Network, Graph, str))
     if isinstance(target, str) or target is None:
         raise InvalidInput(f"target must be a number or several, got {target!r}")
     targets, one_target = _listed(target, (float, int, np.number))
     methods, one_method = _listed(AnytimeSDA() if method is None else method, (Method, str))
     plans = Plans(
-        _plan(n, observations, float(t), m, most_rounds) for n in networks for t in targets for m in methods
+        _plan(Network.of(n), observations, float(t), m, most_rounds)
+        for n in networks
+        for t in targets
+        for m in methods
     )
     if not (one_network and one_target and one_method):
         return plans
@@ -333,7 +336,7 @@ class Tuned(StreamResult[int, float]):
 
 def tune(
     method: Method | str,
-    network: Network,
+    network: NetworkLike,
     observations: Observations,
     rounds: int,
     parameters: Sequence[str] | None = None,
@@ -343,7 +346,7 @@ def tune(
     `parameters` names the ones to choose; by default all that the method's `tunable` lists. The search
     starts from the default choice and never returns anything worse.
     """
-    method = analyzable(resolve(method))
+    method, network = analyzable(resolve(method)), check_match(network, observations)
     rounds = checks.rounds(rounds)
     known = method.tunable(network, rounds)
     names = list(known) if parameters is None else list(parameters)

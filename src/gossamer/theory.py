@@ -16,7 +16,7 @@ from scipy.sparse.csgraph import shortest_path
 from gossamer import checks
 from gossamer.arrays import Floats, Integers
 from gossamer.errors import InvalidInput, Unsupported
-from gossamer.networks import Network
+from gossamer.networks import Network, NetworkLike
 from gossamer.numerics.search import first_true
 from gossamer.observations import Observations, check_match
 
@@ -37,14 +37,15 @@ class Bound:
         return float(sum(self.terms.values()))
 
 
-def k_star(network: Network | float) -> int:
+def k_star(network: NetworkLike | float) -> int:
     """Definition 1: the smallest k such that, from k on, (1 + k/(r+1)) (1 - 1/r)^k <= (1 - 1/(2r))^k, r = sqrt(kappa).
 
     Takes a network or a condition number.
     """
-    kappa = network.condition_number if isinstance(network, Network) else float(network)
-    if not 1 - 1e-9 <= kappa < math.inf:
-        raise InvalidInput(f"a condition number must be at least 1 and finite, got {kappa!r}")
+    if isinstance(network, int | float | np.number):
+        kappa = checks.number("a condition number", network, least=1 - 1e-9)
+    else:
+        kappa = Network.of(network).condition_number
     root = math.sqrt(max(kappa, 1.0))
     if root - 1 < 1e-9:
         return 1
@@ -55,13 +56,13 @@ def k_star(network: Network | float) -> int:
     return first_true(lambda k: excess(k) <= 0)
 
 
-def theorem_1(network: Network, observations: Observations, rounds: int) -> Bound:
+def theorem_1(network: NetworkLike, observations: Observations, rounds: int) -> Bound:
     """Theorem 1: the error of SDA with the paper's parameters after T rounds, T0 = T/2 >= k*.
 
     16 k/T^2 e^(-T/(2 sqrt k)) sum_i ||mu_i - mubar||^2 + 24 (k* + sqrt k) sum_ij sigma_ij^2/T^2
     + 2 sum_j max_i sigma_ij^2/T
     """
-    rounds = _check(network, observations, rounds)
+    network, rounds = _check(network, observations, rounds)
     kappa, start = network.condition_number, k_star(network)
     spread = ((observations.mean - observations.mean.mean(axis=0)) ** 2).sum()
     variance = observations.variance
@@ -72,13 +73,13 @@ def theorem_1(network: Network, observations: Observations, rounds: int) -> Boun
             "averaging noise": float(2 * variance.max(axis=0).sum() / rounds),
         },
         applies=rounds / 2 >= start and not np.any(observations.drift),
-        condition=f"T/2 >= k* = {start}",
+        condition=f"T/2 >= k* = {start}" + _and_still(observations),
     )
 
 
-def theorem_2(network: Network, observations: Observations, rounds: int) -> Bound:
+def theorem_2(network: NetworkLike, observations: Observations, rounds: int) -> Bound:
     """Theorem 2: the error of DSG after T rounds, for W = I - L with eigenvalues inside (-1, 1) but one."""
-    rounds = _check(network, observations, rounds)
+    network, rounds = _check(network, observations, rounds)
     if network.spectrum is None:
         raise Unsupported(
             "Theorem 2 needs every eigenvalue of the network, and this one is too large to decompose"
@@ -96,12 +97,12 @@ def theorem_2(network: Network, observations: Observations, rounds: int) -> Boun
             "averaging noise": float(2 * observations.variance.sum() / (network.agents * rounds)),
         },
         applies=bool(stable) and not np.any(observations.drift),
-        condition="the spectral radius of W - 11'/N is below 1",
+        condition="the spectral radius of W - 11'/N is below 1" + _and_still(observations),
     )
 
 
 def corollary_1(
-    network: Network,
+    network: NetworkLike,
     *,
     gram: Floats,
     mean: Floats,
@@ -114,8 +115,17 @@ def corollary_1(
 
     gram (N, d, d) holds A_i'A_i, mean (N, d) the means mu_i of A_i'Y_i, variance (N, d) their variances.
     """
-    kappa = network.condition_number
+    network = Network.of(network)
+    kappa, rounds = network.condition_number, checks.rounds(rounds)
+    gram_rounds, constant = checks.rounds(gram_rounds), checks.number("constant", constant, above=0)
+    mean = checks.array("mean", mean, (network.agents, None))
+    variance = checks.array("variance", variance, mean.shape)
+    gram = checks.array("gram", gram, (*mean.shape, mean.shape[1]))
     average = gram.mean(axis=0)
+    if np.linalg.matrix_rank(average) < len(average):
+        raise InvalidInput(
+            "the average of the A_i'A_i must be invertible, but it is singular; let some sensor see every direction"
+        )
     inverse = float(np.linalg.norm(np.linalg.inv(average), 2))
     center = mean.mean(axis=0)
     apart = float((np.linalg.norm(gram - average, 2, axis=(1, 2)) ** 2).sum())
@@ -134,7 +144,7 @@ def corollary_1(
 
 
 def corollary_2(
-    network: Network,
+    network: NetworkLike,
     *,
     rewards: Floats,
     variance: Floats,
@@ -146,6 +156,11 @@ def corollary_2(
 
     rewards (N, S) and variance (N, S) are per agent and state.
     """
+    network = Network.of(network)
+    rewards = checks.array("rewards", rewards, (network.agents, None))
+    variance = checks.array("variance", variance, rewards.shape)
+    discount, rounds = checks.number("discount", discount, least=0, below=1), checks.rounds(rounds)
+    constant = checks.number("constant", constant, above=0)
     kappa, states = network.condition_number, rewards.shape[1]
     spread = math.sqrt(float(((rewards - rewards.mean(axis=0)) ** 2).sum()))
     short = 1 - discount
@@ -170,6 +185,10 @@ def centralized_limit(observations: Observations, rounds: int) -> float: ...
 def centralized_limit(observations: Observations, rounds: Integers) -> Floats: ...
 def centralized_limit(observations: Observations, rounds: int | Integers) -> float | Floats:
     """The error if every agent held everybody's samples of T rounds, for one T or several: sum_ij sigma_ij^2/(N T)."""
+    if not isinstance(observations, Observations):
+        raise InvalidInput(
+            f"observations must be streams such as gs.Gaussian(mean, std), got {observations!r}"
+        )
     total = observations.variance.sum()
     if isinstance(rounds, np.ndarray) and rounds.ndim:
         return np.asarray(total / (observations.agents * rounds))
@@ -178,7 +197,7 @@ def centralized_limit(observations: Observations, rounds: int | Integers) -> flo
 
 @overload
 def network_limit(
-    network: Network,
+    network: NetworkLike,
     observations: Observations,
     rounds: int,
     batches: Floats | None = ...,
@@ -209,11 +228,11 @@ def network_limit(
     those rounds hold. The best weights are equal on these, summing to 1/N, which gives
     sum_j sigma_j^2/(N^2 n_ij) at agent i. Infinite while some agent is too far away to be heard.
     """
-    check_match(network, observations)
+    network = check_match(network, observations)
     horizons = np.array([checks.rounds(t) for t in np.atleast_1d(rounds).tolist()])
     longest = int(horizons.max())
-    if batches is not None and len(batches) != longest:
-        raise InvalidInput(f"one batch size per round is needed ({longest}), got {len(batches)}")
+    if batches is not None:
+        batches = checks.array("batches", batches, (longest,))
     agents = network.agents
     if agents > DISTANCE_LIMIT:
         raise Unsupported(
@@ -243,6 +262,10 @@ def network_limit(
     return found if np.ndim(rounds) else found[0]
 
 
-def _check(network: Network, observations: Observations, rounds: int) -> int:
-    check_match(network, observations)
-    return checks.rounds(rounds)
+def _and_still(observations: Observations) -> str:
+    """What a bound's condition says of streams that drift."""
+    return " and means that do not move, but these drift" if np.any(observations.drift) else ""
+
+
+def _check(network: NetworkLike, observations: Observations, rounds: int) -> tuple[Network, int]:
+    return check_match(network, observations), checks.rounds(rounds)

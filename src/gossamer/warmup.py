@@ -145,7 +145,6 @@ def _linear_estimation() -> None:
     sensors = LinearEstimation.random(Network.cycle(AGENTS), 2, 2)
     for solver in (KarMoura("LU"), KarMoura("mixed")):
         sensors.simulate(solver, ROUNDS, TRIALS)
-    sensors.moments.sample(0, range(2), range(2))
 
 
 def _policy_evaluation() -> None:

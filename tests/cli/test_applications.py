@@ -184,7 +184,7 @@ SHORT = ("--rounds", 5, "--trials", 1)
         (("estimate", "path:4", "--data", "none.csv"), "none.csv cannot be read"),
         (("estimate", "path:4", "-m", "pairwise"), "pairwise gossips at random"),
         (("estimate", "path:4", "--weighting", "best"), "'plain' or 'precision'"),
-        (("estimate", "path:4", "--measurements", 0), "must be a matrix"),
+        (("estimate", "path:4", "--measurements", 0), "measurements must be a whole number of at least 1"),
     ],
 )
 def test_mistakes_are_explained(words, text):

@@ -58,7 +58,7 @@ import gossamer as gs
         (lambda n, o: gs.StudentT([0.0], df=np.inf), "finite"),
         (lambda n, o: gs.SDA(burn_in=2.5), "burn_in must be a whole number"),
         (lambda n, o: gs.exact(gs.SSDA(samples=2.5), n, o, 10), "samples must be a whole number"),
-        (lambda n, o: gs.exact("sda", "grid:3x4", o, 10), "network such as gs.Network"),
+        (lambda n, o: gs.exact("sda", 12, o, 10), "network such as gs.Network"),
         (lambda n, o: gs.simulate("sda", n, o, 10, first_trial=-3), "first_trial must be a whole number"),
         (lambda n, o: gs.exact("dsg", gs.Network.star(12, weights="laplacian"), o, 10), "lambda_max < 2"),
         (lambda n, o: gs.exact("sda", n, o, float("inf")), "finite"),

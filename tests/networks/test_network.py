@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import copy
+import pickle
+
 import networkx as nx
 import numpy as np
 import pytest
@@ -8,8 +11,9 @@ from hypothesis import given
 from tests.conftest import connected_networks
 
 import gossamer as gs
+from gossamer.engines.exact import every_round, weights
 from gossamer.networks import DENSE_LIMIT, iterative
-from gossamer.networks.reading import parse_network, read_network
+from gossamer.networks.reading import parse_network
 from gossamer.networks.spectrum import DenseSpectrum
 
 CLOSED = [
@@ -142,7 +146,7 @@ def test_files(tmp_path):
     graphml = tmp_path / "g.graphml"
     nx.write_graphml(nx.Graph([("a", "b"), ("b", "c"), ("c", "a"), ("c", "d")]), graphml)
     for file in (edges, json_file, graphml):
-        net = read_network(file)
+        net = gs.Network.read(file)
         assert (net.agents, len(net.edges)) == (4, 4)
 
 
@@ -150,10 +154,10 @@ def test_a_graph_in_json_with_a_string_is_refused(tmp_path):
     file = tmp_path / "g.json"
     file.write_text('{"a": "bcd"}')
     with pytest.raises(gs.InvalidNetwork, match="must be a list, got 'bcd'"):
-        read_network(file)
+        gs.Network.read(file)
     file.write_text('{"a": 5}')
     with pytest.raises(gs.InvalidNetwork):
-        read_network(file)
+        gs.Network.read(file)
 
 
 def bad_matrices():
@@ -204,6 +208,79 @@ def test_graphs_that_are_no_networks(graph, text):
         gs.Network.from_networkx(graph)
 
 
+def test_networks_are_equal_by_matrix_and_labels_whatever_their_name():
+    net = gs.Network.grid(3, 4)
+    again = gs.Network.from_gossip_matrix(net.gossip)
+    assert net == again
+    assert hash(net) == hash(again)
+    assert net.name != again.name
+    assert net != gs.Network.grid(4, 3)
+    assert net != gs.Network.grid(3, 4, weights="laplacian")
+    assert net != gs.Network.from_networkx(nx.relabel_nodes(net.to_networkx(), str))
+    assert net != "grid:3x4"
+    assert len({net, again, gs.Network.path(12)}) == 2
+    assert len(net) == 12
+
+
+@pytest.mark.parametrize("net", [*CLOSED, gs.Network.erdos_renyi(9), gs.Network.grid(3, 4)], ids=repr)
+@pytest.mark.parametrize("copied", [lambda net: pickle.loads(pickle.dumps(net)), copy.deepcopy])
+def test_networks_survive_pickling_and_copying(net, copied):
+    again = copied(net)
+    assert again == net
+    assert again.name == net.name
+    np.testing.assert_array_equal(again.spectrum.eigenvalues, net.spectrum.eigenvalues)
+
+
+def test_names_of_networks():
+    assert gs.Network.named("grid:3x4") == gs.Network.grid(3, 4)
+    assert gs.Network.named("Erdos_Renyi:30,0.3", weights="laplacian", seed=5) == gs.Network.erdos_renyi(
+        30, 0.3, seed=5, weights="laplacian"
+    )
+    assert repr(gs.Network.named("grid:3x4")) == "Network(grid:3x4, 12 agents, 17 edges)"
+
+
+LIKE = [nx.cycle_graph(5), "cycle:5", gs.Network.cycle(5)]
+
+
+@pytest.mark.parametrize("like", LIKE, ids=lambda like: type(like).__name__)
+def test_a_graph_or_a_name_serves_wherever_a_network_does(like):
+    cycle, obs = gs.Network.from_networkx(nx.cycle_graph(5)), gs.Gaussian(np.arange(5.0))
+    assert gs.Network.of(like).agents == 5
+    assert gs.Network.of(cycle) is cycle
+    error = gs.exact("sda", cycle, obs, 20).total_error
+    assert gs.exact("sda", like, obs, 20).total_error == pytest.approx(error)
+    assert gs.exact("sda", like, obs, 20).network.agents == 5
+    np.testing.assert_allclose(weights("sda", like, 6), weights("sda", cycle, 6), atol=1e-12)
+    np.testing.assert_allclose(every_round("dsg", like, obs, 6), every_round("dsg", cycle, obs, 6))
+    alike = {"trials": 3, "seed": 1}
+    for faults in (None, gs.faults.Loss(0.2)):
+        found, expected = (gs.simulate("sda", n, obs, 20, faults=faults, **alike) for n in (like, cycle))
+        np.testing.assert_allclose(found.estimates, expected.estimates)
+    assert gs.plan(like, obs, 5.0).rounds == gs.plan(cycle, obs, 5.0).rounds
+    assert [plan.network.agents for plan in gs.plan([like, cycle], obs, 5.0)] == [5, 5]
+    assert (
+        gs.tune("sda", like, obs, 20, ["burn_in"]).method
+        == gs.tune("sda", cycle, obs, 20, ["burn_in"]).method
+    )
+    for bound in (gs.theory.theorem_1, gs.theory.theorem_2, gs.theory.network_limit):
+        total = [
+            found if isinstance(found, float) else found.total
+            for found in (bound(n, obs, 20) for n in (like, cycle))
+        ]
+        assert total[0] == pytest.approx(total[1])
+    assert gs.theory.k_star(like) == gs.theory.k_star(cycle)
+    assert gs.LinearEstimation.random(like).bound(9).total == pytest.approx(
+        gs.LinearEstimation.random(cycle).bound(9).total
+    )
+    assert gs.LinearEstimation(like, np.ones((5, 1, 1)), [1.0]).network.agents == 5
+    data = np.random.default_rng(0).normal(size=(15, 2))
+    assert gs.LinearEstimation.from_data(data, data[:, 0], like).network.agents == 5
+    problem = gs.applications.problems.garnet(4, 2)
+    assert gs.PolicyEvaluation.from_problem(like, problem).bound(9).total > 0
+    assert gs.PolicyEvaluation(like, np.eye(3), np.ones((5, 3)), 0.5).online().rounds == 0
+    assert gs.applications.streams.Stream(like, 2).network.agents == 5
+
+
 def test_components_gives_the_parts():
     parts = gs.Network.components(nx.Graph([(0, 1), (1, 2), (5, 6)]))
     assert [part.agents for part in parts] == [3, 2]
@@ -232,6 +309,34 @@ def test_components_gives_the_parts():
         (lambda: gs.Network.from_networkx([(0, 1)]), "a NetworkX graph is needed, got list"),
         (lambda: gs.Network.grid(-2, -3), "rows must be a whole number of at least 1, got -2"),
         (lambda: gs.Network.erdos_renyi(20, seed=-1), "at least 0, got -1"),
+        (lambda: gs.Network.erdos_renyi(20, p="a"), "p must be an edge probability, 0 < p <= 1, got 'a'"),
+        (lambda: gs.Network.path(2.5), "n, how many agents there are, must be a whole number, got 2.5"),
+        (lambda: gs.Network.complete(1e200), "at most 268,435,456 edges, but this one would have 1e"),
+        (
+            lambda: gs.Network.from_edges(2, [("a", "b")]),
+            r"pairs of agent numbers, got 'a'; .*from_networkx\(nx.Graph",
+        ),
+        (
+            lambda: gs.Network.from_edges(3, [(0, 1), (1,)]),
+            "pairs of agent numbers, got rows of different lengths",
+        ),
+        (
+            lambda: gs.Network.from_gossip_matrix("abc"),
+            "a square table of real numbers, dense or sparse, got 'abc'",
+        ),
+        (lambda: gs.Network.from_gossip_matrix(np.eye(3) * 1j), "must be real"),
+        (
+            lambda: gs.Network.from_gossip_matrix(gs.Network.path(3).gossip, "a"),
+            "graph must be a NetworkX graph",
+        ),
+        (lambda: gs.Network.components("a"), "an undirected NetworkX graph is needed, got str"),
+        (
+            lambda: gs.Network.path(3).neighbors(3),
+            "agent must be a whole number of at least 0 and at most 2, got 3",
+        ),
+        (lambda: gs.Network.named(5), "a name is needed, such as 'path:100', got 5"),
+        (lambda: gs.Network.named("file.txt"), "is not a network by name"),
+        (lambda: gs.Network.of(None), "a NetworkX graph or a name such as 'grid:10x10', got None"),
     ],
 )
 def test_wrong_topologies_say_what_was_wrong(call, text):

@@ -7,7 +7,7 @@ import numpy as np
 from gossamer.arrays import Floats
 from gossamer.errors import InvalidInput
 from gossamer.methods import AnytimeSDA, Table, tabulate
-from gossamer.networks import Network
+from gossamer.networks import Network, NetworkLike
 
 
 class Stream:
@@ -18,14 +18,15 @@ class Stream:
     agents, an agent's own weight of its newest sample takes the place of the method's gain.
     """
 
-    def __init__(self, network: Network, components: int, method: AnytimeSDA | None = None) -> None:
+    def __init__(self, network: NetworkLike, components: int, method: AnytimeSDA | None = None) -> None:
         method = AnytimeSDA() if method is None else method
         if not isinstance(method, AnytimeSDA):
             raise InvalidInput(
                 f"online estimates need the method AnytimeSDA, got {type(method).__name__}; "
                 "use gs.AnytimeSDA(...) or a run of a fixed number of rounds"
             )
-        self.network, self.method = network, method
+        self.network = network = Network.of(network)
+        self.method = method
         self.rounds = 0
         self.samples = np.zeros((network.agents, 1))
         self.values: Floats = np.zeros((network.agents, components))

@@ -84,7 +84,8 @@ def init(
     from gossamer.agents.fleet.file import Fleet, simulated_sources
     from gossamer.agents.fleet.hosts import names_and_endpoints, read_hosts
     from gossamer.agents.fleet.tables import ObservationsTable, RoundsTable
-    from gossamer.networks.reading import parse_network, read_network
+    from gossamer.networks import Network
+    from gossamer.networks.reading import parse_network
 
     if (topology is None) == (edges is None):
         raise InvalidInput("a fleet needs a network: give either --topology NAME or --edges FILE")
@@ -102,7 +103,7 @@ def init(
         sources = simulated_sources(network.agents, seed)
     else:
         assert edges is not None
-        network = read_network(edges, weights)
+        network = Network.read(edges, weights)
         names, endpoints = names_and_endpoints(network, None if hosts is None else read_hosts(hosts))
         sources = ["-"] * network.agents
     chosen, own_file = _method(method)

@@ -16,11 +16,14 @@ EXAMPLES = (
 )
 
 Graph = Annotated[
-    str, typer.Argument(help=f"A network by name ({EXAMPLES}) or a file: edge list, GraphML, JSON.")
+    str, typer.Argument(help=f"A network by name ({EXAMPLES}) or a file: edge list, matrix, GraphML, ...")
 ]
 Graphs = Annotated[list[str], typer.Argument(help=f"One or more networks: {EXAMPLES}, or files.")]
 Weights = Annotated[
-    str, typer.Option(help="Gossip weights: metropolis, laplacian, max-degree or best-constant.")
+    str,
+    typer.Option(
+        help="Gossip weights: metropolis, laplacian, max-degree, best-constant, or file: those it gives."
+    ),
 ]
 MethodName = Annotated[
     str, typer.Option("--method", "-m", help="sda, anytime-sda:smoothing=20, ... or my_file.py:MyMethod.")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import csv
 import re
+import sys
 from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -28,7 +29,10 @@ def parse_network(text: str, weights: str, seed: int) -> gs.Network:
     """A network by name or from a file."""
     from gossamer.networks.reading import parse_network  # loads NetworkX, so not for a help page
 
-    return parse_network(text, weights, seed)
+    network = parse_network(text, weights, seed)
+    if network.origin:
+        print(f"{text}: {network.origin}; {network.origin.split()[-1]}:{text} would say it", file=sys.stderr)
+    return network
 
 
 def parse_method(text: str) -> gs.Method:

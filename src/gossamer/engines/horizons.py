@@ -18,13 +18,11 @@ Horizons = Sequence[int] | NDArray[np.integer]
 
 def check_horizons(rounds: ArrayLike) -> Integers:
     """Return one or several numbers of rounds as an array of whole numbers >= 1."""
-    raw = np.atleast_1d(np.asarray(rounds))
-    if (
-        raw.ndim != 1
-        or raw.size == 0
-        or not np.issubdtype(raw.dtype, np.number)
-        or np.any(raw != np.floor(raw))
-    ):
+    try:
+        raw = np.atleast_1d(np.asarray(rounds))
+    except ValueError:  # lists of different lengths
+        raw = np.array([], dtype=float)
+    if raw.ndim != 1 or raw.size == 0 or raw.dtype.kind not in "iuf" or np.any(raw != np.floor(raw)):
         raise InvalidInput(f"rounds must be a whole number or a list of them, got {rounds!r}")
     if not np.all(np.isfinite(raw)):
         raise InvalidInput(f"rounds must be finite, got {rounds!r}")

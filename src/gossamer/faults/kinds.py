@@ -126,11 +126,14 @@ class Partition:
         start = checks.whole_number("start", start, least=0)
         if stop is not None:
             stop = checks.whole_number("stop", stop, least=start + 1)
-        listed: list[Any] = list(groups)
+        listed = checks.listed("groups", groups)
         if listed and not any(isinstance(entry, Iterable) for entry in listed):
             listed = [listed]
-        sets = tuple(frozenset(_agent(member) for member in group) for group in listed)
-        ends = [(_agent(a), _agent(b)) for a, b in edges]
+        sets = tuple(frozenset(map(_agent, checks.listed("every group", group))) for group in listed)
+        pairs_given = [checks.listed("every edge", pair) for pair in checks.listed("edges", edges)]
+        if any(len(pair) != 2 for pair in pairs_given):
+            raise InvalidInput(f"edges must be pairs of agents, got {pairs_given!r}")
+        ends = [(_agent(a), _agent(b)) for a, b in pairs_given]
         pairs = frozenset((min(a, b), max(a, b)) for a, b in ends)
         if not any(sets) and not pairs:
             raise InvalidInput("Partition needs a group of agents or edges to cut, got neither")

@@ -31,7 +31,7 @@ class DMASG(AcceleratedGradient):
 
     def __post_init__(self) -> None:
         if self.stages is not None:
-            checks.whole_number("stages", self.stages, least=1)
+            checks.whole_number("stages", self.stages, least=1, most=60)
 
     @property
     def anytime(self) -> bool:
@@ -50,9 +50,8 @@ class DMASG(AcceleratedGradient):
 
     def coefficients(self, network: SpectralFacts, rounds: int) -> AcceleratedGradient.Coefficients:
         smallest, unit = smallest_shifted_eigenvalue(network), self.stage_unit(network)
-        stages = self.stages
-        if stages is None:
-            stages = 1
+        stages = int(self.stages or 1)
+        if self.stages is None:
             while 2 * (2 ** (stages + 2) - 4) * unit <= rounds:
                 stages += 1
         lengths = [2**k * unit for k in range(2, stages + 1)]

@@ -24,7 +24,10 @@ def tabulate(
     """Read the coefficients of `method` on `network` for `rounds` rounds, or a piece of these; `changes` replaces
     some of them."""
     rounds = checks.rounds(rounds)
-    c = method.coefficients(network, rounds)._replace(**changes)
+    _check_tuple(method, "State", getattr(method, "State", None))
+    c = method.coefficients(network, rounds)
+    _check_tuple(method, "Coefficients", type(c))
+    c = c._replace(**changes)
     _check_coefficients(method, c, rounds)
     c = _at(c, piece)
     batches = _batches(method, network, rounds)[piece]
@@ -65,14 +68,23 @@ def tabulate(
     return table
 
 
+def _check_tuple(method: Method, name: str, kind: Any) -> None:
+    if not (isinstance(kind, type) and hasattr(kind, "_fields")):
+        what = "its registers" if name == "State" else "what coefficients() returns"
+        raise InvalidInput(
+            f"{type(method).__name__} needs a NamedTuple class {name}, {what}, got {checks.brief(kind)}; "
+            f"write class {name}(NamedTuple): ... inside it"
+        )
+
+
 def _check_coefficients(method: Method, c: Any, rounds: int) -> None:
     for field, value in zip(c._fields, c, strict=True):
-        shape = np.shape(value)
-        if shape not in ((), (rounds,)) or not np.all(np.isfinite(value)):
+        array = np.asarray(value)
+        finite = array.dtype.kind in "iufb" and bool(np.all(np.isfinite(array)))
+        if array.shape not in ((), (rounds,)) or not finite:
             raise InvalidInput(
                 f"{type(method).__name__}.coefficients must give finite floats or arrays of length rounds={rounds}, "
-                f"but {field} has shape {shape}"
-                + ("" if np.all(np.isfinite(value)) else " and is not finite")
+                f"but {field} has shape {array.shape}" + ("" if finite else " and is not finite")
             )
 
 

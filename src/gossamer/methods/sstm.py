@@ -57,9 +57,9 @@ class SSTM(Method):
         convexity: float
 
     def __post_init__(self) -> None:
-        checks.number("accuracy", self.accuracy, above=0)
+        checks.number("accuracy", self.accuracy, least=1e-100, most=1e100)  # its square divides
         if self.spread is not None:
-            checks.number("spread", self.spread, least=0)
+            checks.number("spread", self.spread, least=0, most=1e100)
         checks.choice("counting", self.counting, ("agents", "iterations"))
 
     def coefficients(self, network: SpectralFacts, rounds: int) -> Coefficients:

@@ -2,4 +2,6 @@
 
 from gossamer.networks.gossip import DENSE_LIMIT as DENSE_LIMIT
 from gossamer.networks.gossip import WEIGHTS as WEIGHTS
+from gossamer.networks.network import Graph as Graph
 from gossamer.networks.network import Network as Network
+from gossamer.networks.network import NetworkLike as NetworkLike

@@ -46,6 +46,20 @@ def weighted_laplacian(agents: int, edges: Integers, w: Floats) -> sp.csr_matrix
     return (off - sp.diags(np.asarray(off.sum(axis=1)).ravel())).tocsr()
 
 
+def given_weights(graph: nx.Graph) -> sp.csr_matrix:
+    """L with L_ij = -w_ij for the attribute "weight" of every edge; what agents give themselves follows from that."""
+    graph = nx.Graph(graph)
+    graph.remove_edges_from(list(nx.selfloop_edges(graph)))
+    for a, b, w in graph.edges(data="weight"):
+        known = isinstance(w, int | float | np.number) and not isinstance(w, bool)
+        if not (known and np.isfinite(w) and w != 0):
+            raise InvalidNetwork(
+                f"weights='file' needs a weight for every edge, one number other than 0, but {a}-{b} has "
+                f"{'none, or several' if w is None or w != w else repr(w)}; correct the file, or choose other weights"
+            )
+    return sp.csr_matrix(nx.laplacian_matrix(graph, weight="weight"), dtype=float)
+
+
 def check_connected(gossip: sp.csr_matrix) -> None:
     count, member = connected_components(gossip, directed=False)
     if count > 1:
@@ -59,7 +73,14 @@ def check_connected(gossip: sp.csr_matrix) -> None:
 
 def checked_gossip(matrix: Any, graph: nx.Graph | None) -> sp.csr_matrix:
     """Return a matrix that satisfies the three assumptions as CSR, symmetric to the last bit, or say what is wrong."""
-    gossip = sp.csr_matrix(matrix, dtype=float)
+    if getattr(matrix, "dtype", np.dtype(float)).kind == "c":
+        raise InvalidNetwork("a gossip matrix must be real, got complex entries; take matrix.real")
+    try:
+        gossip = sp.csr_matrix(matrix, dtype=float)
+    except (TypeError, ValueError, OverflowError):
+        raise InvalidNetwork(
+            f"a gossip matrix must be a square table of real numbers, dense or sparse, got {checks.brief(matrix)}"
+        ) from None
     if gossip.ndim != 2 or gossip.shape[0] != gossip.shape[1]:
         raise InvalidNetwork(f"a gossip matrix must be square, got shape {gossip.shape}")
     n = gossip.shape[0]
@@ -100,6 +121,8 @@ def _symmetric(gossip: sp.csr_matrix, scale: float) -> sp.csr_matrix:
 
 
 def _check_on_graph(gossip: sp.csr_matrix, graph: nx.Graph) -> None:
+    if not isinstance(graph, nx.Graph):
+        raise InvalidNetwork(f"graph must be a NetworkX graph, got {checks.brief(graph)}")
     if set(graph.nodes) != set(range(gossip.shape[0])):
         raise InvalidNetwork(
             f"the graph's nodes must be 0..{gossip.shape[0] - 1}, the matrix's rows; "

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from functools import cached_property
-from typing import Any
+from functools import cached_property, partial
+from os import PathLike
+from pathlib import Path
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import networkx as nx
 import numpy as np
@@ -13,17 +15,28 @@ from numpy.typing import ArrayLike
 
 from gossamer import checks
 from gossamer.arrays import Floats, Integers
-from gossamer.errors import InvalidNetwork
-from gossamer.networks import iterative, topologies
+from gossamer.errors import InvalidInput, InvalidNetwork
+from gossamer.networks import files, iterative, topologies
 from gossamer.networks.gossip import (
     DENSE_LIMIT,
+    WEIGHTS,
     check_connected,
     checked_gossip,
     edge_weights,
+    given_weights,
     weighted_laplacian,
 )
+from gossamer.networks.names import EXAMPLES, named_topology
 from gossamer.networks.spectrum import DenseSpectrum, Spectrum
 from gossamer.networks.topologies import Topology
+
+
+@runtime_checkable
+class Graph(Protocol):
+    """What we ask of a NetworkX graph: it has no types of its own."""
+
+    def is_directed(self) -> bool: ...
+    def is_multigraph(self) -> bool: ...
 
 
 class Network:
@@ -40,6 +53,9 @@ class Network:
         lambda_2          the smallest nonzero eigenvalue of L (the paper's lambda_{N-1})
         condition_number  lambda_max / lambda_2
         labels            the names of the agents, where the graph had names
+        origin            how the file was read that the network comes from, where its format had to be guessed
+
+    Two networks are equal if they have the same gossip matrix and labels.
 
     Spectra are computed on first use: closed form for path, cycle, star, complete, torus, hypercube (and grid
     with equal weights), dense up to `DENSE_LIMIT` agents, iterative beyond.
@@ -53,6 +69,7 @@ class Network:
         labels: Sequence[Hashable] | None = None,
         closed_form: Callable[[], Spectrum] | None = None,
         positions: Floats | None = None,
+        origin: str = "",
     ) -> None:
         self.gossip = gossip
         self.agents = int(gossip.shape[0])
@@ -62,10 +79,45 @@ class Network:
         self.name = name
         self.labels = list(labels) if labels is not None else list(range(self.agents))
         self.positions = positions
+        self.origin = origin
         self._closed_form = closed_form
 
     def __repr__(self) -> str:
-        return f"Network({self.name}, {self.agents} agents, {len(self.edges)} edges)"
+        origin = f", {self.origin}" if self.origin else ""
+        return f"Network({self.name}, {self.agents} agents, {len(self.edges)} edges{origin})"
+
+    def __len__(self) -> int:
+        return self.agents
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Network):
+            return NotImplemented
+        return (
+            self.labels == other.labels
+            and np.array_equal(self.edges, other.edges)
+            and (self.gossip != other.gossip).nnz == 0
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.agents, self.edges.tobytes()))
+
+    @classmethod
+    def of(cls, value: NetworkLike) -> Network:
+        """The network that `value` is, that a NetworkX graph describes, or that has this name (`grid:10x10`).
+
+        Every function that takes a network takes all three; graphs and names get the weights of `from_networkx` and
+        `named`.
+        """
+        if isinstance(value, Network):
+            return value
+        if isinstance(value, str):
+            return cls.named(value)
+        if isinstance(value, nx.Graph):
+            return cls.from_networkx(value)
+        raise InvalidInput(
+            f"network must be a network such as gs.Network.path(10), a NetworkX graph or a name such as 'grid:10x10', "
+            f"got {value!r}"
+        )
 
     # -- topologies ---------------------------------------------------------------------------------------
 
@@ -125,6 +177,13 @@ class Network:
         return cls._weighted(topologies.expander(n, degree, seed), weights)
 
     @classmethod
+    def named(cls, text: str, weights: str = "metropolis", seed: int = 0) -> Network:
+        """The network that a name and its sizes describe, as on the command line: `grid:10x10`, `erdos-renyi:100`."""
+        if not isinstance(text, str):
+            raise InvalidInput(f"a name is needed, such as {EXAMPLES.split(',')[0]!r}, got {text!r}")
+        return cls._weighted(named_topology(text, seed), weights)
+
+    @classmethod
     def _weighted(cls, topology: Topology, weights: str, labels: Sequence[Hashable] | None = None) -> Network:
         if topology.agents < 2:
             found = f"got {topology.agents}" if topology.agents else "but the graph is empty"
@@ -140,7 +199,7 @@ class Network:
                 gossip if scale == 1 else gossip * scale,
                 name=topology.name,
                 labels=labels,
-                closed_form=None if closed_form is None else lambda: closed_form(float(w[0]) * scale),
+                closed_form=None if closed_form is None else partial(closed_form, float(w[0]) * scale),
                 positions=topology.positions,
             )
 
@@ -182,10 +241,49 @@ class Network:
         return cls._weighted(topology, weights, labels)
 
     @classmethod
+    def read(
+        cls, path: str | PathLike[str], weights: str = "metropolis", *, format: str | None = None
+    ) -> Network:
+        """Read a network from a file; agents are called as in the file (`labels`).
+
+        Files whose names end in .graphml, .gml, .gexf, .net (Pajek), .g6 or .s6 (graph6), .json (as NetworkX writes it,
+        {"agent": ["neighbor", ...]}, or a list of pairs), .mtx, .npy (adjacency matrices), .edgelist and .adjlist
+        have that format. All others are edge lists, adjacency lists or adjacency matrices as text, or one of the
+        above under another name: that is guessed from the content and said in `origin`, and a file that may be two
+        different networks is refused. `format` says it instead: "edge-list", "adjacency-list", "matrix", "npy", "mtx",
+        "graphml", "gexf", "gml", "pajek", "graph6", "sparse6" or "json".
+
+        weights: as in `from_networkx`; or "file", the gossip weights -L_ij that the file gives: the third
+        column of an edge list, the entries of a matrix, the attribute "weight" elsewhere.
+        """
+        checks.choice("weights", weights, (*WEIGHTS, "file"))
+        if not isinstance(path, str | PathLike):
+            raise InvalidInput(f"path must name a file, got {path!r}")
+        file = Path(path)
+        graph, guess = files.read_graph(file, format)
+        if weights == "file":
+            gossip = checked_gossip(given_weights(graph), None)
+            network = cls(gossip, name=file.stem, labels=list(graph), positions=topologies.positions(graph))
+        else:
+            network = cls.from_networkx(graph, weights, name=file.stem)
+        network.origin = "" if guess is None else f"guessed to be {guess}"
+        return network
+
+    @classmethod
     def from_edges(cls, agents: int, edges: ArrayLike, weights: str = "metropolis") -> Network:
         """Build a network from a list of pairs of agent numbers."""
-        agents = checks.whole_number("agents", agents, least=2)
-        given = np.asarray(edges)
+        agents = checks.whole_number("agents", agents, least=2, most=topologies.MOST_EDGES)
+        try:
+            given = np.asarray(edges)
+        except ValueError:
+            raise InvalidNetwork(
+                "edges must be pairs of agent numbers, got rows of different lengths"
+            ) from None
+        if given.dtype.kind in "USO" and given.size:
+            raise InvalidNetwork(
+                f"edges must be pairs of agent numbers, got {given.ravel().tolist()[0]!r}; for agents with names use "
+                "Network.from_networkx(nx.Graph(edges))"
+            )
         pairs_given = np.issubdtype(given.dtype, np.number) and given.ndim == 2 and given.shape[1] == 2
         if given.size and not (pairs_given and np.all(given == np.floor(given))):
             raise InvalidNetwork(
@@ -208,13 +306,11 @@ class Network:
         """
         return cls(checked_gossip(matrix, graph), name="matrix")
 
-    @classmethod
-    def of(cls, value: Any) -> Network:
-        return value if isinstance(value, Network) else cls.from_networkx(value)
-
     @staticmethod
     def components(graph: nx.Graph, weights: str = "metropolis") -> list[Network]:
         """Return one network per connected component of `graph` with at least two agents, largest first."""
+        if not isinstance(graph, nx.Graph) or graph.is_directed():
+            raise InvalidNetwork(f"an undirected NetworkX graph is needed, got {type(graph).__name__}")
         parts = sorted(nx.connected_components(graph), key=len, reverse=True)
         return [
             Network.from_networkx(graph.subgraph(part).copy(), weights) for part in parts if len(part) > 1
@@ -281,6 +377,7 @@ class Network:
 
     def neighbors(self, agent: int) -> Integers:
         """The numbers of an agent's neighbors, ascending."""
+        agent = checks.whole_number("agent", agent, least=0, most=self.agents - 1)
         row = self.gossip.indices[self.gossip.indptr[agent] : self.gossip.indptr[agent + 1]]
         return np.sort(row[row != agent]).astype(np.int64)
 
@@ -288,3 +385,7 @@ class Network:
     def degrees(self) -> Integers:
         """(N,) how many neighbors each agent has."""
         return np.bincount(self.edges.ravel(), minlength=self.agents)
+
+
+NetworkLike: TypeAlias = Network | Graph | str
+"""What `Network.of` takes: a network, a NetworkX graph, or a name."""

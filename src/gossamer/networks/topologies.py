@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 import networkx as nx
@@ -50,14 +51,14 @@ def star(n: int) -> Topology:
     _affordable(n)
     others = np.arange(1, n)
     edges = np.column_stack([np.zeros_like(others), others])
-    return Topology(f"star:{n}", n, edges, lambda scale: StarSpectrum(scale, n))
+    return Topology(f"star:{n}", n, edges, partial(StarSpectrum, agents=n))
 
 
 def complete(n: int) -> Topology:
     n = _agents(n, 2)
     _affordable(n * (n - 1) // 2)
     edges = np.column_stack(np.triu_indices(n, k=1))
-    return Topology(f"complete:{n}", n, edges, lambda scale: CompleteSpectrum(scale, n))
+    return Topology(f"complete:{n}", n, edges, partial(CompleteSpectrum, agents=n))
 
 
 def grid(rows: int, cols: int) -> Topology:
@@ -87,10 +88,10 @@ def hypercube(dimension: int) -> Topology:
     return _product(f"hypercube:{dimension}", 2**dimension, np.vstack(pairs), factors)
 
 
-def erdos_renyi(n: int, p: float | None, seed: int) -> Topology:
+def erdos_renyi(n: int, p: float | None = None, seed: int = 0) -> Topology:
     n = _agents(n, 2)
     p = 2 * math.log(n) / n if p is None else p
-    if not 0 < p <= 1:
+    if not isinstance(p, int | float | np.number) or not 0 < p <= 1:
         raise InvalidInput(f"p must be an edge probability, 0 < p <= 1, got {p!r}")
     _affordable(math.ceil(p * n * (n - 1) / 2))
     probability = min(p, 1.0)
@@ -100,10 +101,10 @@ def erdos_renyi(n: int, p: float | None, seed: int) -> Topology:
     )
 
 
-def random_geometric(n: int, radius: float | None, seed: int) -> Topology:
+def random_geometric(n: int, radius: float | None = None, seed: int = 0) -> Topology:
     n = _agents(n, 2)
     radius = math.sqrt(2 * math.log(n) / (math.pi * n)) if radius is None else radius
-    checks.number("radius", radius, above=0)
+    radius = checks.number("radius", radius, above=0, most=2)
     _affordable(math.ceil(n * (n - 1) / 2 * min(1.0, math.pi * radius**2)))
     return _until_connected(
         f"geometric:{n}",
@@ -113,7 +114,7 @@ def random_geometric(n: int, radius: float | None, seed: int) -> Topology:
     )
 
 
-def expander(n: int, degree: int, seed: int) -> Topology:
+def expander(n: int, degree: int, seed: int = 0) -> Topology:
     n, degree = _agents(n, 2), _size("degree", degree, 1)
     if degree >= n or n * degree % 2:
         raise InvalidInput(
@@ -133,14 +134,21 @@ def of_graph(graph: nx.Graph, name: str) -> tuple[Topology, list[object]]:
     labels = list(graph.nodes)
     number = {label: i for i, label in enumerate(labels)}
     edges = np.array([(number[a], number[b]) for a, b in graph.edges()], dtype=np.int64).reshape(-1, 2)
-    positions = None
-    if labels and all("pos" in data for _, data in graph.nodes(data=True)):
-        positions = np.array([graph.nodes[label]["pos"] for label in labels], dtype=float)
-    return Topology(name, len(labels), edges, positions=positions), labels
+    return Topology(name, len(labels), edges, positions=positions(graph)), labels
+
+
+def positions(graph: nx.Graph) -> Floats | None:
+    """(N, 2) the attribute "pos" of the nodes, where all of them have one that is a place."""
+    places = [place for _, place in graph.nodes(data="pos")]
+    try:
+        found = np.array(places, dtype=float)
+    except (TypeError, ValueError):  # somebody else's "pos"
+        return None
+    return found if found.ndim == 2 and found.shape[1] == 2 else None
 
 
 def _product(name: str, n: int, edges: Integers, factors: list[Factor]) -> Topology:
-    return Topology(name, n, edges, lambda scale: ProductSpectrum(scale, factors))
+    return Topology(name, n, edges, partial(ProductSpectrum, factors=factors))
 
 
 def _until_connected(name: str, draw: Callable[[int], nx.Graph], seed: int, advice: str) -> Topology:
@@ -153,26 +161,34 @@ def _until_connected(name: str, draw: Callable[[int], nx.Graph], seed: int, advi
 
 def _agents(n: int, least: int) -> int:
     try:
-        return checks.whole_number("n", n, least=least)
+        n = checks.whole_number("n", n)
     except InvalidInput:
-        raise InvalidNetwork(
-            f"this network needs a whole number of at least {least} agents, got {n!r}"
-        ) from None
+        raise InvalidNetwork(f"n, how many agents there are, must be a whole number, got {n!r}") from None
+    if n < least:
+        raise InvalidNetwork(f"this network needs at least {least} agents, got {n}")
+    _affordable(n)
+    return n
 
 
 def _size(name: str, value: int, least: int) -> int:
     try:
-        return checks.whole_number(name, value, least=least)
+        size = checks.whole_number(name, value, least=least)
     except InvalidInput as error:
         raise InvalidNetwork(str(error)) from None
+    _affordable(size)
+    return size
 
 
 def _affordable(edges: int) -> None:
     """Refuse before it is built what would only fill the memory."""
     if edges > MOST_EDGES:
         raise InvalidNetwork(
-            f"a network may have at most {MOST_EDGES:,} edges, but this one would have {edges:.3g}"
+            f"a network may have at most {MOST_EDGES:,} edges, but this one would have {_about(edges)}"
         )
+
+
+def _about(number: int) -> str:
+    return f"{number:.3g}" if number < 10**300 else "more than 1e+300"
 
 
 def _line(n: int) -> Integers:

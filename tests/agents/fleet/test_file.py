@@ -16,7 +16,6 @@ from gossamer.agents.fleet.tables import MethodTable, ObservationsTable, RoundsT
 from gossamer.errors import InvalidInput
 from gossamer.methods import SDA, SSDA, AnytimeSDA, Method
 from gossamer.networks import Network
-from gossamer.networks.reading import read_network
 
 
 @pytest.fixture
@@ -244,7 +243,7 @@ def test_an_edge_list_of_hosts_becomes_a_fleet(tmp_path: Path) -> None:
     edges.write_text(
         "# the plant\nhostA:7447 hostB:7447\nhostB:7447, hostA:7448\nhostA:7448 hostA:7447\nhostB:7447 hostC"
     )
-    network = read_network(edges)
+    network = Network.read(edges)
     names, endpoints = names_and_endpoints(network, None)
     assert sorted(names) == ["hostA-7447", "hostA-7448", "hostB-7447", "hostC"]
     fleet = Fleet.create(network, names=names, endpoints=endpoints, sources=["-"] * 4)
@@ -258,7 +257,7 @@ def test_names_and_hosts_come_from_two_files(tmp_path: Path) -> None:
     hosts.write_text(
         "pump 10.0.0.1:9000  # first floor\nvalve plant.example\ntank [::1]:7001\nspare 10.0.0.9\n"
     )
-    names, endpoints = names_and_endpoints(read_network(edges), read_hosts(hosts))
+    names, endpoints = names_and_endpoints(Network.read(edges), read_hosts(hosts))
     assert dict(zip(names, endpoints, strict=True)) == {
         "pump": "10.0.0.1:9000",
         "valve": "plant.example:7447",
@@ -266,7 +265,7 @@ def test_names_and_hosts_come_from_two_files(tmp_path: Path) -> None:
     }
     hosts.write_text("pump 10.0.0.1\n")
     with pytest.raises(InvalidInput, match="'valve' has none"):
-        names_and_endpoints(read_network(edges), read_hosts(hosts))
+        names_and_endpoints(Network.read(edges), read_hosts(hosts))
     hosts.write_text("pump 10.0.0.1\npump 10.0.0.2\n")
     with pytest.raises(InvalidInput, match=r"hosts\.txt, line 2 must be a new name and its host:port"):
         read_hosts(hosts)

@@ -306,7 +306,7 @@ def two(*arguments, **options):
         (lambda: two([np.eye(2)], [1, 2]), "one matrix A_i per sensor .* 2 agents, got 1 matrices"),
         (lambda: two([np.eye(2), np.eye(3)], [1, 2]), "same number of columns.*A_0 has 2, but A_1 has 3"),
         (lambda: two([np.eye(2), np.eye(2) * np.nan], [1, 2]), "A_1 must be finite"),
-        (lambda: two(EYES, [1, 2, 3]), r"one entry per column of A_i \(2\)"),
+        (lambda: two(EYES, [1, 2, 3]), r"parameter must be an array of shape \(2,\), got shape \(3,\)"),
         (lambda: two(EYES, [1, 2], [1.0]), "got 1 for 2 sensors"),
         (lambda: two(EYES, [1, 2], [1.0, np.eye(3)]), r"shape \(2, 2\), got \(3, 3\)"),
         (lambda: two(EYES, [1, 2], -1.0), "positive semi-definite, but it has the eigenvalue -1"),

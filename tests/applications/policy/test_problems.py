@@ -118,9 +118,9 @@ SHORT[5] = 0.2
         (lambda: problems.from_gymnasium("FrozenLake", discount=1.0), "below 1, got 1.0"),
         (lambda: problems.from_gymnasium("CartPole-v1"), "CartPole-v1 has no table of transitions"),
         (lambda: problems.from_gymnasium("FrozenPond-v1"), "Gymnasium cannot make 'FrozenPond-v1'"),
-        (lambda: problems.garnet(3, 4), "got branching=4, states=3"),
-        (lambda: problems.chain(1), "2 states or more"),
-        (lambda: problems.grid_world(1, 1), "rows x cols >= 2"),
+        (lambda: problems.garnet(3, 4), "branching must be .* at most 3, got 4"),
+        (lambda: problems.chain(1), "states must be a whole number of at least 2, got 1"),
+        (lambda: problems.grid_world(1, 1), "states must be a whole number of at least 2, got 1"),
         (lambda: problems.share_rewards([1.0], 3, "pertub"), r"did you mean 'perturb'\?"),
     ],
 )

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from gossamer import checks
 from gossamer.arrays import Floats, Integers
 from gossamer.errors import InvalidInput, nearest
 
@@ -28,7 +29,7 @@ def deal(X: Any, y: Any, agents: int | None, split: Any, intercept: bool, seed: 
             raise InvalidInput(f"y names the column {y!r}, which the data do not have{nearest(y, columns)}")
         target = columns.pop(y)
     else:
-        target = np.asarray(y.to_numpy() if hasattr(y, "to_numpy") else y).squeeze()
+        target = y.to_numpy() if hasattr(y, "to_numpy") else y
     by: Any = split
     if isinstance(split, str) and split.startswith("by:"):
         key = split.removeprefix("by:")
@@ -41,7 +42,7 @@ def deal(X: Any, y: Any, agents: int | None, split: Any, intercept: bool, seed: 
     if not names:
         raise InvalidInput("no feature columns are left; at least one is needed")
     features = np.column_stack([_numbers(name, columns[name]) for name in names])
-    target = _numbers("y", target)
+    target = _numbers("y", target).squeeze()
     if target.shape != (len(features),):
         raise InvalidInput(f"y needs one value per row of X ({len(features)}), got shape {target.shape}")
     if intercept:
@@ -55,7 +56,10 @@ def _columns(X: Any) -> dict[str, Any]:
         return {str(name): np.asarray(column) for name, column in X.items()}
     if hasattr(X, "columns"):  # a pandas or polars frame
         return {str(name): X[name].to_numpy() for name in X.columns}
-    array = np.asarray(X)
+    try:
+        array = np.asarray(X)
+    except ValueError:
+        raise InvalidInput(f"every row of X needs equally many features, got {checks.brief(X)}") from None
     array = array[:, None] if array.ndim == 1 else array
     if array.ndim != 2 or 0 in array.shape:
         raise InvalidInput(
@@ -69,13 +73,13 @@ def _numbers(name: str, column: Any) -> Floats:
         values = np.asarray(column, dtype=float)
     except (TypeError, ValueError):
         raise InvalidInput(
-            f"column {name!r} must hold numbers, but it holds {np.asarray(column).dtype}; "
+            f"column {name!r} must hold numbers, got {checks.brief(column)}; "
             "encode it as numbers, drop it, or split by it with split='by:<column>'"
         ) from None
     missing = int(np.sum(~np.isfinite(values)))
     if missing:
         raise InvalidInput(
-            f"column {name!r} must be finite, but {missing} of {len(values)} values are missing or infinite; "
+            f"column {name!r} must be finite, but {missing} of {values.size} values are missing or infinite; "
             "drop or fill these rows first"
         )
     return values
@@ -83,9 +87,9 @@ def _numbers(name: str, column: Any) -> Floats:
 
 def _groups(split: Any, rows: int, agents: int | None, seed: int) -> tuple[list[Integers], list[Any]]:
     if not isinstance(split, str):
-        labels = np.asarray(split)
-        if labels.shape != (rows,):
-            raise InvalidInput(f"split needs one label per row ({rows}), got shape {labels.shape}")
+        labels = checks.listed("split", split)
+        if len(labels) != rows or any(isinstance(label, list | np.ndarray) for label in labels):
+            raise InvalidInput(f"split needs one label per row ({rows}), got {checks.brief(split)}")
         found, member = np.unique(labels, return_inverse=True)
         if agents is not None and agents != len(found):
             raise InvalidInput(

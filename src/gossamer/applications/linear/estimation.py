@@ -25,7 +25,6 @@ from gossamer import checks, plotting, theory
 from gossamer.applications.linear.dealing import deal
 from gossamer.applications.linear.rivals import KarMoura, XiaoBoydLall
 from gossamer.applications.linear.sensors import (
-    Moments,
     check_covariances,
     check_matrices,
     check_observable,
@@ -40,13 +39,13 @@ from gossamer.applications.solvers import (
     settled,
 )
 from gossamer.applications.streams import Stream
-from gossamer.arrays import Floats, Integers
+from gossamer.arrays import Floats, Integers, extent
 from gossamer.engines.exact import Exact, exact
 from gossamer.engines.horizons import check_horizons
 from gossamer.engines.results import ErrorResult, Rounds, Value, standard_error
 from gossamer.errors import InvalidInput, Unsupported
 from gossamer.methods import AnytimeSDA, Method, resolve
-from gossamer.networks import Network
+from gossamer.networks import Network, NetworkLike
 from gossamer.numerics.search import first_true
 from gossamer.observations import Gaussian
 
@@ -95,7 +94,7 @@ class LinearEstimation:
 
     def __init__(
         self,
-        network: Network,
+        network: NetworkLike,
         matrices: Sequence[ArrayLike],
         parameter: ArrayLike,
         covariance: Any = 1.0,
@@ -104,27 +103,33 @@ class LinearEstimation:
         names: Sequence[str] | None = None,
     ) -> None:
         self.weighting = checks.choice("weighting", weighting, ("plain", "precision"))
-        self.network = network
+        self.network = network = Network.of(network)
         self.measurements: list[Floats] | None = None
         self.labels: list[Any] | None = None
         self.matrices = check_matrices(matrices, network.agents)
         self.dimension = self.matrices[0].shape[1]
         self.covariances = check_covariances(covariance, self.matrices)
-        self.names = list(names) if names is not None else [f"beta{k}" for k in range(self.dimension)]
-        self.parameter = np.asarray(parameter, dtype=float)
-        if self.parameter.shape != (self.dimension,) or len(self.names) != self.dimension:
+        default = [f"beta{k}" for k in range(self.dimension)]
+        self.names = default if names is None else checks.listed("names", names)
+        self.parameter = checks.array("parameter", parameter, (self.dimension,))
+        if len(self.names) != self.dimension:
             raise InvalidInput(
-                f"the parameter and its names need one entry per column of A_i ({self.dimension}), "
-                f"got shape {self.parameter.shape} and {len(self.names)} names"
+                f"names needs one entry per column of A_i ({self.dimension}), got {len(self.names)}"
             )
         check_observable(sum(a.T @ a for a in self.matrices), self.names)  # type: ignore[arg-type]
+
+    def __repr__(self) -> str:
+        sizes = extent(np.array([len(a) for a in self.matrices]))
+        return (
+            f"LinearEstimation({self.network!r}, {self.dimension} parameters, {sizes} measurements per agent)"
+        )
 
     # -- where problems come from -----------------------------------------------------------------------------
 
     @classmethod
     def random(
         cls,
-        network: Network,
+        network: NetworkLike,
         dimension: int = 5,
         measurements: int = 2,
         *,
@@ -134,7 +139,10 @@ class LinearEstimation:
     ) -> LinearEstimation:
         """Random sensors: A_i standard normal (m_i x d), beta* uniform on [-1, 1], standard deviations between
         half of and twice `noise`."""
-        rng = np.random.default_rng(seed)
+        network, rng = Network.of(network), np.random.default_rng(checks.seed(seed))
+        dimension = checks.whole_number("dimension", dimension, least=1, most=10_000)
+        measurements = checks.whole_number("measurements", measurements, least=1, most=10_000)
+        noise = checks.number("noise", noise, least=0, most=1e100)
         matrices = rng.normal(size=(network.agents, measurements, dimension))
         parameter = rng.uniform(-1, 1, dimension)
         variances = (noise * np.exp2(rng.uniform(-1, 1, network.agents))) ** 2
@@ -145,7 +153,7 @@ class LinearEstimation:
         cls,
         X: Any,
         y: Any,
-        agents: int | Network | None = None,
+        agents: int | NetworkLike | None = None,
         split: Any = "contiguous",
         *,
         intercept: bool = False,
@@ -162,7 +170,7 @@ class LinearEstimation:
 
         The data are fixed, so there is no noise: an agent's error is its distance from the pooled fit.
         """
-        network = agents if isinstance(agents, Network) else None
+        network = None if agents is None or isinstance(agents, int | np.integer) else Network.of(agents)
         count = network.agents if network is not None else agents
         rows = deal(X, y, count, split, intercept, seed)  # type: ignore[arg-type]
         network = Network.erdos_renyi(len(rows.features)) if network is None else network
@@ -208,14 +216,14 @@ class LinearEstimation:
         return np.stack([p @ a for p, a in zip(self._projections, self.matrices, strict=True)])
 
     @cached_property
-    def moments(self) -> Moments:
+    def moments(self) -> Gaussian:
         """The streams A_i'Q_i Y_{i,t}: means, covariances, and how to draw them."""
         if self.measurements is not None:
             mean = np.stack([p @ y for p, y in zip(self._projections, self.measurements, strict=True)])
         else:
             mean = self.grams @ self.parameter
         noise = np.stack([p @ s @ p.T for p, s in zip(self._projections, self.covariances, strict=True)])
-        return Moments(mean, noise)
+        return Gaussian(mean, covariance=noise)
 
     @cached_property
     def _inverse(self) -> Floats:
@@ -246,7 +254,7 @@ class LinearEstimation:
         """The expected error, summed over agents, if each held everybody's measurements of `rounds` rounds."""
         inverse, factor = self._inverse, self.moments.factor
         trace = ((np.einsum("ab,nbr->nar", inverse, factor)) ** 2).sum()
-        return trace / (self.network.agents * np.asarray(rounds, dtype=float))[()]
+        return trace / (self.network.agents * checks.array("rounds", rounds))[()]
 
     def bound(self, rounds: int, gram_rounds: int | None = None, constant: float = 1.0) -> theory.Bound:
         """Corollary 1: the two terms of the bound on SDA's error, up to the constant C_1."""
@@ -265,7 +273,7 @@ class LinearEstimation:
     def average_grams(self, method: Method | str, rounds: int | Sequence[int]) -> Floats:
         """(N, d, d), or (H, N, d, d): what each agent holds as Abar after `rounds` rounds of `method`."""
         packed = pack(self.grams)
-        held = [settled(method, self.network, packed, int(t)) for t in np.atleast_1d(rounds)]
+        held = [settled(method, self.network, packed, int(t)) for t in check_horizons(rounds)]
         return unpack(held[0] if np.ndim(rounds) == 0 else np.stack(held), self.dimension)
 
     def gram_margin(self, held: Floats) -> Floats:
@@ -405,10 +413,13 @@ class OnlineEstimation:
             self._stream.advance()
             return
         agents = problem.network.agents
+        measurements = checks.listed("measurements", measurements)
         if len(measurements) != agents:
             raise InvalidInput(
                 f"one measurement (or None) per agent is needed: {agents}, got {len(measurements)}"
             )
+        if matrices is not None and len(checks.listed("matrices", matrices)) != agents:
+            raise InvalidInput(f"one matrix A_i per agent is needed: {agents}, got {len(matrices)}")
         if matrices is not None and problem.weighting != "plain":
             raise InvalidInput(
                 "matrices that change need weighting='plain', because the covariances belong to fixed ones"
@@ -420,10 +431,10 @@ class OnlineEstimation:
             if matrices is None:
                 gram, projection = problem.grams[i], problem._projections[i]
             else:
-                a = np.atleast_2d(np.asarray(matrices[i], dtype=float))
+                a = checks.array(f"A_{i}", np.atleast_2d(matrices[i]), (None, problem.dimension))
                 gram, projection = a.T @ a, a.T
-            value = np.atleast_1d(np.asarray(y, dtype=float))
-            if value.shape != projection.shape[1:] or not np.all(np.isfinite(value)):
+            value = np.atleast_1d(checks.array(f"the measurement of agent {i}", y))
+            if value.shape != projection.shape[1:]:
                 raise InvalidInput(
                     f"agent {i} measures {projection.shape[1]} finite numbers at a time, got {y!r}"
                 )

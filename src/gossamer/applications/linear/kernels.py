@@ -31,14 +31,6 @@ class StepSizes(NamedTuple):
     horizons: Integers  #: (H,) ascending
 
 
-class Start(NamedTuple):
-    """The first round, agent and trial of what is drawn."""
-
-    round: int
-    agent: int
-    trial: int
-
-
 @contracted
 def _innovate(
     out: Floats,  # (H, N, d, B)
@@ -99,32 +91,3 @@ def innovate(
     """x_i <- x_i - b_t sum_j L_ij x_j + a_t K (A_i'Q Y_i - A_i'Q A_i x_i), blocks of trials in parallel."""
     for block in prange(first_trials.size):
         _innovate(out[block], x[block], first_trials[block], key, innovations, steps, gossip)
-
-
-@parallel
-def draw_moments(
-    out: Floats,  # (rounds, agents, d, trials)
-    mean: Floats,  # (agents, d)
-    factor: Floats,  # (agents, d, r)
-    scale: Floats,  # (rounds,)
-    key: np.uint64,
-    start: Start,
-) -> None:
-    """mean + scale factor z with independent standard normals z: r of them per agent and round."""
-    rounds, agents, size, lanes = out.shape
-    rank = factor.shape[2]
-    for i in prange(agents):
-        noise = np.empty((rank, 4, lanes))
-        for quad in range(start.round // 4, (start.round + rounds + 3) // 4):
-            for r in range(rank):
-                fill_normals(noise[r], key, OBSERVATION, quad, start.agent + i, r, start.trial)
-            for place in range(4):
-                t = 4 * quad + place - start.round
-                if 0 <= t < rounds:
-                    for c in range(size):
-                        row = out[t, i, c]
-                        row[:] = mean[i, c]
-                        for r in range(rank):
-                            weight, drawn = scale[t] * factor[i, c, r], noise[r, place]
-                            for k in range(lanes):
-                                row[k] += weight * drawn[k]

@@ -8,22 +8,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gossamer.applications.linear.kernels import Start, draw_moments
+from gossamer import checks
 from gossamer.arrays import Floats
 from gossamer.errors import InvalidInput
-from gossamer.numerics import random
-from gossamer.observations import Observations, batch_scale
 
 
 def check_matrices(matrices: Sequence[ArrayLike], agents: int) -> list[Floats]:
     """Return the matrices A_i as float arrays with one number of columns, or say which one is wrong."""
+    matrices = checks.listed("matrices", matrices)
     if len(matrices) != agents:
         raise InvalidInput(
             f"one matrix A_i per sensor is needed: the network has {agents} agents, got {len(matrices)} matrices"
         )
     checked: list[Floats] = []
     for i, matrix in enumerate(matrices):
-        array = np.asarray(matrix, dtype=float)
+        array = checks.array(f"A_{i}", matrix)
         array = array[None, :] if array.ndim == 1 else array
         if array.ndim != 2 or array.size == 0:
             raise InvalidInput(f"A_{i} must be a matrix of shape (m_i, d), got one of shape {array.shape}")
@@ -32,8 +31,6 @@ def check_matrices(matrices: Sequence[ArrayLike], agents: int) -> list[Floats]:
                 f"every A_i needs the same number of columns, one per parameter: A_0 has {checked[0].shape[1]}, "
                 f"but A_{i} has {array.shape[1]}"
             )
-        if not np.all(np.isfinite(array)):
-            raise InvalidInput(f"A_{i} must be finite, but it holds NaN or infinity")
         checked.append(array)
     return checked
 
@@ -42,9 +39,9 @@ def check_covariances(covariance: Any, matrices: list[Floats]) -> list[Floats]:
     """Return one (m_i, m_i) covariance per sensor from a variance, one per sensor, or full matrices."""
     sizes = [len(a) for a in matrices]
     if np.isscalar(covariance):
-        given: Sequence[Any] = [covariance] * len(sizes)
+        given = [checks.number("covariance", covariance)] * len(sizes)
     else:
-        given = covariance
+        given = checks.listed("covariance", covariance)
     if len(given) != len(sizes):
         raise InvalidInput(
             f"the noise covariance must be a number, one per sensor, or one (m_i, m_i) matrix per sensor, "
@@ -52,15 +49,15 @@ def check_covariances(covariance: Any, matrices: list[Floats]) -> list[Floats]:
         )
     checked = []
     for i, (value, size) in enumerate(zip(given, sizes, strict=True)):
-        array = np.asarray(value, dtype=float)
+        array = checks.array(f"the noise covariance of sensor {i}", value)
         array = array * np.eye(size) if array.ndim == 0 else array
         if array.shape != (size, size):
             raise InvalidInput(
                 f"the noise covariance of sensor {i} must be a number or have the shape ({size}, {size}), "
                 f"got {array.shape}"
             )
-        if not np.all(np.isfinite(array)) or not np.allclose(array, array.T, rtol=1e-8, atol=1e-12):
-            raise InvalidInput(f"the noise covariance of sensor {i} must be finite and symmetric")
+        if not np.allclose(array, array.T, rtol=1e-8, atol=1e-12):
+            raise InvalidInput(f"the noise covariance of sensor {i} must be symmetric")
         least = np.linalg.eigvalsh(array)[0]
         if least < -1e-9 * max(1.0, np.abs(array).max()):
             raise InvalidInput(
@@ -107,41 +104,3 @@ def unpack(vectors: Floats, size: int) -> Floats:
     matrices[..., rows, cols] = vectors
     matrices[..., cols, rows] = vectors
     return matrices
-
-
-class Moments(Observations):
-    """Gaussian streams whose components are correlated: what A_i'Y_{i,t} looks like to the network.
-
-    mean (N, d) and covariance (N, d, d). The engines take one component at a time and ask for the same
-    samples for each, so the last draw is kept.
-    """
-
-    def __init__(self, mean: Floats, covariance: Floats) -> None:
-        self.mean = mean
-        self.variance = np.ascontiguousarray(np.einsum("ijj->ij", covariance))
-        values, vectors = np.linalg.eigh(covariance)
-        factor = vectors * np.sqrt(np.clip(values, 0, None))[:, None, :]
-        used = np.flatnonzero((values > 1e-14 * max(values.max(), 1e-300)).any(axis=0))
-        self.factor = np.ascontiguousarray(factor[:, :, used])  # (N, d, r)
-        self._last: tuple[Any, Floats] | None = None
-
-    def sample(
-        self,
-        seed: int,
-        rounds: range,
-        trials: range,
-        agents: range | None = None,
-        batches: Floats | None = None,
-    ) -> Floats:
-        agents = range(self.agents) if agents is None else agents
-        sizes = None if batches is None else batches[rounds.start : rounds.stop]
-        request = (seed, rounds, trials, agents, None if sizes is None else sizes.tobytes())
-        if self._last is not None and self._last[0] == request:
-            return self._last[1]
-        scale = np.ones(len(rounds)) if sizes is None else batch_scale(sizes)
-        where = slice(agents.start, agents.stop)
-        drawn = np.empty((len(rounds), len(agents), self.components, len(trials)))
-        start = Start(rounds.start, agents.start, trials.start)
-        draw_moments(drawn, self.mean[where], self.factor[where], scale, random.key(seed), start)
-        self._last = (request, drawn)
-        return drawn

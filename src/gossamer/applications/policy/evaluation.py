@@ -29,7 +29,7 @@ from gossamer.applications.streams import Stream
 from gossamer.arrays import Floats, Integers
 from gossamer.errors import InvalidInput
 from gossamer.methods import AnytimeSDA, Method, resolve
-from gossamer.networks import Network
+from gossamer.networks import Network, NetworkLike
 from gossamer.numerics import random
 from gossamer.observations import Gaussian
 from gossamer.results import Record, Result
@@ -109,31 +109,29 @@ class PolicyEvaluation:
 
     def __init__(
         self,
-        network: Network,
+        network: NetworkLike,
         transitions: Any,
         rewards: ArrayLike,
         discount: float,
         reward_std: ArrayLike = 1.0,
     ) -> None:
-        self.network = network
+        self.network = network = Network.of(network)
         self.transitions = problems.check_transitions(transitions)
         self.states = int(self.transitions.shape[0])
         self.discount = problems.check_discount(discount)
-        self.rewards = np.asarray(rewards, dtype=float)
-        if self.rewards.shape != (network.agents, self.states) or not np.all(np.isfinite(self.rewards)):
-            raise InvalidInput(
-                f"rewards need one finite number per agent and state, shape ({network.agents}, {self.states}), "
-                f"got shape {self.rewards.shape}"
-            )
+        self.rewards = checks.array("rewards", rewards, (network.agents, self.states))
         self.streams = Gaussian(self.rewards, reward_std)
         self.reward_std = self.streams.std
+
+    def __repr__(self) -> str:
+        return f"PolicyEvaluation({self.network!r}, {self.states} states, discount {self.discount:g})"
 
     @classmethod
     def from_problem(
         cls,
-        network: Network,
+        network: NetworkLike,
         problem: problems.MarkovRewardProcess,
-        discount: float = 0.9,
+        discount: float = problems.DISCOUNT,
         *,
         rule: str = "perturb",
         spread: float = 1.0,
@@ -144,6 +142,12 @@ class PolicyEvaluation:
 
         See `problems.share_rewards` for the rules: every rule keeps the agents' average at the problem's reward.
         """
+        network = Network.of(network)
+        if not isinstance(problem, problems.MarkovRewardProcess):
+            raise InvalidInput(
+                f"a problem such as problems.garnet(20) is needed, got {checks.brief(problem)}; "
+                "your own P and rewards go to PolicyEvaluation(network, P, rewards, discount)"
+            )
         rewards = problems.share_rewards(problem.reward, network.agents, rule, spread, seed)
         return cls(network, problem.transitions, rewards, discount, reward_std)
 
@@ -252,6 +256,8 @@ class PolicyEvaluation:
     ) -> Floats:
         """(H, trials, nnz): the empirical transition probabilities, on the sparsity pattern of P."""
         horizons, _ = horizons_of(rounds)  # type: ignore[arg-type]
+        trials = checks.whole_number("trials", trials, least=1, most=2**32)
+        first_trial = checks.whole_number("first_trial", first_trial, least=0, most=2**32)
         order = np.argsort(horizons, kind="stable")
         counts = np.zeros((trials, len(horizons), self.transitions.nnz), dtype=np.int64)
         kernels.count_transitions(
@@ -285,7 +291,7 @@ class OnlineEvaluation:
     """Every agent's values at any moment, from samples handed in round by round; P need not be known."""
 
     def __init__(
-        self, network: Network, states: int, discount: float, method: AnytimeSDA | None = None
+        self, network: NetworkLike, states: int, discount: float, method: AnytimeSDA | None = None
     ) -> None:
         self.discount = problems.check_discount(discount)
         self.states = states
@@ -299,28 +305,15 @@ class OnlineEvaluation:
 
     def observe(self, next_states: ArrayLike, rewards: ArrayLike) -> None:
         """One round: the common next state of every state, (S,), and the agents' rewards, (N, S)."""
-        following, observation = np.asarray(next_states), np.asarray(rewards, dtype=float)
-        shape = (self._stream.network.agents, self.states)
-        if (
-            following.shape != (self.states,)
-            or observation.shape != shape
-            or not np.all(np.isfinite(observation))
-        ):
+        observation = checks.array("rewards", rewards, (self._stream.network.agents, self.states))
+        following = checks.array("next_states", next_states, (self.states,))
+        if following.min() < 0 or following.max() >= self.states or np.any(following != np.floor(following)):
             raise InvalidInput(
-                f"one next state per state ({self.states}) and finite rewards of shape {shape} are needed, "
-                f"got shapes {following.shape} and {observation.shape}"
-            )
-        if (
-            not np.issubdtype(following.dtype, np.integer)
-            or following.min() < 0
-            or following.max() >= self.states
-        ):
-            raise InvalidInput(
-                f"next states must be numbers from 0 to {self.states - 1}, got {following.tolist()}"
+                f"next states must be whole numbers from 0 to {self.states - 1}, got {following.tolist()}"
             )
         ones = np.ones(self.states)
         self._counts = self._counts + sp.csr_matrix(
-            (ones, following, np.arange(self.states + 1)), self._counts.shape
+            (ones, following.astype(int), np.arange(self.states + 1)), self._counts.shape
         )
         self._stream.advance(observation)
 

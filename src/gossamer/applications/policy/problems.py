@@ -10,13 +10,18 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from gossamer import checks
-from gossamer.arrays import Floats, Integers
+from gossamer.arrays import Floats, Integers, extent
 from gossamer.errors import InvalidInput, nearest, require
 
 RULES = ("perturb", "split", "one", "same")
 
+MOST_STATES = 10**7
 
-@dataclass(frozen=True)
+DISCOUNT = 0.9
+"""The default discount, everywhere."""
+
+
+@dataclass(frozen=True, repr=False, eq=False)
 class MarkovRewardProcess:
     """Transitions P (S, S) under a policy, the expected reward of every state, and a name."""
 
@@ -28,14 +33,27 @@ class MarkovRewardProcess:
     def states(self) -> int:
         return len(self.reward)
 
+    def __repr__(self) -> str:
+        return f"MarkovRewardProcess({self.name}, {self.states} states, rewards {extent(self.reward)})"
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, MarkovRewardProcess):
+            return NotImplemented
+        return (
+            self.name == other.name
+            and self.transitions.shape == other.transitions.shape
+            and (self.transitions != other.transitions).nnz == 0
+            and np.array_equal(self.reward, other.reward)
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
 
 def garnet(states: int = 20, branching: int = 3, seed: int = 0) -> MarkovRewardProcess:
     """A random process: `branching` random next states per state, random probabilities, rewards uniform on [0, 1]."""
-    if not 1 <= branching <= states:
-        raise InvalidInput(
-            f"garnet needs 1 <= branching <= states, got branching={branching}, states={states}"
-        )
-    rng = np.random.default_rng(seed)
+    states = _states(states, 1)
+    branching = checks.whole_number("branching", branching, least=1, most=states)
+    rng = np.random.default_rng(checks.seed(seed))
     columns = (
         np.argsort(rng.random((states, states)), axis=1)[:, :branching]
         if states <= 2000
@@ -48,13 +66,18 @@ def garnet(states: int = 20, branching: int = 3, seed: int = 0) -> MarkovRewardP
     return MarkovRewardProcess(matrix, rng.random(states), f"garnet:{states}x{branching}")
 
 
+def _states(number: int, least: int) -> int:
+    states = checks.whole_number("states", number, least=least)
+    return states if states <= MOST_STATES else checks.whole_number("states", states, most=MOST_STATES)
+
+
 def chain(states: int = 10, forward: float = 0.7) -> MarkovRewardProcess:
     """A random walk on a line, one step right with probability `forward`, else left; the ends reflect.
 
     The last state pays 1, the others nothing.
     """
-    if states < 2 or not 0 <= forward <= 1:
-        raise InvalidInput(f"chain needs 2 states or more and 0 <= forward <= 1, got {states}, {forward}")
+    states = _states(states, 2)
+    forward = checks.probability("forward", forward)
     here = np.arange(states)
     ends = np.concatenate([np.minimum(here + 1, states - 1), np.maximum(here - 1, 0)])
     weights = np.repeat([forward, 1 - forward], states)
@@ -67,11 +90,9 @@ def grid_world(rows: int = 5, cols: int = 5, slip: float = 0.2) -> MarkovRewardP
 
     Every step costs 1 until the corner, which absorbs.
     """
-    if rows < 1 or cols < 1 or rows * cols < 2 or not 0 <= slip <= 1:
-        raise InvalidInput(
-            f"grid_world needs rows x cols >= 2 and 0 <= slip <= 1, got {rows}, {cols}, {slip}"
-        )
-    count = rows * cols
+    rows, cols = checks.whole_number("rows", rows, least=1), checks.whole_number("cols", cols, least=1)
+    slip = checks.probability("slip", slip)
+    count = _states(rows * cols, 2)
     matrix = sp.lil_matrix((count, count))
     for s in range(count - 1):
         r, c = divmod(s, cols)
@@ -88,7 +109,7 @@ def grid_world(rows: int = 5, cols: int = 5, slip: float = 0.2) -> MarkovRewardP
 
 
 def from_gymnasium(
-    environment: Any, policy: str | ArrayLike = "optimal", discount: float = 0.99, **options: Any
+    environment: Any, policy: str | ArrayLike = "optimal", discount: float = DISCOUNT, **options: Any
 ) -> MarkovRewardProcess:
     """The process that a policy induces on a tabular Gymnasium environment (FrozenLake, Taxi, CliffWalking).
 
@@ -102,8 +123,12 @@ def from_gymnasium(
         gymnasium = require("gymnasium", "rl")
         try:
             environment = made = gymnasium.make(_newest(environment, gymnasium.registry), **options)
-        except gymnasium.error.Error as error:
+        except (gymnasium.error.Error, ImportError) as error:
             raise InvalidInput(f"Gymnasium cannot make {environment!r}: {error}") from error
+    if not hasattr(environment, "unwrapped"):
+        raise InvalidInput(
+            f"environment must be the id of a Gymnasium environment or one itself, got {environment!r}"
+        )
     table = getattr(environment.unwrapped, "P", None)
     name = (
         environment.unwrapped.spec.id if environment.unwrapped.spec else type(environment.unwrapped).__name__
@@ -159,14 +184,14 @@ def _policy(policy: str | ArrayLike, moves: list[sp.csr_matrix], rewards: Floats
             f"policy must be 'optimal', 'uniform' or a table, got {policy!r}"
             f"{nearest(policy, ('optimal', 'uniform'))}"
         )
-    given = np.asarray(policy)
-    if given.shape == (states,) and np.issubdtype(given.dtype, np.integer):
+    given = checks.array("policy", policy)
+    if given.shape == (states,) and np.all(given == np.floor(given)):
         if given.min() < 0 or given.max() >= actions:
             raise InvalidInput(
-                f"actions must be numbers from 0 to {actions - 1}, got {given.min()} to {given.max()}"
+                f"actions must be numbers from 0 to {actions - 1}, got {given.min():g} to {given.max():g}"
             )
-        return _one_hot(given, actions)
-    return check_policy(given.astype(float), states, actions)
+        return _one_hot(given.astype(int), actions)
+    return check_policy(given, states, actions)
 
 
 def _one_hot(actions: Integers, count: int) -> Floats:
@@ -221,8 +246,10 @@ def share_rewards(
     "same"     every agent sees the reward
     """
     checks.choice("rule", rule, RULES)
-    whole = np.asarray(reward, dtype=float)
-    rng = np.random.default_rng(seed)
+    whole = checks.array("reward", reward, (None,))
+    agents = checks.whole_number("agents", agents, least=1, most=MOST_STATES)
+    spread = checks.number("spread", spread)
+    rng = np.random.default_rng(checks.seed(seed))
     if rule == "perturb":
         noise = rng.normal(size=(agents, len(whole)))
         shared = whole + spread * (noise - noise.mean(axis=0))
@@ -237,7 +264,9 @@ def share_rewards(
 
 def check_transitions(matrix: Any) -> sp.csr_matrix:
     """Return P as a CSR matrix with stored positive entries, or say why it is not a transition matrix."""
-    transitions = sp.csr_matrix(matrix, dtype=float)
+    transitions = sp.csr_matrix(
+        matrix if sp.issparse(matrix) else checks.array("P", matrix, (None, None)), dtype=float
+    )
     if transitions.shape[0] != transitions.shape[1] or transitions.shape[0] == 0:
         raise InvalidInput(f"a transition matrix must be square, got shape {transitions.shape}")
     if not np.all(np.isfinite(transitions.data)) or (transitions.nnz and transitions.data.min() < 0):

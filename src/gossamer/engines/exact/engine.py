@@ -17,7 +17,7 @@ from typing import Any, overload
 
 import numpy as np
 
-from gossamer import theory
+from gossamer import checks, theory
 from gossamer.arrays import Floats, Integers
 from gossamer.engines.exact.measure import measure
 from gossamer.engines.exact.per_agent import decomposed
@@ -26,24 +26,24 @@ from gossamer.engines.exact.result import Exact
 from gossamer.engines.horizons import Horizons, check_horizons, passes
 from gossamer.errors import Unsupported
 from gossamer.methods import Method, Table, resolve, tabulate
-from gossamer.networks import Network
+from gossamer.networks import Network, NetworkLike
 from gossamer.observations import Observations, check_match
 
 
 @overload
 def exact(
-    method: Method | str, network: Network, observations: Observations, rounds: int
+    method: Method | str, network: NetworkLike, observations: Observations, rounds: int
 ) -> Exact[int, float]: ...
 @overload
 def exact(
-    method: Method | str, network: Network, observations: Observations, rounds: Horizons
+    method: Method | str, network: NetworkLike, observations: Observations, rounds: Horizons
 ) -> Exact[Integers, Floats]: ...
 def exact(
-    method: Method | str, network: Network, observations: Observations, rounds: int | Horizons
+    method: Method | str, network: NetworkLike, observations: Observations, rounds: int | Horizons
 ) -> Exact[Any, Any]:
     """Return the expected error of `method` after `rounds` rounds (or after each of several)."""
     method = analyzable(method)
-    check_match(network, observations)
+    network = check_match(network, observations)
     horizons = check_horizons(rounds)
     over = measure(network, observations)
     bias, variance, uncertainty = np.empty((3, len(horizons)))
@@ -78,7 +78,7 @@ def exact(
 
 
 def every_round(
-    method: Method | str, network: Network, observations: Observations, rounds: int
+    method: Method | str, network: NetworkLike, observations: Observations, rounds: int
 ) -> tuple[Floats, Floats]:
     """Return bias and variance of an `anytime` method after 1, 2, ..., `rounds` rounds, in one pass."""
     method = analyzable(method)
@@ -87,7 +87,7 @@ def every_round(
             f"the rounds of {method.label} depend on how many there are, so one pass cannot give all horizons; "
             "ask gs.exact for the ones you need"
         )
-    check_match(network, observations)
+    network = check_match(network, observations)
     table = tabulate(method, network, rounds)
     over = measure(network, observations)
     bias, variance = np.empty((2, rounds))
@@ -100,9 +100,9 @@ def every_round(
     return bias, variance
 
 
-def weights(method: Method | str, network: Network, rounds: int) -> Floats:
+def weights(method: Method | str, network: NetworkLike, rounds: int) -> Floats:
     """Return (T, N, N): how much of agent j's observation in round t is in agent i's estimate, [t, i, j]."""
-    method = analyzable(method)
+    method, network, rounds = analyzable(method), Network.of(network), checks.rounds(rounds)
     if rounds * network.agents**2 > 2**27:
         raise Unsupported(
             f"all weights of {rounds} rounds and {network.agents} agents would take "

@@ -24,13 +24,13 @@ from gossamer.errors import Unsupported
 from gossamer.faults import Faults
 from gossamer.methods import METHODS, Method, Table, resolve, tabulate
 from gossamer.methods.ledger import SILENCE
-from gossamer.networks import Network
+from gossamer.networks import Network, NetworkLike
 from gossamer.observations import Observations, check_match
 
 
 def simulate_faulty(
     method: Method | str,
-    network: Network,
+    network: NetworkLike,
     observations: Observations,
     rounds: int | Horizons,
     trials: int = 100,
@@ -56,7 +56,7 @@ def simulate_faulty(
     """
     faults = Faults() if faults is None else faults
     method = resolve(method)
-    check_match(network, observations)
+    network = check_match(network, observations)
     horizons = check_horizons(rounds)
     wanted = Trials.check(trials, seed, first_trial, keep)
     silence = checks.whole_number("silence", silence, least=1)

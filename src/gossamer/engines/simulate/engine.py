@@ -17,14 +17,14 @@ from gossamer.engines.trials import Trials, by_name, finish
 from gossamer.errors import InvalidInput
 from gossamer.faults import Fault, Faults
 from gossamer.methods import Method, resolve
-from gossamer.networks import Network
+from gossamer.networks import NetworkLike
 from gossamer.observations import Observations, check_match
 
 
 @overload
 def simulate(
     method: Method | str,
-    network: Network,
+    network: NetworkLike,
     observations: Observations,
     rounds: int,
     trials: int = ...,
@@ -39,7 +39,7 @@ def simulate(
 @overload
 def simulate(
     method: Method | str,
-    network: Network,
+    network: NetworkLike,
     observations: Observations,
     rounds: Horizons,
     trials: int = ...,
@@ -54,7 +54,7 @@ def simulate(
 @overload
 def simulate(
     method: Method | str,
-    network: Network,
+    network: NetworkLike,
     observations: Observations,
     rounds: int,
     trials: int = ...,
@@ -69,7 +69,7 @@ def simulate(
 @overload
 def simulate(
     method: Method | str,
-    network: Network,
+    network: NetworkLike,
     observations: Observations,
     rounds: Horizons,
     trials: int = ...,
@@ -83,7 +83,7 @@ def simulate(
 ) -> FaultySimulation[Integers, Floats]: ...
 def simulate(
     method: Method | str,
-    network: Network,
+    network: NetworkLike,
     observations: Observations,
     rounds: int | Horizons,
     trials: int = 100,
@@ -131,7 +131,7 @@ def simulate(
             keep=keep,
             progress=progress,
         )
-    check_match(network, observations)
+    network = check_match(network, observations)
     horizons = check_horizons(rounds)
     one = np.ndim(rounds) == 0
     distinct, place = np.unique(horizons, return_inverse=True)

@@ -1,0 +1,232 @@
+"""Graphs written as rows of words: edge lists, adjacency lists and adjacency matrices.
+
+The three look alike, so words in rows do not say what they mean. A reading is `strict` where the format is a guess:
+then the file must bear the marks of that format. (An adjacency list, for example, has one line for every agent, and
+every edge in it from both ends or every edge once.) Where the user has said what the file is, no marks are asked for.
+"""
+
+from __future__ import annotations
+
+import ast
+import csv
+import re
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import networkx as nx
+import numpy as np
+import scipy.sparse as sp
+
+from gossamer.errors import InvalidNetwork
+
+
+class Row(NamedTuple):
+    """A line of a file: its number and its words."""
+
+    line: int
+    words: list[str]
+
+    def __str__(self) -> str:
+        return f"line {self.line}: {' '.join(self.words)!r}"
+
+
+_WORD = re.compile(r'"([^"]*)"|\'([^\']*)\'|(\{[^}]*\}|[^\s,;]+)')
+_COMMENT = re.compile(r'^\s*%.*|^((?:[^"#]|"[^"]*")*)#.*')
+_ENDS = (("source", "target"), ("from", "to"), ("src", "dst"), ("node1", "node2"), ("u", "v"), ("i", "j"))
+
+
+def rows_of(text: str) -> list[Row]:
+    """The words of every line that has any; # starts a comment, and % does at the start of a line.
+
+    Words are separated by `;`, by tabs or by commas, whichever is in every line, and then may hold spaces; otherwise by
+    any mixture of these and spaces. Words in quotes may hold anything.
+    """
+    remarks = "#" in text or "%" in text
+    bare = [(_COMMENT.sub(r"\1", line) if remarks else line).strip(" \r") for line in text.splitlines()]
+    lines = [(number, line) for number, line in enumerate(bare, start=1) if line.strip()]
+    for mark in (";", "\t", ","):
+        if "{" not in text and lines and all(mark in line for _, line in lines):
+            cells = csv.reader((line for _, line in lines), delimiter=mark, skipinitialspace=True)
+            return [Row(number, _trimmed(row)) for (number, _), row in zip(lines, cells, strict=True)]
+    return [Row(number, ["".join(found) for found in _WORD.findall(line)]) for number, line in lines]
+
+
+def _trimmed(row: list[str]) -> list[str]:
+    """The cells without the empty ones at the end, which spreadsheets add to short rows."""
+    row = [cell.strip() for cell in row]
+    while len(row) > 1 and not row[-1]:
+        row.pop()
+    return row
+
+
+# -- edge lists ---------------------------------------------------------------------------------------------------
+
+
+def edge_list(rows: list[Row], strict: bool) -> nx.Graph:
+    """Two agents per line, and a weight after them if there is one; both directions are one edge."""
+    columns, rows = _below_heading(rows)
+    graph = nx.Graph()
+    for row in rows:
+        a, b, weight = _edge(row, columns, strict)
+        known = graph.edges[a, b]["weight"] if graph.has_edge(a, b) else weight
+        if strict and known != weight:
+            raise InvalidNetwork(f"{row} gives an edge another weight than it has above, {known:g}")
+        # Not strictly: which of two weights is meant cannot be known, and matters only to those who ask for it.
+        graph.add_edge(a, b, weight=weight if known == weight else np.nan)
+    if strict:
+        _check_loops(graph)
+        _check_counts(rows)
+    return graph
+
+
+def _edge(row: Row, columns: Sequence[int], strict: bool) -> tuple[str, str, float | None]:
+    """Both ends and the weight, None if the row has none."""
+    cells = [row.words[place] if place < len(row.words) else "" for place in columns]
+    if not (cells[0] and cells[1]):
+        raise InvalidNetwork(f"two agent names are needed in {row}")
+    if len(cells) > 2 and cells[2].startswith("{"):  # NetworkX writes all attributes of an edge
+        return cells[0], cells[1], ast.literal_eval(cells[2]).get("weight")
+    weight = _number(cells[2]) if len(cells) > 2 else None
+    if strict and len(cells) > 2 and not (weight is not None and 0 < weight < np.inf):
+        raise InvalidNetwork(f"a third word must be a weight, a number above 0, but it is not in {row}")
+    if strict and columns == (0, 1, 2) and len(row.words) > 3:
+        raise InvalidNetwork(f"two agents and at most a weight are needed, got more in {row}")
+    return cells[0], cells[1], weight
+
+
+def _below_heading(rows: list[Row]) -> tuple[tuple[int, ...], list[Row]]:
+    """The columns of the two ends and of the weight, by the heading if there is one, and the rows below it."""
+    width = max((len(row.words) for row in rows), default=0)
+    plain = (0, 1, 2)[: max(width, 2)]
+    if not rows:
+        return plain, rows
+    heading = [word.lower() for word in rows[0].words]
+    if {word for row in rows[1:] for word in row.words} & set(rows[0].words):
+        return plain, rows  # its words appear again, so they are agents
+    for ends in _ENDS:
+        if set(ends) <= set(heading):
+            named = [*ends, "weight"] if "weight" in heading else ends
+            return tuple(heading.index(word) for word in named), rows[1:]
+    # A heading is of another kind than what stands below it: words over numbers.
+    below = zip(*(row.words for row in rows[1:]), strict=False)
+    words = not any(_numeric([word]) for word in heading)
+    return plain, rows[1:] if words and any(map(_numeric, below)) else rows
+
+
+def _check_counts(rows: list[Row]) -> None:
+    """Complain if the first line may be the numbers of agents and edges rather than an edge."""
+    agents = {word for row in rows[1:] for word in row.words[:2]}
+    counts = [str(len(agents)), str(len(rows) - 1)]
+    if len(rows) > 1 and rows[0].words in (counts, counts[::-1]):
+        raise InvalidNetwork(
+            f"{rows[0]} may be an edge, or say how many agents and edges there are; delete it if it is no edge"
+        )
+
+
+# -- adjacency lists ----------------------------------------------------------------------------------------------
+
+
+def adjacency_list(rows: list[Row], strict: bool) -> nx.Graph:
+    """An agent and its neighbors per line, with or without a colon between them."""
+    lines = [[word for word in row.words if word not in ("", ":")] for row in rows]
+    starts = [words[0].removesuffix(":") for words in lines if words]
+    links = Counter((start, other) for start, words in zip(starts, lines, strict=True) for other in words[1:])
+    graph = nx.Graph()
+    graph.add_nodes_from(starts)
+    graph.add_edges_from(links)
+    if strict:
+        _check_loops(graph)
+        _check_adjacency(graph, Counter(starts), links)
+    return graph
+
+
+def _check_adjacency(graph: nx.Graph, starts: Counter[str], links: Counter[tuple[str, str]]) -> None:
+    for agent in graph:
+        if starts[agent] != 1:
+            raise InvalidNetwork(f"every agent needs one line of its own, but {agent!r} has {starts[agent]}")
+    single = [link for link in links if link[::-1] not in links]
+    repeated = [link for link, times in links.items() if times > 1]
+    if repeated or len(single) not in (0, len(links)):
+        a, b = (repeated or single)[0]
+        raise InvalidNetwork(f"every edge must be there from both ends, or every edge once, unlike {a}-{b}")
+
+
+# -- adjacency matrices -------------------------------------------------------------------------------------------
+
+
+def matrix(rows: list[Row], strict: bool) -> nx.Graph:
+    """As many rows as columns of numbers; the agents' names may stand above, or above and to the left."""
+    names, lines = _below_names([row.words for row in rows])
+    wrong = next((len(line) for line in lines if len(line) != len(lines)), None)
+    if wrong is not None or not lines:
+        raise InvalidNetwork(f"as many columns as rows are needed, got {wrong or 0} in {len(lines)} rows")
+    if not all(map(_numeric, lines)):
+        raise InvalidNetwork("numbers alone are needed, got other words")
+    graph = of_matrix(np.array(lines, dtype=float), names)
+    if strict:
+        _check_loops(graph)
+    return graph
+
+
+def _below_names(rows: list[list[str]]) -> tuple[list[str] | None, list[list[str]]]:
+    if len(rows) < 2:
+        return None, rows
+    top, left = rows[0], [row[0] for row in rows[1:]]
+    # In the corner above the names on the left there is nothing, or anything but a number.
+    if top == left or (top[1:] == left and _number(top[0]) is None):
+        return left, [row[1:] for row in rows[1:]]
+    if len(top) == len(left) and not any(map(_numeric, [[word] for word in top])):
+        return top, rows[1:]
+    return None, rows
+
+
+def of_matrix(array: Any, names: Sequence[str] | None = None) -> nx.Graph:
+    """The graph of a symmetric matrix, dense or sparse: its nonzero entries are edges and their weights."""
+    if not sp.issparse(array):
+        array = np.asarray(array)
+        if array.ndim != 2 or not (np.issubdtype(array.dtype, np.number) or array.dtype == bool):
+            raise InvalidNetwork(
+                f"a square table of numbers is needed, got {array.dtype} of shape {array.shape}"
+            )
+    if array.shape[0] != array.shape[1]:
+        raise InvalidNetwork(f"an adjacency matrix must be square, got shape {array.shape}")
+    if np.iscomplexobj(array) or not np.all(np.isfinite(array.data if sp.issparse(array) else array)):
+        raise InvalidNetwork(
+            "an adjacency matrix must hold finite real numbers, got complex or infinite ones"
+        )
+    entries = sp.csr_array(array, dtype=float)
+    entries.eliminate_zeros()
+    if entries.nnz and entries.data.min() < 0:
+        raise InvalidNetwork(
+            f"an adjacency matrix must have no negative entries, got {entries.data.min():g}; "
+            "for a gossip matrix use Network.from_gossip_matrix"
+        )
+    gap = abs(entries - entries.T).tocoo()
+    if gap.nnz and gap.data.max() > 1e-12 * entries.data.max():
+        i, j = (int(places[gap.data.argmax()]) for places in (gap.row, gap.col))
+        raise InvalidNetwork(
+            f"an adjacency matrix must be symmetric, but [{i},{j}] is {entries[i, j]:g} and [{j},{i}] is "
+            f"{entries[j, i]:g}; an edge needs both"
+        )
+    if names is not None and len(set(names)) < len(names):
+        raise InvalidNetwork("the names above an adjacency matrix must be different, but some are the same")
+    graph = nx.from_scipy_sparse_array(entries)
+    return graph if names is None else nx.relabel_nodes(graph, dict(enumerate(names)))
+
+
+def _check_loops(graph: nx.Graph) -> None:
+    loop = next(iter(nx.selfloop_edges(graph)), None)
+    if loop is not None:
+        raise InvalidNetwork(f"a network must have no self-loops, but agent {loop[0]!r} has one; delete it")
+
+
+def _numeric(words: Sequence[str]) -> bool:
+    return all(_number(word) is not None for word in words)
+
+
+def _number(word: str) -> float | None:
+    try:
+        return float(word)
+    except ValueError:
+        return None

@@ -1,0 +1,38 @@
+"""Covariances between the components of a stream, one matrix per agent."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gossamer.arrays import Floats
+from gossamer.errors import InvalidInput
+
+
+def checked_covariances(given: Floats, agents: int, size: int) -> Floats:
+    """Return (N, n, n) from one covariance matrix for all agents or one for each, or say what is wrong with them."""
+    if given.shape not in ((size, size), (agents, size, size)):
+        raise InvalidInput(
+            f"covariance must have the shape ({size}, {size}), components by components, or "
+            f"({agents}, {size}, {size}) with one matrix per agent, got {given.shape}"
+        )
+    scale = float(np.abs(given).max())
+    if not scale < 1e290:
+        raise InvalidInput(f"covariance must be finite and not exceed 1e290, got {scale:g}; use another unit")
+    full = np.ascontiguousarray(np.broadcast_to(given, (agents, size, size)))
+    gap = float(np.abs(full - np.swapaxes(full, 1, 2)).max())
+    if gap > 1e-8 * scale:
+        raise InvalidInput(
+            f"covariance must be symmetric, but entries across the diagonal differ by {gap:g}; try (C + C.T) / 2"
+        )
+    least = float(np.linalg.eigvalsh(full).min())
+    if least < -1e-9 * scale:
+        raise InvalidInput(f"covariance must be positive semi-definite, but it has the eigenvalue {least:g}")
+    return full
+
+
+def square_roots(covariances: Floats) -> Floats:
+    """(N, n, r): F with F F' = covariance, without the columns in which nothing varies."""
+    values, vectors = np.linalg.eigh(covariances)
+    factor = vectors * np.sqrt(np.clip(values, 0, None))[:, None, :]
+    used = np.flatnonzero((values > 1e-14 * max(values.max(), 1e-300)).any(axis=0))
+    return np.ascontiguousarray(factor[:, :, used])
