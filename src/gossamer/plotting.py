@@ -46,7 +46,8 @@ TOTAL_ERROR = r"$E\,\sum_i\|\hat\theta_i-\bar\mu\|^2$"
 class Curve(NamedTuple):
     """Values against rounds (or against something else), under one name.
 
-    stderr  their standard errors: then points with 95% intervals are drawn, and no line
+    stderr  their standard errors: then points with 95% intervals are drawn, joined by a thin line unless another
+            curve of the same label is the line
     limit   a yardstick rather than a method: a thin gray line
     """
 
@@ -87,10 +88,11 @@ def draw_curves(
         return
     looks = _looks(curves)
     simulated = {curve.label for curve in curves if curve.stderr is not None}
+    lines = {curve.label for curve in curves if curve.stderr is None}
     for curve in curves:
         x, y = np.atleast_1d(curve.x), np.atleast_1d(curve.y).astype(float)
         if curve.limit:
-            ax.plot(x, y, label=curve.label, **_limit_look(curve))
+            ax.plot(x, y, label=_literal(curve.label), **_limit_look(curve))
             continue
         look = looks[curve.label]
         if curve.stderr is None:
@@ -108,7 +110,9 @@ def draw_curves(
                 marker=look["marker"],
                 markersize=5,
                 markerfacecolor="white",
-                linestyle="none",
+                linestyle="none" if curve.label in lines else look["linestyle"],
+                linewidth=0.8,
+                elinewidth=1.5,
                 capsize=2,
             )
     ax.set(xscale="log", yscale="log", xlabel=xlabel, ylabel=ylabel)

@@ -97,8 +97,8 @@ def main() -> None:
 
 def _complain(text: str) -> None:
     # Rich is slow to load, and most runs succeed.
-    from rich.console import Console
     from rich.text import Text
 
-    words = Text.assemble(("error:", "bold red"), " ", text)
-    Console(stderr=True).print(words, highlight=False, soft_wrap=True)
+    from gossamer.cli.output import console
+
+    console(stderr=True).print(Text.assemble(("error:", "bold red"), " ", text), soft_wrap=True)

@@ -134,6 +134,9 @@ class LinearEstimation:
     ) -> LinearEstimation:
         """Random sensors: A_i standard normal (m_i x d), beta* uniform on [-1, 1], standard deviations between
         half of and twice `noise`."""
+        dimension = checks.whole_number("dimension", dimension, least=1)
+        measurements = checks.whole_number("measurements", measurements, least=1)
+        noise = checks.number("noise", noise, least=0)
         rng = np.random.default_rng(seed)
         matrices = rng.normal(size=(network.agents, measurements, dimension))
         parameter = rng.uniform(-1, 1, dimension)

@@ -224,6 +224,7 @@ def share_rewards(
     whole = np.asarray(reward, dtype=float)
     rng = np.random.default_rng(seed)
     if rule == "perturb":
+        spread = checks.number("spread", spread, least=0)
         noise = rng.normal(size=(agents, len(whole)))
         shared = whole + spread * (noise - noise.mean(axis=0))
     elif rule == "split":
