@@ -25,7 +25,8 @@ COMMANDS = {
         "core:simulate", "Simulate trials, and show the exact error beside them where there is one."
     ),
     "compare": Entry(
-        "core:compare", "Compare methods, exactly, with the theory's bounds and the limits nobody can beat."
+        "core:compare",
+        "Compare methods on one or more networks, with the theory's bounds and the limits nobody can beat.",
     ),
     "plan": Entry("core:plan", "Find the rounds, samples, messages and bytes that a target error costs."),
     "reproduce": Entry(
