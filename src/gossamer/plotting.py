@@ -126,7 +126,7 @@ def draw_curves(
     ax.set(xscale="log", yscale=_scale(curves), xlabel=xlabel, ylabel=ylabel)
     _explain(ax, curves)
     _ticks(ax.xaxis, room=38)
-    _ticks(ax.yaxis)
+    _ticks(ax.yaxis, room=18)
 
 
 def legend(axes: Sequence[Axes]) -> None:
@@ -230,8 +230,8 @@ def _scale(curves: Sequence[Curve]) -> str:
     return "log" if np.any(np.isfinite(values) & (values > 0)) else "linear"
 
 
-def _ticks(axis: Any, room: int | None = None) -> None:
-    """Labels on a log axis that never collide: as many as fit into so many characters, or 10 of any length."""
+def _ticks(axis: Any, room: int) -> None:
+    """Labels on a log axis with room for so many characters (or lines, on the y axis) that never collide."""
     from matplotlib.ticker import (
         FuncFormatter,
         LogFormatterSciNotation,
@@ -243,20 +243,22 @@ def _ticks(axis: Any, room: int | None = None) -> None:
     if axis.get_scale() != "log":
         return
     low, high = sorted(axis.get_view_interval())
-    dense = LogLocator(subs=(1.0, 2.0, 5.0), numticks=100)
-    inside = [_plain(tick) for tick in dense.tick_values(low, high) if low <= tick <= high]
-    fits = len(inside) <= 10 if room is None else sum(len(label) + 2 for label in inside) <= room
+
+    def fits(locator: Any, least: int) -> bool:
+        ticks = [tick for tick in locator.tick_values(low, high) if low <= tick <= high]
+        places = room * np.log(ticks) / np.log(high / low)
+        sizes = np.array([len(_plain(tick)) if axis.axis_name == "x" else 1 for tick in ticks])
+        return len(ticks) >= least and bool(np.all(np.diff(places) > (sizes[1:] + sizes[:-1]) / 2 + 0.7))
+
+    dense, sparse = (LogLocator(subs=subs, numticks=100) for subs in ((1.0, 2.0, 5.0), (1.0, 3.0)))
+    even = [MaxNLocator(count, steps=[1, 2, 5, 10]) for count in (5, 4, 3, 2)] if high < 12 * low else []
+    fitting = [
+        *(locator for locator in (dense, sparse) if fits(locator, 3)),
+        *(locator for locator in even if fits(locator, 2)),
+    ]
     axis.set_minor_formatter(NullFormatter())
-    if len(inside) < 3:
-        axis.set_major_locator(MaxNLocator(5 if room is None else 4, steps=[1, 2, 5, 10]))
-        axis.set_minor_locator(LogLocator(subs=()))
-        axis.set_major_formatter(FuncFormatter(_plain))
-    elif fits:
-        axis.set_major_locator(dense)
-        axis.set_major_formatter(FuncFormatter(_plain))
-    else:
-        axis.set_major_locator(LogLocator(numticks=7))
-        axis.set_major_formatter(LogFormatterSciNotation())
+    axis.set_major_locator(fitting[0] if fitting else LogLocator(numticks=7))
+    axis.set_major_formatter(FuncFormatter(_plain) if fitting else LogFormatterSciNotation())
 
 
 def _plain(value: float, _: Any = None) -> str:

@@ -18,9 +18,13 @@ from typer.core import TyperCommand, TyperGroup
 from gossamer.errors import GossamerError, InvalidInput
 
 _LEADING_NAME = re.compile(
-    r"(?:[a-z]+(?:\[\d+\])?\.)?(\w+)(?=:| (?:must|takes|needs|names|is|are|has|cannot)\b)"
+    r"(?:(?:method|observations|rounds|wire|agents\[\d+\])\.)?"
+    r"(\w+)(?=:| (?:must|takes|needs|names|is|are|has|cannot)\b)"
 )
-"""A parameter at the head of an error. `every agent must ...` is not about the parameter `every`."""
+"""A parameter at the head of an error, perhaps in a table of fleet.toml.
+
+`every agent must ...` is not about the parameter `every`, nor `my.csv cannot ...` about `csv`.
+"""
 
 
 _running: ContextVar[Any] = ContextVar("running", default=None)

@@ -19,7 +19,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from gossamer.cli.commands import FlagCommand
+from gossamer.cli.commands import FlagCommand, refuse
 from gossamer.cli.fleet_table import fleet_line, fleet_table
 from gossamer.cli.options import EXAMPLES, AsJson, Weights
 from gossamer.cli.output import console
@@ -104,6 +104,7 @@ def init(
         sources = simulated_sources(network.agents, seed)
     else:
         assert edges is not None
+        refuse("port", "with --edges, whose agents have addresses of their own")
         network = read_network(edges, weights)
         names, endpoints = names_and_endpoints(network, None if hosts is None else read_hosts(hosts))
         sources = ["-"] * network.agents
@@ -137,6 +138,9 @@ def _method(text: str) -> tuple[Method | MethodTable, Path | None]:
     place, values = split_method(text)
     if ".py:" not in place:
         return found, None
+    nothing = next((key for key, value in values.items() if value is None), None)
+    if nothing is not None:
+        raise InvalidInput(f"method: fleet.toml cannot hold None; leave {nothing} out")
     file, _, name = place.rpartition(":")
     return MethodTable(name=f"{Path(file).name}:{name}", parameters=values), Path(file)
 

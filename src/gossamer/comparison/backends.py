@@ -54,9 +54,21 @@ def compute(
     """Yield function(batch) for all work, in whatever order it is finished."""
     checks.choice("backend", backend, BACKENDS)
     if address is not None and backend != "dask":
-        raise InvalidInput(f"an address is that of a Dask scheduler; use backend='dask', got {backend!r}")
+        raise InvalidInput(f"address is that of a Dask scheduler, so backend must be 'dask', got {backend!r}")
     if workers is not None:
         checks.whole_number("workers", workers, least=1)
+        if address is not None:
+            raise InvalidInput("workers must be left out with an address: the scheduler there has its own")
+    return _outcomes(function, work, backend, workers, address)
+
+
+def _outcomes(
+    function: Callable[[list[Work]], Outcome],
+    work: Sequence[Work],
+    backend: str,
+    workers: int | None,
+    address: str | None,
+) -> Iterator[Outcome]:
     batches = Batches(work)
     with ExitStack() as stack:
         count = _enter(stack, backend, workers, address)
@@ -78,7 +90,13 @@ def _enter(stack: ExitStack, backend: str, workers: int | None, address: str | N
         stack.enter_context(joblib.parallel_config("loky", inner_max_num_threads=share))
     else:
         distributed: Any = require("distributed", "dask")
-        client = distributed.Client(address) if address else distributed.Client(n_workers=count)
+        try:
+            client = distributed.Client(address) if address else distributed.Client(n_workers=count)
+        except (OSError, ValueError) as error:  # nobody answers, or it is no address
+            raise InvalidInput(
+                f"address must be that of a running Dask scheduler, such as 'tcp://10.0.0.1:8786', got {address!r}: "
+                f"{error}"
+            ) from error
         stack.enter_context(client)
         stack.enter_context(joblib.parallel_config("dask", client=client, wait_for_workers_timeout=30))
         count = sum(client.nthreads().values())
