@@ -39,9 +39,7 @@ def simulation(name, net, rounds, trials, required, dense=True, baseline_rounds=
     method = gs.SDA(step_size=eta, momentum=zeta)
     short = baseline_rounds or rounds
     ours = per_round(
-        lambda t: gs.simulate(
-            method, net, obs, t, trials=trials, seed=0, keep_estimates=False, progress=False
-        ),
+        lambda t: gs.simulate(method, net, obs, t, trials=trials, seed=0, keep="errors", progress=False),
         rounds,
     )
     rivals = {"SciPy CSR": net.gossip.tocsr()}
@@ -111,7 +109,7 @@ def growth() -> list[Row]:
         trials = max(1, 4096 // net.agents)
         cost = per_round(
             lambda t, net=net, obs=obs, trials=trials: gs.simulate(
-                "sda", net, obs, t, trials=trials, keep_estimates=False, progress=False
+                "sda", net, obs, t, trials=trials, keep="errors", progress=False
             ),
             max(20, 2**24 // (net.agents * trials)),
         )

@@ -87,6 +87,17 @@ def test_what_is_built_can_be_installed_and_used(tmp_path):
     assert second.startswith(example[3])
 
 
+def test_the_comparison_of_the_readme_runs(tmp_path):
+    example = re.search(r"## Fifteen lines.*?```python\n(.*?)```", README, re.DOTALL)
+    assert example
+    assert len([line for line in example[1].splitlines() if line]) <= 15
+    (tmp_path / "example.py").write_text(example[1])
+    out = run(Path(sys.executable), "example.py", cwd=tmp_path)
+    assert "karate club" in out
+    assert "anytime-sda" in out
+    assert (tmp_path / "comparison.png").stat().st_size > 10_000
+
+
 def check_archives(wheel: Path, sdist: Path) -> None:
     """Both hold what the package reads at run time; the sdist also holds what it is compiled from."""
     needed = {"gossamer/__init__.pyi", "gossamer/py.typed"}

@@ -105,6 +105,8 @@ def test_a_type_checker_sees_through_the_stub(tmp_path):
         "reveal_type(net)\n"
         "reveal_type(gs.exact(gs.SDA(), net, obs, 10))\n"
         "reveal_type(gs.theory.k_star(net))\n"
+        "reveal_type(gs.simulate('dsg', net, obs, 10, faults=gs.faults.Loss(0.1)).total_error)\n"
+        "reveal_type(gs.simulate('dsg', net, obs, [5, 10], faults=gs.faults.Loss(0.1)).agents)\n"
         "gs.nothing\n"
     )
     words = [sys.executable, "-m", "mypy", "--config-file", str(ROOT / "pyproject.toml"), "user.py"]
@@ -113,5 +115,7 @@ def test_a_type_checker_sees_through_the_stub(tmp_path):
     assert '"gossamer.networks.network.Network"' in done.stdout
     assert "gossamer.engines.exact.result.Exact[" in done.stdout
     assert 'Revealed type is "int"' in done.stdout.replace("builtins.", "")
+    assert 'Revealed type is "float"' in done.stdout.replace("builtins.", "")
+    assert 'Revealed type is "numpy.ndarray[' in done.stdout
     assert done.stdout.count("error:") == 1, done.stdout
     assert 'Module has no attribute "nothing"' in done.stdout

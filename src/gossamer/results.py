@@ -58,7 +58,7 @@ class Result(ABC):
     def __repr__(self) -> str:
         rows = self.records()
         columns = list(self.shown or (rows[0] if rows else ()))
-        known = [name for name in columns if any(row[name] not in (None, "") for row in rows)]
+        known = [name for name in columns if name != "note" and any(row[name] is not None for row in rows)]
         values = ", ".join(f"{name}={_range([row[name] for row in rows])}" for name in known)
         count = f"{len(rows)} rows: " if len(rows) > 1 else ""
         return f"<{type(self).__name__} {self.title}: {count}{values}>"

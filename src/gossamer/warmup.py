@@ -93,6 +93,7 @@ def _trials_side_by_side(kind: type[np.floating[Any]] = np.float64) -> None:
         simulate(method, net, Gaussian(mean), ROUNDS, TRIALS, dtype=kind, progress=False)
     for obs in (Uniform(mean, mean + 1), Drifting(Gaussian(mean), 0.1)):
         simulate(AnytimeSDA(), net, obs, ROUNDS, TRIALS, dtype=kind, progress=False)
+    simulate(AnytimeSDA(), net, Gaussian(mean), ROUNDS, TRIALS, keep="iterates", dtype=kind, progress=False)
 
 
 def _agents_side_by_side(kind: type[np.floating[Any]] = np.float64) -> None:

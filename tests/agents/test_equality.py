@@ -132,10 +132,11 @@ def test_every_method_equals_the_simulation(name: str, where: str, request: pyte
     close_to(run(request.getfixturevalue(where), cores, observed(method)), simulated(method))
 
 
-@pytest.mark.parametrize("name", ["sda", "anytime-sda", "ssda"])
+@pytest.mark.parametrize(
+    "method", [gs.SDA(), gs.AnytimeSDA(), gs.AnytimeSDA("local"), gs.SSDA()], ids=lambda method: method.label
+)
 @pytest.mark.parametrize("where", ["in_process", "over_zenoh"])
-def test_ledgers_equal_the_simulation(name: str, where: str, request: pytest.FixtureRequest) -> None:
-    method = METHODS[name]()
+def test_ledgers_equal_the_simulation(method: Method, where: str, request: pytest.FixtureRequest) -> None:
     cores = [ledger(method, i) for i in range(NETWORK.agents)]
     close_to(run(request.getfixturevalue(where), cores, observed(method)), simulated(method))
 

@@ -9,7 +9,8 @@ import pytest
 
 from gossamer.agents.settings import AgentSettings, Neighbor, Tls
 from gossamer.errors import InvalidInput
-from gossamer.methods import AnytimeSDA
+from gossamer.methods import AnytimeSDA, KnownFacts
+from gossamer.networks import Network
 
 
 def settings(**changes: Any) -> AgentSettings:
@@ -27,6 +28,21 @@ def test_smoothing_is_limited_because_it_costs_memory() -> None:
 def test_momentum_must_be_stable_because_a_fleet_runs_for_ever() -> None:
     with pytest.raises(InvalidInput, match="momentum must be a finite number of at least 0 and below 1"):
         settings(method=AnytimeSDA(momentum=1.0))
+
+
+def test_the_local_form_asks_an_agent_for_weights_that_average() -> None:
+    heavy = {"neighbors": (Neighbor(1, 1.0), Neighbor(2, 1.0))}
+    settings(neighbors=(Neighbor(1, 0.5), Neighbor(2, 0.5)), method=AnytimeSDA("local"))
+    with pytest.raises(
+        InvalidInput, match=r"weights of agent 0's edges must add up to at most 1, .* got 2; give facts"
+    ):
+        settings(**heavy, method=AnytimeSDA("local"))
+    settings(**heavy, method=AnytimeSDA("local", step_size=0.3))
+    settings(
+        **heavy,
+        method=AnytimeSDA("local"),
+        facts=KnownFacts.of(Network.path(3, "laplacian").spectrum.eigenvalues),
+    )
 
 
 def test_a_method_is_made_not_named() -> None:

@@ -57,6 +57,13 @@ def test_simulate_with_faults(app):
     assert "parts" not in out
     out = run(app, "simulate", "path:5", "-T", 60, "--trials", 4, "--crash", "2@20")
     assert "the crashes cut them into 2 parts" in out
+    out = run(app, "simulate", "path:5", "-m", "dsg", "-T", "30,60", "--trials", 4, "--loss", 0.3)
+    assert "dsg runs without a ledger: neighbors that are not heard are left out" in out
+    rows = json.loads(
+        run(app, "simulate", "path:5", "-T", "30,60", "--trials", 4, "--crash", "0@40", "--json")
+    )
+    assert [row["rounds"] for row in rows] == [30, 60]
+    assert [row["total_error"] / row["mse"] for row in rows] == pytest.approx([5, 4])
 
 
 def test_the_error_has_the_same_names_everywhere(app, tmp_path):
@@ -180,12 +187,11 @@ def test_recorded_data(app, tmp_path):
         (["compare", "path:5", "--plot", "no/such/folder/x.png"], 3, "cannot be written"),
         (["compare", "path:5", "--plot", "x.what"], 2, "must end in .png, .pdf or .svg"),
         (["simulate", "path:5", "--seed", "-1"], 2, "whole number of at least 0"),
-        (["simulate", "path:5", "-T", "5,9", "--loss", "0.1"], 2, "--rounds must be one number"),
         (["network", "path:5.5"], 2, "got 5.5"),
         (["exact", "path:5", "-m", "sda:step_size=abc"], 2, "step_size must be a finite number"),
         (["exact", "path:5", "-m", "sda:burn_in=2.5"], 2, "burn_in must be a whole number"),
         (["simulate", "path:5", "--crash", "x"], 2, "AGENT@ROUND"),
-        (["simulate", "path:5", "-m", "dsg", "--loss", "0.1"], 2, "ledger"),
+        (["simulate", "path:5", "-m", "pairwise", "--loss", "0.1"], 2, "cannot run with faults"),
         (["exact", "path:5", "-m", "nothing.py:X"], 2, "no file 'nothing.py'"),
         (["plan", "path:5", "-e", "small"], 2, "--target must be a number, or several separated by commas"),
         (["network", "hypercube:64"], 2, "at most 268,435,456 edges"),

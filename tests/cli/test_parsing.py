@@ -172,7 +172,7 @@ def test_the_standard_deviation_is_1_unless_given():
         (
             ("--backend", "dask", "--address", "nowhere"),
             2,
-            "--address must be that of a running Dask scheduler",
+            "no Dask scheduler answers at 'nowhere'",
         ),
         (("--backend", "dask", "--address", "tcp://h:1", "--workers", 2), 2, "--workers must be left out"),
         (("--workers", 0), 2, "--workers must be a whole number of at least 1"),

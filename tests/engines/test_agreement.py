@@ -24,7 +24,7 @@ OBSERVATIONS = {
 def test_simulation_agrees_with_exact_within_four_standard_errors(method, small):
     net, obs = small
     horizons = [24, 47]
-    run = gs.simulate(method, net, obs, horizons, trials=2000, seed=2, keep_estimates=False)
+    run = gs.simulate(method, net, obs, horizons, trials=2000, seed=2, keep="errors")
     expected = gs.exact(method, net, obs, horizons)
     assert np.all(
         np.abs(run.total_error - expected.total_error) < 4 * run.stderr + 1e-12 * expected.total_error

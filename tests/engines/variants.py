@@ -10,6 +10,7 @@ VARIANTS = [
     gs.SDA(output="last", step_size=0.3, momentum=0.2),
     gs.SDA(batch=list(range(1, 60))),
     gs.AnytimeSDA("chebyshev"),
+    gs.AnytimeSDA("local"),
     gs.AnytimeSDA(smoothing=0),
     gs.AnytimeSDA(smoothing=7, gain=0.05),
     gs.DMASG(stages=1),

@@ -146,6 +146,13 @@ def test_partitions_separate_groups_and_edges():
         (lambda: Faults(*[Loss(0.1)] * 16), "at most 15 random link faults can be combined, got 16"),
         (lambda: Faults(Crash(9, 5)).check(9), "Crash names agent 9, but the agents are 0..8"),
         (lambda: Faults(Partition(range(50))).check(9), "Partition names agent 49, but the agents are 0..8"),
+        (
+            lambda: Faults(Partition(edges=[(0, 2)])).check(3, np.array([(0, 1), (1, 2)])),
+            "Partition cuts the edge 0-2, which the network does not have; the neighbors of agent 0 are 1$",
+        ),
+        (lambda: Faults(Partition([0, 1])).check(2, np.array([(0, 1)])), "cuts no edge of the network"),
+        (lambda: Faults().heard(0, 3, np.array([(0, 3)]), 5, range(1)), r"links must join agents 0\.\.2"),
+        (lambda: Faults().heard(0, 3, np.array([(-1, 2)]), 5, range(1)), "got numbers from -1 to 2"),
     ],
 )
 def test_impossible_faults_are_refused(make, text):

@@ -19,6 +19,7 @@ VARIANTS = [
     gs.SDA(output="last"),
     gs.SDA(output="last", burn_in=300),
     gs.AnytimeSDA("chebyshev"),
+    gs.AnytimeSDA("local"),
     gs.AnytimeSDA(smoothing=0),
     gs.AnytimeSDA(gain=0.1),
     gs.DMASG(stages=1),

@@ -141,6 +141,7 @@ class AgentSettings:
                 f"neighbors must be different agents other than agent {self.id}, got {sorted(ids)}"
             )
         _check_method(self.method)
+        self._check_weights()
         checks.whole_number("dimension", self.dimension, least=1)
         checks.whole_number("replicates", self.replicates, least=0)
         object.__setattr__(self, "bins", tuple(float(edge) for edge in self.bins))
@@ -169,6 +170,21 @@ class AgentSettings:
             check_endpoint("endpoint", self.endpoint, tls=self.tls is not None)
         if self.store is not None:
             object.__setattr__(self, "store", Path(self.store))
+
+    def _check_weights(self) -> None:
+        """Without facts, the local form relies on weights that average; each agent sees whether its own do."""
+        method, total = self.method, sum(n.weight for n in self.neighbors)
+        if (
+            not isinstance(method, AnytimeSDA)
+            or method.acceleration != "local"
+            or method.step_size is not None
+        ):
+            return
+        if isinstance(self.facts, UnknownFacts) and total > 1 + 1e-9:
+            raise InvalidInput(
+                f"the weights of agent {self.id}'s edges must add up to at most 1, as Metropolis weights do, "
+                f"got {total:g}; give facts, or the method a step_size of at most 1.3/lambda_max"
+            )
 
     def with_(self, **changes: object) -> AgentSettings:
         """Return these settings with some fields changed, checked again."""

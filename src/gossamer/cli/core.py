@@ -263,9 +263,8 @@ def compare(
             mine = [record for record in records if record["network"] == name]
             table = _side_by_side(mine)
             emit(mine, title=f"Total error (summed over agents) on {name}, after T rounds", table=table)
-    present(
-        result, title="", as_json=as_json, csv=csv, plot=plot, table=[], notes=_told(result, len(networks))
-    )
+    notes = [*result.notes, *(["interrupted: only the finished points are shown"] if result.partial else [])]
+    present(result, title="", as_json=as_json, csv=csv, plot=plot, table=[], notes=notes)
     if result.partial:
         raise typer.Exit(130)
 
@@ -283,16 +282,6 @@ def _side_by_side(records: Sequence[Record]) -> list[Record]:
     for column, name in BESIDE.items():
         rows[name] = {record["rounds"]: record[column] for record in records}
     return wide(rows, few(sorted({record["rounds"] for record in records}), 5))
-
-
-def _told(result: gs.Comparison, networks: int) -> list[str]:
-    """The notes of a comparison; where there is one network, without its name."""
-    notes = (
-        result.notes
-        if networks > 1
-        else [note.replace(" on " + result.column("network")[0], "", 1) for note in result.notes]
-    )
-    return [*notes, "interrupted: only the finished points are shown"] if result.partial else notes
 
 
 def plan(

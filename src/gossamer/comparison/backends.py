@@ -92,10 +92,10 @@ def _enter(stack: ExitStack, backend: str, workers: int | None, address: str | N
         distributed: Any = require("distributed", "dask")
         try:
             client = distributed.Client(address) if address else distributed.Client(n_workers=count)
-        except (OSError, ValueError) as error:  # nobody answers, or it is no address
+        except (OSError, ValueError) as error:
             raise InvalidInput(
-                f"address must be that of a running Dask scheduler, such as 'tcp://10.0.0.1:8786', got {address!r}: "
-                f"{error}"
+                f"no Dask scheduler answers at {address!r} ({error}); start one with `dask scheduler`, "
+                "or leave the address out for a local cluster"
             ) from error
         stack.enter_context(client)
         stack.enter_context(joblib.parallel_config("dask", client=client, wait_for_workers_timeout=30))

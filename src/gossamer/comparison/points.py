@@ -54,13 +54,11 @@ Row = tuple[Any, ...]
 
 
 @dataclass(frozen=True, eq=False)
-class Point:
-    """One method on one network, with the streams to average and how to try them."""
+class Setting:
+    """A network and the streams to average, which many points share; `trials` and what may go wrong in them."""
 
-    network_name: str
+    name: str
     network: Network
-    method_name: str
-    method: Method
     observations: Observations
     trials: int
     seed: int
@@ -68,38 +66,46 @@ class Point:
 
     @cached_property
     def key(self) -> str:
-        """A digest of everything that the numbers depend on: the point's content and the code of the engines."""
-        parts = (self.network, self.method, self.observations, self.trials, self.seed, self.faults)
-        try:
-            return str(joblib.hash((fingerprint(Path(__file__)), *map(_content, parts)), hash_name="sha1"))
-        except Exception as error:  # whatever keeps an object from being pickled
-            raise InvalidInput(
-                f"a store needs methods and streams that can be pickled, but {self.method_name} on "
-                f"{self.network_name} cannot ({error}); define their classes and functions in a module"
-            ) from error
+        """A digest of everything but the method that the numbers depend on, the code of the engines included."""
+        parts = (self.network, self.observations, self.trials, self.seed, self.faults)
+        return _digest(fingerprint(Path(__file__)), *parts)
+
+
+@dataclass(frozen=True, eq=False)
+class Point:
+    """One method in one setting."""
+
+    setting: Setting
+    name: str
+    method: Method
+
+    @cached_property
+    def key(self) -> str:
+        """A digest of everything that the point's numbers depend on."""
+        return _digest(self.setting.key, self.method)
 
     def named(self, row: Row) -> Row:
         """A kept row under the names of this comparison."""
-        return (self.network_name, *row[1:3], self.method_name, *row[4:])
+        return (self.setting.name, *row[1:3], self.name, *row[4:])
 
     def rows(self, horizons: Sequence[int], limits: Limits) -> list[Row]:
         """One row for each horizon."""
         found: dict[int, dict[str, Any]] = {
             t: {
                 **dict.fromkeys(COLUMNS),
-                "network": self.network_name,
-                "method": self.method_name,
-                "agents": self.network.agents,
-                "edges": len(self.network.edges),
+                "network": self.setting.name,
+                "method": self.name,
+                "agents": self.setting.network.agents,
+                "edges": len(self.setting.network.edges),
                 "rounds": t,
                 **limits[t],
             }
             for t in horizons
         }
         notes: dict[int, list[str]] = {t: [] for t in horizons}
-        if self.faults is None:
+        if self.setting.faults is None:
             self._fill(found, notes, self._exact, ("total_error", "bias", "variance", "uncertainty"))
-        if self.trials:
+        if self.setting.trials:
             self._fill(found, notes, self._simulated, ("stderr", "trials"))
         for t, row in found.items():
             if row["total_error"] is not None:
@@ -128,7 +134,7 @@ class Point:
                     row["simulated_error"] = record["total_error"]
                     if row["total_error"] is None:
                         row["total_error"] = record["total_error"]
-                    if self.faults is not None:
+                    if self.setting.faults is not None:
                         row["agents"], row["centralized_limit"] = (
                             record["agents"],
                             record["centralized_limit"],
@@ -138,11 +144,12 @@ class Point:
                 notes[record["rounds"]].extend(filter(None, [record["note"]]))
 
     def _exact(self, horizons: list[int]) -> ErrorResult[Any, Any]:
-        return exact(self.method, self.network, self.observations, horizons)
+        return exact(self.method, self.setting.network, self.setting.observations, horizons)
 
     def _simulated(self, horizons: list[int]) -> ErrorResult[Any, Any]:
-        problem = (self.method, self.network, self.observations, horizons, self.trials, self.seed)
-        found = simulate(*problem, faults=self.faults, keep_estimates=False, progress=False)  # type: ignore[call-overload]
+        on = self.setting
+        problem = (self.method, on.network, on.observations, horizons, on.trials, on.seed)
+        found = simulate(*problem, faults=on.faults, keep="errors", progress=False)  # type: ignore[call-overload]
         if found.partial:
             raise KeyboardInterrupt
         return found  # type: ignore[no-any-return]
@@ -197,6 +204,16 @@ def _plain(value: Any) -> Any:
     if isinstance(value, np.generic):
         value = value.item()
     return None if isinstance(value, float) and np.isnan(value) else value
+
+
+def _digest(*values: Any) -> str:
+    try:
+        return str(joblib.hash([_content(value) for value in values], hash_name="sha1"))
+    except Exception as error:  # whatever keeps an object from being pickled
+        raise InvalidInput(
+            f"a store needs methods and streams that can be pickled, got one that cannot ({error}); "
+            "define its class and functions in a module"
+        ) from error
 
 
 def _content(value: Any) -> Any:

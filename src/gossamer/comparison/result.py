@@ -40,12 +40,14 @@ class Comparison(Result):
 
     @property
     def notes(self) -> list[str]:
-        """What to know about each method on each network, once: "sda on path:100: ..."."""
-        said: dict[tuple[str, str, str], list[int]] = {}
-        for row in self.records():
-            for note in filter(None, row["note"].split("; ")):
-                said.setdefault((row["network"], row["method"], note), []).append(row["rounds"])
-        return [f"{method} on {network}: {note}" for network, method, note in said]
+        """What to know about each method on each network, once: "sda on path:100: ...", and shorter on one network."""
+        said = dict.fromkeys(zip(*map(self.column, ("network", "method", "note")), strict=True))
+        one = len({network for network, _, _ in said}) == 1
+        return [
+            f"{method}: {note}" if one else f"{method} on {network}: {note}"
+            for network, method, note in said
+            if note
+        ]
 
     def plot(self, ax: Any = None) -> Any:
         """Errors against rounds, a panel for each network (then `ax` is one axes for each), with both limits.

@@ -23,7 +23,9 @@ class Store:
         try:
             folder.mkdir(parents=True, exist_ok=True)
             self.kept = {entry.name for entry in os.scandir(folder) if entry.name.endswith(".parquet")}
-            self._temporary().unlink()  # a folder that cannot be written is found before the work
+            tempfile.TemporaryFile(
+                dir=folder
+            ).close()  # a folder that cannot be written is found before the work
         except OSError as error:
             raise OutputError(
                 f"{folder} cannot be used to keep results ({error.strerror or error}); "
@@ -44,17 +46,20 @@ class Store:
         """Keep the rows of a point, in place of those that it had."""
         columns = dict(zip(COLUMNS, zip(*rows, strict=True), strict=True))
         table = self.arrow.table({name: list(values) for name, values in columns.items()}, schema=self.schema)
-        temporary = self._temporary()
+        content = self.arrow.BufferOutputStream()
+        self.parquet.write_table(table, content, compression="none", use_dictionary=False)
         try:
-            self.parquet.write_table(table, temporary)
-            os.replace(temporary, self.folder / f"{key}.parquet")
+            self._put(f"{key}.parquet", content.getvalue())
         except OSError as error:
             raise OutputError(f"{self.folder} cannot be written ({error.strerror or error})") from error
-        finally:
-            temporary.unlink(missing_ok=True)
         self.kept.add(f"{key}.parquet")
 
-    def _temporary(self) -> Path:
-        handle, name = tempfile.mkstemp(prefix=".unfinished-", dir=self.folder)
-        os.close(handle)
-        return Path(name)
+    def _put(self, name: str, content: Any) -> None:
+        handle, temporary = tempfile.mkstemp(prefix=".unfinished-", dir=self.folder)
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(content)
+            os.replace(temporary, os.path.join(self.folder, name))
+        except BaseException:
+            os.unlink(temporary)
+            raise

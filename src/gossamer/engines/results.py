@@ -9,9 +9,10 @@ Three names for one error, the same in every result, table, file and plot:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from types import MappingProxyType
 from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
@@ -137,6 +138,8 @@ class TrialResult(StreamResult[Rounds, Value]):
     errors       (trials,) the sum for each trial
     per_agent    (N,) mean over trials of each agent's squared error
     estimates    (trials, N, n)
+    iterates     "estimate" and the name of each of the method's registers: (trials, T, N, n), the values after rounds
+                 1..T; with several horizons, those of the run of the largest one, without a first axis of horizons
     partial      whether the run was interrupted: then only the finished trials are here
     """
 
@@ -146,6 +149,7 @@ class TrialResult(StreamResult[Rounds, Value]):
     errors: Floats
     per_agent: Floats
     kept_estimates: NDArray[Any] | None
+    kept_iterates: dict[str, NDArray[Any]] | None = None
     partial: bool = False
 
     columns = ("stderr", "trials")
@@ -154,8 +158,14 @@ class TrialResult(StreamResult[Rounds, Value]):
     @property
     def estimates(self) -> NDArray[Any]:
         if self.kept_estimates is None:
-            raise InvalidInput("this simulation kept no estimates; call simulate(..., keep_estimates=True)")
+            raise InvalidInput("this simulation kept no estimates; call simulate(..., keep='estimates')")
         return self.kept_estimates
+
+    @property
+    def iterates(self) -> Mapping[str, NDArray[Any]]:
+        if self.kept_iterates is None:
+            raise InvalidInput("this simulation kept no iterates; call simulate(..., keep='iterates')")
+        return MappingProxyType(self.kept_iterates)
 
     def notes(self, which: int) -> Iterator[str]:
         yield from super().notes(which)

@@ -139,6 +139,10 @@ class Faults:
         """(rounds, links, trials) whether messages arrive in their round; `links` is (links, 2): from, to."""
         self.check(agents)
         pairs = np.asarray(links, dtype=np.int64).reshape(-1, 2)
+        if pairs.size and not 0 <= pairs.min() <= pairs.max() < agents:
+            raise InvalidInput(
+                f"links must join agents 0..{agents - 1}, got numbers from {pairs.min()} to {pairs.max()}"
+            )
         senders, receivers = np.ascontiguousarray(pairs.T)
         draws = ChainDraws(self.chains, random.key(seed), trials.start)
         states = np.zeros((len(self.chains), len(pairs), len(trials)), dtype=np.uint8)
@@ -150,22 +154,43 @@ class Faults:
             heard[start:stop, ~self.links_up(agents, start, senders, receivers)] = False
         return heard
 
-    def check(self, agents: int) -> None:
-        """Complain if a fault names an agent that a network of `agents` agents does not have."""
+    def check(self, agents: int, edges: Integers | None = None) -> None:
+        """Complain if a fault names an agent, or cuts an edge, that the network does not have.
+
+        The network has `agents` agents and these `edges` (E, 2); None: they are not known here.
+        """
         for item in self.items:
-            named: set[int] = set()
+            named: frozenset[int] = frozenset()
             if isinstance(item, Crash | Restart | Join):
-                named = {item.agent}
+                named = frozenset({item.agent})
             elif isinstance(item, Partition):
-                named = set(item.agents)
+                named = item.agents
             if named and max(named) >= agents:
                 raise InvalidInput(
                     f"{type(item).__name__} names agent {max(named)}, but the agents are 0..{agents - 1}"
                 )
+            if isinstance(item, Partition) and edges is not None:
+                _check_partition(item, edges)
         if agents > AGENT_LIMIT:
             raise InvalidInput(
                 f"faults are drawn for at most {AGENT_LIMIT} agents, but the network has {agents}"
             )
+
+
+def _check_partition(item: Partition, edges: Integers) -> None:
+    missing = item.edges - set(map(tuple, np.sort(edges, axis=1).tolist())) if item.edges else None
+    if missing:
+        a, b = min(missing)
+        near = sorted({*edges[(edges == a).any(axis=1)].ravel().tolist()} - {a})
+        raise InvalidInput(
+            f"Partition cuts the edge {a}-{b}, which the network does not have; the neighbors of agent {a} are "
+            f"{', '.join(map(str, near[:10]))}{', ...' if len(near) > 10 else ''}"
+        )
+    if not item.cuts(edges[:, 0], edges[:, 1]).any():
+        raise InvalidInput(
+            "Partition cuts no edge of the network, since all agents are in one group; leave some agents out of it, "
+            "or name several groups"
+        )
 
 
 def _chain(item: Loss | Bursts | Delay) -> tuple[float, float, float, float]:

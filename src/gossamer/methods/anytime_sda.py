@@ -12,6 +12,8 @@ from gossamer import checks
 from gossamer.arrays import Floats
 from gossamer.errors import InvalidInput
 from gossamer.methods.acceleration import (
+    Acceleration,
+    LocalRule,
     accelerate,
     chebyshev,
     check_acceleration,
@@ -30,19 +32,29 @@ class AnytimeSDA(Method):
         theta_t = x_t + S_t                                what neighbors hear
         Nesterov    y_{t+1} = x_t - eta L theta_t,  x_{t+1} = y_{t+1} + zeta (y_{t+1} - y_t)
         Chebyshev   x_{t+1} = om_t (x_t - g L theta_t - x_{t-1}) + x_{t-1}
+        local       Nesterov with eta = 1.3/lambda_bound, zeta_t = min(t/(t + ramp), momentum), w_t = 2 sqrt(t+1)
         output      x_T + S_{T-1}
 
     S is always a convex combination of the agent's observations, so the bias is that of the noiseless
     accelerated method; only the noise is shaped. Without smoothing each new observation enters unmixed;
     smoothing over w rounds costs about w observations and divides the unmixed part. Balancing the two gives
     w = sqrt(K/2) with K = sum over nonzero eigenvalues of ((1 - zeta)/(eta lambda))^2, and half of that w for
-    Chebyshev. Both accelerations are one update (see `acceleration.py`).
+    Chebyshev. All accelerations are one update (see `acceleration.py`).
 
-    Parameters (None: chosen from the network's spectrum)
-        acceleration  "nesterov", or "chebyshev": faster, for reliable rounds only
-        smoothing     w in rounds; 0 switches it off
+    Which one to choose: "chebyshev" if the network is known and every message arrives, because it is the fastest and
+    because lost messages make it diverge; "nesterov" if the network is known and messages may be lost; "local" if the
+    network is unknown, changes, or loses many messages. The local form asks for nothing but the weights of the edges
+    (0.65 is a safe step size with Metropolis weights on any network), and its window grows with the square root of
+    time. The limit of its momentum has two sides: long chains want more (0.97 serves sqrt(k) up to about 66; a path
+    of 300 agents wants 0.99), heavy loss wants less (0.99 diverges on a grid that loses half of its messages).
+
+    Parameters (None: chosen from the network's spectrum, or by the rules above)
+        acceleration  "nesterov", "chebyshev" or "local"
+        smoothing     w in rounds; 0 switches it off. Local: w_t = smoothing sqrt(t+1), and None means 2
         gain          a constant floor of the running mean's gain, to track drifting means
-        step_size, momentum   eta and zeta (Nesterov only)
+        step_size     eta (not for Chebyshev)
+        momentum      zeta (not for Chebyshev). Local: the limit to which it rises, and None means 0.97
+        ramp          rounds until the momentum is one half (local only); None means 8
     """
 
     acceleration: str = "nesterov"
@@ -50,6 +62,7 @@ class AnytimeSDA(Method):
     gain: float | None = None
     step_size: float | None = None
     momentum: float | None = None
+    ramp: float | None = None
 
     name: ClassVar[str] = "anytime-sda"
 
@@ -67,13 +80,20 @@ class AnytimeSDA(Method):
         carry: float
 
     def __post_init__(self) -> None:
-        checks.choice("acceleration", self.acceleration, ("nesterov", "chebyshev"))
+        checks.choice("acceleration", self.acceleration, ("nesterov", "chebyshev", "local"))
         if self.acceleration == "chebyshev" and (self.step_size is not None or self.momentum is not None):
             raise InvalidInput(
                 "Chebyshev acceleration derives its step size and momentum from the network's spectrum; "
                 "leave step_size and momentum out, or use acceleration='nesterov'"
             )
+        if self.acceleration != "local" and self.ramp is not None:
+            raise InvalidInput(
+                f"the momentum of acceleration={self.acceleration!r} does not rise; leave ramp out, or use "
+                "acceleration='local'"
+            )
         check_acceleration(self.step_size, self.momentum)
+        if self.ramp is not None:
+            checks.number("ramp", self.ramp, above=0)
         if self.smoothing is not None:
             checks.number("smoothing", self.smoothing, least=0)
         if self.gain is not None:
@@ -85,21 +105,51 @@ class AnytimeSDA(Method):
 
     def tunable(self, network: SpectralFacts, rounds: int) -> Mapping[str, Tunable]:
         smoothing = {"smoothing": Tunable(max(self.window(network), 1.0))}
-        return smoothing if self.acceleration == "chebyshev" else tunable_acceleration(network) | smoothing
+        if self.acceleration == "chebyshev":
+            return smoothing
+        if self.acceleration == "nesterov":
+            return tunable_acceleration(network) | smoothing
+        rule = LocalRule.of(network)
+        return {
+            "step_size": Tunable(rule.step_size),
+            "momentum": Tunable(rule.momentum, most=1.0),
+            "ramp": Tunable(rule.ramp),
+            **smoothing,
+        }
+
+    def chosen(self, network: SpectralFacts) -> dict[str, float]:
+        """The parameters by which this method runs on `network`: those set by hand, and its choice of the others."""
+        smoothing = {"smoothing": self.window(network)}
+        if self.acceleration == "chebyshev":
+            return smoothing
+        if self.acceleration == "local":
+            return self._local(network)._asdict() | smoothing
+        c = nesterov(network, self.step_size, self.momentum)
+        return {"step_size": c.step_size, "momentum": float(c.momentum)} | smoothing
 
     def coefficients(self, network: SpectralFacts, rounds: int) -> Coefficients:
         decreasing = 1.0 / np.arange(1, rounds + 1)
         gain = decreasing if self.gain is None else np.maximum(decreasing, self.gain)
-        window = self.window(network)
-        smoothing_gain = np.ones(rounds) if window <= 1 else np.maximum(decreasing, 1.0 / window)
+        growth = np.sqrt(np.arange(1, rounds + 1)) if self.acceleration == "local" else np.ones(rounds)
+        smoothing_gain = np.maximum(decreasing, 1.0 / np.maximum(self.window(network) * growth, 1.0))
+        return self.Coefficients(gain, smoothing_gain, *self._acceleration(network, rounds))
+
+    def _acceleration(self, network: SpectralFacts, rounds: int) -> Acceleration:
         if self.acceleration == "chebyshev":
-            return self.Coefficients(gain, smoothing_gain, *chebyshev(network, rounds))
-        return self.Coefficients(gain, smoothing_gain, *nesterov(network, self.step_size, self.momentum))
+            return chebyshev(network, rounds)
+        if self.acceleration == "local":
+            return self._local(network).acceleration(rounds)
+        return nesterov(network, self.step_size, self.momentum)
+
+    def _local(self, network: SpectralFacts) -> LocalRule:
+        return LocalRule.of(network, self.step_size, self.momentum, self.ramp)
 
     def window(self, network: SpectralFacts) -> float:
-        """The smoothing w in rounds that this method uses on `network`."""
+        """The smoothing w in rounds that this method uses on `network`; of a local one, that of its first round."""
         if self.smoothing is not None:
             return float(self.smoothing)
+        if self.acceleration == "local":
+            return 2.0
         eta, zeta, _ = nesterov(network, self.step_size, self.momentum)
         unmixed = ((1 - zeta) / eta) ** 2 * network.inverse_square_trace
         window = float(np.sqrt(unmixed / 2))

@@ -32,10 +32,15 @@ Number = Any
 """A float, or an array that broadcasts: message, step and estimate never need to know which."""
 
 
+AVERAGING_BOUND = 2.0
+"""No eigenvalue of L = I - W is larger if W averages: weights of at least zero that add up to 1, such as Metropolis."""
+
+
 class SpectralFacts(Protocol):
     """All that a method may know of a network: its size and a few numbers of its spectrum. Every `Network` has them.
 
     agents                N
+    lambda_bound          a bound on all eigenvalues from the weights alone, without the spectrum
     lambda_max            the largest eigenvalue of the gossip matrix
     lambda_2              its smallest nonzero eigenvalue
     condition_number      lambda_max / lambda_2
@@ -44,6 +49,9 @@ class SpectralFacts(Protocol):
 
     @property
     def agents(self) -> int: ...
+
+    @property
+    def lambda_bound(self) -> float: ...
 
     @property
     def lambda_max(self) -> float: ...
@@ -65,6 +73,7 @@ class KnownFacts(NamedTuple):
     lambda_max: float
     lambda_2: float
     inverse_square_trace: float
+    lambda_bound: float
 
     @property
     def condition_number(self) -> float:
@@ -79,12 +88,18 @@ class KnownFacts(NamedTuple):
             float(ascending[-1]),
             float(ascending[1]),
             float(np.sum(1.0 / ascending[1:] ** 2)),
+            max(AVERAGING_BOUND, float(ascending[-1])),
         )
 
 
 @dataclass(frozen=True)
 class UnknownFacts:
-    """`SpectralFacts` of a network that is not known: asking for one raises an error that says what to do."""
+    """`SpectralFacts` of a network that is not known: asking for one raises an error that says what to do.
+
+    The exception is what needs no knowledge: the weights are taken for those of an average, as Metropolis weights are.
+    """
+
+    lambda_bound: float = AVERAGING_BOUND
 
     def __getattr__(self, name: str) -> Any:
         if name not in SpectralFacts.__annotations__ and name not in dir(SpectralFacts):

@@ -34,7 +34,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gossamer.arrays import Floats
+from gossamer.arrays import Floats, Integers
 from gossamer.errors import InvalidInput, Unsupported
 from gossamer.methods.base import Method, SpectralFacts
 from gossamer.methods.probing import tabulate
@@ -47,20 +47,27 @@ those that docs/reliability-simulated.md compares."""
 LONGEST = 16_384
 """The most rounds that a program has. A method whose coefficients still change then keeps those of the last row."""
 
+PIECE = 1024
+"""A program is made in pieces of so many rounds, because an agent's memory is what it took at its peak."""
+
 
 class LedgerMaps(NamedTuple):
     """The rounds of a program for one agent with d neighbors, whose rows are [own; observation; d times (mixed; edge)].
 
-    tell      (T, 1 + L, rows)        [message; own registers after], from all rows
-    slope     (T, 1 + L, rows)        how `tell` grows with the weight of the round's observation
-    edges     d times (T, E, 1 + E)   edge registers after, from [m_i - m_j; edge registers before]
-    estimate  (T, rows)               the agent's answer, from all rows
+    All edges have the same factors, which are kept once, so that many neighbors take no more memory than one: `columns`
+    says for each row which column of the program is its factor (`tell[t][:, columns]` are the factors of all rows).
+
+    tell, slope, step, estimate   those of the program
+    columns                       (rows,) the column of each row; that of `mixed` is the last one, nothing
+    weights                       (d,) w_ij of each edge, by which what was mixed counts
     """
 
     tell: Floats
     slope: Floats
-    edges: list[Floats]
+    step: Floats
     estimate: Floats
+    columns: Integers
+    weights: Floats
 
 
 class LedgerProgram(NamedTuple):
@@ -75,10 +82,10 @@ class LedgerProgram(NamedTuple):
     mean      which of `own` is the running mean of the agent's observations: the method's own one, or, where it
               keeps none, one that is added, because the standard error needs it
     weighted  whether the method feeds that mean to the network, rather than the newest observation
-    tell      (T, 1 + L, L + 1 + E)   [message; own registers after], from [own; observation; edge], weight 0
-    slope     (T, 1 + L, L + 1 + E)   how `tell` grows with the weight
+    tell      (T, 1 + L, L + 2 + E)   [message; own registers after], from [own; observation; edge; nothing], weight 0
+    slope     (T, 1 + L, L + 2 + E)   how `tell` grows with the weight
     step      (T, E, 1 + E)           edge registers after, from [mixed; edge]
-    estimate  (T, L + 1 + E)          the answer, from [own; observation; edge]
+    estimate  (T, L + 2 + E)          the answer, from [own; observation; edge; nothing]
     """
 
     method: str
@@ -97,19 +104,15 @@ class LedgerProgram(NamedTuple):
 
     def maps(self, weights: Sequence[float]) -> LedgerMaps:
         """The program of an agent with one edge of each of these gossip weights."""
-        first, nothing = len(self.own) + 1, self.tell.shape[2]
-        edge = range(first, nothing)
-        columns = [*range(first), *([nothing, *edge] * len(weights))]
-
-        def spread(rows: Floats) -> Floats:
-            return np.pad(rows, [(0, 0)] * (rows.ndim - 1) + [(0, 1)])[..., columns]
-
-        scales = [np.array([w, *np.ones(len(self.edge))]) for w in weights]
+        first, nothing = len(self.own) + 1, self.tell.shape[2] - 1
+        columns = [*range(first), *([nothing, *range(first, nothing)] * len(weights))]
         return LedgerMaps(
-            spread(self.tell),
-            spread(self.slope),
-            [self.step * scale for scale in scales],
-            spread(self.estimate),
+            self.tell,
+            self.slope,
+            self.step,
+            self.estimate,
+            np.array(columns, dtype=np.int64),
+            np.array(weights, dtype=float),
         )
 
 
@@ -131,27 +134,20 @@ def ledger_program(method: Method, facts: SpectralFacts, rounds: int | None = No
     weighted = "gain" in coefficients._fields
     length = _settled(coefficients) + 1 if rounds is None else rounds
     natural = tabulate(method, facts, length)
-    if not natural.ledger:
+    own, edge = list(natural.local), list(natural.ledger)
+    if not edge:
         raise _no_program(method, "what gossip changes depends on the agent's own observations")
     if rounds is None and natural.batches.max() > 1:
         raise _no_program(method, "agents take observations as they come, so leave its batches at one sample")
     if not weighted:
-        return _slice(method, natural, natural, None)
-    still, half, full = (tabulate(method, facts, length, gain=gain) for gain in (0.0, 0.5, 1.0))
-    slope = Table(*(a - b for a, b in zip(full, still, strict=True)))
-    edge = list(natural.ledger)
-    elsewhere = (slope.step_state[:, edge], slope.step_mixed[:, edge], slope.estimate_state)
-    linear = all(
-        np.allclose(found, base + 0.5 * growth, rtol=1e-9, atol=1e-12)
-        for found, base, growth in zip(half[:-1], still[:-1], slope[:-1], strict=True)
-    )
-    if not linear or any(part.any() for part in elsewhere):
-        raise InvalidInput(
-            f"the coefficient `gain` of {type(method).__name__} must enter the message and the agent's own registers "
-            "only, and linearly, because each agent puts its own weight in its place; use another name for a "
-            "coefficient that is not the weight of the newest observation"
-        )
-    return _slice(method, natural, still, slope)
+        return _program(method, own, edge, _rows(natural, None, own, edge), weighted)
+    del natural  # agents are small: what is not needed any more goes, and the rest is made piece by piece
+    pieces = [
+        _rows(*_by_weight(method, facts, length, slice(start, start + PIECE), edge), own, edge)
+        for start in range(0, length, PIECE)
+    ]
+    rows = _ProgramRows(*(np.concatenate(parts) for parts in zip(*pieces, strict=True)))
+    return _program(method, own, edge, rows, weighted)
 
 
 def _no_program(method: Method, reason: str) -> Unsupported:
@@ -171,9 +167,36 @@ def _settled(coefficients: Any) -> int:
     return last
 
 
-def _slice(method: Method, natural: Table, still: Table, slope: Table | None) -> LedgerProgram:
-    names: tuple[str, ...] = method.State._fields
-    edge, own = list(natural.ledger), list(natural.local)
+def _by_weight(
+    method: Method, facts: SpectralFacts, rounds: int, piece: slice, edge: list[int]
+) -> tuple[Table, Table]:
+    """A piece of the table where a new observation has no weight, and how it grows with the weight: linearly."""
+    still, half, full = (tabulate(method, facts, rounds, piece=piece, gain=gain) for gain in (0.0, 0.5, 1.0))
+    slope = Table(*(a - b for a, b in zip(full, still, strict=True)))
+    elsewhere = (slope.step_state[:, edge], slope.step_mixed[:, edge], slope.estimate_state)
+    linear = all(
+        np.allclose(found, base + 0.5 * growth, rtol=1e-9, atol=1e-12)
+        for found, base, growth in zip(half[:-1], still[:-1], slope[:-1], strict=True)
+    )
+    if not linear or any(part.any() for part in elsewhere):
+        raise InvalidInput(
+            f"the coefficient `gain` of {type(method).__name__} must enter the message and the agent's own registers "
+            "only, and linearly, because each agent puts its own weight in its place; use another name for a "
+            "coefficient that is not the weight of the newest observation"
+        )
+    return still, slope
+
+
+class _ProgramRows(NamedTuple):
+    """The rows of a `LedgerProgram`, which are named there."""
+
+    tell: Floats
+    slope: Floats
+    step: Floats
+    estimate: Floats
+
+
+def _rows(still: Table, slope: Table | None, own: list[int], edge: list[int]) -> _ProgramRows:
     rounds = still.rounds
 
     def tell(table: Table) -> Floats:
@@ -181,16 +204,26 @@ def _slice(method: Method, natural: Table, still: Table, slope: Table | None) ->
         from_observation = np.concatenate(
             [table.message_observation[:, None], table.step_observation[:, own]], axis=1
         )
+        nothing = np.zeros((rounds, 1 + len(own), 1))
         return np.concatenate(
-            [from_state[:, :, own], from_observation[:, :, None], from_state[:, :, edge]], axis=2
+            [from_state[:, :, own], from_observation[:, :, None], from_state[:, :, edge], nothing], axis=2
         )
 
     told = tell(still)
     growth = np.zeros_like(told) if slope is None else tell(slope)
     step = np.concatenate([still.step_mixed[:, edge, None], still.step_state[:, edge][:, :, edge]], axis=2)
-    answer = still.estimate_state
-    estimate = np.concatenate([answer[:, own], np.zeros((rounds, 1)), answer[:, edge]], axis=1)
+    answer, nothing = still.estimate_state, np.zeros((rounds, 1))
+    return _ProgramRows(
+        told, growth, step, np.concatenate([answer[:, own], nothing, answer[:, edge], nothing], axis=1)
+    )
+
+
+def _program(
+    method: Method, own: list[int], edge: list[int], rows: _ProgramRows, weighted: bool
+) -> LedgerProgram:
+    names: tuple[str, ...] = method.State._fields
     held = tuple(names[i] for i in own)
+    told, growth, step, estimate = rows
     mean = _mean(told, growth, len(own))
     if mean is None:  # one more row and column: mean' = mean + weight (observation - mean)
         mean = len(own)
@@ -201,17 +234,8 @@ def _slice(method: Method, natural: Table, still: Table, slope: Table | None) ->
         estimate = np.insert(estimate, mean, 0.0, axis=1)
         told[:, -1, mean] = 1.0
         growth[:, -1, [mean, mean + 1]] = -1.0, 1.0
-    return LedgerProgram(
-        method.name,
-        held,
-        tuple(names[i] for i in edge),
-        mean,
-        slope is not None,
-        told,
-        growth,
-        step,
-        estimate,
-    )
+    at_edge = tuple(names[i] for i in edge)
+    return LedgerProgram(method.name, held, at_edge, mean, weighted, told, growth, step, estimate)
 
 
 def _mean(told: Floats, growth: Floats, own: int) -> int | None:

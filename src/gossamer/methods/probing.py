@@ -18,11 +18,16 @@ from gossamer.methods.base import Method, SpectralFacts
 from gossamer.methods.table import Table
 
 
-def tabulate(method: Method, network: SpectralFacts, rounds: int, **changes: float) -> Table:
-    """Read the coefficients of `method` on `network` for `rounds` rounds; `changes` replaces some of them."""
+def tabulate(
+    method: Method, network: SpectralFacts, rounds: int, *, piece: slice = slice(None), **changes: float
+) -> Table:
+    """Read the coefficients of `method` on `network` for `rounds` rounds, or a piece of these; `changes` replaces
+    some of them."""
     rounds = checks.rounds(rounds)
     c = method.coefficients(network, rounds)._replace(**changes)
     _check_coefficients(method, c, rounds)
+    c = _at(c, piece)
+    batches = _batches(method, network, rounds)[piece]
     size = len(method.State._fields)
 
     def outputs(c: Any, s: Floats, observation: float, mixed: float) -> Floats:
@@ -40,7 +45,7 @@ def tabulate(method: Method, network: SpectralFacts, rounds: int, **changes: flo
     unit = np.eye(size + 2)
     probes = np.stack([outputs(c, e[:size], e[size], e[size + 1]) for e in unit], axis=-1)
     if probes.ndim == 2:  # every coefficient is a constant
-        probes = np.broadcast_to(probes, (rounds, *probes.shape))
+        probes = np.broadcast_to(probes, (len(batches), *probes.shape))
     _check_linear(method, c, outputs, probes)
     table = Table(
         message_state=np.array(probes[:, 0, :size]),
@@ -49,7 +54,7 @@ def tabulate(method: Method, network: SpectralFacts, rounds: int, **changes: flo
         step_observation=np.array(probes[:, 1:-1, size]),
         step_mixed=np.array(probes[:, 1:-1, size + 1]),
         estimate_state=np.array(probes[:, -1, :size]),
-        batches=_batches(method, network, rounds),
+        batches=batches,
     )
     silent = table.batches == 0
     if table.step_observation[silent].any() or table.message_observation[silent].any():
@@ -80,6 +85,11 @@ def _batches(method: Method, network: SpectralFacts, rounds: int) -> Floats:
     return np.array(batches)
 
 
+def _at(c: Any, rounds: Any) -> Any:
+    """The coefficients of some of the rounds."""
+    return type(c)(*(value if np.ndim(value) == 0 else value[rounds] for value in c))
+
+
 def _rounds_of(c: Any) -> tuple[int, ...]:
     return np.broadcast_shapes(*(np.shape(value) for value in c))
 
@@ -88,7 +98,7 @@ def _check_linear(method: Method, c: Any, outputs: Callable[..., Floats], probes
     """Evaluate the functions at one more point, in a few rounds: a linear function has no freedom left there."""
     size = probes.shape[-1] - 2
     few = np.unique(np.linspace(0, len(probes) - 1, 16).astype(int))
-    some = type(c)(*(value if np.ndim(value) == 0 else value[few] for value in c))
+    some = _at(c, few)
     probes = probes[few]
     point = np.random.default_rng(20).uniform(0.5, 2.0, size + 2)
     expected = probes @ point

@@ -247,6 +247,12 @@ class Network:
             return float(self.spectrum.eigenvalues.max())
         return iterative.largest_eigenvalue(self.gossip)
 
+    @property
+    def lambda_bound(self) -> float:
+        """A bound on all eigenvalues from the weights alone: 2 where I - L is an average, as with Metropolis weights,
+        and otherwise Gershgorin's, the largest absolute row sum."""
+        return max(2.0, float(abs(self.gossip).sum(axis=1).max()))
+
     @cached_property
     def _smallest(self) -> tuple[Floats, Floats]:
         return iterative.smallest(self.gossip)

@@ -68,6 +68,23 @@ def test_the_methods_parameters_come_from_the_spectrum() -> None:
     assert made.facts.condition_number == pytest.approx(network.condition_number)
 
 
+def test_the_local_form_is_written_out_and_accepted(tmp_path: Path) -> None:
+    """Its step size may exceed 1/lambda_max, here 0.625, because it is stable up to 4/(3 lambda_max)."""
+    network = Network.hypercube(4)
+    path = Fleet.create(network, method=AnytimeSDA("local")).write(tmp_path)
+    read = Fleet.read(path)
+    assert read.method.parameters == {
+        "acceleration": "local", "step_size": 0.65, "momentum": 0.97, "ramp": 8.0, "smoothing": 2.0, "gain": 0.0,
+    }  # fmt: skip
+    lines = path.read_text().splitlines()
+    for name in ("acceleration", "ramp"):
+        at = next(k for k, line in enumerate(lines) if line.startswith(f"{name} = "))
+        assert lines[at - 1].startswith("# ")
+    path.write_text(path.read_text().replace("step_size = 0.65", "step_size = 0.85"))
+    with pytest.raises(InvalidInput, match=r"method\.step_size must be at most 1\.3/lambda_max = 0\.8125"):
+        Fleet.read(path)
+
+
 def test_an_agent_gets_its_own_part(path: Path) -> None:
     network = Network.grid(2, 3)
     fleet = Fleet.read(path)
@@ -93,7 +110,7 @@ def test_an_agent_gets_its_own_part(path: Path) -> None:
         (
             "momentum = ",
             "momentun = ",
-            r"method: anytime-sda takes .*momentum, got 'momentun' \(did you mean 'momentum'\?\)",
+            r"method: anytime-sda takes .*momentum, ramp, got 'momentun' \(did you mean 'momentum'\?\)",
         ),
         ('every = "100ms"', "every = 100", r"rounds\.every: a value of type str is required, got int"),
         ('every = "100ms"', 'every = "soon"', r"rounds\.every must be a time .* got 'soon'"),

@@ -43,15 +43,18 @@ def test_rounds_of_numbers(
     by_numpy: ModuleType, degree: int, own: int, registers: int, n: int, seed: int
 ) -> None:
     rng = np.random.default_rng(seed)
-    rounds, rows = 3, own + 1 + degree * (1 + registers)
+    rounds, nothing = 3, own + 1 + registers
+    columns = [*range(own + 1), *([nothing, *range(own + 1, nothing)] * degree)]
     maps = (
-        rng.normal(size=(rounds, 1 + own, rows)),
-        rng.normal(size=(rounds, 1 + own, rows)),
-        [rng.normal(size=(rounds, registers, 1 + registers)) for _ in range(degree)],
-        rng.normal(size=(rounds, rows)),
+        rng.normal(size=(rounds, 1 + own, nothing + 1)),
+        rng.normal(size=(rounds, 1 + own, nothing + 1)),
+        rng.normal(size=(rounds, registers, 1 + registers)),
+        rng.normal(size=(rounds, nothing + 1)),
+        np.array(columns, dtype=np.int64),
+        rng.uniform(size=degree),
     )
     for table in (*maps[:2], maps[3]):
-        table[..., own + 1 :: 1 + registers] = 0.0  # no map reads what was said
+        table[..., nothing] = 0.0  # no map reads what was said
     two = [module.Numbers(*maps, n) for module in (compiled, by_numpy)]
     for t in range(rounds):
         observation, weight = rng.normal(size=n), rng.uniform()
@@ -101,7 +104,7 @@ def test_a_wrong_length_is_an_error_in_both(by_numpy: ModuleType) -> None:
     """Not a look beyond the end of an array."""
     for module in (compiled, by_numpy):
         one = np.ones((1, 2, 2))
-        numbers = module.Numbers(one, one, [], one[:, 0], 3)
+        numbers = module.Numbers(one, one, one, one[:, 0], np.arange(2), np.zeros(0), 3)
         features = module.Features(3, [], False, np.zeros((1, 2)))
         with pytest.raises(ValueError):
             numbers.begin(0, np.zeros(2), 0.5)

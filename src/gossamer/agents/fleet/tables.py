@@ -11,7 +11,6 @@ import numpy as np
 
 from gossamer.errors import InvalidInput, require
 from gossamer.methods import METHODS, resolve
-from gossamer.methods.acceleration import nesterov
 from gossamer.methods.anytime_sda import AnytimeSDA
 from gossamer.methods.base import Method, SpectralFacts
 from gossamer.methods.ledger import SILENCE
@@ -50,10 +49,7 @@ class MethodTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
             name: value for name, (value, default) in given.items() if not np.array_equal(value, default)
         }
         if isinstance(method, AnytimeSDA):
-            if method.acceleration == "nesterov":
-                c = nesterov(facts, method.step_size, method.momentum)
-                chosen |= {"step_size": c.step_size, "momentum": float(c.momentum)}
-            chosen |= {"smoothing": method.window(facts), "gain": method.gain or 0.0}
+            chosen |= method.chosen(facts) | {"gain": method.gain or 0.0}
         return cls(name=method.name, parameters=chosen)
 
     @classmethod

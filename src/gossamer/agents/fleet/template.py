@@ -27,9 +27,16 @@ The method, and its parameters for the edges above. All agents must use the same
             "name": """\
 A dual method: "anytime-sda", "ssda", or one of your own as "my_file.py:MyMethod", with the file
 next to this one.""",
-            "step_size": "eta, at most 1/lambda_max (the largest eigenvalue of the gossip matrix).",
-            "momentum": "zeta = (sqrt k - 1)/(sqrt k + 1), k the condition number. 0: no acceleration.",
-            "smoothing": "w: observations are smoothed over this many rounds before neighbors hear of them.",
+            "acceleration": '"nesterov"; or "local", which needs no spectrum and bears heavy loss.',
+            "step_size": """\
+eta, at most 1/lambda_max (lambda_max is the largest eigenvalue of the gossip matrix); local: 1.3/lambda_max.""",
+            "momentum": """\
+zeta = (sqrt k - 1)/(sqrt k + 1), k the condition number. 0: no acceleration. Local: the limit to which
+the momentum rises; long chains want more than 0.97, heavy loss wants less.""",
+            "ramp": "Local: rounds until the momentum is one half.",
+            "smoothing": """\
+w: observations are smoothed over this many rounds before neighbors hear of them. Local: over w sqrt(t)
+rounds after t rounds.""",
             "gain": """\
 Smallest weight of the newest round. Above 0 (such as 0.01) the fleet follows means that drift, and
 forgets the past; 0: plain averages of everything.""",

@@ -3,9 +3,10 @@ cdef class Numbers:
     cdef double[:, ::1] _rows, _after
     cdef double[:, :, ::1] _tells
     cdef double[::1] _edge, _answer
-    cdef const double[:, :, ::1] _tell, _slope
-    cdef const double[:, :, :, ::1] _edges
+    cdef const double[:, :, ::1] _tell, _slope, _step
     cdef const double[:, ::1] _estimate
+    cdef const long long[::1] _columns
+    cdef const double[::1] _weights
     cdef Py_ssize_t _own, _degree, _registers, _dimension, _size
 
     cpdef begin(self, Py_ssize_t t, const double[::1] observation, double weight)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from gossamer.arrays import Floats
+from gossamer.arrays import Floats, Integers
 
 COMPILED = False
 
@@ -24,21 +24,30 @@ class Numbers:
     """
 
     def __init__(
-        self, tell: Floats, slope: Floats, edges: Sequence[Floats], estimate: Floats, dimension: int
+        self,
+        tell: Floats,
+        slope: Floats,
+        step: Floats,
+        estimate: Floats,
+        columns: Integers,
+        weights: Floats,
+        dimension: int,
     ) -> None:
-        own = tell.shape[1] - 1
-        registers = edges[0].shape[1] if edges else 0
-        self.rows = np.zeros((tell.shape[2], dimension))
+        own, registers = tell.shape[1] - 1, step.shape[1]
+        self.rows = np.zeros((len(columns), dimension))
         self.own, self._observation = self.rows[:own], self.rows[own]
-        self.tells = self.rows[own + 1 :].reshape(len(edges), 1 + registers, dimension)
-        self._tell, self._slope, self._edges, self._estimate = tell, slope, edges, estimate
+        self.tells = self.rows[own + 1 :].reshape(len(weights), 1 + registers, dimension)
+        self._tell, self._slope, self._step, self._estimate = tell, slope, step, estimate
+        self._columns = columns
+        self._scales = np.ones((len(weights), 1, 1 + registers))  # what was mixed counts by the edge's weight
+        self._scales[:, 0, 0] = weights
         self._after = np.zeros((1 + own, dimension))
         self._answer: Floats = np.zeros(dimension)
 
     def begin(self, t: int, observation: Floats, weight: float) -> None:
         """Take the observation, and compute this round's message."""
         self._observation[:] = observation
-        self._after = (self._slope[t] * weight + self._tell[t]).dot(self.rows)
+        self._after = (self._slope[t] * weight + self._tell[t])[:, self._columns].dot(self.rows)
         self.tells[:, 0] = self._after[0]
 
     def told(self, k: int) -> bytes:
@@ -55,7 +64,7 @@ class Numbers:
         """Apply the method's step to the k-th edge, with what was said and heard."""
         edge = self.tells[k]
         np.subtract(self._after[0], np.frombuffer(rows, count=edge.shape[1]), out=edge[0])
-        edge[1:] = self._edges[k][t].dot(edge)
+        edge[1:] = (self._step[t] * self._scales[k]).dot(edge)
 
     def finish(self, t: int) -> None:
         """Move on to the registers of the next round."""
@@ -64,7 +73,7 @@ class Numbers:
 
     def conclude(self, t: int) -> None:
         """Compute the agent's answer from all rows."""
-        self._answer = self._estimate[t].dot(self.rows)
+        self._answer = self._estimate[t][self._columns].dot(self.rows)
 
     @property
     def answer(self) -> Floats:

@@ -17,23 +17,22 @@ cdef int check(Py_ssize_t found, Py_ssize_t needed) except -1:
 
 
 cdef class Numbers:
-    def __init__(self, tell, slope, edges, estimate, dimension):
-        own = tell.shape[1] - 1
-        registers = edges[0].shape[1] if edges else 0
-        self.rows = np.zeros((tell.shape[2], dimension))
+    def __init__(self, tell, slope, step, estimate, columns, weights, dimension):
+        own, registers = tell.shape[1] - 1, step.shape[1]
+        self.rows = np.zeros((len(columns), dimension))
         self.own = self.rows[:own]
-        self.tells = self.rows[own + 1 :].reshape(len(edges), 1 + registers, dimension)
-        self._own, self._degree, self._registers, self._dimension = own, len(edges), registers, dimension
+        self.tells = self.rows[own + 1 :].reshape(len(weights), 1 + registers, dimension)
+        self._own, self._degree, self._registers, self._dimension = own, len(weights), registers, dimension
         self._rows, self._tells = self.rows, self.tells
         self._size = (1 + registers) * dimension * sizeof(double)
         self._tell, self._slope = np.ascontiguousarray(tell), np.ascontiguousarray(slope)
-        self._edges = np.ascontiguousarray(np.stack(edges)) if edges else np.zeros((0, 1, 1, 1))
-        self._estimate = np.ascontiguousarray(estimate)
+        self._step, self._estimate = np.ascontiguousarray(step), np.ascontiguousarray(estimate)
+        self._columns, self._weights = columns, weights
         self._after = np.zeros((1 + own, dimension))
         self._edge, self._answer = np.zeros(registers), np.zeros(dimension)
 
     cpdef begin(self, Py_ssize_t t, const double[::1] observation, double weight):
-        cdef Py_ssize_t row, k, c
+        cdef Py_ssize_t row, k, c, column
         cdef double factor
         check(observation.shape[0], self._dimension)
         for c in range(self._dimension):
@@ -42,7 +41,8 @@ cdef class Numbers:
             for c in range(self._dimension):
                 self._after[row, c] = 0.0
             for k in range(self._rows.shape[0]):
-                factor = self._tell[t, row, k] + weight * self._slope[t, row, k]
+                column = self._columns[k]
+                factor = self._tell[t, row, column] + weight * self._slope[t, row, column]
                 if factor != 0.0:
                     for c in range(self._dimension):
                         self._after[row, c] += factor * self._rows[k, c]
@@ -67,9 +67,9 @@ cdef class Numbers:
         for c in range(self._dimension):
             difference = self._after[0, c] - said[c]
             for row in range(self._registers):
-                self._edge[row] = self._edges[k, t, row, 0] * difference
+                self._edge[row] = self._step[t, row, 0] * self._weights[k] * difference
                 for column in range(self._registers):
-                    self._edge[row] += self._edges[k, t, row, 1 + column] * self._tells[k, 1 + column, c]
+                    self._edge[row] += self._step[t, row, 1 + column] * self._tells[k, 1 + column, c]
             for row in range(self._registers):
                 self._tells[k, 1 + row, c] = self._edge[row]
 
@@ -90,7 +90,7 @@ cdef class Numbers:
         for c in range(self._dimension):
             self._answer[c] = 0.0
         for k in range(self._rows.shape[0]):
-            factor = self._estimate[t, k]
+            factor = self._estimate[t, self._columns[k]]
             if factor != 0.0:
                 for c in range(self._dimension):
                     self._answer[c] += factor * self._rows[k, c]

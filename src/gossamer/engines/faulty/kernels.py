@@ -1,4 +1,8 @@
-"""The compiled loop of the edge ledger: agents, edges and a block of trials, round by round."""
+"""The compiled loop of a network with faults: agents, edges and a block of trials, round by round.
+
+By the ledger's rules, edges carry the registers that gossip changes. By the skip rule nothing lives on edges: all
+registers are local, and what an agent mixes is the sum over the neighbors that it hears.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +39,7 @@ class LedgerTable(NamedTuple):
     step_state: Floats
     step_observation: Floats
     step_mixed: Floats
-    ledger: Integers  #: registers that live on the edges
+    ledger: Integers  #: registers that live on the edges; none by the skip rule
     local: Integers  #: all others
 
 
@@ -68,7 +72,7 @@ class Rules(NamedTuple):
     """How an agent treats a neighbor that it does not hear."""
 
     silence: int  #: A of the ledger's rules
-    skip: bool  #: keep no ledger: leave the neighbor out of the sum
+    skip: bool  #: no ledger: leave the neighbor out of the sum
 
 
 @compiled
@@ -85,6 +89,7 @@ def play_rounds(
     """Play as many rounds of a phase, from `first_round` on, as there are `observations` (rounds, N, n, B)."""
     agents, _, components, trials = memory.registers.shape
     messages = np.empty((agents, components, trials))
+    mixed = np.zeros((agents if rules.skip else 0, components, trials))
     scratch = np.empty((3, len(table.ledger), trials))
     updated = np.empty((len(table.local), components, trials))
     for t in range(first_round, first_round + len(observations)):
@@ -93,8 +98,11 @@ def play_rounds(
         observation = observations[t - first_round]
         add_ledgers(memory, edges, table, phase.alive)
         _speak(messages, memory, table, observation, phase.alive)
-        _exchange(memory, edges, table, rules, messages, phase.up, t, scratch)
-        _step_locally(memory, table, observation, phase.alive, updated)
+        if rules.skip:
+            _mix_heard(mixed, memory, edges, messages, phase.up, t)
+        else:
+            _exchange(memory, edges, table, rules, messages, phase.up, t, scratch)
+        _step_locally(memory, table, observation, mixed, phase.alive, updated)
 
 
 @compiled
@@ -132,6 +140,24 @@ def _speak(
 
 
 @compiled
+def _mix_heard(
+    mixed: Floats, memory: LedgerMemory, edges: EdgeList, messages: Floats, up: Flags, t: int
+) -> None:
+    """mixed_i = sum over the neighbors j that agent i hears of w_ij (m_i - m_j)."""
+    components, trials = messages.shape[1:]
+    mixed[:] = 0.0
+    for e in range(len(edges.weight)):
+        for side in range(2):
+            link = 2 * e + side
+            if up[link]:
+                me, other = edges.receivers[link], edges.senders[link]
+                for c in range(components):
+                    for b in range(trials):
+                        if memory.heard[t % 4, link, b]:
+                            mixed[me, c, b] += edges.weight[e] * (messages[me, c, b] - messages[other, c, b])
+
+
+@compiled
 def _exchange(
     memory: LedgerMemory,
     edges: EdgeList,
@@ -144,7 +170,7 @@ def _exchange(
 ) -> None:
     """The rules of the ledger, edge by edge; both ends see what the other had before this round."""
     components, trials = messages.shape[1:]
-    size, skip = len(table.ledger), rules.skip
+    size = len(table.ledger)
     low_old, high_old, moved = scratch[0], scratch[1], scratch[2]
     arrived = np.empty((2, trials), dtype=np.bool_)
     moves = np.empty((2, trials), dtype=np.bool_)
@@ -153,7 +179,7 @@ def _exchange(
     for e in range(len(edges.weight)):
         low, high = 2 * e, 2 * e + 1
         ends = (edges.low[e], edges.high[e])
-        if not (up[low] or up[high]) and not skip:
+        if not (up[low] or up[high]):
             continue
         for b in range(trials):
             for side in range(2):
@@ -172,21 +198,19 @@ def _exchange(
                 for b in range(trials):
                     mine, theirs = memory.ledgers[low, q, c, b], memory.ledgers[high, q, c, b]
                     low_is_right = memory.settled[low, b] >= memory.settled[high, b]
-                    adopts = (alone[1, b] or (arrived[1, b] and low_is_right)) and not skip
+                    adopts = alone[1, b] or (arrived[1, b] and low_is_right)
                     high_old[q, b] = -mine if adopts else theirs
-                    adopts = (alone[0, b] or (arrived[0, b] and not low_is_right)) and not skip
+                    adopts = alone[0, b] or (arrived[0, b] and not low_is_right)
                     low_old[q, b] = -theirs if adopts else mine
             for side in range(2):
                 old = low_old if side == 0 else high_old
                 sign = 1.0 if side == 0 else -1.0
                 for b in range(trials):
-                    # Naive skipping leaves the missing neighbor out of the sum and goes on.
-                    mixed[b] = 0.0 if skip and not arrived[side, b] else sign * difference[b]
+                    mixed[b] = sign * difference[b]
                 _update(moved, old, table, t, mixed)
                 for q in range(size):
                     for b in range(trials):
-                        go = moves[side, b] or skip
-                        memory.ledgers[low + side, q, c, b] = moved[q, b] if go else old[q, b]
+                        memory.ledgers[low + side, q, c, b] = moved[q, b] if moves[side, b] else old[q, b]
         for b in range(trials):
             for side in range(2):
                 if arrived[side, b]:
@@ -223,9 +247,14 @@ def _update(moved: Floats, old: Floats, table: LedgerTable, t: int, mixed: Float
 
 @compiled
 def _step_locally(
-    memory: LedgerMemory, table: LedgerTable, observation: Floats, alive: Flags, updated: Floats
+    memory: LedgerMemory,
+    table: LedgerTable,
+    observation: Floats,
+    mixed: Floats,
+    alive: Flags,
+    updated: Floats,
 ) -> None:
-    """Registers that do not live on edges; each agent goes by its own clock."""
+    """Registers that do not live on edges; each agent goes by its own clock. Those beside a ledger mix nothing."""
     for i in range(len(alive)):
         if alive[i]:
             now = memory.clock[i]
@@ -233,6 +262,8 @@ def _step_locally(
             for r in range(len(table.local)):
                 row = table.local[r]
                 _add(updated[r], table.step_observation[now, row], observation[i])
+                if len(mixed):
+                    _add(updated[r], table.step_mixed[now, row], mixed[i])
                 for s in range(memory.registers.shape[1]):
                     _add(updated[r], table.step_state[now, row, s], memory.registers[i, s])
             for r in range(len(table.local)):

@@ -5,30 +5,41 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import numpy as np
+
 from gossamer import plotting
 from gossamer.arrays import Booleans, Floats
-from gossamer.engines.results import TrialResult
+from gossamer.engines.results import Rounds, TrialResult, Value
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class FaultySimulation(TrialResult[int, float]):
+class FaultySimulation(TrialResult[Rounds, Value]):
     """Trials in which messages get lost and agents crash; the errors are those of the agents alive at the end.
 
-    alive   (N,) who is alive at the end; the estimates and errors of the others are NaN
+    Who is alive differs between horizons, so with several of them these arrays, too, have the horizons first.
+
+    agents  how many agents are alive
+    alive   (N,) who they are; the estimates and errors of the others are NaN
     target  (n,) the average of the means of the agents alive, against which their errors are measured
     parts   into how many pieces the crashes cut those alive; agents of two pieces cannot reach each other
+    rule    "ledger": the method ran in its edge-ledger form; "skip": it left neighbors that it did not hear out
     """
 
     alive: Booleans
     target: Floats
-    parts: int
+    parts: Rounds
+    rule: str
 
     def notes(self, which: int) -> Iterator[str]:
         yield from super().notes(which)
-        if self.agents < len(self.alive):
-            yield f"{self.agents} of {len(self.alive)} agents alive; errors are against the average of their means"
-        if self.parts > 1:
-            yield f"the crashes cut them into {self.parts} parts, which cannot reach each other"
+        alive, size = np.atleast_1d(self.agents)[which], self.alive.shape[-1]
+        parts = np.atleast_1d(self.parts)[which]
+        if alive < size:
+            yield f"{alive} of {size} agents alive at the end; errors are against the average of their means"
+        if parts > 1:
+            yield f"the crashes cut them into {parts} parts, which cannot reach each other"
+        if self.rule == "skip":
+            yield f"{self.method.name} runs without a ledger: neighbors that are not heard are left out"
 
     def curves(self) -> list[plotting.Curve]:
         return [curve for curve in super().curves() if curve.label != "network limit"]

@@ -6,19 +6,19 @@ from typing import Any, overload
 
 import numpy as np
 
-from gossamer import checks, theory
+from gossamer import theory
 from gossamer.arrays import Floats, Integers
 from gossamer.engines.faulty import FaultySimulation, simulate_faulty
 from gossamer.engines.horizons import Horizons, check_horizons
 from gossamer.engines.results import TrialResult, standard_error
 from gossamer.engines.simulate.layouts import Run
 from gossamer.engines.simulate.result import Simulation
+from gossamer.engines.trials import Trials, by_name, finish
 from gossamer.errors import InvalidInput
 from gossamer.faults import Fault, Faults
 from gossamer.methods import Method, resolve
 from gossamer.networks import Network
 from gossamer.observations import Observations, check_match
-from gossamer.progress import progress_bar
 
 
 @overload
@@ -32,7 +32,7 @@ def simulate(
     *,
     faults: None = ...,
     first_trial: int = ...,
-    keep_estimates: bool = ...,
+    keep: str = ...,
     dtype: type[np.floating[Any]] = ...,
     progress: bool | None = ...,
 ) -> Simulation[int, float]: ...
@@ -47,7 +47,7 @@ def simulate(
     *,
     faults: None = ...,
     first_trial: int = ...,
-    keep_estimates: bool = ...,
+    keep: str = ...,
     dtype: type[np.floating[Any]] = ...,
     progress: bool | None = ...,
 ) -> Simulation[Integers, Floats]: ...
@@ -62,10 +62,25 @@ def simulate(
     *,
     faults: Faults | Fault,
     first_trial: int = ...,
-    keep_estimates: bool = ...,
+    keep: str = ...,
     dtype: type[np.floating[Any]] = ...,
     progress: bool | None = ...,
-) -> FaultySimulation: ...
+) -> FaultySimulation[int, float]: ...
+@overload
+def simulate(
+    method: Method | str,
+    network: Network,
+    observations: Observations,
+    rounds: Horizons,
+    trials: int = ...,
+    seed: int = ...,
+    *,
+    faults: Faults | Fault,
+    first_trial: int = ...,
+    keep: str = ...,
+    dtype: type[np.floating[Any]] = ...,
+    progress: bool | None = ...,
+) -> FaultySimulation[Integers, Floats]: ...
 def simulate(
     method: Method | str,
     network: Network,
@@ -76,7 +91,7 @@ def simulate(
     *,
     faults: Faults | Fault | None = None,
     first_trial: int = 0,
-    keep_estimates: bool = True,
+    keep: str = "estimates",
     dtype: type[np.floating[Any]] = np.float64,
     progress: bool | None = None,
 ) -> TrialResult[Any, Any]:
@@ -84,55 +99,51 @@ def simulate(
 
     Trial r uses the random streams (seed, r, agent), so a run can be split with `first_trial` and does not
     depend on threads. Memory: about 8 (R + 7 + 2 H) bytes per agent and trial in flight (R registers, H horizons),
-    plus the estimates; in flight are at most 128 trials for each thread, or as many as fit in 128 MB. `progress`
+    plus what is kept; in flight are at most 128 trials for each thread, or as many as fit in 128 MB. `progress`
     shows a bar on long runs when standard error is a terminal (None), always (True) or never (False). Ctrl-C
-    returns the trials finished so far, marked partial (without `keep_estimates`, their `per_agent` is unknown).
+    returns the trials finished so far, marked partial (with keep="errors", their `per_agent` is unknown).
 
-    With `faults` the method runs in its edge-ledger form (see `methods/ledger.py`), for one number of rounds.
+    `keep` says what the result holds of every trial:
+
+        "errors"     its errors alone
+        "estimates"  the agents' estimates at each horizon as well
+        "iterates"   every register and the estimate after every round, too; of several horizons, those of the run
+                     of the largest one
+
+    With `faults` the method runs in its edge-ledger form (see `methods/ledger.py`); a method that has none leaves
+    the neighbors that it does not hear out of its sum (`rule` of the result says which).
     """
     method = resolve(method)
-    if faults is not None:
-        if first_trial or dtype is not np.float64:
-            raise InvalidInput("with faults, trials must start at 0 and be computed in float64")
-        if not isinstance(faults, Faults):
-            faults = Faults(faults)
-        return simulate_faulty(method, network, observations, rounds, trials, seed, faults)  # type: ignore[arg-type]
-    check_match(network, observations)
-    horizons = check_horizons(rounds)
-    trials = checks.whole_number("trials", trials, least=1)
-    first_trial = checks.whole_number("first_trial", first_trial, least=0)
-    if first_trial + trials > 2**32:
-        raise InvalidInput(f"trials must be numbered below 2^32, got {first_trial} + {trials}")
     if dtype not in (np.float64, np.float32):
         raise InvalidInput(f"dtype must be numpy.float64 or numpy.float32, got {dtype!r}")
-    checks.seed(seed)
+    if faults is not None:
+        if dtype is not np.float64:
+            raise InvalidInput(f"with faults, dtype must be numpy.float64, got {dtype!r}")
+        return simulate_faulty(
+            method,
+            network,
+            observations,
+            rounds,
+            trials,
+            seed,
+            faults if isinstance(faults, Faults) else Faults(faults),
+            first_trial=first_trial,
+            keep=keep,
+            progress=progress,
+        )
+    check_match(network, observations)
+    horizons = check_horizons(rounds)
     one = np.ndim(rounds) == 0
     distinct, place = np.unique(horizons, return_inverse=True)
-    run = Run(
-        method,
-        network,
-        observations,
-        distinct,
-        trials=trials,
-        seed=seed,
-        first_trial=first_trial,
-        keep=keep_estimates,
-        dtype=dtype,
-    )
-    partial = False
-    with progress_bar(progress, "simulating", run.work, worth_it=run.work > 5 * 10**8) as advance:
-        try:
-            run.go(advance)
-        except KeyboardInterrupt:
-            if not run.finished.all(axis=0).any():
-                raise
-            partial = True
+    wanted = Trials.check(trials, seed, first_trial, keep)
+    run = Run(method, network, observations, distinct, wanted, dtype)
+    partial = finish(run, progress)
     return _result(run, int(horizons[0]) if one else horizons, 0 if one else place, partial)
 
 
 def _result(run: Run, rounds: Any, place: Any, partial: bool) -> Simulation[Any, Any]:
     """What a run gave, its horizons in the order `place` in which they were asked for."""
-    done = run.finished.all(axis=0)
+    done = run.done
     errors = run.errors[:, done]
     trials = int(done.sum())
     per_agent = run.per_agent / trials
@@ -159,5 +170,6 @@ def _result(run: Run, rounds: Any, place: Any, partial: bool) -> Simulation[Any,
         errors=errors[place],
         per_agent=per_agent[place],
         kept_estimates=estimates[place] if run.keep else None,
+        kept_iterates=by_name(run.method, run.iterates[:, done] if partial else run.iterates),
         partial=partial,
     )

@@ -149,6 +149,15 @@ def estimate(work: AnyArray, i: int, rows: AnyArray, t: int, s: Scratch) -> None
     _combine(s, size, work, i, rows, t, size + 1, size)
 
 
+@compiled
+def read_estimates(out: AnyArray, work: AnyArray, rows: AnyArray, t: int, s: Scratch) -> None:
+    """out[i] = the estimates of row i after round t, for all rows."""
+    for i in range(out.shape[0]):
+        estimate(work, i, rows, t, s)
+        for b in range(out.shape[1]):
+            out[i, b] = s.fresh[0, work.shape[1], b]
+
+
 @inlined
 def mix_row(mixed: AnyArray, out: int, lanes: int, told: Told, agent: int, links: MixingLinks) -> None:
     """mixed[0, out:] = sum over the agent's links of weight (own message - the neighbor's), up to four at a time."""

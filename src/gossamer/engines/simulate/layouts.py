@@ -6,24 +6,23 @@ the same estimates to the last digit, so the choice is one of speed alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numba import get_num_threads
 
-from gossamer.arrays import AnyArray, Integers
+from gossamer.arrays import AnyArray, Booleans, Integers
 from gossamer.engines.horizons import passes
 from gossamer.engines.simulate import agent_lanes, trial_lanes
-from gossamer.engines.simulate.kernels import PassTable
+from gossamer.engines.simulate.kernels import PassTable, read_estimates, scratch_for
+from gossamer.engines.trials import Advance, Trials
 from gossamer.methods import Method, Table
 from gossamer.networks import Network
 from gossamer.numerics import random
 from gossamer.numerics.vectors import GRAIN
 from gossamer.observations import Observations
-
-Advance = Callable[[int], None]
 
 LANES = 128  # trials side by side at most
 LINE = 64  # bytes of a cache line
@@ -45,23 +44,26 @@ class Run:
         network: Network,
         observations: Observations,
         horizons: Integers,
-        *,
-        trials: int,
-        seed: int,
-        first_trial: int,
-        keep: bool,
+        wanted: Trials,
         dtype: type[np.floating[Any]],
     ) -> None:
         self.method, self.network, self.observations = method, network, observations
-        self.horizons, self.trials, self.seed, self.first_trial = horizons, trials, seed, first_trial
-        self.dtype, self.keep = dtype, keep
-        count, agents, components = len(horizons), network.agents, observations.components
+        self.horizons, self.dtype = horizons, dtype
+        self.trials, self.seed, self.first_trial = wanted.count, wanted.seed, wanted.first
+        self.keep = wanted.keep != "errors"
+        count, shape = len(horizons), (network.agents, observations.components)
         self.passes = passes(method, network, horizons)
-        self.errors = np.zeros((count, trials))
-        self.per_agent = np.zeros((count, agents))
-        self.estimates = np.empty((count if keep else 0, trials, agents, components), dtype)
-        self.finished = np.zeros((count, trials), dtype=bool)
-        self.work = sum(t.rounds for t, _ in self.passes) * agents * components * trials
+        self.errors = np.zeros((count, self.trials))
+        self.per_agent = np.zeros((count, network.agents))
+        self.estimates = np.empty((count if self.keep else 0, self.trials, *shape), dtype)
+        self.iterates = wanted.iterates(method, int(horizons[-1]), shape, dtype)
+        self.finished = np.zeros((count, self.trials), dtype=bool)
+        self.work = sum(t.rounds for t, _ in self.passes) * self.trials * shape[0] * shape[1]
+
+    @property
+    def done(self) -> Booleans:
+        """(trials,) which trials are finished at all horizons."""
+        return np.asarray(self.finished.all(axis=0))
 
     def go(self, advance: Advance) -> None:
         links = _NetworkLinks(self.network, self.dtype)
@@ -130,6 +132,7 @@ class _LaneLayout:
         self.fused = observations.normal_std is not None
         std = np.zeros_like(observations.mean) if observations.normal_std is None else observations.normal_std
         horizons = run.horizons[which]
+        self.records = len(run.iterates) > 0 and table.rounds == run.horizons[-1]
         rows, active = _rows(table)
         self.pass_table = PassTable(
             rows=rows.astype(kind),
@@ -156,8 +159,19 @@ class _LaneLayout:
         length = max(4, STEP_WORK // max(1, per_round))
         if not self.fused:
             length = max(1, min(length, GIVEN // max(1, per_round)))
+        if self.records:
+            length = 1
         for start in range(0, self.table.rounds, length):
             yield start if start else -1, min(start + length, self.table.rounds)
+
+    def iterates(self, work: AnyArray, stop: int) -> Iterator[tuple[AnyArray, AnyArray]]:
+        """Registers and estimates after round stop - 1: where they go, (trials, N, n), and they, (rows, lanes)."""
+        if self.records:
+            answers = np.empty_like(work[:, 0])
+            read_estimates(answers, work, self.pass_table.rows, stop - 1, scratch_for(work, 1))
+            yield from zip(
+                self.run.iterates[:, :, stop - 1], (*np.moveaxis(work, 1, 0), answers), strict=True
+            )
 
 
 class TrialLanes(_LaneLayout):
@@ -205,6 +219,11 @@ class TrialLanes(_LaneLayout):
                 given = np.concatenate(parts).astype(kind, copy=False)
                 blocks = blocks._replace(given=given, origin=max(start, 0))
             trial_lanes.play_blocks(blocks, start, stop, self.pass_table, links)
+            for kept, found in self.iterates(blocks.work, stop):
+                for (c, s), size, values in zip(
+                    tasks, width, found.reshape(count, agents, lanes), strict=True
+                ):
+                    kept[s : s + size, :, c] = values[:, :size].T
             advance((stop - max(start, 0)) * agents * sum(width))
         for k, (c, s) in enumerate(tasks):
             trials = slice(s, s + width[k])
@@ -261,6 +280,9 @@ class AgentLanes(_LaneLayout):
                 state = state._replace(given=np.stack(parts).astype(kind, copy=False), origin=max(start, 0))
             play = agent_lanes.play_trials if together else agent_lanes.play_agents
             play(state, start, stop, self.pass_table, links, get_num_threads())
+            for kept, found in self.iterates(state.work, stop):
+                for (trial, c), values in zip(tasks, found.reshape(count, -1), strict=True):
+                    kept[trial, :, c] = values[:agents]
             advance((stop - max(start, 0)) * agents * count)
         for k, (trial, c) in enumerate(tasks):
             run.errors[self.which, trial] += state.by_trial[k]

@@ -50,7 +50,7 @@ def stars(sizes: list[int], trials: int, seed: int) -> list[Row]:
         rows.append({**alone, "quantity": "total_error", "value": n / rounds})
         for method, parameters in METHODS.items():
             truth = exact(parameters, net, obs, rounds)
-            runs = problem.run(parameters, net, obs, rounds, trials=trials, seed=seed, keep_estimates=False)
+            runs = problem.run(parameters, net, obs, rounds, trials=trials, seed=seed, keep="errors")
             errors[method].append(runs.errors)
             margin = NORMAL_95 * runs.stderr
             for quantity in ("total_error", "bias"):

@@ -31,7 +31,7 @@ from gossamer.paper.shared.modes import EverySDA
 from gossamer.paper.shared.problem import GRAPHS, NORMAL_95, TITLES, first_at_most
 from gossamer.theory import centralized_limit, network_limit
 
-METHODS = {"nesterov": AnytimeSDA(), "chebyshev": AnytimeSDA("chebyshev")}
+METHODS = {name: AnytimeSDA(name) for name in ("nesterov", "chebyshev", "local")}
 CURVES = ("sda", *METHODS, "network limit")
 GRID = 48
 
@@ -39,7 +39,7 @@ GRID = 48
 def anytime_convergence(
     graph: str, agents: int, spread: float, stages: Sequence[int], trials: int, seed: int
 ) -> list[Row]:
-    """Exact errors on a dense grid of T for SDA, both accelerations and both limits; runs at the paper's T."""
+    """Exact errors on a dense grid of T for SDA, all accelerations and both limits; runs at the paper's T."""
     net = problem.network(graph, agents, seed)
     obs = problem.observations(agents, spread, seed)
     marked = convergence.horizons(net, stages)
@@ -59,7 +59,7 @@ def anytime_convergence(
         found = every_round(method, net, obs, marked[-1])
         assert found is not None
         errors[name] = found[0] + found[1]
-        runs = problem.run(method, net, obs, marked, trials=trials, seed=seed, keep_estimates=False)
+        runs = problem.run(method, net, obs, marked, trials=trials, seed=seed, keep="errors")
         for t, value, error in zip(marked, runs.total_error.tolist(), runs.stderr.tolist(), strict=True):
             around = {
                 "value": value,
@@ -105,7 +105,7 @@ def anytime_samples(
             for eps, t in zip(epsilons, firsts, strict=True)
         ]
         horizons = examined(math.ceil(1.6 * max(t for t in firsts if t)))
-        runs = problem.run(method, net, obs, horizons, trials=trials, seed=seed, keep_estimates=False)
+        runs = problem.run(method, net, obs, horizons, trials=trials, seed=seed, keep="errors")
         rows += [
             {**base, "method": name, "source": "protocol", "trials": trials, **row}
             for row in first_passages(horizons, runs.errors, epsilons, seed)
@@ -167,7 +167,7 @@ def draw(results: Results, settings: Settings) -> Any:
     for ax in axes[:, 0]:
         ax.yaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:g}"))
     keys = [style.key(style.MARKS[name]) for name in (*CURVES, "centralized limit")]
-    drawn.legend(handles=keys, loc="outside upper center", ncols=5, handlelength=3, columnspacing=1.4)
+    drawn.legend(handles=keys, loc="outside upper center", ncols=3, handlelength=3, columnspacing=2)
     return drawn
 
 
@@ -227,21 +227,19 @@ def gains(results: Results, method: str) -> Floats:
 
 
 def explain(results: Results, settings: Settings) -> str:
-    parts = []
-    for name in METHODS:
-        gain = gains(results, name)
-        parts.append(f"{span(gain, 2)} ({style.MARKS[name].label.split(', ')[1]})")
     need = results.where(quantity="samples", source="exact", draw=0)
     multiple = {}
     for name in ("sda", *METHODS):
         rows = need.where(method=name)
         multiple[name] = rows.column("value") * rows.column("epsilon")
+    short = {name: style.MARKS[name].label.split(", ")[1] for name in METHODS}
+    gained = [f"{span(gains(results, name), 2)} ({short[name]})" for name in METHODS]
+    needed = [f"{span(multiple[name], 3)} ({short[name]})" for name in METHODS]
     return (
         "At the paper's T, reading the last iterate of Anytime SDA instead of SDA's windowed mean divides the error "
-        f"by {' and by '.join(parts)}, with the same messages and no horizon to choose. "
-        f"To reach ε, SDA takes {span(multiple['sda'], 2)} times the samples of "
-        f"a center, Anytime SDA {span(multiple['nesterov'], 3)} (Nesterov) "
-        f"and {span(multiple['chebyshev'], 3)} (Chebyshev)."
+        f"by {', '.join(gained)}, with the same messages and no horizon to choose. "
+        f"To reach ε, SDA takes {span(multiple['sda'], 2)} times the samples of a center, Anytime SDA "
+        f"{', '.join(needed)}."
     )
 
 

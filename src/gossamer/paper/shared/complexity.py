@@ -269,7 +269,7 @@ def sstm_runs(
             continue
         near = np.flatnonzero(error <= 1.15 * eps)
         for rounds in range(int(near[0]) + 1, len(error) + 1):
-            runs = problem.run(method, net, obs, rounds, trials=trials, seed=seed, keep_estimates=False)
+            runs = problem.run(method, net, obs, rounds, trials=trials, seed=seed, keep="errors")
             if runs.total_error <= eps:
                 break
         here = {**base, "epsilon": eps, "rounds": rounds}

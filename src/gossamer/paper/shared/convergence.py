@@ -39,7 +39,7 @@ def converge(
         "seed": seed,
     }
     truth = exact(METHODS[method], net, obs, rounds)
-    runs = problem.run(METHODS[method], net, obs, rounds, trials=trials, seed=seed, keep_estimates=False)
+    runs = problem.run(METHODS[method], net, obs, rounds, trials=trials, seed=seed, keep="errors")
     rows: list[Row] = []
     for k, t in enumerate(rounds):
         for quantity in ("total_error", "bias", "variance"):

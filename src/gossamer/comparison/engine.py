@@ -9,7 +9,7 @@ from typing import Any
 
 from gossamer import checks
 from gossamer.comparison.backends import compute
-from gossamer.comparison.points import Point, Row, limits
+from gossamer.comparison.points import Point, Row, Setting, limits
 from gossamer.comparison.result import Comparison
 from gossamer.comparison.store import Store
 from gossamer.engines.horizons import Horizons, check_horizons
@@ -92,10 +92,10 @@ def compare(
 def evaluate(batch: Sequence[Missing]) -> list[tuple[int, list[Row]]]:
     """The rows of several points; neighbors on one network share what they are measured by."""
     found = []
-    for _, group in groupby(batch, key=lambda each: (id(each[1].network), id(each[1].observations), each[2])):
+    for _, group in groupby(batch, key=lambda each: (id(each[1].setting), each[2])):
         some = list(group)
         _, first, horizons = some[0]
-        shared = limits(first.network, first.observations, horizons)
+        shared = limits(first.setting.network, first.setting.observations, horizons)
         found += [(place, point.rows(horizons, shared)) for place, point, _ in some]
     return found
 
@@ -114,10 +114,8 @@ def _points(
     for name, network in _named(networks, Network, Network.of, lambda network: network.name).items():
         streams = observations(network) if callable(observations) else observations
         check_match(network, streams)
-        points += [
-            Point(name, network, label, method, streams, trials, seed, faults)
-            for label, method in chosen.items()
-        ]
+        setting = Setting(name, network, streams, trials, seed, faults)
+        points += [Point(setting, label, method) for label, method in chosen.items()]
     return points
 
 

@@ -1,0 +1,294 @@
+"""How a simulation with faults is cut into passes, blocks of trials and kernel calls, and what it collects."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+from numba import get_num_threads
+
+from gossamer.arrays import Floats, Integers
+from gossamer.engines.faulty.kernels import (
+    EdgeList,
+    LedgerMemory,
+    LedgerTable,
+    Phase,
+    Rules,
+    add_ledgers,
+    play_rounds,
+)
+from gossamer.engines.trials import Advance, Trials
+from gossamer.errors import InvalidInput, Unsupported
+from gossamer.faults import Faults
+from gossamer.faults.kernels import ChainDraws
+from gossamer.methods import Method, Table
+from gossamer.networks import Network
+from gossamer.numerics import random
+from gossamer.numerics.threads import spread
+from gossamer.observations import Observations
+
+_BLOCK = 64
+"""At most this many trials run side by side; results do not depend on it."""
+
+_MEMORY = 1 << 28
+"""Each thread uses about this many bytes, an eighth of them for observations drawn ahead."""
+
+
+class Scene(NamedTuple):
+    """Where and how a method runs.
+
+    `silence` is A of the ledger's rules; None: no ledger, neighbors that are not heard are left out.
+    """
+
+    network: Network
+    observations: Observations
+    faults: Faults
+    silence: int | None
+
+
+class FaultyRun:
+    """The trials of one simulation with faults: squared errors, estimates and iterates, filled wave by wave."""
+
+    def __init__(
+        self,
+        scene: Scene,
+        method: Method,
+        groups: list[tuple[Table, list[int]]],
+        horizons: Integers,
+        trials: Trials,
+    ) -> None:
+        self.scene, self.method, self.trials = scene, method, trials
+        network, observations = scene.network, scene.observations
+        agents, components = shape = observations.mean.shape
+        self.alive = np.stack([scene.faults.alive_agents(agents, t - 1) for t in horizons.tolist()])  # (H, N)
+        for t in horizons[~self.alive.any(axis=1)].tolist():
+            raise InvalidInput(
+                f"no agent is alive at the end, after {t} rounds, so there is nothing to estimate; "
+                "keep at least one agent alive"
+            )
+        ends = observations.mean + (horizons - 1)[:, None, None] * observations.drift
+        self.targets = np.stack(
+            [end[alive].mean(axis=0) for end, alive in zip(ends, self.alive, strict=True)]
+        )
+        self.squares = np.empty((len(horizons), trials.count, agents))
+        self.estimates = np.empty((len(horizons) if trials.keep != "errors" else 0, trials.count, *shape))
+        self.iterates = trials.iterates(method, int(horizons[-1]), (agents, components), float)
+        self.done = np.zeros(trials.count, dtype=bool)
+        edges = _edge_list(network)
+        self.passes = [
+            _Pass(scene, edges, trials.seed, table, dict(zip(horizons[which].tolist(), which, strict=True)))
+            for table, which in groups
+        ]
+        for one in self.passes:
+            one.check_clocks(method)
+        self.longest = self.passes[0]
+        self.rounds_present = self.longest.rounds_present(horizons)  # (H, N)
+        self.work = sum(one.table.rounds * one.per_round for one in self.passes) * trials.count
+
+    def go(self, advance: Advance) -> None:
+        """Waves of trials, a block for each thread, go through all passes before the next wave begins."""
+        count, threads = self.trials.count, get_num_threads()
+        size = min(*(one.block for one in self.passes), max(8, -(-count // threads)))
+        for first in range(0, count, size * threads):
+            wave = range(first, min(first + size * threads, count))
+            for one in self.passes:
+                self._play(one, [wave[k : k + size] for k in range(0, len(wave), size)], advance)
+            self.done[wave.start : wave.stop] = True
+
+    def _play(self, one: _Pass, blocks: list[range], advance: Advance) -> None:
+        """One pass of a few blocks of trials, and what it leaves."""
+        first, records = self.trials.first, len(self.iterates) > 0 and one is self.longest
+        memories = [one.memory(len(block)) for block in blocks]
+        for phase, rounds in one.calls(len(blocks[0]), every=records):
+
+            def play(k: int, phase: Phase = phase, rounds: range = rounds) -> None:
+                numbers = range(first + blocks[k].start, first + blocks[k].stop)
+                one.play(memories[k], phase, rounds, numbers)
+
+            spread(play, len(blocks))
+            horizon = one.places.get(rounds.stop)
+            for block, memory in zip(blocks, memories, strict=True):
+                some = slice(block.start, block.stop)
+                if records or horizon is not None:
+                    estimates = one.estimates(memory, phase)
+                if records:
+                    self.iterates[:-1, some, rounds.stop - 1] = one.registers(memory, phase)
+                    self.iterates[-1, some, rounds.stop - 1] = estimates
+                if horizon is not None:
+                    self.squares[horizon, some] = ((estimates - self.targets[horizon]) ** 2).sum(axis=2)
+                    self.estimates[horizon : horizon + 1, some] = estimates  # nothing, where none are kept
+            advance(len(rounds) * sum(map(len, blocks)) * one.per_round)
+
+
+class _Pass:
+    """The rounds of one table, the same in every trial: the phases, who takes part when, and the horizons."""
+
+    def __init__(
+        self, scene: Scene, edges: EdgeList, seed: int, table: Table, places: dict[int, int]
+    ) -> None:
+        self.edges, self.seed, self.table = edges, seed, table
+        self.places = places  # of its horizons among all that were asked for
+        self.observations, self.faults = scene.observations, scene.faults
+        skip = scene.silence is None
+        self.rules = Rules(scene.silence or 0, skip)
+        on_edges = () if skip else table.ledger
+        self.ledger_table = LedgerTable(
+            table.message_state,
+            table.message_observation,
+            table.step_state,
+            table.step_observation,
+            table.step_mixed,
+            np.array(on_edges, dtype=np.int64),
+            np.array([r for r in range(table.registers) if r not in on_edges], dtype=np.int64),
+        )
+        starts = [round for round in self.faults.changes if round < table.rounds]
+        self.phases = [self._phase(start, stop) for start, stop in pairwise([*starts, table.rounds])]
+        self.batches = {} if np.all(table.batches == 1) else self._batches_of_absentees()
+
+    @property
+    def per_round(self) -> int:
+        """Updates of a round of one trial."""
+        return (self.observations.agents + len(self.edges.own)) * self.observations.components
+
+    @property
+    def block(self) -> int:
+        """How many trials at most are run side by side, so that they fit into the memory of a thread."""
+        agents, components = self.observations.mean.shape
+        on_links = len(self.edges.own) * (len(self.ledger_table.ledger) * components + 2)
+        return int(
+            np.clip(_MEMORY // (8 * (on_links + agents * components * (self.table.registers + 2))), 1, _BLOCK)
+        )
+
+    def _phase(self, start: int, stop: int) -> Phase:
+        faults, agents = self.faults, self.observations.agents
+        now = [event for event in faults.events if event.round == start]
+        dead = [event.agent for event in now if event.what == "drop"]
+        return Phase(
+            start,
+            stop,
+            faults.alive_agents(agents, start).astype(np.uint8),
+            faults.links_up(agents, start, self.edges.senders, self.edges.receivers).astype(np.uint8),
+            np.flatnonzero(np.isin(self.edges.senders, dead)),
+            np.array([event.agent for event in now if event.what == "begin"], dtype=np.int64),
+        )
+
+    def _batches_of_absentees(self) -> dict[int, Floats]:
+        """The batch sizes, round by round, of the agents that are not always there: their clocks differ."""
+        lengths = [phase.stop - phase.start for phase in self.phases]
+        present = np.repeat([phase.alive for phase in self.phases], lengths, axis=0).astype(bool)  # (T, N)
+        clocks = np.maximum(np.cumsum(present, axis=0) - 1, 0)
+        sizes = np.where(present, self.table.batches[clocks], 0.0)
+        return {agent: sizes[:, agent] for agent in np.flatnonzero(~present.all(axis=0)).tolist()}
+
+    def rounds_present(self, horizons: Integers) -> Integers:
+        """(H, N) in how many rounds each agent takes part up to each horizon."""
+        bounds = np.minimum([[phase.start, phase.stop] for phase in self.phases], horizons[:, None, None])
+        return np.asarray(
+            np.diff(bounds)[..., 0] @ np.array([phase.alive for phase in self.phases], np.int64)
+        )
+
+    def check_clocks(self, method: Method) -> None:
+        """Complain if an agent takes part so rarely that the method has no unbiased estimate for it yet."""
+        if method.anytime:
+            return
+        answers = _answers_to_ones(self.table)
+        clocks = self.rounds_present(np.array(list(self.places)))
+        for horizon, clock in zip(self.places, clocks, strict=True):
+            alive = self.faults.alive_agents(len(clock), horizon - 1)
+            for agent in np.flatnonzero(alive).tolist():
+                if abs(answers[clock[agent] - 1] - answers[horizon - 1]) > 1e-9:
+                    raise Unsupported(
+                        f"agent {agent} takes part in {clock[agent]} of {horizon} rounds, too few for "
+                        f"{type(method).__name__}, whose estimate is made for a fixed number of rounds; "
+                        "use AnytimeSDA, or let the agent join earlier"
+                    )
+
+    def memory(self, trials: int) -> LedgerMemory:
+        """What a block of trials carries from round to round, as it is before the first one."""
+        agents, components = self.observations.mean.shape
+        links, chains = len(self.edges.own), len(self.faults.chains)
+        return LedgerMemory(
+            registers=np.zeros((agents, self.table.registers, components, trials)),
+            ledgers=np.zeros((links, len(self.ledger_table.ledger), components, trials)),
+            last_heard=np.full((links, trials), -1, dtype=np.int32),
+            settled=np.zeros((links, trials), dtype=np.uint8),
+            echoed=np.zeros((links, trials), dtype=np.uint8),
+            chains=np.zeros((chains, links, trials), dtype=np.uint8),
+            heard=np.ones((4, links, trials), dtype=np.uint8),
+            clock=np.zeros(agents, dtype=np.int64),
+            born=np.zeros(agents, dtype=np.int64),
+        )
+
+    def calls(self, trials: int, *, every: bool) -> Iterator[tuple[Phase, range]]:
+        """Cut the rounds at phases and horizons, or after every one, so that the observations fit into memory."""
+        agents, components = self.observations.mean.shape
+        at_once = 1 if every else max(1, _MEMORY // (64 * agents * components * trials))
+        stops = {*self.places, self.table.rounds}
+        for phase in self.phases:
+            inside = sorted(stop for stop in stops if phase.start < stop < phase.stop)
+            for start, stop in pairwise([phase.start, *inside, phase.stop]):
+                for first in range(start, stop, at_once):
+                    yield phase, range(first, min(first + at_once, stop))
+
+    def play(self, memory: LedgerMemory, phase: Phase, rounds: range, trials: range) -> None:
+        """Play some rounds of a phase for a block of trials."""
+        if rounds.start == phase.start:
+            self._begin(memory, phase)
+        draws = ChainDraws(self.faults.chains, random.key(self.seed), trials.start)
+        observations = self._observe(rounds, trials)
+        play_rounds(
+            memory, self.edges, self.ledger_table, draws, self.rules, phase, rounds.start, observations
+        )
+
+    def estimates(self, memory: LedgerMemory, phase: Phase) -> Floats:
+        """(trials, N, n) the estimates after the rounds played so far; NaN for those who are not alive."""
+        add_ledgers(memory, self.edges, self.ledger_table, phase.alive)
+        weights = self.table.estimate_state[np.maximum(memory.clock - 1, 0)]
+        estimates: Floats = np.einsum("ir,irnb->bin", weights, memory.registers)
+        estimates[:, phase.alive == 0] = np.nan
+        return estimates
+
+    def registers(self, memory: LedgerMemory, phase: Phase) -> Floats:
+        """(R, trials, N, n) the registers that these estimates were read from; NaN for those who are not alive."""
+        there = phase.alive[:, None, None, None] == 1
+        return np.where(there, memory.registers, np.nan).transpose(1, 3, 0, 2)
+
+    def _begin(self, memory: LedgerMemory, phase: Phase) -> None:
+        own = np.flatnonzero(np.isin(self.edges.receivers, phase.begun))
+        for links in (phase.dropped, own):
+            memory.ledgers[links] = 0.0
+            memory.settled[links] = 0
+            memory.echoed[links] = 0
+        memory.last_heard[own] = -1
+        memory.born[phase.begun] = phase.start
+
+    def _observe(self, rounds: range, trials: range) -> Floats:
+        unit = bool(np.all(self.table.batches == 1))
+        seed, batches = self.seed, None if unit else self.table.batches
+        samples = self.observations.sample(seed, rounds, trials, batches=batches)
+        for agent, sizes in self.batches.items():
+            own = self.observations.sample(seed, rounds, trials, range(agent, agent + 1), sizes)
+            samples[:, agent] = own[:, 0]
+        return samples
+
+
+def _edge_list(network: Network) -> EdgeList:
+    low, high = np.ascontiguousarray(network.edges.T)
+    weight = -np.asarray(network.gossip[low, high]).ravel()
+    receivers = np.column_stack([low, high]).ravel()
+    senders = np.column_stack([high, low]).ravel()
+    own = np.argsort(receivers, kind="stable")
+    indptr = np.concatenate([[0], np.cumsum(np.bincount(receivers, minlength=network.agents))])
+    return EdgeList(low, high, weight, senders, receivers, indptr, own)
+
+
+def _answers_to_ones(table: Table) -> Floats:
+    """(T,) the estimate after each round of an agent that saw only ones and has no neighbors."""
+    answers = np.empty(table.rounds)
+    state = np.zeros(table.registers)
+    for t in range(table.rounds):
+        state = table.step_state[t] @ state + table.step_observation[t]
+        answers[t] = table.estimate_state[t] @ state
+    return answers

@@ -1,0 +1,91 @@
+"""What all simulations share: which trials run, what is kept of them, a progress bar, and Ctrl-C."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from gossamer import checks
+from gossamer.arrays import AnyArray, Booleans
+from gossamer.errors import InvalidInput
+from gossamer.methods import Method
+from gossamer.progress import progress_bar
+
+KEEP = ("errors", "estimates", "iterates")
+"""What a simulation keeps of every trial, from the least to the most."""
+
+MOST_BYTES = 2**32
+"""The iterates of a run may take this much memory."""
+
+LONG = 5 * 10**8
+"""From this many updates on, a run shows a progress bar on a terminal."""
+
+Advance = Callable[[int], None]
+"""Told how many updates are done since it was last told."""
+
+
+@dataclass(frozen=True)
+class Trials:
+    """Trials first .. first + count - 1 with a seed, and what is kept of them (one of `KEEP`)."""
+
+    count: int
+    seed: int
+    first: int
+    keep: str
+
+    @classmethod
+    def check(cls, count: Any, seed: Any, first: Any, keep: Any) -> Trials:
+        count = checks.whole_number("trials", count, least=1)
+        first = checks.whole_number("first_trial", first, least=0)
+        if first + count > 2**32:
+            raise InvalidInput(f"trials must be numbered below 2^32, got {first} + {count}")
+        return cls(count, checks.seed(seed), first, checks.choice("keep", keep, KEEP))
+
+    def iterates(self, method: Method, rounds: int, shape: tuple[int, int], dtype: Any) -> AnyArray:
+        """Room for (registers and estimate, trials, rounds, N, n), where iterates are kept; otherwise none."""
+        if self.keep != "iterates":
+            return np.empty((0, self.count, rounds, *shape), dtype)
+        size = len(method.State._fields) + 1
+        room = size * self.count * rounds * shape[0] * shape[1] * np.dtype(dtype).itemsize
+        if room > MOST_BYTES:
+            raise InvalidInput(
+                f"keep='iterates' must fit into {MOST_BYTES / 2**30:g} GiB, but {size} numbers for each of "
+                f"{self.count} trials, {rounds} rounds, {shape[0]} agents and {shape[1]} components take "
+                f"{room / 2**30:.3g} GiB; run fewer trials at a time (first_trial says with which to go on), fewer "
+                "rounds, or keep='estimates' with the rounds that matter as several horizons"
+            )
+        return np.empty((size, self.count, rounds, *shape), dtype)
+
+
+def by_name(method: Method, iterates: AnyArray) -> dict[str, AnyArray] | None:
+    """Iterates by the names of the method's registers and "estimate"; None where none are kept."""
+    return dict(zip((*method.State._fields, "estimate"), iterates, strict=True)) if len(iterates) else None
+
+
+class Interruptible(Protocol):
+    """A run that fills its results as it goes."""
+
+    @property
+    def work(self) -> int:
+        """Updates in all."""
+
+    @property
+    def done(self) -> Booleans:
+        """(trials,) which trials are finished at all horizons."""
+
+    def go(self, advance: Advance) -> None: ...
+
+
+def finish(run: Interruptible, progress: bool | None) -> bool:
+    """Let a run go; whether Ctrl-C ended it early. An interruption before any trial is finished is passed on."""
+    with progress_bar(progress, "simulating", run.work, worth_it=run.work > LONG) as advance:
+        try:
+            run.go(advance)
+        except KeyboardInterrupt:
+            if not run.done.any():
+                raise
+            return True
+    return False

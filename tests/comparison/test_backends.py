@@ -1,0 +1,82 @@
+"""Threads, processes and Dask give the same rows, also when a worker is killed on the way."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+
+import numpy as np
+import pytest
+
+import gossamer as gs
+from gossamer.comparison.backends import Batches
+
+NETS = {f"er{k}": gs.Network.erdos_renyi(10, seed=k) for k in range(12)}
+
+
+def streams(network):
+    return gs.Gaussian(np.random.default_rng(3).uniform(0, 10, network.agents), 1.0)
+
+
+def test_batches_grow_with_the_speed_and_hold_everything():
+    batches, seen = Batches(list(range(100_000))), 0
+    count = 0
+    for batch in batches:
+        assert batch == list(range(seen, seen + len(batch)))
+        seen += len(batch)
+        count += 1
+        batches.learn(len(batch), 0.0002 * len(batch))
+    assert seen == 100_000
+    assert count < 50  # 5000 a second: about one batch a second
+    slow = Batches(list(range(50)))
+    for batch in slow:
+        assert len(batch) == 1
+        slow.learn(1, 3.0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("workers", [1, 2])
+def test_processes_give_what_threads_give(workers):
+    threads = gs.compare(["sda", "dsg"], NETS, streams, [20, 50], trials=4)
+    processes = {"backend": "processes", "workers": workers}
+    assert gs.compare(["sda", "dsg"], NETS, streams, [20, 50], trials=4, **processes) == threads
+
+
+@pytest.mark.slow
+def test_a_dask_cluster_survives_a_killed_worker(tmp_path):
+    distributed = pytest.importorskip("distributed")
+    methods = {f"burn-in {b}": gs.SDA(burn_in=b) for b in range(10)}
+    expected = gs.compare(methods, NETS, streams, [40, 80], trials=40)
+    with distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster:
+        victim = next(iter(cluster.workers.values())).pid
+        killed = []
+
+        def kill():
+            end = time.monotonic() + 60
+            while time.monotonic() < end and len(list(tmp_path.glob("*.parquet"))) < 3:
+                time.sleep(0.01)
+            os.kill(victim, signal.SIGKILL)
+            killed.append(len(list(tmp_path.glob("*.parquet"))))
+
+        killer = threading.Thread(target=kill)
+        killer.start()
+        there = {"backend": "dask", "address": cluster.scheduler_address}
+        found = gs.compare(methods, NETS, streams, [40, 80], trials=40, store=tmp_path, **there)
+        killer.join()
+    assert killed
+    assert 3 <= killed[0] < len(methods) * len(NETS)  # in the middle of the work
+    assert found == expected
+    assert len(list(tmp_path.glob("*.parquet"))) == len(methods) * len(NETS)
+
+
+def test_a_scheduler_that_does_not_answer(monkeypatch):
+    distributed = pytest.importorskip("distributed")
+
+    def refuse(*args, **kwargs):
+        raise OSError("timed out")
+
+    monkeypatch.setattr(distributed, "Client", refuse)
+    with pytest.raises(gs.InvalidInput, match=r"no Dask scheduler answers at 'tcp://127.0.0.1:1'"):
+        gs.compare("sda", NETS, streams, 20, backend="dask", address="tcp://127.0.0.1:1")

@@ -1,0 +1,156 @@
+"""The local form of Anytime SDA: its recursion, what it may know, and what each parameter does."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from tests.conftest import connected_networks
+
+import gossamer as gs
+from gossamer.methods import KnownFacts, UnknownFacts, tabulate
+from gossamer.methods.ledger import ledger_program
+
+LOCAL = gs.AnytimeSDA("local")
+
+
+class Unmeasured(gs.Network):
+    """A network whose spectrum nobody may ask for."""
+
+    def _asked(self) -> None:
+        raise AssertionError("the spectrum was asked for")
+
+    spectrum = lambda_max = lambda_2 = condition_number = inverse_square_trace = property(_asked)
+
+
+def by_hand(gossip, seen, *, eta=0.65, cap=0.97, ramp=8, width=2.0):
+    """The recursion as it stands in docs/paper.md, line by line; `seen` is (rounds, N)."""
+    mean, smooth, x, y = (np.zeros(seen.shape[1]) for _ in range(4))
+    for t, newest in enumerate(seen):
+        mean = mean + (newest - mean) / (t + 1)
+        smooth = smooth + max(1 / (t + 1), min(1, 1 / (width * np.sqrt(t + 1)))) * (mean - smooth)
+        following = x - eta * (gossip @ (x + smooth))
+        x, y = following + min(t / (t + ramp), cap) * (following - y), following
+    return x + smooth
+
+
+@pytest.mark.parametrize(
+    ("method", "numbers"),
+    [
+        (LOCAL, {}),
+        (gs.AnytimeSDA("local", step_size=0.4), {"eta": 0.4}),
+        (gs.AnytimeSDA("local", momentum=0.8), {"cap": 0.8}),
+        (gs.AnytimeSDA("local", ramp=3), {"ramp": 3}),
+        (gs.AnytimeSDA("local", smoothing=0.6), {"width": 0.6}),
+    ],
+    ids=lambda value: getattr(value, "label", ""),
+)
+def test_it_is_this_recursion(method, numbers, small):
+    net, obs = small
+    seen = obs.sample(3, range(400), range(1))[:, :, 0, 0]
+    run = gs.simulate(method, net, obs, 400, trials=1, seed=3)
+    np.testing.assert_allclose(
+        run.estimates[0, :, 0], by_hand(net.gossip, seen, **numbers), rtol=0, atol=1e-12
+    )
+
+
+def test_without_smoothing_the_running_mean_itself_is_told(small):
+    c = gs.AnytimeSDA("local", smoothing=0).coefficients(small[0], 50)
+    np.testing.assert_array_equal(c.smoothing_gain, 1.0)
+
+
+@pytest.mark.parametrize("faults", [None, gs.faults.Loss(0.3)], ids=["reliable", "lossy"])
+def test_it_never_reads_a_spectrum(faults):
+    net = Unmeasured(gs.Network.grid(3, 4).gossip)
+    obs = gs.Gaussian(np.arange(12.0))
+    found = gs.simulate(LOCAL, net, obs, 600, trials=5, seed=1, faults=faults).total_error
+    assert found < 0.2
+    assert ledger_program(LOCAL, net).own == ("mean", "smooth")
+    for name in ("nesterov", "chebyshev"):
+        with pytest.raises(AssertionError, match="the spectrum was asked for"):
+            gs.simulate(gs.AnytimeSDA(name), net, obs, 10, trials=1)
+
+
+def test_a_deployed_agent_needs_no_facts():
+    for one, other in zip(
+        ledger_program(LOCAL, UnknownFacts()), ledger_program(LOCAL, gs.Network.path(9)), strict=True
+    ):
+        np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("weights", ["metropolis", "max-degree"])
+def test_weights_that_average_have_a_bound_of_two(weights):
+    for net in (gs.Network.star(9, weights), gs.Network.hypercube(5, weights), gs.Network.path(2, weights)):
+        assert net.lambda_bound == 2.0
+        assert LOCAL.chosen(net) == {"step_size": 0.65, "momentum": 0.97, "ramp": 8.0, "smoothing": 2.0}
+
+
+def test_other_weights_are_bounded_by_their_sums():
+    net = gs.Network.star(9, "laplacian")
+    assert net.lambda_bound == 16.0
+    assert LOCAL.chosen(net)["step_size"] == 1.3 / 16
+    assert KnownFacts.of(net.spectrum.eigenvalues).lambda_bound == pytest.approx(9.0)
+    signs = np.array(
+        [[1.5, -2.0, 0.5], [-2.0, 4.0, -2.0], [0.5, -2.0, 1.5]]
+    )  # row sums of sizes, not diagonals
+    assert gs.Network.from_gossip_matrix(signs).lambda_bound == 8.0
+
+
+@given(connected_networks())
+def test_the_bound_holds_and_every_step_is_stable(net):
+    """The slowest and the fastest mode both decay: the spectral radius of a late round is below 1."""
+    assert net.lambda_max <= net.lambda_bound * (1 + 1e-12)
+    c = LOCAL.coefficients(net, 500)
+    for value in net.spectrum.eigenvalues[net.spectrum.eigenvalues > 1e-12]:
+        shrunk = 1 - c.step_size * value
+        late = np.array([[(1 + c.momentum[-1]) * shrunk, -c.momentum[-1]], [shrunk, 0.0]])
+        assert np.abs(np.linalg.eigvals(late)).max() < 1
+
+
+LOCAL_TABLE = {  # multiples of the centralized limit, N = 100, mu ~ U[0, 10], sigma = 1
+    1000: [1.13, 1.06, 1.09, 1.03, 1.03],
+    2976: [1.04, 1.02, 1.03, 1.02, 1.02],
+    10_000: [1.01, 1.01, 1.01, 1.01, 1.01],
+}
+
+
+def test_the_table_of_the_local_form_comes_out(five_networks):
+    obs = gs.Gaussian(np.random.default_rng(1).uniform(0, 10, 100))
+    for net, *expected in zip(five_networks.values(), *LOCAL_TABLE.values(), strict=True):
+        found = gs.exact(LOCAL, net, obs, list(LOCAL_TABLE))
+        np.testing.assert_allclose(found.total_error * found.rounds, expected, atol=0.008)
+
+
+def test_a_longer_chain_wants_more_momentum():
+    net, obs = gs.Network.path(300), gs.Gaussian(np.random.default_rng(1).uniform(0, 10, 300))
+    usual, more = (
+        gs.exact(gs.AnytimeSDA("local", momentum=m), net, obs, 3000).total_error for m in (0.97, 0.99)
+    )
+    assert more < 0.1 * usual
+
+
+def test_tuning_and_planning_know_it(small):
+    net, obs = small
+    tuned = gs.tune(LOCAL, net, obs, 60)
+    assert tuned.total_error < tuned.before
+    assert set(LOCAL.tunable(net, 60)) == {"step_size", "momentum", "ramp", "smoothing"}
+    planned = gs.plan(net, obs, 0.05, LOCAL)
+    assert gs.exact(LOCAL, net, obs, planned.rounds).total_error <= 0.05
+    assert gs.exact(LOCAL, net, obs, planned.rounds - 1).total_error > 0.05
+
+
+@pytest.mark.parametrize("acceleration", ["nesterov", "chebyshev"])
+def test_a_ramp_is_for_the_local_form(acceleration):
+    with pytest.raises(
+        gs.InvalidInput, match=f"momentum of acceleration='{acceleration}' does not rise; leave ramp out"
+    ):
+        gs.AnytimeSDA(acceleration, ramp=8)
+    with pytest.raises(gs.InvalidInput, match="ramp must be a finite number above 0, got 0"):
+        gs.AnytimeSDA("local", ramp=0)
+
+
+def test_its_rounds_repeat_from_where_the_momentum_is_full():
+    table = tabulate(LOCAL, gs.Network.path(5), 300)
+    reached = int(np.argmax(LOCAL.coefficients(gs.Network.path(5), 300).momentum == 0.97))
+    assert reached == 259
+    assert np.all(table.step_mixed[reached:] == table.step_mixed[reached])
