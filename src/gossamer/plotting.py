@@ -6,7 +6,7 @@ stay apart in gray.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import count
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -40,13 +40,16 @@ STYLE: Any = {**BASE, "font.size": 10, "grid.alpha": 0.25, "svg.fonttype": "none
 
 NORMAL_95 = 1.96
 
+LEGEND_WIDTH = 2.6  # inches
+
 TOTAL_ERROR = r"$E\,\sum_i\|\hat\theta_i-\bar\mu\|^2$"
 
 
 class Curve(NamedTuple):
     """Values against rounds (or against something else), under one name.
 
-    stderr  their standard errors: then points with 95% intervals are drawn, and no line
+    stderr  their standard errors: then points with 95% intervals are drawn, joined by a thin line unless another
+            curve of the same label is the line
     limit   a yardstick rather than a method: a thin gray line
     """
 
@@ -62,13 +65,17 @@ def panels(titles: Sequence[str], width: float = 4.2) -> Sequence[Axes]:
     from matplotlib import pyplot as plt
 
     with plt.rc_context(STYLE):
-        across = min(len(titles), 4)
-        down = -(-len(titles) // across)
+        down = -(-len(titles) // 4)
+        across = -(-len(titles) // down)
         _, axes = plt.subplots(
-            down, across, figsize=(width * across + 2.6, 3.9 * down), layout="constrained", squeeze=False
+            down,
+            across,
+            figsize=(width * across + LEGEND_WIDTH, 3.9 * down),
+            layout="constrained",
+            squeeze=False,
         )
         for ax, title in zip(axes.flat, titles, strict=False):
-            ax.set_title(title, loc="left")
+            ax.set_title(title, loc="left", parse_math=False)
         for ax in axes.flat[len(titles) :]:
             ax.set_axis_off()
     return list(axes.flat[: len(titles)])
@@ -87,15 +94,16 @@ def draw_curves(
         return
     looks = _looks(curves)
     simulated = {curve.label for curve in curves if curve.stderr is not None}
+    lines = {curve.label for curve in curves if curve.stderr is None}
     for curve in curves:
         x, y = np.atleast_1d(curve.x), np.atleast_1d(curve.y).astype(float)
+        every = max(1, len(x) // 8)
         if curve.limit:
             ax.plot(x, y, label=curve.label, **_limit_look(curve))
             continue
         look = looks[curve.label]
         if curve.stderr is None:
             mark = look["marker"] if len(x) <= 40 and curve.label not in simulated else ""
-            every = max(1, len(x) // 8)
             ax.plot(x, y, label=curve.label, markevery=every, markersize=5, **{**look, "marker": mark})
         else:
             given = curve.label in ax.get_legend_handles_labels()[1]
@@ -108,13 +116,17 @@ def draw_curves(
                 marker=look["marker"],
                 markersize=5,
                 markerfacecolor="white",
-                linestyle="none",
+                linestyle="none" if curve.label in lines else look["linestyle"],
+                linewidth=0.8,
+                elinewidth=1.5,
+                markevery=every,
+                errorevery=every,
                 capsize=2,
             )
-    ax.set(xscale="log", yscale="log", xlabel=xlabel, ylabel=ylabel)
-    _ticks(ax.xaxis, places)
-    shown = np.concatenate([np.atleast_1d(curve.y).astype(float) for curve in curves])
-    _ticks(ax.yaxis, shown[np.isfinite(shown) & (shown > 0)])
+    ax.set(xscale="log", yscale=_scale(curves), xlabel=xlabel, ylabel=ylabel)
+    _explain(ax, curves)
+    _ticks(ax.xaxis, room=38)
+    _ticks(ax.yaxis, room=18)
 
 
 def legend(axes: Sequence[Axes]) -> None:
@@ -125,8 +137,18 @@ def legend(axes: Sequence[Axes]) -> None:
         entries = {**dict(zip(labels, handles, strict=True)), **entries}
     if entries:
         figure: Any = axes[0].get_figure()
-        names = ["\n".join(wrap(label, 28)) for label in entries]
-        figure.legend(entries.values(), names, loc="outside right upper", frameon=False)
+        width, height = figure.get_size_inches()
+        columns = -(-len(entries) // int(4 * height))  # four lines of text to the inch
+        figure.set_size_inches(width + LEGEND_WIDTH * (columns - 1), height)
+        _fill_legend(figure.legend, entries, loc="outside right upper", ncols=columns)
+
+
+def _fill_legend(make: Callable[..., Any], entries: Mapping[str, Any], **place: Any) -> None:
+    """The methods, then what they are measured by; the names are not read as formulas."""
+    names = sorted(entries, key=lambda name: getattr(entries[name], "get_color", str)() == GRAY)
+    wrapped = ["\n".join(wrap(name, 28)) for name in names]
+    for text in make([entries[name] for name in names], wrapped, frameon=False, **place).get_texts():
+        text.set_parse_math(False)
 
 
 def draw_errors(ax: Any, curves: Sequence[Curve], title: str, ylabel: str = TOTAL_ERROR) -> Any:
@@ -138,7 +160,8 @@ def draw_errors(ax: Any, curves: Sequence[Curve], title: str, ylabel: str = TOTA
     if new:
         legend([ax])
     else:
-        ax.legend()
+        handles, labels = ax.get_legend_handles_labels()
+        _fill_legend(ax.legend, dict(zip(labels, handles, strict=True)))
     return ax
 
 
@@ -158,10 +181,21 @@ def _draw_dots(ax: Axes, curves: Sequence[Curve], label: str) -> None:
         else:
             spread = _downward_visible(np.array([value]), NORMAL_95 * np.atleast_1d(curve.stderr))
             ax.errorbar([value], [place], xerr=spread, capsize=2, markerfacecolor="white", **point)
-    ax.set(xscale="log", xlabel=label, ylim=(len(methods) - 0.5, -0.5))
-    ax.set_yticks(range(len(methods)), methods)
-    values = np.array([float(np.atleast_1d(curve.y)[0]) for curve in curves])
-    _ticks(ax.xaxis, values[np.isfinite(values) & (values > 0)])
+    ax.set(xscale=_scale(curves), xlabel=label, ylim=(len(methods) - 0.5, -0.5))
+    ax.set_yticks(range(len(methods)), methods, parse_math=False)
+    if _explain(ax, curves):
+        ax.plot([], [], "o", color=GRAY, label="exact")
+    _ticks(ax.xaxis, room=24)
+
+
+def _explain(ax: Axes, curves: Sequence[Curve]) -> bool:
+    """Where there are exact and simulated values, let the legend say which points are simulated."""
+    both = {curve.stderr is None for curve in curves if not curve.limit} == {True, False}
+    if both:
+        ax.plot(
+            [], [], "o", color=GRAY, markersize=5, markerfacecolor="white", label="simulated, 95% interval"
+        )
+    return both
 
 
 def _looks(curves: Sequence[Curve]) -> dict[str, dict[str, Any]]:
@@ -190,26 +224,41 @@ def _downward_visible(values: Floats, spread: Floats) -> Floats:
     return np.stack([np.minimum(spread, 0.95 * np.abs(values)), spread])
 
 
-def _ticks(axis: Any, values: Floats) -> None:
-    """Labels on a log axis that never collide: powers of ten, and a few in between where the values span little."""
-    from matplotlib.ticker import FuncFormatter, LogFormatterSciNotation, LogLocator, NullFormatter
+def _scale(curves: Sequence[Curve]) -> str:
+    """The scale of the values: a log scale, unless none of them can be shown on it."""
+    values = np.concatenate([np.atleast_1d(curve.y).astype(float) for curve in curves])
+    return "log" if np.any(np.isfinite(values) & (values > 0)) else "linear"
 
-    if not len(values):
+
+def _ticks(axis: Any, room: int) -> None:
+    """Labels on a log axis with room for so many characters (or lines, on the y axis) that never collide."""
+    from matplotlib.ticker import (
+        FuncFormatter,
+        LogFormatterSciNotation,
+        LogLocator,
+        MaxNLocator,
+        NullFormatter,
+    )
+
+    if axis.get_scale() != "log":
         return
-    decades = np.log10(values.max() / values.min()) if values.min() > 0 else 10.0
-    axis.set_minor_formatter(NullFormatter())
-    if decades >= 2.2:
-        axis.set_major_locator(LogLocator(numticks=7))
-        axis.set_major_formatter(LogFormatterSciNotation())
-    elif decades >= 0.7:
-        axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0), numticks=12))
-        axis.set_major_formatter(FuncFormatter(_plain))
-    else:
-        from matplotlib.ticker import MaxNLocator
+    low, high = sorted(axis.get_view_interval())
 
-        axis.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10]))
-        axis.set_minor_locator(LogLocator(subs=()))
-        axis.set_major_formatter(FuncFormatter(_plain))
+    def fits(locator: Any, least: int) -> bool:
+        ticks = [tick for tick in locator.tick_values(low, high) if low <= tick <= high]
+        places = room * np.log(ticks) / np.log(high / low)
+        sizes = np.array([len(_plain(tick)) if axis.axis_name == "x" else 1 for tick in ticks])
+        return len(ticks) >= least and bool(np.all(np.diff(places) > (sizes[1:] + sizes[:-1]) / 2 + 0.7))
+
+    dense, sparse = (LogLocator(subs=subs, numticks=100) for subs in ((1.0, 2.0, 5.0), (1.0, 3.0)))
+    even = [MaxNLocator(count, steps=[1, 2, 5, 10]) for count in (5, 4, 3, 2)] if high < 12 * low else []
+    fitting = [
+        *(locator for locator in (dense, sparse) if fits(locator, 3)),
+        *(locator for locator in even if fits(locator, 2)),
+    ]
+    axis.set_minor_formatter(NullFormatter())
+    axis.set_major_locator(fitting[0] if fitting else LogLocator(numticks=7))
+    axis.set_major_formatter(FuncFormatter(_plain) if fitting else LogFormatterSciNotation())
 
 
 def _plain(value: float, _: Any = None) -> str:

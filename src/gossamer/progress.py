@@ -32,7 +32,7 @@ def progress_bar(
 
     counted = [MofNCompleteColumn()] if work < 10**7 else []
     columns = [
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         *counted,
         TimeElapsedColumn(),

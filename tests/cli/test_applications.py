@@ -7,18 +7,15 @@ import json
 
 import numpy as np
 import pytest
-import typer
 from typer.testing import CliRunner
 
-from gossamer.applications import LinearEstimation, PolicyEvaluation
+from gossamer.applications import Centralized, LinearEstimation, PolicyEvaluation
 from gossamer.applications.policy import problems
-from gossamer.cli import applications
+from gossamer.cli import build
 from gossamer.errors import InvalidInput, OutputError
 from gossamer.networks import Network
 
-app = typer.Typer()
-app.command()(applications.estimate)
-app.command()(applications.evaluate_policy)
+app = build()
 
 
 def run(*words: object) -> str:
@@ -51,12 +48,96 @@ def test_estimate_shows_ours_rivals_limit_and_the_corollary():
     assert {"Kar-Moura, LU", "Kar-Moura, mixed", "each sensor alone", "Xiao-Boyd-Lall, one sample"} <= set(
         found
     )
+    assert not any("limit" in name or "Corollary" in name for name in found)
+    ours = problem.simulate("anytime-sda", 200, 20)
+    assert found["anytime-sda"][200]["stderr"] == pytest.approx(ours.stderr)
+    assert found["anytime-sda"][200]["trials"] == 20
+    assert known["stderr"] is known["trials"] is None
 
 
-def test_horizons_before_inversion_are_left_out_with_a_note():
-    text = run("estimate", "path:12", "--rounds", "2,300", "--trials", 5, "-m", "sda", "--no-rivals")
-    assert "rounds before A_i'A_i may be inverted" in text
+def test_what_the_screen_says_is_in_the_rows(tmp_path):
+    words = ("estimate", "path:12", "--rounds", "2,300", "--trials", 5, "-m", "sda", "--no-rivals")
+    text = run(*words, "--csv", tmp_path / "rows.csv")
+    needed = LinearEstimation.random(Network.path(12), 5, 2, weighting="precision").gram_rounds_needed("sda")
+    note = f"needs {needed} rounds before A_i'A_i may be inverted"
+    condition = "Corollary 1 needs T/2 >= k* = 12"
+    assert f"sda: {note}" in text
+    assert condition in text
+    assert "5 trials" in text
+    assert "±" in text
     assert "Kar-Moura" not in text
+    early, late = (rows(*words)["sda"][t] for t in (2, 300))
+    assert early["note"].startswith(f"{note}; {condition}")
+    assert early["total_error"] is early["mse"] is early["over_limit"] is early["stderr"] is None
+    assert early["centralized_limit"] > 0
+    assert late["note"] == ""
+    assert late["over_limit"] == pytest.approx(late["total_error"] / late["centralized_limit"])
+    with (tmp_path / "rows.csv").open() as file:
+        written = {(row["method"], row["rounds"]): row for row in csv.DictReader(file)}
+    assert written["sda", "2"]["note"] == early["note"]
+    assert written["sda", "2"]["total_error"] == ""
+    assert list(written["sda", "2"]) == list(early)
+
+
+@pytest.mark.parametrize("command", ["estimate", "evaluate-policy"])
+def test_methods_are_separated_by_commas_too(command):
+    found = rows(command, "path:4", "--rounds", 60, "--trials", 2, "-m", "sda,dsg", "--no-rivals")
+    assert {name.removeprefix("plug-in, ") for name in found if "Abar" not in name} == {"sda", "dsg"}
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (("estimate", "path:4", "--noise", -1), "--noise must be a finite number of at least 0, got -1"),
+        (("estimate", "path:4", "--dimension", -1), "--dimension must be a whole number of at least 1"),
+        (("estimate", "path:4", "--data", "DATA", "--dimension", 3), "--dimension has no effect with --data"),
+        (("estimate", "path:4", "--data", "DATA", "--noise", 3), "--noise has no effect with --data"),
+        (("estimate", "path:4", "--data", "DATA", "--trials", 3), "--trials has no effect with rows of data"),
+        (("estimate", "path:4", "--data", "DATA", "--no-rivals"), "--rivals has no effect with rows of data"),
+        (("estimate", "path:4", "--data", "DATA", "--weighting", "plain"), "--weighting has no effect"),
+        (("estimate", "path:4", "--target", "price"), "--target has no effect without --data"),
+        (("estimate", "path:4", "--intercept"), "--intercept has no effect without --data"),
+        (
+            ("evaluate-policy", "path:4", "--policy", "uniform"),
+            "--policy has no effect without an environment",
+        ),
+        (("evaluate-policy", "path:4", "--rewards", "r.csv"), "--rewards has no effect unless"),
+        (
+            ("evaluate-policy", "path:4", "--rule", "same", "--spread", 2),
+            "--spread has no effect with --rule same",
+        ),
+        (("evaluate-policy", "path:4", "--spread", -1), "--spread must be a finite number of at least 0"),
+        (
+            ("evaluate-policy", "path:4", "--reward-std", -1),
+            "--reward-std must be a finite number of at least 0",
+        ),
+        (
+            ("evaluate-policy", "path:4", "-p", "p.npz", "--rule", "same"),
+            "--rule has no effect with rewards from",
+        ),
+    ],
+)
+def test_options_that_contradict_each_other_are_refused(words, text, tmp_path):
+    (tmp_path / "data.csv").write_text("x,y\n" + "".join(f"{k},{2 * k}\n" for k in range(1, 9)))
+    words = [tmp_path / "data.csv" if word == "DATA" else word for word in words]
+    with pytest.raises(InvalidInput) as error:
+        run(*words, "--rounds", 5)
+    assert text in str(error.value)
+
+
+def test_recorded_data_have_their_fit_in_the_rows(tmp_path):
+    file = tmp_path / "data.csv"
+    file.write_text("rate [/s],[kg],y\n" + "".join(f"{k},{k % 3},{2 * k - k % 3}\n" for k in range(1, 13)))
+    words = ("estimate", "path:4", "--data", file, "-m", "sda", "--rounds", "2,400")
+    found = rows(*words)["sda"]
+    assert found[400]["pooled_fit_rate [/s]"] == pytest.approx(2)
+    assert found[400]["agent_0_[kg]"] == pytest.approx(-1, abs=1e-6)
+    assert found[400]["largest_difference_[kg]"] < 1e-6
+    assert found[2]["agent_0_[kg]"] is None
+    text = run(*words)
+    assert "Estimates after 400 rounds of sda" in text
+    assert any(line.split()[:3] == ["rate", "[/s]", "2"] for line in text.splitlines())
+    assert any(line.split()[:2] == ["[kg]", "-1"] for line in text.splitlines())
 
 
 def test_one_method_with_two_settings_makes_two_rows():
@@ -92,8 +173,9 @@ def test_estimate_from_npz_files(tmp_path):
         parameter=[1.0, 2.0],
         covariance=[1.0, 2.0, 3.0],
     )
-    words = ("--rounds", 80, "-m", "sda", "--no-rivals", "--trials", 5)
-    found = rows("estimate", "path:3", "--data", tmp_path / "sensors.npz", *words)
+    words = ("--rounds", 80, "-m", "sda")
+    sensors_alone = ("--no-rivals", "--trials", 5)
+    found = rows("estimate", "path:3", "--data", tmp_path / "sensors.npz", *words, *sensors_alone)
     same = LinearEstimation(Network.path(3), sensors.matrices, [1, 2], [1.0, 2.0, 3.0], weighting="precision")
     assert found["sda, Abar known (exact)"][80]["total_error"] == pytest.approx(
         same.exact("sda", 80).total_error
@@ -113,7 +195,13 @@ def test_evaluate_policy_shows_ours_rivals_limit_and_the_corollary():
     ours = found["plug-in, anytime-sda"][100]
     assert ours["error"] == pytest.approx(problem.simulate("anytime-sda", 100, 4).error)
     assert ours["corollary_2_transitions"] == pytest.approx(problem.bound(100).terms["transitions"])
-    assert {"TD, last iterate", "TD, averaged", "each agent alone", "centralized limit"} <= set(found)
+    limit = problem.simulate(Centralized(), 100, 4).error
+    assert ours["centralized_limit"] == pytest.approx(limit)
+    assert ours["over_limit"] == pytest.approx(ours["error"] / limit)
+    assert (ours["trials"], ours["states"], ours["note"]) == (4, 8, "")
+    others = {"TD, last iterate", "TD, averaged", "each agent alone"}
+    assert set(found) == others | {f"plug-in, {name}" for name in ("sda", "anytime-sda", "dsg")}
+    assert "centralized limit" in run("evaluate-policy", "cycle:6", "--rounds", 100, "--trials", 2)
 
 
 @pytest.mark.parametrize("problem", ["chain:5", "grid-world:3x3", "gym:FrozenLake"])
@@ -184,7 +272,7 @@ SHORT = ("--rounds", 5, "--trials", 1)
         (("estimate", "path:4", "--data", "none.csv"), "none.csv cannot be read"),
         (("estimate", "path:4", "-m", "pairwise"), "pairwise gossips at random"),
         (("estimate", "path:4", "--weighting", "best"), "'plain' or 'precision'"),
-        (("estimate", "path:4", "--measurements", 0), "measurements must be a whole number of at least 1"),
+        (("estimate", "path:4", "--measurements", 0), "--measurements must be a whole number"),
     ],
 )
 def test_mistakes_are_explained(words, text):

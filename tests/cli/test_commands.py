@@ -105,6 +105,7 @@ FLAGS = {"metrics_port": "--metrics-port", "every": "--every", "for": "--for", "
         ("rounds.every must be a time", "--every must be a time"),
         ("agents[0].every must be a time", "--every must be a time"),
         ("fleet.toml: rounds.every must be a time", "fleet.toml: rounds.every must be a time"),
+        ("my.every cannot be read", "my.every cannot be read"),
         ("", ""),
     ],
 )

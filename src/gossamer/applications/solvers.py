@@ -94,6 +94,6 @@ def settled(method: Method | str, network: Network, values: Floats, rounds: int)
     return np.asarray(spectrum.synthesize(response[0, :, :1] * spectrum.analyze(values)))
 
 
-def horizons_of(rounds: int | Sequence[int]) -> tuple[Integers, bool]:
+def horizons_of(rounds: int | Sequence[int] | Integers) -> tuple[Integers, bool]:
     """The horizons as an array, and whether a single one was asked for."""
     return check_horizons(rounds), np.ndim(rounds) == 0

@@ -25,7 +25,8 @@ COMMANDS = {
         "core:simulate", "Simulate trials, and show the exact error beside them where there is one."
     ),
     "compare": Entry(
-        "core:compare", "Compare methods, exactly, with the theory's bounds and the limits nobody can beat."
+        "core:compare",
+        "Compare methods on one or more networks, with the theory's bounds and the limits nobody can beat.",
     ),
     "plan": Entry("core:plan", "Find the rounds, samples, messages and bytes that a target error costs."),
     "reproduce": Entry(
@@ -97,8 +98,8 @@ def main() -> None:
 
 def _complain(text: str) -> None:
     # Rich is slow to load, and most runs succeed.
-    from rich.console import Console
     from rich.text import Text
 
-    words = Text.assemble(("error:", "bold red"), " ", text)
-    Console(stderr=True).print(words, highlight=False, soft_wrap=True)
+    from gossamer.cli.output import console
+
+    console(stderr=True).print(Text.assemble(("error:", "bold red"), " ", text), soft_wrap=True)

@@ -9,7 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from gossamer import checks
 from gossamer.applications import LinearEstimation, PolicyEvaluation, problems
+from gossamer.cli.commands import refuse
 from gossamer.cli.parsing import read_numbers
 from gossamer.errors import InvalidInput, nearest
 from gossamer.networks import Network
@@ -22,6 +24,7 @@ def read_sensors(
     if path.suffix.lower() == ".npz":
         arrays = _read_npz(path)
         if "A" in arrays:
+            refuse("target split intercept", "with sensors A, which are no rows of data")
             _needs(path, arrays, "A", "parameter")
             covariance = arrays.get("covariance", np.array(1.0))
             covariance = float(covariance) if covariance.ndim == 0 else list(covariance)
@@ -29,10 +32,14 @@ def read_sensors(
                 network, list(arrays["A"]), arrays["parameter"], covariance, weighting=weighting
             )
         _needs(path, arrays, "X", "y")
+        refuse("target weighting", "with the arrays X and y")
+        if "agent" in arrays:
+            refuse("split", "with the array agent, which says who holds which row")
         rule: Any = arrays.get("agent", split)
         return LinearEstimation.from_data(
             arrays["X"], arrays["y"], network, rule, intercept=intercept, seed=seed
         )
+    refuse("weighting", "with rows of data, which all count the same")
     return LinearEstimation.from_data(
         _read_table(path), target, network, split, intercept=intercept, seed=seed
     )
@@ -52,9 +59,20 @@ def parse_policy_problem(
 ) -> PolicyEvaluation:
     """Policy evaluation on a built-in problem, an environment of Gymnasium, or a matrix from a user's file."""
     path = Path(text)
+    if not text.startswith("gym:"):
+        refuse("policy", "without an environment of Gymnasium, such as --problem gym:FrozenLake")
+    if path.suffix.lower() in (".npz", ".csv"):
+        refuse("rule spread", "with rewards from a file")
+    if path.suffix.lower() != ".csv":
+        refuse("rewards", "unless --problem is a CSV file with the matrix P")
+    if rule != "perturb":
+        refuse("spread", f"with --rule {rule}")
+    checks.number("reward_std", reward_std, least=0)
     if path.suffix.lower() == ".npz":
         arrays = _read_npz(path)
         _needs(path, arrays, "P", "rewards")
+        if "reward_std" in arrays:
+            refuse("reward_std", f"with that of {path}")
         return PolicyEvaluation(
             network, arrays["P"], arrays["rewards"], discount, arrays.get("reward_std", reward_std)
         )

@@ -2,25 +2,51 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
 import gossamer as gs  # its names load when they are used, so that help pages stay fast
-from gossamer.cli.options import AsJson, Csv, Graph, Plot, Rounds, Seed, Trials, Weights
-from gossamer.cli.output import column, emit, wide, writing
-from gossamer.cli.parsing import parse_horizons, parse_method, parse_methods, parse_network
+from gossamer.cli.commands import refuse
+from gossamer.cli.formatting import plain, shown
+from gossamer.cli.options import AsJson, Csv, Graph, Plot, Rounds, Seed, Weights
+from gossamer.cli.output import Record, column, emit, few, wide, writing, written
+from gossamer.cli.parsing import parse_horizons, parse_methods, parse_network
 from gossamer.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from gossamer.theory import Bound
 
 Methods = Annotated[
     str, typer.Option("--methods", "-m", help="Averaging methods to use, separated by spaces, or all.")
 ]
+Trials = Annotated[int, typer.Option(help="Number of independent trials.")]
 Rivals = Annotated[bool, typer.Option("--rivals/--no-rivals", help="Also show methods from earlier papers.")]
 
 KNOWN = ", Abar known (exact)"
+
+ESTIMATION = (
+    "network",
+    "method",
+    "agents",
+    "rounds",
+    "total_error",
+    "stderr",
+    "trials",
+    "mse",
+    "centralized_limit",
+    "over_limit",
+    "note",
+)
+"""The columns of `estimate`; those of the corollary, and of a fit to recorded data, come beside them."""
+
+LABELS = {
+    "total_error": r"$E\,\sum_i\|\hat\beta_i-\beta^*\|^2$",
+    "error": r"$E\,\max_i\|\hat J_i-J^*\|_\infty$",
+}
+"""What each quantity is called in plots."""
 
 
 def estimate(
@@ -56,52 +82,37 @@ def estimate(
     from gossamer.cli.application_files import read_sensors
 
     network = parse_network(graph, weights, seed)
-    horizons = parse_horizons(rounds)
+    horizons = sorted(set(parse_horizons(rounds)))
     if data is None:
+        refuse("target split intercept", "without --data")
         problem = gs.LinearEstimation.random(
             network, dimension, measurements, noise=noise, weighting=weighting, seed=seed
         )
     else:
+        refuse("dimension measurements noise", "with --data, which is not random")
         problem = read_sensors(
             network, data, target=target, split=split, intercept=intercept, weighting=weighting, seed=seed
         )
     recorded = problem.measurements is not None
-    curves, notes = _estimation_curves(problem, methods, rivals, horizons, trials, seed)
-    limits = [math.nan if recorded else float(problem.centralized_error(t)) for t in horizons]
-    rows: dict[str, Mapping[int, float]] = dict(curves)
-    beside: dict[str, Mapping[int, float]] = {}
-    if not recorded:
-        bounds = {t: problem.bound(t) for t in horizons}
-        beside = _terms("Corollary 1", bounds)
-        rows |= {"centralized limit": dict(zip(horizons, limits, strict=True)), **beside}
-        notes += _conditions("Corollary 1", bounds)
-    limit = dict(zip(horizons, limits, strict=True))
-    records = [
-        {
-            "network": network.name,
-            "method": name,
-            "rounds": t,
-            "total_error": value,
-            "mse": value / network.agents,
-            "centralized_limit": limit[t],
-            "over_limit": value / limit[t] if limit[t] else math.inf,
-            **_at(t, beside),
-        }
-        for name, values in curves.items()
-        for t, value in values.items()
-    ]
+    if recorded:
+        refuse("trials rivals", "with rows of data, where nothing is random")
+    corollary = Corollary("Corollary 1", {} if recorded else {t: problem.bound(t) for t in horizons})
+    rows = _all_rows(problem, methods, rivals, horizons, trials, seed)
+    records = corollary.beside(rows)
     what = "distance from the pooled fit" if recorded else "error of the parameter"
-    title = f"Total squared {what} (summed over agents) on {network.name}, after T rounds"
-    emit(records, title=title, as_json=as_json, csv=csv, notes=notes, table=wide(rows, _few(horizons)))
+    emit(
+        records,
+        title=f"Total squared {what} (summed over agents) on {network.name}, after T rounds",
+        as_json=as_json,
+        csv=csv,
+        notes=[*_notes(rows), *corollary.conditions(), *([] if recorded else [f"{trials} trials"])],
+        table=_table(rows, "total_error", corollary.rows()),
+    )
     if recorded and not as_json:
-        _coefficients(problem, horizons[-1])
+        _show_fit(problem, records)
     if plot:
-        from gossamer.cli.plots import draw_errors
-
-        shown = {name: _points(values) for name, values in curves.items() if not name.endswith(KNOWN)}
-        with writing(plot):
-            title = f"Linear estimation on {network.name}"
-            draw_errors(shown, horizons, limits, title, plot, r"$E\,\sum_i\|\hat\beta_i-\beta^*\|^2$")
+        simulated = [row for row in rows if not row["method"].endswith(KNOWN)]
+        _draw(simulated, "total_error", f"Linear estimation on {network.name}", plot, as_json)
 
 
 def evaluate_policy(
@@ -143,7 +154,7 @@ def evaluate_policy(
     from gossamer.cli.application_files import parse_policy_problem
 
     network = parse_network(graph, weights, seed)
-    horizons = parse_horizons(rounds)
+    horizons = sorted(set(parse_horizons(rounds)))
     task = parse_policy_problem(
         network,
         problem,
@@ -155,131 +166,180 @@ def evaluate_policy(
         reward_std=reward_std,
         seed=seed,
     )
-    solvers: dict[str, Any] = {f"plug-in, {name}": method for name, method in _chosen(methods).items()}
+    solvers: dict[str, Any] = {f"plug-in, {method.label}": method for method in parse_methods(methods)}
     if rivals:
         solvers["TD, last iterate"] = gs.applications.TemporalDifference()
         solvers["TD, averaged"] = gs.applications.TemporalDifference(step="sqrt", output="average")
         solvers["each agent alone"] = gs.applications.Alone()
-    solvers["centralized limit"] = gs.applications.Centralized()
-    runs = {
-        name: task.simulate(solver, horizons, trials, seed, keep=False) for name, solver in solvers.items()
-    }
-    curves = {name: dict(zip(horizons, map(float, run.error), strict=True)) for name, run in runs.items()}
-    bounds = {t: task.bound(t) for t in horizons}
-    beside = _terms("Corollary 2", bounds)
-    records = [
-        {"network": network.name, "method": name, "rounds": t, "error": value, **_at(t, beside)}
-        for name, values in curves.items()
-        for t, value in values.items()
+    corollary = Corollary("Corollary 2", {t: task.bound(t) for t in horizons})
+    rows: list[Record] = [
+        {**record, "method": name}
+        for name, solver in solvers.items()
+        for record in task.simulate(solver, horizons, trials, seed, keep=False).records()
     ]
-    title = f"Largest error of any agent in any state, {problem} on {network.name}, gamma = {task.discount:g}"
-    notes = [f"{task.states} states; {trials} trials{_uncertainty(runs.values())}"]
-    notes += _conditions("Corollary 2", bounds)
-    rows = {**curves, **beside}
-    emit(records, title=title, as_json=as_json, csv=csv, notes=notes, table=wide(rows, _few(horizons)))
+    emit(
+        corollary.beside(rows),
+        title=f"Largest error of any agent in any state, {problem} on {network.name}, gamma = {task.discount:g}",
+        as_json=as_json,
+        csv=csv,
+        notes=[f"{task.states} states; {trials} trials", *_notes(rows), *corollary.conditions()],
+        table=_table(rows, "error", corollary.rows()),
+    )
     if plot:
-        from gossamer.cli.plots import draw_errors
-
-        limits = list(curves.pop("centralized limit").values())
-        shown = {name: _points(values) for name, values in curves.items()}
-        with writing(plot):
-            title = f"{problem}, $\\gamma$ = {task.discount:g}, {network.name}"
-            draw_errors(shown, horizons, limits, title, plot, r"$E\,\max_i\|\hat J_i-J^*\|_\infty$")
+        title = f"{problem} on {network.name}, gamma = {task.discount:g}"
+        _draw(rows, "error", title, plot, as_json)
 
 
-def _uncertainty(runs: Iterable[Any]) -> str:
-    """How large the standard errors are next to the values; nothing can be said of a single trial."""
-    worst = max(float((run.stderr / run.error).max()) for run in runs)
-    return "" if math.isnan(worst) else f", standard errors up to {worst:.1%} of the values"
+# -- rows -------------------------------------------------------------------------------------------------------
 
 
-# -- tables -----------------------------------------------------------------------------------------------------
+class Corollary(NamedTuple):
+    """A corollary of the paper after each number of rounds, its constant taken as 1: columns beside every method."""
+
+    name: str
+    bounds: Mapping[int, Bound]
+
+    def rows(self) -> dict[str, dict[int, float]]:
+        """Its terms and their sum by the number of rounds, where its conditions hold."""
+        holds = {t: bound for t, bound in self.bounds.items() if bound.applies}
+        terms = next((bound.terms for bound in self.bounds.values()), {})
+        rows = {
+            f"{self.name}, {term}": {t: bound.terms[term] for t, bound in holds.items()} for term in terms
+        }
+        total = {f"{self.name}, sum (constant 1)": {t: bound.total for t, bound in holds.items()}}
+        return rows | (total if terms else {})
+
+    def conditions(self) -> list[str]:
+        """Why it says nothing after some of these rounds."""
+        missing = [bound.condition for bound in self.bounds.values() if not bound.applies]
+        return [f"{self.name} needs {missing[0]}"] if missing else []
+
+    def beside(self, records: Iterable[Record]) -> list[Record]:
+        """The records with a column for each term, and the note last."""
+        rows = {column(name): values for name, values in self.rows().items()}
+        found: list[Record] = []
+        for record in records:
+            t = record["rounds"]
+            missing = self.conditions() if t in self.bounds and not self.bounds[t].applies else []
+            note = "; ".join(filter(None, [record["note"], *missing]))
+            terms = {name: values.get(t) for name, values in rows.items()}
+            found.append({**{k: v for k, v in record.items() if k != "note"}, **terms, "note": note})
+        return found
 
 
-def _chosen(methods: str) -> dict[str, gs.Method]:
-    """Methods by the user's names for them, so that one method with two settings makes two rows."""
-    if methods.strip() == "all":
-        return {method.name: method for method in parse_methods(methods)}
-    return {text: parse_method(text) for text in methods.replace(";", " ").split()}
+def _estimation_rows(name: str, result: Any) -> list[Record]:
+    """The rows of a run or of exact errors, all with the same columns."""
+    return [{key: record.get(key) for key in ESTIMATION} | {"method": name} for record in result.records()]
 
 
-def _few(horizons: list[int]) -> list[int]:
-    """At most four horizons, which fit on a narrow screen; files and JSON hold all of them."""
-    return [horizons[k] for k in sorted({round(k * (len(horizons) - 1) / 3) for k in range(4)})]
+def _averaged(
+    problem: gs.LinearEstimation, method: gs.Method, horizons: list[int], trials: int, seed: int
+) -> list[Record]:
+    """The rows of a method that averages A_i'A_i as well; without an error while it is too early to invert that."""
+    needed = problem.gram_rounds_needed(method)
+    early = [t for t in horizons if t < needed]
+    rows: list[Record] = [
+        {
+            **dict.fromkeys(ESTIMATION),
+            "network": problem.network.name,
+            "method": method.label,
+            "agents": problem.network.agents,
+            "rounds": t,
+            "centralized_limit": problem.centralized_error(t),
+            "note": f"needs {needed} rounds before A_i'A_i may be inverted",
+            **_fit(problem, None),
+        }
+        for t in early
+    ]
+    if len(early) < len(horizons):
+        run = problem.simulate(method, horizons[len(early) :], trials, seed)
+        found = _estimation_rows(method.label, run)
+        rows += [{**row, **_fit(problem, held[0])} for row, held in zip(found, run.estimates, strict=True)]
+    return rows
 
 
-def _at(rounds: int, beside: Mapping[str, Mapping[int, float]]) -> dict[str, float | None]:
-    """What stands beside every method after so many rounds, under names for files."""
-    return {column(name): values.get(rounds) for name, values in beside.items()}
-
-
-def _points(values: Mapping[int, float]) -> tuple[list[int], list[float]]:
-    return list(values), list(values.values())
-
-
-def _terms(name: str, bounds: dict[int, Any]) -> dict[str, Mapping[int, float]]:
-    """The terms of a corollary and their sum, where its conditions hold; its constant is taken as 1."""
-    holds = {t: bound for t, bound in bounds.items() if bound.applies}
-    names = next(iter(bounds.values())).terms
-    rows = {f"{name}, {term}": {t: bound.terms[term] for t, bound in holds.items()} for term in names}
-    return {**rows, f"{name}, sum (constant 1)": {t: bound.total for t, bound in holds.items()}}
-
-
-def _conditions(name: str, bounds: dict[int, Any]) -> list[str]:
-    """Why a bound is missing at some horizons."""
-    missing = [b.condition for b in bounds.values() if not b.applies]
-    return [f"{name} needs {missing[0]}"] if missing else []
-
-
-def _estimation_curves(
+def _all_rows(
     problem: gs.LinearEstimation, methods: str, rivals: bool, horizons: list[int], trials: int, seed: int
-) -> tuple[dict[str, dict[int, float]], list[str]]:
-    """Errors by method and horizon, without the horizons at which it is too early to invert."""
-    curves: dict[str, dict[int, float]] = {}
-    notes = []
+) -> list[Record]:
+    """The rows of all methods; where data are recorded, nothing is random, and there is nothing but the methods."""
     recorded = problem.measurements is not None
-    for name, method in _chosen(methods).items():
+    rows: list[Record] = []
+    for method in parse_methods(methods):
         if method.mixing != "matrix":
             raise InvalidInput(
-                f"{name} gossips at random; use a method that mixes with one fixed gossip matrix"
+                f"{method.label} gossips at random; use a method that mixes with one fixed gossip matrix"
             )
         if not recorded:
-            known = problem.exact(method, horizons).total_error
-            curves[name + KNOWN] = dict(zip(horizons, map(float, known), strict=True))
-        needed = problem.gram_rounds_needed(method)
-        enough = [t for t in horizons if t >= needed]
-        if len(enough) < len(horizons):
-            notes.append(f"{name} needs {needed} rounds before A_i'A_i may be inverted")
-        if enough:
-            run = problem.simulate(method, enough, 1 if recorded else trials, seed)
-            curves[name] = dict(zip(enough, map(float, run.total_error), strict=True))
-    if rivals and not recorded:
-        others = {
-            "Xiao-Boyd-Lall, one sample": gs.applications.XiaoBoydLall(),
-            "Xiao-Boyd-Lall, T samples first": gs.applications.XiaoBoydLall(samples=None),
-            "Kar-Moura, LU": gs.applications.KarMoura("LU"),
-            "Kar-Moura, mixed": gs.applications.KarMoura("mixed"),
-            "each sensor alone": gs.applications.Alone(),
-        }
-        for name, rival in others.items():
-            run = problem.simulate(rival, horizons, trials, seed)
-            curves[name] = dict(zip(horizons, map(float, run.total_error), strict=True))
-    if not recorded:
-        notes.append(f"{trials} trials; rows without 'exact' are simulated")
-    return curves, notes
+            rows += _estimation_rows(method.label + KNOWN, problem.exact(method, horizons))
+        rows += _averaged(problem, method, horizons, 1 if recorded else trials, seed)
+    others = {
+        "Xiao-Boyd-Lall, one sample": gs.applications.XiaoBoydLall(),
+        "Xiao-Boyd-Lall, T samples first": gs.applications.XiaoBoydLall(samples=None),
+        "Kar-Moura, LU": gs.applications.KarMoura("LU"),
+        "Kar-Moura, mixed": gs.applications.KarMoura("mixed"),
+        "each sensor alone": gs.applications.Alone(),
+    }
+    for name, rival in others.items() if rivals and not recorded else ():
+        rows += _estimation_rows(name, problem.simulate(rival, horizons, trials, seed))
+    return rows
 
 
-def _coefficients(problem: gs.LinearEstimation, rounds: int) -> None:
-    """What was estimated: the pooled fit, and how far the agents are from it."""
-    needed = problem.gram_rounds_needed("chebyshev")
-    held = problem.estimate("chebyshev", max(rounds, needed))
-    records = [
-        {
-            "parameter": name,
-            "pooled_fit": float(problem.parameter[k]),
-            "agent_0": float(held[0, k]),
-            "largest_difference": float(abs(held[:, k] - problem.parameter[k]).max()),
-        }
-        for k, name in enumerate(problem.names)
-    ]
-    emit(records, title=f"Estimates after {max(rounds, needed)} rounds of Chebyshev averaging")
+def _fit(problem: gs.LinearEstimation, held: Any) -> Record:
+    """What was estimated from recorded data: for each parameter the pooled fit and what the agents hold, (N, d)."""
+    if problem.measurements is None:
+        return {}
+    found: dict[str, Any] = {}
+    for k, name in enumerate(problem.names):
+        value = float(problem.parameter[k])
+        found[f"pooled_fit_{name}"] = value
+        found[f"agent_0_{name}"] = None if held is None else float(held[0, k])
+        found[f"largest_difference_{name}"] = None if held is None else float(abs(held[:, k] - value).max())
+    return found
+
+
+# -- the screen and plots -----------------------------------------------------------------------------------------
+
+
+def _table(
+    records: Sequence[Record], quantity: str, corollary: Mapping[str, Mapping[int, Any]]
+) -> list[Record]:
+    """One row per method and, below, what they are measured by; at most four horizons fit on a narrow screen."""
+    rows: dict[str, Mapping[int, Any]] = {}
+    for record in records:
+        value, stderr = record[quantity], plain(record["stderr"])
+        words = value if stderr is None else f"{shown(value)} ± {shown(stderr)}"
+        rows.setdefault(record["method"], {})[record["rounds"]] = words  # type: ignore[index]
+    rows["centralized limit"] = {record["rounds"]: record["centralized_limit"] for record in records}
+    return wide({**rows, **corollary}, few(sorted(rows["centralized limit"]), 4))
+
+
+def _notes(records: Sequence[Record]) -> list[str]:
+    """What the rows note, once for each method."""
+    return list(dict.fromkeys(f"{row['method']}: {row['note']}" for row in records if row["note"]))
+
+
+def _show_fit(problem: gs.LinearEstimation, records: Sequence[Record]) -> None:
+    """What was estimated: the pooled fit, and how far the agents are from it in the end."""
+    last = max(records, key=lambda row: (row["total_error"] is not None, row["rounds"]))
+    names = ("pooled_fit", "agent_0", "largest_difference")
+    rows = [{"parameter": name, **{what: last[f"{what}_{name}"] for what in names}} for name in problem.names]
+    emit(rows, title=f"Estimates after {last['rounds']} rounds of {last['method']}")
+
+
+def _draw(records: Sequence[Record], quantity: str, title: str, path: Path, as_json: bool) -> None:
+    """Errors with 95% intervals, and the centralized limit."""
+    from gossamer.cli.plots import draw_errors
+    from gossamer.plotting import Curve
+
+    known = [record for record in records if record[quantity] is not None]
+    curves = []
+    for name in dict.fromkeys(record["method"] for record in known):
+        mine = [record for record in known if record["method"] == name]
+        x, y, stderr = ([record[key] for record in mine] for key in ("rounds", quantity, "stderr"))
+        curves.append(Curve(name, x, y, stderr))
+    limits = {record["rounds"]: record["centralized_limit"] for record in records}
+    if any(limits.values()):
+        curves.append(Curve("centralized limit", list(limits), list(limits.values()), limit=True))
+    with writing(path):
+        draw_errors(curves, title, path, LABELS[quantity])
+    written(path, as_json)

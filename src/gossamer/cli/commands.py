@@ -1,4 +1,4 @@
-"""How commands are made: loaded when they run, and with errors that name flags.
+"""How commands are made: loaded when they run, with errors that name flags, and with no flag that is ignored.
 
 The rooms below the command line speak of parameters (`metrics_port must be ...`). A command knows which flag sets
 which parameter, so this is the one place where a parameter's name becomes a flag.
@@ -8,18 +8,27 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from contextvars import ContextVar
 from importlib import import_module
 from typing import Any, NamedTuple
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from gossamer.errors import GossamerError
+from gossamer.errors import GossamerError, InvalidInput
 
 _LEADING_NAME = re.compile(
-    r"(?:[a-z]+(?:\[\d+\])?\.)?(\w+)(?=:| (?:must|takes|needs|names|is|are|has|cannot)\b)"
+    r"(?:(?:method|observations|rounds|wire|agents\[\d+\])\.)?"
+    r"(\w+)(?=:| (?:must|takes|needs|names|is|are|has|cannot)\b)"
 )
-"""A parameter at the head of an error. `every agent must ...` is not about the parameter `every`."""
+"""A parameter at the head of an error, perhaps in a table of fleet.toml.
+
+`every agent must ...` is not about the parameter `every`, nor `my.csv cannot ...` about `csv`.
+"""
+
+
+_running: ContextVar[Any] = ContextVar("running", default=None)
+"""The context of the command that runs: it knows which flags were typed."""
 
 
 class FlagCommand(TyperCommand):
@@ -27,12 +36,24 @@ class FlagCommand(TyperCommand):
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command; an error about one of its parameters is shown as one about the flag."""
+        before = _running.set(ctx)
         try:
             return super().invoke(ctx)
         except GossamerError as error:
             flags = {(param.name or "").rstrip("_"): _flag(param) for param in self.params}
             error.args = (name_flag(str(error), flags), *error.args[1:])
             raise
+        finally:
+            _running.reset(before)
+
+
+def refuse(names: str, why: str) -> None:
+    """Complain if one of these parameters was typed: `why` completes "--std has no effect ..."."""
+    context = _running.get()
+    for param in context.command.params if context else ():
+        source = context.get_parameter_source(param.name)
+        if param.name in names.split() and source is not None and source.name == "COMMANDLINE":
+            raise InvalidInput(f"{_flag(param)} has no effect {why}; leave it out")
 
 
 def name_flag(text: str, flags: Mapping[str, str | None]) -> str:

@@ -19,9 +19,10 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from gossamer.cli.commands import FlagCommand
+from gossamer.cli.commands import FlagCommand, refuse
 from gossamer.cli.fleet_table import fleet_line, fleet_table
 from gossamer.cli.options import EXAMPLES, AsJson, Weights
+from gossamer.cli.output import console
 from gossamer.errors import InvalidInput, OutputError
 
 if TYPE_CHECKING:
@@ -66,7 +67,8 @@ def init(
     hosts: Annotated[Path | None, typer.Option(help="With --edges: a file of lines NAME HOST:PORT.")] = None,
     weights: Weights = "metropolis",
     method: Annotated[
-        str, typer.Option(help="The method: anytime-sda, ssda, NAME:parameter=value, or MY_FILE.py:MyMethod.")
+        str,
+        typer.Option(help="The method: anytime-sda, ssda, NAME:parameter=value, or FILE.py:MyMethod."),
     ] = "anytime-sda",
     dimension: Annotated[int, typer.Option(help="Numbers in one observation.")] = 1,
     every: Annotated[
@@ -103,6 +105,7 @@ def init(
         sources = simulated_sources(network.agents, seed)
     else:
         assert edges is not None
+        refuse("port", "with --edges, whose agents have addresses of their own")
         network = Network.read(edges, weights)
         names, endpoints = names_and_endpoints(network, None if hosts is None else read_hosts(hosts))
         sources = ["-"] * network.agents
@@ -130,13 +133,17 @@ def init(
 def _method(text: str) -> tuple[Method | MethodTable, Path | None]:
     """The method of a fleet; a method of the user's own is named by its file, which is returned with it."""
     from gossamer.agents.fleet.tables import MethodTable
-    from gossamer.cli.parsing import parse_method
+    from gossamer.cli.parsing import parse_method, split_method
 
     found = parse_method(text)
-    if ".py:" not in text:
+    place, values = split_method(text)
+    if ".py:" not in place:
         return found, None
-    file, _, name = text.rpartition(":")
-    return MethodTable(name=f"{Path(file).name}:{name}"), Path(file)
+    nothing = next((key for key, value in values.items() if value is None), None)
+    if nothing is not None:
+        raise InvalidInput(f"method: fleet.toml cannot hold None; leave {nothing} out")
+    file, _, name = place.rpartition(":")
+    return MethodTable(name=f"{Path(file).name}:{name}", parameters=values), Path(file)
 
 
 def _copy_beside(source: Path, target: Path) -> None:
@@ -178,23 +185,24 @@ def up(
         metrics_host=metrics_host,
         insecure=insecure,
     )
-    console = Console()
+    screen = console()
     if insecure:
-        console.print("[bold red]plaintext:[/] anyone on the network can read and forge messages")
+        warning = "anyone on the network can read and forge messages"
+        screen.print(Text.assemble(("plaintext:", "bold red"), " ", warning))
     with _stoppable() as stopping, agents:
-        _watch(agents, console, stopping, seconds)
+        _watch(agents, screen, stopping, seconds)
         early = len(agents.members) - agents.running()
-    console.print("all agents stopped", style="dim", highlight=False)
+    screen.print("all agents stopped", style="dim")
     if agents.killed:
         text = f"{', '.join(agents.killed)} did not stop within 5 seconds and had to be killed"
-        console.print(Text(text, style="red"), soft_wrap=True)
+        screen.print(Text(text, style="red"), soft_wrap=True)
     if early:
         text = f"{early} of them ended on their own; see {fleet.parent / 'logs'}"
-        console.print(Text(text, style="red"))
+        screen.print(Text(text, style="red"), soft_wrap=True)
         raise typer.Exit(1)
 
 
-def _watch(agents: LocalFleet, console: Console, stopping: Callable[[], bool], seconds: float | None) -> None:
+def _watch(agents: LocalFleet, screen: Console, stopping: Callable[[], bool], seconds: float | None) -> None:
     """Show the fleet until it is stopped, its time is over, or no agent is left."""
     start = time.monotonic()
     plain_due = start
@@ -205,22 +213,22 @@ def _watch(agents: LocalFleet, console: Console, stopping: Callable[[], bool], s
     def going() -> bool:
         return not stopping() and agents.running() > 0 and (seconds is None or passed() < seconds)
 
-    if not console.is_terminal:
+    if not screen.is_terminal:
         while going():
             if time.monotonic() >= plain_due:
-                console.print(Text(fleet_line(agents.status(), passed())), soft_wrap=True)
+                screen.print(Text(fleet_line(agents.status(), passed())), soft_wrap=True)
                 plain_due += _PLAIN_EVERY
             time.sleep(0.1)
-        console.print(Text(fleet_line(agents.status(), passed())), soft_wrap=True)
+        screen.print(Text(fleet_line(agents.status(), passed())), soft_wrap=True)
         return
     name = agents.fleet.network or agents.fleet.fleet
-    with Live(console=console, screen=True, auto_refresh=False) as live:
+    with Live(console=screen, screen=True, auto_refresh=False) as live:
         while going():
             # The heading, the table's head and foot, and up to three complaints need 8 lines.
-            table = fleet_table(name, agents.status(), seconds=passed(), rows=max(console.height - 8, 1))
+            table = fleet_table(name, agents.status(), seconds=passed(), rows=max(screen.height - 8, 1))
             live.update(table, refresh=True)
             time.sleep(1 / _FRAMES)
-    console.print(fleet_table(name, agents.status(), seconds=passed()))
+    screen.print(fleet_table(name, agents.status(), seconds=passed()))
 
 
 @contextmanager
@@ -258,7 +266,7 @@ def status(
         rows = [{"agent": a.member.name, **a.details, "state": a.state} for a in agents]
         print(json.dumps(rows, indent=2))
     else:
-        Console().print(fleet_table(found.network or found.fleet, agents))
+        console().print(fleet_table(found.network or found.fleet, agents))
     if any(agent.state not in ("running", "unknown") for agent in agents):
         raise typer.Exit(1)
 

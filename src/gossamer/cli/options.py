@@ -26,9 +26,21 @@ Weights = Annotated[
     ),
 ]
 MethodName = Annotated[
-    str, typer.Option("--method", "-m", help="sda, anytime-sda:smoothing=20, ... or my_file.py:MyMethod.")
+    str,
+    typer.Option(
+        "--method",
+        "-m",
+        help="sda, anytime-sda:smoothing=20, ... or your own: my_file.py:MyMethod:step_size=0.3,power=2.",
+    ),
 ]
-MethodNames = Annotated[str, typer.Option("--methods", "-m", help="Methods separated by spaces, or all.")]
+MethodNames = Annotated[
+    str,
+    typer.Option(
+        "--methods",
+        "-m",
+        help="Methods separated by spaces, or all: sda anytime-sda:smoothing=20 my_file.py:MyMethod:power=2.",
+    ),
+]
 Rounds = Annotated[str, typer.Option("--rounds", "-T", help="1500, or 100,200,400, or a range 10:1000.")]
 Trials = Annotated[int, typer.Option(help="Number of independent trials.")]
 Spread = Annotated[float, typer.Option(help="Means are drawn uniformly from [0, SPREAD].")]

@@ -1,4 +1,8 @@
-"""Results as a table on the screen, as JSON on standard output, or as CSV in a file."""
+"""Results as a table on the screen, as JSON on standard output, or as CSV in a file.
+
+Every console of the command line is made here, and every text is shown as it is: names of files, columns and methods
+are the user's, and `[kg]` or `10:100:10` in them are neither markup nor emoji.
+"""
 
 from __future__ import annotations
 
@@ -18,9 +22,29 @@ from gossamer.cli.formatting import plain, shown
 from gossamer.errors import InvalidInput, OutputError
 
 if TYPE_CHECKING:
+    from rich.progress import TextColumn
+
     from gossamer.results import Result
 
 Record = Mapping[str, Any]
+
+
+def console(*, stderr: bool = False, width: int | None = None) -> Console:
+    """A console that takes no text for markup, emoji or something to color."""
+    return Console(stderr=stderr, width=width, markup=False, emoji=False, highlight=False)
+
+
+def screen() -> Console:
+    """The console of standard output; where that is not a terminal, wide enough for any table of ours."""
+    found = console()
+    return found if found.is_terminal else console(width=160)
+
+
+def task_text() -> TextColumn:
+    """The column of a progress bar with what is being done, shown as it is."""
+    from rich.progress import TextColumn
+
+    return TextColumn("{task.description}", markup=False)
 
 
 def emit(
@@ -75,8 +99,8 @@ def present(
 
 def written(path: Path, as_json: bool) -> None:
     """Confirm that a file was written, where it does not disturb a program that reads JSON."""
-    console = Console(stderr=True) if as_json else screen()
-    console.print(f"written to {path}", style="dim", markup=False, highlight=False, soft_wrap=True)
+    out = console(stderr=True) if as_json else screen()
+    out.print(Text(f"written to {path}", style="dim"), soft_wrap=True)
 
 
 def few(values: Sequence[int], most: int) -> list[int]:
@@ -102,9 +126,9 @@ def _show(
     columns: Sequence[str] | None,
     headings: Mapping[str, str] | None,
 ) -> None:
-    console = screen()
+    out = screen()
     if title:
-        console.print(title, style="bold", highlight=False, markup=False)
+        out.print(Text(title, style="bold"))
     table = Table(header_style="bold", box=None, pad_edge=False, show_header=headings != {})
     keys = list(columns or (records[0] if records else []))
     for key in keys:
@@ -112,17 +136,10 @@ def _show(
         heading = (headings or {}).get(key, key.replace("_", " "))
         table.add_column(Text(heading), justify="right" if numeric else "left", no_wrap=True)
     for record in records:
-        # As Text: a name in brackets, as a user's file may have, is not markup.
         table.add_row(*(Text(shown(record[key])) for key in keys))
-    console.print(table)
+    out.print(table)
     for note in notes:
-        console.print(note, style="dim", markup=False, highlight=False)
-
-
-def screen() -> Console:
-    """The console of standard output; where that is not a terminal, wide enough for any table of ours."""
-    console = Console()
-    return console if console.is_terminal else Console(width=160)
+        out.print(Text(note, style="dim"))
 
 
 def write_csv(records: Sequence[Record], path: Path) -> None:

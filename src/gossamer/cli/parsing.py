@@ -6,19 +6,19 @@ import ast
 import csv
 import re
 import sys
-from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import gossamer as gs
-from gossamer.errors import InvalidInput, nearest
+from gossamer.cli.commands import refuse
+from gossamer.errors import InvalidInput
 
 if TYPE_CHECKING:
     import numpy as np
 
 
 def parse_problem(
-    graph: str, weights: str, spread: float, std: float, seed: int, data: Path | None
+    graph: str, weights: str, spread: float, std: float | None, seed: int, data: Path | None
 ) -> tuple[gs.Network, gs.Observations]:
     """The network and the observations on it that a command's options describe."""
     network = parse_network(graph, weights, seed)
@@ -36,50 +36,51 @@ def parse_network(text: str, weights: str, seed: int) -> gs.Network:
 
 
 def parse_method(text: str) -> gs.Method:
-    """`sda`, `sda:burn_in=100`, `anytime-sda:acceleration=chebyshev,smoothing=20`, or `my_file.py:MyMethod`."""
-    if ".py:" in text:
-        from gossamer.methods.loading import build, load_class  # loads NumPy, so not for a help page
+    """`sda`, `anytime-sda:acceleration=chebyshev,smoothing=20`, or `my_file.py:MyMethod:step_size=0.3`."""
+    from gossamer.methods.loading import build, load_class  # loads NumPy, so not for a help page
 
-        return build(load_class(text), {})
-    name, _, rest = text.partition(":")
-    method = gs.methods.resolve(name)
-    if not rest:
-        return method
-    kind = type(method)
-    known = [f.name for f in fields(kind)]  # type: ignore[arg-type]
+    name, values = split_method(text)
+    return build(load_class(name), values)
+
+
+def split_method(text: str) -> tuple[str, dict[str, Any]]:
+    """The name of a method, which for one of the user's own has a colon in it, and its parameters."""
+    name, rest = re.fullmatch(r"([^=]*\.py:[^:]*|[^:]*)(?::(.*))?", text, re.DOTALL).groups()  # type: ignore[union-attr]
     values = {}
-    for part in rest.split(","):
+    for part in _split(",", rest or ""):
         key, equals, value = part.partition("=")
-        key = key.strip().replace("-", "_")
-        if not equals or key not in known:
-            raise InvalidInput(
-                f"{name} takes {', '.join(known) or 'no parameters'} as name=value, "
-                f"got {part!r}{nearest(key, known)}"
-            )
-        values[key] = _value(value.strip())
-    return kind(**values)
-
-
-def _value(text: str) -> object:
-    try:
-        return ast.literal_eval(text)
-    except (ValueError, SyntaxError):
-        return text
+        if not equals:
+            raise InvalidInput(f"parameters of {name} must be given as name=value, got {part!r}")
+        values[key.strip().replace("-", "_")] = _value(value.strip())
+    return name, values
 
 
 def parse_methods(text: str) -> list[gs.Method]:
-    """Several methods separated by spaces or semicolons; `all` is every method with an exact error."""
+    """Several methods separated by spaces, semicolons or commas; `all` is every method with an exact error."""
     if text.strip() == "all":
         return [cls() for cls in gs.METHODS.values() if cls.mixing == "matrix"]
-    # A comma separates methods too, unless name=value follows: then it separates a method's parameters.
-    parts = [part for part in re.split(r"[;\s]+|,(?![\w-]+=)", text.strip()) if part]
+    # A comma before name=value separates the parameters of one method.
+    parts = _split(r"[;\s]+|,(?!\s*[\w-]+=)", text)
     if not parts:
         raise InvalidInput(f"at least one method is needed: {', '.join(gs.METHODS)}, or all")
     return [parse_method(part) for part in parts]
 
 
+def _split(separator: str, text: str) -> list[str]:
+    """The parts of a text between separators, which do not count inside brackets, as in `name=[1, 2]`."""
+    return [part for part in re.split(rf"(?:{separator})(?![^\[(]*[\])])", text) if part.strip()]
+
+
+def _value(text: str) -> Any:
+    """A number, True, False, None or a list where the text is one, else the text itself."""
+    try:
+        return ast.literal_eval(text.capitalize() if text in ("true", "false", "none") else text)
+    except (ValueError, SyntaxError):
+        return text
+
+
 def parse_observations(
-    network: gs.Network, spread: float, std: float, seed: int, data: Path | None
+    network: gs.Network, spread: float, std: float | None, seed: int, data: Path | None
 ) -> gs.Observations:
     """Gaussian streams with means uniform on [0, spread], or recorded samples from a CSV file, one column per agent.
 
@@ -90,13 +91,16 @@ def parse_observations(
     from gossamer import checks
 
     if data is not None:
+        refuse("spread std", "with --data, whose samples have their own means and deviations")
         heading, samples = read_numbers(data)
         names = [str(label) for label in network.labels]
         if heading is not None and sorted(heading) == sorted(names):
             samples = samples[:, [heading.index(name) for name in names]]
         return gs.Empirical(samples.T)
     spread = checks.number("spread", spread, least=0)
-    return gs.Gaussian(np.random.default_rng(seed).uniform(0, spread, network.agents), std)
+    return gs.Gaussian(
+        np.random.default_rng(seed).uniform(0, spread, network.agents), 1.0 if std is None else std
+    )
 
 
 def read_numbers(path: Path) -> tuple[list[str] | None, np.ndarray]:

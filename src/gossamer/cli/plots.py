@@ -30,16 +30,17 @@ def draw_network(network: Network, path: Path) -> None:
     if network.agents > 2000:
         raise OutputError(f"a plot must have at most 2000 agents to show anything, got {network.agents}")
     graph = nx.Graph([tuple(edge) for edge in network.edges.tolist()])
+    places = layout(network)
+    size = float(np.clip(2400 / network.agents, 8, 200))
+    width = min(0.9, 20 / np.sqrt(len(network.edges)))
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(5, 5), layout="constrained")
         axes = figure.subplots()
-        nx.draw_networkx_edges(graph, layout(network), ax=axes, edge_color="0.6", width=0.9)
-        nx.draw_networkx_nodes(
-            graph, layout(network), ax=axes, node_color=COLORS[0], node_size=max(8, 2400 / network.agents)
-        )
-        axes.set_title(network.name, loc="left")
+        nx.draw_networkx_edges(graph, places, ax=axes, edge_color="0.6", width=width)
+        nx.draw_networkx_nodes(graph, places, ax=axes, node_color=COLORS[0], node_size=size)
+        axes.set_title(network.name, loc="left", parse_math=False)
         axes.set_axis_off()
-        axes.set_aspect("equal")
+        axes.set_aspect("equal", adjustable="datalim")  # a path keeps some height
         figure.savefig(path)
 
 
@@ -54,8 +55,10 @@ def layout(network: Network) -> dict[int, Any]:
     if kind == "grid":
         cols = int(size.split("x")[1])
         return {i: (i % cols, -(i // cols)) for i in range(network.agents)}
-    if kind == "path":
+    if kind == "path" and network.agents <= 30:
         return {i: (i, 0) for i in range(network.agents)}
+    if kind == "path":  # an open circle: more agents on a line would touch
+        return dict(nx.circular_layout(range(network.agents + network.agents // 10)))
     if kind in ("cycle", "complete"):
         return dict(nx.circular_layout(sorted(graph)))
     if kind == "star":

@@ -12,6 +12,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, Ti
 from rich.table import Table
 from rich.text import Text
 
+from gossamer.cli.output import console, task_text
 from gossamer.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -80,13 +81,13 @@ def reproduce(
     settings = Settings.quick(**changes) if quick else Settings(**changes)
     if jobs == 0 or jobs < -1:
         raise InvalidInput(f"--jobs must be at least 1, or -1 for one per core, got {jobs}")
-    console = Console(stderr=True)
-    with Bars(console) as bars:
+    errors = console(stderr=True)
+    with Bars(errors) as bars:
         try:
             result = run(settings, out, figure, backend=backend, jobs=jobs, address=address, watcher=bars)
         except KeyboardInterrupt:
             done = f"interrupted with {bars.ready} of {bars.total} pieces in {out}"
-            console.print(f"{done}; the same command continues from there", markup=False)
+            errors.print(Text(f"{done}; the same command continues from there"), soft_wrap=True)
             raise
     _show(result)
 
@@ -105,7 +106,7 @@ class Bars:
 
     def __init__(self, console: Console) -> None:
         columns = (
-            TextColumn("{task.description}", markup=False), BarColumn(), TimeElapsedColumn(),
+            task_text(), BarColumn(), TimeElapsedColumn(),
             TextColumn("left"), TimeRemainingColumn(elapsed_when_finished=False),
         )  # fmt: skip
         self._progress = Progress(*columns, console=console, transient=True)
@@ -133,7 +134,7 @@ class Bars:
 
 
 def _show(result: Reproduction) -> None:
-    console = Console()
+    screen = console()
     if result.judged:
         table = Table(
             title="The paper's claims", title_justify="left", header_style="bold", box=None, pad_edge=False
@@ -145,9 +146,7 @@ def _show(result: Reproduction) -> None:
             verdict = judged.finding.verdict.value
             sentence, measured = Text(judged.claim.sentence), Text(judged.finding.measured)
             table.add_row(sentence, measured, Text(verdict, style=COLORS[verdict]))
-        console.print(table)
+        screen.print(table)
     times = result.times
-    console.print(
-        f"{times.computed} pieces computed, {times.reused} read from disk, {times.wall:.1f} s in all. "
-        f"Open {result.page}", highlight=False, markup=False, soft_wrap=True,
-    )  # fmt: skip
+    done = f"{times.computed} pieces computed, {times.reused} read from disk, {times.wall:.1f} s in all"
+    screen.print(Text(f"{done}. Open {result.page}"), soft_wrap=True)

@@ -8,7 +8,9 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, Progress, TimeElapsedColumn
+
+from gossamer.cli.output import console, task_text
 
 
 def warmup(
@@ -25,22 +27,22 @@ def warmup(
     # The compiler loads only when this command is used.
     from gossamer.warmup import warm_up
 
-    console = Console(stderr=True)
+    errors = console(stderr=True)
     started = time.perf_counter()
-    with Steps(console) as steps:
+    with Steps(errors) as steps:
         worked = warm_up(jobs, force=force, begin=steps.begin, done=steps.done)
     if worked:
         text = f"compiled in {time.perf_counter() - started:.0f} s; later runs find it on disk"
     else:
         text = "everything is compiled already"
-    console.print(text, highlight=False)
+    errors.print(text)
 
 
 class Steps:
     """A bar over the tasks on a terminal: which are left, and how many."""
 
     def __init__(self, console: Console) -> None:
-        columns = (BarColumn(20), TimeElapsedColumn(), TextColumn("{task.description}"))
+        columns = (BarColumn(20), TimeElapsedColumn(), task_text())
         self._progress = Progress(*columns, console=console, transient=True)
         self._left: list[str] = []
 
@@ -59,7 +61,7 @@ class Steps:
             self._progress.start()
             self._show()
         else:
-            console.print("compiling; this takes about a minute the first time", highlight=False)
+            console.print("compiling; this takes about a minute the first time")
 
     def done(self, name: str) -> None:
         self._left.remove(name)

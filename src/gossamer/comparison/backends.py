@@ -54,9 +54,21 @@ def compute(
     """Yield function(batch) for all work, in whatever order it is finished."""
     checks.choice("backend", backend, BACKENDS)
     if address is not None and backend != "dask":
-        raise InvalidInput(f"an address is that of a Dask scheduler; use backend='dask', got {backend!r}")
+        raise InvalidInput(f"address is that of a Dask scheduler, so backend must be 'dask', got {backend!r}")
     if workers is not None:
         checks.whole_number("workers", workers, least=1)
+        if address is not None:
+            raise InvalidInput("workers must be left out with an address: the scheduler there has its own")
+    return _outcomes(function, work, backend, workers, address)
+
+
+def _outcomes(
+    function: Callable[[list[Work]], Outcome],
+    work: Sequence[Work],
+    backend: str,
+    workers: int | None,
+    address: str | None,
+) -> Iterator[Outcome]:
     batches = Batches(work)
     with ExitStack() as stack:
         count = _enter(stack, backend, workers, address)

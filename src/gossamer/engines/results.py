@@ -25,6 +25,8 @@ from gossamer.networks import Network
 from gossamer.observations import Observations
 from gossamer.results import Record, Result
 
+DIVERGES = "diverges: with these parameters its error is not a finite number"
+
 Rounds = TypeVar("Rounds", int, Integers)
 """One horizon, or an array of them."""
 
@@ -96,7 +98,7 @@ class ErrorResult(Result, Generic[Rounds, Value]):
     def notes(self, which: int) -> Iterator[str]:
         """What a reader of the row of this horizon should know."""
         if not np.isfinite(np.atleast_1d(self.total_error)[which]):
-            yield "diverges: with these parameters its error is not a finite number"
+            yield DIVERGES
 
     def curves(self) -> list[plotting.Curve]:
         """What `plot` draws: the error, then what it is measured by."""

@@ -27,6 +27,7 @@ from gossamer.applications.policy.rivals import TemporalDifference
 from gossamer.applications.solvers import Alone, Centralized, averages, horizons_of
 from gossamer.applications.streams import Stream
 from gossamer.arrays import Floats, Integers
+from gossamer.engines.results import DIVERGES, over_limit
 from gossamer.errors import InvalidInput
 from gossamer.methods import AnytimeSDA, Method, resolve
 from gossamer.networks import Network, NetworkLike
@@ -60,7 +61,7 @@ class EvaluationRun(Result):
     per_agent: Floats
     values: Floats | None
 
-    shown = ("rounds", "trials", "error", "stderr")
+    shown = ("rounds", "trials", "error", "stderr", "over_limit", "note")
 
     @property
     def label(self) -> str:
@@ -71,13 +72,23 @@ class EvaluationRun(Result):
     def title(self) -> str:  # type: ignore[override]
         return f"{self.label} on {self.problem.network.name}, {self.problem.states} states"
 
-    @cached_property
+    @property
     def centralized_limit(self) -> Any:
         """The error, on the same samples, of a center that holds everybody's; computed when asked for."""
-        return self.problem.simulate(Centralized(), self.rounds, self.trials, self.seed, keep=False).error
+        return self.problem.centralized_error(self.rounds, self.trials, self.seed)
+
+    @property
+    def over_limit(self) -> Any:
+        """The error as a multiple of the centralized limit; infinite where that is 0."""
+        return over_limit(self.error, self.centralized_limit)
+
+    @property
+    def note(self) -> Any:
+        """What to know about the error of each horizon."""
+        return np.where(np.isfinite(self.error), "", DIVERGES)[()]
 
     def records(self) -> list[Record]:
-        names = ("rounds", "trials", "error", "stderr", "centralized_limit")
+        names = ("rounds", "trials", "error", "stderr", "centralized_limit", "over_limit", "note")
         horizons = np.atleast_1d(self.rounds)
         columns = [np.broadcast_to(getattr(self, name), horizons.shape).tolist() for name in names]
         fixed = {
@@ -122,6 +133,7 @@ class PolicyEvaluation:
         self.rewards = checks.array("rewards", rewards, (network.agents, self.states))
         self.streams = Gaussian(self.rewards, reward_std)
         self.reward_std = self.streams.std
+        self._centralized: dict[tuple[Any, ...], Any] = {}
 
     def __repr__(self) -> str:
         return f"PolicyEvaluation({self.network!r}, {self.states} states, discount {self.discount:g})"
@@ -195,12 +207,21 @@ class PolicyEvaluation:
             constant=constant,
         )
 
+    def centralized_error(
+        self, rounds: int | Sequence[int] | Integers, trials: int = 20, seed: int = 0
+    ) -> Any:
+        """The error of a center that holds everybody's samples, simulated; the same samples are tried only once."""
+        asked = (np.ndim(rounds), *np.atleast_1d(rounds).tolist(), trials, seed)
+        if asked not in self._centralized:
+            self._centralized[asked] = self.simulate(Centralized(), rounds, trials, seed, keep=False).error
+        return self._centralized[asked]
+
     # -- running it -----------------------------------------------------------------------------------------
 
     def simulate(
         self,
         solver: Solver,
-        rounds: int | Sequence[int],
+        rounds: int | Sequence[int] | Integers,
         trials: int = 20,
         seed: int = 0,
         *,
@@ -255,7 +276,7 @@ class PolicyEvaluation:
         first_trial: int = 0,
     ) -> Floats:
         """(H, trials, nnz): the empirical transition probabilities, on the sparsity pattern of P."""
-        horizons, _ = horizons_of(rounds)  # type: ignore[arg-type]
+        horizons, _ = horizons_of(rounds)
         trials = checks.whole_number("trials", trials, least=1, most=2**32)
         first_trial = checks.whole_number("first_trial", first_trial, least=0, most=2**32)
         order = np.argsort(horizons, kind="stable")

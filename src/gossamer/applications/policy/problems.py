@@ -251,6 +251,7 @@ def share_rewards(
     spread = checks.number("spread", spread)
     rng = np.random.default_rng(checks.seed(seed))
     if rule == "perturb":
+        spread = checks.number("spread", spread, least=0)
         noise = rng.normal(size=(agents, len(whole)))
         shared = whole + spread * (noise - noise.mean(axis=0))
     elif rule == "split":
