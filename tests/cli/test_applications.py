@@ -79,6 +79,14 @@ def test_what_the_screen_says_is_in_the_rows(tmp_path):
     assert list(written["sda", "2"]) == list(early)
 
 
+@pytest.mark.slow
+def test_a_method_that_never_averages_the_matrices_has_a_note():
+    found = rows("estimate", "path:4", "--rounds", 50, "--trials", 2, "-m", "sda d-asg sda", "--no-rivals")
+    assert found["d-asg"][50]["total_error"] is None
+    assert "does not reach the average" in found["d-asg"][50]["note"]
+    assert found["sda"][50]["total_error"] > 0
+
+
 @pytest.mark.parametrize("command", ["estimate", "evaluate-policy"])
 def test_methods_are_separated_by_commas_too(command):
     found = rows(command, "path:4", "--rounds", 60, "--trials", 2, "-m", "sda,dsg", "--no-rivals")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
@@ -14,7 +15,7 @@ from gossamer.cli.formatting import plain, shown
 from gossamer.cli.options import AsJson, Csv, Graph, Plot, Rounds, Seed, Weights
 from gossamer.cli.output import Record, column, emit, few, wide, writing, written
 from gossamer.cli.parsing import parse_horizons, parse_methods, parse_network
-from gossamer.errors import InvalidInput
+from gossamer.errors import InvalidInput, Unsupported
 
 if TYPE_CHECKING:
     from gossamer.theory import Bound
@@ -236,7 +237,11 @@ def _averaged(
     problem: gs.LinearEstimation, method: gs.Method, horizons: list[int], trials: int, seed: int
 ) -> list[Record]:
     """The rows of a method that averages A_i'A_i as well; without an error while it is too early to invert that."""
-    needed = problem.gram_rounds_needed(method)
+    try:
+        needed: float = problem.gram_rounds_needed(method)
+        reason = f"needs {needed} rounds before A_i'A_i may be inverted"
+    except Unsupported as refusal:
+        needed, reason = math.inf, str(refusal)
     early = [t for t in horizons if t < needed]
     rows: list[Record] = [
         {
@@ -246,7 +251,7 @@ def _averaged(
             "agents": problem.network.agents,
             "rounds": t,
             "centralized_limit": problem.centralized_error(t),
-            "note": f"needs {needed} rounds before A_i'A_i may be inverted",
+            "note": reason,
             **_fit(problem, None),
         }
         for t in early
@@ -264,7 +269,7 @@ def _all_rows(
     """The rows of all methods; where data are recorded, nothing is random, and there is nothing but the methods."""
     recorded = problem.measurements is not None
     rows: list[Record] = []
-    for method in parse_methods(methods):
+    for method in {method.label: method for method in parse_methods(methods)}.values():
         if method.mixing != "matrix":
             raise InvalidInput(
                 f"{method.label} gossips at random; use a method that mixes with one fixed gossip matrix"
