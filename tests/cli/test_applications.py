@@ -144,6 +144,8 @@ def test_recorded_data_have_their_fit_in_the_rows(tmp_path):
     assert found[2]["agent_0_[kg]"] is None
     text = run(*words)
     assert "Estimates after 400 rounds of sda" in text
+    early = run(*words[:-1], 2, "--plot", tmp_path / "early.png")  # nothing to draw, and the note says why
+    assert "rounds before A_i'A_i may be inverted" in early
     assert any(line.split()[:3] == ["rate", "[/s]", "2"] for line in text.splitlines())
     assert any(line.split()[:2] == ["[kg]", "-1"] for line in text.splitlines())
 
