@@ -43,6 +43,8 @@ NORMAL_95 = 1.96
 LEGEND_WIDTH = 2.6  # inches
 
 TOTAL_ERROR = r"$E\,\sum_i\|\hat\theta_i-\bar\mu\|^2$"
+PARAMETER_ERROR = r"$E\,\sum_i\|\hat\beta_i-\beta^*\|^2$"
+VALUE_ERROR = r"$E\,\max_i\|\hat J_i-J^*\|_\infty$"
 
 
 class Curve(NamedTuple):
@@ -88,6 +90,8 @@ def draw_curves(
 
     Curves of the same label share their color: a line for exact values, points with intervals for simulated ones.
     """
+    if not curves:
+        return
     places = np.unique(np.concatenate([np.atleast_1d(curve.x) for curve in curves]))
     if len(places) == 1:
         _draw_dots(ax, curves, f"{ylabel},  {xlabel} = {_plain(places[0])}")

@@ -79,6 +79,14 @@ def test_what_the_screen_says_is_in_the_rows(tmp_path):
     assert list(written["sda", "2"]) == list(early)
 
 
+@pytest.mark.slow
+def test_a_method_that_never_averages_the_matrices_has_a_note():
+    found = rows("estimate", "path:4", "--rounds", 50, "--trials", 2, "-m", "sda d-asg sda", "--no-rivals")
+    assert found["d-asg"][50]["total_error"] is None
+    assert "does not reach the average" in found["d-asg"][50]["note"]
+    assert found["sda"][50]["total_error"] > 0
+
+
 @pytest.mark.parametrize("command", ["estimate", "evaluate-policy"])
 def test_methods_are_separated_by_commas_too(command):
     found = rows(command, "path:4", "--rounds", 60, "--trials", 2, "-m", "sda,dsg", "--no-rivals")
@@ -136,6 +144,8 @@ def test_recorded_data_have_their_fit_in_the_rows(tmp_path):
     assert found[2]["agent_0_[kg]"] is None
     text = run(*words)
     assert "Estimates after 400 rounds of sda" in text
+    early = run(*words[:-1], 2, "--plot", tmp_path / "early.png")  # nothing to draw, and the note says why
+    assert "rounds before A_i'A_i may be inverted" in early
     assert any(line.split()[:3] == ["rate", "[/s]", "2"] for line in text.splitlines())
     assert any(line.split()[:2] == ["[kg]", "-1"] for line in text.splitlines())
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -39,6 +40,12 @@ def test_a_console_takes_plain_strings_as_they_are(capsys):
     output.console(width=200).print(table)
     output.console(width=200).print(NASTY)
     assert capsys.readouterr().out.count(NASTY) == 4
+
+
+def test_every_console_is_made_in_one_place():
+    modules = Path(output.__file__).parent.glob("*.py")
+    found = {path.name for path in modules if re.search(r"\bConsole\(|\bTextColumn\(.\{", path.read_text())}
+    assert found == {"output.py"}
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
@@ -11,10 +12,10 @@ import typer
 import gossamer as gs  # its names load when they are used, so that help pages stay fast
 from gossamer.cli.commands import refuse
 from gossamer.cli.formatting import plain, shown
-from gossamer.cli.options import AsJson, Csv, Graph, Plot, Rounds, Seed, Weights
+from gossamer.cli.options import AsJson, Csv, Graph, Plot, Rounds, Seed, Trials, Weights
 from gossamer.cli.output import Record, column, emit, few, wide, writing, written
 from gossamer.cli.parsing import parse_horizons, parse_methods, parse_network
-from gossamer.errors import InvalidInput
+from gossamer.errors import InvalidInput, Unsupported
 
 if TYPE_CHECKING:
     from gossamer.theory import Bound
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 Methods = Annotated[
     str, typer.Option("--methods", "-m", help="Averaging methods to use, separated by spaces, or all.")
 ]
-Trials = Annotated[int, typer.Option(help="Number of independent trials.")]
 Rivals = Annotated[bool, typer.Option("--rivals/--no-rivals", help="Also show methods from earlier papers.")]
 
 KNOWN = ", Abar known (exact)"
@@ -41,12 +41,6 @@ ESTIMATION = (
     "note",
 )
 """The columns of `estimate`; those of the corollary, and of a fit to recorded data, come beside them."""
-
-LABELS = {
-    "total_error": r"$E\,\sum_i\|\hat\beta_i-\beta^*\|^2$",
-    "error": r"$E\,\max_i\|\hat J_i-J^*\|_\infty$",
-}
-"""What each quantity is called in plots."""
 
 
 def estimate(
@@ -105,7 +99,11 @@ def estimate(
         title=f"Total squared {what} (summed over agents) on {network.name}, after T rounds",
         as_json=as_json,
         csv=csv,
-        notes=[*_notes(rows), *corollary.conditions(), *([] if recorded else [f"{trials} trials"])],
+        notes=[
+            *_notes(rows),
+            *corollary.conditions(),
+            *([] if recorded else [f"{trials} trials, ± standard error"]),
+        ],
         table=_table(rows, "total_error", corollary.rows()),
     )
     if recorded and not as_json:
@@ -182,7 +180,11 @@ def evaluate_policy(
         title=f"Largest error of any agent in any state, {problem} on {network.name}, gamma = {task.discount:g}",
         as_json=as_json,
         csv=csv,
-        notes=[f"{task.states} states; {trials} trials", *_notes(rows), *corollary.conditions()],
+        notes=[
+            f"{task.states} states; {trials} trials, ± standard error",
+            *_notes(rows),
+            *corollary.conditions(),
+        ],
         table=_table(rows, "error", corollary.rows()),
     )
     if plot:
@@ -236,7 +238,11 @@ def _averaged(
     problem: gs.LinearEstimation, method: gs.Method, horizons: list[int], trials: int, seed: int
 ) -> list[Record]:
     """The rows of a method that averages A_i'A_i as well; without an error while it is too early to invert that."""
-    needed = problem.gram_rounds_needed(method)
+    try:
+        needed: float = problem.gram_rounds_needed(method)
+        reason = f"needs {needed} rounds before A_i'A_i may be inverted"
+    except Unsupported as refusal:
+        needed, reason = math.inf, str(refusal)
     early = [t for t in horizons if t < needed]
     rows: list[Record] = [
         {
@@ -246,7 +252,7 @@ def _averaged(
             "agents": problem.network.agents,
             "rounds": t,
             "centralized_limit": problem.centralized_error(t),
-            "note": f"needs {needed} rounds before A_i'A_i may be inverted",
+            "note": reason,
             **_fit(problem, None),
         }
         for t in early
@@ -264,7 +270,7 @@ def _all_rows(
     """The rows of all methods; where data are recorded, nothing is random, and there is nothing but the methods."""
     recorded = problem.measurements is not None
     rows: list[Record] = []
-    for method in parse_methods(methods):
+    for method in {method.label: method for method in parse_methods(methods)}.values():
         if method.mixing != "matrix":
             raise InvalidInput(
                 f"{method.label} gossips at random; use a method that mixes with one fixed gossip matrix"
@@ -329,7 +335,7 @@ def _show_fit(problem: gs.LinearEstimation, records: Sequence[Record]) -> None:
 def _draw(records: Sequence[Record], quantity: str, title: str, path: Path, as_json: bool) -> None:
     """Errors with 95% intervals, and the centralized limit."""
     from gossamer.cli.plots import draw_errors
-    from gossamer.plotting import Curve
+    from gossamer.plotting import PARAMETER_ERROR, VALUE_ERROR, Curve
 
     known = [record for record in records if record[quantity] is not None]
     curves = []
@@ -341,5 +347,5 @@ def _draw(records: Sequence[Record], quantity: str, title: str, path: Path, as_j
     if any(limits.values()):
         curves.append(Curve("centralized limit", list(limits), list(limits.values()), limit=True))
     with writing(path):
-        draw_errors(curves, title, path, LABELS[quantity])
+        draw_errors(curves, title, path, VALUE_ERROR if quantity == "error" else PARAMETER_ERROR)
     written(path, as_json)

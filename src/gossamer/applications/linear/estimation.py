@@ -75,7 +75,7 @@ class EstimationRun(ErrorResult[Rounds, Value]):
     shown = ("rounds", "trials", "total_error", "stderr", "over_limit", "note")
 
     def plot(self, ax: Any = None) -> Any:
-        return plotting.draw_errors(ax, self.curves(), self.title, r"$E\,\sum_i\|\hat\beta_i-\beta^*\|^2$")
+        return plotting.draw_errors(ax, self.curves(), self.title, plotting.PARAMETER_ERROR)
 
 
 class LinearEstimation:

@@ -105,7 +105,7 @@ class EvaluationRun(Result):
             plotting.Curve(self.label, self.rounds, self.error, self.stderr),
             plotting.Curve("centralized limit", self.rounds, self.centralized_limit, limit=True),
         ]
-        return plotting.draw_errors(ax, curves, self.title, r"$E\,\max_i\|\hat J_i-J^*\|_\infty$")
+        return plotting.draw_errors(ax, curves, self.title, plotting.VALUE_ERROR)
 
 
 class PolicyEvaluation:
