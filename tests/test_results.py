@@ -146,6 +146,16 @@ def test_notes_are_a_column():
     assert "8 of 9 agents alive" in crashed["note"]
 
 
+def test_heavy_tails_are_warned_of_where_trials_are_held_against_exact_values():
+    heavy = gs.StudentT(np.arange(9.0), 1.0, df=3.0)
+    run = gs.simulate("sda", NET, heavy, 20, 4)
+    assert "fourth moment" in run.records()[0]["note"]
+    with pytest.warns(UserWarning, match="fourth moment"):
+        assert run.expected.total_error > 0
+    assert "fourth moment" in gs.compare("sda", NET, heavy, 20, trials=4).records()[0]["note"]
+    assert gs.compare("sda", NET, heavy, 20).records()[0]["note"] == ""
+
+
 def test_same_compares_values_of_any_kind():
     assert same({"a": [np.array([1.0, np.nan]), None]}, {"a": [np.array([1.0, np.nan]), None]})
     assert not same(np.zeros(2), np.zeros(3))

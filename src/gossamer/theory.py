@@ -206,7 +206,7 @@ def network_limit(
 ) -> float: ...
 @overload
 def network_limit(
-    network: Network,
+    network: NetworkLike,
     observations: Observations,
     rounds: int | Integers,
     batches: Floats | None = ...,
@@ -214,7 +214,7 @@ def network_limit(
     per_agent: bool = ...,
 ) -> Any: ...
 def network_limit(
-    network: Network,
+    network: NetworkLike,
     observations: Observations,
     rounds: int | Integers,
     batches: Floats | None = None,
@@ -229,7 +229,9 @@ def network_limit(
     sum_j sigma_j^2/(N^2 n_ij) at agent i. Infinite while some agent is too far away to be heard.
     """
     network = check_match(network, observations)
-    horizons = np.array([checks.rounds(t) for t in np.atleast_1d(rounds).tolist()])
+    horizons = np.array([checks.rounds(t) for t in np.atleast_1d(rounds).ravel().tolist()])
+    if not horizons.size:
+        raise InvalidInput("rounds must be a whole number or several, got none")
     longest = int(horizons.max())
     if batches is not None:
         batches = checks.array("batches", batches, (longest,))

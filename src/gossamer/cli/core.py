@@ -162,7 +162,7 @@ def simulate(
         parse_horizons(rounds),
         trials,
         seed,
-        faults=faults if faults.items else None,  # type: ignore[arg-type]
+        faults=faults if faults.items else None,
         keep="errors",
     )
     known = getattr(result, "expected", None)

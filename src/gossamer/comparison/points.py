@@ -149,10 +149,10 @@ class Point:
     def _simulated(self, horizons: list[int]) -> ErrorResult[Any, Any]:
         on = self.setting
         problem = (self.method, on.network, on.observations, horizons, on.trials, on.seed)
-        found = simulate(*problem, faults=on.faults, keep="errors", progress=False)  # type: ignore[call-overload]
+        found = simulate(*problem, faults=on.faults, keep="errors", progress=False)
         if found.partial:
             raise KeyboardInterrupt
-        return found  # type: ignore[no-any-return]
+        return found
 
 
 Limits = dict[int, dict[str, Any]]

@@ -77,7 +77,8 @@ def _curves(rows: list[Record]) -> list[plotting.Curve]:
         known = [row for _, row in sorted(shared.items()) if row[limit] is not None]
         if known:
             name = limit.replace("_", " ")
-            curves.append(plotting.Curve(name, *_values(known, "rounds", limit), limit=True))
+            x, y = _values(known, "rounds", limit)
+            curves.append(plotting.Curve(name, x, y, limit=True))
     return curves
 
 

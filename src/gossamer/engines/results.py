@@ -22,7 +22,7 @@ from gossamer import plotting, theory
 from gossamer.arrays import Floats, Integers
 from gossamer.errors import InvalidInput, Unsupported
 from gossamer.networks import Network
-from gossamer.observations import Observations
+from gossamer.observations import Observations, fourth_moment_note
 from gossamer.results import Record, Result
 
 DIVERGES = "diverges: with these parameters its error is not a finite number"
@@ -171,6 +171,8 @@ class TrialResult(StreamResult[Rounds, Value]):
         yield from super().notes(which)
         if self.partial:
             yield f"interrupted: {self.trials} trials were finished"
+        if heavy := fourth_moment_note(self.observations):
+            yield heavy
 
 
 def over_limit(total_error: Value, limit: Value) -> Value:

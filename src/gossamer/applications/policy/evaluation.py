@@ -12,7 +12,7 @@ and rhat_i comes from any averaging method. Solving is sparse, so several thousa
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -50,7 +50,7 @@ class EvaluationRun(Result):
     values     (trials, N, S), or None if they were not kept
     """
 
-    problem: PolicyEvaluation
+    problem: PolicyEvaluation = field(compare=False)
     solver: Any
     trials: int
     seed: int

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 from gossamer import plotting
 from gossamer.engines.results import Rounds, TrialResult, Value
 from gossamer.errors import Unsupported
+from gossamer.observations import fourth_moment_note
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -17,9 +19,14 @@ class Simulation(TrialResult[Rounds, Value]):
 
     @cached_property
     def expected(self) -> Any:
-        """The exact error of the same method, or None if there is none; computed when asked for."""
+        """The exact error of the same method, or None if there is none; computed when asked for.
+
+        Warns where the trials' standard errors are no measure of how far they may be from it.
+        """
         from gossamer.engines.exact import exact  # heavy, and not needed to simulate
 
+        if heavy := fourth_moment_note(self.observations):
+            warnings.warn(heavy, stacklevel=2)
         try:
             return exact(self.method, self.network, self.observations, self.rounds)
         except Unsupported:
