@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from gossamer.arrays import Floats, Integers
+from gossamer.arrays import AnyArray, Floats, Integers
 from gossamer.engines.exact import recursions
-from gossamer.methods import Table
+from gossamer.engines.horizons import check_table, passes
+from gossamer.methods import Method, Table, tabulate
+from gossamer.networks import Network
 from gossamer.networks.spectrum import Spectrum
+from gossamer.observations import Observations
 
 _forward: Any = recursions.forward
 _backward: Any = recursions.backward
+_windowed: Any = recursions.windowed
 
 
 def propagate(table: Table, nodes: Floats, ends: Integers) -> tuple[Floats, Floats]:
@@ -33,3 +39,155 @@ def impulse_response(table: Table, spectrum: Spectrum) -> Floats:
     weights = np.empty((table.rounds, len(spectrum.eigenvalues)))
     _backward(spectrum.eigenvalues, table, weights)
     return weights
+
+
+@dataclass(frozen=True)
+class Pass:
+    """Horizons that one pass over the rounds of a table serves: read its estimate after each of `ends` rounds."""
+
+    table: Table
+    which: Integers  #: (H,) positions among all horizons that were asked for
+    ends: Integers  #: (H,) ascending
+
+    @property
+    def samples(self) -> Floats:
+        """(H,) per agent."""
+        return np.asarray(np.cumsum(self.table.batches)[self.ends - 1])
+
+    @property
+    def exchanges(self) -> Integers:
+        """(H,) rounds in which the neighbors' messages are used."""
+        return np.asarray(np.cumsum(self.table.step_mixed.any(axis=1))[self.ends - 1])
+
+    def propagate(self, nodes: Floats) -> tuple[Floats, Floats]:
+        """Responses (H, G, 2) and noise gains (H, G), as in the function of this name."""
+        return propagate(self.table, nodes, self.ends)
+
+    def expected(self, spectrum: Spectrum, observations: Observations) -> AnyArray:
+        """(H, modes, n) the estimates' expected values by mode, whatever the means do from round to round."""
+        found = {
+            t: np.tensordot(self.table.estimate_state[t - 1], state, axes=1)
+            for t, state in _registers(self.table, spectrum, observations, set(self.ends.tolist()))
+        }
+        return np.stack([found[t] for t in self.ends.tolist()])
+
+
+@dataclass(frozen=True)
+class WindowedPass(Pass):
+    """The same where the answer after `ends` rounds is the mean since `starts` of what `register` sums up."""
+
+    starts: Integers  #: (H,)
+    register: int
+
+    def propagate(self, nodes: Floats) -> tuple[Floats, Floats]:
+        times = np.union1d(self.starts, self.ends)
+        gaps, lengths = np.unique(self.ends - self.starts, return_inverse=True)
+        windows = recursions.Windows(
+            np.searchsorted(times, self.starts), np.searchsorted(times, self.ends), lengths, times, gaps
+        )
+        result = _windowed(nodes, self.table, self.register, windows)
+        return np.moveaxis(result[:2], 0, 2), result[2]
+
+    def expected(self, spectrum: Spectrum, observations: Observations) -> AnyArray:
+        times = {*self.starts.tolist(), *self.ends.tolist()}
+        sums = {
+            t: state[self.register] for t, state in _registers(self.table, spectrum, observations, times)
+        }
+        pairs = zip(self.starts.tolist(), self.ends.tolist(), strict=True)
+        return np.stack([(sums[end] - sums[start]) / (end - start) for start, end in pairs])
+
+
+def trajectory(method: Method, network: Network, horizons: Integers) -> list[Pass]:
+    """As few passes over the rounds as serve all horizons.
+
+    One does if the method is `anytime`, and one does for means since a round that moves with the horizon
+    (`Method.averages_since`), if the rounds are otherwise all alike.
+    """
+    if not method.anytime and len(horizons) > len(method.State._fields) ** 2:  # else it is cheaper backward
+        order = np.argsort(horizons, kind="stable")
+        starts = [method.averages_since(t) for t in horizons[order].tolist()]
+        if None not in starts:
+            last = int(horizons[order[-1]])
+            check_table(method, last)
+            found = summing(tabulate(method, network, last), starts[-1])
+            if found is not None:
+                return [WindowedPass(found[0], order, horizons[order], np.array(starts), found[1])]
+    found_passes = []
+    for table, followers in passes(method, network, horizons):
+        which = np.array(sorted(followers, key=lambda w: int(horizons[w])))
+        found_passes.append(Pass(table, which, horizons[which]))
+    return found_passes
+
+
+def summing(table: Table, since: int) -> tuple[Table, int] | None:
+    """A table that sums what `table` averages from round `since` on, and the register that holds the sum.
+
+    None unless that is what it does: its estimate is one register that nothing else uses, the running mean
+    s <- s + (z - s)/(t - since + 1) of what the other registers and the observation give, and the rounds are otherwise
+    all alike.
+    """
+    read = np.flatnonzero(table.estimate_state.any(axis=0))
+    if len(read) != 1 or not np.all(table.estimate_state[:, read] == 1.0):
+        return None
+    register = int(read[0])
+    others = np.arange(table.registers) != register
+    alike = (
+        table.message_state,
+        table.message_observation,
+        table.step_state[:, others],
+        table.step_observation[:, others],
+        table.step_mixed[:, others],
+    )
+    if (
+        not all(np.all(rows == rows[:1]) for rows in alike)
+        or table.message_state[0, register] != 0
+        or table.step_state[0, others, register].any()
+        or not table.step_mixed[0, others].any()
+    ):
+        return None
+    rows = np.column_stack(
+        [table.step_state[:, register], table.step_observation[:, register], table.step_mixed[:, register]]
+    )
+    share = 1.0 / np.arange(1, table.rounds - since + 1)[:, None]
+    each = rows[since].copy()
+    each[register] = 0.0
+    expected = share * each
+    expected[:, [register]] = 1.0 - share
+    if not np.allclose(rows[since:], expected, rtol=1e-13, atol=1e-15):
+        return None
+    each[register] = 1.0
+    step_state, step_observation, step_mixed = (
+        table.step_state.copy(),
+        table.step_observation.copy(),
+        table.step_mixed.copy(),
+    )
+    step_state[:, register], step_observation[:, register], step_mixed[:, register] = each[:-2], *each[-2:]
+    return table._replace(
+        step_state=step_state, step_observation=step_observation, step_mixed=step_mixed
+    ), register
+
+
+BLOCK = 2**22
+"""Numbers of a block of means that are brought to the modes at once."""
+
+
+def _registers(
+    table: Table, spectrum: Spectrum, observations: Observations, times: set[int]
+) -> Iterator[tuple[int, AnyArray]]:
+    """(t, registers (R, modes, n)) after each of `times` rounds: expected values, mode by mode."""
+    eigenvalues = spectrum.eigenvalues[:, None]
+    state: AnyArray = np.zeros((table.registers, len(eigenvalues), observations.components))
+    last, length = max(times), max(1, BLOCK // observations.mean.size)
+    if 0 in times:
+        yield 0, state
+    for begin in range(0, last, length):
+        block = range(begin, min(begin + length, last))
+        for t, mean in zip(block, observations.means(block), strict=True):
+            level = spectrum.analyze(mean)
+            message = np.tensordot(table.message_state[t], state, axes=1)
+            mixed = eigenvalues * (message + table.message_observation[t] * level)
+            state = np.tensordot(table.step_state[t], state, axes=1)
+            state = state + np.multiply.outer(table.step_observation[t], level)
+            state = state + np.multiply.outer(table.step_mixed[t], mixed)
+            if t + 1 in times:
+                yield t + 1, state

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -10,7 +10,7 @@ import numpy as np
 from gossamer.arrays import Floats
 from gossamer.engines.exact.per_agent import per_agent_errors
 from gossamer.engines.results import ErrorResult, Rounds, Value
-from gossamer.methods import Method, Table
+from gossamer.methods import Method
 from gossamer.networks import Network
 from gossamer.observations import Observations
 
@@ -31,10 +31,10 @@ class Exact(ErrorResult[Rounds, Value]):
     uncertainty: Value
     samples: Value
     messages: Value
-    tables: list[Table] = field(repr=False)
 
     @cached_property
     def per_agent(self) -> Floats:
         """(N,) expected squared error of each agent, or (H, N) for several horizons; computed when asked for."""
-        errors = [per_agent_errors(table, self.network, self.observations) for table in self.tables]
-        return errors[0] if np.isscalar(self.rounds) else np.stack(errors)
+        horizons = np.atleast_1d(self.rounds)
+        errors = per_agent_errors(self.method, self.network, self.observations, horizons)
+        return errors[0] if np.isscalar(self.rounds) else errors

@@ -92,7 +92,7 @@ def simulate_faulty(
 
     spread(play, -(-trials // size))
     variance = observations.variance.sum(axis=1)
-    target = (observations.mean + (rounds - 1) * observations.drift)[alive].mean(axis=0)
+    target = observations.means(range(rounds - 1, rounds))[0][alive].mean(axis=0)
     squares = ((estimates - target) ** 2).sum(axis=2)
     errors = squares[:, alive].sum(axis=1)
     return FaultySimulation(
