@@ -20,23 +20,24 @@ from scipy.special import expit, logit
 
 from gossamer import checks, theory
 from gossamer.arrays import Floats
-from gossamer.engines.exact import Measure, Pass, WindowedPass, analyzable, integrate, measure, summing
+from gossamer.engines.exact import Measure, Runs, analyzable, integrate, measure, summing
 from gossamer.engines.horizons import check_table
 from gossamer.engines.results import ErrorResult
 from gossamer.errors import Unsupported
-from gossamer.methods import Method, Tunable, tabulate
+from gossamer.methods import Method, Tunable, tabulate, tabulate_all
 from gossamer.networks import Network
 from gossamer.observations import Observations, check_match
 
 NODES = 32
 """Eigenvalues that stand for all of them until the finish."""
 
-POINTS = {1: 60, 2: 24, 3: 13}
-"""Points of the grid along each of so many parameters; OTHERWISE for more."""
-OTHERWISE = 6
+CANDIDATES = 4000
+"""Points of the grid over all parameters, about: twice as many along those without an upper bound as along the rest."""
 
-STARTS, FINISHERS = 8, 2
-"""From so many points of the grid the search goes on, and from so many of what it finds it is finished."""
+STARTS, STEPS, FINISHERS = 12, 16, 3
+"""From so many points the search goes on, for so many steps, and from so many of what it finds it is finished."""
+
+Point = tuple[float, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,7 +92,7 @@ def tune(
 
 class _Found(NamedTuple):
     error: float
-    point: tuple[float, ...]
+    point: Point
     method: Method
 
 
@@ -112,85 +113,125 @@ class _Task:
             if bounds.whole and np.isfinite(bounds.most):
                 ends = (int(bounds.least), int(bounds.most))
                 if all(self._with({name: k}).averages_since(self.rounds) == k for k in ends):
-                    return name
+                    first = tabulate(self._with({name: ends[0]}), self.network, self.rounds)
+                    return name if summing(first, self.rounds, ends[0]) else None
         return None
 
     @cached_property
     def axes(self) -> list[_Axis]:
         return [_Axis(name, bounds) for name, bounds in self.parameters.items() if name != self.window]
 
+    @property
+    def scales(self) -> Floats:
+        """How far it is along each axis from one value to quite another."""
+        return np.array([4.0 if axis.bounded else 1.0 for axis in self.axes])
+
     def _with(self, values: Mapping[str, float]) -> Any:
         return replace(self.method, **values)  # type: ignore[type-var]
 
     def error(self, candidate: Method, over: Measure) -> float:
         """The exact error of a candidate; infinite where it diverges."""
-        one = np.array([self.rounds])
-        table = tabulate(candidate, self.network, self.rounds)
-        return float(self._errors(Pass(table, np.zeros(1, np.int64), one), over)[0])
+        table = tabulate_all([candidate], self.network, self.rounds)
+        return float(self._errors(Runs.of(table, self.rounds), over)[0])
 
-    def at(self, point: Sequence[float], over: Measure) -> _Found:
-        """The best candidate at a point of the axes."""
-        candidate = self._with(
-            {axis.name: axis.decode(x) for axis, x in zip(self.axes, point, strict=True)}
-        )
-        if self.window is not None:
-            bounds = self.parameters[self.window]
-            starts = np.arange(int(bounds.least), int(bounds.most) + 1)
-            first = replace(candidate, **{self.window: int(starts[0])})
-            found = summing(tabulate(first, self.network, self.rounds), int(starts[0]))
-            if found is not None:
-                table, register = found
-                ends = np.full(len(starts), self.rounds)
-                errors = self._errors(
-                    WindowedPass(table, np.arange(len(starts)), ends, starts, register), over
-                )
-                best = int(np.argmin(errors))
-                chosen = replace(candidate, **{self.window: int(starts[best])})
-                return _Found(float(errors[best]), tuple(point), chosen)
-        return _Found(self.error(candidate, over), tuple(point), candidate)
+    def at(self, points: Sequence[Point], over: Measure) -> list[_Found]:
+        """The best candidate at each of several points of the axes."""
+        found: list[_Found] = []
+        for start in range(0, len(points), self.together):
+            found += self._at(points[start : start + self.together], over)
+        return found
 
-    def _errors(self, each: Pass, over: Measure) -> Floats:
+    @property
+    def together(self) -> int:
+        """Candidates that are looked at together: as many as take some dozen megabytes."""
+        return max(1, 2**20 // self.rounds // (NODES if self.window else len(self.method.State._fields) ** 2))
+
+    def _at(self, points: Sequence[Point], over: Measure) -> list[_Found]:
+        candidates = [
+            self._with({axis.name: axis.decode(x) for axis, x in zip(self.axes, point, strict=True)})
+            for point in points
+        ]
+        if self.window is None:
+            table = tabulate_all(candidates, self.network, self.rounds)
+            errors = self._errors(Runs.of(table, self.rounds), over)
+            return [_Found(*each) for each in zip(errors.tolist(), points, candidates, strict=True)]
+        bounds = self.parameters[self.window]
+        starts = np.arange(int(bounds.least), int(bounds.most) + 1)
+        candidates = [replace(each, **{self.window: int(starts[0])}) for each in candidates]
+        summed = summing(tabulate_all(candidates, self.network, self.rounds), self.rounds, int(starts[0]))
+        assert summed is not None  # or there would be no window
+        runs = Runs.of(summed[0], self.rounds, starts, summed[1])
+        errors = self._errors(runs, over).reshape(len(points), len(starts))
+        best = np.argmin(errors, axis=1)
+        return [
+            _Found(float(errors[k, w]), point, replace(each, **{self.window: int(starts[w])}))
+            for k, (point, each, w) in enumerate(zip(points, candidates, best.tolist(), strict=True))
+        ]
+
+    def _errors(self, runs: Runs, over: Measure) -> Floats:
         with np.errstate(all="ignore"):
-            found = integrate([each], self.network, self.observations, over)
+            found = integrate([runs], self.network, self.observations, over)
             total = found.bias + found.variance
         return np.where(np.isfinite(total), total, np.inf)
 
     def search(self, thin: Measure, full: Measure) -> Method:
         """A grid, descents from its best points that have no better neighbor, and a finish with all eigenvalues."""
         if not self.axes:
-            return self.at((), full).method
+            return self.at([()], full)[0].method
         own = tuple(axis.encode(getattr(self.method, axis.name)) for axis in self.axes)
-        points = POINTS.get(len(self.axes), OTHERWISE)
-        grids = [axis.grid(points) for axis in self.axes]
-        errors = np.array([self.at(point, thin).error for point in itertools.product(*grids)])
+        shares = [1 if axis.bounded else 2 for axis in self.axes]
+        points = min((CANDIDATES / np.prod(shares)) ** (1 / len(shares)), 50)
+        grids = [axis.grid(round(share * points)) for axis, share in zip(self.axes, shares, strict=True)]
+        errors = np.array([found.error for found in self.at(list(itertools.product(*grids)), thin)])
         errors = errors.reshape([len(grid) for grid in grids])
-        starts = [own, *(tuple(g[i] for g, i in zip(grids, at, strict=True)) for at in _minima(errors))]
-        descents = [self.descend(start, thin, 1e-2, 60) for start in starts[:STARTS]]
-        best = sorted(descents)[:FINISHERS]
-        return min(self.descend(each.point, full, 1e-4, 200) for each in best).method
+        starts = [tuple(float(g[i]) for g, i in zip(grids, at, strict=True)) for at in _minima(errors)]
+        best = self.descend([own, *starts[: STARTS - 1]], thin)
+        return min((self.finish(each.point, full) for each in best[:FINISHERS]), key=_error).method
 
-    def descend(self, start: Sequence[float], over: Measure, tolerance: float, steps: int) -> _Found:
+    def descend(self, starts: Sequence[Point], over: Measure) -> list[_Found]:
+        """Step from each start to the best of its neighbors, in steps that grow while it gets better and shrink where it
+        does not; best first."""
+        found = self.at(starts, over)
+        sizes = np.full(len(found), 0.5)
+        ways = np.array(list(itertools.product((-1.0, 0.0, 1.0), repeat=len(self.axes))))
+        ways = ways[ways.any(axis=1)] * self.scales
+        for _ in range(STEPS):
+            around = [
+                tuple((np.array(each.point) + size * way).tolist())
+                for each, size in zip(found, sizes, strict=True)
+                for way in ways
+            ]
+            tried = self.at(around, over)
+            for k, here in enumerate(found):
+                best = min(tried[k * len(ways) : (k + 1) * len(ways)], key=_error)
+                if best.error < here.error:
+                    found[k] = best
+                    sizes[k] *= 1.5
+                else:
+                    sizes[k] /= 2.5
+        return sorted(found, key=_error)
+
+    def finish(self, start: Point, over: Measure) -> _Found:
         """Nelder-Mead on the logarithm of the error."""
         tried: list[_Found] = []
 
         def objective(point: Any) -> float:
-            tried.append(self.at(tuple(np.asarray(point).tolist()), over))
+            tried.append(self.at([tuple(point.tolist())], over)[0])
             error = tried[-1].error
             return float(np.log(error)) if 0 < error < np.inf else 1e3
 
-        simplex = np.array([start, *(start + 0.3 * unit for unit in np.eye(len(start)))])
+        simplex = np.array([start, *(start + 0.1 * unit for unit in np.diag(self.scales))])
         minimize(
             objective,
             start,
             method="Nelder-Mead",
-            options={
-                "initial_simplex": simplex,
-                "xatol": tolerance,
-                "fatol": tolerance / 10,
-                "maxiter": steps * len(start),
-            },
+            options={"initial_simplex": simplex, "xatol": 1e-3, "fatol": 1e-6, "maxiter": 100 * len(start)},
         )
-        return min(tried, key=lambda found: found.error)
+        return min(tried, key=_error)
+
+
+def _error(found: _Found) -> float:
+    return found.error
 
 
 class _Axis:
@@ -213,13 +254,14 @@ class _Axis:
         return round(value) if self.bounds.whole else float(value)
 
     def grid(self, points: int) -> Floats:
-        """Most of its points are near the start, or spread evenly between the bounds; a few go far beyond."""
+        """Points from bound to bound, closer to the upper one, where accelerations are at home; or most of them near
+        the start and the others far below and above it."""
         if self.bounded:
-            return np.linspace(-4.0, 8.0, points)
-        far = points // 3
-        near = np.geomspace(0.05, 6.0, points - far)
-        scale = np.concatenate([np.geomspace(1e-5, 0.03, far - far // 4), near, np.geomspace(9, 50, far // 4)])
-        return np.asarray(self.encode(None) + np.log(scale))
+            return np.linspace(-4.0, 14.0, points)
+        below, above = points // 4, points // 16
+        near = np.geomspace(0.05, 6.0, points - below - above)
+        scale = [np.geomspace(1e-5, 0.04, below), near, np.geomspace(9.0, 50.0, above)]
+        return np.asarray(self.encode(None) + np.log(np.concatenate(scale)))
 
 
 def _minima(errors: Floats) -> Iterable[tuple[int, ...]]:

@@ -6,7 +6,7 @@ A function that is not linear is caught here.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,7 +23,25 @@ def tabulate(method: Method, network: SpectralFacts, rounds: int, **changes: flo
     rounds = checks.rounds(rounds)
     c = method.coefficients(network, rounds)._replace(**changes)
     _check_coefficients(method, c, rounds)
-    size = len(method.State._fields)
+    return _read(method, c, _batches(method, network, rounds))
+
+
+def tabulate_all(methods: Sequence[Method], network: SpectralFacts, rounds: int) -> Table:
+    """The tables of variants of one method, which differ in their parameters alone, one after the other in one table.
+
+    What the functions of a method do is the same for every variant, so all of them are read at once.
+    """
+    rounds = checks.rounds(rounds)
+    each = [method.coefficients(network, rounds) for method in methods]
+    for method, c in zip(methods, each, strict=True):
+        _check_coefficients(method, c, rounds)
+    joined = [np.concatenate([np.broadcast_to(v, rounds) for v in values]) for values in zip(*each, strict=True)]
+    batches = np.concatenate([_batches(method, network, rounds) for method in methods])
+    return _read(methods[0], type(each[0])(*joined), batches)
+
+
+def _read(method: Method, c: Any, batches: Floats) -> Table:
+    rounds, size = len(batches), len(method.State._fields)
 
     def outputs(c: Any, s: Floats, observation: float, mixed: float) -> Floats:
         """(T, 1 + R + 1): message, new registers and estimate for given inputs, in every round of c."""
@@ -49,7 +67,7 @@ def tabulate(method: Method, network: SpectralFacts, rounds: int, **changes: flo
         step_observation=np.array(probes[:, 1:-1, size]),
         step_mixed=np.array(probes[:, 1:-1, size + 1]),
         estimate_state=np.array(probes[:, -1, :size]),
-        batches=_batches(method, network, rounds),
+        batches=batches,
     )
     silent = table.batches == 0
     if table.step_observation[silent].any() or table.message_observation[silent].any():

@@ -6,9 +6,9 @@ from gossamer.engines.exact.engine import weights as weights
 from gossamer.engines.exact.engine import integrate as integrate
 from gossamer.engines.exact.measure import Measure as Measure
 from gossamer.engines.exact.measure import measure as measure
-from gossamer.engines.exact.propagation import Pass as Pass
-from gossamer.engines.exact.propagation import WindowedPass as WindowedPass
+from gossamer.engines.exact.propagation import Runs as Runs
 from gossamer.engines.exact.propagation import impulse_response as impulse_response
+from gossamer.engines.exact.propagation import one_pass as one_pass
 from gossamer.engines.exact.propagation import propagate as propagate
 from gossamer.engines.exact.propagation import summing as summing
 from gossamer.engines.exact.propagation import trajectory as trajectory

@@ -42,7 +42,7 @@ class Measure:
         """(S, H) sums over the nodes from responses (H, G, 2) and noise gains (H, G); `integral` reads them."""
         error = self.off_target(response, rounds)
         bias = np.einsum("hgi,gij,hgj->h", error, self.signal, error)
-        return np.stack([bias, [gains @ self.power for gains in noise]])
+        return np.stack([bias, noise @ self.power])
 
     def thinned(self, size: int) -> Measure:
         """About the same with at most `size` nodes: the smallest stay, larger ones stand for more and more neighbors."""

@@ -18,6 +18,7 @@ from gossamer.observations import Observations
 
 _forward: Any = recursions.forward
 _backward: Any = recursions.backward
+_backward_runs: Any = recursions.backward_runs
 _windowed: Any = recursions.windowed
 
 
@@ -80,12 +81,8 @@ class WindowedPass(Pass):
     register: int
 
     def propagate(self, nodes: Floats) -> tuple[Floats, Floats]:
-        times = np.union1d(self.starts, self.ends)
-        gaps, lengths = np.unique(self.ends - self.starts, return_inverse=True)
-        windows = recursions.Windows(
-            np.searchsorted(times, self.starts), np.searchsorted(times, self.ends), lengths, times, gaps
-        )
-        result = _windowed(nodes, self.table, self.register, windows)
+        windows = _windows(self.starts, self.ends)
+        result = _windowed(nodes, self.table, self.table.rounds, self.register, windows)[:, 0]
         return np.moveaxis(result[:2], 0, 2), result[2]
 
     def expected(self, spectrum: Spectrum, observations: Observations) -> AnyArray:
@@ -97,6 +94,55 @@ class WindowedPass(Pass):
         return np.stack([(sums[end] - sums[start]) / (end - start) for start, end in pairs])
 
 
+@dataclass(frozen=True)
+class Runs(Pass):
+    """Variants of a method, whose tables of `rounds` rounds each follow one another; all are read at their end.
+
+    With `starts`, the answers are the means since each of these of what `register` sums up: a row for every run and
+    every start.
+    """
+
+    rounds: int
+    starts: Integers | None = None
+    register: int = 0
+
+    @classmethod
+    def of(cls, table: Table, rounds: int, starts: Integers | None = None, register: int = 0) -> Runs:
+        rows = table.rounds // rounds * (1 if starts is None else len(starts))
+        return cls(table, np.arange(rows), np.full(rows, rounds), rounds, starts, register)
+
+    def propagate(self, nodes: Floats) -> tuple[Floats, Floats]:
+        if self.starts is None:
+            result = _backward_runs(nodes, self.table, self.rounds)
+        else:
+            windows = _windows(self.starts, np.full(len(self.starts), self.rounds))
+            result = _windowed(nodes, self.table, self.rounds, self.register, windows)
+        result = result.reshape(3, -1, len(nodes))
+        return np.moveaxis(result[:2], 0, 2), result[2]
+
+    def expected(self, spectrum: Spectrum, observations: Observations) -> AnyArray:
+        found = []
+        for start in range(0, self.table.rounds, self.rounds):
+            one = Table(*(array[start : start + self.rounds] for array in self.table))
+            which = np.arange(1 if self.starts is None else len(self.starts))
+            ends = np.full(len(which), self.rounds)
+            each = (
+                Pass(one, which, ends)
+                if self.starts is None
+                else WindowedPass(one, which, ends, self.starts, self.register)
+            )
+            found.append(each.expected(spectrum, observations))
+        return np.concatenate(found)
+
+
+def _windows(starts: Integers, ends: Integers) -> recursions.Windows:
+    times = np.union1d(starts, ends)
+    gaps, lengths = np.unique(ends - starts, return_inverse=True)
+    return recursions.Windows(
+        np.searchsorted(times, starts), np.searchsorted(times, ends), lengths, times, gaps
+    )
+
+
 def trajectory(method: Method, network: Network, horizons: Integers) -> list[Pass]:
     """As few passes over the rounds as serve all horizons.
 
@@ -105,13 +151,14 @@ def trajectory(method: Method, network: Network, horizons: Integers) -> list[Pas
     """
     if not method.anytime and len(horizons) > len(method.State._fields) ** 2:  # else it is cheaper backward
         order = np.argsort(horizons, kind="stable")
-        starts = [method.averages_since(t) for t in horizons[order].tolist()]
-        if None not in starts:
-            last = int(horizons[order[-1]])
+        ends = horizons[order]
+        starts = [since for t in ends.tolist() if (since := method.averages_since(t)) is not None and since < t]
+        if len(starts) == len(ends):
+            last = int(ends[-1])
             check_table(method, last)
-            found = summing(tabulate(method, network, last), starts[-1])
+            found = summing(tabulate(method, network, last), last, starts[-1])
             if found is not None:
-                return [WindowedPass(found[0], order, horizons[order], np.array(starts), found[1])]
+                return [WindowedPass(found[0], order, ends, np.array(starts), found[1])]
     found_passes = []
     for table, followers in passes(method, network, horizons):
         which = np.array(sorted(followers, key=lambda w: int(horizons[w])))
@@ -119,52 +166,63 @@ def trajectory(method: Method, network: Network, horizons: Integers) -> list[Pas
     return found_passes
 
 
-def summing(table: Table, since: int) -> tuple[Table, int] | None:
+def one_pass(method: Method, network: Network, first: int = 1) -> bool:
+    """Whether one pass serves every number of rounds from `first` on."""
+    if method.anytime:
+        return True
+    some = first + np.arange(len(method.State._fields) ** 2 + 1)
+    return method.averages_since(first) is not None and len(trajectory(method, network, some)) == 1
+
+
+def summing(table: Table, rounds: int, since: int) -> tuple[Table, int] | None:
     """A table that sums what `table` averages from round `since` on, and the register that holds the sum.
 
-    None unless that is what it does: its estimate is one register that nothing else uses, the running mean
-    s <- s + (z - s)/(t - since + 1) of what the other registers and the observation give, and the rounds are otherwise
-    all alike.
+    None unless that is what it does, in each of its runs of `rounds` rounds: its estimate is one register that nothing
+    else uses, the running mean s <- s + (z - s)/(t - since + 1) of what the other registers and the observation give,
+    and the rounds are otherwise all alike.
     """
     read = np.flatnonzero(table.estimate_state.any(axis=0))
     if len(read) != 1 or not np.all(table.estimate_state[:, read] == 1.0):
         return None
     register = int(read[0])
     others = np.arange(table.registers) != register
+    runs = Table(*(array.reshape(-1, rounds, *array.shape[1:]) for array in table))
     alike = (
-        table.message_state,
-        table.message_observation,
-        table.step_state[:, others],
-        table.step_observation[:, others],
-        table.step_mixed[:, others],
+        runs.message_state,
+        runs.message_observation,
+        runs.step_state[:, :, others],
+        runs.step_observation[:, :, others],
+        runs.step_mixed[:, :, others],
     )
     if (
-        not all(np.all(rows == rows[:1]) for rows in alike)
-        or table.message_state[0, register] != 0
-        or table.step_state[0, others, register].any()
-        or not table.step_mixed[0, others].any()
+        not all(np.all(rows == rows[:, :1]) for rows in alike)
+        or table.message_state[:, register].any()
+        or table.step_state[:, others, register].any()
+        or not table.step_mixed[:, others].any(axis=1).all()
     ):
         return None
-    rows = np.column_stack(
-        [table.step_state[:, register], table.step_observation[:, register], table.step_mixed[:, register]]
+    update = np.concatenate(
+        [runs.step_state[:, :, register], np.stack([runs.step_observation, runs.step_mixed], -1)[:, :, register]],
+        axis=2,
     )
-    share = 1.0 / np.arange(1, table.rounds - since + 1)[:, None]
-    each = rows[since].copy()
-    each[register] = 0.0
+    each = update[:, since : since + 1].copy()
+    each[..., register] = 0.0
+    share = 1.0 / np.arange(1, rounds - since + 1)[:, None]
     expected = share * each
-    expected[:, [register]] = 1.0 - share
-    if not np.allclose(rows[since:], expected, rtol=1e-13, atol=1e-15):
+    expected[..., register] = 1.0 - share[:, 0]
+    if not np.allclose(update[:, since:], expected, rtol=1e-13, atol=1e-15):
         return None
-    each[register] = 1.0
-    step_state, step_observation, step_mixed = (
-        table.step_state.copy(),
-        table.step_observation.copy(),
-        table.step_mixed.copy(),
+    each[..., register] = 1.0
+    each = np.repeat(each[:, 0], rounds, axis=0)
+    replaced = table._replace(
+        step_state=table.step_state.copy(),
+        step_observation=table.step_observation.copy(),
+        step_mixed=table.step_mixed.copy(),
     )
-    step_state[:, register], step_observation[:, register], step_mixed[:, register] = each[:-2], *each[-2:]
-    return table._replace(
-        step_state=step_state, step_observation=step_observation, step_mixed=step_mixed
-    ), register
+    replaced.step_state[:, register] = each[:, :-2]
+    replaced.step_observation[:, register] = each[:, -2]
+    replaced.step_mixed[:, register] = each[:, -1]
+    return replaced, register
 
 
 BLOCK = 2**22

@@ -371,19 +371,51 @@ def _window_panel(x: Floats, table: Table, register: int, windows: Windows, used
     return result
 
 
+@compiled
+def _run(table: Table, rounds: int, run: int) -> Table:
+    """One of several runs of equally many rounds, which follow each other in one table."""
+    here = slice(run * rounds, (run + 1) * rounds)
+    return Table(
+        table.message_state[here],
+        table.message_observation[here],
+        table.step_state[here],
+        table.step_observation[here],
+        table.step_mixed[here],
+        table.estimate_state[here],
+        table.batches[here],
+    )
+
+
 @parallel
-def windowed(lam: Floats, table: Table, register: int, windows: Windows) -> Any:
+def backward_runs(lam: Floats, table: Table, rounds: int) -> Any:
+    """`backward` for several runs of `rounds` rounds that follow each other in one table: (3, runs, G)."""
+    groups, runs = lam.shape[0], table.batches.size // rounds
+    panels = (groups + PANEL - 1) // PANEL
+    result = np.empty((3, runs, groups))
+    for job in prange(runs * panels):
+        run, start = job // panels, job % panels * PANEL
+        stop = min(start + PANEL, groups)
+        one = _run(table, rounds, run)
+        result[:, run, start:stop] = _backward_panel(lam[start:stop], one, np.empty((0, 0)), 0)
+    return result
+
+
+@parallel
+def windowed(lam: Floats, table: Table, rounds: int, register: int, windows: Windows) -> Any:
     """Means over windows of rounds of what `register` sums up; every round must be like the first.
 
-    Returns (3, W, G): what `backward` returns, for every window, in one pass over the rounds.
+    The table holds several runs of `rounds` rounds. Returns (3, runs, W, G): what `backward` returns, for every run
+    and window, in one pass over the rounds.
     """
-    groups = lam.shape[0]
-    result = np.empty((3, windows.starts.size, groups))
-    used = _used(table, windows.times[-1])
+    groups, runs = lam.shape[0], table.batches.size // rounds
     # Narrower panels where much is remembered; each keeps within a few dozen megabytes.
     width = min(PANEL, max(1, 2**22 // (windows.times.size * table.message_state.shape[1])))
-    for panel in prange((groups + width - 1) // width):
-        start = panel * width
+    panels = (groups + width - 1) // width
+    result = np.empty((3, runs, windows.starts.size, groups))
+    for job in prange(runs * panels):
+        run, start = job // panels, job % panels * width
         stop = min(start + width, groups)
-        result[:, :, start:stop] = _window_panel(lam[start:stop], table, register, windows, used)
+        one = _run(table, rounds, run)
+        used = _used(one, 1)
+        result[:, run, :, start:stop] = _window_panel(lam[start:stop], one, register, windows, used)
     return result
