@@ -44,14 +44,15 @@ from .observations import Bernoulli as Bernoulli
 from .observations import Drifting as Drifting
 from .observations import Empirical as Empirical
 from .observations import Gaussian as Gaussian
+from .observations import Moving as Moving
 from .observations import Observations as Observations
 from .observations import StudentT as StudentT
 from .observations import Uniform as Uniform
 from .observations import UniformDriven as UniformDriven
 from .planning import Plan as Plan
 from .planning import Plans as Plans
-from .planning import Tuned as Tuned
 from .planning import plan as plan
-from .planning import tune as tune
+from .tuning import Tuned as Tuned
+from .tuning import tune as tune
 
 __version__: str

@@ -7,6 +7,7 @@ threads, blocks or engines, and a deployed agent with a simulated sensor draws t
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import numpy as np
@@ -70,9 +71,18 @@ class Observations(ABC):
     def drift(self) -> Floats:
         return np.zeros_like(self.mean)
 
+    @property
+    def moving(self) -> bool:
+        """Whether the means are a function of the round of their own, neither constant nor `drift` times the round."""
+        return False
+
+    def means(self, rounds: range) -> Floats:
+        """(rounds, N, n) the expected values of those rounds."""
+        return np.asarray(self.mean + np.asarray(rounds)[:, None, None] * self.drift)
+
     def target(self, rounds: int) -> Floats:
         """(n,) the average of the means in the last of `rounds` rounds: what every agent wants to know."""
-        average: Floats = (self.mean + (rounds - 1) * self.drift).mean(axis=0)
+        average: Floats = self.means(range(rounds - 1, rounds))[0].mean(axis=0)
         return average
 
     @property
@@ -370,6 +380,69 @@ class Drifting(Observations):
         still = self.base.sample(seed, rounds, trials, agents, batches)
         where = slice(agents.start, agents.stop, agents.step)
         return still + np.asarray(rounds)[:, None, None, None] * self._rate[where, :, None]
+
+
+class Moving(Observations):
+    """Streams whose means are any function of the round; the noise is that of `base`.
+
+    mean_at   mean_at(t) gives the means of round t = 0, 1, ... as (N,) or (N, n); or an array (T, N) or (T, N, n)
+    """
+
+    def __init__(self, base: Observations, mean_at: Callable[[int], ArrayLike] | ArrayLike) -> None:
+        if not isinstance(base, Observations):
+            raise InvalidInput(f"base must be observations such as gs.Gaussian(...), got {base!r}")
+        self.base: Observations = base
+        self.mean_at = mean_at if callable(mean_at) else _array(mean_at, "mean_at")
+        self.mean = self.means(range(1))[0]
+        self.variance = base.variance
+
+    @property
+    def moving(self) -> bool:
+        return True
+
+    def means(self, rounds: range) -> Floats:
+        if callable(self.mean_at):
+            return np.stack([self._mean_of(t, self.mean_at(t)) for t in rounds])
+        if rounds.stop > len(self.mean_at):
+            raise InvalidInput(
+                f"mean_at has the means of {len(self.mean_at)} rounds, but round {rounds.stop - 1} was asked for; "
+                "give more, or a function of the round"
+            )
+        return np.stack([self._mean_of(t, self.mean_at[t]) for t in rounds])
+
+    def _mean_of(self, t: int, value: ArrayLike) -> Floats:
+        mean = _array(value, f"mean_at({t})")
+        if mean.shape == self.base.mean.shape[:1] and self.base.components == 1:
+            mean = mean[:, None]
+        if mean.shape != self.base.mean.shape:
+            raise InvalidInput(
+                f"mean_at({t}) must have the shape of the means of base, {self.base.mean.shape}, got {mean.shape}"
+            )
+        _finite(mean, f"mean_at({t})")
+        return mean
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Moving) or self.base != other.base:
+            return False
+        if callable(self.mean_at) or callable(other.mean_at):
+            return self.mean_at is other.mean_at
+        return np.array_equal(self.mean_at, other.mean_at)
+
+    __hash__ = None
+
+    def sample(
+        self,
+        seed: int,
+        rounds: range,
+        trials: range,
+        agents: range | None = None,
+        batches: Floats | None = None,
+    ) -> Floats:
+        agents = range(self.agents) if agents is None else agents
+        still = self.base.sample(seed, rounds, trials, agents, batches)
+        where = slice(agents.start, agents.stop, agents.step)
+        moved = self.means(rounds) - self.base.means(rounds)
+        return still + moved[:, where, :, None]
 
 
 def batch_scale(sizes: Floats) -> Floats:

@@ -1,29 +1,49 @@
-"""Planning: rounds, samples and messages for a target error, and parameters that make the error least."""
+"""Planning: rounds, samples and messages for a target error.
+
+Errors need not fall with the rounds, so every number of rounds is examined, from 1 on, as far as that is affordable:
+one pass gives them all where the method allows it (`trajectory`). What is left is answered by proof where there is one:
+
+    no method can    agent i holds weights w of its streams' samples; in the network's average alone, with h = sum w,
+                     the error is at least A (1 - h)^2 + V h^2/S >= A (V/S)/(A + V/S), where A = N ||mubar||^2,
+                     V = sum sigma^2/N, and S the samples that an agent takes
+    this one cannot  its error in the network's average, which no exchange of messages changes, is one mode of many
+                     and cheap to follow for every number of rounds; and if its rounds are all alike, its variance
+                     (P <- A P A' + Q from P = 0) never falls
+
+and by doubling and bisection otherwise, and then the plan's note says what was not examined.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, overload
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple, overload
 
 import numpy as np
-from scipy.optimize import minimize
 
-from gossamer import checks, plotting, theory
-from gossamer.arrays import Floats, Integers
-from gossamer.engines.exact import Exact, analyzable, every_round, exact
-from gossamer.engines.results import StreamResult, over_limit
-from gossamer.errors import InvalidInput, Unsupported
-from gossamer.methods import AnytimeSDA, Method, Tunable, resolve
+from gossamer import checks, plotting
+from gossamer.arrays import Floats
+from gossamer.engines.exact import Measure, analyzable, exact, integrate, measure, one_pass, trajectory
+from gossamer.engines.horizons import check_table
+from gossamer.engines.results import over_limit, spread_out
+from gossamer.errors import InvalidInput
+from gossamer.methods import AnytimeSDA, Method, tabulate
 from gossamer.networks import Graph, Network, NetworkLike
-from gossamer.numerics.search import first_true
 from gossamer.observations import Observations, check_match
 from gossamer.results import Record, Result
 
-LOOK_BACK = 64
-"""Where the error is not computed for every T, this many horizons before the answer are checked to miss the target."""
-
 MOST_ROUNDS = 1_000_000
+
+BLOCK, WORK = 256, 2**24
+"""Every number of rounds up to BLOCK is examined, then four times as many, and so on, while rounds times eigenvalues
+are at most WORK."""
+
+ONE_BY_ONE = 512
+"""Where each number of rounds needs its own pass, they are all examined up to this one."""
+
+LOOK_BACK = 64
+"""Beyond what is examined throughout, this many numbers of rounds before the answer are checked to miss the target."""
 
 ROUNDING = 1e-12
 """The same error computed forward and backward differs in the last digits; a target is met up to these."""
@@ -86,7 +106,7 @@ class Plan(Result):
     def plot(self, ax: Any = None) -> Any:
         """The error on the way to the target, and the target."""
         end = self.rounds or 2 * max(64, self.network.agents)
-        course = exact(self.method, self.network, self.observations, _spread_out(1, end))
+        course = exact(self.method, self.network, self.observations, spread_out(1, end))
         goal = plotting.Curve("target", course.rounds, np.full(len(course.rounds), self.target), limit=True)
         ax = plotting.draw_errors(ax, [*course.curves(), goal], self.title)
         if self.reached:
@@ -130,6 +150,9 @@ class Plans(list[Plan], Result):
         return min(reached, key=lambda plan: float(getattr(plan, by)))
 
 
+Streams = Observations | Callable[[Network], Observations]
+"""Observations, or a function that gives them for a network: networks of different sizes need different ones."""
+
 SeveralNetworks = list[NetworkLike] | list[Network] | tuple[NetworkLike, ...]
 SeveralTargets = list[float] | tuple[float, ...] | Floats
 SeveralMethods = list[Method] | list[str] | list[Method | str] | tuple[Method | str, ...]
@@ -138,7 +161,7 @@ SeveralMethods = list[Method] | list[str] | list[Method | str] | tuple[Method | 
 @overload
 def plan(
     network: NetworkLike,
-    observations: Observations,
+    observations: Streams,
     target: float,
     method: Method | str | None = ...,
     *,
@@ -147,7 +170,7 @@ def plan(
 @overload
 def plan(
     network: NetworkLike | SeveralNetworks,
-    observations: Observations,
+    observations: Streams,
     target: float | SeveralTargets,
     method: SeveralMethods,
     *,
@@ -156,7 +179,7 @@ def plan(
 @overload
 def plan(
     network: NetworkLike | SeveralNetworks,
-    observations: Observations,
+    observations: Streams,
     target: SeveralTargets,
     method: Method | str | SeveralMethods | None = ...,
     *,
@@ -165,7 +188,7 @@ def plan(
 @overload
 def plan(
     network: SeveralNetworks,
-    observations: Observations,
+    observations: Streams,
     target: float | SeveralTargets,
     method: Method | str | SeveralMethods | None = ...,
     *,
@@ -173,7 +196,7 @@ def plan(
 ) -> Plans: ...
 def plan(
     network: NetworkLike | SeveralNetworks,
-    observations: Observations,
+    observations: Streams,
     target: float | SeveralTargets,
     method: Method | str | SeveralMethods | None = None,
     *,
@@ -182,23 +205,22 @@ def plan(
     """Return the smallest number of rounds with total error <= target, and what it costs.
 
     One network, target and method give a `Plan`; sequences of any of them give `Plans`, one per combination,
-    with `.cheapest(by=...)`. The default method is AnytimeSDA.
+    with `.cheapest(by=...)`. The default method is AnytimeSDA. Observations may be a function of the network.
 
-    For methods that do not depend on the horizon every T is examined. For the others (SDA with its burn-in of
-    T/2, for example) the answer is found by doubling and bisection, and the `LOOK_BACK` horizons before it are checked
-    to miss the target.
+    Every number of rounds is examined as far as that is affordable: always up to ONE_BY_ONE, and far beyond for methods
+    whose error after any number of rounds comes from one pass (`anytime`, or SDA with its burn-in). Where some
+    were left out, `note` says so.
     """
-    networks, one_network = _listed(network, (Network, Graph, str))
-    if isinstance(target, str) or target is None:
-        raise InvalidInput(f"target must be a number or several, got {target!r}")
-    targets, one_target = _listed(target, (float, int, np.number))
-    methods, one_method = _listed(AnytimeSDA() if method is None else method, (Method, str))
-    plans = Plans(
-        _plan(Network.of(n), observations, float(t), m, most_rounds)
-        for n in networks
-        for t in targets
-        for m in methods
-    )
+    networks, one_network = _listed("network", network, (Network, Graph, str))
+    targets, one_target = _listed("target", target, (float, int, np.number))
+    methods, one_method = _listed("method", AnytimeSDA() if method is None else method, (Method, str))
+    targets = [checks.number("target", each, above=0) for each in targets]
+    checks.whole_number("most_rounds", most_rounds, least=1)
+    plans = Plans()
+    for net in map(Network.of, networks):
+        streams = observations if isinstance(observations, Observations) else _streams(observations, net)
+        by_method = [_Search(analyzable(each), net, streams, most_rounds).plans(targets) for each in methods]
+        plans += [found for group in zip(*by_method, strict=True) for found in group]
     if not (one_network and one_target and one_method):
         return plans
     if not plans[0].reached:
@@ -206,237 +228,224 @@ def plan(
     return plans[0]
 
 
-def _listed(value: Any, one: type | tuple[type, ...]) -> tuple[list[Any], bool]:
+def _listed(name: str, value: Any, one: type | tuple[type, ...]) -> tuple[list[Any], bool]:
     """The value as a list, and whether it was a single one."""
-    return ([value], True) if isinstance(value, one) else (list(value), False)
-
-
-def _plan(
-    network: Network, observations: Observations, target: float, method: Method | str, most: int
-) -> Plan:
-    method = analyzable(method)
-    checks.number("target", target, above=0)
-    checks.whole_number("most_rounds", most, least=1)
-    rounds = _first(method, network, observations, target, most)
-    found = exact(method, network, observations, most if rounds is None else rounds)
-    costs = (found.samples, found.messages, found.messages * 8 * observations.components)
-    note = ""
-    if rounds is None:
-        costs = (np.inf, np.inf, np.inf)
-        note = (
-            f"{method.label} does not reach an error of {target:g} within {most} rounds "
-            f"(there it is {found.total_error:.3g}); allow more rounds or samples, or use another method"
-            if np.isfinite(found.total_error)
-            else f"{method.label} diverges on {network.name}; give it other parameters, or use another method"
-        )
-    return Plan(
-        method=method,
-        network=network,
-        observations=observations,
-        target=target,
-        rounds=rounds,
-        total_error=found.total_error,
-        centralized_limit=found.centralized_limit,
-        samples=costs[0],
-        messages=costs[1],
-        bytes=costs[2],
-        note=note,
-    )
-
-
-def _first(
-    method: Method, network: Network, observations: Observations, target: float, most: int
-) -> int | None:
-    """The smallest T up to `most` whose total error is at most `target`."""
-    if not method.anytime:
-        return _first_by_bisection(method, network, observations, target, most)
-    length = min(256, most)
-    while True:
-        errors = every_round(method, network, observations, length)
-        good = np.flatnonzero(errors[0] + errors[1] <= target * (1 + ROUNDING))
-        if good.size:
-            return int(good[0]) + 1
-        if length == most:
-            return None
-        stuck = length >= 4096 and _settled(errors[0] + errors[1])
-        if stuck and not _reaches(method, network, observations, target, most):
-            return None  # it stopped falling, and the last horizon misses the target too
-        length = min(4 * length, most)
-
-
-def _settled(errors: Any) -> bool:
-    """Whether the error stopped falling, as for a method that takes no new samples. Anything useful falls like 1/T."""
-    return bool(errors[-1] > 0.98 * errors[len(errors) // 2])
-
-
-def _reaches(
-    method: Method, network: Network, observations: Observations, target: float, rounds: int
-) -> bool:
+    if isinstance(value, one):
+        return [value], True
     try:
-        return bool(exact(method, network, observations, rounds).total_error <= target * (1 + ROUNDING))
-    except InvalidInput:  # too few rounds for the method's own parameters, such as a burn-in
-        return False
+        several = [] if isinstance(value, str) else list(value)
+    except TypeError:
+        several = []
+    if not several:
+        kind = {"target": "a number", "network": "a network", "method": "a method or its name"}[name]
+        raise InvalidInput(f"{name} must be {kind} or several, got {value!r}")
+    return several, False
 
 
-def _first_by_bisection(
-    method: Method, network: Network, observations: Observations, target: float, most: int
-) -> int | None:
-    def reaches(rounds: int) -> bool:
-        return _reaches(method, network, observations, target, rounds)
-
-    high = first_true(reaches, most)
-    if high is None:
-        return None
-    # Neighboring horizons differ by parity, so look a little further.
-    candidate = high
-    while candidate > max(1, high - LOOK_BACK):
-        candidate -= 1
-        if reaches(candidate):
-            high = candidate
-    return high
+def _streams(observations: Any, network: Network) -> Observations:
+    return (  # type: ignore[no-any-return]
+        observations(network) if callable(observations) else observations
+    )  # `check_match` says what is wrong
 
 
-def _spread_out(first: int, last: int) -> Integers:
-    """Some 60 horizons, evenly on a log scale."""
-    return np.unique(np.geomspace(first, last, 60).round().astype(np.int64))
+class _Errors(NamedTuple):
+    """Total errors after every number of rounds that was examined, and the last one's variance."""
+
+    total: Floats
+    last_variance: float
 
 
-def _where_possible(
-    method: Method, network: Network, observations: Observations, horizons: Integers
-) -> Exact[Integers, Floats]:
-    """The exact errors after those horizons that are long enough for the method's own parameters."""
-    burn_in = getattr(method, "burn_in", None) or 0
-    return exact(method, network, observations, horizons[horizons > burn_in])
+@dataclass(frozen=True)
+class _Search:
+    """The smallest numbers of rounds of one method on one network."""
 
+    method: Method
+    network: Network
+    observations: Observations
+    most: int
 
-@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class Tuned(StreamResult[int, float]):
-    """A method with the parameters that minimize the exact error, next to what it started from.
+    def __post_init__(self) -> None:
+        check_match(self.network, self.observations)
 
-    start   the method before
-    before  its total error
-    """
+    def plans(self, targets: list[float]) -> list[Plan]:
+        every, found = self.examined(targets)
+        return [self._plan(target, every, found) for target in targets]
 
-    start: Method
-    before: float
-
-    columns = ("before",)
-    shown = ("rounds", "before", "total_error", "over_limit")
-
-    def curves(self) -> list[plotting.Curve]:
-        horizons = _spread_out(max(1, self.rounds // 8), 2 * self.rounds)
-        untuned = exact(self.start, self.network, self.observations, horizons)
-        tuned = _where_possible(self.method, self.network, self.observations, horizons)
-        return [
-            plotting.Curve(self.start.label, horizons, untuned.total_error),
-            plotting.Curve(self.label, tuned.rounds, tuned.total_error),
-            *untuned.curves()[1:],
-        ]
-
-
-def tune(
-    method: Method | str,
-    network: NetworkLike,
-    observations: Observations,
-    rounds: int,
-    parameters: Sequence[str] | None = None,
-) -> Tuned:
-    """Choose the parameters that minimize the exact error after `rounds`: burn-in, step size, momentum, smoothing.
-
-    `parameters` names the ones to choose; by default all that the method's `tunable` lists. The search
-    starts from the default choice and never returns anything worse.
-    """
-    method, network = analyzable(resolve(method)), check_match(network, observations)
-    rounds = checks.rounds(rounds)
-    known = method.tunable(network, rounds)
-    names = list(known) if parameters is None else list(parameters)
-    for name in names:
-        if name not in known:
-            raise Unsupported(
-                f"{method.name} has no parameter {name!r} to tune; it has {', '.join(known) or 'none'}"
+    def _plan(self, target: float, every: int, found: _Errors) -> Plan:
+        errors = found.total
+        good = np.flatnonzero(_meets(errors, target))
+        if good.size:
+            return self._reached(target, int(good[0]) + self.first, "")
+        name = self.method.label
+        if not np.isfinite(errors[-1]):
+            return self._missed(
+                target,
+                every,
+                f"{name} diverges on {self.network.name}; give it other parameters, or use another method",
             )
-    if not names:
-        raise Unsupported(f"{method.name} has no parameters to tune")
+        misses = f"{name} does not reach an error of {target:g} within {self.most} rounds"
+        advice = "allow more rounds or samples, or use another method"
+        if every == self.most:
+            least = int(np.argmin(errors))
+            about = f"the least is {errors[least]:.3g}, after {least + self.first} rounds"
+            return self._missed(target, every, f"{misses} ({about}); {advice}")
+        if about := self.proof(target, found):
+            return self._missed(target, every, f"{misses}: {about}; {advice}")
+        rounds, tried = self._beyond(target, every)
+        if rounds is not None:
+            examined = f"every number of rounds up to {every} and the {LOOK_BACK} before {rounds}"
+            return self._reached(target, rounds, f"{examined} were examined, not all between them")
+        return self._missed(
+            target,
+            tried[-1],
+            f"{name} was not found to reach an error of {target:g}: it does not after any number of rounds up to "
+            f"{every}, nor after {', '.join(map(str, tried))}; others up to {self.most} were not examined",
+        )
 
-    def error(candidate: Any) -> float:
+    def _reached(self, target: float, rounds: int, note: str) -> Plan:
+        return self._made(target, rounds, rounds, note)
+
+    def _missed(self, target: float, last: int, note: str) -> Plan:
+        return self._made(target, None, last, note)
+
+    def _made(self, target: float, rounds: int | None, last: int, note: str) -> Plan:
+        """A plan with the error after the `last` rounds that were examined; without `rounds`, it costs infinitely."""
+        found = exact(self.method, self.network, self.observations, last)
+        costly = 1.0 if rounds is not None else np.inf
+        return Plan(
+            method=self.method,
+            network=self.network,
+            observations=self.observations,
+            target=target,
+            rounds=rounds,
+            total_error=found.total_error,
+            centralized_limit=found.centralized_limit,
+            samples=costly * found.samples,
+            messages=costly * found.messages,
+            bytes=costly * found.messages * 8 * self.observations.components,
+            note=note,
+        )
+
+    @cached_property
+    def over(self) -> Measure:
+        return measure(self.network, self.observations)
+
+    @cached_property
+    def together(self) -> bool:
+        """Whether one pass gives the error after every number of rounds."""
+        return one_pass(self.method, self.network, self.first)
+
+    @cached_property
+    def first(self) -> int:
+        """The least number of rounds that the method makes sense for: its average must begin before the end."""
+        rounds = 1
+        while rounds < self.most and (self.method.averages_since(rounds) or 0) >= rounds:
+            rounds += 1
+        return rounds
+
+    def examined(self, targets: list[float]) -> tuple[int, _Errors]:
+        """The errors after `first`, `first` + 1, ... rounds, and the last of these numbers.
+
+        It goes on until every target is met or proven out of reach, nothing is left, or it costs too much.
+        """
+        if not self.together:
+            return self._one_by_one(min(targets))
+        most = min(self.most, max(BLOCK, WORK // len(self.over.nodes)))
+        length = min(max(BLOCK, 2 * self.first), most)
+        while True:
+            found = self._errors(length, self.over)
+            open_ones = [target for target in targets if not _meets(found.total, target).any()]
+            if length == most or not np.isfinite(found.total[-1]):
+                return length, found
+            if all(self.proof(target, found) for target in open_ones):
+                return length, found
+            length = min(4 * length, most)
+
+    def _errors(self, last: int, over: Measure) -> _Errors:
+        check_table(self.method, last)
+        passes = trajectory(self.method, self.network, np.arange(self.first, last + 1))
         with np.errstate(all="ignore"):
-            value = float(exact(candidate, network, observations, rounds).total_error)
-        return value if np.isfinite(value) else np.inf
+            found = integrate(passes, self.network, self.observations, over)
+            return _Errors(found.bias + found.variance, float(found.variance[-1]))
 
-    best, before = method, error(method)
-    least = before
-    continuous = {name: known[name] for name in names if not known[name].whole}
-    for _ in range(3):
-        sweep = least
-        for name in names:
-            if known[name].whole:
-                best, least = _best_whole(best, least, name, known[name], error)
-        if continuous:
-            best, least = _best_continuous(best, least, continuous, error)
-        if least > sweep * (1 - 1e-4):
-            break
-    return Tuned(
-        method=best,
-        network=network,
-        observations=observations,
-        start=method,
-        agents=network.agents,
-        rounds=rounds,
-        total_error=least,
-        centralized_limit=theory.centralized_limit(observations, rounds),
-        before=before,
-    )
+    def _one_by_one(self, target: float) -> tuple[int, _Errors]:
+        last = min(self.most, ONE_BY_ONE)
+        errors: list[float] = []
+        for rounds in range(self.first, last + 1):
+            errors.append(self._error(rounds))
+            if _meets(errors[-1], target):
+                break
+        return self.first + len(errors) - 1, _Errors(np.array(errors), 0.0)
+
+    def _error(self, rounds: int) -> float:
+        try:
+            return float(exact(self.method, self.network, self.observations, rounds).total_error)
+        except InvalidInput:  # too few rounds for the method's own parameters
+            return np.inf
+
+    def proof(self, target: float, found: _Errors) -> str:
+        """Why no number of rounds meets a target that those examined miss; empty: nobody knows."""
+        target *= 1 + ROUNDING
+        if not self.together:
+            return ""
+        if self.impossible(target):
+            return f"with {self.samples:g} samples per agent no estimate that is linear in them does"
+        if found.last_variance > target and self.steady:
+            return f"its rounds are all alike, so its variance never falls, and it is {found.last_variance:.3g} already"
+        if len(found.total) >= 16 * BLOCK:
+            floor = self.in_average[len(found.total) :].min()
+            if floor > target:
+                return (
+                    f"in the network's average alone, which no exchange changes, it stays above {floor:.3g}"
+                )
+        return ""
+
+    @cached_property
+    def in_average(self) -> Floats:
+        """The errors in the network's average alone after every number of rounds."""
+        return np.nan_to_num(self._errors(self.most, next(self.over.parts(1))).total, nan=np.inf)
+
+    @cached_property
+    def steady(self) -> bool:
+        """Whether every round does the same, as far as `BLOCK` rounds tell of a method that says it is `anytime`."""
+        table = tabulate(self.method, self.network, BLOCK)
+        return self.method.anytime and all(np.all(array == array[:1]) for array in table)
+
+    @cached_property
+    def samples(self) -> float:
+        """How many an agent takes in all rounds up to `most`; infinite where they depend on the horizon."""
+        check_table(self.method, self.most)
+        return float(self.method.batches(self.network, self.most).sum()) if self.together else np.inf
+
+    def impossible(self, target: float) -> bool:
+        """Whether no estimate that is linear in the samples meets the target."""
+        average = self.observations.mean.mean(axis=0)
+        if self.observations.moving or np.any(self.observations.drift.mean(axis=0)):
+            return False  # the average itself moves
+        energy = self.network.agents * float(average @ average)
+        noise = float(self.over.power[0]) / self.samples
+        return energy * noise > target * (energy + noise)
+
+    def _beyond(self, target: float, every: int) -> tuple[int | None, list[int]]:
+        """A number of rounds above `every` that meets the target, by doubling and bisection, and what was tried."""
+
+        def reaches(rounds: int) -> bool:
+            return bool(_meets(self._error(rounds), target))
+
+        tried = [min(every * 2**k, self.most) for k in range(1, 64) if every * 2 ** (k - 1) < self.most]
+        low = every
+        for high in tried:
+            if reaches(high):
+                break
+            low = high
+        else:
+            return None, tried
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (low, middle) if reaches(middle) else (middle, high)
+        before = [rounds for rounds in range(max(every + 1, high - LOOK_BACK), high) if reaches(rounds)]
+        return min([*before, high]), tried
 
 
-def _best_whole(
-    best: Any, least: float, name: str, bounds: Tunable, error: Callable[[Any], float]
-) -> tuple[Any, float]:
-    """A grid over whole numbers, refined around its best point until it holds every number."""
-    low, high = int(bounds.least), int(bounds.most)
-    while True:
-        grid = np.unique(np.linspace(low, high, 17).astype(int))
-        tried = [(error(replace(best, **{name: int(k)})), int(k)) for k in grid]
-        value, chosen = min(tried)
-        if value < least:
-            best, least = replace(best, **{name: chosen}), value
-        step = max(1, (high - low) // 16)
-        if step == 1:
-            return best, least
-        low, high = max(int(bounds.least), chosen - step), min(int(bounds.most), chosen + step)
-
-
-def _best_continuous(
-    best: Any, least: float, parameters: Mapping[str, Tunable], error: Callable[[Any], float]
-) -> tuple[Any, float]:
-    """Nelder-Mead in coordinates where every point is admissible: logit between two bounds, log above one."""
-
-    def encode(name: str, bounds: Tunable) -> float:
-        value = getattr(best, name)
-        value = (bounds.start if value is None else value) - bounds.least
-        if np.isfinite(bounds.most):
-            share = min(max(value / (bounds.most - bounds.least), 1e-6), 1 - 1e-9)
-            return float(np.log(share / (1 - share)))
-        return float(np.log(max(value, 1e-9)))
-
-    def decode(point: Any) -> Any:
-        values = {}
-        for (name, bounds), x in zip(parameters.items(), point, strict=True):
-            if np.isfinite(bounds.most):
-                values[name] = float(bounds.least + (bounds.most - bounds.least) * (1 / (1 + np.exp(-x))))
-            else:
-                values[name] = float(bounds.least + np.exp(x))
-        return replace(best, **values)
-
-    def objective(point: Any) -> float:
-        value = error(decode(point))
-        return float(np.log(value)) if 0 < value < np.inf else 1e3
-
-    found = minimize(
-        objective,
-        [encode(name, bounds) for name, bounds in parameters.items()],
-        method="Nelder-Mead",
-        options={"maxiter": 80 * len(parameters)},
-    )
-    candidate = decode(found.x)
-    value = error(candidate)
-    return (candidate, value) if value < least else (best, least)
+def _meets(error: Any, target: float) -> Any:
+    return np.less_equal(error, target * (1 + ROUNDING))

@@ -72,7 +72,7 @@ def theorem_1(network: NetworkLike, observations: Observations, rounds: int) -> 
             "mixing noise": float(24 * (start + math.sqrt(kappa)) * variance.sum() / rounds**2),
             "averaging noise": float(2 * variance.max(axis=0).sum() / rounds),
         },
-        applies=rounds / 2 >= start and not np.any(observations.drift),
+        applies=rounds / 2 >= start and not (observations.moving or np.any(observations.drift)),
         condition=f"T/2 >= k* = {start}" + _and_still(observations),
     )
 
@@ -96,7 +96,7 @@ def theorem_2(network: NetworkLike, observations: Observations, rounds: int) -> 
             "mixing noise": float(2 * mixing / rounds**2),
             "averaging noise": float(2 * observations.variance.sum() / (network.agents * rounds)),
         },
-        applies=bool(stable) and not np.any(observations.drift),
+        applies=bool(stable) and not (observations.moving or np.any(observations.drift)),
         condition="the spectral radius of W - 11'/N is below 1" + _and_still(observations),
     )
 

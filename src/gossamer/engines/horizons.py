@@ -8,12 +8,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from gossamer.arrays import Integers
-from gossamer.errors import InvalidInput
+from gossamer.errors import InvalidInput, Unsupported
 from gossamer.methods import Method, Table, tabulate
 from gossamer.networks import Network
 
 Horizons = Sequence[int] | NDArray[np.integer]
 """Several numbers of rounds."""
+
+LARGEST_TABLE = 2**32
+"""Bytes that the coefficients of all rounds may take while they are read off a method."""
 
 
 def check_horizons(rounds: ArrayLike) -> Integers:
@@ -22,6 +25,10 @@ def check_horizons(rounds: ArrayLike) -> Integers:
         raw = np.atleast_1d(np.asarray(rounds))
     except ValueError:  # lists of different lengths
         raw = np.array([], dtype=float)
+    if (
+        raw.size and raw.dtype == object and all(isinstance(each, int) for each in raw.flat)
+    ):  # more than 64 bits hold
+        raise Unsupported(f"rounds must be at most {np.iinfo(np.int64).max}, got {rounds!r}")
     if raw.ndim != 1 or raw.size == 0 or raw.dtype.kind not in "iuf" or np.any(raw != np.floor(raw)):
         raise InvalidInput(f"rounds must be a whole number or a list of them, got {rounds!r}")
     if not np.all(np.isfinite(raw)):
@@ -31,8 +38,19 @@ def check_horizons(rounds: ArrayLike) -> Integers:
     return raw.astype(np.int64)
 
 
+def check_table(method: Method, rounds: int) -> None:
+    """Complain if the coefficients of so many rounds would not fit in memory."""
+    each = 8 * (len(method.State._fields) + 2) ** 2
+    if rounds * each > LARGEST_TABLE:
+        raise Unsupported(
+            f"the coefficients of {rounds} rounds of {method.label} would take {rounds * each / 2**30:.3g} GiB; "
+            f"ask for at most {LARGEST_TABLE // each} rounds"
+        )
+
+
 def passes(method: Method, network: Network, horizons: Integers) -> list[tuple[Table, list[int]]]:
     """Group horizons: a pass over the rounds of one table serves every horizon whose table starts like it."""
+    check_table(method, int(horizons.max()))
     if method.anytime:
         return [(tabulate(method, network, int(horizons.max())), list(range(len(horizons))))]
     groups: list[tuple[Table, list[int]]] = []

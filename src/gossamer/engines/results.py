@@ -190,6 +190,11 @@ def network_limit_if_known(network: Network, observations: Observations, rounds:
         return np.full(np.shape(rounds), np.nan)[()]
 
 
+def spread_out(first: int, last: int) -> Integers:
+    """Some 60 horizons from first to last, evenly on a log scale: enough for a curve."""
+    return np.unique(np.geomspace(first, last, 60).round().astype(np.int64))
+
+
 def standard_error(errors: Floats, axis: int = -1) -> Floats:
     """The standard error of the mean over trials; NaN for a single one."""
     trials = errors.shape[axis]

@@ -13,7 +13,7 @@ from gossamer.methods.dmasg import DMASG
 from gossamer.methods.dsg import DSG
 from gossamer.methods.linear_iteration import LinearIteration
 from gossamer.methods.msda import MSDA
-from gossamer.methods.probing import tabulate
+from gossamer.methods.probing import tabulate, tabulate_all
 from gossamer.methods.random_gossip import BroadcastGossip, PairwiseGossip
 from gossamer.methods.rrma import RRMA
 from gossamer.methods.sda import SDA
@@ -84,4 +84,5 @@ __all__ = [
     "UnknownFacts",
     "resolve",
     "tabulate",
+    "tabulate_all",
 ]

@@ -156,6 +156,13 @@ class Method(ABC):
         """Whether round t does the same whatever the number of rounds, so that one run serves every horizon."""
         return False
 
+    def averages_since(self, rounds: int) -> int | None:
+        """T0 if the estimate is the mean over rounds T0 .. T-1 of what is the same for any number of rounds T.
+
+        Then one pass serves every horizon, although T0 may move with it, as a burn-in does. None: no such promise.
+        """
+        return None
+
     def tunable(self, network: SpectralFacts, rounds: int) -> Mapping[str, Tunable]:
         """The parameters that `gs.tune` may choose on this network, by name."""
         return {}

@@ -6,7 +6,7 @@ A function that is not linear is caught here.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -29,8 +29,26 @@ def tabulate(
     _check_tuple(method, "Coefficients", type(c))
     c = c._replace(**changes)
     _check_coefficients(method, c, rounds)
-    c = _at(c, piece)
-    batches = _batches(method, network, rounds)[piece]
+    return _read(method, _at(c, piece), _batches(method, network, rounds)[piece])
+
+
+def tabulate_all(methods: Sequence[Method], network: SpectralFacts, rounds: int) -> Table:
+    """The tables of variants of one method, which differ in their parameters alone, one after the other in one table.
+
+    What the functions of a method do is the same for every variant, so all of them are read at once.
+    """
+    rounds = checks.rounds(rounds)
+    each = [method.coefficients(network, rounds) for method in methods]
+    for method, c in zip(methods, each, strict=True):
+        _check_coefficients(method, c, rounds)
+    joined = [
+        np.concatenate([np.broadcast_to(v, rounds) for v in values]) for values in zip(*each, strict=True)
+    ]
+    batches = np.concatenate([_batches(method, network, rounds) for method in methods])
+    return _read(methods[0], type(each[0])(*joined), batches)
+
+
+def _read(method: Method, c: Any, batches: Floats) -> Table:
     size = len(method.State._fields)
 
     def outputs(c: Any, s: Floats, observation: float, mixed: float) -> Floats:

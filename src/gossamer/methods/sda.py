@@ -61,12 +61,15 @@ class SDA(Method):
     def anytime(self) -> bool:
         return self.output == "last" or self.burn_in == 0
 
+    def averages_since(self, rounds: int) -> int | None:
+        return None if self.output == "last" else self._since(rounds)
+
     def tunable(self, network: SpectralFacts, rounds: int) -> Mapping[str, Tunable]:
         burn_in = Tunable(rounds // 2, 0, rounds - 1, whole=True)
         return {"burn_in": burn_in, **tunable_acceleration(network)}
 
     def coefficients(self, network: SpectralFacts, rounds: int) -> Coefficients:
-        burn_in = rounds // 2 if self.burn_in is None else self.burn_in
+        burn_in = self._since(rounds)
         if burn_in >= rounds and self.output == "average":
             raise InvalidInput(
                 f"burn_in must be below the number of rounds, got burn_in={burn_in} and rounds={rounds}; "
@@ -78,6 +81,9 @@ class SDA(Method):
             since = np.arange(rounds) - burn_in
             gain = np.where(since >= 0, 1.0 / np.maximum(since + 1, 1), 0.0)
         return self.Coefficients(*nesterov(network, self.step_size, self.momentum), gain)  # type: ignore[arg-type]
+
+    def _since(self, rounds: int) -> int:
+        return rounds // 2 if self.burn_in is None else self.burn_in
 
     def batches(self, network: SpectralFacts, rounds: int) -> Floats:
         return batch_sizes(self.batch, rounds)

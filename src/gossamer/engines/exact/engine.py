@@ -13,19 +13,20 @@ stand for the whole spectrum, and the uncertainty is returned next to the value.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, overload
 
 import numpy as np
 
 from gossamer import checks, theory
 from gossamer.arrays import Floats, Integers
-from gossamer.engines.exact.measure import measure
+from gossamer.engines.exact.measure import Integral, Measure, measure
 from gossamer.engines.exact.per_agent import decomposed
-from gossamer.engines.exact.propagation import impulse_response, propagate
+from gossamer.engines.exact.propagation import Pass, impulse_response, trajectory
 from gossamer.engines.exact.result import Exact
-from gossamer.engines.horizons import Horizons, check_horizons, passes
+from gossamer.engines.horizons import Horizons, check_horizons
 from gossamer.errors import Unsupported
-from gossamer.methods import Method, Table, resolve, tabulate
+from gossamer.methods import Method, resolve, tabulate
 from gossamer.networks import Network, NetworkLike
 from gossamer.observations import Observations, check_match
 
@@ -45,20 +46,12 @@ def exact(
     method = analyzable(method)
     network = check_match(network, observations)
     horizons = check_horizons(rounds)
-    over = measure(network, observations)
-    bias, variance, uncertainty = np.empty((3, len(horizons)))
-    tables: dict[int, Table] = {}
-    for leader, followers in passes(method, network, horizons):
-        followers = sorted(followers, key=lambda which: int(horizons[which]))
-        response, noise = propagate(leader, over.nodes, horizons[followers])
-        for position, which in enumerate(followers):
-            tables[which] = leader.first(int(horizons[which]))
-            bias[which], variance[which], uncertainty[which] = over.integrate(
-                response[position], noise[position], int(horizons[which])
-            )
-    in_order = [tables[which] for which in range(len(horizons))]
+    passes = trajectory(method, network, horizons)
+    found = integrate(passes, network, observations, measure(network, observations))
+    samples, exchanges = np.empty((2, len(horizons)))
+    for each in passes:
+        samples[each.which], exchanges[each.which] = each.samples, each.exchanges
     one = np.ndim(rounds) == 0
-    links = 2 * len(network.edges)
     pick = (lambda v: v[0].item()) if one else np.asarray
     return Exact(
         method=method,
@@ -66,38 +59,44 @@ def exact(
         observations=observations,
         agents=network.agents,
         rounds=int(horizons[0]) if one else horizons,
-        total_error=pick(bias + variance),
-        bias=pick(bias),
-        variance=pick(variance),
-        uncertainty=pick(uncertainty),
+        total_error=pick(found.bias + found.variance),
+        bias=pick(found.bias),
+        variance=pick(found.variance),
+        uncertainty=pick(found.uncertainty),
         centralized_limit=pick(theory.centralized_limit(observations, horizons)),
-        samples=pick(np.array([table.samples for table in in_order])),
-        messages=pick(np.array([table.exchanges * links for table in in_order])),
-        tables=in_order,
+        samples=pick(samples),
+        messages=pick(exchanges.astype(np.int64) * 2 * len(network.edges)),
     )
 
 
-def every_round(
-    method: Method | str, network: NetworkLike, observations: Observations, rounds: int
-) -> tuple[Floats, Floats]:
-    """Return bias and variance of an `anytime` method after 1, 2, ..., `rounds` rounds, in one pass."""
-    method = analyzable(method)
-    if not method.anytime:
-        raise Unsupported(
-            f"the rounds of {method.label} depend on how many there are, so one pass cannot give all horizons; "
-            "ask gs.exact for the ones you need"
-        )
-    network = check_match(network, observations)
-    table = tabulate(method, network, rounds)
-    over = measure(network, observations)
-    bias, variance = np.empty((2, rounds))
-    per_pass = max(1, 2**22 // len(over.nodes))
-    for start in range(0, rounds, per_pass):
-        ends = np.arange(start + 1, min(start + per_pass, rounds) + 1)
-        response, noise = propagate(table, over.nodes, ends)
-        for k, end in enumerate(ends):
-            bias[end - 1], variance[end - 1], _ = over.integrate(response[k], noise[k], int(end))
-    return bias, variance
+IN_FLIGHT = 2**22
+"""Responses in memory at a time."""
+
+
+def integrate(
+    passes: Sequence[Pass], network: Network, observations: Observations, over: Measure
+) -> Integral:
+    """Bias, variance and uncertainty for every horizon that the passes serve, in the order they were asked for."""
+    count = sum(len(each.which) for each in passes)
+    bias, variance, uncertainty = np.empty((3, count))
+    for each in passes:
+        parts = over.parts(max(1, IN_FLIGHT // len(each.which)))
+        sums = sum(part.sums(*each.propagate(part.nodes), each.ends) for part in parts)
+        bias[each.which], variance[each.which], uncertainty[each.which] = over.integral(np.asarray(sums))
+        if observations.moving:
+            bias[each.which] = moving_bias(each, network, observations)
+    return Integral(bias, variance, uncertainty)
+
+
+def moving_bias(each: Pass, network: Network, observations: Observations) -> Floats:
+    """(H,) the squared bias of every horizon of a pass for means that move in their own way."""
+    spectrum = decomposed(network, "exact errors of moving means")
+    shape = (network.agents, observations.components)
+    targets = (
+        spectrum.analyze(np.broadcast_to(observations.target(t), shape).copy()) for t in each.ends.tolist()
+    )
+    expected = each.expected(spectrum, observations)
+    return np.array([(np.abs(e - t) ** 2).sum() for e, t in zip(expected, targets, strict=True)])
 
 
 def weights(method: Method | str, network: NetworkLike, rounds: int) -> Floats:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, fields, replace
 from typing import NamedTuple
 
 import numpy as np
 
-from gossamer.arrays import Floats
+from gossamer.arrays import AnyArray, Floats, Integers
 from gossamer.engines.exact import lanczos
 from gossamer.errors import Unsupported
 from gossamer.networks import DENSE_LIMIT, Network
@@ -15,32 +16,57 @@ from gossamer.observations import Observations
 
 
 class Integral(NamedTuple):
-    """The two parts of a total error, and the standard error of their sum."""
+    """The two parts of a total error, and the standard error of their sum; (H,) each."""
 
-    bias: float
-    variance: float
-    uncertainty: float
+    bias: Floats
+    variance: Floats
+    uncertainty: Floats
 
 
 @dataclass(frozen=True)
 class Measure:
-    """A full spectrum: node 0 is the constant mode."""
+    """A full spectrum: node 0 is the constant mode. The nodes are the first axis of every array."""
 
     nodes: Floats  #: (G,)
-    signal: Floats  #: (G, 2, 2) Gram matrix of mean and drift on the node
+    constant: Floats  #: (G,) 1 for the constant mode, otherwise 0
+    signal: Floats  #: (G, K, K) Gram matrix of mean (K = 1), or of mean and drift (K = 2), on the node
     power: Floats  #: (G,) variance on the node
 
-    def integrate(self, response: Floats, noise: Floats, rounds: int) -> Integral:
-        error = self.off_target(response, rounds)
-        bias = float(np.einsum("gi,gij,gj->", error, self.signal, error))
-        return Integral(max(bias, 0.0), float(noise @ self.power), 0.0)
+    def parts(self, size: int) -> Iterator[Measure]:
+        """The same in pieces of at most `size` nodes; sums over all pieces are those over the whole."""
+        for start in range(0, len(self.nodes), size):
+            here = slice(start, start + size)
+            yield replace(self, **{field.name: getattr(self, field.name)[here] for field in fields(self)})
 
-    @staticmethod
-    def off_target(response: Floats, rounds: int) -> Floats:
+    def sums(self, response: Floats, noise: Floats, rounds: Integers) -> Floats:
+        """(S, H) sums over the nodes from responses (H, G, 2) and noise gains (H, G); `integral` reads them."""
+        error = self.off_target(response, rounds)
+        bias = np.einsum("hgi,gij,hgj->h", error, self.signal, error)
+        return np.stack([bias, noise @ self.power])
+
+    def thinned(self, size: int) -> Measure:
+        """About the same with at most `size` nodes: the smallest stay, larger ones stand for more neighbors."""
+        if len(self.nodes) <= size:
+            return self
+        order = np.argsort(self.nodes, kind="stable")
+        edges = np.unique(np.geomspace(1, len(order), size).astype(int)) - 1
+        power, signal = self.power[order], self.signal[order]
+        weight = power + np.trace(signal, axis1=1, axis2=2) + np.finfo(float).tiny
+        return Measure(
+            nodes=np.add.reduceat(weight * self.nodes[order], edges) / np.add.reduceat(weight, edges),
+            constant=self.constant[order][edges],
+            signal=np.add.reduceat(signal, edges),
+            power=np.add.reduceat(power, edges),
+        )
+
+    def integral(self, sums: Floats) -> Integral:
+        """What the sums over all nodes say."""
+        return Integral(np.where(sums[0] < 0, 0.0, sums[0]), sums[1], np.zeros_like(sums[0]))
+
+    def off_target(self, response: Floats, rounds: Integers) -> Floats:
         """Response minus what it should be: in the constant mode the mean of the last round, elsewhere nothing."""
-        error = response.copy()
-        error[0] -= (1.0, rounds - 1)
-        return error
+        wanted = np.column_stack([np.ones(len(rounds)), rounds - 1])[:, None] * self.constant[:, None]
+        return np.asarray((response - wanted)[..., : self.signal.shape[1]])
 
 
 @dataclass(frozen=True)
@@ -49,42 +75,50 @@ class Quadrature(Measure):
 
     coarse_signal: Floats  #: (G,) the same signal from half the steps
     coarse_power: Floats  #: (G,)
-    probes: Floats  #: (P, G) one estimate of the power per random probe
+    probes: Floats  #: (G, P) one estimate of the power per random probe
 
-    def integrate(self, response: Floats, noise: Floats, rounds: int) -> Integral:
-        error = self.off_target(response, rounds)[:, 0] ** 2
-        bias, coarse_bias = float(error @ self.signal[:, 0, 0]), float(error @ self.coarse_signal)
-        each = self.probes @ noise
-        variance, coarse_variance = float(noise @ self.power), float(noise @ self.coarse_power)
-        sampling = each.std(ddof=1) / np.sqrt(len(each))
+    def sums(self, response: Floats, noise: Floats, rounds: Integers) -> Floats:
+        error = self.off_target(response, rounds)[..., 0] ** 2
+        on_nodes = noise @ np.column_stack([self.power, self.coarse_power, self.probes])
+        return np.vstack([error @ self.signal[:, 0, 0], error @ self.coarse_signal, on_nodes.T])
+
+    def integral(self, sums: Floats) -> Integral:
+        bias, coarse_bias, variance, coarse_variance, *each = sums
+        sampling = np.std(each, axis=0, ddof=1) / np.sqrt(len(each))
         uncertainty = np.sqrt(sampling**2 + (bias - coarse_bias) ** 2 + (variance - coarse_variance) ** 2)
-        return Integral(bias, variance, float(uncertainty))
+        return Integral(bias, variance, uncertainty)
 
 
 def measure(network: Network, observations: Observations) -> Measure:
-    """The measure of these observations on this network: from its spectrum, or by Lanczos quadrature."""
+    """The measure of these observations on this network: from its spectrum, or by Lanczos quadrature.
+
+    Means that move in their own way have no signal here: their bias is found by following them (`moving_bias`).
+    """
     drifting = bool(np.any(observations.drift))
     total = observations.variance.sum(axis=1)
     spectrum = network.spectrum
     if spectrum is None:
-        if drifting:
+        if drifting or observations.moving:
             raise Unsupported(
-                f"exact errors of drifting means need a full spectrum: at most {DENSE_LIMIT} agents, or path, "
-                "cycle, star, complete, torus, hypercube of any size; use gs.simulate instead"
+                f"exact errors of {'moving' if observations.moving else 'drifting'} means need a full spectrum: at "
+                f"most {DENSE_LIMIT} agents, or path, cycle, star, complete, torus, hypercube of any size; use "
+                "gs.simulate instead"
             )
         found = lanczos.quadrature(network, observations.mean, total)
         return Quadrature(
             found.nodes,
+            _constant(found.nodes),
             found.signal[:, None, None],
             found.power,
             found.coarse_signal,
             found.coarse_power,
-            found.probes,
+            found.probes.T,
         )
-    level = spectrum.analyze(observations.mean)
-    slope = spectrum.analyze(observations.drift) if drifting else np.zeros_like(level)
-    modes = np.stack([level, slope], axis=1)  # (modes, 2, n)
+    signals = [observations.mean, observations.drift] if drifting else [observations.mean]
+    modes = np.stack([spectrum.analyze(each) for each in signals], axis=1)  # (modes, K, n)
     gram = np.real(np.einsum("min,mjn->mij", modes.conj(), modes))
+    if observations.moving:
+        gram = np.zeros_like(gram)
     flat = np.ptp(total) == 0
     power = np.full(len(modes), total[0]) if flat else np.real(spectrum.energy(total))
     # Equal eigenvalues behave alike, so symmetric graphs need far fewer recursions than agents.
@@ -94,6 +128,13 @@ def measure(network: Network, observations: Observations) -> Measure:
     starts = np.flatnonzero(new)
     return Measure(
         nodes=sorted_values[starts],
+        constant=_constant(starts),
         signal=np.add.reduceat(gram[order], starts),
         power=np.add.reduceat(power[order], starts),
     )
+
+
+def _constant(nodes: AnyArray) -> Floats:
+    found = np.zeros(len(nodes))
+    found[0] = 1.0
+    return found

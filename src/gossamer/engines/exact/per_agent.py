@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from gossamer.arrays import Floats
-from gossamer.engines.exact.propagation import impulse_response, propagate
+from gossamer.arrays import Floats, Integers
+from gossamer.engines.exact.propagation import impulse_response, trajectory
 from gossamer.errors import Unsupported
-from gossamer.methods import Table
+from gossamer.methods import Method, Table, tabulate
 from gossamer.networks import DENSE_LIMIT, Network
 from gossamer.networks.spectrum import Spectrum
 from gossamer.observations import Observations
@@ -23,20 +23,30 @@ def decomposed(network: Network, what: str) -> Spectrum:
     return network.spectrum
 
 
-def per_agent_errors(table: Table, network: Network, observations: Observations) -> Floats:
-    """(N,) the expected squared error of each agent at the end of the table."""
+def per_agent_errors(
+    method: Method, network: Network, observations: Observations, horizons: Integers
+) -> Floats:
+    """(H, N) the expected squared error of each agent after each of several numbers of rounds."""
     spectrum = decomposed(network, "errors per agent")
-    response, noise = propagate(table, spectrum.eigenvalues, np.array([table.rounds]))
-    expected = spectrum.synthesize(response[0, :, :1] * spectrum.analyze(observations.mean))
-    if np.any(observations.drift):
-        expected = expected + spectrum.synthesize(response[0, :, 1:] * spectrum.analyze(observations.drift))
-    bias = ((expected - observations.target(table.rounds)) ** 2).sum(axis=1)
     total = observations.variance.sum(axis=1)
-    if np.ptp(total) == 0:
-        variance = np.real(spectrum.spread(noise[0])) * total[0]
-    else:
-        variance = _unequal_variances(table, network, spectrum, total)
-    return np.asarray(bias + variance)
+    alike = np.ptp(total) == 0
+    errors = np.empty((len(horizons), network.agents))
+    for each in trajectory(method, network, horizons):
+        response, noise = each.propagate(spectrum.eigenvalues)
+        if observations.moving:
+            modes = each.expected(spectrum, observations)
+        else:
+            modes = response[..., :1] * spectrum.analyze(observations.mean)
+            if np.any(observations.drift):
+                modes = modes + response[..., 1:] * spectrum.analyze(observations.drift)
+        for k, (which, rounds) in enumerate(zip(each.which.tolist(), each.ends.tolist(), strict=True)):
+            off = np.real(spectrum.synthesize(modes[k])) - observations.target(rounds)
+            if alike:
+                variance = np.real(spectrum.spread(noise[k])) * total[0]
+            else:
+                variance = _unequal_variances(tabulate(method, network, rounds), network, spectrum, total)
+            errors[which] = (off**2).sum(axis=1) + variance
+    return errors
 
 
 def _unequal_variances(table: Table, network: Network, spectrum: Spectrum, total: Floats) -> Floats:

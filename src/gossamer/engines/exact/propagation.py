@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from gossamer.arrays import Floats, Integers
+from gossamer.arrays import AnyArray, Floats, Integers
 from gossamer.engines.exact import recursions
-from gossamer.methods import Table
+from gossamer.engines.horizons import check_table, passes
+from gossamer.methods import Method, Table, tabulate
+from gossamer.networks import Network
 from gossamer.networks.spectrum import Spectrum
+from gossamer.observations import Observations
 
 _forward: Any = recursions.forward
 _backward: Any = recursions.backward
+_backward_runs: Any = recursions.backward_runs
+_windowed: Any = recursions.windowed
 
 
 def propagate(table: Table, nodes: Floats, ends: Integers) -> tuple[Floats, Floats]:
@@ -33,3 +40,215 @@ def impulse_response(table: Table, spectrum: Spectrum) -> Floats:
     weights = np.empty((table.rounds, len(spectrum.eigenvalues)))
     _backward(spectrum.eigenvalues, table, weights)
     return weights
+
+
+@dataclass(frozen=True)
+class Pass:
+    """Horizons that one pass over the rounds of a table serves: read its estimate after each of `ends` rounds."""
+
+    table: Table
+    which: Integers  #: (H,) positions among all horizons that were asked for
+    ends: Integers  #: (H,) ascending
+
+    @property
+    def samples(self) -> Floats:
+        """(H,) per agent."""
+        return np.asarray(np.cumsum(self.table.batches)[self.ends - 1])
+
+    @property
+    def exchanges(self) -> Integers:
+        """(H,) rounds in which the neighbors' messages are used."""
+        return np.asarray(np.cumsum(self.table.step_mixed.any(axis=1))[self.ends - 1])
+
+    def propagate(self, nodes: Floats) -> tuple[Floats, Floats]:
+        """Responses (H, G, 2) and noise gains (H, G), as in the function of this name."""
+        return propagate(self.table, nodes, self.ends)
+
+    def expected(self, spectrum: Spectrum, observations: Observations) -> AnyArray:
+        """(H, modes, n) the estimates' expected values by mode, whatever the means do from round to round."""
+        found = {
+            t: np.tensordot(self.table.estimate_state[t - 1], state, axes=1)
+            for t, state in _registers(self.table, spectrum, observations, set(self.ends.tolist()))
+        }
+        return np.stack([found[t] for t in self.ends.tolist()])
+
+
+@dataclass(frozen=True)
+class WindowedPass(Pass):
+    """The same where the answer after `ends` rounds is the mean since `starts` of what `register` sums up."""
+
+    starts: Integers  #: (H,)
+    register: int
+
+    def propagate(self, nodes: Floats) -> tuple[Floats, Floats]:
+        windows = _windows(self.starts, self.ends)
+        result = _windowed(nodes, self.table, self.table.rounds, self.register, windows)[:, 0]
+        return np.moveaxis(result[:2], 0, 2), result[2]
+
+    def expected(self, spectrum: Spectrum, observations: Observations) -> AnyArray:
+        times = {*self.starts.tolist(), *self.ends.tolist()}
+        sums = {t: state[self.register] for t, state in _registers(self.table, spectrum, observations, times)}
+        pairs = zip(self.starts.tolist(), self.ends.tolist(), strict=True)
+        return np.stack([(sums[end] - sums[start]) / (end - start) for start, end in pairs])
+
+
+@dataclass(frozen=True)
+class Runs(Pass):
+    """Variants of a method, whose tables of `rounds` rounds each follow one another; all are read at their end.
+
+    With `starts`, the answers are the means since each of these of what `register` sums up: a row for every run and
+    every start.
+    """
+
+    rounds: int
+    starts: Integers | None = None
+    register: int = 0
+
+    @classmethod
+    def of(cls, table: Table, rounds: int, starts: Integers | None = None, register: int = 0) -> Runs:
+        rows = table.rounds // rounds * (1 if starts is None else len(starts))
+        return cls(table, np.arange(rows), np.full(rows, rounds), rounds, starts, register)
+
+    def propagate(self, nodes: Floats) -> tuple[Floats, Floats]:
+        if self.starts is None:
+            result = _backward_runs(nodes, self.table, self.rounds)
+        else:
+            windows = _windows(self.starts, np.full(len(self.starts), self.rounds))
+            result = _windowed(nodes, self.table, self.rounds, self.register, windows)
+        result = result.reshape(3, -1, len(nodes))
+        return np.moveaxis(result[:2], 0, 2), result[2]
+
+    def expected(self, spectrum: Spectrum, observations: Observations) -> AnyArray:
+        found = []
+        for start in range(0, self.table.rounds, self.rounds):
+            one = Table(*(array[start : start + self.rounds] for array in self.table))
+            which = np.arange(1 if self.starts is None else len(self.starts))
+            ends = np.full(len(which), self.rounds)
+            each = (
+                Pass(one, which, ends)
+                if self.starts is None
+                else WindowedPass(one, which, ends, self.starts, self.register)
+            )
+            found.append(each.expected(spectrum, observations))
+        return np.concatenate(found)
+
+
+def _windows(starts: Integers, ends: Integers) -> recursions.Windows:
+    times = np.union1d(starts, ends)
+    gaps, lengths = np.unique(ends - starts, return_inverse=True)
+    return recursions.Windows(
+        np.searchsorted(times, starts), np.searchsorted(times, ends), lengths, times, gaps
+    )
+
+
+def trajectory(method: Method, network: Network, horizons: Integers) -> list[Pass]:
+    """As few passes over the rounds as serve all horizons.
+
+    One does if the method is `anytime`, and one does for means since a round that moves with the horizon
+    (`Method.averages_since`), if the rounds are otherwise all alike.
+    """
+    if not method.anytime and len(horizons) > len(method.State._fields) ** 2:  # else it is cheaper backward
+        order = np.argsort(horizons, kind="stable")
+        ends = horizons[order]
+        starts = [
+            since for t in ends.tolist() if (since := method.averages_since(t)) is not None and since < t
+        ]
+        if len(starts) == len(ends):
+            last = int(ends[-1])
+            check_table(method, last)
+            found = summing(tabulate(method, network, last), last, starts[-1])
+            if found is not None:
+                return [WindowedPass(found[0], order, ends, np.array(starts), found[1])]
+    found_passes = []
+    for table, followers in passes(method, network, horizons):
+        which = np.array(sorted(followers, key=lambda w: int(horizons[w])))
+        found_passes.append(Pass(table, which, horizons[which]))
+    return found_passes
+
+
+def one_pass(method: Method, network: Network, first: int = 1) -> bool:
+    """Whether one pass serves every number of rounds from `first` on."""
+    if method.anytime:
+        return True
+    some = first + np.arange(len(method.State._fields) ** 2 + 1)
+    return method.averages_since(first) is not None and len(trajectory(method, network, some)) == 1
+
+
+def summing(table: Table, rounds: int, since: int) -> tuple[Table, int] | None:
+    """A table that sums what `table` averages from round `since` on, and the register that holds the sum.
+
+    None unless that is what it does, in each of its runs of `rounds` rounds: its estimate is one register that nothing
+    else uses, the running mean s <- s + (z - s)/(t - since + 1) of what the other registers and the observation give,
+    and the rounds are otherwise all alike.
+    """
+    read = np.flatnonzero(table.estimate_state.any(axis=0))
+    if len(read) != 1 or not np.all(table.estimate_state[:, read] == 1.0):
+        return None
+    register = int(read[0])
+    others = np.arange(table.registers) != register
+    runs = Table(*(array.reshape(-1, rounds, *array.shape[1:]) for array in table))
+    alike = (
+        runs.message_state,
+        runs.message_observation,
+        runs.step_state[:, :, others],
+        runs.step_observation[:, :, others],
+        runs.step_mixed[:, :, others],
+    )
+    if (
+        not all(np.all(rows == rows[:, :1]) for rows in alike)
+        or table.message_state[:, register].any()
+        or table.step_state[:, others, register].any()
+        or not table.step_mixed[:, others].any(axis=1).all()
+    ):
+        return None
+    update = np.concatenate(
+        [
+            runs.step_state[:, :, register],
+            np.stack([runs.step_observation, runs.step_mixed], -1)[:, :, register],
+        ],
+        axis=2,
+    )
+    each = update[:, since : since + 1].copy()
+    each[..., register] = 0.0
+    share = 1.0 / np.arange(1, rounds - since + 1)[:, None]
+    expected = share * each
+    expected[..., register] = 1.0 - share[:, 0]
+    if not np.allclose(update[:, since:], expected, rtol=1e-13, atol=1e-15):
+        return None
+    each[..., register] = 1.0
+    each = np.repeat(each[:, 0], rounds, axis=0)
+    replaced = table._replace(
+        step_state=table.step_state.copy(),
+        step_observation=table.step_observation.copy(),
+        step_mixed=table.step_mixed.copy(),
+    )
+    replaced.step_state[:, register] = each[:, :-2]
+    replaced.step_observation[:, register] = each[:, -2]
+    replaced.step_mixed[:, register] = each[:, -1]
+    return replaced, register
+
+
+BLOCK = 2**22
+"""Numbers of a block of means that are brought to the modes at once."""
+
+
+def _registers(
+    table: Table, spectrum: Spectrum, observations: Observations, times: set[int]
+) -> Iterator[tuple[int, AnyArray]]:
+    """(t, registers (R, modes, n)) after each of `times` rounds: expected values, mode by mode."""
+    eigenvalues = spectrum.eigenvalues[:, None]
+    state: AnyArray = np.zeros((table.registers, len(eigenvalues), observations.components))
+    last, length = max(times), max(1, BLOCK // observations.mean.size)
+    if 0 in times:
+        yield 0, state
+    for begin in range(0, last, length):
+        block = range(begin, min(begin + length, last))
+        for t, mean in zip(block, observations.means(block), strict=True):
+            level = spectrum.analyze(mean)
+            message = np.tensordot(table.message_state[t], state, axes=1)
+            mixed = eigenvalues * (message + table.message_observation[t] * level)
+            state = np.tensordot(table.step_state[t], state, axes=1)
+            state = state + np.multiply.outer(table.step_observation[t], level)
+            state = state + np.multiply.outer(table.step_mixed[t], mixed)
+            if t + 1 in times:
+                yield t + 1, state

@@ -6,7 +6,7 @@ what the compiler turns into vector instructions.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import prange
@@ -198,58 +198,98 @@ def backward(lam: Floats, table: Table, weights: Floats) -> Floats:
     return sums
 
 
+class Moments(NamedTuple):
+    """The registers of a panel of eigenvalues: means under a unit mean and a unit drift, covariances, and scratch."""
+
+    mean: Floats  #: (2, 2, R, n) before and after a round (it alternates), by input
+    cov: Floats  #: (R, R, n)
+    transition: Floats  #: (R, R, n)
+    entry: Floats  #: (R, n)
+    half: Floats  #: (R, R, n)
+
+
 @compiled
-def _forward_panel(x: Floats, table: Table, horizons: Integers, used: Booleans) -> Floats:
+def _moments(size: int, n: int) -> Moments:
+    return Moments(
+        np.zeros((2, 2, size, n)),
+        np.zeros((size, size, n)),
+        np.zeros((size, size, n)),
+        np.zeros((size, n)),
+        np.zeros((size, size, n)),
+    )
+
+
+@compiled
+def _step_forward(m: Moments, x: Floats, t: int, table: Table, used: Booleans) -> None:
+    """Play round t. The means are read from half t % 2 and written to the other one."""
     message_state, message_observation = table.message_state, table.message_observation
     step_state, step_observation, step_mixed = table.step_state, table.step_observation, table.step_mixed
-    estimate_state = table.estimate_state
+    a, b, mean, cov, half = m.transition, m.entry, m.mean, m.cov, m.half
     size = message_state.shape[1]
-    n = x.size
-    result = np.zeros((3, horizons.shape[0], n))
-    a = np.zeros((size, size, n))
-    b = np.zeros((size, n))
-    mean = np.zeros((2, 2, size, n))
-    cov = np.zeros((size, size, n))
-    half = np.zeros((size, size, n))
-    done = now = 0
-    for t in range(horizons[-1]):
+    now = t % 2
+    for j in range(size):
+        for k in range(size):
+            if used[j, k]:
+                _affine(a[j, k], step_state[t, j, k], step_mixed[t, j] * message_state[t, k], x)
+        _affine(b[j], step_observation[t, j], step_mixed[t, j] * message_observation[t], x)
+    for i in range(2):
         for j in range(size):
+            row = mean[1 - now, i, j]
+            _scaled(row, 1.0 if i == 0 else float(t), b[j])
             for k in range(size):
                 if used[j, k]:
-                    _affine(a[j, k], step_state[t, j, k], step_mixed[t, j] * message_state[t, k], x)
-            _affine(b[j], step_observation[t, j], step_mixed[t, j] * message_observation[t], x)
-        for i in range(2):
-            for j in range(size):
-                row = mean[1 - now, i, j]
-                _scaled(row, 1.0 if i == 0 else float(t), b[j])
-                for k in range(size):
-                    if used[j, k]:
-                        _multiply_add(row, a[j, k], mean[now, i, k])
-        now = 1 - now
-        share = 1.0 / table.batches[t] if table.batches[t] > 0 else 0.0
+                    _multiply_add(row, a[j, k], mean[now, i, k])
+    share = 1.0 / table.batches[t] if table.batches[t] > 0 else 0.0
+    for j in range(size):
+        for k in range(size):
+            half[j, k, :] = 0.0
+            for i in range(size):
+                if used[j, i]:
+                    _multiply_add(half[j, k], a[j, i], cov[i, k])
+    for j in range(size):
+        for k in range(j + 1):
+            _product(cov[j, k], share, b[j], b[k])
+            for i in range(size):
+                if used[k, i]:
+                    _multiply_add(cov[j, k], half[j, i], a[k, i])
+            if k < j:
+                cov[k, j, :] = cov[j, k]
+
+
+@compiled
+def _used(table: Table, rounds: int) -> Booleans:
+    """(R, R): whether any of the rounds takes register k into register j."""
+    size = table.message_state.shape[1]
+    used = np.zeros((size, size), dtype=np.bool_)
+    for t in range(rounds):
         for j in range(size):
             for k in range(size):
-                half[j, k, :] = 0.0
-                for m in range(size):
-                    if used[j, m]:
-                        _multiply_add(half[j, k], a[j, m], cov[m, k])
-        for j in range(size):
-            for k in range(j + 1):
-                _product(cov[j, k], share, b[j], b[k])
-                for m in range(size):
-                    if used[k, m]:
-                        _multiply_add(cov[j, k], half[j, m], a[k, m])
-                if k < j:
-                    cov[k, j, :] = cov[j, k]
+                if (
+                    table.step_state[t, j, k] != 0.0
+                    or table.step_mixed[t, j] * table.message_state[t, k] != 0.0
+                ):
+                    used[j, k] = True
+    return used
+
+
+@compiled
+def _forward_panel(x: Floats, table: Table, horizons: Integers, used: Booleans) -> Floats:
+    size, n = table.message_state.shape[1], x.size
+    m = _moments(size, n)
+    result = np.zeros((3, horizons.shape[0], n))
+    done = 0
+    for t in range(horizons[-1]):
+        _step_forward(m, x, t, table, used)
+        mean = m.mean[1 - t % 2]
         while done < horizons.shape[0] and horizons[done] == t + 1:
             for j in range(size):
-                e = estimate_state[t, j]
+                e = table.estimate_state[t, j]
                 if e != 0.0:
-                    _add(result[0, done], e, mean[now, 0, j])
-                    _add(result[1, done], e, mean[now, 1, j])
+                    _add(result[0, done], e, mean[0, j])
+                    _add(result[1, done], e, mean[1, j])
                     for k in range(size):
-                        if estimate_state[t, k] != 0.0:
-                            _add(result[2, done], e * estimate_state[t, k], cov[j, k])
+                        if table.estimate_state[t, k] != 0.0:
+                            _add(result[2, done], e * table.estimate_state[t, k], m.cov[j, k])
             done += 1
     return result
 
@@ -260,20 +300,122 @@ def forward(lam: Floats, table: Table, horizons: Integers) -> Any:
 
     Returns (3, H, G): what `backward` returns, for every horizon, in one pass over the rounds.
     """
-    size = table.message_state.shape[1]
     groups = lam.shape[0]
     result = np.empty((3, horizons.shape[0], groups))
-    used = np.zeros((size, size), dtype=np.bool_)
-    for t in range(horizons[-1]):
-        for j in range(size):
-            for k in range(size):
-                if (
-                    table.step_state[t, j, k] != 0.0
-                    or table.step_mixed[t, j] * table.message_state[t, k] != 0.0
-                ):
-                    used[j, k] = True
+    used = _used(table, horizons[-1])
     for panel in prange((groups + PANEL - 1) // PANEL):
         start = panel * PANEL
         stop = min(start + PANEL, groups)
         result[:, :, start:stop] = _forward_panel(lam[start:stop], table, horizons, used)
+    return result
+
+
+class Windows(NamedTuple):
+    """Stretches of rounds, each from one of `times` to another; both lists ascend."""
+
+    starts: Integers  #: (W,) positions in `times`
+    ends: Integers  #: (W,) positions in `times`
+    lengths: Integers  #: (W,) positions in `gaps`
+    times: Integers
+    gaps: Integers
+
+
+@compiled
+def _window_panel(x: Floats, table: Table, register: int, windows: Windows, used: Booleans) -> Floats:
+    """The sum s of one register grows by s(T) - s(T0), whose variance needs cov(s(T), s(T0)).
+
+    The rounds are all alike, so this is (A^d)[register] . cov(registers, s)(T0) with d = T - T0: a row that is
+    multiplied by A once per round serves every window of that length.
+    """
+    size, n = table.message_state.shape[1], x.size
+    times, gaps = windows.times, windows.gaps
+    m = _moments(size, n)
+    means = np.zeros((times.size, 2, n))
+    columns = np.zeros((times.size, size, n))
+    place = 1 if times[0] == 0 else 0
+    for t in range(times[-1]):
+        _step_forward(m, x, t, table, used)
+        if times[place] == t + 1:
+            means[place] = m.mean[1 - t % 2, :, register]
+            columns[place] = m.cov[register]
+            place += 1
+    reach = np.zeros((gaps.size, size, n))
+    row, following = np.zeros((size, n)), np.zeros((size, n))
+    row[register, :] = 1.0
+    place = 0
+    for d in range(1, gaps[-1] + 1):
+        following[:, :] = 0.0
+        for j in range(size):
+            for k in range(size):
+                if used[j, k]:
+                    _multiply_add(following[k], m.transition[j, k], row[j])
+        row, following = following, row
+        if gaps[place] == d:
+            reach[place] = row
+            place += 1
+    result = np.zeros((3, windows.starts.size, n))
+    for w in range(windows.starts.size):
+        start, end, length = windows.starts[w], windows.ends[w], windows.lengths[w]
+        share = 1.0 / gaps[length]
+        for i in range(2):
+            _add(result[i, w], share, means[end, i])
+            _add(result[i, w], -share, means[start, i])
+        noise = result[2, w]
+        for k in range(size):
+            _multiply_add(noise, reach[length, k], columns[start, k])
+        _affine(noise, 0.0, -2.0, noise)
+        _add(noise, 1.0, columns[start, register])
+        _add(noise, 1.0, columns[end, register])
+        for g in range(n):
+            noise[g] = max(noise[g], 0.0) * share * share
+    return result
+
+
+@compiled
+def _run(table: Table, rounds: int, run: int) -> Table:
+    """One of several runs of equally many rounds, which follow each other in one table."""
+    here = slice(run * rounds, (run + 1) * rounds)
+    return Table(
+        table.message_state[here],
+        table.message_observation[here],
+        table.step_state[here],
+        table.step_observation[here],
+        table.step_mixed[here],
+        table.estimate_state[here],
+        table.batches[here],
+    )
+
+
+@parallel
+def backward_runs(lam: Floats, table: Table, rounds: int) -> Any:
+    """`backward` for several runs of `rounds` rounds that follow each other in one table: (3, runs, G)."""
+    groups, runs = lam.shape[0], table.batches.size // rounds
+    panels = (groups + PANEL - 1) // PANEL
+    result = np.empty((3, runs, groups))
+    for job in prange(runs * panels):
+        run, start = job // panels, job % panels * PANEL
+        stop = min(start + PANEL, groups)
+        one = _run(table, rounds, run)
+        result[:, run, start:stop] = _backward_panel(lam[start:stop], one, np.empty((0, 0)), 0)
+    return result
+
+
+@parallel
+def windowed(lam: Floats, table: Table, rounds: int, register: int, windows: Windows) -> Any:
+    """Means over windows of rounds of what `register` sums up; every round must be like the first.
+
+    The table holds several runs of `rounds` rounds. Returns (3, runs, W, G): what `backward` returns, for every run
+    and window, in one pass over the rounds.
+    """
+    groups, runs = lam.shape[0], table.batches.size // rounds
+    # Narrower panels where much is remembered; each keeps within a few dozen megabytes.
+    width = min(PANEL, max(1, 2**22 // (windows.times.size * table.message_state.shape[1])))
+    panels = (groups + width - 1) // width
+    result = np.empty((3, runs, windows.starts.size, groups))
+    for job in prange(runs * panels):
+        run, start = job // panels, job % panels * width
+        stop = min(start + width, groups)
+        one = _run(table, rounds, run)
+        used = _used(one, 1)
+        result[:, run, :, start:stop] = _window_panel(lam[start:stop], one, register, windows, used)
     return result

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -11,7 +11,6 @@ import numpy as np
 from gossamer.arrays import Floats
 from gossamer.engines.exact.per_agent import per_agent_errors
 from gossamer.engines.results import Rounds, StreamResult, Value
-from gossamer.methods import Table
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -27,7 +26,6 @@ class Exact(StreamResult[Rounds, Value]):
     uncertainty: Value
     samples: Value
     messages: Value
-    tables: list[Table] = field(compare=False)
 
     columns = ("bias", "variance", "uncertainty", "samples", "messages")
 
@@ -40,5 +38,6 @@ class Exact(StreamResult[Rounds, Value]):
     @cached_property
     def per_agent(self) -> Floats:
         """(N,) expected squared error of each agent, or (H, N) for several horizons; computed when asked for."""
-        errors = [per_agent_errors(table, self.network, self.observations) for table in self.tables]
-        return errors[0] if np.isscalar(self.rounds) else np.stack(errors)
+        horizons = np.atleast_1d(self.rounds)
+        errors = per_agent_errors(self.method, self.network, self.observations, horizons)
+        return errors[0] if np.isscalar(self.rounds) else errors

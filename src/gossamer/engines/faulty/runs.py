@@ -68,7 +68,7 @@ class FaultyRun:
                 f"no agent is alive at the end, after {t} rounds, so there is nothing to estimate; "
                 "keep at least one agent alive"
             )
-        ends = observations.mean + (horizons - 1)[:, None, None] * observations.drift
+        ends = [observations.means(range(t - 1, t))[0] for t in horizons.tolist()]
         self.targets = np.stack(
             [end[alive].mean(axis=0) for end, alive in zip(ends, self.alive, strict=True)]
         )

@@ -14,7 +14,7 @@ import numpy as np
 from matplotlib.ticker import FuncFormatter, NullFormatter
 
 from gossamer.arrays import Floats
-from gossamer.engines.exact import every_round
+from gossamer.engines.exact import exact
 from gossamer.methods import AnytimeSDA
 from gossamer.networks import Network
 from gossamer.numerics.search import first_true
@@ -56,9 +56,7 @@ def anytime_convergence(
     errors = {"sda": EverySDA(net, marked[-1]).total_error(obs.mean.T)[:, 0]}
     rows: list[Row] = []
     for name, method in METHODS.items():
-        found = every_round(method, net, obs, marked[-1])
-        assert found is not None
-        errors[name] = found[0] + found[1]
+        errors[name] = exact(method, net, obs, range(1, marked[-1] + 1)).total_error
         runs = problem.run(method, net, obs, marked, trials=trials, seed=seed, keep="errors")
         for t, value, error in zip(marked, runs.total_error.tolist(), runs.stderr.tolist(), strict=True):
             around = {
@@ -124,8 +122,8 @@ def _until(method: AnytimeSDA, net: Network, obs: Gaussian, least: float) -> Flo
     """Exact errors after 1, 2, ... rounds until `least` is reached."""
     rounds = math.ceil(1.2 / least)
     while True:
-        bias, variance = every_round(method, net, obs, rounds)
-        if (errors := bias + variance)[-1] <= least:
+        errors = exact(method, net, obs, range(1, rounds + 1)).total_error
+        if errors[-1] <= least:
             return errors
         rounds *= 2
 

@@ -1,0 +1,298 @@
+"""Tuning: the parameters with which a method's exact error is least.
+
+The error has many local minima, so the search begins with a grid over all parameters and goes on from the best points
+that have no better neighbor. It looks at a few dozen eigenvalues that stand for all; only the finish looks at all of
+them. A parameter that says where an average begins (a burn-in) costs nothing: one pass gives the error for all its
+values (see `Method.averages_since`).
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.optimize import minimize
+from scipy.special import expit, logit
+
+from gossamer import checks, plotting, theory
+from gossamer.arrays import Floats
+from gossamer.engines.exact import Measure, Runs, analyzable, exact, integrate, measure, summing
+from gossamer.engines.horizons import check_table
+from gossamer.engines.results import StreamResult, spread_out
+from gossamer.errors import Unsupported
+from gossamer.methods import Method, Tunable, tabulate, tabulate_all
+from gossamer.networks import Network, NetworkLike
+from gossamer.observations import Observations, check_match
+
+NODES = 32
+"""Eigenvalues that stand for all of them until the finish."""
+
+CANDIDATES = 4000
+"""Points of the grid over all parameters, about: twice as many along those without an upper bound as along the rest."""
+
+STARTS, STEPS, FINISHERS = 12, 16, 3
+"""From so many points the search goes on, for so many steps, and from so many of what it finds it is finished."""
+
+Point = tuple[float, ...]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class Tuned(StreamResult[int, float]):
+    """A method with the parameters that minimize the exact error, next to what it started from.
+
+    start   the method before
+    before  its total error
+    """
+
+    start: Method
+    before: float
+
+    columns = ("before",)
+    shown = ("rounds", "before", "total_error", "over_limit")
+
+    def curves(self) -> list[plotting.Curve]:
+        horizons = spread_out(max(1, self.rounds // 8), 2 * self.rounds)
+        untuned = exact(self.start, self.network, self.observations, horizons)
+        enough = horizons[[(self.method.averages_since(t) or 0) < t for t in horizons.tolist()]]
+        tuned = exact(self.method, self.network, self.observations, enough)
+        return [
+            plotting.Curve(self.start.label, horizons, untuned.total_error),
+            plotting.Curve(self.label, tuned.rounds, tuned.total_error),
+            *untuned.curves()[1:],
+        ]
+
+
+def tune(
+    method: Method | str,
+    network: NetworkLike,
+    observations: Observations,
+    rounds: int,
+    parameters: Sequence[str] | str | None = None,
+) -> Tuned:
+    """Choose the parameters that minimize the exact error after `rounds`: burn-in, step size, momentum, smoothing.
+
+    `parameters` names the ones to choose; by default all that the method's `tunable` lists. The result is never
+    worse than the method as it was given.
+    """
+    method = analyzable(method)
+    network = check_match(network, observations)
+    rounds = checks.rounds(rounds)
+    check_table(method, rounds)
+    known = method.tunable(network, rounds)
+    names = list(known) if parameters is None else [parameters] if isinstance(parameters, str) else parameters
+    for name in names:
+        if name not in known:
+            raise Unsupported(
+                f"{method.name} has no parameter {name!r} to tune; it has {', '.join(known) or 'none'}"
+            )
+    if not names:
+        raise Unsupported(f"{method.name} has no parameters to tune")
+    over = measure(network, observations)
+    task = _Task(method, network, observations, rounds, {name: known[name] for name in names})
+    before = task.error(method, over)
+    found = task.search(over.thinned(NODES), over)
+    least = task.error(found, over)
+    if not least < before:
+        found, least = method, before
+    return Tuned(
+        method=found,
+        network=network,
+        observations=observations,
+        start=method,
+        agents=network.agents,
+        rounds=rounds,
+        total_error=least,
+        centralized_limit=theory.centralized_limit(observations, rounds),
+        before=before,
+    )
+
+
+class _Found(NamedTuple):
+    error: float
+    point: Point
+    method: Method
+
+
+@dataclass(frozen=True)
+class _Task:
+    """What is to be tuned, and on what problem."""
+
+    method: Method
+    network: Network
+    observations: Observations
+    rounds: int
+    parameters: Mapping[str, Tunable]
+
+    @cached_property
+    def window(self) -> str | None:
+        """The parameter that is the first round of an average, if there is one: all its values come at once."""
+        for name, bounds in self.parameters.items():
+            if bounds.whole and np.isfinite(bounds.most):
+                ends = (int(bounds.least), int(bounds.most))
+                if all(self._with({name: k}).averages_since(self.rounds) == k for k in ends):
+                    first = tabulate(self._with({name: ends[0]}), self.network, self.rounds)
+                    return name if summing(first, self.rounds, ends[0]) else None
+        return None
+
+    @cached_property
+    def axes(self) -> list[_Axis]:
+        return [_Axis(name, bounds) for name, bounds in self.parameters.items() if name != self.window]
+
+    @property
+    def scales(self) -> Floats:
+        """How far it is along each axis from one value to quite another."""
+        return np.array([4.0 if axis.bounded else 1.0 for axis in self.axes])
+
+    def _with(self, values: Mapping[str, float]) -> Any:
+        return replace(self.method, **values)  # type: ignore[type-var]
+
+    def error(self, candidate: Method, over: Measure) -> float:
+        """The exact error of a candidate; infinite where it diverges."""
+        table = tabulate_all([candidate], self.network, self.rounds)
+        return float(self._errors(Runs.of(table, self.rounds), over)[0])
+
+    def at(self, points: Sequence[Point], over: Measure) -> list[_Found]:
+        """The best candidate at each of several points of the axes."""
+        found: list[_Found] = []
+        for start in range(0, len(points), self.together):
+            found += self._at(points[start : start + self.together], over)
+        return found
+
+    @property
+    def together(self) -> int:
+        """Candidates that are looked at together: as many as take some dozen megabytes."""
+        return max(1, 2**20 // self.rounds // (NODES if self.window else len(self.method.State._fields) ** 2))
+
+    def _at(self, points: Sequence[Point], over: Measure) -> list[_Found]:
+        candidates = [
+            self._with({axis.name: axis.decode(x) for axis, x in zip(self.axes, point, strict=True)})
+            for point in points
+        ]
+        if self.window is None:
+            table = tabulate_all(candidates, self.network, self.rounds)
+            errors = self._errors(Runs.of(table, self.rounds), over)
+            return [_Found(*each) for each in zip(errors.tolist(), points, candidates, strict=True)]
+        bounds = self.parameters[self.window]
+        starts = np.arange(int(bounds.least), int(bounds.most) + 1)
+        candidates = [replace(each, **{self.window: int(starts[0])}) for each in candidates]
+        summed = summing(tabulate_all(candidates, self.network, self.rounds), self.rounds, int(starts[0]))
+        assert summed is not None  # or there would be no window
+        runs = Runs.of(summed[0], self.rounds, starts, summed[1])
+        errors = self._errors(runs, over).reshape(len(points), len(starts))
+        best = np.argmin(errors, axis=1)
+        return [
+            _Found(float(errors[k, w]), point, replace(each, **{self.window: int(starts[w])}))
+            for k, (point, each, w) in enumerate(zip(points, candidates, best.tolist(), strict=True))
+        ]
+
+    def _errors(self, runs: Runs, over: Measure) -> Floats:
+        with np.errstate(all="ignore"):
+            found = integrate([runs], self.network, self.observations, over)
+            total = found.bias + found.variance
+        return np.where(np.isfinite(total), total, np.inf)
+
+    def search(self, thin: Measure, full: Measure) -> Method:
+        """A grid, descents from its best points that have no better neighbor, and a finish with all eigenvalues."""
+        if not self.axes:
+            return self.at([()], full)[0].method
+        own = tuple(axis.encode(getattr(self.method, axis.name)) for axis in self.axes)
+        shares = [1 if axis.bounded else 2 for axis in self.axes]
+        points = min((CANDIDATES / np.prod(shares)) ** (1 / len(shares)), 50)
+        grids = [axis.grid(round(share * points)) for axis, share in zip(self.axes, shares, strict=True)]
+        errors = np.array([found.error for found in self.at(list(itertools.product(*grids)), thin)])
+        errors = errors.reshape([len(grid) for grid in grids])
+        starts = [tuple(float(g[i]) for g, i in zip(grids, at, strict=True)) for at in _minima(errors)]
+        best = self.descend([own, *starts[: STARTS - 1]], thin)
+        return min((self.finish(each.point, full) for each in best[:FINISHERS]), key=_error).method
+
+    def descend(self, starts: Sequence[Point], over: Measure) -> list[_Found]:
+        """Step from each start to the best of its neighbors, in steps that grow while it gets better, else shrink;
+        best first."""
+        found = self.at(starts, over)
+        sizes = np.full(len(found), 0.5)
+        ways = np.array(list(itertools.product((-1.0, 0.0, 1.0), repeat=len(self.axes))))
+        ways = ways[ways.any(axis=1)] * self.scales
+        for _ in range(STEPS):
+            around = [
+                tuple((np.array(each.point) + size * way).tolist())
+                for each, size in zip(found, sizes, strict=True)
+                for way in ways
+            ]
+            tried = self.at(around, over)
+            for k, here in enumerate(found):
+                best = min(tried[k * len(ways) : (k + 1) * len(ways)], key=_error)
+                if best.error < here.error:
+                    found[k] = best
+                    sizes[k] *= 1.5
+                else:
+                    sizes[k] /= 2.5
+        return sorted(found, key=_error)
+
+    def finish(self, start: Point, over: Measure) -> _Found:
+        """Nelder-Mead on the logarithm of the error."""
+        tried: list[_Found] = []
+
+        def objective(point: Any) -> float:
+            tried.append(self.at([tuple(point.tolist())], over)[0])
+            error = tried[-1].error
+            return float(np.log(error)) if 0 < error < np.inf else 1e3
+
+        simplex = np.array([start, *(start + 0.1 * unit for unit in np.diag(self.scales))])
+        minimize(
+            objective,
+            start,
+            method="Nelder-Mead",
+            options={"initial_simplex": simplex, "xatol": 1e-3, "fatol": 1e-6, "maxiter": 100 * len(start)},
+        )
+        return min(tried, key=_error)
+
+
+def _error(found: _Found) -> float:
+    return found.error
+
+
+class _Axis:
+    """A parameter in a coordinate in which every number is admissible: logit between two bounds, log above one."""
+
+    def __init__(self, name: str, bounds: Tunable) -> None:
+        self.name, self.bounds = name, bounds
+        self.bounded = bool(np.isfinite(bounds.most))
+
+    def encode(self, value: float | None) -> float:
+        low, high = self.bounds.least, self.bounds.most
+        value = (self.bounds.start if value is None else value) - low
+        if self.bounded:
+            return float(logit(np.clip(value / (high - low), 1e-6, 1 - 1e-9)))
+        return float(np.log(max(value, 1e-9)))
+
+    def decode(self, x: float) -> float:
+        low, high = self.bounds.least, self.bounds.most
+        value = low + ((high - low) * expit(x) if self.bounded else np.exp(np.clip(x, -300, 300)))
+        return round(value) if self.bounds.whole else float(value)
+
+    def grid(self, points: int) -> Floats:
+        """Points from bound to bound, closer to the upper one, where accelerations are at home; or most of them near
+        the start and the others far below and above it."""
+        if self.bounded:
+            return np.linspace(-4.0, 14.0, points)
+        below, above = points // 4, points // 16
+        near = np.geomspace(0.05, 6.0, points - below - above)
+        scale = [np.geomspace(1e-5, 0.04, below), near, np.geomspace(9.0, 50.0, above)]
+        return np.asarray(self.encode(None) + np.log(np.concatenate(scale)))
+
+
+def _minima(errors: Floats) -> Iterable[tuple[int, ...]]:
+    """Positions of a grid that have no better neighbor, the best first."""
+    padded = np.pad(errors, 1, constant_values=np.inf)
+    middle = tuple(slice(1, -1) for _ in errors.shape)
+    least = np.full(errors.shape, np.inf)
+    for shift in itertools.product((-1, 0, 1), repeat=errors.ndim):
+        if any(shift):
+            here = tuple(slice(1 + s, padded.shape[k] - 1 + s) for k, s in enumerate(shift))
+            least = np.minimum(least, padded[here])
+    found = np.argwhere((padded[middle] <= least) & np.isfinite(errors))
+    return [tuple(at) for at in sorted(found.tolist(), key=lambda at: float(errors[tuple(at)]))]
