@@ -185,8 +185,9 @@ def _listed(name: str, value: Any, one: type | tuple[type, ...]) -> tuple[list[A
     return several, False
 
 
-def _streams(observations: Any, network: Network) -> Observations:
-    return observations(network) if callable(observations) else observations  # `check_match` says what is wrong
+def _streams(observations: Any, network: Network) -> Any:
+    """What a function of the network gives; whether these are observations is checked later."""
+    return observations(network) if callable(observations) else observations
 
 
 class _Errors(NamedTuple):
@@ -247,7 +248,14 @@ class _Search:
         found = exact(self.method, self.network, self.observations, rounds)
         costs = (found.samples, found.messages, found.messages * 8 * self.observations.components)
         return Plan(
-            self.method, self.network, target, rounds, found.total_error, found.centralized_limit, *costs, note=note
+            self.method,
+            self.network,
+            target,
+            rounds,
+            found.total_error,
+            found.centralized_limit,
+            *costs,
+            note=note,
         )
 
     def _missed(self, target: float, last: int, note: str) -> Plan:
@@ -334,7 +342,9 @@ class _Search:
         if len(found.total) >= 16 * BLOCK:
             floor = self.in_average[len(found.total) :].min()
             if floor > target:
-                return f"in the network's average alone, which no exchange changes, it stays above {floor:.3g}"
+                return (
+                    f"in the network's average alone, which no exchange changes, it stays above {floor:.3g}"
+                )
         return ""
 
     @cached_property

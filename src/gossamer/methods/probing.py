@@ -35,7 +35,9 @@ def tabulate_all(methods: Sequence[Method], network: SpectralFacts, rounds: int)
     each = [method.coefficients(network, rounds) for method in methods]
     for method, c in zip(methods, each, strict=True):
         _check_coefficients(method, c, rounds)
-    joined = [np.concatenate([np.broadcast_to(v, rounds) for v in values]) for values in zip(*each, strict=True)]
+    joined = [
+        np.concatenate([np.broadcast_to(v, rounds) for v in values]) for values in zip(*each, strict=True)
+    ]
     batches = np.concatenate([_batches(method, network, rounds) for method in methods])
     return _read(methods[0], type(each[0])(*joined), batches)
 

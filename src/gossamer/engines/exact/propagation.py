@@ -87,9 +87,7 @@ class WindowedPass(Pass):
 
     def expected(self, spectrum: Spectrum, observations: Observations) -> AnyArray:
         times = {*self.starts.tolist(), *self.ends.tolist()}
-        sums = {
-            t: state[self.register] for t, state in _registers(self.table, spectrum, observations, times)
-        }
+        sums = {t: state[self.register] for t, state in _registers(self.table, spectrum, observations, times)}
         pairs = zip(self.starts.tolist(), self.ends.tolist(), strict=True)
         return np.stack([(sums[end] - sums[start]) / (end - start) for start, end in pairs])
 
@@ -152,7 +150,9 @@ def trajectory(method: Method, network: Network, horizons: Integers) -> list[Pas
     if not method.anytime and len(horizons) > len(method.State._fields) ** 2:  # else it is cheaper backward
         order = np.argsort(horizons, kind="stable")
         ends = horizons[order]
-        starts = [since for t in ends.tolist() if (since := method.averages_since(t)) is not None and since < t]
+        starts = [
+            since for t in ends.tolist() if (since := method.averages_since(t)) is not None and since < t
+        ]
         if len(starts) == len(ends):
             last = int(ends[-1])
             check_table(method, last)
@@ -202,7 +202,10 @@ def summing(table: Table, rounds: int, since: int) -> tuple[Table, int] | None:
     ):
         return None
     update = np.concatenate(
-        [runs.step_state[:, :, register], np.stack([runs.step_observation, runs.step_mixed], -1)[:, :, register]],
+        [
+            runs.step_state[:, :, register],
+            np.stack([runs.step_observation, runs.step_mixed], -1)[:, :, register],
+        ],
         axis=2,
     )
     each = update[:, since : since + 1].copy()
