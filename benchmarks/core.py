@@ -99,6 +99,35 @@ def exact_comparison(required=300) -> list[Row]:
     ]
 
 
+def trajectories(required=50) -> list[Row]:
+    """SDA's exact error after 1, 2, ..., 1000 rounds in one call, against one call for each; set-up included."""
+    obs = gs.Gaussian(np.random.default_rng(0).uniform(0, 1, 100))
+    horizons = range(1, 1001)
+    rows = []
+    for name, make in {
+        "path, 100 agents": lambda: gs.Network.path(100),
+        "grid 10x10": lambda: gs.Network.grid(10, 10),
+    }.items():
+        ours = best(lambda make=make: gs.exact("sda", make(), obs, horizons), repeats=5)
+
+        def one_by_one(make=make):
+            net = make()
+            for rounds in horizons:
+                gs.exact("sda", net, obs, rounds)
+
+        each = best(one_by_one, repeats=2)
+        rows.append(
+            Row(
+                f"exact SDA after 1, ..., 1000 rounds, {name}",
+                f"{ours * 1e3:.1f} ms",
+                f"one call per horizon: {each:.2f} s",
+                each / ours,
+                required,
+            )
+        )
+    return rows
+
+
 def growth() -> list[Row]:
     """Cost per round against the number of edges, N = 10^2 .. 10^6, one trial on a torus."""
     sides = [10, 32, 100, 316, 1000]
@@ -157,6 +186,7 @@ def rows() -> list[Row]:
             dense=False,
         ),
         *exact_comparison(),
+        *trajectories(),
         *growth(),
         *million_exact(),
     ]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import networkx as nx
 import numpy as np
 import pytest
 
 import gossamer as gs
 from gossamer.methods import SDA
+from tests.brute_force import brute_force, random_case
 
 
 @pytest.mark.parametrize("method", [gs.AnytimeSDA(), gs.AnytimeSDA("chebyshev"), gs.SDA(), gs.DSG()])
@@ -65,6 +67,92 @@ def test_sample_complexity_slopes():
     assert np.polyfit(np.log(large), np.log(rounds), 1)[0] == pytest.approx(-0.59, abs=0.01)
 
 
+@pytest.mark.parametrize("method", [gs.SDA(), gs.AnytimeSDA()])
+def test_targets_that_are_met_for_a_while_are_found(method):
+    """With drift the error falls and rises again: doubling would step over the numbers of rounds that do."""
+    net = gs.Network.grid(4, 4)
+    obs = gs.Drifting(gs.Gaussian(np.random.default_rng(0).uniform(0, 10, 16)), 0.002)
+    errors = gs.exact(method, net, obs, range(1, 1001)).total_error
+    least = int(np.argmin(errors))
+    assert 64 < least + 1 < 500
+    assert errors[-1] > 2 * errors[least]
+    target = float(errors[least]) * 1.0001
+    assert gs.plan(net, obs, target, method).rounds == int(np.flatnonzero(errors <= target)[0]) + 1
+    (missed,) = gs.plan(net, obs, [0.99 * errors[least]], method, most_rounds=20_000)
+    assert not missed.reached
+    assert "in the network's average alone" in missed.note or "the least is" in missed.note
+
+
+def test_what_is_out_of_reach_is_proven():
+    net, obs = gs.Network.grid(4, 4), gs.Gaussian(np.random.default_rng(0).uniform(0, 10, 16))
+    plans = gs.plan(net, obs, [1e-9], ["sda", "anytime-sda", "dsg", "ssda"])
+    assert all("no estimate that is linear in them does" in plan.note for plan in plans)
+    (steady,) = gs.plan(net, obs, [0.5], "d-asg")
+    assert "so its variance never falls" in steady.note
+    (examined,) = gs.plan(net, obs, [0.05], "d-masg", most_rounds=100)
+    assert "the least is" in examined.note
+    (left,) = gs.plan(net, obs, [1e-9], "d-masg", most_rounds=600)
+    assert "up to 512, nor after 600; others up to 600 were not examined" in left.note
+    (lost,) = gs.plan(net, obs, [0.05], gs.SDA(step_size=5.0))
+    assert "diverges" in lost.note
+
+
+def test_plans_beyond_what_is_examined_say_so(monkeypatch):
+    net, obs = gs.Network.grid(4, 4), gs.Gaussian(np.random.default_rng(0).uniform(0, 10, 16))
+    expected = gs.plan(net, obs, 0.001)
+    assert expected.note == ""
+    monkeypatch.setattr("gossamer.planning.WORK", 0)
+    found = gs.plan(net, obs, 0.001)
+    assert found.rounds == expected.rounds
+    assert found.note == (
+        f"every number of rounds up to 256 and the 64 before {found.rounds} were examined, not all between them"
+    )
+
+
+def test_a_plan_begins_where_the_method_does():
+    net, obs = gs.Network.grid(3, 3), gs.Gaussian(np.arange(9.0))
+    found = gs.plan(net, obs, 0.5, gs.SDA(burn_in=30))
+    assert found.rounds > 30
+    assert gs.exact(found.method, net, obs, found.rounds).total_error <= 0.5
+
+
+def test_networks_of_different_sizes_have_observations_of_their_own():
+    networks = [gs.Network.path(5), gs.Network.cycle(9)]
+    plans = gs.plan(networks, lambda net: gs.Gaussian(np.arange(float(net.agents))), 0.1)
+    alone = [gs.plan(net, gs.Gaussian(np.arange(float(net.agents))), 0.1) for net in networks]
+    assert [plan.rounds for plan in plans] == [plan.rounds for plan in alone]
+    with pytest.raises(gs.InvalidInput, match="observations must be streams"):
+        gs.plan(networks, lambda net: 3, 0.1)
+
+
+def test_bad_targets_and_networks_are_refused_clearly():
+    net, obs = gs.Network.grid(3, 3), gs.Gaussian(np.arange(9.0))
+    with pytest.raises(gs.InvalidInput, match="target must be a finite number above 0, got 'a'"):
+        gs.plan(net, obs, [1, "a"])
+    for bad in ("a", None, []):
+        with pytest.raises(gs.InvalidInput, match="target must be a number or several"):
+            gs.plan(net, obs, bad)
+    with pytest.raises(gs.InvalidInput, match="network must be a network or several, got 3"):
+        gs.plan(3, obs, 0.1)
+    with pytest.raises(gs.InvalidInput, match="one stream per agent"):
+        gs.plan(gs.Network.path(4), obs, 0.1)
+
+
+def test_tuning_does_not_stop_in_a_local_minimum():
+    net = gs.Network.from_networkx(nx.barbell_graph(8, 5))
+    for mean in (np.random.default_rng(0).uniform(0, 10, 21), np.arange(21.0)):
+        obs = gs.Gaussian(mean)
+        best = gs.exact(gs.SDA(burn_in=0, momentum=0.975), net, obs, 60).total_error
+        assert gs.tune("sda", net, obs, 60).total_error < best
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [0, 1, 2, 3, 4, 7, 8, 11, 12, 13, 15, 16])
+def test_tuning_is_not_beaten_by_brute_force(seed):
+    case = random_case(seed)
+    assert gs.tune(*case).total_error <= 1.01 * brute_force(*case)
+
+
 def test_tuning_never_makes_it_worse_and_helps_the_paper():
     net, obs = gs.Network.path(30), gs.Gaussian(np.random.default_rng(0).uniform(0, 1, 30))
     tuned = gs.tune(gs.SDA(), net, obs, 300)
@@ -77,6 +165,8 @@ def test_tuning_never_makes_it_worse_and_helps_the_paper():
     for burn_in in range(0, 300, 7):
         assert only.total_error <= gs.exact(gs.SDA(burn_in=burn_in), net, obs, 300).total_error * (1 + 1e-3)
     assert only.before == pytest.approx(everything)
+    by_name = gs.tune("sda", net, obs, 300, "burn_in")
+    assert by_name.method == only.method
     with pytest.raises(gs.Unsupported, match="dsg has no parameters to tune"):
         gs.tune("dsg", net, obs, 300)
     with pytest.raises(gs.Unsupported, match="no parameter 'smoothing'"):

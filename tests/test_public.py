@@ -106,7 +106,7 @@ def test_a_type_checker_sees_through_the_stub(tmp_path):
         "reveal_type(gs.exact(gs.SDA(), net, obs, 10))\n"
         "reveal_type(gs.theory.k_star(net))\n"
         "reveal_type(gs.simulate('dsg', net, obs, 10, faults=gs.faults.Loss(0.1)).total_error)\n"
-        "reveal_type(gs.simulate('dsg', net, obs, [5, 10], faults=gs.faults.Loss(0.1)).agents)\n"
+        "reveal_type(gs.simulate('dsg', net, obs, [5, 10], faults=gs.faults.Loss(0.1)).mse)\n"
         "gs.nothing\n"
     )
     words = [sys.executable, "-m", "mypy", "--config-file", str(ROOT / "pyproject.toml"), "user.py"]

@@ -13,7 +13,8 @@ from matplotlib import pyplot as plt
 
 import gossamer as gs
 from gossamer.applications.policy import problems
-from gossamer.results import Result, same
+from gossamer.arrays import same
+from gossamer.results import Result
 
 mpl.use("Agg")
 

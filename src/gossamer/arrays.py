@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -16,13 +18,20 @@ AnyArray = NDArray[Any]
 """Of either precision, or of integers as narrow as they can be."""
 
 
-def same(one: Any, other: Any) -> bool:
-    """Whether two values are equal that are arrays, or dictionaries that hold some."""
-    if isinstance(one, dict) and isinstance(other, dict):
-        return one.keys() == other.keys() and all(same(one[key], other[key]) for key in one)
-    if isinstance(one, np.ndarray) or isinstance(other, np.ndarray):
-        return np.array_equal(one, other)
-    return bool(one == other)
+def same(a: Any, b: Any) -> bool:
+    """Whether two values are equal, arrays entry by entry, with NaN equal to NaN."""
+    if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
+        if np.shape(a) != np.shape(b):
+            return False
+        a, b = np.asarray(a), np.asarray(b)
+        return bool(np.array_equal(a, b, equal_nan=a.dtype.kind == "f" and b.dtype.kind == "f"))
+    if type(a) is not type(b):
+        return bool(a == b)
+    if isinstance(a, Mapping):
+        return a.keys() == b.keys() and all(same(a[key], b[key]) for key in a)
+    if isinstance(a, list | tuple):
+        return len(a) == len(b) and all(map(same, a, b))
+    return bool(a == b) or (isinstance(a, float) and math.isnan(a) and math.isnan(b))
 
 
 def extent(values: AnyArray) -> str:

@@ -242,10 +242,9 @@ def _listed(name: str, value: Any, one: type | tuple[type, ...]) -> tuple[list[A
     return several, False
 
 
-def _streams(observations: Any, network: Network) -> Observations:
-    return (  # type: ignore[no-any-return]
-        observations(network) if callable(observations) else observations
-    )  # `check_match` says what is wrong
+def _streams(observations: Any, network: Network) -> Any:
+    """What a function of the network gives; whether these are observations is checked later."""
+    return observations(network) if callable(observations) else observations
 
 
 class _Errors(NamedTuple):

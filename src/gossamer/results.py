@@ -9,13 +9,12 @@ from __future__ import annotations
 import html
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import fields
 from typing import Any, ClassVar
 
-import numpy as np
-
 from gossamer import checks
+from gossamer.arrays import same
 from gossamer.errors import require
 
 Record = dict[str, Any]
@@ -74,22 +73,6 @@ class Result(ABC):
         more = f"<p>and {len(rows) - _ROWS_SHOWN} more rows</p>" if len(rows) > _ROWS_SHOWN else ""
         caption = f"<caption>{html.escape(self.title)}</caption>"
         return f"<table>{caption}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{more}"
-
-
-def same(a: Any, b: Any) -> bool:
-    """Whether two values are equal, arrays entry by entry, with NaN equal to NaN."""
-    if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
-        if np.shape(a) != np.shape(b):
-            return False
-        a, b = np.asarray(a), np.asarray(b)
-        return bool(np.array_equal(a, b, equal_nan=a.dtype.kind == "f" and b.dtype.kind == "f"))
-    if type(a) is not type(b):
-        return bool(a == b)
-    if isinstance(a, Mapping):
-        return a.keys() == b.keys() and all(same(a[key], b[key]) for key in a)
-    if isinstance(a, list | tuple):
-        return len(a) == len(b) and all(map(same, a, b))
-    return bool(a == b) or (isinstance(a, float) and math.isnan(a) and math.isnan(b))
 
 
 def brief(value: Any) -> str:

@@ -229,9 +229,10 @@ def network_limit(
     sum_j sigma_j^2/(N^2 n_ij) at agent i. Infinite while some agent is too far away to be heard.
     """
     network = check_match(network, observations)
-    horizons = np.array([checks.rounds(t) for t in np.atleast_1d(rounds).ravel().tolist()])
-    if not horizons.size:
-        raise InvalidInput("rounds must be a whole number or several, got none")
+    several = rounds.tolist() if isinstance(rounds, np.ndarray) and rounds.ndim == 1 else [rounds]
+    horizons = np.array([checks.rounds(t) for t in several])
+    if not several:
+        raise InvalidInput("rounds must be a whole number or an array of them, got an empty one")
     longest = int(horizons.max())
     if batches is not None:
         batches = checks.array("batches", batches, (longest,))

@@ -139,8 +139,8 @@ class _Task:
         return None
 
     @cached_property
-    def axes(self) -> list[_Axis]:
-        return [_Axis(name, bounds) for name, bounds in self.parameters.items() if name != self.window]
+    def axes(self) -> list[_Scale]:
+        return [_Scale(name, bounds) for name, bounds in self.parameters.items() if name != self.window]
 
     @property
     def scales(self) -> Floats:
@@ -255,7 +255,7 @@ def _error(found: _Found) -> float:
     return found.error
 
 
-class _Axis:
+class _Scale:
     """A parameter in a coordinate in which every number is admissible: logit between two bounds, log above one."""
 
     def __init__(self, name: str, bounds: Tunable) -> None:

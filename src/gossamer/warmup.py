@@ -117,13 +117,16 @@ def _agents_in_single_precision() -> None:
 
 def _exact_errors() -> None:
     from gossamer.engines.exact import exact
-    from gossamer.methods import AnytimeSDA
+    from gossamer.methods import SDA, AnytimeSDA
     from gossamer.networks import Network
     from gossamer.observations import Gaussian
+    from gossamer.tuning import tune
 
     net, obs = Network.path(AGENTS), Gaussian(np.arange(float(AGENTS)))
     exact(AnytimeSDA(), net, obs, ROUNDS[-1])
     exact(AnytimeSDA(), net, obs, ROUNDS)
+    exact(SDA(), net, obs, range(1, AGENTS))
+    tune(AnytimeSDA("chebyshev"), net, obs, ROUNDS[-1])
 
 
 def _faults() -> None:

@@ -13,7 +13,7 @@ from gossamer.methods.dmasg import DMASG
 from gossamer.methods.dsg import DSG
 from gossamer.methods.linear_iteration import LinearIteration
 from gossamer.methods.msda import MSDA
-from gossamer.methods.probing import tabulate, tabulate_all
+from gossamer.methods.probing import check_tuple, tabulate, tabulate_all
 from gossamer.methods.random_gossip import BroadcastGossip, PairwiseGossip
 from gossamer.methods.rrma import RRMA
 from gossamer.methods.sda import SDA
@@ -45,6 +45,7 @@ METHODS: dict[str, type[Method]] = {
 def resolve(method: Any) -> Method:
     """Return `method` itself, or the registered method of that name with its default parameters."""
     if isinstance(method, Method):
+        check_tuple(method, "State", getattr(method, "State", None))
         return method
     if isinstance(method, str):
         plain = {_plain(name): cls for name, cls in METHODS.items()}

@@ -24,9 +24,8 @@ def tabulate(
     """Read the coefficients of `method` on `network` for `rounds` rounds, or a piece of these; `changes` replaces
     some of them."""
     rounds = checks.rounds(rounds)
-    _check_tuple(method, "State", getattr(method, "State", None))
     c = method.coefficients(network, rounds)
-    _check_tuple(method, "Coefficients", type(c))
+    check_tuple(method, "Coefficients", type(c))
     c = c._replace(**changes)
     _check_coefficients(method, c, rounds)
     return _read(method, _at(c, piece), _batches(method, network, rounds)[piece])
@@ -86,7 +85,8 @@ def _read(method: Method, c: Any, batches: Floats) -> Table:
     return table
 
 
-def _check_tuple(method: Method, name: str, kind: Any) -> None:
+def check_tuple(method: Method, name: str, kind: Any) -> None:
+    """Complain unless `kind` is the NamedTuple class `name` that a method must have."""
     if not (isinstance(kind, type) and hasattr(kind, "_fields")):
         what = "its registers" if name == "State" else "what coefficients() returns"
         raise InvalidInput(

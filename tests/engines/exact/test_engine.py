@@ -11,7 +11,7 @@ from tests.engines.variants import VARIANTS
 from tests.reference import full_covariance, round_by_round
 
 import gossamer as gs
-from gossamer.engines.exact import every_round, weights
+from gossamer.engines.exact import weights
 
 
 @pytest.mark.parametrize("method", VARIANTS, ids=repr)
@@ -51,15 +51,6 @@ def test_a_constant_gain_tracks_a_drift_better():
     obs = gs.Drifting(gs.Gaussian(np.zeros(16)), 0.02)
     fixed, tracking = (gs.exact(gs.AnytimeSDA(gain=g), net, obs, 2000).total_error for g in (None, 0.05))
     assert tracking < fixed / 10
-
-
-def test_every_round_is_exact_at_every_round(small):
-    net, obs = small
-    bias, variance = every_round("anytime-sda", net, obs, 50)
-    expected = gs.exact("anytime-sda", net, obs, list(range(1, 51)))
-    np.testing.assert_allclose(bias + variance, expected.total_error, rtol=1e-12)
-    with pytest.raises(gs.Unsupported, match="depend on how many there are"):
-        every_round("sda", net, obs, 50)
 
 
 @given(

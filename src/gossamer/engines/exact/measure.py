@@ -45,7 +45,7 @@ class Measure:
         return np.stack([bias, noise @ self.power])
 
     def thinned(self, size: int) -> Measure:
-        """About the same with at most `size` nodes: the smallest stay, larger ones stand for more neighbors."""
+        """About the same with at most `size` nodes: the smallest stay, larger ones stand for more of their kind."""
         if len(self.nodes) <= size:
             return self
         order = np.argsort(self.nodes, kind="stable")

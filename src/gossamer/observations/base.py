@@ -1,0 +1,193 @@
+"""What every stream has: means, variances, and samples that are a pure function of (seed, trial, agent, number)."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar
+
+import numpy as np
+
+from gossamer.arrays import Floats, extent, same
+from gossamer.errors import InvalidInput, Unsupported
+from gossamer.networks import Network, NetworkLike
+from gossamer.numerics import random
+
+LARGEST_BATCH = 100_000
+"""Beyond this many samples per round, only Gaussian batch means are drawn (in one draw, exactly)."""
+
+
+class Observations(ABC):
+    """Streams of N agents with n components: means, variances, and how to draw them.
+
+    mean      (N, n) expected value of every stream (at round 0, where it drifts)
+    variance  (N, n)
+    drift     (N, n) change of the mean per round; zero unless `Drifting`
+    """
+
+    mean: Floats
+    variance: Floats
+    normal: ClassVar[bool] = False
+    """Whether `sample` draws mean + std times the standard normals of `numerics.random`, which compiled loops can draw
+    by themselves as they go. The claim is about one `sample`: a class with another one does not inherit it."""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        owner = next(parent for parent in cls.__mro__ if "sample" in vars(parent))
+        cls.normal = vars(cls).get("normal", vars(owner).get("normal", False))
+
+    def __repr__(self) -> str:
+        std = np.sqrt(self.variance)
+        size = f"{self.agents} agents" + (f" x {self.components} components" if self.components > 1 else "")
+        return f"{type(self).__name__}({size}, means {extent(self.mean)}, std {extent(std)})"
+
+    def __eq__(self, other: object) -> bool:
+        """Whether both are streams of the same kind with the same parameters."""
+        if not isinstance(other, Observations):
+            return NotImplemented
+        return type(self) is type(other) and same(self.__getstate__(), other.__getstate__())
+
+    __hash__ = None  # type: ignore[assignment]
+
+    @property
+    def agents(self) -> int:
+        return int(self.mean.shape[0])
+
+    @property
+    def components(self) -> int:
+        return int(self.mean.shape[1])
+
+    @property
+    def drift(self) -> Floats:
+        return np.zeros_like(self.mean)
+
+    @property
+    def moving(self) -> bool:
+        """Whether the means are a function of the round of their own, neither constant nor `drift` times the round."""
+        return False
+
+    def means(self, rounds: range) -> Floats:
+        """(rounds, N, n) the expected values of those rounds."""
+        return np.asarray(self.mean + np.asarray(rounds)[:, None, None] * self.drift)
+
+    def target(self, rounds: int) -> Floats:
+        """(n,) the average of the means in the last of `rounds` rounds: what every agent wants to know."""
+        average: Floats = self.means(range(rounds - 1, rounds))[0].mean(axis=0)
+        return average
+
+    @property
+    def normal_std(self) -> Floats | None:
+        """(N, n) standard deviations if the samples are `normal`; None: only `sample` knows how to draw them."""
+        return None
+
+    @property
+    def heavy_tailed(self) -> bool:
+        """Whether the fourth moments are infinite, so that standard errors over trials cannot be trusted."""
+        base = vars(self).get("base")  # streams that are made from others have their tails
+        return isinstance(base, Observations) and base.heavy_tailed
+
+    @abstractmethod
+    def sample(
+        self,
+        seed: int,
+        rounds: range,
+        trials: range,
+        agents: range | None = None,
+        batches: Floats | None = None,
+    ) -> Floats:
+        """Return (rounds, agents, n, trials): the mean of each round's batch of samples.
+
+        `batches` holds the batch size of every round from 0 up to rounds.stop; None means one sample each.
+        """
+
+
+class UniformDriven(Observations):
+    """Streams that turn uniform random numbers into samples: `from_uniforms` is all that a new kind needs.
+
+    A kind of your own sets `mean` and `variance` (N, n) and says what becomes of uniform numbers, such as
+
+        class Laplace(gs.UniformDriven):
+            def __init__(self, mean, scale):
+                self.mean = np.asarray(mean, dtype=float).reshape(len(mean), -1)
+                self.scale = scale
+                self.variance = np.full_like(self.mean, 2 * scale**2)
+
+            def from_uniforms(self, agents, *uniforms):
+                u = uniforms[0] - 0.5
+                noise = -self.scale * np.sign(u) * np.log1p(-2 * np.abs(u))
+                return self.mean[agents, :, None] + noise
+
+    and runs in every engine. Means and variances must be those of the samples: the exact errors rely on them.
+    """
+
+    uniforms: ClassVar[tuple[int, ...]] = (random.OBSERVATION,)
+    """The uniform streams that `from_uniforms` consumes."""
+
+    @abstractmethod
+    def from_uniforms(self, agents: slice, *uniforms: Floats) -> Floats:
+        """Turn independent uniforms of shape (samples, agents, n, trials) into samples for those agents."""
+
+    def sample(
+        self,
+        seed: int,
+        rounds: range,
+        trials: range,
+        agents: range | None = None,
+        batches: Floats | None = None,
+    ) -> Floats:
+        """Draw every sample of every batch, one by one."""
+        agents = range(self.agents) if agents is None else agents
+        if batches is None:
+            return self._samples(seed, rounds, trials, agents)
+        sizes = batches[rounds.start : rounds.stop]
+        if sizes.size and sizes.max() > LARGEST_BATCH:
+            raise Unsupported(
+                f"batches of {sizes.max():.3g} samples cannot be drawn one by one from {type(self).__name__}; "
+                f"use Gaussian observations or batches of at most {LARGEST_BATCH}"
+            )
+        # A round takes the next samples of the agent's stream, as many as its batch.
+        ends = np.cumsum(batches[: rounds.stop]).astype(int)
+        parts = []
+        for end, size in zip(ends[rounds.start :], sizes.astype(int), strict=True):
+            if size == 0:
+                parts.append(np.zeros((len(agents), self.components, len(trials))))
+            else:
+                parts.append(self._samples(seed, range(end - size, end), trials, agents).mean(axis=0))
+        return np.stack(parts)
+
+    def _samples(self, seed: int, numbers: range, trials: range, agents: range) -> Floats:
+        streams = [
+            random.uniforms(seed, purpose, trials, agents, self.components, numbers)
+            for purpose in self.uniforms
+        ]
+        where = slice(agents.start, agents.stop, agents.step)
+        return self.from_uniforms(where, *streams)
+
+
+def batch_scale(sizes: Floats) -> Floats:
+    """The standard deviation of the mean of each batch, for samples of standard deviation 1; 0 for an empty batch."""
+    return np.where(sizes > 0, 1 / np.sqrt(np.maximum(sizes, 1)), 0.0)
+
+
+def fourth_moment_note(observations: Observations) -> str:
+    """What to say where trials of these streams are compared with exact errors; nothing if all is well."""
+    if not observations.heavy_tailed:
+        return ""
+    return (
+        "the observations' variance is finite but their fourth moment is not, so squared errors vary without limit: "
+        "standard errors over trials are too small, and trials may seem to disagree with the exact error"
+    )
+
+
+def check_match(network: NetworkLike, observations: Observations) -> Network:
+    """Return the network (see `Network.of`), or complain unless there is one stream for each of its agents."""
+    network = Network.of(network)
+    if not isinstance(observations, Observations):
+        raise InvalidInput(
+            f"observations must be streams such as gs.Gaussian(mean, std), got {type(observations).__name__}"
+        )
+    if network.agents != observations.agents:
+        raise InvalidInput(
+            f"one stream per agent is needed: the network has {network.agents} agents, "
+            f"but the observations have {observations.agents}"
+        )
+    return network
