@@ -412,7 +412,7 @@ class _Search:
 
     @cached_property
     def samples(self) -> float:
-        """How many an agent takes in all rounds up to `most`; infinite where they depend on the horizon."""
+        """How many an agent takes in `most` rounds: no fewer than in any smaller number, if one pass serves all."""
         check_table(self.method, self.most)
         return float(self.method.batches(self.network, self.most).sum()) if self.together else np.inf
 

@@ -139,8 +139,10 @@ class _Task:
         return None
 
     @cached_property
-    def axes(self) -> list[_Scale]:
-        return [_Scale(name, bounds) for name, bounds in self.parameters.items() if name != self.window]
+    def axes(self) -> list[_ParameterAxis]:
+        return [
+            _ParameterAxis(name, bounds) for name, bounds in self.parameters.items() if name != self.window
+        ]
 
     @property
     def scales(self) -> Floats:
@@ -210,8 +212,10 @@ class _Task:
         return min((self.finish(each.point, full) for each in best[:FINISHERS]), key=_error).method
 
     def descend(self, starts: Sequence[Point], over: Measure) -> list[_Found]:
-        """Step from each start to the best of its neighbors, in steps that grow while it gets better, else shrink;
-        best first."""
+        """Step from each start to the best of its neighbors; best first.
+
+        The steps grow while it gets better and shrink where it does not.
+        """
         found = self.at(starts, over)
         sizes = np.full(len(found), 0.5)
         ways = np.array(list(itertools.product((-1.0, 0.0, 1.0), repeat=len(self.axes))))
@@ -255,7 +259,7 @@ def _error(found: _Found) -> float:
     return found.error
 
 
-class _Scale:
+class _ParameterAxis:
     """A parameter in a coordinate in which every number is admissible: logit between two bounds, log above one."""
 
     def __init__(self, name: str, bounds: Tunable) -> None:

@@ -11,7 +11,7 @@ from hypothesis import given
 from tests.conftest import connected_networks
 
 import gossamer as gs
-from gossamer.engines.exact import every_round, weights
+from gossamer.engines.exact import weights
 from gossamer.networks import DENSE_LIMIT, iterative
 from gossamer.networks.reading import parse_network
 from gossamer.networks.spectrum import DenseSpectrum
@@ -251,7 +251,6 @@ def test_a_graph_or_a_name_serves_wherever_a_network_does(like):
     assert gs.exact("sda", like, obs, 20).total_error == pytest.approx(error)
     assert gs.exact("sda", like, obs, 20).network.agents == 5
     np.testing.assert_allclose(weights("sda", like, 6), weights("sda", cycle, 6), atol=1e-12)
-    np.testing.assert_allclose(every_round("dsg", like, obs, 6), every_round("dsg", cycle, obs, 6))
     alike = {"trials": 3, "seed": 1}
     for faults in (None, gs.faults.Loss(0.2)):
         found, expected = (gs.simulate("sda", n, obs, 20, faults=faults, **alike) for n in (like, cycle))

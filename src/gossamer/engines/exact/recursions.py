@@ -198,7 +198,7 @@ def backward(lam: Floats, table: Table, weights: Floats) -> Floats:
     return sums
 
 
-class Moments(NamedTuple):
+class RegisterMoments(NamedTuple):
     """The registers of a panel of eigenvalues: means under a unit mean and a unit drift, covariances, and scratch."""
 
     mean: Floats  #: (2, 2, R, n) before and after a round (it alternates), by input
@@ -209,8 +209,8 @@ class Moments(NamedTuple):
 
 
 @compiled
-def _moments(size: int, n: int) -> Moments:
-    return Moments(
+def _moments(size: int, n: int) -> RegisterMoments:
+    return RegisterMoments(
         np.zeros((2, 2, size, n)),
         np.zeros((size, size, n)),
         np.zeros((size, size, n)),
@@ -220,7 +220,7 @@ def _moments(size: int, n: int) -> Moments:
 
 
 @compiled
-def _step_forward(m: Moments, x: Floats, t: int, table: Table, used: Booleans) -> None:
+def _step_forward(m: RegisterMoments, x: Floats, t: int, table: Table, used: Booleans) -> None:
     """Play round t. The means are read from half t % 2 and written to the other one."""
     message_state, message_observation = table.message_state, table.message_observation
     step_state, step_observation, step_mixed = table.step_state, table.step_observation, table.step_mixed
