@@ -1,7 +1,8 @@
-"""The local form of Anytime SDA: its recursion, what it may know, and what each parameter does."""
+"""Momentum that rises on its own: the recursions, what they may know, and how near the limits they come."""
 
 from __future__ import annotations
 
+import networkx as nx
 import numpy as np
 import pytest
 from hypothesis import given
@@ -10,6 +11,8 @@ from tests.conftest import connected_networks
 import gossamer as gs
 from gossamer.methods import KnownFacts, UnknownFacts, tabulate
 from gossamer.methods.ledger import ledger_program
+from gossamer.methods.rising import RULES, heavy_ball
+from gossamer.theory import network_limit
 
 LOCAL = gs.AnytimeSDA("local")
 
@@ -54,19 +57,56 @@ def test_it_is_this_recursion(method, numbers, small):
     )
 
 
+def heavy_ball_by_hand(gossip, seen, *, eta, cap, ramp, window, lead=0.0):
+    """`window` gives w_t; the answer is read `lead` rounds ahead."""
+    mean, smooth, x, before = (np.zeros(seen.shape[1]) for _ in range(4))
+    for t, newest in enumerate(seen):
+        mean = mean + (newest - mean) / (t + 1)
+        smooth = smooth + max(1 / (t + 1), min(1, 1 / window(t))) * (mean - smooth)
+        zeta = min(t / (t + ramp), cap)
+        move = zeta * (x - before) - (1 + zeta) * eta * (gossip @ (x + smooth))
+        x, before = x + move, x
+    return x + lead * (x - before) + smooth
+
+
+def test_the_local_heavy_ball_is_this_recursion(small):
+    net, obs = small
+    seen = obs.sample(3, range(400), range(1))[:, :, 0, 0]
+    run = gs.simulate(gs.AnytimeSDA("local-heavy-ball"), net, obs, 400, trials=1, seed=3)
+    expected = heavy_ball_by_hand(
+        net.gossip, seen, eta=0.95, cap=0.96, ramp=8, window=lambda t: 2 * np.sqrt(t + 1)
+    )
+    np.testing.assert_allclose(run.estimates[0, :, 0], expected, rtol=0, atol=1e-11)
+
+
+@pytest.mark.parametrize("net", [gs.Network.star(12), gs.Network.path(12)], ids=lambda net: net.name)
+def test_the_heavy_ball_reads_its_answer_ahead_or_behind(net):
+    obs = gs.Gaussian(np.arange(12.0))
+    seen = obs.sample(3, range(200), range(1))[:, :, 0, 0]
+    rule = heavy_ball(net)
+    assert (rule.lead > 0) == (net.name.startswith("star"))
+    run = gs.simulate(gs.AnytimeSDA("heavy-ball"), net, obs, 200, trials=1, seed=3)
+    numbers = {"eta": rule.step_size, "cap": rule.momentum, "ramp": rule.ramp, "lead": rule.lead}
+    expected = heavy_ball_by_hand(net.gossip, seen, **numbers, window=lambda t: rule.smoothing)
+    np.testing.assert_allclose(run.estimates[0, :, 0], expected, rtol=0, atol=1e-11)
+
+
 def test_without_smoothing_the_running_mean_itself_is_told(small):
     c = gs.AnytimeSDA("local", smoothing=0).coefficients(small[0], 50)
     np.testing.assert_array_equal(c.smoothing_gain, 1.0)
 
 
-@pytest.mark.parametrize("faults", [None, gs.faults.Loss(0.3)], ids=["reliable", "lossy"])
-def test_it_never_reads_a_spectrum(faults):
+@pytest.mark.parametrize(
+    ("name", "faults"), [("local", None), ("local", gs.faults.Loss(0.3)), ("local-heavy-ball", None)]
+)
+def test_local_forms_never_read_a_spectrum(name, faults):
     net = Unmeasured(gs.Network.grid(3, 4).gossip)
     obs = gs.Gaussian(np.arange(12.0))
-    found = gs.simulate(LOCAL, net, obs, 600, trials=5, seed=1, faults=faults).total_error
+    method = gs.AnytimeSDA(name)
+    found = gs.simulate(method, net, obs, 600, trials=5, seed=1, faults=faults).total_error
     assert found < 0.2
-    assert ledger_program(LOCAL, net).own == ("mean", "smooth")
-    for name in ("nesterov", "chebyshev"):
+    assert ledger_program(method, net, 50).own == ("mean", "smooth")
+    for name in ("nesterov", "chebyshev", "heavy-ball"):
         with pytest.raises(AssertionError, match="the spectrum was asked for"):
             gs.simulate(gs.AnytimeSDA(name), net, obs, 10, trials=1)
 
@@ -96,14 +136,16 @@ def test_other_weights_are_bounded_by_their_sums():
     assert gs.Network.from_gossip_matrix(signs).lambda_bound == 8.0
 
 
+@pytest.mark.parametrize("name", RULES)
 @given(connected_networks())
-def test_the_bound_holds_and_every_step_is_stable(net):
-    """The slowest and the fastest mode both decay: the spectral radius of a late round is below 1."""
+def test_the_bound_holds_and_every_mode_decays(name, net):
+    """The spectral radius of a late round is below 1 in every mode."""
     assert net.lambda_max <= net.lambda_bound * (1 + 1e-12)
-    c = LOCAL.coefficients(net, 500)
+    c = gs.AnytimeSDA(name).coefficients(net, 500)
+    zeta = c.momentum[-1]
     for value in net.spectrum.eigenvalues[net.spectrum.eigenvalues > 1e-12]:
-        shrunk = 1 - c.step_size * value
-        late = np.array([[(1 + c.momentum[-1]) * shrunk, -c.momentum[-1]], [shrunk, 0.0]])
+        pull = c.step_size * value
+        late = np.array([[(1 + zeta) * (1 - pull), -zeta], [1 - c.carry * pull, 0.0]])
         assert np.abs(np.linalg.eigvals(late)).max() < 1
 
 
@@ -121,6 +163,34 @@ def test_the_table_of_the_local_form_comes_out(five_networks):
         np.testing.assert_allclose(found.total_error * found.rounds, expected, atol=0.008)
 
 
+GOALS = {("heavy-ball", 300): 1.10, ("local-heavy-ball", 1000): 1.05}
+
+
+@pytest.mark.parametrize(("name", "rounds"), GOALS)
+def test_errors_come_near_the_network_limit(name, rounds, five_networks):
+    """No unbiased estimate can be below the limit, whatever the agents know and remember."""
+    obs = gs.Gaussian(np.random.default_rng(1).uniform(0, 10, 100))
+    for net in five_networks.values():
+        found = gs.exact(gs.AnytimeSDA(name), net, obs, rounds).total_error
+        assert 1 <= found / network_limit(net, obs, rounds) <= GOALS[name, rounds]
+
+
+@pytest.mark.parametrize("rounds", [300, 3000])
+def test_the_heavy_ball_is_nowhere_behind_chebyshev(rounds):
+    networks = [
+        gs.Network.path(30), gs.Network.star(30), gs.Network.complete(10), gs.Network.hypercube(6),
+        gs.Network.torus(8, 8), gs.Network.random_geometric(100, seed=1), gs.Network.grid(8, 8, "laplacian"),
+        gs.Network.from_networkx(nx.barbell_graph(15, 10)), gs.Network.from_networkx(nx.balanced_tree(2, 5)),
+    ]  # fmt: skip
+    for net in networks:
+        obs = gs.Gaussian(np.random.default_rng(2).uniform(0, 10, net.agents))
+        ours, theirs = (
+            gs.exact(gs.AnytimeSDA(name), net, obs, rounds).total_error
+            for name in ("heavy-ball", "chebyshev")
+        )
+        assert ours < 1.005 * theirs
+
+
 def test_a_longer_chain_wants_more_momentum():
     net, obs = gs.Network.path(300), gs.Gaussian(np.random.default_rng(1).uniform(0, 10, 300))
     usual, more = (
@@ -129,14 +199,24 @@ def test_a_longer_chain_wants_more_momentum():
     assert more < 0.1 * usual
 
 
-def test_tuning_and_planning_know_it(small):
+@pytest.mark.parametrize("name", RULES)
+def test_planning_knows_it(name, small):
     net, obs = small
-    tuned = gs.tune(LOCAL, net, obs, 60)
+    method = gs.AnytimeSDA(name)
+    planned = gs.plan(net, obs, 0.05, method)
+    assert gs.exact(method, net, obs, planned.rounds).total_error <= 0.05
+    assert gs.exact(method, net, obs, planned.rounds - 1).total_error > 0.05
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", RULES)
+def test_tuning_knows_it(name, small):
+    net, obs = small
+    method = gs.AnytimeSDA(name)
+    names = {"step_size", "momentum", "ramp", "smoothing"}
+    assert set(method.tunable(net, 60)) == set(method.chosen(net)) == names
+    tuned = gs.tune(method, net, obs, 60)
     assert tuned.total_error < tuned.before
-    assert set(LOCAL.tunable(net, 60)) == {"step_size", "momentum", "ramp", "smoothing"}
-    planned = gs.plan(net, obs, 0.05, LOCAL)
-    assert gs.exact(LOCAL, net, obs, planned.rounds).total_error <= 0.05
-    assert gs.exact(LOCAL, net, obs, planned.rounds - 1).total_error > 0.05
 
 
 @pytest.mark.parametrize("acceleration", ["nesterov", "chebyshev"])
