@@ -191,6 +191,25 @@ def test_the_heavy_ball_is_nowhere_behind_chebyshev(rounds):
         assert ours < 1.005 * theirs
 
 
+LOSSY = {  # times the error of a center that sees the same observations
+    ("path", 0.5): 2, ("cycle", 0.5): 1.25, ("star", 0.5): 1.25, ("grid", 0.5): 1.03, ("erdos-renyi", 0.5): 1.03,
+    ("grid", 0.7): 1.2, ("erdos-renyi", 0.7): 1.2, ("geometric", 0.7): 1.2,
+}  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("graph", "loss"), LOSSY)
+def test_the_local_form_bears_heavy_loss(graph, loss, five_networks):
+    rounds, trials, seed = 2976, 10, 5
+    networks = {**five_networks, "geometric": gs.Network.random_geometric(100, seed=1)}
+    obs = gs.Gaussian(np.random.default_rng(1).uniform(0, 10, 100))
+    seen = obs.sample(seed, range(rounds), range(trials))
+    center = 100 * np.mean((seen.mean(axis=(0, 1)) - obs.mean.mean()) ** 2)
+    faults = gs.faults.Loss(loss)
+    run = gs.simulate(LOCAL, networks[graph], obs, rounds, trials=trials, seed=seed, faults=faults)
+    assert run.total_error < LOSSY[graph, loss] * center
+
+
 def test_a_longer_chain_wants_more_momentum():
     net, obs = gs.Network.path(300), gs.Gaussian(np.random.default_rng(1).uniform(0, 10, 300))
     usual, more = (
