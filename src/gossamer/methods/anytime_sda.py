@@ -44,7 +44,8 @@ class AnytimeSDA(Method):
 
                                  every message arrives        messages may be lost
         known                    "heavy-ball", "chebyshev"    "nesterov"
-        unknown, or changing     "local-heavy-ball"           "local"
+        unknown                  "local-heavy-ball"           "local"
+        changing                 "local"                      "local"
 
     What is for reliable networks is faster, and diverges where messages are lost. The local forms ask for nothing but
     the weights of the edges: their momentum rises as min(t/(t + 8), limit), their window grows as 2 sqrt(t+1), and
