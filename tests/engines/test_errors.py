@@ -36,7 +36,10 @@ import gossamer as gs
         (lambda n, o: gs.exact(gs.DMASG(stages=5), n, o, 10), "use fewer stages"),
         (lambda n, o: gs.SDA(step_size=-1.0), "step_size must be a finite number above 0, got -1.0"),
         (lambda n, o: gs.SDA(output="first"), "'average' or 'last'"),
-        (lambda n, o: gs.AnytimeSDA("fast"), "'nesterov', 'chebyshev' or 'local'"),
+        (
+            lambda n, o: gs.AnytimeSDA("fast"),
+            "'nesterov', 'chebyshev', 'heavy-ball', 'local' or 'local-heavy-ball'",
+        ),
         (lambda n, o: gs.AnytimeSDA(gain=2), "at most 1"),
         (lambda n, o: gs.Gaussian([1.0, np.nan]), "finite, got 1 NaN"),
         (

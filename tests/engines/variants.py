@@ -11,6 +11,8 @@ VARIANTS = [
     gs.SDA(batch=list(range(1, 60))),
     gs.AnytimeSDA("chebyshev"),
     gs.AnytimeSDA("local"),
+    gs.AnytimeSDA("heavy-ball"),
+    gs.AnytimeSDA("local-heavy-ball"),
     gs.AnytimeSDA(smoothing=0),
     gs.AnytimeSDA(smoothing=7, gain=0.05),
     gs.DMASG(stages=1),

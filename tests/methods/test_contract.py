@@ -20,6 +20,8 @@ VARIANTS = [
     gs.SDA(output="last", burn_in=300),
     gs.AnytimeSDA("chebyshev"),
     gs.AnytimeSDA("local"),
+    gs.AnytimeSDA("heavy-ball"),
+    gs.AnytimeSDA("local-heavy-ball"),
     gs.AnytimeSDA(smoothing=0),
     gs.AnytimeSDA(gain=0.1),
     gs.DMASG(stages=1),

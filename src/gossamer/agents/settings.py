@@ -176,7 +176,7 @@ class AgentSettings:
         method, total = self.method, sum(n.weight for n in self.neighbors)
         if (
             not isinstance(method, AnytimeSDA)
-            or method.acceleration != "local"
+            or not method.acceleration.startswith("local")
             or method.step_size is not None
         ):
             return

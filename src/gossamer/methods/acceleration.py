@@ -3,8 +3,8 @@
     y = x - eta u,   x' = y + momentum (y - memory)            u is what gossip made of the messages
 
 Nesterov remembers y and keeps its momentum; Chebyshev remembers x (`carry` 1 or 0), and its momentum om_t - 1
-follows om_0 = 1, om_1 = 1/(1 - rho^2/2), om_{t+1} = 1/(1 - rho^2 om_t/4). The local form is Nesterov's without the
-spectrum: its momentum rises on its own.
+follows om_0 = 1, om_1 = 1/(1 - rho^2/2), om_{t+1} = 1/(1 - rho^2 om_t/4).
+In `rising.py` momentum rises on its own.
 """
 
 from __future__ import annotations
@@ -49,37 +49,6 @@ def chebyshev(network: SpectralFacts, rounds: int) -> Acceleration:
     for t in range(1, rounds):
         omega[t] = 1.0 / (1.0 - square * (omega[t - 1] / 4 if t > 1 else 0.5))
     return Acceleration(2.0 / (high + low), omega - 1.0, carry=0.0)
-
-
-class LocalRule(NamedTuple):
-    """Nesterov's acceleration for agents that know their own edges only: zeta_t = min(t/(t + ramp), momentum).
-
-    With a momentum near 1 the update is stable while eta lambda < 4/3, so eta = 1.3/lambda_bound is nearly the largest
-    safe step. The limit 0.97 of the momentum serves networks with sqrt(k) up to about 2/(1 - 0.97) at full speed.
-    """
-
-    step_size: float
-    momentum: float
-    ramp: float
-
-    @classmethod
-    def of(
-        cls,
-        network: SpectralFacts,
-        step_size: float | None = None,
-        momentum: float | None = None,
-        ramp: float | None = None,
-    ) -> LocalRule:
-        """The parameters given by hand, and the rule's own for the others; no spectrum is asked for."""
-        return cls(
-            float(1.3 / network.lambda_bound if step_size is None else step_size),
-            float(0.97 if momentum is None else momentum),
-            float(8.0 if ramp is None else ramp),
-        )
-
-    def acceleration(self, rounds: int) -> Acceleration:
-        t = np.arange(rounds)
-        return Acceleration(self.step_size, np.minimum(t / (t + self.ramp), self.momentum), carry=1.0)
 
 
 def check_acceleration(step_size: float | None, momentum: float | None) -> None:

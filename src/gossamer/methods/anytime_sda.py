@@ -12,8 +12,6 @@ from gossamer import checks
 from gossamer.arrays import Floats
 from gossamer.errors import InvalidInput
 from gossamer.methods.acceleration import (
-    Acceleration,
-    LocalRule,
     accelerate,
     chebyshev,
     check_acceleration,
@@ -21,6 +19,7 @@ from gossamer.methods.acceleration import (
     tunable_acceleration,
 )
 from gossamer.methods.base import Method, Number, SpectralFacts, Tunable
+from gossamer.methods.rising import RULES, Rising
 
 
 @dataclass(frozen=True)
@@ -32,7 +31,7 @@ class AnytimeSDA(Method):
         theta_t = x_t + S_t                                what neighbors hear
         Nesterov    y_{t+1} = x_t - eta L theta_t,  x_{t+1} = y_{t+1} + zeta (y_{t+1} - y_t)
         Chebyshev   x_{t+1} = om_t (x_t - g L theta_t - x_{t-1}) + x_{t-1}
-        local       Nesterov with eta = 1.3/lambda_bound, zeta_t = min(t/(t + ramp), momentum), w_t = 2 sqrt(t+1)
+        heavy ball  x_{t+1} = x_t - (1 + zeta) eta L theta_t + zeta (x_t - x_{t-1})
         output      x_T + S_{T-1}
 
     S is always a convex combination of the agent's observations, so the bias is that of the noiseless
@@ -41,20 +40,27 @@ class AnytimeSDA(Method):
     w = sqrt(K/2) with K = sum over nonzero eigenvalues of ((1 - zeta)/(eta lambda))^2, and half of that w for
     Chebyshev. All accelerations are one update (see `acceleration.py`).
 
-    Which one to choose: "chebyshev" if the network is known and every message arrives, because it is the fastest and
-    because lost messages make it diverge; "nesterov" if the network is known and messages may be lost; "local" if the
-    network is unknown, changes, or loses many messages. The local form asks for nothing but the weights of the edges
-    (0.65 is a safe step size with Metropolis weights on any network), and its window grows with the square root of
-    time. The limit of its momentum has two sides: long chains want more (0.97 serves sqrt(k) up to about 66; a path
-    of 300 agents wants 0.99), heavy loss wants less (0.99 diverges on a grid that loses half of its messages).
+    Which one to choose depends on two questions: is the network known, and does every message arrive?
+
+                                 every message arrives        messages may be lost
+        known                    "heavy-ball", "chebyshev"    "nesterov"
+        unknown                  "local-heavy-ball"           "local"
+        changing                 "local"                      "local"
+
+    What is for reliable networks is faster, and diverges where messages are lost. The local forms ask for nothing but
+    the weights of the edges: their momentum rises as min(t/(t + 8), limit), their window grows as 2 sqrt(t+1), and
+    their step size is safe on any network (0.65 and 0.95 with Metropolis weights). "local" is Nesterov's update with
+    these numbers. The limit of its momentum, 0.97, has two sides: long chains want more (0.97 serves sqrt(k) up to
+    about 66; a path of 300 agents wants 0.99), heavy loss wants less (0.99 diverges on a grid that loses half of its
+    messages). `rising.py` states the rules; "heavy-ball" also reads its answer a little ahead of x or behind it.
 
     Parameters (None: chosen from the network's spectrum, or by the rules above)
-        acceleration  "nesterov", "chebyshev" or "local"
-        smoothing     w in rounds; 0 switches it off. Local: w_t = smoothing sqrt(t+1), and None means 2
+        acceleration  "nesterov", "chebyshev", "heavy-ball", "local" or "local-heavy-ball"
+        smoothing     w in rounds; 0 switches it off. In the local forms w_t = smoothing sqrt(t+1)
         gain          a constant floor of the running mean's gain, to track drifting means
         step_size     eta (not for Chebyshev)
-        momentum      zeta (not for Chebyshev). Local: the limit to which it rises, and None means 0.97
-        ramp          rounds until the momentum is one half (local only); None means 8
+        momentum      zeta (not for Chebyshev); the limit to which it rises, except for Nesterov
+        ramp          rounds until a rising momentum is one half (neither for Nesterov nor for Chebyshev)
     """
 
     acceleration: str = "nesterov"
@@ -78,15 +84,16 @@ class AnytimeSDA(Method):
         step_size: float
         momentum: float | Floats
         carry: float
+        lead: float
 
     def __post_init__(self) -> None:
-        checks.choice("acceleration", self.acceleration, ("nesterov", "chebyshev", "local"))
+        checks.choice("acceleration", self.acceleration, ("nesterov", "chebyshev", *RULES))
         if self.acceleration == "chebyshev" and (self.step_size is not None or self.momentum is not None):
             raise InvalidInput(
                 "Chebyshev acceleration derives its step size and momentum from the network's spectrum; "
                 "leave step_size and momentum out, or use acceleration='nesterov'"
             )
-        if self.acceleration != "local" and self.ramp is not None:
+        if self.acceleration not in RULES and self.ramp is not None:
             raise InvalidInput(
                 f"the momentum of acceleration={self.acceleration!r} does not rise; leave ramp out, or use "
                 "acceleration='local'"
@@ -109,7 +116,7 @@ class AnytimeSDA(Method):
             return smoothing
         if self.acceleration == "nesterov":
             return tunable_acceleration(network) | smoothing
-        rule = LocalRule.of(network)
+        rule = RULES[self.acceleration](network)
         return {
             "step_size": Tunable(rule.step_size),
             "momentum": Tunable(rule.momentum, most=1.0),
@@ -122,34 +129,49 @@ class AnytimeSDA(Method):
         smoothing = {"smoothing": self.window(network)}
         if self.acceleration == "chebyshev":
             return smoothing
-        if self.acceleration == "local":
-            return self._local(network)._asdict() | smoothing
-        c = nesterov(network, self.step_size, self.momentum)
-        return {"step_size": c.step_size, "momentum": float(c.momentum)} | smoothing
+        if self.acceleration == "nesterov":
+            c = nesterov(network, self.step_size, self.momentum)
+            return {"step_size": c.step_size, "momentum": float(c.momentum)} | smoothing
+        rule = self._rule(network)
+        return {"step_size": rule.step_size, "momentum": rule.momentum, "ramp": rule.ramp} | smoothing
+
+    @property
+    def largest_step(self) -> float:
+        """A step size of at most this, divided by the largest eigenvalue, is safe."""
+        return {"local": 1.3, "local-heavy-ball": 1.98, "heavy-ball": 1.98}.get(self.acceleration, 1.0)
 
     def coefficients(self, network: SpectralFacts, rounds: int) -> Coefficients:
         decreasing = 1.0 / np.arange(1, rounds + 1)
         gain = decreasing if self.gain is None else np.maximum(decreasing, self.gain)
-        growth = np.sqrt(np.arange(1, rounds + 1)) if self.acceleration == "local" else np.ones(rounds)
-        smoothing_gain = np.maximum(decreasing, 1.0 / np.maximum(self.window(network) * growth, 1.0))
-        return self.Coefficients(gain, smoothing_gain, *self._acceleration(network, rounds))
+        if self.acceleration in RULES:
+            rule = self._rule(network)
+            acceleration, window, lead = rule.acceleration(rounds), rule.window(rounds), rule.lead
+        else:
+            nesterovs = self.acceleration == "nesterov"
+            acceleration = (
+                nesterov(network, self.step_size, self.momentum) if nesterovs else chebyshev(network, rounds)
+            )
+            window, lead = np.full(rounds, self.window(network)), 0.0
+        smoothing_gain = np.maximum(decreasing, 1.0 / np.maximum(window, 1.0))
+        return self.Coefficients(gain, smoothing_gain, *acceleration, lead)
 
-    def _acceleration(self, network: SpectralFacts, rounds: int) -> Acceleration:
-        if self.acceleration == "chebyshev":
-            return chebyshev(network, rounds)
-        if self.acceleration == "local":
-            return self._local(network).acceleration(rounds)
-        return nesterov(network, self.step_size, self.momentum)
-
-    def _local(self, network: SpectralFacts) -> LocalRule:
-        return LocalRule.of(network, self.step_size, self.momentum, self.ramp)
+    def _rule(self, network: SpectralFacts) -> Rising:
+        """The rule of this acceleration, with what was set by hand in its place."""
+        by_hand = {
+            "step_size": self.step_size,
+            "momentum": self.momentum,
+            "ramp": self.ramp,
+            "smoothing": self.smoothing,
+        }
+        given = {name: float(value) for name, value in by_hand.items() if value is not None}
+        return RULES[self.acceleration](network)._replace(**given)
 
     def window(self, network: SpectralFacts) -> float:
-        """The smoothing w in rounds that this method uses on `network`; of a local one, that of its first round."""
+        """The smoothing w in rounds that this method uses on `network`; where it grows, that of the first round."""
         if self.smoothing is not None:
             return float(self.smoothing)
-        if self.acceleration == "local":
-            return 2.0
+        if self.acceleration in RULES:
+            return self._rule(network).smoothing
         eta, zeta, _ = nesterov(network, self.step_size, self.momentum)
         unmixed = ((1 - zeta) / eta) ** 2 * network.inverse_square_trace
         window = float(np.sqrt(unmixed / 2))
@@ -168,4 +190,4 @@ class AnytimeSDA(Method):
 
     @staticmethod
     def estimate(c: Coefficients, s: State) -> Number:
-        return s.x + s.smooth
+        return s.x + c.lead * (s.x - s.memory) + s.smooth

@@ -13,7 +13,7 @@ from gossamer.paper.pipeline.cache import PieceCache
 @pytest.mark.slow
 def test_each_acceleration_has_its_curve(tmp_path):
     results = rows_of(FIGURE, TINY, PieceCache(tmp_path))
-    for name in ("nesterov", "chebyshev", "local"):
+    for name in ("nesterov", "chebyshev", "heavy-ball", "local"):
         for quantity in ("total_error", "samples"):
             for source in ("exact", "simulation" if quantity == "total_error" else "protocol"):
                 assert len(results.where(method=name, quantity=quantity, source=source))
@@ -23,6 +23,6 @@ def test_each_acceleration_has_its_curve(tmp_path):
         drawn = FIGURE.draw(results, TINY)
         drawn.draw_without_rendering()
     texts = drawn.legends[0].get_texts()
-    assert [text.get_text() for text in texts][3] == "Anytime SDA, local"
+    assert [text.get_text() for text in texts][4] == "Anytime SDA, local"
     boxes = [text.get_window_extent() for text in texts]
     assert not any(a.overlaps(b) for k, a in enumerate(boxes) for b in boxes[:k])

@@ -244,8 +244,7 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
                 f"that, got {self.wire.message_bytes}"
             )
         step_size = getattr(method, "step_size", None)
-        # The local form takes nearly the largest step at which Nesterov's acceleration is stable, 4/(3 lambda_max).
-        most = 1.3 if isinstance(method, AnytimeSDA) and method.acceleration == "local" else 1.0
+        most = method.largest_step if isinstance(method, AnytimeSDA) else 1.0
         if step_size is not None and step_size > most * (1 + 1e-6) / self.facts.lambda_max:
             raise InvalidInput(
                 f"method.step_size must be at most {most:g}/lambda_max = {most / self.facts.lambda_max:.6g} for these "

@@ -31,7 +31,7 @@ from gossamer.paper.shared.modes import EverySDA
 from gossamer.paper.shared.problem import GRAPHS, NORMAL_95, TITLES, first_at_most
 from gossamer.theory import centralized_limit, network_limit
 
-METHODS = {name: AnytimeSDA(name) for name in ("nesterov", "chebyshev", "local")}
+METHODS = {name: AnytimeSDA(name) for name in ("nesterov", "chebyshev", "heavy-ball", "local")}
 CURVES = ("sda", *METHODS, "network limit")
 GRID = 48
 
@@ -165,7 +165,7 @@ def draw(results: Results, settings: Settings) -> Any:
     for ax in axes[:, 0]:
         ax.yaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:g}"))
     keys = [style.key(style.MARKS[name]) for name in (*CURVES, "centralized limit")]
-    drawn.legend(handles=keys, loc="outside upper center", ncols=3, handlelength=3, columnspacing=2)
+    drawn.legend(handles=keys, loc="outside upper center", ncols=4, handlelength=3, columnspacing=1.4)
     return drawn
 
 

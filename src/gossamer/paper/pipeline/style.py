@@ -65,6 +65,7 @@ MARKS = {
     "sstm_sc, tuned": Mark("SSTM_sc, tuned batches", GRAY, (0, (1, 1.3)), ""),
     "nesterov": Mark("Anytime SDA, Nesterov", RED, (0, (4, 1.5)), "s", False),
     "chebyshev": Mark("Anytime SDA, Chebyshev", GREEN, (0, (4, 1.2, 1, 1.2)), "^"),
+    "heavy-ball": Mark("Anytime SDA, heavy ball", SKY, (0, (6, 1)), "v", False),
     "local": Mark("Anytime SDA, local", PURPLE, (0, (2, 1)), "x"),
     "network limit": Mark("network limit", BLACK, (0, (1, 1.3)), ""),
     "centralized limit": Mark("centralized limit", GRAY, "-", ""),

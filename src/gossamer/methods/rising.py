@@ -1,0 +1,92 @@
+"""Momentum that rises as t/(t + ramp) to a limit: how Anytime SDA runs without the spectrum, and best with it.
+
+The rules differ in what an update remembers (`carry` of `acceleration.py`). Nesterov's way, y, damps fast modes more
+than slow ones, and so bears the loss of messages. The heavy ball's way, x, moves slow modes twice as far, but damps all
+modes alike: where messages are lost, it diverges.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from gossamer.arrays import Floats
+from gossamer.methods.acceleration import Acceleration
+from gossamer.methods.base import SpectralFacts
+
+
+class Rising(NamedTuple):
+    """The numbers of a rule.
+
+    step_size   eta
+    momentum    the limit of the momentum, zeta_t = min(t/(t + ramp), momentum)
+    ramp        rounds until the momentum is one half
+    smoothing   the window, w_t = smoothing (t+1)^growth rounds
+    growth      0: the window stays as it is
+    carry       1: remember y, as Nesterov; 0: remember x, as the heavy ball
+    lead        the answer is read so many rounds ahead, along the last move of x
+    """
+
+    step_size: float
+    momentum: float
+    ramp: float
+    smoothing: float
+    growth: float
+    carry: float
+    lead: float = 0.0
+
+    def acceleration(self, rounds: int) -> Acceleration:
+        t = np.arange(rounds)
+        return Acceleration(self.step_size, np.minimum(t / (t + self.ramp), self.momentum), self.carry)
+
+    def window(self, rounds: int) -> Floats:
+        return np.asarray(self.smoothing * np.arange(1.0, rounds + 1) ** self.growth)
+
+
+def local(network: SpectralFacts) -> Rising:
+    """Without the spectrum, and for networks that lose messages.
+
+    With a momentum near 1 Nesterov's update is stable while eta lambda < 4/3, so 1.3/lambda_bound is nearly the largest
+    safe step. The limit 0.97 serves networks with sqrt(k) up to about 2/(1 - 0.97) at full speed.
+    """
+    return Rising(1.3 / network.lambda_bound, 0.97, 8.0, 2.0, growth=0.5, carry=1.0)
+
+
+def local_heavy_ball(network: SpectralFacts) -> Rising:
+    """Without the spectrum, for networks that lose nothing: stable while eta lambda < 2."""
+    return Rising(1.9 / network.lambda_bound, 0.96, 8.0, 2.0, growth=0.5, carry=0.0)
+
+
+def heavy_ball(network: SpectralFacts) -> Rising:
+    """With the spectrum, for networks that lose nothing.
+
+    Mode k is an oscillator of squared frequency Omega_k^2 = 2 eta lambda_k and damping q = 1 - zeta. It follows what
+    agents tell each other q/Omega_k^2 rounds late, and rings for about 1/q rounds. In units of sigma^2/T^2 a window w
+    then costs w/2 for observations that are held back, C q^2/(2w) for the lateness, with C = sum Omega_k^-4, and
+    B/(2 w^2 q) for the ringing, with B = sum Omega_k^-2. The window below minimizes the sum of the three, and so does q
+    but for the fitted factor of 1.6; more damping than Chebyshev's would only slow the mixing down.
+
+    B and C follow from how many modes are as slow as the slowest. Where these are most of all modes, as on a star, they
+    are equally late, and the answer is read ahead by that much. Elsewhere it is read half a round behind, between the
+    last two iterates, where the fastest modes cancel.
+    """
+    modes, low, high = network.agents - 1, network.lambda_2, network.lambda_max
+    frequency = 4 * low / (high + low)  # Omega^2 of the slowest mode
+    slow = low**2 * network.inverse_square_trace
+    share = min(slow / modes, 1.0)
+    ahead = max(
+        0.0, 1 - 2 * np.sqrt(low / high)
+    )  # of the lateness; little is left to gain where mixing is fast
+    lateness = max(slow / frequency**2 * (1 - share * ahead * (2 - ahead)), 1e-12)
+    ringing = slow / frequency + modes / 2
+    window = max(1.54 * (ringing**2 * lateness) ** 0.125, 1.0)
+    critical = 2 - 2 / (1 + 2 * np.sqrt(low * high) / (low + high))  # Chebyshev's
+    damping = min(1.6 * (ringing / (2 * window * lateness)) ** (1 / 3), critical)
+    step_size = 1.96 / (high + low)
+    late = damping / ((2 - damping) * step_size * low)
+    lead = ahead * share * late - (1 - share) / 2
+    return Rising(step_size, 1 - damping, 6.0, window, growth=0.0, carry=0.0, lead=lead)
+
+
+RULES = {"heavy-ball": heavy_ball, "local": local, "local-heavy-ball": local_heavy_ball}
