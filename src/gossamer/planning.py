@@ -310,7 +310,8 @@ class _Search:
     def _made(self, target: float, rounds: int | None, last: int, note: str) -> Plan:
         """A plan with the error after the `last` rounds that were examined; without `rounds`, it costs infinitely."""
         found = exact(self.method, self.network, self.observations, last)
-        costly = 1.0 if rounds is not None else np.inf
+        costs = (found.samples, found.messages, found.messages * 8 * self.observations.components)
+        samples, messages, size = costs if rounds is not None else (np.inf, np.inf, np.inf)
         return Plan(
             method=self.method,
             network=self.network,
@@ -319,9 +320,9 @@ class _Search:
             rounds=rounds,
             total_error=found.total_error,
             centralized_limit=found.centralized_limit,
-            samples=costly * found.samples,
-            messages=costly * found.messages,
-            bytes=costly * found.messages * 8 * self.observations.components,
+            samples=samples,
+            messages=messages,
+            bytes=size,
             note=note,
         )
 
