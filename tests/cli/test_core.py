@@ -58,7 +58,7 @@ def test_simulate_with_faults(app):
     out = run(app, "simulate", "path:5", "-T", 60, "--trials", 4, "--crash", "2@20")
     assert "the crashes cut them into 2 parts" in out
     out = run(app, "simulate", "path:5", "-m", "dsg", "-T", "30,60", "--trials", 4, "--loss", 0.3)
-    assert "dsg runs without a ledger: neighbors that are not heard are left out" in out
+    assert "runs without a ledger: neighbors that are not heard are left out" in out
     rows = json.loads(
         run(app, "simulate", "path:5", "-T", "30,60", "--trials", 4, "--crash", "0@40", "--json")
     )

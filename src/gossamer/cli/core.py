@@ -280,7 +280,8 @@ def _side_by_side(records: Sequence[Record]) -> list[Record]:
             value = f"{shown(record['simulated_error'])} ± {shown(record['stderr'])}"
             rows.setdefault(f"{record['method']}, {record['trials']} trials", {})[t] = value
     for column, name in BESIDE.items():
-        rows[name] = {record["rounds"]: record[column] for record in records}
+        if any(record[column] is not None for record in records):
+            rows[name] = {record["rounds"]: record[column] for record in records}
     return wide(rows, few(sorted({record["rounds"] for record in records}), 5))
 
 

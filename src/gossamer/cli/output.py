@@ -137,7 +137,8 @@ def _show(
         table.add_column(Text(heading), justify="right" if numeric else "left", no_wrap=True)
     for record in records:
         table.add_row(*(Text(shown(record[key])) for key in keys))
-    out.print(table)
+    if keys:
+        out.print(table)
     for note in notes:
         out.print(Text(note, style="dim"))
 

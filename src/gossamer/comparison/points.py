@@ -134,7 +134,8 @@ class Point:
                     row["simulated_error"] = record["total_error"]
                     if row["total_error"] is None:
                         row["total_error"] = record["total_error"]
-                    if self.setting.faults is not None:
+                    if self.setting.faults is not None:  # theory is about networks that lose nothing
+                        row.update(network_limit=None, theorem_1=None, theorem_2=None)
                         row["agents"], row["centralized_limit"] = (
                             record["agents"],
                             record["centralized_limit"],

@@ -102,7 +102,7 @@ def test_what_the_ledger_gains():
 def test_the_note_says_what_a_reader_must_know():
     network, obs = gs.Network.path(5), gs.Gaussian(np.arange(5.0))
     assert gs.simulate("sda", network, obs, 30, 2, faults=Loss(0.1)).records()[0]["note"] == ""
-    skip = "dsg runs without a ledger: neighbors that are not heard are left out"
+    skip = "runs without a ledger: neighbors that are not heard are left out"
     assert gs.simulate("dsg", network, obs, 30, 2, faults=Loss(0.1)).records()[0]["note"] == skip
     found = gs.simulate("dsg", network, obs, [10, 30], 2, faults=Crash(2, 20)).records()
     alive = "4 of 5 agents alive at the end; errors are against the average of their means"

@@ -39,7 +39,7 @@ class FaultySimulation(TrialResult[Rounds, Value]):
         if parts > 1:
             yield f"the crashes cut them into {parts} parts, which cannot reach each other"
         if self.rule == "skip":
-            yield f"{self.method.name} runs without a ledger: neighbors that are not heard are left out"
+            yield "runs without a ledger: neighbors that are not heard are left out"
 
     def curves(self) -> list[plotting.Curve]:
         return [curve for curve in super().curves() if curve.label != "network limit"]
