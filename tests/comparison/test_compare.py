@@ -88,18 +88,8 @@ def test_networkx_graphs_are_networks():
     assert found.column("total_error")[0] == pytest.approx(known, rel=1e-12)
 
 
-def test_interrupted_it_returns_what_is_finished(monkeypatch):
-    from gossamer.comparison import engine as module
-
-    whole, calls = module.evaluate, []
-
-    def stopping(batch):
-        calls.append(batch)
-        if len(calls) == 3:
-            raise KeyboardInterrupt
-        return whole(batch)
-
-    monkeypatch.setattr(module, "evaluate", stopping)
+def test_interrupted_it_returns_what_is_finished(interrupt):
+    interrupt(3)
     many = {f"n{k}": NETS[k % 2] for k in range(40)}
     found = gs.compare("sda", many, streams, 20, workers=1)
     assert found.partial
