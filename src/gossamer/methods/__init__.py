@@ -49,7 +49,8 @@ def resolve(method: Any) -> Method:
         check_tuple(method, "State", getattr(method, "State", None))
         return method
     if isinstance(method, str):
-        plain = {_plain(cls.name): cls for cls in (*METHODS.values(), PushSum)}
+        known: tuple[type[Method], ...] = (*METHODS.values(), PushSum)
+        plain = {_plain(cls.name): cls for cls in known}
         if _plain(method) in plain:
             return plain[_plain(method)]()
         raise InvalidInput(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Sequence
 from typing import Any
 
 import networkx as nx
@@ -156,10 +156,8 @@ def _check_strongly_connected(weights: sp.csr_matrix, labels: Sequence[Hashable]
     hears, heard = (np.isfinite(_distances(matrix)) for matrix in (weights, weights.T))
     if hears.all() and heard.all():
         return
-    first, others = (
-        f"agent {names[0]!r}",
-        _several(names[k] for k in np.flatnonzero(~(hears if heard.all() else heard)).tolist()),
-    )
+    apart = np.flatnonzero(~(hears if heard.all() else heard)).tolist()
+    first, others = _several([names[0]]), _several([names[k] for k in apart])
     lost = (first, others) if heard.all() else (others, first)
     raise InvalidNetwork(
         f"averaging over one-way links needs a strongly connected network, but here {lost[0]} cannot be reached from "
@@ -167,10 +165,9 @@ def _check_strongly_connected(weights: sp.csr_matrix, labels: Sequence[Hashable]
     )
 
 
-def _several(names: Iterable[Hashable]) -> str:
-    found = [repr(name) for name in names]
-    shown = ", ".join(found[:5]) + (f" and {len(found) - 5} more" if len(found) > 5 else "")
-    return f"agent{'s' if len(found) > 1 else ''} {shown}"
+def _several(names: Sequence[Hashable]) -> str:
+    shown = ", ".join(map(repr, names[:5])) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+    return f"agent{'s' if len(names) > 1 else ''} {shown}"
 
 
 def _distances(links: sp.csr_matrix) -> Any:

@@ -171,7 +171,7 @@ def checked_pairs(name: str, agents: int, values: ArrayLike, named: str) -> Inte
     if given.size and not (pairs_given and np.all(given == np.floor(given))):
         raise InvalidNetwork(
             f"{name} must be pairs of agent numbers, an array of shape (E, 2), got shape {given.shape}"
-            + ("" if pairs_given else "; leave weights out, they follow from `weights`")
+            + ("" if pairs_given else "; leave weights out, they are not read here")
         )
     pairs = given.astype(np.int64).reshape(-1, 2)
     if pairs.size and (pairs.min() < 0 or pairs.max() >= agents):
