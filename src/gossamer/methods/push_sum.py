@@ -41,7 +41,9 @@ class PushSum(Method):
         random digraph, 3.6 links per agent     2.33 1.45 1.16   1.51 1.15 1.07   1.43 1.13 1.06
         random digraph, 8.4 links per agent     1.12 1.03 1.03   1.06 1.01 1.02   1.05 1.00 1.02
 
-    An agent of whom little is left in w hears little of the others, and its estimate is noisy. Simulated only.
+    The weakness of push-sum is an agent of small w_i: hardly any share gets there, so its estimate is slow and noisy.
+    On a ring whose agents all send to agent 0 as well, w halves from agent to agent, and 30 of them do not get near the
+    average within thousands of rounds, whatever the decay. Simulated only.
 
     Kempe, Dobra and Gehrke, "Gossip-based computation of aggregate information", FOCS 2003; Nedic and Olshevsky,
     "Distributed optimization over time-varying directed graphs", IEEE Transactions on Automatic Control 60, 2015.
