@@ -39,6 +39,8 @@ from .methods import ChebyshevAveraging as ChebyshevAveraging
 from .methods import LinearIteration as LinearIteration
 from .methods import Method as Method
 from .methods import PairwiseGossip as PairwiseGossip
+from .methods import PushSum as PushSum
+from .networks import DirectedNetwork as DirectedNetwork
 from .networks import Network as Network
 from .observations import Bernoulli as Bernoulli
 from .observations import Drifting as Drifting

@@ -16,9 +16,9 @@ from scipy.sparse.csgraph import shortest_path
 from gossamer import checks
 from gossamer.arrays import Floats, Integers
 from gossamer.errors import InvalidInput, Unsupported
-from gossamer.networks import Network, NetworkLike
+from gossamer.networks import DirectedNetwork, Network, NetworkLike
 from gossamer.numerics.search import first_true
-from gossamer.observations import Observations, check_match
+from gossamer.observations import Observations, check_match, check_streams
 
 DISTANCE_LIMIT = 5000
 """All distances between agents are computed for at most this many agents."""
@@ -197,7 +197,7 @@ def centralized_limit(observations: Observations, rounds: int | Integers) -> flo
 
 @overload
 def network_limit(
-    network: NetworkLike,
+    network: NetworkLike | DirectedNetwork,
     observations: Observations,
     rounds: int,
     batches: Floats | None = ...,
@@ -206,7 +206,7 @@ def network_limit(
 ) -> float: ...
 @overload
 def network_limit(
-    network: NetworkLike,
+    network: NetworkLike | DirectedNetwork,
     observations: Observations,
     rounds: int | Integers,
     batches: Floats | None = ...,
@@ -214,7 +214,7 @@ def network_limit(
     per_agent: bool = ...,
 ) -> Any: ...
 def network_limit(
-    network: NetworkLike,
+    network: NetworkLike | DirectedNetwork,
     observations: Observations,
     rounds: int | Integers,
     batches: Floats | None = None,
@@ -228,7 +228,9 @@ def network_limit(
     those rounds hold. The best weights are equal on these, summing to 1/N, which gives
     sum_j sigma_j^2/(N^2 n_ij) at agent i. Infinite while some agent is too far away to be heard.
     """
-    network = check_match(network, observations)
+    if not isinstance(network, DirectedNetwork):
+        network = check_match(network, observations)
+    check_streams(network.agents, observations)
     several = rounds.tolist() if isinstance(rounds, np.ndarray) and rounds.ndim == 1 else [rounds]
     horizons = np.array([checks.rounds(t) for t in several])
     if not several:
@@ -242,7 +244,8 @@ def network_limit(
             f"the network limit needs all distances between agents: at most {DISTANCE_LIMIT} agents, "
             f"but this network has {agents}"
         )
-    distance = shortest_path(network.gossip != 0, unweighted=True, directed=False).astype(int)
+    hears = network.weights if isinstance(network, DirectedNetwork) else network.gossip
+    distance = shortest_path(hears != 0, unweighted=True).astype(int)
     delay = np.maximum(distance, 1)
     place = (np.arange(agents)[:, None] * (delay.max() + 1) + delay).ravel()
     variance = np.broadcast_to(observations.variance.sum(axis=1), delay.shape).ravel()

@@ -281,6 +281,7 @@ SHORT = ("--rounds", 5, "--trials", 1)
         (("evaluate-policy", "path:4", "-g", 1), "below 1, got 1.0"),
         (("estimate", "path:4", "--data", "none.csv"), "none.csv cannot be read"),
         (("estimate", "path:4", "-m", "pairwise"), "pairwise gossips at random"),
+        (("estimate", "path:4", "-m", "push-sum"), "push-sum gossips over one-way links"),
         (("estimate", "path:4", "--weighting", "best"), "'plain' or 'precision'"),
         (("estimate", "path:4", "--measurements", 0), "--measurements must be a whole number"),
     ],

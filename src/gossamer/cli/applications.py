@@ -272,8 +272,9 @@ def _all_rows(
     rows: list[Record] = []
     for method in {method.label: method for method in parse_methods(methods)}.values():
         if method.mixing != "matrix":
+            how = "over one-way links" if method.mixing == "push" else "at random"
             raise InvalidInput(
-                f"{method.label} gossips at random; use a method that mixes with one fixed gossip matrix"
+                f"{method.label} gossips {how}; use a method that mixes with one fixed gossip matrix"
             )
         if not recorded:
             rows += _estimation_rows(method.label + KNOWN, problem.exact(method, horizons))

@@ -14,6 +14,7 @@ from gossamer.methods.dsg import DSG
 from gossamer.methods.linear_iteration import LinearIteration
 from gossamer.methods.msda import MSDA
 from gossamer.methods.probing import check_tuple, tabulate, tabulate_all
+from gossamer.methods.push_sum import PushSum
 from gossamer.methods.random_gossip import BroadcastGossip, PairwiseGossip
 from gossamer.methods.rrma import RRMA
 from gossamer.methods.sda import SDA
@@ -39,7 +40,7 @@ METHODS: dict[str, type[Method]] = {
         BroadcastGossip,
     )
 }
-"""Every method of this package by name."""
+"""Every method of this package for undirected networks, by name."""
 
 
 def resolve(method: Any) -> Method:
@@ -48,7 +49,8 @@ def resolve(method: Any) -> Method:
         check_tuple(method, "State", getattr(method, "State", None))
         return method
     if isinstance(method, str):
-        plain = {_plain(name): cls for name, cls in METHODS.items()}
+        known: tuple[type[Method], ...] = (*METHODS.values(), PushSum)
+        plain = {_plain(cls.name): cls for cls in known}
         if _plain(method) in plain:
             return plain[_plain(method)]()
         raise InvalidInput(
@@ -79,6 +81,7 @@ __all__ = [
     "LinearIteration",
     "Method",
     "PairwiseGossip",
+    "PushSum",
     "SpectralFacts",
     "Table",
     "Tunable",

@@ -133,7 +133,16 @@ class Method(ABC):
     """A NamedTuple class: the registers an agent keeps between rounds. All start at zero."""
 
     mixing: ClassVar[str] = "matrix"
-    """"matrix": the network's gossip matrix. "pairwise" or "broadcast": a random exchange each round."""
+    """"matrix": the network's gossip matrix. "pairwise" or "broadcast": a random exchange each round.
+    "push": L = I - A with the column-stochastic A of a directed network, and the answer is the estimate divided by what
+    it would be if everybody observed 1."""
+
+    @property
+    def mixes(self) -> str:
+        """How it mixes, as a refusal puts it."""
+        if self.mixing == "push":
+            return "it divides what one-way links push (push gossip)"
+        return f"it wakes agents at random ({self.mixing} gossip)"
 
     @property
     def label(self) -> str:

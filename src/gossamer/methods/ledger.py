@@ -123,7 +123,7 @@ def ledger_program(method: Method, facts: SpectralFacts, rounds: int | None = No
     method must be anytime, and the table is as long as its coefficients change, up to `LONGEST` rounds.
     """
     if method.mixing != "matrix":
-        raise _no_program(method, f"it wakes agents at random ({method.mixing} gossip)")
+        raise _no_program(method, method.mixes)
     if rounds is None and not method.anytime:
         raise _no_program(
             method,

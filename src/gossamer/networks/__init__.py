@@ -1,5 +1,6 @@
 """Networks of agents: topologies, gossip weights, spectra, and graphs from anywhere."""
 
+from gossamer.networks.directed import DirectedNetwork as DirectedNetwork
 from gossamer.networks.gossip import DENSE_LIMIT as DENSE_LIMIT
 from gossamer.networks.gossip import WEIGHTS as WEIGHTS
 from gossamer.networks.network import Graph as Graph

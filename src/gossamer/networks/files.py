@@ -198,7 +198,8 @@ def _undirected(graph: nx.Graph) -> nx.Graph:
         if lonely is not None:
             raise InvalidNetwork(
                 f"averaging needs an undirected graph, but the file's is directed and has {lonely[0]} -> {lonely[1]} "
-                "alone; add the way back, or read it with NetworkX and pass graph.to_undirected()"
+                "alone; add the way back, or read it with NetworkX and pass graph.to_undirected(); for "
+                "links that go one way see gs.DirectedNetwork and gs.PushSum"
             )
     plain = nx.Graph(name=graph.name)
     plain.add_nodes_from(graph.nodes(data=True))

@@ -71,23 +71,29 @@ def check_connected(gossip: sp.csr_matrix) -> None:
         )
 
 
-def checked_gossip(matrix: Any, graph: nx.Graph | None) -> sp.csr_matrix:
-    """Return a matrix that satisfies the three assumptions as CSR, symmetric to the last bit, or say what is wrong."""
+def square_matrix(what: str, matrix: Any) -> sp.csr_matrix:
+    """Return a table of finite real numbers, one row and column for each of at least two agents, as CSR."""
     if getattr(matrix, "dtype", np.dtype(float)).kind == "c":
-        raise InvalidNetwork("a gossip matrix must be real, got complex entries; take matrix.real")
+        raise InvalidNetwork(f"{what} must be real, got complex entries; take matrix.real")
     try:
-        gossip = sp.csr_matrix(matrix, dtype=float)
+        found = sp.csr_matrix(matrix, dtype=float)
     except (TypeError, ValueError, OverflowError):
         raise InvalidNetwork(
-            f"a gossip matrix must be a square table of real numbers, dense or sparse, got {checks.brief(matrix)}"
+            f"{what} must be a square table of real numbers, dense or sparse, got {checks.brief(matrix)}"
         ) from None
-    if gossip.ndim != 2 or gossip.shape[0] != gossip.shape[1]:
-        raise InvalidNetwork(f"a gossip matrix must be square, got shape {gossip.shape}")
+    if found.ndim != 2 or found.shape[0] != found.shape[1]:
+        raise InvalidNetwork(f"{what} must be square, got shape {found.shape}")
+    if found.shape[0] < 2:
+        raise InvalidNetwork(f"a network needs at least 2 agents, got {found.shape[0]}")
+    if not np.all(np.isfinite(found.data)):
+        raise InvalidNetwork(f"{what} must have finite entries, got NaN or infinity")
+    return found
+
+
+def checked_gossip(matrix: Any, graph: nx.Graph | None) -> sp.csr_matrix:
+    """Return a matrix that satisfies the three assumptions as CSR, symmetric to the last bit, or say what is wrong."""
+    gossip = square_matrix("a gossip matrix", matrix)
     n = gossip.shape[0]
-    if n < 2:
-        raise InvalidNetwork(f"a network needs at least 2 agents, got {n}")
-    if not np.all(np.isfinite(gossip.data)):
-        raise InvalidNetwork("a gossip matrix must have finite entries, got NaN or infinity")
     scale = float(abs(gossip).max()) or 1.0
     gossip = _symmetric(gossip, scale)
     if graph is not None:

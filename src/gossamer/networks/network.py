@@ -17,6 +17,7 @@ from gossamer import checks
 from gossamer.arrays import Floats, Integers
 from gossamer.errors import InvalidInput, InvalidNetwork
 from gossamer.networks import files, iterative, topologies
+from gossamer.networks.directed import DirectedNetwork
 from gossamer.networks.gossip import (
     DENSE_LIMIT,
     WEIGHTS,
@@ -29,6 +30,8 @@ from gossamer.networks.gossip import (
 from gossamer.networks.names import EXAMPLES, named_topology
 from gossamer.networks.spectrum import DenseSpectrum, Spectrum
 from gossamer.networks.topologies import Topology
+
+ONE_WAY = "for links that go one way see gs.DirectedNetwork and gs.PushSum, which gs.simulate runs"
 
 
 @runtime_checkable
@@ -102,7 +105,7 @@ class Network:
         return hash((self.agents, self.edges.tobytes()))
 
     @classmethod
-    def of(cls, value: NetworkLike) -> Network:
+    def of(cls, value: NetworkLike | DirectedNetwork) -> Network:
         """The network that `value` is, that a NetworkX graph describes, or that has this name (`grid:10x10`).
 
         Every function that takes a network takes all three; graphs and names get the weights of `from_networkx` and
@@ -114,6 +117,8 @@ class Network:
             return cls.named(value)
         if isinstance(value, nx.Graph):
             return cls.from_networkx(value)
+        if isinstance(value, DirectedNetwork):
+            raise InvalidNetwork(f"averaging needs an undirected graph, got {value!r}; {ONE_WAY}")
         raise InvalidInput(
             f"network must be a network such as gs.Network.path(10), a NetworkX graph or a name such as 'grid:10x10', "
             f"got {value!r}"
@@ -225,18 +230,9 @@ class Network:
             )
         if graph.is_directed():
             raise InvalidNetwork(
-                "averaging needs an undirected graph, got a directed one; try G.to_undirected()"
+                f"averaging needs an undirected graph, got a directed one; try G.to_undirected(), or {ONE_WAY}"
             )
-        loops = list(nx.selfloop_edges(graph))
-        if loops:
-            raise InvalidNetwork(
-                f"a network must have no self-loops, but agent {loops[0][0]!r} has one; "
-                "try G.remove_edges_from(nx.selfloop_edges(G))"
-            )
-        if graph.is_multigraph() and graph.number_of_edges() != nx.Graph(graph).number_of_edges():
-            raise InvalidNetwork(
-                "a network must have only one edge between two agents, got parallel edges; try nx.Graph(G)"
-            )
+        topologies.check_simple(graph)
         topology, labels = topologies.of_graph(graph, name or graph.name or "graph")
         return cls._weighted(topology, weights, labels)
 
@@ -273,26 +269,7 @@ class Network:
     def from_edges(cls, agents: int, edges: ArrayLike, weights: str = "metropolis") -> Network:
         """Build a network from a list of pairs of agent numbers."""
         agents = checks.whole_number("agents", agents, least=2, most=topologies.MOST_EDGES)
-        try:
-            given = np.asarray(edges)
-        except ValueError:
-            raise InvalidNetwork(
-                "edges must be pairs of agent numbers, got rows of different lengths"
-            ) from None
-        if given.dtype.kind in "USO" and given.size:
-            raise InvalidNetwork(
-                f"edges must be pairs of agent numbers, got {given.ravel().tolist()[0]!r}; for agents with names use "
-                "Network.from_networkx(nx.Graph(edges))"
-            )
-        pairs_given = np.issubdtype(given.dtype, np.number) and given.ndim == 2 and given.shape[1] == 2
-        if given.size and not (pairs_given and np.all(given == np.floor(given))):
-            raise InvalidNetwork(
-                f"edges must be pairs of agent numbers, an array of shape (E, 2), got shape {given.shape}"
-                + ("" if pairs_given else "; leave weights out, they follow from `weights`")
-            )
-        pairs = given.astype(np.int64).reshape(-1, 2)
-        if pairs.size and (pairs.min() < 0 or pairs.max() >= agents):
-            raise InvalidNetwork(f"edges must name agents 0..{agents - 1}, got {pairs.min()}..{pairs.max()}")
+        pairs = topologies.checked_pairs("edges", agents, edges, "Network.from_networkx(nx.Graph(edges))")
         graph = nx.MultiGraph()
         graph.add_nodes_from(range(agents))
         graph.add_edges_from(map(tuple, pairs.tolist()))

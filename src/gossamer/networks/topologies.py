@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import networkx as nx
 import numpy as np
+from numpy.typing import ArrayLike
 
 from gossamer import checks
 from gossamer.arrays import Floats, Integers
@@ -135,6 +136,47 @@ def of_graph(graph: nx.Graph, name: str) -> tuple[Topology, list[object]]:
     number = {label: i for i, label in enumerate(labels)}
     edges = np.array([(number[a], number[b]) for a, b in graph.edges()], dtype=np.int64).reshape(-1, 2)
     return Topology(name, len(labels), edges, positions=positions(graph)), labels
+
+
+def check_simple(graph: nx.Graph) -> None:
+    """Complain about links from an agent to itself, and about two that say the same."""
+    plain = nx.DiGraph if graph.is_directed() else nx.Graph
+    loops = list(nx.selfloop_edges(graph))
+    if loops:
+        raise InvalidNetwork(
+            f"a network must have no self-loops, but agent {loops[0][0]!r} has one; "
+            "try G.remove_edges_from(nx.selfloop_edges(G))"
+        )
+    if graph.is_multigraph() and graph.number_of_edges() != plain(graph).number_of_edges():
+        raise InvalidNetwork(
+            "a network must have only one edge between two agents, got parallel edges; "
+            f"try nx.{plain.__name__}(G)"
+        )
+
+
+def checked_pairs(name: str, agents: int, values: ArrayLike, named: str) -> Integers:
+    """(E, 2) pairs of agent numbers; `named` says what to do for agents with names."""
+    try:
+        given = np.asarray(values)
+    except ValueError:
+        raise InvalidNetwork(
+            f"{name} must be pairs of agent numbers, got rows of different lengths"
+        ) from None
+    if given.dtype.kind in "USO" and given.size:
+        raise InvalidNetwork(
+            f"{name} must be pairs of agent numbers, got {given.ravel().tolist()[0]!r}; for agents with names use "
+            f"{named}"
+        )
+    pairs_given = np.issubdtype(given.dtype, np.number) and given.ndim == 2 and given.shape[1] == 2
+    if given.size and not (pairs_given and np.all(given == np.floor(given))):
+        raise InvalidNetwork(
+            f"{name} must be pairs of agent numbers, an array of shape (E, 2), got shape {given.shape}"
+            + ("" if pairs_given else "; leave weights out, they are not read here")
+        )
+    pairs = given.astype(np.int64).reshape(-1, 2)
+    if pairs.size and (pairs.min() < 0 or pairs.max() >= agents):
+        raise InvalidNetwork(f"{name} must name agents 0..{agents - 1}, got {pairs.min()}..{pairs.max()}")
+    return pairs
 
 
 def positions(graph: nx.Graph) -> Floats | None:

@@ -7,6 +7,7 @@ threads, blocks or engines, and a deployed agent with a simulated sensor draws t
 from gossamer.observations.base import Observations as Observations
 from gossamer.observations.base import UniformDriven as UniformDriven
 from gossamer.observations.base import check_match as check_match
+from gossamer.observations.base import check_streams as check_streams
 from gossamer.observations.base import fourth_moment_note as fourth_moment_note
 from gossamer.observations.moving import Drifting as Drifting
 from gossamer.observations.moving import Moving as Moving

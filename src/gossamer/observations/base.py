@@ -9,7 +9,7 @@ import numpy as np
 
 from gossamer.arrays import Floats, extent, same
 from gossamer.errors import InvalidInput, Unsupported
-from gossamer.networks import Network, NetworkLike
+from gossamer.networks import DirectedNetwork, Network, NetworkLike
 from gossamer.numerics import random
 
 LARGEST_BATCH = 100_000
@@ -178,16 +178,21 @@ def fourth_moment_note(observations: Observations) -> str:
     )
 
 
-def check_match(network: NetworkLike, observations: Observations) -> Network:
+def check_match(network: NetworkLike | DirectedNetwork, observations: Observations) -> Network:
     """Return the network (see `Network.of`), or complain unless there is one stream for each of its agents."""
     network = Network.of(network)
+    check_streams(network.agents, observations)
+    return network
+
+
+def check_streams(agents: int, observations: Observations) -> None:
+    """Complain unless there is one stream for each agent."""
     if not isinstance(observations, Observations):
         raise InvalidInput(
             f"observations must be streams such as gs.Gaussian(mean, std), got {type(observations).__name__}"
         )
-    if network.agents != observations.agents:
+    if agents != observations.agents:
         raise InvalidInput(
-            f"one stream per agent is needed: the network has {network.agents} agents, "
+            f"one stream per agent is needed: the network has {agents} agents, "
             f"but the observations have {observations.agents}"
         )
-    return network

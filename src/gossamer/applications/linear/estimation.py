@@ -294,7 +294,7 @@ class LinearEstimation:
         if isinstance(gram, str) and gram == "exact":
             return np.broadcast_to(self._inverse, (1, self.network.agents, *self._inverse.shape))
         same = isinstance(gram, str) and gram == "same"
-        if same and method.mixing != "matrix":
+        if same and method.mixing not in ("matrix", "push"):
             raise InvalidInput(
                 f"{method.name} mixes at random, so A_i'A_i and A_i'Y_i are not averaged the same way; "
                 "use gram='exact' or gram='chebyshev'"

@@ -117,8 +117,10 @@ def analyzable(method: Method | str) -> Method:
     """Return the method, or say why it has no exact error."""
     method = resolve(method)
     if method.mixing != "matrix":
-        raise Unsupported(
-            f"exact errors need one gossip matrix, but {method.name} draws a random exchange each round; "
-            "simulate it"
+        has = (
+            "divides what one-way links push"
+            if method.mixing == "push"
+            else "draws a random exchange each round"
         )
+        raise Unsupported(f"exact errors need one gossip matrix, but {method.name} {has}; simulate it")
     return method

@@ -24,13 +24,13 @@ from gossamer.errors import Unsupported
 from gossamer.faults import Faults
 from gossamer.methods import METHODS, Method, Table, resolve, tabulate
 from gossamer.methods.ledger import SILENCE
-from gossamer.networks import Network, NetworkLike
+from gossamer.networks import DirectedNetwork, Network, NetworkLike
 from gossamer.observations import Observations, check_match
 
 
 def simulate_faulty(
     method: Method | str,
-    network: NetworkLike,
+    network: NetworkLike | DirectedNetwork,
     observations: Observations,
     rounds: int | Horizons,
     trials: int = 100,
@@ -56,6 +56,7 @@ def simulate_faulty(
     """
     faults = Faults() if faults is None else faults
     method = resolve(method)
+    _check_mixing(method)
     network = check_match(network, observations)
     horizons = check_horizons(rounds)
     wanted = Trials.check(trials, seed, first_trial, keep)
@@ -71,14 +72,17 @@ def simulate_faulty(
     return _result(run, rule, int(horizons[0]) if one else horizons, 0 if one else place, partial)
 
 
-def _rule(method: Method, table: Table, wanted: str | None) -> str:
-    """The rule by which the method runs: the one that is wanted, or the best that it has."""
+def _check_mixing(method: Method) -> None:
     if method.mixing != "matrix":
         raise Unsupported(
-            f"{method.name} cannot run with faults: it wakes agents at random ({method.mixing} gossip), and faults are "
-            "about rounds in which every agent sends a message; use a method that mixes with all neighbors, such as "
+            f"{method.name} cannot run with faults: {method.mixes}, and faults are about rounds in which all neighbors "
+            "exchange messages; use a method that mixes with all neighbors, such as "
             "anytime-sda"
         )
+
+
+def _rule(method: Method, table: Table, wanted: str | None) -> str:
+    """The rule by which the method runs: the one that is wanted, or the best that it has."""
     if wanted is None:
         return "ledger" if table.ledger else "skip"
     if checks.choice("rule", wanted, ("ledger", "skip")) == "ledger" and not table.ledger:

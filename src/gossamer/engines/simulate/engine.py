@@ -11,20 +11,21 @@ from gossamer.arrays import Floats, Integers
 from gossamer.engines.faulty import FaultySimulation, simulate_faulty
 from gossamer.engines.horizons import Horizons, check_horizons
 from gossamer.engines.results import TrialResult, standard_error
+from gossamer.engines.simulate.directed import DirectedRun, directed
 from gossamer.engines.simulate.layouts import Run
 from gossamer.engines.simulate.result import Simulation
 from gossamer.engines.trials import Trials, by_name, finish
 from gossamer.errors import InvalidInput
 from gossamer.faults import Fault, Faults
 from gossamer.methods import Method, resolve
-from gossamer.networks import NetworkLike
-from gossamer.observations import Observations, check_match
+from gossamer.networks import DirectedNetwork, NetworkLike
+from gossamer.observations import Observations, check_match, check_streams
 
 
 @overload
 def simulate(
     method: Method | str,
-    network: NetworkLike,
+    network: NetworkLike | DirectedNetwork,
     observations: Observations,
     rounds: int,
     trials: int = ...,
@@ -39,7 +40,7 @@ def simulate(
 @overload
 def simulate(
     method: Method | str,
-    network: NetworkLike,
+    network: NetworkLike | DirectedNetwork,
     observations: Observations,
     rounds: Horizons,
     trials: int = ...,
@@ -54,7 +55,7 @@ def simulate(
 @overload
 def simulate(
     method: Method | str,
-    network: NetworkLike,
+    network: NetworkLike | DirectedNetwork,
     observations: Observations,
     rounds: int,
     trials: int = ...,
@@ -69,7 +70,7 @@ def simulate(
 @overload
 def simulate(
     method: Method | str,
-    network: NetworkLike,
+    network: NetworkLike | DirectedNetwork,
     observations: Observations,
     rounds: Horizons,
     trials: int = ...,
@@ -83,7 +84,7 @@ def simulate(
 ) -> FaultySimulation[Integers, Floats]: ...
 def simulate(
     method: Method | str,
-    network: NetworkLike,
+    network: NetworkLike | DirectedNetwork,
     observations: Observations,
     rounds: int | Horizons,
     trials: int = 100,
@@ -112,6 +113,8 @@ def simulate(
 
     With `faults` the method runs in its edge-ledger form (see `methods/ledger.py`); a method that has none leaves
     the neighbors that it does not hear out of its sum (`rule` of the result says which).
+
+    A `DirectedNetwork` is for `gs.PushSum`, which runs on undirected networks, too, with every edge as two links.
     """
     method = resolve(method)
     if dtype not in (np.float64, np.float32):
@@ -131,12 +134,14 @@ def simulate(
             keep=keep,
             progress=progress,
         )
-    network = check_match(network, observations)
+    pushes = method.mixing == "push"
+    network = directed(network) if pushes else check_match(network, observations)
+    check_streams(network.agents, observations)
     horizons = check_horizons(rounds)
     one = np.ndim(rounds) == 0
     distinct, place = np.unique(horizons, return_inverse=True)
     wanted = Trials.check(trials, seed, first_trial, keep)
-    run = Run(method, network, observations, distinct, wanted, dtype)
+    run = (DirectedRun if pushes else Run)(method, network, observations, distinct, wanted, dtype)
     partial = finish(run, progress)
     return _result(run, int(horizons[0]) if one else horizons, 0 if one else place, partial)
 

@@ -41,7 +41,7 @@ class Run:
     def __init__(
         self,
         method: Method,
-        network: Network,
+        network: Any,  # a Network, or for push gossip a DirectedNetwork
         observations: Observations,
         horizons: Integers,
         wanted: Trials,

@@ -17,6 +17,8 @@ from gossamer.observations import fourth_moment_note
 class Simulation(TrialResult[Rounds, Value]):
     """Trials in which every message arrives, so that they can be held against the exact error."""
 
+    network: Any  #: a Network, or for push gossip a DirectedNetwork
+
     @cached_property
     def expected(self) -> Any:
         """The exact error of the same method, or None if there is none; computed when asked for.
