@@ -70,7 +70,7 @@ class SourceTree:
         """The files of the package that this one imports."""
         if path not in self._imports:
             files: set[Path] = set()
-            for node in _imports(ast.parse(self._content(path))):
+            for node in imports(ast.parse(self._content(path))):
                 if isinstance(node, ast.Import):
                     for alias in node.names:
                         files.update(self._import(alias.name.split(".")))
@@ -129,16 +129,16 @@ class SourceTree:
             yield from self._modules(module.relative_to(self.package).parts[:-1])
 
 
-def _imports(node: ast.AST) -> Iterator[ast.Import | ast.ImportFrom]:
+def imports(node: ast.AST) -> Iterator[ast.Import | ast.ImportFrom]:
     """Every import that can run, in whatever function it stands."""
     for child in ast.iter_child_nodes(node):
         if isinstance(child, (ast.Import, ast.ImportFrom)):
             yield child
         elif isinstance(child, ast.If) and _is_type_checking(child.test):
             for other in child.orelse:
-                yield from _imports(ast.Module([other], []))
+                yield from imports(ast.Module([other], []))
         else:
-            yield from _imports(child)
+            yield from imports(child)
 
 
 def _is_type_checking(test: ast.expr) -> bool:

@@ -127,7 +127,7 @@ class Plans(list[Plan], Result):
     def plot(self, ax: Any = None) -> Any:
         """Rounds needed against the target, a panel for each network (then `ax` is one axes for each)."""
         networks = list(dict.fromkeys(plan.network.name for plan in self))
-        axes = plotting.panels(networks) if ax is None else list(np.atleast_1d(ax))
+        axes = plotting.axes_for(networks, ax)
         for panel, name in zip(axes, networks, strict=True):
             plans = [plan for plan in self if plan.network.name == name]
             curves = []

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from gossamer.arrays import Floats
+from gossamer.errors import InvalidInput
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -77,10 +78,23 @@ def panels(titles: Sequence[str], width: float = 4.2) -> Sequence[Axes]:
             squeeze=False,
         )
         for ax, title in zip(axes.flat, titles, strict=False):
-            ax.set_title(title, loc="left", parse_math=False)
+            ax.set_title("\n".join(wrap(title, 12 * round(width))), loc="left", parse_math=False)
         for ax in axes.flat[len(titles) :]:
             ax.set_axis_off()
     return list(axes.flat[: len(titles)])
+
+
+def axes_for(titles: Sequence[str], given: Any) -> Sequence[Axes]:
+    """One axes for each title: those given, or a new figure's."""
+    if given is None:
+        return panels(titles)
+    axes = list(np.atleast_1d(given).ravel())
+    if len(axes) != len(titles):
+        raise InvalidInput(
+            f"one axes for each of the {len(titles)} networks is needed, got {len(axes)}; "
+            f"make them with plt.subplots(1, {len(titles)}), or leave ax out"
+        )
+    return axes
 
 
 def draw_curves(

@@ -6,6 +6,8 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from gossamer.errors import InvalidInput
+
 
 @contextmanager
 def progress_bar(
@@ -15,6 +17,8 @@ def progress_bar(
 
     None wants one if standard error is a terminal and the work is `worth_it`.
     """
+    if not isinstance(wanted, bool | None):
+        raise InvalidInput(f"progress must be True, False or None, got {wanted!r}")
     if wanted is None:
         wanted = worth_it and sys.stderr.isatty()
     if not wanted:

@@ -43,7 +43,18 @@ class Result(ABC):
     def to_frame(self, library: str = "pandas") -> Any:
         """The rows as a tidy data frame of "pandas" or "polars"."""
         frames = require(checks.choice("library", library, ("pandas", "polars")), "data")
-        return frames.DataFrame(self.records())
+        rows = self.records()
+        numbers = {
+            name: float for name in (rows[0] if rows else ()) if all(row[name] is None for row in rows)
+        }
+        if library == "pandas":
+            return frames.DataFrame(rows).astype(numbers)
+        return frames.DataFrame(rows, infer_schema_length=None, schema_overrides=numbers)
+
+    @property
+    def notes(self) -> list[str]:
+        """What a reader of the rows should know, each sentence once."""
+        return list(dict.fromkeys(row["note"] for row in self.records() if row.get("note")))
 
     def __eq__(self, other: object) -> bool:
         return type(other) is type(self) and all(

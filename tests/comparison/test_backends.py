@@ -12,6 +12,7 @@ import pytest
 
 import gossamer as gs
 from gossamer.comparison.backends import Batches
+from gossamer.methods.loading import load_class
 
 NETS = {f"er{k}": gs.Network.erdos_renyi(10, seed=k) for k in range(12)}
 
@@ -42,6 +43,17 @@ def test_processes_give_what_threads_give(workers):
     threads = gs.compare(["sda", "dsg"], NETS, streams, [20, 50], trials=4)
     processes = {"backend": "processes", "workers": workers}
     assert gs.compare(["sda", "dsg"], NETS, streams, [20, 50], trials=4, **processes) == threads
+
+
+@pytest.mark.slow
+def test_own_methods_travel_to_processes(tmp_path):
+    (tmp_path / "mine.py").write_text(
+        "from dataclasses import dataclass\nimport gossamer as gs\n"
+        "@dataclass(frozen=True)\nclass Mine(gs.SDA):\n    name = 'mine'\n"
+    )
+    mine = load_class(f"{tmp_path / 'mine.py'}:Mine")()
+    found = gs.compare(mine, NETS, streams, 20, backend="processes", workers=2)
+    assert found.column("total_error") == gs.compare("sda", NETS, streams, 20).column("total_error")
 
 
 @pytest.mark.slow

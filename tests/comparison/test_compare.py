@@ -44,6 +44,8 @@ def test_names_are_unique_and_may_be_given():
     assert twice.column("method") == ["sda", "sda, burn_in=3", "sda (2)"]
     own = gs.compare({"paper": "sda"}, {"line": NETS[0]}, streams, 20)
     assert (own.column("method"), own.column("network")) == (["paper"], ["line"])
+    alike = gs.compare({1: "sda", "1": "dsg"}, NETS[0], streams, 20)
+    assert alike.column("method") == ["1", "1 (2)"]
 
 
 def test_a_method_that_cannot_run_has_a_note_and_no_error():
@@ -53,6 +55,9 @@ def test_a_method_that_cannot_run_has_a_note_and_no_error():
     assert "burn_in must be below" in rows[2]["note"]
     tried = gs.compare("pairwise", NETS[0], streams, [20], trials=4).records()[0]
     assert tried["total_error"] == tried["simulated_error"]
+    assert tried["note"] == ""
+    frame = gs.compare(["pairwise", "sda"], NETS[0], streams, range(1, 151)).to_frame("polars")
+    assert str(frame["total_error"].dtype) == str(frame["stderr"].dtype) == "Float64"
 
 
 def test_faults_need_trials_and_have_no_exact_error():
@@ -70,8 +75,15 @@ def test_one_of_everything_and_mistakes():
     assert len(gs.compare("sda", NETS[0], streams(NETS[0]), 20).rows) == 1
     with pytest.raises(gs.InvalidInput, match="one stream per agent"):
         gs.compare("sda", NETS, streams(NETS[0]), 20)
-    with pytest.raises(gs.InvalidInput, match="at least one"):
-        gs.compare([], NETS, streams, 20)
+    for nothing in ([], {}):
+        with pytest.raises(gs.InvalidInput, match="at least one"):
+            gs.compare(nothing, NETS, streams, 20)
+        with pytest.raises(gs.InvalidInput, match="at least one"):
+            gs.compare("sda", nothing, streams, 20)
+    with pytest.raises(gs.InvalidInput, match="progress must be True, False or None"):
+        gs.compare("sda", NETS, streams, 20, progress="x")
+    with pytest.raises(gs.InvalidInput, match="one axes for each of the 2 networks"):
+        gs.compare("sda", NETS, streams, 20).plot(object())
     with pytest.raises(gs.InvalidInput, match="'threads', 'processes' or 'dask'"):
         gs.compare("sda", NETS, streams, 20, backend="gpu")
     with pytest.raises(gs.InvalidInput, match="Dask"):

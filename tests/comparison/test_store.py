@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import importlib
+import sys
+import types
+
 import numpy as np
 import pandas as pd
 import pytest
 
 import gossamer as gs
 from gossamer.comparison import engine as module
+from gossamer.methods.loading import load_class
 
 NETS = {"path": gs.Network.path(6), "cycle": gs.Network.cycle(8)}
 
@@ -101,3 +106,64 @@ def test_a_folder_that_cannot_be_written_is_refused_at_once(tmp_path, computed):
     with pytest.raises(gs.OutputError, match="choose a folder"):
         gs.compare("sda", NETS, streams, 20, store=tmp_path / "file")
     assert computed == []
+
+
+METHOD = """
+from dataclasses import dataclass
+import gossamer as gs
+from {helper} import STEP
+
+@dataclass(frozen=True)
+class Mine(gs.SDA):
+    name = "mine"
+
+    def coefficients(self, network, rounds):
+        return super().coefficients(network, rounds)._replace(step_size=STEP / network.lambda_max)
+"""
+
+
+def load(folder, step):
+    """A method of a user's own, whose step size stands in another file."""
+    (folder / "a_helper_of_mine.py").write_text(f"STEP = {step}\n")
+    (folder / "a_method_of_mine.py").write_text(METHOD.format(helper="a_helper_of_mine"))
+    for name in ("a_helper_of_mine", "a_method_of_mine"):
+        sys.modules.pop(name, None)
+    importlib.invalidate_caches()
+    return load_class(f"{folder / 'a_method_of_mine.py'}:Mine")()
+
+
+def test_own_code_is_known_by_all_the_files_it_uses(tmp_path, monkeypatch, computed):
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    first = gs.compare(load(tmp_path, 1.0), NETS["path"], streams, 20, store=tmp_path / "runs")
+    again = gs.compare(load(tmp_path, 1.0), NETS["path"], streams, 20, store=tmp_path / "runs")
+    assert len(computed) == 1
+    assert again == first
+    other = gs.compare(load(tmp_path, 0.5), NETS["path"], streams, 20, store=tmp_path / "runs")
+    assert len(computed) == 2
+    assert other.column("total_error") != first.column("total_error")
+
+
+def test_functions_are_known_by_their_code(tmp_path, computed):
+    base, scale = streams(NETS["path"]), 0.1
+    waves = [lambda t: [np.sin(t)] * 6, lambda t: [np.cos(t)] * 6, lambda t: [scale * i for i in range(6)]]
+    for wave in (*waves, *waves):
+        gs.compare("anytime-sda", NETS["path"], gs.Moving(base, wave), 20, store=tmp_path)
+    assert len(computed) == 3
+    scale = 0.2
+    gs.compare("anytime-sda", NETS["path"], gs.Moving(base, waves[2]), 20, store=tmp_path)
+    assert len(computed) == 4
+
+
+def test_code_without_a_file_is_refused(tmp_path, monkeypatch):
+    place = types.ModuleType("__main__")
+    exec("import gossamer as gs\nclass Typed(gs.Gaussian): pass", vars(place))
+    monkeypatch.setitem(sys.modules, "__main__", place)
+    with pytest.raises(gs.InvalidInput, match="whose code stands in a file"):
+        gs.compare("sda", NETS["path"], place.Typed(np.arange(6.0)), 20, store=tmp_path)
+    assert len(gs.compare("sda", NETS["path"], place.Typed(np.arange(6.0)), 20).rows) == 1
+
+
+def test_a_store_is_a_folder():
+    with pytest.raises(gs.InvalidInput, match="store must be a folder, got 5"):
+        gs.compare("sda", NETS, streams, 20, store=5)

@@ -85,7 +85,7 @@ def present(
     """Show a result, as `emit` does (`how` goes to it), with the notes of its rows; draw it in `plot` if given."""
     records = result.records() if records is None else records
     if notes is None:
-        notes = list(dict.fromkeys(record["note"] for record in records if record["note"]))
+        notes = result.notes
     emit(records, as_json=as_json, csv=csv, notes=notes, **how)
     if plot is not None:
         from matplotlib import pyplot as plt

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, suppress
+from importlib import import_module
+from types import ModuleType
 from typing import Any, TypeVar
 
 import joblib
@@ -101,6 +103,18 @@ def _enter(stack: ExitStack, backend: str, workers: int | None, address: str | N
         stack.enter_context(joblib.parallel_config("dask", client=client, wait_for_workers_timeout=30))
         count = sum(client.nthreads().values())
     return count
+
+
+def carry_along(modules: Iterable[ModuleType]) -> None:
+    """Let workers get these modules with their work: they may not find the files of a user."""
+    for name in (
+        "joblib.externals.cloudpickle",
+        "cloudpickle",
+    ):  # the picklers of joblib's processes and of Dask
+        with suppress(ImportError):
+            pickler = import_module(name)
+            for module in modules:
+                pickler.register_pickle_by_value(module)
 
 
 def _timed(function: Callable[[list[Work]], Outcome], batch: list[Work]) -> tuple[Outcome, float, int]:

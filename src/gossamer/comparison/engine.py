@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import groupby
+from itertools import count, groupby
 from pathlib import Path
 from typing import Any
 
 from gossamer import checks
-from gossamer.comparison.backends import compute
+from gossamer.comparison.backends import carry_along, compute
+from gossamer.comparison.content import own_modules
 from gossamer.comparison.points import Point, Row, Setting, limits
 from gossamer.comparison.result import Comparison
 from gossamer.comparison.store import Store
@@ -56,6 +57,8 @@ def compare(
     """
     points = _points(methods, networks, observations, trials, seed, faults)
     horizons = list(dict.fromkeys(check_horizons(rounds).tolist()))
+    if not isinstance(store, str | Path | None):
+        raise InvalidInput(f"store must be a folder, got {store!r}")
     kept = None if store is None else Store(Path(store))
     found: list[dict[int, Row]] = []
     missing: list[Missing] = []
@@ -64,6 +67,11 @@ def compare(
         ahead = [t for t in horizons if t not in found[place]]
         if ahead:
             missing.append((place, point, ahead))
+    if backend != "threads":
+        own = [own_modules(each) for _, p, _ in missing for each in (p.method, p.setting.observations)]
+        carry_along(
+            {name: m for modules in own for name, m in modules.items() if name != "__main__"}.values()
+        )
     partial = False
     outcomes = compute(evaluate, missing, backend=backend, workers=workers, address=address)
     with progress_bar(progress, "comparing", len(missing)) as advance:
@@ -122,17 +130,15 @@ def _points(
 def _named(given: Any, kind: type, make: Callable[[Any], Any], name: Callable[[Any], str]) -> dict[str, Any]:
     """What was given, by name: of a dictionary its keys, else each one's own name, numbered where it occurs twice."""
     if isinstance(given, Mapping):
-        return {str(key): make(value) for key, value in given.items()}
-    several = (
-        isinstance(given, Iterable) and not isinstance(given, kind | str) and not hasattr(given, "edges")
-    )
+        pairs = [(str(key), make(value)) for key, value in given.items()]
+    else:
+        one = not isinstance(given, Iterable) or isinstance(given, kind | str) or hasattr(given, "edges")
+        made = map(make, [given] if one else given)
+        pairs = [(name(each), each) for each in made]
     found: dict[str, Any] = {}
-    for each in map(make, given if several else [given]):
-        label, number = name(each), 1
-        while label in found:
-            number += 1
-            label = f"{name(each)} ({number})"
-        found[label] = each
+    for label, each in pairs:
+        again = (f"{label} ({number})" for number in count(2))
+        found[label if label not in found else next(new for new in again if new not in found)] = each
     if not found:
         raise InvalidInput("a comparison needs at least one method and one network, got none")
     return found

@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
-import hashlib
-import inspect
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, fields, is_dataclass
-from functools import cache, cached_property
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from types import FunctionType
 from typing import Any
 
-import joblib
 import numpy as np
 
 from gossamer import theory
+from gossamer.comparison.content import digest
 from gossamer.engines.exact import exact
 from gossamer.engines.results import ErrorResult, network_limit_if_known, over_limit
 from gossamer.engines.simulate import simulate
-from gossamer.errors import GossamerError, InvalidInput, Unsupported
+from gossamer.errors import GossamerError, Unsupported
 from gossamer.faults import Faults
 from gossamer.fingerprint import fingerprint
 from gossamer.methods import Method
 from gossamer.networks import Network
 from gossamer.observations import Observations
+from gossamer.results import Record
 
 COLUMNS: dict[str, type] = {
     "network": str,
@@ -50,6 +48,9 @@ COLUMNS: dict[str, type] = {
 }
 """The columns of a comparison, in order; a value that does not exist is None."""
 
+EXACT = ("total_error", "bias", "variance", "uncertainty", "samples", "messages")
+"""The columns that the exact engine fills."""
+
 Row = tuple[Any, ...]
 
 
@@ -68,7 +69,7 @@ class Setting:
     def key(self) -> str:
         """A digest of everything but the method that the numbers depend on, the code of the engines included."""
         parts = (self.network, self.observations, self.trials, self.seed, self.faults)
-        return _digest(fingerprint(Path(__file__)), *parts)
+        return digest(fingerprint(Path(__file__)), *parts)
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,7 +83,7 @@ class Point:
     @cached_property
     def key(self) -> str:
         """A digest of everything that the point's numbers depend on."""
-        return _digest(self.setting.key, self.method)
+        return digest(self.setting.key, self.method)
 
     def named(self, row: Row) -> Row:
         """A kept row under the names of this comparison."""
@@ -103,46 +104,33 @@ class Point:
             for t in horizons
         }
         notes: dict[int, list[str]] = {t: [] for t in horizons}
+        refusals: dict[int, list[str]] = {t: [] for t in horizons}
         if self.setting.faults is None:
-            self._fill(found, notes, self._exact, ("total_error", "bias", "variance", "uncertainty"))
+            for record in _records(self._exact, horizons, refusals):
+                found[record["rounds"]].update({name: record[name] for name in EXACT})
+                notes[record["rounds"]].append(record["note"])
         if self.setting.trials:
-            self._fill(found, notes, self._simulated, ("stderr", "trials"))
+            for record in _records(self._simulated, horizons, refusals):
+                self._add_trials(found[record["rounds"]], record)
+                notes[record["rounds"]].append(record["note"])
         for t, row in found.items():
-            if row["total_error"] is not None:
+            if row["total_error"] is None:
+                notes[t] = refusals[t]
+            else:
                 row["mse"] = row["total_error"] / row["agents"]
                 row["over_limit"] = float(over_limit(row["total_error"], row["centralized_limit"]))
-            row["note"] = "; ".join(dict.fromkeys(notes[t]))
+            row["note"] = "; ".join(dict.fromkeys(filter(None, notes[t])))
         return [tuple(_plain(value) for value in row.values()) for row in found.values()]
 
-    def _fill(
-        self,
-        found: dict[int, dict[str, Any]],
-        notes: dict[int, list[str]],
-        compute: Callable[[list[int]], ErrorResult[Any, Any]],
-        names: Sequence[str],
-    ) -> None:
-        """Put what an engine says into the rows; where it refuses, say so there."""
-        for some, outcome in _as_far_as_possible(compute, list(found)):
-            if isinstance(outcome, GossamerError):
-                for t in some:
-                    notes[t].append(str(outcome))
-                continue
-            for record in outcome.records():
-                row = found[record["rounds"]]
-                row.update({name: record[name] for name in names})
-                if "trials" in names:
-                    row["simulated_error"] = record["total_error"]
-                    if row["total_error"] is None:
-                        row["total_error"] = record["total_error"]
-                    if self.setting.faults is not None:  # theory is about networks that lose nothing
-                        row.update(network_limit=None, theorem_1=None, theorem_2=None)
-                        row["agents"], row["centralized_limit"] = (
-                            record["agents"],
-                            record["centralized_limit"],
-                        )
-                else:
-                    row["samples"], row["messages"] = record["samples"], record["messages"]
-                notes[record["rounds"]].extend(filter(None, [record["note"]]))
+    def _add_trials(self, row: Record, record: Record) -> None:
+        """Put what the trials gave beside the exact values, or in their place if there are none."""
+        row.update({name: record[name] for name in ("stderr", "trials")})
+        row["simulated_error"] = record["total_error"]
+        if row["total_error"] is None:
+            row["total_error"] = record["total_error"]
+        if self.setting.faults is not None:  # theory is about networks that lose nothing
+            row.update(network_limit=None, theorem_1=None, theorem_2=None)
+            row.update({name: record[name] for name in ("agents", "centralized_limit")})
 
     def _exact(self, horizons: list[int]) -> ErrorResult[Any, Any]:
         return exact(self.method, self.setting.network, self.setting.observations, horizons)
@@ -186,18 +174,21 @@ def _bound(
     return bound.total if bound.applies else None
 
 
-def _as_far_as_possible(
-    compute: Callable[[list[int]], ErrorResult[Any, Any]], horizons: list[int]
-) -> Iterator[tuple[list[int], ErrorResult[Any, Any] | GossamerError]]:
-    """All horizons at once; if that is refused, each by itself, since only some may be too short for the method."""
+def _records(
+    compute: Callable[[list[int]], ErrorResult[Any, Any]],
+    horizons: Sequence[int],
+    refusals: dict[int, list[str]],
+) -> Iterator[Record]:
+    """What an engine says after all horizons; if that is refused, after each by itself, since some may be too few."""
     try:
-        yield horizons, compute(horizons)
+        yield from compute(list(horizons)).records()
     except GossamerError as refusal:
         if isinstance(refusal, Unsupported) or len(horizons) == 1:
-            yield horizons, refusal
+            for t in horizons:
+                refusals[t].append(str(refusal))
         else:
             for t in horizons:
-                yield from _as_far_as_possible(compute, [t])
+                yield from _records(compute, [t], refusals)
 
 
 def _plain(value: Any) -> Any:
@@ -205,47 +196,3 @@ def _plain(value: Any) -> Any:
     if isinstance(value, np.generic):
         value = value.item()
     return None if isinstance(value, float) and np.isnan(value) else value
-
-
-def _digest(*values: Any) -> str:
-    try:
-        return str(joblib.hash([_content(value) for value in values], hash_name="sha1"))
-    except Exception as error:  # whatever keeps an object from being pickled
-        raise InvalidInput(
-            f"a store needs methods and streams that can be pickled, got one that cannot ({error}); "
-            "define its class and functions in a module"
-        ) from error
-
-
-def _content(value: Any) -> Any:
-    """What a value is, so that equal ones give equal digests in every process and on every machine."""
-    if isinstance(value, Network):
-        matrix = value.gossip
-        return matrix.shape, matrix.indptr.astype(np.int64), matrix.indices.astype(np.int64), matrix.data
-    if isinstance(value, FunctionType):
-        cells = [_content(cell.cell_contents) for cell in value.__closure__ or ()]
-        return value.__qualname__, value.__code__.co_code, value.__code__.co_consts, value.__defaults__, cells
-    if is_dataclass(value) and not isinstance(value, type):
-        return _kind(type(value)), {
-            field.name: _content(getattr(value, field.name)) for field in fields(value)
-        }
-    if isinstance(value, Observations):
-        cached = {
-            name for name in vars(value) if isinstance(getattr(type(value), name, None), cached_property)
-        }
-        return _kind(type(value)), {k: _content(v) for k, v in vars(value).items() if k not in cached}
-    if isinstance(value, list | tuple):
-        return [_content(each) for each in value]
-    return value
-
-
-@cache
-def _kind(cls: type) -> tuple[str, str]:
-    """The name of a class and, for one that is not of this package, a digest of the file that defines it."""
-    if cls.__module__.partition(".")[0] == __name__.partition(".")[0]:
-        return cls.__module__, cls.__qualname__
-    try:
-        source = inspect.getsource(cls)
-    except (OSError, TypeError):  # typed into an interpreter
-        source = ""
-    return cls.__qualname__, hashlib.sha256(source.encode()).hexdigest()

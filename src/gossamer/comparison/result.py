@@ -28,7 +28,7 @@ class Comparison(Result):
     @property
     def title(self) -> str:  # type: ignore[override]
         methods, networks = (len(dict.fromkeys(self.column(name))) for name in ("method", "network"))
-        return f"{methods} methods on {networks} networks"
+        return f"{methods} method{'s'[: methods != 1]} on {networks} network{'s'[: networks != 1]}"
 
     def column(self, name: str) -> list[Any]:
         """The values of one column, in the order of the rows."""
@@ -55,7 +55,7 @@ class Comparison(Result):
         Lines are exact, points with 95% intervals are simulated.
         """
         networks = list(dict.fromkeys(self.column("network")))
-        axes = plotting.panels(networks) if ax is None else list(np.atleast_1d(ax))
+        axes = plotting.axes_for(networks, ax)
         for panel, name in zip(axes, networks, strict=True):
             plotting.draw_curves(panel, _curves([row for row in self.records() if row["network"] == name]))
         plotting.legend(axes)

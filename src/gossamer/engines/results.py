@@ -90,12 +90,12 @@ class ErrorResult(Result, Generic[Rounds, Value]):
                 "network": self.network.name,
                 "method": self.label,
                 **dict(zip(names, row, strict=True)),
-                "note": "; ".join(self.notes(k)),
+                "note": "; ".join(self._notes(k)),
             }
             for k, row in enumerate(zip(*values, strict=True))
         ]
 
-    def notes(self, which: int) -> Iterator[str]:
+    def _notes(self, which: int) -> Iterator[str]:
         """What a reader of the row of this horizon should know."""
         if not np.isfinite(np.atleast_1d(self.total_error)[which]):
             yield DIVERGES
@@ -167,8 +167,8 @@ class TrialResult(StreamResult[Rounds, Value]):
             raise InvalidInput("this simulation kept no iterates; call simulate(..., keep='iterates')")
         return MappingProxyType(self.kept_iterates)
 
-    def notes(self, which: int) -> Iterator[str]:
-        yield from super().notes(which)
+    def _notes(self, which: int) -> Iterator[str]:
+        yield from super()._notes(which)
         if self.partial:
             yield f"interrupted: {self.trials} trials were finished"
         if heavy := fourth_moment_note(self.observations):

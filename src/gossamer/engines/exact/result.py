@@ -29,8 +29,8 @@ class Exact(StreamResult[Rounds, Value]):
 
     columns = ("bias", "variance", "uncertainty", "samples", "messages")
 
-    def notes(self, which: int) -> Iterator[str]:
-        yield from super().notes(which)
+    def _notes(self, which: int) -> Iterator[str]:
+        yield from super()._notes(which)
         samples, rounds = np.atleast_1d(self.samples)[which], np.atleast_1d(self.rounds)[which]
         if samples > rounds:
             yield f"takes {samples:.3g} samples per agent; the limits are for one per round"

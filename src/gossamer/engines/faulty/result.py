@@ -30,8 +30,8 @@ class FaultySimulation(TrialResult[Rounds, Value]):
     parts: Rounds
     rule: str
 
-    def notes(self, which: int) -> Iterator[str]:
-        yield from super().notes(which)
+    def _notes(self, which: int) -> Iterator[str]:
+        yield from super()._notes(which)
         alive, size = np.atleast_1d(self.agents)[which], self.alive.shape[-1]
         parts = np.atleast_1d(self.parts)[which]
         if alive < size:
