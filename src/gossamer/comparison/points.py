@@ -22,7 +22,7 @@ from gossamer.errors import GossamerError, InvalidInput, Unsupported
 from gossamer.faults import Faults
 from gossamer.fingerprint import fingerprint
 from gossamer.methods import Method
-from gossamer.networks import Network
+from gossamer.networks import ChangingNetwork, Network
 from gossamer.observations import Observations
 
 COLUMNS: dict[str, type] = {
@@ -58,7 +58,7 @@ class Setting:
     """A network and the streams to average, which many points share; `trials` and what may go wrong in them."""
 
     name: str
-    network: Network
+    network: Any  #: a Network or a ChangingNetwork
     observations: Observations
     trials: int
     seed: int
@@ -90,20 +90,22 @@ class Point:
 
     def rows(self, horizons: Sequence[int], limits: Limits) -> list[Row]:
         """One row for each horizon."""
+        network = self.setting.network
+        changing = isinstance(network, ChangingNetwork)
         found: dict[int, dict[str, Any]] = {
             t: {
                 **dict.fromkeys(COLUMNS),
                 "network": self.setting.name,
                 "method": self.name,
                 "agents": self.setting.network.agents,
-                "edges": len(self.setting.network.edges),
+                "edges": None if changing else len(network.edges),
                 "rounds": t,
                 **limits[t],
             }
             for t in horizons
         }
         notes: dict[int, list[str]] = {t: [] for t in horizons}
-        if self.setting.faults is None:
+        if self.setting.faults is None and not (changing and self.setting.trials):
             self._fill(found, notes, self._exact, ("total_error", "bias", "variance", "uncertainty"))
         if self.setting.trials:
             self._fill(found, notes, self._simulated, ("stderr", "trials"))
@@ -160,7 +162,7 @@ Limits = dict[int, dict[str, Any]]
 """What no method on a network can beat, and what theory promises, by the number of rounds."""
 
 
-def limits(network: Network, observations: Observations, horizons: Sequence[int]) -> Limits:
+def limits(network: Any, observations: Observations, horizons: Sequence[int]) -> Limits:
     """Both limits and both theorems after each of these rounds; None where they say nothing."""
     rounds = np.array(horizons)
     center = theory.centralized_limit(observations, rounds)
@@ -177,7 +179,7 @@ def limits(network: Network, observations: Observations, horizons: Sequence[int]
 
 
 def _bound(
-    theorem: Callable[..., theory.Bound], network: Network, observations: Observations, rounds: int
+    theorem: Callable[..., theory.Bound], network: Any, observations: Observations, rounds: int
 ) -> float | None:
     try:
         bound = theorem(network, observations, rounds)
