@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 import gossamer as gs
+from benchmarks import changing
 from benchmarks.timing import Row, best, per_round
 
 
@@ -187,6 +188,7 @@ def rows() -> list[Row]:
         ),
         *exact_comparison(),
         *trajectories(),
+        *changing.rows(),
         *growth(),
         *million_exact(),
     ]

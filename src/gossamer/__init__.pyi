@@ -40,6 +40,7 @@ from .methods import LinearIteration as LinearIteration
 from .methods import Method as Method
 from .methods import PairwiseGossip as PairwiseGossip
 from .methods import PushSum as PushSum
+from .networks import ChangingNetwork as ChangingNetwork
 from .networks import DirectedNetwork as DirectedNetwork
 from .networks import Network as Network
 from .observations import Bernoulli as Bernoulli

@@ -29,7 +29,7 @@ from gossamer.engines.horizons import check_table
 from gossamer.engines.results import over_limit, spread_out
 from gossamer.errors import InvalidInput
 from gossamer.methods import AnytimeSDA, Method, tabulate
-from gossamer.networks import DirectedNetwork, Graph, Network, NetworkLike
+from gossamer.networks import Changing, DirectedNetwork, Graph, Network, NetworkLike
 from gossamer.observations import Observations, check_match
 from gossamer.results import Record, Result
 
@@ -211,7 +211,7 @@ def plan(
     whose error after any number of rounds comes from one pass (`anytime`, or SDA with its burn-in). Where some
     were left out, `note` says so.
     """
-    networks, one_network = _listed("network", network, (Network, DirectedNetwork, Graph, str))
+    networks, one_network = _listed("network", network, (Network, DirectedNetwork, Graph, Changing, str))
     targets, one_target = _listed("target", target, (float, int, np.number))
     methods, one_method = _listed("method", AnytimeSDA() if method is None else method, (Method, str))
     targets = [checks.number("target", each, above=0) for each in targets]

@@ -133,12 +133,15 @@ def _faults() -> None:
     from gossamer.engines.simulate import simulate
     from gossamer.faults import Bursts, Crash, Delay, Faults, Loss
     from gossamer.methods import AnytimeSDA
-    from gossamer.networks import Network
+    from gossamer.networks import ChangingNetwork, Network
     from gossamer.observations import Gaussian
 
     net, obs = Network.path(AGENTS), Gaussian(np.arange(float(AGENTS)))
     for faults in (Faults(Loss(0.2)), Faults(Loss(0.2), Bursts(4, 0.2), Delay(1, 0.1), Crash(1, 2))):
         simulate(AnytimeSDA(), net, obs, ROUNDS[-1], TRIALS, faults=faults, progress=False)
+    changing, local = ChangingNetwork.matchings(AGENTS), AnytimeSDA(acceleration="local")
+    for some in (Faults(), Faults(Loss(0.2))):
+        simulate(local, changing, obs, ROUNDS[-1], TRIALS, faults=some, progress=False)
 
 
 def _linear_estimation() -> None:

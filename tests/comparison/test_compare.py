@@ -106,3 +106,21 @@ def test_interrupted_it_returns_what_is_finished(interrupt):
     found = gs.compare("sda", many, streams, 20, workers=1)
     assert found.partial
     assert 0 < len(found.rows) < 40
+
+
+def test_changing_networks_stand_beside_fixed_ones(tmp_path):
+    methods = {"local": gs.AnytimeSDA(acceleration="local"), "dsg": gs.DSG(), "nesterov": gs.AnytimeSDA()}
+    networks = {"moving": gs.ChangingNetwork.mobile(8, radius=0.5, seed=1), "path": gs.Network.path(8)}
+    obs = gs.Gaussian(np.arange(8.0))
+    found = gs.compare(methods, networks, obs, [20, 50], trials=6, seed=2, store=tmp_path)
+    rows = {(r["network"], r["method"], r["rounds"]): r for r in found.records()}
+    alone = gs.simulate(methods["local"], networks["moving"], obs, [20, 50], 6, seed=2)
+    moving = rows["moving", "local", 50]
+    assert moving["total_error"] == moving["simulated_error"] == alone.total_error[1]
+    assert moving["edges"] is moving["network_limit"] is moving["theorem_1"] is moving["bias"] is None
+    assert moving["note"] == ""
+    assert "spectrum" in rows["moving", "nesterov", 20]["note"]
+    assert rows["moving", "nesterov", 20]["total_error"] is None
+    assert rows["path", "local", 50]["bias"] is not None
+    assert gs.compare(methods, networks, obs, [20, 50], trials=6, seed=2, store=tmp_path) == found
+    assert "simulate it" in gs.compare(methods, networks["moving"], obs, 20).records()[0]["note"]

@@ -36,6 +36,7 @@ from gossamer.cli.options import (
 )
 from gossamer.cli.output import Record, emit, few, present, wide, writing, written
 from gossamer.cli.parsing import (
+    parse_any_network,
     parse_horizons,
     parse_method,
     parse_methods,
@@ -63,7 +64,10 @@ def network(
     plot: Plot = None,
 ) -> None:
     """Describe a network: size, degrees, eigenvalues, k*, and what averaging on it takes."""
-    net = parse_network(graph, weights, seed)
+    net = parse_any_network(graph, weights, seed)
+    if isinstance(net, gs.ChangingNetwork):
+        emit([net.summary()], title=net.name, as_json=as_json, csv=csv)
+        return
     record = {
         "network": net.name,
         "agents": net.agents,
@@ -103,7 +107,7 @@ def exact(
 ) -> None:
     """Compute the expected error itself, with no sampling: E sum_i ||estimate_i - mubar||^2."""
     net, obs = parse_problem(graph, weights, spread, std, seed, data)
-    result = gs.exact(parse_method(method), net, obs, parse_horizons(rounds))
+    result = gs.exact(parse_method(method), gs.Network.of(net), obs, parse_horizons(rounds))
     uncertain = ["uncertainty"] if result.uncertainty.any() else []
     columns = [
         "rounds",
@@ -198,7 +202,8 @@ def compare(
     methods: MethodNames = "sda anytime-sda anytime-sda:acceleration=chebyshev dsg d-masg",
     rounds: Rounds = "300,1500,3000",
     trials: Annotated[
-        int | None, typer.Option(help="Also simulate this many trials (with faults: 100).")
+        int | None,
+        typer.Option(help="Also simulate this many trials (with faults, or if a network changes: 100)."),
     ] = None,
     spread: Spread = 10.0,
     std: Std = None,
@@ -227,9 +232,10 @@ def compare(
 ) -> None:
     """Compare methods on one or more networks, with the theory's bounds and the limits nobody can beat.
 
-    Errors are exact; with --trials simulated ones stand beside them, and with faults they stand alone.
+    Errors are exact; with --trials simulated ones stand beside them, and with faults, or on networks that change
+    (mobile:60,radius=0.2,speed=0.01, matchings:60, contacts:FILE), they stand alone.
     """
-    networks = [parse_network(name, weights, seed) for name in graph]
+    networks = [parse_any_network(name, weights, seed) for name in graph]
     faults = parse_faults(
         loss=loss,
         burst=burst,
@@ -241,7 +247,8 @@ def compare(
         names=networks[0].labels if len(networks) == 1 else (),
     )
     if trials is None:
-        trials = 100 if faults.items else 0
+        changing = any(isinstance(net, gs.ChangingNetwork) for net in networks)
+        trials = 100 if faults.items or changing else 0
     result = gs.compare(
         parse_methods(methods),
         networks,

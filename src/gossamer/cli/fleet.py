@@ -94,7 +94,7 @@ def init(
     if hosts is not None and edges is None:
         raise InvalidInput("--hosts says where the agents of an edge list are; give --edges as well")
     if topology is not None:
-        network = parse_network(topology, weights, seed)
+        network = Network.of(parse_network(topology, weights, seed))
         last = 65536 - network.agents
         if not 1 <= port <= last:
             raise InvalidInput(

@@ -19,14 +19,19 @@ if TYPE_CHECKING:
 
 def parse_problem(
     graph: str, weights: str, spread: float, std: float | None, seed: int, data: Path | None
-) -> tuple[gs.Network, gs.Observations]:
+) -> tuple[gs.Network | gs.ChangingNetwork, gs.Observations]:
     """The network and the observations on it that a command's options describe."""
-    network = parse_network(graph, weights, seed)
+    network = parse_any_network(graph, weights, seed)
     return network, parse_observations(network, spread, std, seed, data)
 
 
 def parse_network(text: str, weights: str, seed: int) -> gs.Network:
-    """A network by name or from a file."""
+    """A network by name or from a file, which must not change."""
+    return gs.Network.of(parse_any_network(text, weights, seed))
+
+
+def parse_any_network(text: str, weights: str, seed: int) -> gs.Network | gs.ChangingNetwork:
+    """A network by name or from a file, one that changes included."""
     from gossamer.networks.reading import parse_network  # loads NetworkX, so not for a help page
 
     network = parse_network(text, weights, seed)
@@ -80,7 +85,7 @@ def _value(text: str) -> Any:
 
 
 def parse_observations(
-    network: gs.Network, spread: float, std: float | None, seed: int, data: Path | None
+    network: gs.Network | gs.ChangingNetwork, spread: float, std: float | None, seed: int, data: Path | None
 ) -> gs.Observations:
     """Gaussian streams with means uniform on [0, spread], or recorded samples from a CSV file, one column per agent.
 

@@ -17,8 +17,8 @@ from gossamer.engines.horizons import Horizons, check_horizons
 from gossamer.errors import InvalidInput
 from gossamer.faults import Fault, Faults
 from gossamer.methods import Method, resolve
-from gossamer.networks import Network
-from gossamer.observations import Observations, check_match
+from gossamer.networks import ChangingNetwork, Network, network_of
+from gossamer.observations import Observations, check_streams
 from gossamer.progress import progress_bar
 
 Missing = tuple[int, Point, list[int]]
@@ -119,15 +119,16 @@ def _points(
             raise InvalidInput("with faults there is no exact error, so trials must be at least 1, got 0")
     chosen = _named(methods, Method, resolve, lambda method: method.label)
     points = []
-    for name, network in _named(networks, Network, Network.of, lambda network: network.name).items():
+    kinds = Network | ChangingNetwork
+    for name, network in _named(networks, kinds, network_of, lambda network: network.name).items():
         streams = observations(network) if callable(observations) else observations
-        check_match(network, streams)
+        check_streams(network.agents, streams)
         setting = Setting(name, network, streams, trials, seed, faults)
         points += [Point(setting, label, method) for label, method in chosen.items()]
     return points
 
 
-def _named(given: Any, kind: type, make: Callable[[Any], Any], name: Callable[[Any], str]) -> dict[str, Any]:
+def _named(given: Any, kind: Any, make: Callable[[Any], Any], name: Callable[[Any], str]) -> dict[str, Any]:
     """What was given, by name: of a dictionary its keys, else each one's own name, numbered where it occurs twice."""
     if isinstance(given, Mapping):
         pairs = [(str(key), make(value)) for key, value in given.items()]

@@ -19,7 +19,7 @@ from gossamer.errors import GossamerError, Unsupported
 from gossamer.faults import Faults
 from gossamer.fingerprint import fingerprint
 from gossamer.methods import Method
-from gossamer.networks import Network
+from gossamer.networks import ChangingNetwork
 from gossamer.observations import Observations
 from gossamer.results import Record
 
@@ -59,7 +59,7 @@ class Setting:
     """A network and the streams to average, which many points share; `trials` and what may go wrong in them."""
 
     name: str
-    network: Network
+    network: Any  #: a Network or a ChangingNetwork
     observations: Observations
     trials: int
     seed: int
@@ -91,13 +91,15 @@ class Point:
 
     def rows(self, horizons: Sequence[int], limits: Limits) -> list[Row]:
         """One row for each horizon."""
+        network = self.setting.network
+        changing = isinstance(network, ChangingNetwork)
         found: dict[int, dict[str, Any]] = {
             t: {
                 **dict.fromkeys(COLUMNS),
                 "network": self.setting.name,
                 "method": self.name,
                 "agents": self.setting.network.agents,
-                "edges": len(self.setting.network.edges),
+                "edges": None if changing else len(network.edges),
                 "rounds": t,
                 **limits[t],
             }
@@ -148,7 +150,7 @@ Limits = dict[int, dict[str, Any]]
 """What no method on a network can beat, and what theory promises, by the number of rounds."""
 
 
-def limits(network: Network, observations: Observations, horizons: Sequence[int]) -> Limits:
+def limits(network: Any, observations: Observations, horizons: Sequence[int]) -> Limits:
     """Both limits and both theorems after each of these rounds; None where they say nothing."""
     rounds = np.array(horizons)
     center = theory.centralized_limit(observations, rounds)
@@ -165,7 +167,7 @@ def limits(network: Network, observations: Observations, horizons: Sequence[int]
 
 
 def _bound(
-    theorem: Callable[..., theory.Bound], network: Network, observations: Observations, rounds: int
+    theorem: Callable[..., theory.Bound], network: Any, observations: Observations, rounds: int
 ) -> float | None:
     try:
         bound = theorem(network, observations, rounds)

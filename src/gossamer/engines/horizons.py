@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from gossamer.arrays import Integers
 from gossamer.errors import InvalidInput, Unsupported
 from gossamer.methods import Method, Table, tabulate
-from gossamer.networks import Network
+from gossamer.methods.base import SpectralFacts
 
 Horizons = Sequence[int] | NDArray[np.integer]
 """Several numbers of rounds."""
@@ -48,7 +48,7 @@ def check_table(method: Method, rounds: int) -> None:
         )
 
 
-def passes(method: Method, network: Network, horizons: Integers) -> list[tuple[Table, list[int]]]:
+def passes(method: Method, network: SpectralFacts, horizons: Integers) -> list[tuple[Table, list[int]]]:
     """Group horizons: a pass over the rounds of one table serves every horizon whose table starts like it."""
     check_table(method, int(horizons.max()))
     if method.anytime:

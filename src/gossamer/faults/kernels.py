@@ -30,33 +30,53 @@ class ChainDraws(NamedTuple):
 
 @compiled
 def is_bad(chains: Floats, key: np.uint64, trial: int, sender: int, receiver: int, round: int) -> bool:
-    """Whether any chain of the directed link is bad in a round, as a pure function: no state is kept.
+    """Whether any chain of the directed link is bad in a round, as a pure function: no state is kept."""
+    for k in range(len(chains)):  # noqa: SIM110, since Numba compiles no generator
+        if _chain_is_bad(chains, k, key, trial, sender, receiver, round):
+            return True
+    return False
+
+
+@compiled
+def _chain_is_bad(
+    chains: Floats, k: int, key: np.uint64, trial: int, sender: int, receiver: int, round: int
+) -> bool:
+    """Whether one chain is bad in a round.
 
     A uniform below both `enter` and `stay`, or above both, decides the state whatever it was before. So it is
     enough to walk back to the last such round, which is about one mean burst away.
     """
-    for k in range(len(chains)):
-        start, enter, stay, shared = chains[k]
-        low, high = min(enter, stay), max(enter, stay)
-        a, b = sender, receiver
-        if shared:
-            a, b = min(sender, receiver), max(sender, receiver)
-        flipped = False
-        t = round
-        while True:
-            u = uniform(key, FAULT + _PURPOSES * k, trial, a, b, t)
-            if t == 0:
-                bad = u < start
-                break
-            if u < low or u >= high:
-                bad = u < low
-                break
-            # In between, the state is kept (stay > enter), or flipped (stay < enter).
-            flipped = flipped != (stay < enter)
-            t -= 1
-        if bad != flipped:
-            return True
-    return False
+    start, enter, stay, shared = chains[k]
+    low, high = min(enter, stay), max(enter, stay)
+    a, b = sender, receiver
+    if shared:
+        a, b = min(sender, receiver), max(sender, receiver)
+    flipped = False
+    t = round
+    while True:
+        u = uniform(key, FAULT + _PURPOSES * k, trial, a, b, t)
+        if t == 0:
+            bad = u < start
+            break
+        if u < low or u >= high:
+            bad = u < low
+            break
+        # In between, the state is kept (stay > enter), or flipped (stay < enter).
+        flipped = flipped != (stay < enter)
+        t -= 1
+    return bool(bad != flipped)
+
+
+@compiled
+def recall_states(states: Flags, draws: ChainDraws, round: int, sender: int, receiver: int) -> None:
+    """Set the states (chains, trials) of a link to those after a round, where they matter for the next one."""
+    for k in range(len(draws.chains)):
+        _, enter, stay, _ = draws.chains[k]
+        if round >= 0 and enter != stay:
+            for trial in range(states.shape[1]):
+                states[k, trial] = _chain_is_bad(
+                    draws.chains, k, draws.key, draws.first_trial + trial, sender, receiver, round
+                )
 
 
 @compiled
@@ -67,21 +87,27 @@ def fill_heard(
 
     `states` (chains, links, trials) holds the chains' states after the rounds before; start with quad 0.
     """
-    links, trials = heard.shape[1:]
+    for link in range(heard.shape[1]):
+        fill_link(heard[:, link], states[:, link], draws, quad, senders[link], receivers[link])
+
+
+@compiled
+def fill_link(heard: Flags, states: Flags, draws: ChainDraws, quad: int, sender: int, receiver: int) -> None:
+    """`fill_heard` for one link: `heard` is (4, trials), `states` (chains, trials)."""
+    trials = heard.shape[1]
     heard[:] = 1
     buffer = np.empty((4, trials))
     for k in range(len(draws.chains)):
         start, enter, stay, shared = draws.chains[k]
-        for link in range(links):
-            a, b = senders[link], receivers[link]
-            if shared:
-                a, b = min(a, b), max(a, b)
-            fill_uniforms(buffer, draws.key, FAULT + _PURPOSES * k, quad, a, b, draws.first_trial)
-            for row in range(4):
-                first = quad == 0 and row == 0
-                for trial in range(trials):
-                    limit = stay if states[k, link, trial] else enter
-                    bad = buffer[row, trial] < (start if first else limit)
-                    states[k, link, trial] = bad
-                    if bad:
-                        heard[row, link, trial] = 0
+        a, b = sender, receiver
+        if shared:
+            a, b = min(a, b), max(a, b)
+        fill_uniforms(buffer, draws.key, FAULT + _PURPOSES * k, quad, a, b, draws.first_trial)
+        for row in range(4):
+            first = quad == 0 and row == 0
+            for trial in range(trials):
+                limit = stay if states[k, trial] else enter
+                bad = buffer[row, trial] < (start if first else limit)
+                states[k, trial] = bad
+                if bad:
+                    heard[row, trial] = 0

@@ -70,6 +70,17 @@ class Table(NamedTuple):
         return () if np.any(self.step_observation[:, ledger]) else tuple(ledger)
 
     @property
+    def flow(self) -> int:
+        """The one register of the ledger that all else reads: what flows along the edges; -1 if there are several.
+
+        The others remember how it moves. Setting them to the flow takes away its momentum.
+        """
+        ledger = list(self.ledger)
+        readers = (self.message_state, self.estimate_state, self.step_state[:, list(self.local)])
+        read = [register for register in ledger if any(np.any(each[..., register]) for each in readers)]
+        return read[0] if len(read) == 1 else -1
+
+    @property
     def local(self) -> tuple[int, ...]:
         """The registers that stay with the agent when the others live on edges."""
         return tuple(i for i in range(self.registers) if i not in self.ledger)

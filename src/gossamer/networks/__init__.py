@@ -1,8 +1,12 @@
 """Networks of agents: topologies, gossip weights, spectra, and graphs from anywhere."""
 
+from gossamer.networks.changing import ChangingNetwork as ChangingNetwork
+from gossamer.networks.changing import changing_of as changing_of
+from gossamer.networks.changing import network_of as network_of
 from gossamer.networks.directed import DirectedNetwork as DirectedNetwork
 from gossamer.networks.gossip import DENSE_LIMIT as DENSE_LIMIT
 from gossamer.networks.gossip import WEIGHTS as WEIGHTS
+from gossamer.networks.network import Changing as Changing
 from gossamer.networks.network import Graph as Graph
 from gossamer.networks.network import Network as Network
 from gossamer.networks.network import NetworkLike as NetworkLike

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 
 from gossamer import checks
 from gossamer.arrays import Floats, Integers
-from gossamer.errors import InvalidInput, InvalidNetwork
+from gossamer.errors import InvalidInput, InvalidNetwork, Unsupported
 from gossamer.networks import files, iterative, topologies
 from gossamer.networks.directed import DirectedNetwork
 from gossamer.networks.gossip import (
@@ -40,6 +40,13 @@ class Graph(Protocol):
 
     def is_directed(self) -> bool: ...
     def is_multigraph(self) -> bool: ...
+
+
+@runtime_checkable
+class Changing(Protocol):
+    """What we know here of a `ChangingNetwork`: it has other edges in every round."""
+
+    def edges_at(self, round: int) -> Integers: ...
 
 
 class Network:
@@ -105,7 +112,7 @@ class Network:
         return hash((self.agents, self.edges.tobytes()))
 
     @classmethod
-    def of(cls, value: NetworkLike | DirectedNetwork) -> Network:
+    def of(cls, value: NetworkLike | DirectedNetwork | Changing) -> Network:
         """The network that `value` is, that a NetworkX graph describes, or that has this name (`grid:10x10`).
 
         Every function that takes a network takes all three; graphs and names get the weights of `from_networkx` and
@@ -119,6 +126,11 @@ class Network:
             return cls.from_networkx(value)
         if isinstance(value, DirectedNetwork):
             raise InvalidNetwork(f"averaging needs an undirected graph, got {value!r}; {ONE_WAY}")
+        if isinstance(value, Changing):
+            raise Unsupported(
+                f"{value!r} has other edges in every round, so there is no gossip matrix to compute with; simulate it: "
+                "gs.simulate and gs.compare take changing networks"
+            )
         raise InvalidInput(
             f"network must be a network such as gs.Network.path(10), a NetworkX graph or a name such as 'grid:10x10', "
             f"got {value!r}"

@@ -6,14 +6,22 @@ from pathlib import Path
 
 from gossamer import checks
 from gossamer.errors import InvalidInput, nearest
+from gossamer.networks.changing import ChangingNetwork, parse_changing
 from gossamer.networks.files import FORMATS
 from gossamer.networks.names import EXAMPLES, NAMES, split_name
 from gossamer.networks.network import Network
 
 
-def parse_network(text: str, weights: str = "metropolis", seed: int = 0) -> Network:
+def parse_network(text: str, weights: str = "metropolis", seed: int = 0) -> Network | ChangingNetwork:
     """Return the network that `text` names, or that the file `text` holds."""
     checks.seed(seed)
+    if (changing := parse_changing(text, seed)) is not None:
+        if weights != "metropolis":
+            raise InvalidInput(
+                f"a changing network has the Metropolis weights of each round, so weights must be 'metropolis', got "
+                f"{weights!r}"
+            )
+        return changing
     kind, rest = split_name(text)
     if kind in NAMES and (rest is not None or not Path(text).exists()):
         return Network.named(text, weights, seed)

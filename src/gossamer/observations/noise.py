@@ -76,7 +76,9 @@ class Gaussian(Observations):
         if batches is not None:
             noise *= batch_scale(batches[rounds.start : rounds.stop])[:, None, None, None]
         where = slice(agents.start, agents.stop, agents.step)
-        return self.mean[where, :, None] + self.std[where, :, None] * noise
+        noise *= self.std[where, :, None]
+        noise += self.mean[where, :, None]
+        return noise
 
     def _correlated(
         self, factor: Floats, seed: int, rounds: range, trials: range, agents: range, batches: Floats | None

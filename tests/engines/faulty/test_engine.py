@@ -329,3 +329,29 @@ def test_a_single_fault_will_do(small):
     a = gs.simulate("anytime-sda", net, obs, 30, trials=4, faults=gs.faults.Loss(0.2))
     b = gs.simulate("anytime-sda", net, obs, 30, trials=4, faults=gs.faults.Faults(gs.faults.Loss(0.2)))
     np.testing.assert_array_equal(a.estimates, b.estimates)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("loss", "network", "most"),
+    [
+        (0.5, Network.path(100), 2.0),
+        (0.5, Network.cycle(100), 1.25),
+        (0.5, Network.star(100), 1.25),
+        (0.5, Network.grid(10, 10), 1.03),
+        (0.5, Network.erdos_renyi(100, seed=1), 1.03),
+        (0.7, Network.grid(10, 10), 1.2),
+        (0.7, Network.erdos_renyi(100, seed=1), 1.2),
+        (0.7, Network.random_geometric(100, seed=1), 1.2),
+    ],
+    ids=lambda value: getattr(value, "name", value),
+)
+def test_the_local_form_bears_heavy_loss(loss, network, most):
+    """Times a perfect center that sees the same samples, after 2976 rounds."""
+    obs, rounds, trials = gaussian(100), 2976, 10
+    run = simulate(
+        AnytimeSDA("local"), network, obs, rounds, trials, seed=5, faults=Loss(loss), keep="errors"
+    )
+    parts = [obs.sample(5, range(rounds), range(b, b + 1)).mean() for b in range(trials)]
+    center = 100 * np.mean((np.array(parts) - obs.mean.mean()) ** 2)
+    assert run.total_error < most * center

@@ -12,7 +12,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy.sparse.csgraph import connected_components
 
 from gossamer import checks
 from gossamer.engines.faulty.result import FaultySimulation
@@ -24,13 +23,13 @@ from gossamer.errors import Unsupported
 from gossamer.faults import Faults
 from gossamer.methods import METHODS, Method, Table, resolve, tabulate
 from gossamer.methods.ledger import SILENCE
-from gossamer.networks import DirectedNetwork, Network, NetworkLike
-from gossamer.observations import Observations, check_match
+from gossamer.networks import ChangingNetwork, DirectedNetwork, Network, NetworkLike, network_of
+from gossamer.observations import Observations, check_streams
 
 
 def simulate_faulty(
     method: Method | str,
-    network: NetworkLike | DirectedNetwork,
+    network: NetworkLike | ChangingNetwork | DirectedNetwork,
     observations: Observations,
     rounds: int | Horizons,
     trials: int = 100,
@@ -57,14 +56,20 @@ def simulate_faulty(
     faults = Faults() if faults is None else faults
     method = resolve(method)
     _check_mixing(method)
-    network = check_match(network, observations)
+    network = network_of(network)
+    check_streams(network.agents, observations)
     horizons = check_horizons(rounds)
     wanted = Trials.check(trials, seed, first_trial, keep)
     silence = checks.whole_number("silence", silence, least=1)
-    faults.check(network.agents, network.edges)
+    faults.check(network.agents, network.edges if isinstance(network, Network) else None)
     distinct, place = np.unique(horizons, return_inverse=True)
     groups = passes(method, network, distinct)
     rule = _rule(method, groups[0][0], rule)
+    if isinstance(network, ChangingNetwork) and rule == "ledger" and groups[0][0].flow < 0:
+        raise Unsupported(
+            f"{method.name} cannot run on a changing network: what its agents say reads several registers of an edge, "
+            "so that its momentum cannot be told from its flow; use anytime-sda with acceleration='local'"
+        )
     scene = Scene(network, observations, faults, silence if rule == "ledger" else None)
     run = FaultyRun(scene, method, groups, distinct, wanted)
     partial = finish(run, progress)
@@ -75,8 +80,8 @@ def simulate_faulty(
 def _check_mixing(method: Method) -> None:
     if method.mixing != "matrix":
         raise Unsupported(
-            f"{method.name} cannot run with faults: {method.mixes}, and faults are about rounds in which all neighbors "
-            "exchange messages; use a method that mixes with all neighbors, such as "
+            f"{method.name} cannot run with faults: {method.mixes}, and faults, like changing networks, are about "
+            "rounds in which all neighbors exchange messages; use a method that mixes with all neighbors, such as "
             "anytime-sda"
         )
 
@@ -101,8 +106,6 @@ def _result(run: FaultyRun, rule: str, rounds: Any, place: Any, partial: bool) -
         (variance[alive] / present[alive]).mean()
         for alive, present in zip(run.alive, run.rounds_present, strict=True)
     ]
-    gossip = run.scene.network.gossip
-    parts = [connected_components(gossip[alive][:, alive], return_labels=False) for alive in run.alive]
 
     def pick(values: Any) -> Any:
         """A plain number for one horizon."""
@@ -127,7 +130,7 @@ def _result(run: FaultyRun, rule: str, rounds: Any, place: Any, partial: bool) -
         partial=partial,
         alive=run.alive[place],
         target=run.targets[place],
-        parts=pick(parts),
+        parts=pick(run.parts),
         rule=rule,
     )
 

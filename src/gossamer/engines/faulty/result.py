@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from gossamer import plotting
 from gossamer.arrays import Booleans, Floats
 from gossamer.engines.results import Rounds, TrialResult, Value
+from gossamer.networks import ChangingNetwork
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -21,10 +23,12 @@ class FaultySimulation(TrialResult[Rounds, Value]):
     agents  how many agents are alive
     alive   (N,) who they are; the estimates and errors of the others are NaN
     target  (n,) the average of the means of the agents alive, against which their errors are measured
-    parts   into how many pieces the crashes cut those alive; agents of two pieces cannot reach each other
+    parts   in how many pieces those alive are; agents of two pieces cannot reach each other, because of crashes or, on
+            a changing network, because no chain of contacts has joined them in all these rounds
     rule    "ledger": the method ran in its edge-ledger form; "skip": it left neighbors that it did not hear out
     """
 
+    network: Any  #: a Network or a ChangingNetwork
     alive: Booleans
     target: Floats
     parts: Rounds
@@ -36,9 +40,14 @@ class FaultySimulation(TrialResult[Rounds, Value]):
         parts = np.atleast_1d(self.parts)[which]
         if alive < size:
             yield f"{alive} of {size} agents alive at the end; errors are against the average of their means"
-        if parts > 1:
+        changing = isinstance(self.network, ChangingNetwork)
+        if parts > 1 and changing:
+            yield f"the contacts of all rounds leave the agents in {parts} parts, which cannot reach each other"
+        elif parts > 1:
             yield f"the crashes cut them into {parts} parts, which cannot reach each other"
-        if self.rule == "skip":
+        if self.rule == "skip" and changing:
+            yield "runs without a ledger, with the Metropolis weights of each round"
+        elif self.rule == "skip":
             yield "runs without a ledger: neighbors that are not heard are left out"
 
     def curves(self) -> list[plotting.Curve]:

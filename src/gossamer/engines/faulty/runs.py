@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cached_property
 from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 from numba import get_num_threads
 
-from gossamer.arrays import Floats, Integers
+from gossamer.arrays import Flags, Floats, Integers
+from gossamer.engines.faulty.edges import ChangingEdges, Edges, Size, SteadyEdges
 from gossamer.engines.faulty.kernels import (
     EdgeList,
     LedgerMemory,
@@ -24,7 +26,8 @@ from gossamer.errors import InvalidInput, Unsupported
 from gossamer.faults import Faults
 from gossamer.faults.kernels import ChainDraws
 from gossamer.methods import Method, Table
-from gossamer.networks import Network
+from gossamer.methods.ledger import DOWN
+from gossamer.networks import ChangingNetwork, Network
 from gossamer.numerics import random
 from gossamer.numerics.threads import spread
 from gossamer.observations import Observations
@@ -33,7 +36,10 @@ _BLOCK = 64
 """At most this many trials run side by side; results do not depend on it."""
 
 _MEMORY = 1 << 28
-"""Each thread uses about this many bytes, an eighth of them for observations drawn ahead."""
+"""Each thread uses about this many bytes."""
+
+_AHEAD = 1 << 22
+"""So many bytes of observations are drawn ahead: what fits into a cache."""
 
 
 class Scene(NamedTuple):
@@ -42,7 +48,7 @@ class Scene(NamedTuple):
     `silence` is A of the ledger's rules; None: no ledger, neighbors that are not heard are left out.
     """
 
-    network: Network
+    network: Network | ChangingNetwork
     observations: Observations
     faults: Faults
     silence: int | None
@@ -60,7 +66,7 @@ class FaultyRun:
         trials: Trials,
     ) -> None:
         self.scene, self.method, self.trials = scene, method, trials
-        network, observations = scene.network, scene.observations
+        observations = scene.observations
         agents, components = shape = observations.mean.shape
         self.alive = np.stack([scene.faults.alive_agents(agents, t - 1) for t in horizons.tolist()])  # (H, N)
         for t in horizons[~self.alive.any(axis=1)].tolist():
@@ -75,10 +81,10 @@ class FaultyRun:
         self.squares = np.empty((len(horizons), trials.count, agents))
         self.estimates = np.empty((len(horizons) if trials.keep != "errors" else 0, trials.count, *shape))
         self.iterates = trials.iterates(method, int(horizons[-1]), (agents, components), float)
+        self.parts = np.zeros(len(horizons), dtype=np.int64)
         self.done = np.zeros(trials.count, dtype=bool)
-        edges = _edge_list(network)
         self.passes = [
-            _Pass(scene, edges, trials.seed, table, dict(zip(horizons[which].tolist(), which, strict=True)))
+            _Pass(scene, trials.seed, table, dict(zip(horizons[which].tolist(), which, strict=True)))
             for table, which in groups
         ]
         for one in self.passes:
@@ -100,39 +106,55 @@ class FaultyRun:
     def _play(self, one: _Pass, blocks: list[range], advance: Advance) -> None:
         """One pass of a few blocks of trials, and what it leaves."""
         first, records = self.trials.first, len(self.iterates) > 0 and one is self.longest
-        memories = [one.memory(len(block)) for block in blocks]
-        for phase, rounds in one.calls(len(blocks[0]), every=records):
+        edges = one.edges()
+        memories = [one.memory(len(block), edges) for block in blocks]
+        for phase, rounds in one.calls(len(blocks[0]), edges, every=records):
+            if rounds.start == phase.start:
+                for memory in memories:
+                    one.begin(memory, phase, edges)
+            there = edges.during(rounds)
+            memories = [memory.with_room(2 * len(there.low)) for memory in memories]
 
-            def play(k: int, phase: Phase = phase, rounds: range = rounds) -> None:
+            def play(
+                k: int,
+                memories: list[LedgerMemory] = memories,
+                there: EdgeList = there,
+                alive: Flags = phase.alive,
+                rounds: range = rounds,
+            ) -> None:
                 numbers = range(first + blocks[k].start, first + blocks[k].stop)
-                one.play(memories[k], phase, rounds, numbers)
+                one.play(memories[k], there, alive, rounds, numbers)
 
             spread(play, len(blocks))
             horizon = one.places.get(rounds.stop)
+            if horizon is not None:
+                self.parts[horizon] = edges.parts(self.alive[horizon])
             for block, memory in zip(blocks, memories, strict=True):
                 some = slice(block.start, block.stop)
                 if records or horizon is not None:
-                    estimates = one.estimates(memory, phase)
+                    estimates = one.estimates(memory, there, phase)
                 if records:
-                    self.iterates[:-1, some, rounds.stop - 1] = one.registers(memory, phase)
+                    self.iterates[:-1, some, rounds.stop - 1] = one.registers(memory, there, phase)
                     self.iterates[-1, some, rounds.stop - 1] = estimates
                 if horizon is not None:
                     self.squares[horizon, some] = ((estimates - self.targets[horizon]) ** 2).sum(axis=2)
                     self.estimates[horizon : horizon + 1, some] = estimates  # nothing, where none are kept
+            edges.forget(memories, one.doubtful, rounds.stop)
             advance(len(rounds) * sum(map(len, blocks)) * one.per_round)
 
 
 class _Pass:
     """The rounds of one table, the same in every trial: the phases, who takes part when, and the horizons."""
 
-    def __init__(
-        self, scene: Scene, edges: EdgeList, seed: int, table: Table, places: dict[int, int]
-    ) -> None:
-        self.edges, self.seed, self.table = edges, seed, table
+    def __init__(self, scene: Scene, seed: int, table: Table, places: dict[int, int]) -> None:
+        self.scene, self.seed, self.table = scene, seed, table
         self.places = places  # of its horizons among all that were asked for
         self.observations, self.faults = scene.observations, scene.faults
-        skip = scene.silence is None
-        self.rules = Rules(scene.silence or 0, skip)
+        skip, changing = scene.silence is None, isinstance(scene.network, ChangingNetwork)
+        # The flows of those who may be declared dead must be told apart from the others, so they are not folded.
+        folds = changing and not self.faults.events
+        reliable = folds and not skip and not len(self.faults.chains)
+        self.rules = Rules(scene.silence or 0, skip, changing, folds, reliable)
         on_edges = () if skip else table.ledger
         self.ledger_table = LedgerTable(
             table.message_state,
@@ -142,7 +164,9 @@ class _Pass:
             table.step_mixed,
             np.array(on_edges, dtype=np.int64),
             np.array([r for r in range(table.registers) if r not in on_edges], dtype=np.int64),
+            0 if skip or table.flow < 0 else table.ledger.index(table.flow),
         )
+        self.size = Size.of(scene.network)
         starts = [round for round in self.faults.changes if round < table.rounds]
         self.phases = [self._phase(start, stop) for start, stop in pairwise([*starts, table.rounds])]
         self.batches = {} if np.all(table.batches == 1) else self._batches_of_absentees()
@@ -150,13 +174,13 @@ class _Pass:
     @property
     def per_round(self) -> int:
         """Updates of a round of one trial."""
-        return (self.observations.agents + len(self.edges.own)) * self.observations.components
+        return (self.observations.agents + 2 * self.size.usual) * self.observations.components
 
     @property
     def block(self) -> int:
         """How many trials at most are run side by side, so that they fit into the memory of a thread."""
         agents, components = self.observations.mean.shape
-        on_links = len(self.edges.own) * (len(self.ledger_table.ledger) * components + 2)
+        on_links = 2 * self.size.places * (len(self.ledger_table.ledger) * components + 2)
         return int(
             np.clip(_MEMORY // (8 * (on_links + agents * components * (self.table.registers + 2))), 1, _BLOCK)
         )
@@ -169,8 +193,7 @@ class _Pass:
             start,
             stop,
             faults.alive_agents(agents, start).astype(np.uint8),
-            faults.links_up(agents, start, self.edges.senders, self.edges.receivers).astype(np.uint8),
-            np.flatnonzero(np.isin(self.edges.senders, dead)),
+            np.array(dead, dtype=np.int64),
             np.array([event.agent for event in now if event.what == "begin"], dtype=np.int64),
         )
 
@@ -205,10 +228,27 @@ class _Pass:
                         "use AnytimeSDA, or let the agent join earlier"
                     )
 
-    def memory(self, trials: int) -> LedgerMemory:
+    @property
+    def doubtful(self) -> int | None:
+        """The place in ledgers of the flow on which two ends may disagree; None: they never do."""
+        return None if self.rules.skip or self.rules.reliable else self.ledger_table.flow
+
+    @cached_property
+    def _steady(self) -> SteadyEdges:
+        return SteadyEdges(self.scene.network, self.faults)  # type: ignore[arg-type]
+
+    def edges(self) -> Edges:
+        """The edges of a run of all rounds, before the first one."""
+        network = self.scene.network
+        if isinstance(network, Network):
+            return self._steady
+        window = 0 if self.rules.skip else DOWN
+        return ChangingEdges(network, self.faults, self.size, window, self.rules.folds)
+
+    def memory(self, trials: int, edges: Edges) -> LedgerMemory:
         """What a block of trials carries from round to round, as it is before the first one."""
         agents, components = self.observations.mean.shape
-        links, chains = len(self.edges.own), len(self.faults.chains)
+        links, chains = 2 * len(edges.low), len(self.faults.chains)
         return LedgerMemory(
             registers=np.zeros((agents, self.table.registers, components, trials)),
             ledgers=np.zeros((links, len(self.ledger_table.ledger), components, trials)),
@@ -217,14 +257,18 @@ class _Pass:
             echoed=np.zeros((links, trials), dtype=np.uint8),
             chains=np.zeros((chains, links, trials), dtype=np.uint8),
             heard=np.ones((4, links, trials), dtype=np.uint8),
+            filled=np.full(links, -1, dtype=np.int64),
             clock=np.zeros(agents, dtype=np.int64),
-            born=np.zeros(agents, dtype=np.int64),
+            born=np.zeros(links, dtype=np.int64),
         )
 
-    def calls(self, trials: int, *, every: bool) -> Iterator[tuple[Phase, range]]:
+    def calls(self, trials: int, edges: Edges, *, every: bool) -> Iterator[tuple[Phase, range]]:
         """Cut the rounds at phases and horizons, or after every one, so that the observations fit into memory."""
         agents, components = self.observations.mean.shape
-        at_once = 1 if every else max(1, _MEMORY // (64 * agents * components * trials))
+        at_once = 1
+        if not every:  # random numbers come for four rounds at a time
+            fitting = _AHEAD // (8 * agents * components * trials)
+            at_once = 4 * max(1, min(fitting, edges.at_once) // 4)
         stops = {*self.places, self.table.rounds}
         for phase in self.phases:
             inside = sorted(stop for stop in stops if phase.start < stop < phase.stop)
@@ -232,37 +276,54 @@ class _Pass:
                 for first in range(start, stop, at_once):
                     yield phase, range(first, min(first + at_once, stop))
 
-    def play(self, memory: LedgerMemory, phase: Phase, rounds: range, trials: range) -> None:
+    def play(self, memory: LedgerMemory, edges: EdgeList, alive: Flags, rounds: range, trials: range) -> None:
         """Play some rounds of a phase for a block of trials."""
-        if rounds.start == phase.start:
-            self._begin(memory, phase)
         draws = ChainDraws(self.faults.chains, random.key(self.seed), trials.start)
         observations = self._observe(rounds, trials)
-        play_rounds(
-            memory, self.edges, self.ledger_table, draws, self.rules, phase, rounds.start, observations
-        )
+        play_rounds(memory, edges, self.ledger_table, draws, self.rules, alive, rounds.start, observations)
 
-    def estimates(self, memory: LedgerMemory, phase: Phase) -> Floats:
+    def estimates(self, memory: LedgerMemory, edges: EdgeList, phase: Phase) -> Floats:
         """(trials, N, n) the estimates after the rounds played so far; NaN for those who are not alive."""
-        add_ledgers(memory, self.edges, self.ledger_table, phase.alive)
+        if not self.rules.changing:
+            add_ledgers(memory, edges, self.ledger_table, phase.alive)
         weights = self.table.estimate_state[np.maximum(memory.clock - 1, 0)]
         estimates: Floats = np.einsum("ir,irnb->bin", weights, memory.registers)
         estimates[:, phase.alive == 0] = np.nan
         return estimates
 
-    def registers(self, memory: LedgerMemory, phase: Phase) -> Floats:
+    def registers(self, memory: LedgerMemory, edges: EdgeList, phase: Phase) -> Floats:
         """(R, trials, N, n) the registers that these estimates were read from; NaN for those who are not alive."""
+        registers = memory.registers.copy()
+        if self.rules.changing:  # what was folded has no momentum: there all registers are equal
+            flow = self.ledger_table.flow
+            for q, register in enumerate(self.ledger_table.ledger):
+                registers[:, register] = memory.registers[:, self.ledger_table.ledger[flow]]
+                beyond = memory.ledgers[:, q] - memory.ledgers[:, flow]
+                np.add.at(registers[:, register], edges.low, beyond[0::2])
+                np.add.at(
+                    registers[:, register], edges.high, -beyond[0::2] if self.rules.reliable else beyond[1::2]
+                )
         there = phase.alive[:, None, None, None] == 1
-        return np.where(there, memory.registers, np.nan).transpose(1, 3, 0, 2)
+        return np.where(there, registers, np.nan).transpose(1, 3, 0, 2)
 
-    def _begin(self, memory: LedgerMemory, phase: Phase) -> None:
-        own = np.flatnonzero(np.isin(self.edges.receivers, phase.begun))
-        for links in (phase.dropped, own):
+    def begin(self, memory: LedgerMemory, phase: Phase, edges: Edges) -> None:
+        """What happens to edges as a phase begins: those of the dead are dropped, those of the newborn are new."""
+        if not (phase.dead.size or phase.begun.size):
+            return
+        receivers = np.column_stack([edges.low, edges.high]).ravel()
+        senders = np.column_stack([edges.high, edges.low]).ravel()
+        own = np.flatnonzero(np.isin(receivers, phase.begun))
+        for links in (np.flatnonzero(np.isin(senders, phase.dead)), own):
             memory.ledgers[links] = 0.0
             memory.settled[links] = 0
             memory.echoed[links] = 0
         memory.last_heard[own] = -1
-        memory.born[phase.begun] = phase.start
+        memory.born[own] = edges.turns(phase.start)[own // 2]
+        if self.rules.changing and not self.rules.skip:
+            flow = self.ledger_table.flow
+            x = memory.registers[:, self.ledger_table.ledger[flow]]
+            x[:] = 0.0
+            np.add.at(x, receivers, memory.ledgers[: len(receivers), flow])
 
     def _observe(self, rounds: range, trials: range) -> Floats:
         unit = bool(np.all(self.table.batches == 1))
@@ -272,16 +333,6 @@ class _Pass:
             own = self.observations.sample(seed, rounds, trials, range(agent, agent + 1), sizes)
             samples[:, agent] = own[:, 0]
         return samples
-
-
-def _edge_list(network: Network) -> EdgeList:
-    low, high = np.ascontiguousarray(network.edges.T)
-    weight = -np.asarray(network.gossip[low, high]).ravel()
-    receivers = np.column_stack([low, high]).ravel()
-    senders = np.column_stack([high, low]).ravel()
-    own = np.argsort(receivers, kind="stable")
-    indptr = np.concatenate([[0], np.cumsum(np.bincount(receivers, minlength=network.agents))])
-    return EdgeList(low, high, weight, senders, receivers, indptr, own)
 
 
 def _answers_to_ones(table: Table) -> Floats:

@@ -18,7 +18,7 @@ from gossamer.engines.trials import Trials, by_name, finish
 from gossamer.errors import InvalidInput
 from gossamer.faults import Fault, Faults
 from gossamer.methods import Method, resolve
-from gossamer.networks import DirectedNetwork, NetworkLike
+from gossamer.networks import ChangingNetwork, DirectedNetwork, NetworkLike, changing_of
 from gossamer.observations import Observations, check_match, check_streams
 
 
@@ -82,9 +82,39 @@ def simulate(
     dtype: type[np.floating[Any]] = ...,
     progress: bool | None = ...,
 ) -> FaultySimulation[Integers, Floats]: ...
+@overload
 def simulate(
     method: Method | str,
-    network: NetworkLike | DirectedNetwork,
+    network: ChangingNetwork,
+    observations: Observations,
+    rounds: int,
+    trials: int = ...,
+    seed: int = ...,
+    *,
+    faults: Faults | Fault | None = ...,
+    first_trial: int = ...,
+    keep: str = ...,
+    dtype: type[np.floating[Any]] = ...,
+    progress: bool | None = ...,
+) -> FaultySimulation[int, float]: ...
+@overload
+def simulate(
+    method: Method | str,
+    network: ChangingNetwork,
+    observations: Observations,
+    rounds: Horizons,
+    trials: int = ...,
+    seed: int = ...,
+    *,
+    faults: Faults | Fault | None = ...,
+    first_trial: int = ...,
+    keep: str = ...,
+    dtype: type[np.floating[Any]] = ...,
+    progress: bool | None = ...,
+) -> FaultySimulation[Integers, Floats]: ...
+def simulate(
+    method: Method | str,
+    network: NetworkLike | ChangingNetwork | DirectedNetwork,
     observations: Observations,
     rounds: int | Horizons,
     trials: int = 100,
@@ -112,28 +142,33 @@ def simulate(
                      of the largest one
 
     With `faults` the method runs in its edge-ledger form (see `methods/ledger.py`); a method that has none leaves
-    the neighbors that it does not hear out of its sum (`rule` of the result says which).
+    the neighbors that it does not hear out of its sum (`rule` of the result says which). So it does on a changing
+    network, with or without faults.
 
     A `DirectedNetwork` is for `gs.PushSum`, which runs on undirected networks, too, with every edge as two links.
     """
     method = resolve(method)
+    changing = changing_of(network)
     if dtype not in (np.float64, np.float32):
         raise InvalidInput(f"dtype must be numpy.float64 or numpy.float32, got {dtype!r}")
-    if faults is not None:
+    if faults is not None or changing is not None:
         if dtype is not np.float64:
-            raise InvalidInput(f"with faults, dtype must be numpy.float64, got {dtype!r}")
+            raise InvalidInput(
+                f"with faults, dtype must be numpy.float64 (and so on a changing network), got {dtype!r}"
+            )
         return simulate_faulty(
             method,
-            network,
+            network if changing is None else changing,
             observations,
             rounds,
             trials,
             seed,
-            faults if isinstance(faults, Faults) else Faults(faults),
+            Faults(faults) if isinstance(faults, Fault) else faults,
             first_trial=first_trial,
             keep=keep,
             progress=progress,
         )
+    assert not isinstance(network, ChangingNetwork)  # it was simulated above
     pushes = method.mixing == "push"
     network = directed(network) if pushes else check_match(network, observations)
     check_streams(network.agents, observations)

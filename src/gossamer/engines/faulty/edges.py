@@ -1,0 +1,216 @@
+"""Which edges are there in which round, and where their ledgers are: always the same, or as contacts come and go."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from scipy.sparse.csgraph import connected_components
+
+from gossamer.arrays import Booleans, Integers
+from gossamer.engines.faulty.contact_kernels import ContactBook, Meetings, meet, parts, rebuild
+from gossamer.engines.faulty.kernels import EdgeList, LedgerMemory
+from gossamer.faults import Faults
+from gossamer.methods.ledger import DOWN
+from gossamer.networks import ChangingNetwork, Network
+
+_NONE = np.empty(0, dtype=np.int64)
+
+_SAMPLE = 32
+"""So many rounds tell how many edges of a changing network are there at a time."""
+
+_AHEAD = 1 << 16
+"""About so many meetings are entered at once, in at most 128 rounds."""
+
+
+class Size(NamedTuple):
+    """About how many edges are there in a round, and how many need a place at the same time."""
+
+    usual: int
+    places: int
+
+    @classmethod
+    def of(cls, network: Network | ChangingNetwork) -> Size:
+        if isinstance(network, Network):
+            return cls(len(network.edges), len(network.edges))
+        pairs = network.edges_in(range(_SAMPLE))[1]
+        usual = -(-len(pairs) // _SAMPLE)
+        return cls(usual, len(np.unique(pairs, axis=0)) + usual)
+
+
+class Edges(Protocol):
+    """The edges of one run of rounds, asked for from the first round to the last."""
+
+    at_once: int  #: the most rounds to ask for at once
+
+    @property
+    def low(self) -> Integers:
+        """(P,) one end of each edge that has a place."""
+
+    @property
+    def high(self) -> Integers:
+        """(P,) the other end."""
+
+    def during(self, rounds: range) -> EdgeList:
+        """The edges of these rounds, which are of one phase and follow those asked for before."""
+
+    def turns(self, round: int) -> Integers:
+        """(P,) how often each edge could be used before `round`, by which the silence of neighbors is counted."""
+
+    def parts(self, alive: Booleans) -> int:
+        """In how many pieces, which cannot reach each other, those alive are."""
+
+    def forget(self, memories: Sequence[LedgerMemory], flow: int | None, round: int) -> None:
+        """Before `round`, take back the places of edges that need none: down, and both ends agree on the `flow`.
+
+        `flow` is the place of that register in the ledgers; None: all ends agree.
+        """
+
+
+class SteadyEdges:
+    """Those of a network that does not change; an edge that is cut, or whose agent is dead, is not there."""
+
+    at_once = 1 << 20
+
+    def __init__(self, network: Network, faults: Faults) -> None:
+        self.network, self.faults = network, faults
+        self.low, self.high = np.ascontiguousarray(network.edges.T)
+        self._weight = -np.asarray(network.gossip[self.low, self.high]).ravel()
+        receivers = network.edges.ravel()
+        self._own = np.argsort(receivers, kind="stable")
+        self._indptr = np.concatenate([[0], np.cumsum(np.bincount(receivers, minlength=network.agents))])
+
+    def during(self, rounds: range) -> EdgeList:
+        if rounds.start in self.faults.changes:
+            up = self.faults.links_up(self.network.agents, rounds.start, self.low, self.high)
+            self._there = np.flatnonzero(up)
+        there, stop = self._there, np.full(len(rounds), len(self._there))
+        return EdgeList(
+            self.low,
+            self.high,
+            self._indptr,
+            self._own,
+            np.zeros_like(stop),
+            stop,
+            there,
+            _NONE,
+            np.empty(0, dtype=np.uint8),
+            self._weight[there],
+        )
+
+    def turns(self, round: int) -> Integers:
+        return np.full(len(self.low), round)
+
+    def parts(self, alive: Booleans) -> int:
+        return int(connected_components(self.network.gossip[alive][:, alive], return_labels=False))
+
+    def forget(self, memories: Sequence[LedgerMemory], flow: int | None, round: int) -> None:
+        pass
+
+
+class ChangingEdges:
+    """Those of a changing network, with the Metropolis weights of the round.
+
+    window  how many rounds an edge counts in the degrees after it was last there
+    folds   whether an edge whose two ends agree may lose its place when it is down: their registers hold its flow
+    """
+
+    def __init__(
+        self, network: ChangingNetwork, faults: Faults, size: Size, window: int, folds: bool
+    ) -> None:
+        self.network, self.faults, self.folds = network, faults, folds
+        self._looked = 0  # edges that were last there before this round have been looked at
+        self.at_once = max(4, min(128, _AHEAD // max(size.usual, 1)))
+        self._book = _empty_book(max(16, size.places), network.agents, window)
+
+    @property
+    def low(self) -> Integers:
+        return self._book.low
+
+    @property
+    def high(self) -> Integers:
+        return self._book.high
+
+    def during(self, rounds: range) -> EdgeList:
+        meetings = self._meetings(rounds)
+        done = meet(self._book, meetings, rounds.start, 0)
+        while done < len(rounds):
+            missing = int(meetings.indptr[done + 1] - meetings.indptr[done])
+            self._book = _enlarged(self._book, max(2 * len(self.low), len(self.low) + missing))
+            done = meet(self._book, meetings, rounds.start, done)
+        start, stop = meetings.indptr[:-1], meetings.indptr[1:]
+        weight = 1.0 / (1.0 + meetings.degree.astype(float))
+        return EdgeList(
+            self.low,
+            self.high,
+            _NONE,
+            _NONE,
+            start,
+            stop,
+            meetings.edge,
+            meetings.turn,
+            meetings.fresh,
+            weight,
+        )
+
+    def _meetings(self, rounds: range) -> Meetings:
+        indptr, pairs = self.network.edges_in(rounds)
+        low, high = np.ascontiguousarray(pairs.T)
+        if len(self.faults.changes) > 1 or self.faults.partitions:
+            there = self.faults.links_up(self.network.agents, rounds.start, low, high)
+            indptr, low, high = np.concatenate([[0], np.cumsum(there)])[indptr], low[there], high[there]
+        edge, turn, degree = (np.empty_like(low) for _ in range(3))
+        return Meetings(indptr, low, high, edge, turn, np.empty(len(low), dtype=np.uint8), degree)
+
+    def turns(self, round: int) -> Integers:
+        return self._book.turns
+
+    def parts(self, alive: Booleans) -> int:
+        return parts(self._book, alive.astype(np.uint8))
+
+    def forget(self, memories: Sequence[LedgerMemory], flow: int | None, round: int) -> None:
+        if not self.folds:
+            return
+        book, before = self._book, round - DOWN - 1
+        if before < self._looked + DOWN:
+            return
+        gone = np.flatnonzero((book.key >= 0) & (book.last >= self._looked) & (book.last < before))
+        self._looked = before
+        for memory in memories if flow is not None else ():
+            mine, theirs = memory.ledgers[2 * gone, flow], memory.ledgers[2 * gone + 1, flow]
+            gone = gone[(mine == -theirs).all(axis=(1, 2))]
+        for memory in memories:
+            memory.clear(np.concatenate([2 * gone, 2 * gone + 1]))
+        book.key[gone] = -1
+        rebuild(book)
+
+
+def _empty_book(places: int, agents: int, window: int) -> ContactBook:
+    none = np.full(places, -1, dtype=np.int64)
+    book = ContactBook(
+        key=none,
+        low=np.zeros_like(none),
+        high=np.zeros_like(none),
+        turns=np.zeros_like(none),
+        last=none.copy(),
+        counted=np.zeros(places, dtype=np.uint8),
+        following=none.copy(),
+        first=np.full(window + 1, -1, dtype=np.int64),
+        degree=np.zeros(agents, dtype=np.int64),
+        parent=np.arange(agents),
+        free=np.zeros(1 + places, dtype=np.int64),
+        table=np.empty(1 << (2 * places).bit_length(), dtype=np.int64),
+    )
+    rebuild(book)
+    return book
+
+
+def _enlarged(book: ContactBook, places: int) -> ContactBook:
+    larger = _empty_book(places, len(book.degree), len(book.first) - 1)
+    for name in ("key", "low", "high", "turns", "last", "counted", "following"):
+        getattr(larger, name)[: len(book.key)] = getattr(book, name)
+    for name in ("first", "degree", "parent"):
+        getattr(larger, name)[:] = getattr(book, name)
+    rebuild(larger)
+    return larger

@@ -1,0 +1,243 @@
+"""Networks whose edges come and go from round to round."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy.sparse import coo_matrix
+from scipy.sparse.csgraph import connected_components
+
+from gossamer import checks
+from gossamer.arrays import Integers
+from gossamer.errors import InvalidInput, Unsupported
+from gossamer.networks.contacts import (
+    Block,
+    Computed,
+    Contacts,
+    Dropout,
+    Listed,
+    Matchings,
+    Waypoints,
+    read_contacts,
+)
+from gossamer.networks.directed import DirectedNetwork
+from gossamer.networks.names import split_name
+from gossamer.networks.network import Network, NetworkLike
+
+
+class _NoSpectrum:
+    """What a method may ask of any network, where there is no answer: every round has another spectrum.
+
+    lambda_bound holds in all rounds, because the weights are Metropolis weights.
+    """
+
+    lambda_bound = 2.0
+    averages = True  #: W = I - L of every round is an average in which everybody counts itself
+    origin = ""
+
+    @property
+    def lambda_max(self) -> float:
+        raise _no_spectrum("lambda_max")
+
+    @property
+    def lambda_2(self) -> float:
+        raise _no_spectrum("lambda_2")
+
+    @property
+    def condition_number(self) -> float:
+        raise _no_spectrum("condition_number")
+
+    @property
+    def inverse_square_trace(self) -> float:
+        raise _no_spectrum("inverse_square_trace")
+
+
+def _no_spectrum(name: str) -> Unsupported:
+    return Unsupported(
+        f"the method asks for the network's {name}, which a changing network does not have, since every round has "
+        "another spectrum; use a method that needs none, such as AnytimeSDA(acceleration='local') or DSG, or set all "
+        "parameters of the method by hand"
+    )
+
+
+@dataclass(frozen=True)
+class ChangingNetwork(_NoSpectrum):
+    """Agents whose edges come and go: in each round those in contact exchange one message, as on a `Network`.
+
+        agents     how many agents, N
+        name       what it is called
+        labels     the names of the agents
+        edges_at   the edges of a round
+
+    The same object gives the same edges in every trial. Two are equal if they are made in the same way.
+
+    >>> net = ChangingNetwork.mobile(60, radius=0.2, speed=0.01)
+    >>> net.edges_at(0).shape[1]
+    2
+    """
+
+    contacts: Contacts
+    name: str
+    labels: tuple[Hashable, ...]
+
+    @property
+    def agents(self) -> int:
+        return self.contacts.agents
+
+    def __len__(self) -> int:
+        return self.agents
+
+    def __repr__(self) -> str:
+        return f"ChangingNetwork({self.name}, {self.agents} agents)"
+
+    def edges_at(self, round: int) -> Integers:
+        """(E, 2) the pairs of agents, the smaller number first, that are in contact in a round."""
+        return self.contacts.pairs(checks.whole_number("round", round, least=0))
+
+    def edges_in(self, rounds: range) -> Block:
+        """Those of several rounds: the rows indptr[k]:indptr[k + 1] of `pairs` are the edges of the k-th."""
+        return self.contacts.block(rounds)
+
+    def summary(self, rounds: int = 100) -> dict[str, Any]:
+        """How dense the first rounds are, and in how many of them all agents are connected."""
+        indptr, pairs = self.edges_in(range(checks.rounds(rounds)))
+        stages = [pairs[start:stop] for start, stop in pairwise(indptr)]
+        return {
+            "network": self.name,
+            "agents": self.agents,
+            "rounds": rounds,
+            "mean_edges": len(pairs) / rounds,
+            "mean_degree": 2 * len(pairs) / (rounds * self.agents),
+            "connected_rounds": sum(self._parts(edges) == 1 for edges in stages),
+            "parts": self._parts(pairs),  # of all contacts together
+        }
+
+    def _parts(self, edges: Integers) -> int:
+        graph = coo_matrix((np.ones(len(edges)), tuple(edges.T)), shape=(self.agents, self.agents))
+        return int(connected_components(graph, directed=False, return_labels=False))
+
+    @classmethod
+    def _of(cls, contacts: Contacts, name: str, labels: Sequence[Hashable] | None = None) -> ChangingNetwork:
+        return cls(contacts, name, tuple(range(contacts.agents) if labels is None else labels))
+
+    @classmethod
+    def mobile(cls, n: int, radius: float = 0.2, speed: float = 0.01, seed: int = 0) -> ChangingNetwork:
+        """Agents on the move in the unit square, each straight to one random point after another (random waypoint),
+        `speed` per round and without a rest. Those within `radius` of each other are in contact."""
+        n = checks.whole_number("n", n, least=2)
+        radius = checks.number("radius", radius, above=0)
+        speed = checks.number("speed", speed, least=0)
+        return cls._of(Waypoints(n, radius, speed, checks.seed(seed)), f"mobile:{n}")
+
+    @classmethod
+    def matchings(cls, n: int, seed: int = 0) -> ChangingNetwork:
+        """In every round everybody meets one other agent, at random; of an odd number, one stays alone."""
+        n = checks.whole_number("n", n, least=2)
+        return cls._of(Matchings(n, checks.seed(seed)), f"matchings:{n}")
+
+    @classmethod
+    def dropout(cls, network: NetworkLike, alive: float, seed: int = 0) -> ChangingNetwork:
+        """Each edge of a network is there with probability `alive`, independently in every round."""
+        base = Network.of(network)
+        contacts = Dropout(base.agents, base.edges, checks.probability("alive", alive), checks.seed(seed))
+        return cls._of(contacts, f"dropout of {base.name}", base.labels)
+
+    @classmethod
+    def switching(cls, networks: Sequence[NetworkLike], every: int = 1) -> ChangingNetwork:
+        """One network after another, each for `every` rounds, then the first again."""
+        bases = [Network.of(network) for network in checks.listed("networks", networks)]
+        if not bases:
+            raise InvalidInput("networks must be at least one network to switch between, got none")
+        sizes = sorted({base.agents for base in bases})
+        if len(sizes) > 1:
+            raise InvalidInput(f"all networks must have the same agents, got {sizes} agents")
+        indptr = np.concatenate([[0], np.cumsum([len(base.edges) for base in bases])]).astype(np.int64)
+        edges = np.concatenate([base.edges for base in bases])
+        every = checks.whole_number("every", every, least=1)
+        name = "switching " + ", ".join(dict.fromkeys(base.name for base in bases))
+        return cls._of(Listed(bases[0].agents, indptr, edges, every, repeat=True), name, bases[0].labels)
+
+    @classmethod
+    def from_contacts(
+        cls, table: Any, every: float | None = None, *, repeat: bool = False, name: str | None = None
+    ) -> ChangingNetwork:
+        """Recorded contacts: rows of time, a, b and perhaps a duration, as a file, an array or a data frame.
+
+        A file has columns separated by spaces or commas, perhaps a header, and # for comments. A round lasts
+        `every` units of time; None: the smallest difference between two times. A contact lasts its duration, and at
+        least one round. After the last contact nobody meets any more, or, with `repeat`, everything begins again.
+        """
+        if every is not None:
+            every = checks.number("every", every, above=0)
+        contacts, labels = read_contacts(table, every, bool(repeat))
+        stem = Path(table).stem if isinstance(table, str | Path) else "contacts"
+        return cls._of(contacts, name or stem, labels)
+
+    @classmethod
+    def from_function(
+        cls, function: Callable[[int], Any], agents: int, *, name: str = "function"
+    ) -> ChangingNetwork:
+        """`function(round)` returns the edges of a round: pairs of agent numbers, or a NetworkX graph of them.
+
+        The same round must always have the same edges.
+        """
+        if not callable(function):
+            raise InvalidInput(f"function must be a function of the round, got {checks.brief(function)}")
+        return cls._of(Computed(checks.whole_number("agents", agents, least=2), function), name)
+
+
+def changing_of(value: Any) -> ChangingNetwork | None:
+    """The changing network that `value` is or names; None for everything else."""
+    if isinstance(value, str):
+        return parse_changing(value)
+    return value if isinstance(value, ChangingNetwork) else None
+
+
+def network_of(value: NetworkLike | ChangingNetwork | DirectedNetwork) -> Network | ChangingNetwork:
+    """Like `Network.of`, for functions that take changing networks as well."""
+    changing = changing_of(value)
+    return Network.of(value) if changing is None else changing
+
+
+_NAMES: dict[str, Callable[..., ChangingNetwork]] = {
+    "mobile": ChangingNetwork.mobile,
+    "matchings": ChangingNetwork.matchings,
+    "contacts": ChangingNetwork.from_contacts,
+}
+
+EXAMPLES = "mobile:60,radius=0.2,speed=0.01, matchings:60, contacts:FILE"
+
+
+def parse_changing(text: str, seed: int = 0) -> ChangingNetwork | None:
+    """The changing network that a text such as `mobile:60,radius=0.2` names; None if it names another kind."""
+    kind, rest = split_name(text)
+    if kind not in _NAMES or rest is None:
+        return None
+    first, *others = rest.split(",")
+    build, values = _NAMES[kind], {}
+    known = [
+        name for name in inspect.signature(build).parameters if name not in ("n", "table", "name", "seed")
+    ]
+    for part in others:
+        name, equals, value = part.partition("=")
+        if not equals or name.strip() not in known:
+            raise InvalidInput(
+                f"{kind} takes {', '.join(known) or 'no parameters'}, got {part!r}; examples: {EXAMPLES}"
+            )
+        values[name.strip()] = _number(text, value)
+    if kind == "contacts":
+        return build(Path(first), **values)
+    return build(_number(text, first), **values, seed=seed)
+
+
+def _number(text: str, word: str) -> float:
+    try:
+        return float(word)
+    except ValueError:
+        raise InvalidInput(f"{text!r} needs a number where {word!r} is; examples: {EXAMPLES}") from None
