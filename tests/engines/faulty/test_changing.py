@@ -181,6 +181,16 @@ def test_a_network_that_never_changes_is_the_fixed_one(method, faults):
     np.testing.assert_allclose(changing.total_error, fixed.total_error, rtol=1e-10)
 
 
+@pytest.mark.parametrize("network", CHANGING.values(), ids=list(CHANGING))
+def test_one_ledger_per_edge_gives_the_same_bits_as_two(network):
+    """Where nothing can get lost the ends share a ledger; a loss of probability zero makes each keep its own."""
+    one = gs.simulate(LOCAL, network, gaussian(12, 2), 300, 5, keep="iterates")
+    two = gs.simulate(LOCAL, network, gaussian(12, 2), 300, 5, keep="iterates", faults=Loss(0.0))
+    for name, values in one.iterates.items():
+        np.testing.assert_allclose(values, two.iterates[name], atol=1e-12)
+    np.testing.assert_array_equal(one.estimates, two.estimates)
+
+
 def test_trials_do_not_depend_on_how_they_are_grouped(monkeypatch):
     """Also where some trials fold an edge and others cannot: loss."""
     network, obs = gs.ChangingNetwork.matchings(10, seed=1), gaussian(10)
