@@ -20,3 +20,9 @@ def test_clinics_agree_with_scikit_learn(capsys):
 def test_robots_on_the_frozen_lake(capsys):
     runpy.run_path(str(EXAMPLES / "policy_evaluation.py"))
     assert "a data center" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_pupils_learn_the_noise_of_their_school(capsys):
+    runpy.run_path(str(EXAMPLES / "school_contacts.py"))  # asserts that the local form is ahead of DSG
+    assert "typical error of a phone" in capsys.readouterr().out

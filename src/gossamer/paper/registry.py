@@ -16,6 +16,7 @@ from gossamer.paper.figures import (
     figure_8_linear_estimation,
     figure_9_policy_evaluation,
     figure_10_discounts,
+    figure_11_changing,
 )
 from gossamer.paper.pipeline.figure import Figure
 
@@ -30,4 +31,5 @@ FIGURES: tuple[Figure, ...] = (
     figure_8_linear_estimation.FIGURE,
     figure_9_policy_evaluation.FIGURE,
     figure_10_discounts.FIGURE,
+    figure_11_changing.FIGURE,
 )

@@ -32,7 +32,7 @@ def test_figure_at_small_size(figure, cache):
         drawn = figure.draw(results, TINY)
         drawn.savefig(io.BytesIO(), format="png")
     panels = [ax for ax in drawn.axes if ax.lines or ax.collections]
-    assert len(panels) >= {"5": 1, "6": 10, "8": 3, "10": 3}.get(figure.name, 5)
+    assert len(panels) >= {"5": 1, "6": 10, "8": 3, "10": 3, "11": 4}.get(figure.name, 5)
     sentences = re.findall(r"[.!](?= [A-Z0-9]|$)", figure.explain(results, TINY))
     assert len(sentences) == 2
     judged = judge([figure], {figure.name: results}, TINY)

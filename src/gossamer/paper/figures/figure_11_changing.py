@@ -1,0 +1,115 @@
+"""Figure 11, ours: networks that change (the paper's first open question).
+
+Agents that move, meet in pairs or lose most of their edges every round, without knowing anything about the network: the
+local form of Anytime SDA by the edge ledger, DSG with the Metropolis weights of each round, and the centralized limit.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from gossamer.engines.simulate import simulate
+from gossamer.methods import DSG, AnytimeSDA
+from gossamer.networks import ChangingNetwork, Network
+from gossamer.paper.pipeline import style
+from gossamer.paper.pipeline.claims import span
+from gossamer.paper.pipeline.figure import Figure
+from gossamer.paper.pipeline.pieces import Piece
+from gossamer.paper.pipeline.results import Results, Row
+from gossamer.paper.pipeline.settings import Settings
+from gossamer.paper.shared import problem
+
+TITLES = {
+    "mobile": "Mobile, in touch",
+    "sparse": "Mobile, mostly apart",
+    "matchings": "A matching per round",
+    "dropout": "Grid, 20% of edges",
+}
+METHODS = {"local": AnytimeSDA("local"), "dsg": DSG()}
+HORIZONS = (30, 60, 100, 200, 300, 600, 1000, 2000, 3000)
+
+
+def changing(graph: str, agents: int, seed: int) -> ChangingNetwork:
+    """One of the four networks, with distances that leave the number of neighbors as it is for any size."""
+    reach = math.sqrt(60 / agents)
+    if graph == "mobile":
+        return ChangingNetwork.mobile(agents, radius=0.2 * reach, speed=0.01, seed=seed)
+    if graph == "sparse":
+        return ChangingNetwork.mobile(agents, radius=0.12 * reach, speed=0.01, seed=seed)
+    if graph == "matchings":
+        return ChangingNetwork.matchings(agents, seed=seed)
+    side = math.isqrt(agents)
+    return ChangingNetwork.dropout(Network.grid(side, side), 0.2, seed=seed)
+
+
+def changing_networks(graph: str, agents: int, spread: float, trials: int, seed: int) -> list[Row]:
+    """Simulated errors of both methods on one changing network."""
+    obs = problem.observations(agents, spread, seed)
+    base = {
+        "experiment": "changing",
+        "graph": graph,
+        "agents": agents,
+        "spread": spread,
+        "draw": 0,
+        "seed": seed,
+        "quantity": "total_error",
+        "source": "simulation",
+        "trials": trials,
+    }
+    rows: list[Row] = []
+    for name, method in METHODS.items():
+        net = changing(graph, agents, seed)
+        runs = simulate(method, net, obs, HORIZONS, trials, seed, keep="errors", progress=False)
+        for t, value, error in zip(HORIZONS, runs.total_error, runs.stderr, strict=True):
+            rows.append({**base, "method": name, "rounds": t, **problem.around(float(value), float(error))})
+    return rows
+
+
+def pieces(settings: Settings) -> list[Piece]:
+    s = settings
+    common = {"agents": s.agents, "spread": s.spread, "trials": s.trials, "seed": s.seed}
+    return [
+        Piece(f"changing-{graph}", changing_networks, {"graph": graph, **common}, 3.0) for graph in TITLES
+    ]
+
+
+def draw(results: Results, settings: Settings) -> Any:
+    drawn = style.picture(style.FULL, 2.6)
+    for ax, graph in zip(drawn.subplots(1, 4, sharey=True), TITLES, strict=True):
+        for name in METHODS:
+            runs = results.where(graph=graph, method=name).sort("rounds")
+            rounds = runs.column("rounds")
+            style.line(ax, style.MARKS[name], rounds, runs.column("value") * rounds, linewidth=0.8)
+            style.points(ax, style.MARKS[name], rounds, runs, lambda v, rounds=rounds: v * rounds)
+        ax.axhline(1, color=style.GRAY, linewidth=0.9, zorder=1)
+        ax.set(xscale="log", yscale="log", xlabel="rounds $T$")
+        ax.set_title(TITLES[graph])
+    drawn.axes[0].set_ylabel("error, as a multiple of\nthe centralized limit $\\sigma^2/T$")
+    keys = [style.key(style.MARKS[name]) for name in (*METHODS, "centralized limit")]
+    drawn.legend(handles=keys, loc="outside upper center", ncols=3, handlelength=3)
+    return drawn
+
+
+def multiples(results: Results, method: str, rounds: int) -> Any:
+    """(4,) the error over the centralized limit, per network."""
+    found = [results.where(graph=graph, method=method, rounds=rounds).column("value")[0] for graph in TITLES]
+    return np.array(found) * rounds
+
+
+def explain(results: Results, settings: Settings) -> str:
+    early, late = 600, HORIZONS[-1]
+    last = results.where(method="local", rounds=late)
+    interval = float(np.max((last.column("high") - last.column("low")) / 2)) * late
+    return (
+        "With edges that come and go every round, the local form of Anytime SDA is at "
+        f"{span(multiples(results, 'local', early), 3)} times the centralized limit after {early} rounds and at "
+        f"{span(multiples(results, 'local', late), 3)} after {late} (95% intervals of up to ±{interval:.2f}); DSG with "
+        f"the same edges is at {span(multiples(results, 'dsg', late), 3)} then. "
+        "Neither knows anything of the network but who is in touch now."
+    )
+
+
+FIGURE = Figure("11", "Networks that change", pieces, draw, explain, ours=True)
