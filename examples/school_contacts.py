@@ -2,10 +2,12 @@
 
     python examples/school_contacts.py
 
-Six classes of twelve pupils. A round is a minute: 45 minutes of a lesson, in which a phone reaches only those at the next
-desk, then 15 minutes of a break, in which any two pupils may meet, mostly of the same class. At no moment is the network
-connected; over a morning it is. The contacts are written as the usual table of contact traces (time, a, b, duration).
+Six classes of twelve pupils. A round is a minute: 45 minutes of a lesson, in which a phone reaches only those who sit
+beside it, then 15 minutes of a break, in which any two pupils may meet, mostly of the same class. At no moment is the
+network connected; over a morning it is. The contacts are written as contact traces usually are (time, a, b, duration).
 """
+
+from itertools import pairwise
 
 import numpy as np
 
@@ -24,8 +26,8 @@ def contacts(seed: int = 0) -> list[tuple[int, str, str, int]]:
     for lesson in range(LESSONS):
         start = lesson * (LESSON + BREAK)
         for some in names:
-            seats = rng.permutation(some)  # two at a desk, desks in a row
-            table += [(start, str(a), str(b), LESSON) for a, b in zip(seats, seats[1:], strict=False)]
+            seats = rng.permutation(some)  # in a row, new in every lesson
+            table += [(start, str(a), str(b), LESSON) for a, b in pairwise(seats)]
         for minute in range(start + LESSON, start + LESSON + BREAK):
             for name in everybody:
                 if rng.random() < 0.3:
