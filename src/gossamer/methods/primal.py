@@ -13,7 +13,7 @@ from gossamer.methods.base import Method, Number, SpectralFacts
 
 def check_averaging(network: SpectralFacts) -> None:
     """Complain where repeated averaging with W = I - L would diverge."""
-    if not getattr(network, "averages", False) and network.lambda_max >= 2:
+    if network.lambda_max >= 2:
         raise InvalidInput(
             "DSG, D-ASG and D-MASG need W = I - L with eigenvalues above -1, so lambda_max < 2, "
             f"but this network has lambda_max = {network.lambda_max:.4g}; use weights='metropolis'"

@@ -38,12 +38,12 @@ class _NoSpectrum:
     """
 
     lambda_bound = 2.0
-    averages = True  #: W = I - L of every round is an average in which everybody counts itself
     origin = ""
 
     @property
     def lambda_max(self) -> float:
-        raise _no_spectrum("lambda_max")
+        """No eigenvalue of any round is larger: everybody counts itself with at least 1/N (Gershgorin)."""
+        return 2 - 2 / self.agents  # type: ignore[attr-defined, no-any-return]
 
     @property
     def lambda_2(self) -> float:

@@ -281,10 +281,20 @@ def test_instants_without_a_path_are_fine_and_a_union_in_parts_is_reported():
     assert run.records()[1]["note"] == ""
 
 
-@pytest.mark.parametrize("method", ["anytime-sda", "sda", "d-masg", gs.AnytimeSDA("chebyshev")])
+@pytest.mark.parametrize("method", ["anytime-sda", "sda", "ssda", gs.AnytimeSDA("chebyshev")])
 def test_methods_that_need_a_spectrum_say_so(method):
     with pytest.raises(Unsupported, match=r"every round has another spectrum.*acceleration='local'"):
         gs.simulate(method, CHANGING["mobile"], gaussian(12), 30, 2)
+
+
+@pytest.mark.parametrize("name", ["mobile", "matchings"])  # on dropout its momentum makes D-MASG diverge
+def test_rivals_without_a_ledger_run_with_the_weights_of_the_round(name):
+    """D-MASG asks for the largest eigenvalue, and every round's is at most 2 - 2/N."""
+    network, obs = CHANGING[name], gaussian(12)
+    early, late = gs.simulate("d-masg", network, obs, [200, 3000], 4).total_error
+    assert late < early / 10
+    fixed = [gs.Network.cycle(12), gs.Network.complete(12), gs.Network.star(12), gs.Network.path(12)]
+    assert all(each.lambda_max <= network.lambda_max for each in fixed)
 
 
 def test_what_cannot_run_says_why():
