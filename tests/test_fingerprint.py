@@ -74,6 +74,7 @@ def test_editing_anything_else_does_not(copy, edited, module):
     assert before == after
 
 
+@pytest.mark.slow
 def test_keys_of_real_pieces_follow_the_code(tmp_path):
     """Each piece's key, asked for in a process of its own, before and after an edit deep below."""
     shutil.copytree(PACKAGE, tmp_path / "gossamer", ignore=shutil.ignore_patterns("__pycache__"))

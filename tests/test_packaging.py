@@ -87,6 +87,7 @@ def test_what_is_built_can_be_installed_and_used(tmp_path):
     assert second.startswith(example[3])
 
 
+@pytest.mark.slow
 def test_the_comparison_of_the_readme_runs(tmp_path):
     example = re.search(r"## Fifteen lines.*?```python\n(.*?)```", README, re.DOTALL)
     assert example

@@ -82,6 +82,7 @@ def test_targets_that_are_met_for_a_while_are_found(method):
     assert "in the network's average alone" in missed.note or "the least is" in missed.note
 
 
+@pytest.mark.slow
 def test_what_is_out_of_reach_is_proven():
     net, obs = gs.Network.grid(4, 4), gs.Gaussian(np.random.default_rng(0).uniform(0, 10, 16))
     plans = gs.plan(net, obs, [1e-9], ["sda", "anytime-sda", "dsg", "ssda"])
@@ -137,6 +138,7 @@ def test_bad_targets_and_networks_are_refused_clearly():
         gs.plan(gs.Network.path(4), obs, 0.1)
 
 
+@pytest.mark.slow
 def test_tuning_does_not_stop_in_a_local_minimum():
     net = gs.Network.from_networkx(nx.barbell_graph(8, 5))
     for mean in (np.random.default_rng(0).uniform(0, 10, 21), np.arange(21.0)):
@@ -152,6 +154,7 @@ def test_tuning_is_not_beaten_by_brute_force(seed):
     assert gs.tune(*case).total_error <= 1.01 * brute_force(*case)
 
 
+@pytest.mark.slow
 def test_tuning_never_makes_it_worse_and_helps_the_paper():
     net, obs = gs.Network.path(30), gs.Gaussian(np.random.default_rng(0).uniform(0, 1, 30))
     tuned = gs.tune(gs.SDA(), net, obs, 300)

@@ -97,6 +97,7 @@ def test_the_version_is_written_once():
     assert metadata.version("gossamer") == gs.__version__
 
 
+@pytest.mark.slow
 def test_a_type_checker_sees_through_the_stub(tmp_path):
     (tmp_path / "user.py").write_text(
         "import gossamer as gs\n"

@@ -41,7 +41,7 @@ RESULTS = {
     ),
     "plan": lambda: gs.plan(NET, OBS, 0.05),
     "plans": lambda: gs.plan(NET, OBS, [0.05, 0.01], ["sda", "anytime-sda"]),
-    "tune": lambda: gs.tune("anytime-sda", NET, OBS, 40),
+    "tune": lambda: gs.tune("anytime-sda", NET, OBS, 40, "smoothing"),
     "compare": lambda: gs.compare(
         ["sda", "dsg"], {"a": NET, "b": gs.Network.path(9)}, OBS, [20, 50], trials=4
     ),
