@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import networkx as nx
 import numpy as np
 import pytest
@@ -92,9 +94,53 @@ def test_what_is_out_of_reach_is_proven():
     (examined,) = gs.plan(net, obs, [0.05], "d-masg", most_rounds=100)
     assert "the least is" in examined.note
     (left,) = gs.plan(net, obs, [1e-9], "d-masg", most_rounds=600)
-    assert "up to 512, nor after 600; others up to 600 were not examined" in left.note
+    assert "up to 512, nor after 600 (the least is" in left.note
+    assert left.note.endswith("; others up to 600 were not examined")
     (lost,) = gs.plan(net, obs, [0.05], gs.SDA(step_size=5.0))
     assert "diverges" in lost.note
+
+
+@pytest.mark.parametrize("method", ["sda", "anytime-sda"])
+def test_a_missed_target_is_told_the_least_error_and_what_holds_beyond(method):
+    net, obs = gs.Network.star(6), gs.Drifting(gs.Gaussian(np.arange(6.0)), 0.002)
+    errors = gs.exact(method, net, obs, range(2, 4097)).total_error
+    least = int(np.argmin(errors))
+    (missed,) = gs.plan(net, obs, [0.999 * errors[least]], method, most_rounds=20_000)
+    assert missed.total_error == pytest.approx(errors[least], rel=1e-9)
+    about = (
+        f"the least is {errors[least]:.3g}, after {least + 2} rounds, and after more rounds its error in the"
+    )
+    found = re.search(
+        rf"up to (\d+) {about} network's average alone, .*, is at least ([\d.e+]+);", missed.note
+    )
+    examined, floor = int(found[1]), float(found[2])
+    later = np.linspace(examined + 1, 20_000, 9).astype(int)
+    assert np.all(
+        gs.exact(method, net, obs, later).total_error >= 0.99 * floor
+    )  # it is shown with three digits
+
+
+@pytest.mark.parametrize("method", ["sda", "anytime-sda", "d-masg"])
+def test_moving_means_are_followed_for_a_while_only(method, monkeypatch):
+    monkeypatch.setattr("gossamer.planning.MOVING", 100)
+    monkeypatch.setattr("gossamer.planning.ONE_BY_ONE", 14)
+    asked = []
+
+    def swinging(t):
+        asked.append(t)
+        return np.arange(6.0) + np.sin(t / 50)
+
+    net, obs = gs.Network.star(6), gs.Moving(gs.Gaussian(np.zeros(6)), swinging)
+    every, beyond = (14, [28, 56, 100]) if method == "d-masg" else (100, [])
+    errors = {t: gs.exact(method, net, obs, t).total_error for t in [*range(2, every + 1), *beyond]}
+    best = min(errors, key=errors.get)
+    (missed,) = gs.plan(net, obs, [1e-9], method)
+    assert max(asked) < 100
+    tried = ", nor after 28, 56, 100" if beyond else ""
+    about = f"up to {every}{tried} (the least is {errors[best]:.3g}, after {best})"
+    assert missed.note.endswith(f"{about}; others up to 1000000 were not examined")
+    assert missed.total_error == pytest.approx(errors[best], rel=1e-9)
+    assert gs.plan(net, obs, errors[best], method).rounds <= 100
 
 
 def test_plans_beyond_what_is_examined_say_so(monkeypatch):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import warnings
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
 import networkx as nx
@@ -19,6 +20,7 @@ NET = gs.Network.path(4)
 OBS = gs.Gaussian(np.zeros(4))
 P = np.eye(3)
 REWARDS = np.zeros((4, 3))
+POLICY = gs.PolicyEvaluation(NET, P, REWARDS, 0.9)
 
 
 @dataclass(frozen=True)
@@ -35,6 +37,17 @@ class NoState(gs.Method):
 class NoCoefficients(NoState):
     class State(NamedTuple):
         x: Any
+
+
+@dataclass(frozen=True)
+class NumberNeeded(NoCoefficients):
+    gain: float = 0.5
+
+    class Coefficients(NamedTuple):
+        gain: Any
+
+    def coefficients(self, network, rounds):
+        return self.Coefficients(self.gain)
 
 
 @pytest.mark.parametrize(
@@ -83,6 +96,15 @@ class NoCoefficients(NoState):
         (lambda: gs.theory.theorem_1(NET, OBS, 10**30), "rounds must be a whole number at most 17179869184"),
         (lambda: gs.theory.centralized_limit("a", 5), "observations must be streams"),
         (lambda: gs.theory.network_limit(NET, OBS, 5, [1.0]), r"batches must be .* \(5,\), got shape \(1,\)"),
+        (lambda: gs.Moving(OBS, 5), r"mean_at must be a function of the round, or an array .* \(T, N, n\), got 5"),
+        (lambda: gs.Moving(OBS, []), r"mean_at must be a function of the round, or an array .* got \[\]"),
+        (lambda: gs.Network.from_edges(3, [(0.5, 1), (1, 2)]), "pairs of agent numbers, which are whole, got 0.5"),
+        (lambda: gs.Network.from_edges(3, [(np.inf, 1)]), "pairs of agent numbers, which are whole, got inf"),
+        (lambda: gs.Network.from_gossip_matrix(None), "must be a square table of real numbers, .* got None"),
+        (lambda: gs.tune("sda", NET, OBS, 50, []), "parameters must name at least one of burn_in, .* got none"),
+        (lambda: gs.tune("dsg", NET, OBS, 50, []), "dsg has no parameters to tune"),
+        (lambda: gs.exact(NumberNeeded("abc"), NET, OBS, 5), "must give numbers, but gain is 'abc'; give the method n"),
+        (lambda: POLICY.simulate("sda", 5, keep="iterates"), "keep must be True or False, got 'iterates'"),
         (lambda: gs.theory.corollary_2(NET, rewards="a", variance=1, discount=0.5, rounds=9), "rewards must be"),
     ],
 )  # fmt: skip
@@ -98,6 +120,29 @@ def test_a_bound_says_that_it_is_not_for_means_that_drift():
         assert not bound.applies
         assert bound.condition.endswith("and means that do not move, but these drift")
         assert "drift" not in theorem(NET, OBS, 1000).condition
+
+
+def test_a_bound_says_that_it_is_not_for_means_that_move():
+    moving = gs.Moving(OBS, lambda t: np.full(4, np.sin(t)))
+    for theorem in (gs.theory.theorem_1, gs.theory.theorem_2):
+        assert theorem(NET, moving, 1000).condition.endswith("and means that do not move, but these do")
+
+
+@pytest.mark.parametrize(
+    "rounds", [lambda: (t for t in (3, 5)), lambda: iter([3, 5]), lambda: {3: 0, 5: 0}.keys()]
+)
+def test_rounds_come_from_any_iterable(rounds):
+    for call in (
+        gs.exact,
+        partial(gs.simulate, trials=2),
+        partial(gs.simulate, trials=2, faults=gs.faults.Faults()),
+    ):
+        found = call("sda", NET, OBS, rounds())
+        assert found.rounds.tolist() == [3, 5]
+        np.testing.assert_array_equal(found.total_error, call("sda", NET, OBS, [3, 5]).total_error)
+    assert gs.compare("sda", NET, OBS, rounds()).to_frame()["rounds"].tolist() == [3, 5]
+    with pytest.raises(gs.InvalidInput, match=r"rounds must be a whole number or a list of them, got \[\]"):
+        gs.exact("sda", NET, OBS, (t for t in ()))
 
 
 def test_all_problems_have_one_default_discount():

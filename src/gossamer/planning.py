@@ -15,6 +15,7 @@ and by doubling and bisection otherwise, and then the plan's note says what was 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -42,6 +43,9 @@ are at most WORK."""
 ONE_BY_ONE = 512
 """Where each number of rounds needs its own pass, they are all examined up to this one."""
 
+MOVING = 2**14
+"""Means that move in their own way are followed round by round, at most for so many."""
+
 LOOK_BACK = 64
 """Beyond what is examined throughout, this many numbers of rounds before the answer are checked to miss the target."""
 
@@ -58,7 +62,7 @@ class Plan(Result):
     observations: Observations
     target: float
     rounds: int | None  #: None: the target is out of reach, see `note`
-    total_error: float  #: after those rounds, or at the end of the search
+    total_error: float  #: after those rounds; where the target is missed, the least that was found
     centralized_limit: float
     samples: float
     messages: float
@@ -207,9 +211,10 @@ def plan(
     One network, target and method give a `Plan`; sequences of any of them give `Plans`, one per combination,
     with `.cheapest(by=...)`. The default method is AnytimeSDA. Observations may be a function of the network.
 
-    Every number of rounds is examined as far as that is affordable: always up to ONE_BY_ONE, and far beyond for methods
-    whose error after any number of rounds comes from one pass (`anytime`, or SDA with its burn-in). Where some
-    were left out, `note` says so.
+    Every number of rounds is examined as far as that is affordable: up to ONE_BY_ONE, and far beyond for methods
+    whose error after any number of rounds comes from one pass (`anytime`, or SDA with its burn-in). Means that move in
+    their own way (`Moving`) are followed for at most `MOVING` rounds. Where some were left out, `note` says so.
+    A target that is missed has a note that says why, and as `total_error` the least that was found.
     """
     networks, one_network = _listed("network", network, (Network, DirectedNetwork, Graph, Changing, str))
     targets, one_target = _listed("target", target, (float, int, np.number))
@@ -271,53 +276,52 @@ class _Search:
         return [self._plan(target, every, found) for target in targets]
 
     def _plan(self, target: float, every: int, found: _Errors) -> Plan:
-        errors = found.total
+        errors = np.nan_to_num(found.total, nan=np.inf)
         good = np.flatnonzero(_meets(errors, target))
         if good.size:
-            return self._reached(target, int(good[0]) + self.first, "")
+            return self._made(target, int(good[0]) + self.first, "")
         name = self.method.label
+        # Where all are infinite, the last may at least have parameters that fit.
+        best = int(np.argmin(errors)) + self.first if np.isfinite(errors.min()) else every
         if not np.isfinite(errors[-1]):
-            return self._missed(
-                target,
-                every,
-                f"{name} diverges on {self.network.name}; give it other parameters, or use another method",
-            )
+            advice = "give it other parameters, or use another method"
+            return self._made(target, best, f"{name} diverges on {self.network.name}; {advice}", missed=True)
         misses = f"{name} does not reach an error of {target:g} within {self.most} rounds"
         advice = "allow more rounds or samples, or use another method"
+        about = f"the least is {errors.min():.3g}, after {best} rounds"
         if every == self.most:
-            least = int(np.argmin(errors))
-            about = f"the least is {errors[least]:.3g}, after {least + self.first} rounds"
-            return self._missed(target, every, f"{misses} ({about}); {advice}")
-        if about := self.proof(target, found):
-            return self._missed(target, every, f"{misses}: {about}; {advice}")
+            return self._made(target, best, f"{misses}: {about}; {advice}", missed=True)
+        if why := self.proof(target, found):
+            return self._made(
+                target, best, f"{misses}: up to {every} {about}, and {why}; {advice}", missed=True
+            )
         rounds, tried = self._beyond(target, every)
         if rounds is not None:
             examined = f"every number of rounds up to {every} and the {LOOK_BACK} before {rounds}"
-            return self._reached(target, rounds, f"{examined} were examined, not all between them")
-        return self._missed(
+            return self._made(target, rounds, f"{examined} were examined, not all between them")
+        errors_found = {best: float(errors.min()), **tried}
+        best = min(errors_found, key=lambda t: errors_found[t])
+        beyond = f", nor after {', '.join(map(str, tried))}" if tried else ""
+        return self._made(
             target,
-            tried[-1],
+            best,
             f"{name} was not found to reach an error of {target:g}: it does not after any number of rounds up to "
-            f"{every}, nor after {', '.join(map(str, tried))}; others up to {self.most} were not examined",
+            f"{every}{beyond} (the least is {errors_found[best]:.3g}, after {best}); others up to {self.most} were "
+            "not examined",
+            missed=True,
         )
 
-    def _reached(self, target: float, rounds: int, note: str) -> Plan:
-        return self._made(target, rounds, rounds, note)
-
-    def _missed(self, target: float, last: int, note: str) -> Plan:
-        return self._made(target, None, last, note)
-
-    def _made(self, target: float, rounds: int | None, last: int, note: str) -> Plan:
-        """A plan with the error after the `last` rounds that were examined; without `rounds`, it costs infinitely."""
-        found = exact(self.method, self.network, self.observations, last)
+    def _made(self, target: float, rounds: int, note: str, *, missed: bool = False) -> Plan:
+        """A plan with the error after these rounds; one that is missed costs infinitely."""
+        found = exact(self.method, self.network, self.observations, rounds)
         costs = (found.samples, found.messages, found.messages * 8 * self.observations.components)
-        samples, messages, size = costs if rounds is not None else (np.inf, np.inf, np.inf)
+        samples, messages, size = (np.inf, np.inf, np.inf) if missed else costs
         return Plan(
             method=self.method,
             network=self.network,
             observations=self.observations,
             target=target,
-            rounds=rounds,
+            rounds=None if missed else rounds,
             total_error=found.total_error,
             centralized_limit=found.centralized_limit,
             samples=samples,
@@ -329,6 +333,12 @@ class _Search:
     @cached_property
     def over(self) -> Measure:
         return measure(self.network, self.observations)
+
+    @cached_property
+    def reach(self) -> int:
+        """The most rounds that are worth computing."""
+        followed = max(ONE_BY_ONE, min(MOVING, WORK // (4 * self.observations.mean.size)))
+        return min(self.most, followed) if self.observations.moving else self.most
 
     @cached_property
     def together(self) -> bool:
@@ -350,7 +360,7 @@ class _Search:
         """
         if not self.together:
             return self._one_by_one(min(targets))
-        most = min(self.most, max(BLOCK, WORK // len(self.over.nodes)))
+        most = min(self.reach, max(BLOCK, WORK // len(self.over.nodes)))
         length = min(max(BLOCK, 2 * self.first), most)
         while True:
             found = self._errors(length, self.over)
@@ -369,7 +379,9 @@ class _Search:
             return _Errors(found.bias + found.variance, float(found.variance[-1]))
 
     def _one_by_one(self, target: float) -> tuple[int, _Errors]:
-        last = min(self.most, ONE_BY_ONE)
+        last = min(self.reach, ONE_BY_ONE)
+        if self.observations.moving:  # as many as together have as many rounds as the longest
+            last = min(last, math.isqrt(2 * self.reach))
         errors: list[float] = []
         for rounds in range(self.first, last + 1):
             errors.append(self._error(rounds))
@@ -392,11 +404,12 @@ class _Search:
             return f"with {self.samples:g} samples per agent no estimate that is linear in them does"
         if found.last_variance > target and self.steady:
             return f"its rounds are all alike, so its variance never falls, and it is {found.last_variance:.3g} already"
-        if len(found.total) >= 16 * BLOCK:
+        if len(found.total) >= 16 * BLOCK and not self.observations.moving:
             floor = self.in_average[len(found.total) :].min()
             if floor > target:
                 return (
-                    f"in the network's average alone, which no exchange changes, it stays above {floor:.3g}"
+                    "after more rounds its error in the network's average alone, which no exchange changes, "
+                    f"is at least {floor:.3g}"
                 )
         return ""
 
@@ -426,18 +439,21 @@ class _Search:
         noise = float(self.over.power[0]) / self.samples
         return energy * noise > target * (energy + noise)
 
-    def _beyond(self, target: float, every: int) -> tuple[int | None, list[int]]:
-        """A number of rounds above `every` that meets the target, by doubling and bisection, and what was tried."""
+    def _beyond(self, target: float, every: int) -> tuple[int | None, dict[int, float]]:
+        """A number of rounds above `every` that meets the target, by doubling and bisection, and the errors at the
+        doublings that do not."""
 
         def reaches(rounds: int) -> bool:
             return bool(_meets(self._error(rounds), target))
 
-        tried = [min(every * 2**k, self.most) for k in range(1, 64) if every * 2 ** (k - 1) < self.most]
+        tried: dict[int, float] = {}
         low = every
-        for high in tried:
-            if reaches(high):
+        while low < self.reach:
+            high = min(2 * low, self.reach)
+            error = self._error(high)
+            if _meets(error, target):
                 break
-            low = high
+            low, tried[high] = high, error
         else:
             return None, tried
         while high - low > 1:

@@ -269,7 +269,9 @@ def network_limit(
 
 
 def _and_still(observations: Observations) -> str:
-    """What a bound's condition says of streams that drift."""
+    """What a bound's condition says of streams that drift or move."""
+    if observations.moving:
+        return " and means that do not move, but these do"
     return " and means that do not move, but these drift" if np.any(observations.drift) else ""
 
 

@@ -23,7 +23,7 @@ from gossamer.arrays import Floats
 from gossamer.engines.exact import Measure, Runs, analyzable, exact, integrate, measure, summing
 from gossamer.engines.horizons import check_table
 from gossamer.engines.results import StreamResult, spread_out
-from gossamer.errors import Unsupported
+from gossamer.errors import InvalidInput, Unsupported
 from gossamer.methods import Method, Tunable, tabulate, tabulate_all
 from gossamer.networks import Network, NetworkLike
 from gossamer.observations import Observations, check_match
@@ -89,8 +89,10 @@ def tune(
             raise Unsupported(
                 f"{method.name} has no parameter {name!r} to tune; it has {', '.join(known) or 'none'}"
             )
-    if not names:
+    if not known:
         raise Unsupported(f"{method.name} has no parameters to tune")
+    if not names:
+        raise InvalidInput(f"parameters must name at least one of {', '.join(known)}, got none")
     over = measure(network, observations)
     task = _Task(method, network, observations, rounds, {name: known[name] for name in names})
     before = task.error(method, over)

@@ -291,6 +291,13 @@ def test_mistakes_are_explained(words, text):
         run(*words, *SHORT)
 
 
+def test_a_target_that_is_no_column_is_named_with_its_flag(tmp_path):
+    file = tmp_path / "t.csv"
+    file.write_text("speed,price\n1,2\n3,4\n")
+    with pytest.raises(InvalidInput, match=r"^--target must be a column of .*, speed, price, got '\[nope\]'"):
+        run("estimate", "path:4", "--data", file, "--target", "[nope]")
+
+
 def test_broken_files_are_explained(tmp_path):
     file = tmp_path / "t.csv"
     file.write_text("a,y\n1,2\n3\n")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 
 import networkx as nx
 import numpy as np
@@ -18,6 +19,7 @@ from gossamer.cli.parsing import parse_network as cli_network
 from gossamer.networks import files, tables
 from gossamer.networks.reading import parse_network
 
+GUESSED = ".* was guessed to be "
 TAILED = nx.Graph([("a", "b"), ("b", "c"), ("c", "a"), ("c", "d")])  # a triangle with a tail
 
 
@@ -34,7 +36,9 @@ def read(tmp_path):
     def write_and_read(content: str | bytes, name: str = "g.txt", **options) -> gs.Network:
         path = tmp_path / name
         path.write_bytes(content if isinstance(content, bytes) else content.encode())
-        return gs.Network.read(path, **options)
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", GUESSED)
+            return gs.Network.read(path, **options)
 
     return write_and_read
 
@@ -85,6 +89,7 @@ def test_plain_json(content, read):
     assert edges(read(content, "g.json")) == pairs("a-b", "b-c", "c-a", "c-d")
 
 
+@pytest.mark.filterwarnings(f"ignore:{GUESSED}")
 def test_numbered_graphs(tmp_path):
     graph = nx.petersen_graph()
     nx.write_graph6(graph, tmp_path / "p.g6")
@@ -144,6 +149,30 @@ def test_edge_lists(content, read):
     assert network.origin == "guessed to be edge-list"
 
 
+@pytest.mark.parametrize("content", ["1 2\n2 3", "from,to\n1,2\n2,3", "% two edges\n1 2\n2 3"])
+def test_the_smallest_edge_list(content, read):
+    network = read(content)
+    assert (edges(network), network.origin) == (pairs("1-2", "2-3"), "guessed to be edge-list")
+
+
+def test_below_a_heading_there_are_no_counts(read):
+    assert edges(read("from,to\n4,3\n0,4\n4,2\n2,3")) == pairs("4-3", "0-4", "4-2", "2-3")
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "0 1 1\n1 2 1\n2 3 1",  # nobody lists a neighbor twice, or itself
+        "0 1 2\n0 2 3\n2 3 1",  # nobody has two lines
+        "0 1 10\n1 2 20\n2 3 30",
+        "from to weight\n0 1 2\n1 2 3\n2 3 4",
+    ],
+)
+def test_weights_that_cannot_be_neighbors(content, read):
+    assert read(content).agents == 4
+    assert read(content, weights="file").agents == 4
+
+
 def test_names_with_spaces(read):
     for content in (
         '"New York" "Los Angeles"\n"Los Angeles" Boston',
@@ -183,6 +212,12 @@ def test_adjacency_lists_with_colons_and_with_every_edge_once(read):
         ("0 1 2 3\n3 4 5", "fits no format .*every agent needs one line of its own"),
         ("a a\na b", "no self-loops, but agent 'a' has one"),
         ("1 2 100\n1 2 200\n2 3 100", "line 2: '1 2 200' gives an edge another weight"),
+        (
+            "0 1 2\n1 2 3\n2 3 4",
+            r"as edge-list \(4 agents, 3 edges\) and as adjacency-list \(5 agents, 6 edges\); say which it is: "
+            "format='edge-list' or 'adjacency-list'",
+        ),
+        ("1 2 3\n2 3 4\n3 4 1\n4 1 2", r"as edge-list \(4 agents, 4 edges\) and as adjacency-list"),
         ("4 3\n0 1\n1 2\n2 3", "line 1: '4 3' may be an edge, or say how many agents and edges"),
         ("0 1 1\n0 0 1\n0 0 0", r"symmetric, but \[0,1\] is 1 and \[1,0\] is 0"),
         ("what is this\nit is prose, that is all", "fits no format"),
@@ -220,11 +255,17 @@ def test_the_format_can_be_said(read):
 def test_a_format_under_another_name_is_guessed_and_said(suffix, tmp_path):
     path = tmp_path / "g.dat"
     WRITERS[suffix](TAILED, path)
-    network = gs.Network.read(path)
+    with pytest.warns(UserWarning, match=r"g.dat was guessed to be \w+; say so with format='\w+'") as told:
+        network = gs.Network.read(path)
     assert edges(network) == pairs("a-b", "b-c", "c-a", "c-d")
     assert network.origin.startswith("guessed to be ")
+    assert (len(told), told[0].filename) == (1, __file__)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert gs.Network.read(path, format=network.origin.split()[-1]) == network
 
 
+@pytest.mark.filterwarnings(f"ignore:{GUESSED}")
 def test_matrices_under_another_name(tmp_path):
     with (tmp_path / "g.dat").open("wb") as file:
         np.save(file, nx.to_numpy_array(TAILED))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
@@ -10,7 +9,6 @@ import numpy as np
 
 from gossamer.arrays import Floats, Integers
 from gossamer.engines.exact import propagate
-from gossamer.engines.horizons import check_horizons
 from gossamer.engines.simulate import simulate
 from gossamer.methods import Method, SpectralFacts, resolve, tabulate
 from gossamer.methods.base import Number
@@ -92,8 +90,3 @@ def settled(method: Method | str, network: Network, values: Floats, rounds: int)
     spectrum = network.spectrum
     response, _ = propagate(tabulate(method, network, rounds), spectrum.eigenvalues, np.array([rounds]))
     return np.asarray(spectrum.synthesize(response[0, :, :1] * spectrum.analyze(values)))
-
-
-def horizons_of(rounds: int | Sequence[int] | Integers) -> tuple[Integers, bool]:
-    """The horizons as an array, and whether a single one was asked for."""
-    return check_horizons(rounds), np.ndim(rounds) == 0

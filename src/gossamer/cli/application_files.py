@@ -40,9 +40,12 @@ def read_sensors(
             arrays["X"], arrays["y"], network, rule, intercept=intercept, seed=seed
         )
     refuse("weighting", "with rows of data, which all count the same")
-    return LinearEstimation.from_data(
-        _read_table(path), target, network, split, intercept=intercept, seed=seed
-    )
+    table = _read_table(path)
+    if target not in table:
+        raise InvalidInput(
+            f"target must be a column of {path}, {', '.join(table)}, got {target!r}{nearest(target, table)}"
+        )
+    return LinearEstimation.from_data(table, target, network, split, intercept=intercept, seed=seed)
 
 
 def parse_policy_problem(

@@ -8,6 +8,7 @@ import shutil
 import signal
 import sys
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -86,8 +87,8 @@ def init(
     from gossamer.agents.fleet.file import Fleet, simulated_sources
     from gossamer.agents.fleet.hosts import names_and_endpoints, read_hosts
     from gossamer.agents.fleet.tables import ObservationsTable, RoundsTable
+    from gossamer.cli.parsing import parse_network
     from gossamer.networks import Network
-    from gossamer.networks.reading import parse_network
 
     if (topology is None) == (edges is None):
         raise InvalidInput("a fleet needs a network: give either --topology NAME or --edges FILE")
@@ -106,7 +107,9 @@ def init(
     else:
         assert edges is not None
         refuse("port", "with --edges, whose agents have addresses of their own")
-        network = Network.read(edges, weights)
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", ".* was guessed to be edge-list")  # as the flag says
+            network = Network.read(edges, weights)
         names, endpoints = names_and_endpoints(network, None if hosts is None else read_hosts(hosts))
         sources = ["-"] * network.agents
     chosen, own_file = _method(method)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from gossamer.arrays import Integers
 from gossamer.errors import InvalidInput, Unsupported
@@ -19,8 +19,15 @@ LARGEST_TABLE = 2**32
 """Bytes that the coefficients of all rounds may take while they are read off a method."""
 
 
-def check_horizons(rounds: ArrayLike) -> Integers:
-    """Return one or several numbers of rounds as an array of whole numbers >= 1."""
+def horizons_of(rounds: int | Iterable[int] | Horizons) -> tuple[Integers, bool]:
+    """The numbers of rounds as an array, and whether a single one was asked for."""
+    return check_horizons(rounds), not np.iterable(rounds)
+
+
+def check_horizons(rounds: int | Iterable[int] | Horizons) -> Integers:
+    """Return one or several numbers of rounds, from anything that gives them, as an array of whole numbers >= 1."""
+    if isinstance(rounds, Iterable) and not isinstance(rounds, str | bytes | Mapping | np.ndarray):
+        rounds = list(rounds)
     try:
         raw = np.atleast_1d(np.asarray(rounds))
     except ValueError:  # lists of different lengths

@@ -98,7 +98,12 @@ def check_tuple(method: Method, name: str, kind: Any) -> None:
 def _check_coefficients(method: Method, c: Any, rounds: int) -> None:
     for field, value in zip(c._fields, c, strict=True):
         array = np.asarray(value)
-        finite = array.dtype.kind in "iufb" and bool(np.all(np.isfinite(array)))
+        if array.dtype.kind not in "iufb":
+            raise InvalidInput(
+                f"{type(method).__name__}.coefficients must give numbers, but {field} is {checks.brief(value)}; "
+                "give the method numbers"
+            )
+        finite = bool(np.all(np.isfinite(array)))
         if array.shape not in ((), (rounds,)) or not finite:
             raise InvalidInput(
                 f"{type(method).__name__}.coefficients must give finite floats or arrays of length rounds={rounds}, "

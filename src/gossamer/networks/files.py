@@ -171,6 +171,10 @@ def _by_content(text: str) -> tuple[str, nx.Graph]:
             f"it fits no format ({'; '.join(reasons)}); correct it, or say what it is: "
             f"format='edge-list', 'adjacency-list' or 'matrix'"
         )
+    if "edge-list" in fits and tables.may_be_neighbors(
+        rows
+    ):  # agents without a line of their own are forgiven
+        fits.setdefault("adjacency-list", tables.adjacency_list(rows, False))
     (chosen, graph), *others = fits.items()
     for name, other in others:
         if _plain(other) != _plain(graph):

@@ -76,6 +76,8 @@ def square_matrix(what: str, matrix: Any) -> sp.csr_matrix:
     if getattr(matrix, "dtype", np.dtype(float)).kind == "c":
         raise InvalidNetwork(f"{what} must be real, got complex entries; take matrix.real")
     try:
+        if np.ndim(matrix) == 0 and not sp.issparse(matrix):
+            raise TypeError
         found = sp.csr_matrix(matrix, dtype=float)
     except (TypeError, ValueError, OverflowError):
         raise InvalidNetwork(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Hashable, Sequence
 from functools import cached_property, partial
 from os import PathLike
@@ -257,9 +258,9 @@ class Network:
         Files whose names end in .graphml, .gml, .gexf, .net (Pajek), .g6 or .s6 (graph6), .json (as NetworkX writes it,
         {"agent": ["neighbor", ...]}, or a list of pairs), .mtx, .npy (adjacency matrices), .edgelist and .adjlist
         have that format. All others are edge lists, adjacency lists or adjacency matrices as text, or one of the
-        above under another name: that is guessed from the content and said in `origin`, and a file that may be two
-        different networks is refused. `format` says it instead: "edge-list", "adjacency-list", "matrix", "npy", "mtx",
-        "graphml", "gexf", "gml", "pajek", "graph6", "sparse6" or "json".
+        above under another name: that is guessed from the content and said in `origin` and by a warning, and a file
+        that may be two different networks is refused. `format` says it instead: "edge-list", "adjacency-list",
+        "matrix", "npy", "mtx", "graphml", "gexf", "gml", "pajek", "graph6", "sparse6" or "json".
 
         weights: as in `from_networkx`; or "file", the gossip weights -L_ij that the file gives: the third
         column of an edge list, the entries of a matrix, the attribute "weight" elsewhere.
@@ -274,7 +275,9 @@ class Network:
             network = cls(gossip, name=file.stem, labels=list(graph), positions=topologies.positions(graph))
         else:
             network = cls.from_networkx(graph, weights, name=file.stem)
-        network.origin = "" if guess is None else f"guessed to be {guess}"
+        if guess is not None:
+            network.origin = f"guessed to be {guess}"
+            warnings.warn(f"{file} was {network.origin}; say so with format={guess!r}", stacklevel=2)
         return network
 
     @classmethod

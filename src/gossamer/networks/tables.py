@@ -65,9 +65,9 @@ def _trimmed(row: list[str]) -> list[str]:
 
 def edge_list(rows: list[Row], strict: bool) -> nx.Graph:
     """Two agents per line, and a weight after them if there is one; both directions are one edge."""
-    columns, rows = _below_heading(rows)
+    columns, below = _below_heading(rows)
     graph = nx.Graph()
-    for row in rows:
+    for row in below:
         a, b, weight = _edge(row, columns, strict)
         known = graph.edges[a, b]["weight"] if graph.has_edge(a, b) else weight
         if strict and known != weight:
@@ -76,8 +76,19 @@ def edge_list(rows: list[Row], strict: bool) -> nx.Graph:
         graph.add_edge(a, b, weight=weight if known == weight else np.nan)
     if strict:
         _check_loops(graph)
-        _check_counts(rows)
+        if below is rows:  # a heading says that what follows are edges
+            _check_counts(rows)
     return graph
+
+
+def may_be_neighbors(rows: list[Row]) -> bool:
+    """Whether the third words of what is a weighted edge list may name neighbors of an adjacency list as well."""
+    if _below_heading(rows)[1] is not rows:
+        return False
+    agents = {word for row in rows for word in row.words[:2]}
+    once = len({row.words[0] for row in rows}) == len(rows)
+    different = all(len(set(row.words)) == len(row.words) for row in rows)
+    return once and different and any(agents & set(row.words[2:]) for row in rows)
 
 
 def _edge(row: Row, columns: Sequence[int], strict: bool) -> tuple[str, str, float | None]:
@@ -117,8 +128,7 @@ def _below_heading(rows: list[Row]) -> tuple[tuple[int, ...], list[Row]]:
 def _check_counts(rows: list[Row]) -> None:
     """Complain if the first line may be the numbers of agents and edges rather than an edge."""
     agents = {word for row in rows[1:] for word in row.words[:2]}
-    counts = [str(len(agents)), str(len(rows) - 1)]
-    if len(rows) > 1 and rows[0].words in (counts, counts[::-1]):
+    if len(rows) > 1 and rows[0].words == [str(len(agents)), str(len(rows) - 1)]:
         raise InvalidNetwork(
             f"{rows[0]} may be an edge, or say how many agents and edges there are; delete it if it is no edge"
         )

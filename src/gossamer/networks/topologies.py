@@ -167,12 +167,15 @@ def checked_pairs(name: str, agents: int, values: ArrayLike, named: str) -> Inte
             f"{name} must be pairs of agent numbers, got {given.ravel().tolist()[0]!r}; for agents with names use "
             f"{named}"
         )
-    pairs_given = np.issubdtype(given.dtype, np.number) and given.ndim == 2 and given.shape[1] == 2
-    if given.size and not (pairs_given and np.all(given == np.floor(given))):
+    pairs_given = given.dtype.kind in "iuf" and given.ndim == 2 and given.shape[1] == 2
+    if given.size and not pairs_given:
         raise InvalidNetwork(
-            f"{name} must be pairs of agent numbers, an array of shape (E, 2), got shape {given.shape}"
-            + ("" if pairs_given else "; leave weights out, they are not read here")
+            f"{name} must be pairs of agent numbers, an array of shape (E, 2), got shape {given.shape}; leave weights "
+            "out, they are not read here"
         )
+    broken = given[~(np.isfinite(given) & (given == np.floor(given)))]
+    if broken.size:
+        raise InvalidNetwork(f"{name} must be pairs of agent numbers, which are whole, got {broken[0]:g}")
     pairs = given.astype(np.int64).reshape(-1, 2)
     if pairs.size and (pairs.min() < 0 or pairs.max() >= agents):
         raise InvalidNetwork(f"{name} must name agents 0..{agents - 1}, got {pairs.min()}..{pairs.max()}")

@@ -8,6 +8,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
+from gossamer import checks
 from gossamer.arrays import Floats
 from gossamer.errors import InvalidInput
 from gossamer.observations.base import Observations
@@ -59,6 +60,11 @@ class Moving(Observations):
             raise InvalidInput(f"base must be observations such as gs.Gaussian(...), got {base!r}")
         self.base: Observations = base
         self.mean_at = mean_at if callable(mean_at) else as_numbers(mean_at, "mean_at")
+        if not callable(self.mean_at) and not (self.mean_at.ndim in (2, 3) and len(self.mean_at)):
+            raise InvalidInput(
+                f"mean_at must be a function of the round, or an array with the means of every round, (T, N) or "
+                f"(T, N, n), got {checks.brief(mean_at)}"
+            )
         self.mean = self.means(range(1))[0]
         self.variance = base.variance
 

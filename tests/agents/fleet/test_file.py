@@ -243,7 +243,7 @@ def test_an_edge_list_of_hosts_becomes_a_fleet(tmp_path: Path) -> None:
     edges.write_text(
         "# the plant\nhostA:7447 hostB:7447\nhostB:7447, hostA:7448\nhostA:7448 hostA:7447\nhostB:7447 hostC"
     )
-    network = Network.read(edges)
+    network = Network.read(edges, format="edge-list")
     names, endpoints = names_and_endpoints(network, None)
     assert sorted(names) == ["hostA-7447", "hostA-7448", "hostB-7447", "hostC"]
     fleet = Fleet.create(network, names=names, endpoints=endpoints, sources=["-"] * 4)
@@ -257,7 +257,7 @@ def test_names_and_hosts_come_from_two_files(tmp_path: Path) -> None:
     hosts.write_text(
         "pump 10.0.0.1:9000  # first floor\nvalve plant.example\ntank [::1]:7001\nspare 10.0.0.9\n"
     )
-    names, endpoints = names_and_endpoints(Network.read(edges), read_hosts(hosts))
+    names, endpoints = names_and_endpoints(Network.read(edges, format="edge-list"), read_hosts(hosts))
     assert dict(zip(names, endpoints, strict=True)) == {
         "pump": "10.0.0.1:9000",
         "valve": "plant.example:7447",
@@ -265,7 +265,7 @@ def test_names_and_hosts_come_from_two_files(tmp_path: Path) -> None:
     }
     hosts.write_text("pump 10.0.0.1\n")
     with pytest.raises(InvalidInput, match="'valve' has none"):
-        names_and_endpoints(Network.read(edges), read_hosts(hosts))
+        names_and_endpoints(Network.read(edges, format="edge-list"), read_hosts(hosts))
     hosts.write_text("pump 10.0.0.1\npump 10.0.0.2\n")
     with pytest.raises(InvalidInput, match=r"hosts\.txt, line 2 must be a new name and its host:port"):
         read_hosts(hosts)

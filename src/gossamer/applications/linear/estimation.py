@@ -35,13 +35,12 @@ from gossamer.applications.solvers import (
     Alone,
     Centralized,
     averages,
-    horizons_of,
     settled,
 )
 from gossamer.applications.streams import Stream
 from gossamer.arrays import Floats, Integers, extent
 from gossamer.engines.exact import Exact, exact
-from gossamer.engines.horizons import check_horizons
+from gossamer.engines.horizons import check_horizons, horizons_of
 from gossamer.engines.results import ErrorResult, Rounds, Value, standard_error
 from gossamer.errors import InvalidInput, Unsupported
 from gossamer.methods import AnytimeSDA, Method, resolve
@@ -273,8 +272,9 @@ class LinearEstimation:
     def average_grams(self, method: Method | str, rounds: int | Sequence[int]) -> Floats:
         """(N, d, d), or (H, N, d, d): what each agent holds as Abar after `rounds` rounds of `method`."""
         packed = pack(self.grams)
-        held = [settled(method, self.network, packed, int(t)) for t in check_horizons(rounds)]
-        return unpack(held[0] if np.ndim(rounds) == 0 else np.stack(held), self.dimension)
+        horizons, one = horizons_of(rounds)
+        held = [settled(method, self.network, packed, int(t)) for t in horizons]
+        return unpack(held[0] if one else np.stack(held), self.dimension)
 
     def gram_margin(self, held: Floats) -> Floats:
         """max_i ||Abar^{-1}|| ||Ahat_i - Abar|| for what the agents hold, (..., N, d, d)."""

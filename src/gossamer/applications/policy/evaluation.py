@@ -24,9 +24,10 @@ from scipy.sparse.linalg import splu
 from gossamer import checks, plotting, theory
 from gossamer.applications.policy import bellman, kernels, problems
 from gossamer.applications.policy.rivals import TemporalDifference
-from gossamer.applications.solvers import Alone, Centralized, averages, horizons_of
+from gossamer.applications.solvers import Alone, Centralized, averages
 from gossamer.applications.streams import Stream
 from gossamer.arrays import Floats, Integers
+from gossamer.engines.horizons import horizons_of
 from gossamer.engines.results import DIVERGES, over_limit
 from gossamer.errors import InvalidInput
 from gossamer.methods import AnytimeSDA, Method, resolve
@@ -231,6 +232,8 @@ class PolicyEvaluation:
 
         With keep=False the values themselves are discarded once their errors are known.
         """
+        if not isinstance(keep, bool):
+            raise InvalidInput(f"keep must be True or False, got {checks.brief(keep)}")
         horizons, one = horizons_of(rounds)
         trials = checks.whole_number("trials", trials, least=1)
         block = trials if keep else max(1, 2**24 // (len(horizons) * self.network.agents * self.states))

@@ -24,7 +24,7 @@ from gossamer.engines.exact.measure import Integral, Measure, measure
 from gossamer.engines.exact.per_agent import decomposed
 from gossamer.engines.exact.propagation import Pass, impulse_response, trajectory
 from gossamer.engines.exact.result import Exact
-from gossamer.engines.horizons import Horizons, check_horizons
+from gossamer.engines.horizons import Horizons, horizons_of
 from gossamer.errors import Unsupported
 from gossamer.methods import Method, resolve, tabulate
 from gossamer.networks import Network, NetworkLike
@@ -45,13 +45,12 @@ def exact(
     """Return the expected error of `method` after `rounds` rounds (or after each of several)."""
     method = analyzable(method)
     network = check_match(network, observations)
-    horizons = check_horizons(rounds)
+    horizons, one = horizons_of(rounds)
     passes = trajectory(method, network, horizons)
     found = integrate(passes, network, observations, measure(network, observations))
     samples, exchanges = np.empty((2, len(horizons)))
     for each in passes:
         samples[each.which], exchanges[each.which] = each.samples, each.exchanges
-    one = np.ndim(rounds) == 0
     pick = (lambda v: v[0].item()) if one else np.asarray
     return Exact(
         method=method,

@@ -9,7 +9,7 @@ import numpy as np
 from gossamer import theory
 from gossamer.arrays import Floats, Integers
 from gossamer.engines.faulty import FaultySimulation, simulate_faulty
-from gossamer.engines.horizons import Horizons, check_horizons
+from gossamer.engines.horizons import Horizons, horizons_of
 from gossamer.engines.results import TrialResult, standard_error
 from gossamer.engines.simulate.directed import DirectedRun, directed
 from gossamer.engines.simulate.layouts import Run
@@ -151,6 +151,7 @@ def simulate(
     changing = changing_of(network)
     if dtype not in (np.float64, np.float32):
         raise InvalidInput(f"dtype must be numpy.float64 or numpy.float32, got {dtype!r}")
+    horizons, one = horizons_of(rounds)
     if faults is not None or changing is not None:
         if dtype is not np.float64:
             raise InvalidInput(
@@ -160,7 +161,7 @@ def simulate(
             method,
             network if changing is None else changing,
             observations,
-            rounds,
+            int(horizons[0]) if one else horizons,
             trials,
             seed,
             Faults(faults) if isinstance(faults, Fault) else faults,
@@ -172,8 +173,6 @@ def simulate(
     pushes = method.mixing == "push"
     network = directed(network) if pushes else check_match(network, observations)
     check_streams(network.agents, observations)
-    horizons = check_horizons(rounds)
-    one = np.ndim(rounds) == 0
     distinct, place = np.unique(horizons, return_inverse=True)
     wanted = Trials.check(trials, seed, first_trial, keep)
     run = (DirectedRun if pushes else Run)(method, network, observations, distinct, wanted, dtype)
