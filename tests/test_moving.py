@@ -124,3 +124,11 @@ def test_errors_say_what_is_needed():
     net.__dict__.update(spectrum=None, lambda_max=1.3, lambda_2=0.01, inverse_square_trace=100.0)
     with pytest.raises(gs.Unsupported, match=r"moving means need a full spectrum.*use gs.simulate instead"):
         gs.exact("sda", net, gs.Moving(NOISE, swinging), 10)
+
+
+def test_a_plan_looks_no_further_than_the_means_are_known():
+    net, base = gs.Network.cycle(6), gs.Gaussian(np.arange(6.0))
+    known = gs.Moving(base, np.tile(np.arange(6.0), (50, 1)))
+    near, far = gs.plan([net], known, [0.5, 1e-9])
+    assert near.rounds == gs.plan(net, base, 0.5).rounds
+    assert "within 50 rounds" in far.note

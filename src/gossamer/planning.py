@@ -224,7 +224,8 @@ def plan(
     plans = Plans()
     for net in map(Network.of, networks):
         streams = observations if isinstance(observations, Observations) else _streams(observations, net)
-        by_method = [_Search(analyzable(each), net, streams, most_rounds).plans(targets) for each in methods]
+        most = int(min(most_rounds, getattr(streams, "known_rounds", most_rounds)))
+        by_method = [_Search(analyzable(each), net, streams, most).plans(targets) for each in methods]
         plans += [found for group in zip(*by_method, strict=True) for found in group]
     if not (one_network and one_target and one_method):
         return plans

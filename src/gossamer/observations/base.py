@@ -65,6 +65,11 @@ class Observations(ABC):
         """Whether the means are a function of the round of their own, neither constant nor `drift` times the round."""
         return False
 
+    @property
+    def known_rounds(self) -> float:
+        """How many rounds have means; infinite, unless these were given for some rounds only."""
+        return np.inf
+
     def means(self, rounds: range) -> Floats:
         """(rounds, N, n) the expected values of those rounds."""
         return np.asarray(self.mean + np.asarray(rounds)[:, None, None] * self.drift)

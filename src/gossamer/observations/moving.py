@@ -72,6 +72,10 @@ class Moving(Observations):
     def moving(self) -> bool:
         return True
 
+    @property
+    def known_rounds(self) -> float:
+        return np.inf if callable(self.mean_at) else len(self.mean_at)
+
     def means(self, rounds: range) -> Floats:
         if callable(self.mean_at):
             return np.stack([self._mean_of(t, self.mean_at(t)) for t in rounds])
