@@ -336,7 +336,10 @@ def test_durable_needs_a_store() -> None:
         asyncio.run(main())
 
 
-def test_durable_observations_are_acknowledged_and_resumed(tmp_path: Path) -> None:
+def test_durable_observations_are_acknowledged_and_resumed(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
     settings = fleet(Network.path(2), timeout=0.02, commit=30.0)[0]
 
     async def first() -> None:
@@ -352,7 +355,9 @@ def test_durable_observations_are_acknowledged_and_resumed(tmp_path: Path) -> No
             assert agent.estimate == pytest.approx(4.0)
 
     asyncio.run(first())
+    assert "resumed" not in caplog.text
     asyncio.run(second())
+    assert "agent 0 resumed with 4 observations" in caplog.text
 
 
 def test_the_program_in_the_guide_runs_on_the_files_of_a_fleet(

@@ -134,6 +134,8 @@ class Agent:
         if self._thread is not None:
             raise InvalidInput("an agent can be entered once; make a new one to start again")
         try:
+            if self._ledger.samples:
+                log.info("agent %d resumed with %d observations", self.settings.id, int(self._ledger.samples))
             if self._source is not None:
                 self._source.begin(int(self._ledger.samples), self.layout.largest)
             self._transport.open()
