@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 import time
 from dataclasses import replace
@@ -16,6 +17,7 @@ from tests.agents.small_fleets import fleet, free_ports
 from gossamer.agents.agent import Agent
 from gossamer.agents.fleet.file import Fleet
 from gossamer.agents.host.sources import parse_source
+from gossamer.agents.host.store_file import read
 from gossamer.agents.round.batching import Batcher
 from gossamer.agents.snapshot import Snapshot
 from gossamer.agents.statistics import Layout
@@ -336,7 +338,10 @@ def test_durable_needs_a_store() -> None:
         asyncio.run(main())
 
 
-def test_durable_observations_are_acknowledged_and_resumed(tmp_path: Path) -> None:
+def test_durable_observations_are_acknowledged_and_resumed(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
     settings = fleet(Network.path(2), timeout=0.02, commit=30.0)[0]
 
     async def first() -> None:
@@ -352,7 +357,37 @@ def test_durable_observations_are_acknowledged_and_resumed(tmp_path: Path) -> No
             assert agent.estimate == pytest.approx(4.0)
 
     asyncio.run(first())
+    assert "resumed" not in caplog.text
     asyncio.run(second())
+    assert "agent 0 resumed with 4 observations" in caplog.text
+
+
+def test_a_store_knows_which_rows_of_a_followed_file_it_holds(tmp_path: Path) -> None:
+    """At every moment, so also after kill -9; and after a rotation no row is lost or repeated."""
+    settings = fleet(Network.path(2), timeout=0.001, commit=0.001)[0]
+    file, store = tmp_path / "a.csv", tmp_path / "a.db"
+    file.write_text("1\n")
+
+    async def run(until: int, mean: float) -> None:
+        source = parse_source(f"csv:{file},follow", 1, 0)
+        async with in_memory([settings], store=store, source=source)[0] as agent:
+            for row in range(agent.snapshot.samples, until - 1):
+                if row % 100 == 0:
+                    with file.open("a") as more:
+                        more.write("1\n" * 50 + "3\n" * 50)
+                saved = read(store)
+                if saved.samples:
+                    assert json.loads(saved.position)[1] == 2 * saved.samples
+                await asyncio.sleep(0.002)
+            await wait_for(lambda: agent.estimate == pytest.approx(mean, rel=1e-9), "the mean of all rows")
+            assert agent.snapshot.samples == until
+
+    asyncio.run(run(301, 601 / 301))
+    with file.open("a") as more:
+        more.write("5\n")
+    file.rename(tmp_path / "a.csv.1")
+    file.write_text("7\n")
+    asyncio.run(run(303, 613 / 303))
 
 
 def test_the_program_in_the_guide_runs_on_the_files_of_a_fleet(

@@ -26,6 +26,7 @@ PAGES = [
     [],
     *([name, "--help"] for name in COMMANDS),
     *(["fleet", name, "--help"] for name in FLEET),
+    *(["store", name, "--help"] for name in ("check", "backup", "restore")),
 ]
 
 

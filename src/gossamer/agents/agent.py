@@ -15,6 +15,7 @@ import logging
 import math
 import threading
 import time
+from collections import deque
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable
 from contextlib import aclosing, suppress
 from pathlib import Path
@@ -24,7 +25,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gossamer.agents.host.sources import LiveSource, as_source
+from gossamer.agents.host.source_kinds import LiveSource
+from gossamer.agents.host.sources import as_source
 from gossamer.agents.host.store import AgentStore, Saved
 from gossamer.agents.round.batching import Batcher
 from gossamer.agents.round.conversation import Conversation, Peer
@@ -116,6 +118,8 @@ class Agent:
         batcher = Batcher(self.layout, gain=gain, holds=not program.weighted, seed=seed)
         self._loop = RoundLoop(batcher, self._ledger, self._conversation, self._lose_source)
         self._offered = 0  # observations given to observe() in this run
+        self._position = saved.position if saved else b""  # of the source, after what the rounds have used
+        self._marks: deque[tuple[int, bytes]] = deque()  # observations that wait, and the source after each
         self._ended = False  # whether the last of them has been used
         self._door = threading.Lock()  # held to offer one, and to end
         self._acknowledged = int(self._ledger.samples)
@@ -134,7 +138,10 @@ class Agent:
         if self._thread is not None:
             raise InvalidInput("an agent can be entered once; make a new one to start again")
         try:
+            if self._ledger.samples:
+                log.info("agent %d resumed with %d observations", self.settings.id, int(self._ledger.samples))
             if self._source is not None:
+                self._source.resume(self._position)
                 self._source.begin(int(self._ledger.samples), self.layout.largest)
             self._transport.open()
         except BaseException:
@@ -181,7 +188,7 @@ class Agent:
         try:
             async with aclosing(source.observations()) as observations:
                 async for observation in observations:
-                    if not self._offer(observation):
+                    if not self._offer(observation, source.position):
                         return
                     while len(self._loop.pending) > _BACKLOG and not self._stop.is_set():
                         await asyncio.sleep(0.01)
@@ -222,11 +229,16 @@ class Agent:
             )
         return number
 
-    def _offer(self, observation: Floats) -> int:
-        """Queue an observation for the next round; return its number, or 0 if there are no more rounds."""
+    def _offer(self, observation: Floats, position: bytes = b"") -> int:
+        """Queue an observation for the next round; return its number, or 0 if there are no more rounds.
+
+        `position` is that of the source after this observation.
+        """
         with self._door:
             if self._ended:
                 return 0
+            if position and self._store is not None:
+                self._marks.append((self._offered + 1, position))
             self._loop.pending.append(observation)
             self._offered += 1
             return self._offered
@@ -364,9 +376,11 @@ class Agent:
         return max(due - now, 0.0)
 
     def _commit(self, *, wait: bool) -> None:
-        writer = self._writer
+        writer, taken = self._writer, self._loop.taken
+        while self._marks and self._marks[0][0] <= taken:
+            self._position = self._marks.popleft()[1]
         if writer is not None and (wait or writer.wants(self.settings.commit)):
-            writer.give(Saved(self._conversation.round, self._ledger.remember()), self._loop.taken)
+            writer.give(Saved(self._conversation.round, self._ledger.remember(), self._position), taken)
 
     def _acknowledge(self, saved: Saved) -> None:
         self._acknowledged = int(saved.ledger.samples)

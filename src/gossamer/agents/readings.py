@@ -107,23 +107,29 @@ class Splitter:
 
     def __init__(self) -> None:
         self._rest = b""
-        self._too_long = False
+        self._dropped = 0  # bytes of a line that is too long
 
     def lines(self, piece: bytes) -> list[str]:
         """The lines that end in this piece."""
+        return [line for line, _ in self.sized(piece)]
+
+    def sized(self, piece: bytes) -> list[tuple[str, int]]:
+        """The lines that end in this piece, and the bytes that each took, with its line break."""
         *ended, self._rest = (self._rest + piece).split(b"\n")
         found = []
         for line in ended:
-            too_long = self._too_long or len(line) > LINE_LIMIT
-            found.append((_TOO_LONG if too_long else line).decode("utf-8", "replace"))
-            self._too_long = False
-        if len(self._rest) > LINE_LIMIT:  # drop it, and the rest up to the end of the line
-            self._rest, self._too_long = b"", True
+            too_long = self._dropped or len(line) > LINE_LIMIT
+            text = (_TOO_LONG if too_long else line).decode("utf-8", "replace")
+            found.append((text, self._dropped + len(line) + 1))
+            self._dropped = 0
+        if len(self._rest) > LINE_LIMIT or self._dropped:  # drop it, and the rest up to the end of the line
+            self._dropped += len(self._rest)
+            self._rest = b""
         return found
 
     def rest(self) -> list[str]:
         """The last line, if it had no line break; nothing is kept."""
-        return self.lines(b"\n") if self._rest or self._too_long else []
+        return self.lines(b"\n") if self._rest or self._dropped else []
 
 
 def short(value: object) -> str:

@@ -47,6 +47,7 @@ COMMANDS = {
         "Run one agent: estimates as JSON lines on standard output, logs as JSON lines on standard error.",
     ),
     "fleet": Entry("fleet:fleet_app", "Create, run and inspect a fleet of agents."),
+    "store": Entry("store:store_app", "Check, copy and restore what an agent has saved."),
 }
 """Every command, with the first sentence of its help, so that listing the commands imports none of them."""
 

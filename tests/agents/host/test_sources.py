@@ -6,10 +6,11 @@ import asyncio
 import contextlib
 import itertools
 import os
+import shutil
 import sys
 import threading
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +19,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gossamer.agents.host import sources
-from gossamer.agents.host.sources import FromIterable, FromIterator, LiveSource, PacedSource, parse_source
+from gossamer.agents.host.source_kinds import LiveSource, PacedSource
+from gossamer.agents.host.sources import FromIterable, FromIterator, parse_source
 from gossamer.agents.readings import LINE_LIMIT, BadObservation, Splitter, parse_line, vector
 from gossamer.errors import GossamerError, InvalidInput
 from gossamer.observations import Gaussian
@@ -223,6 +225,67 @@ def test_a_followed_file_that_was_rotated_before_a_restart_counts_from_its_end(
     assert "skipped" not in caplog.text
     assert asyncio.run(asyncio.wait_for(follow(1000), 10)) == 3
     assert "holds 3 observations, but 1000 are stored: it was replaced or truncated" in caplog.text
+
+
+def rename_to(file: Path, rotated: str, rows: str) -> None:
+    file.rename(file.with_name(rotated))
+    file.write_text(rows)
+
+
+def copy_and_truncate(file: Path, rows: str) -> None:
+    shutil.copy(file, file.with_name(file.name + ".1"))
+    file.write_text(rows)
+
+
+def rotate_twice(file: Path) -> None:
+    rename_to(file, "a.csv.2", "t,a\n0,5\n")
+    os.utime(file.with_name("a.csv.2"), ns=(1, 1))
+    rename_to(file, "a.csv.1", "t,a\n0,6\n0,7\n")
+    file.with_name("a.csv.bak").write_text("0,99\n")  # no rotation makes that name
+
+
+ROTATIONS: dict[str, tuple[Callable[[Path], object], list[float]]] = {
+    "nothing": (lambda file: None, []),
+    "renamed": (lambda file: rename_to(file, "a.csv.1", "t,a\n0,5\n0,6\n"), [5, 6]),
+    "dated": (lambda file: rename_to(file, "a.csv-20260102", "t,a\n" + "0,5\n" * 9), [5] * 9),
+    "twice": (rotate_twice, [5, 6, 7]),
+    "copied": (lambda file: copy_and_truncate(file, "t,a\n0,5\n"), [5]),
+    "saved": (lambda file: (shutil.copy(file, "new"), Path("new").rename(file)), []),
+}
+
+
+@pytest.mark.parametrize("how", ROTATIONS)
+def test_rotation_while_the_agent_is_down_loses_and_repeats_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    file = tmp_path / "a.csv"
+    file.write_text("t,a\n0,1\nbad\n0,2\n0,3\n0,")
+    first = parse_source(f"csv:{file},follow,columns=a", 1, 0)
+    assert collect(first, 2) == [[1], [2]]
+    with file.open("a") as more:  # the agent is down, and the half row is completed
+        more.write("4\n")
+    rotate, new = ROTATIONS[how]
+    rotate(file)
+    again = parse_source(f"csv:{file},follow,columns=a", 1, 0)
+    again.resume(first.position)
+    again.begin(2, 1e9)
+    expected = [3, 4, *new]
+    assert collect(again, len(expected)) == [[value] for value in expected]
+    assert again.bad == 0
+
+
+def test_a_followed_file_that_is_gone_is_said(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    file = tmp_path / "a.csv"
+    file.write_text("1\n2\n")
+    first = parse_source(f"csv:{file},follow", 1, 0)
+    assert collect(first, 2) == [[1], [2]]
+    file.write_text("3\n4\n5\n")
+    again = parse_source(f"csv:{file},follow", 1, 0)
+    again.resume(first.position)
+    again.begin(2, 1e9)
+    assert collect(again, 3) == [[3], [4], [5]]
+    assert "rows added there since then are lost" in caplog.text
 
 
 def test_a_command_gives_its_lines() -> None:

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import sqlite3
 import subprocess
 import sys
 import textwrap
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from gossamer.agents.host.store import AgentStore, Saved
+from gossamer.agents.host.store_file import Damaged, Record, create, read, stored_seal
 from gossamer.agents.round.ledger import LedgerState
 from gossamer.errors import InvalidInput, OutputError
 
@@ -56,10 +60,8 @@ def test_it_is_one_agents_store(tmp_path: Path) -> None:
     store.save(state(1))
     store.close()
     for agent, dimension in ((5, 3), (4, 2)):
-        other = AgentStore(tmp_path / "a.db", agent, dimension)
         with pytest.raises(InvalidInput, match="give this agent its own store"):
-            other.load()
-        other.close()
+            AgentStore(tmp_path / "a.db", agent, dimension)
 
 
 def test_what_cannot_be_opened(tmp_path: Path) -> None:
@@ -108,14 +110,13 @@ def test_a_full_disk_is_survived(tmp_path: Path) -> None:
     assert store.save(state(1))
     pages = database(store).execute("PRAGMA page_count").fetchone()[0]
     database(store).execute(f"PRAGMA max_page_count={pages}")
+    seal = stored_seal(store.path)
     large = Saved(99, LedgerState(2, 3, 4.0, np.zeros((2, 3)), {j: np.zeros((2, 3)) for j in range(3000)}))
     for _ in range(2):
         assert not store.save(large)
         assert store.failure is not None
         assert "full" in store.failure
-    still = store.load()
-    assert still is not None
-    assert same(still, state(1))
+    assert stored_seal(store.path) == seal
     database(store).execute("PRAGMA max_page_count=100000")
     assert store.save(large)
     assert store.failure is None
@@ -153,29 +154,152 @@ def test_another_programs_database_is_left_alone(tmp_path: Path) -> None:
         with pytest.raises(InvalidInput, match="is a database with other tables"):
             AgentStore(path, 0, 1)
         assert path.read_bytes() == before
-    db = sqlite3.connect(tmp_path / "alike")
-    db.execute("CREATE TABLE edge (x)")
-    db.close()
-    store = AgentStore(tmp_path / "alike", 0, 1)
-    with pytest.raises(InvalidInput, match=r"alike is damaged, or not an agent's .*delete it to start over"):
-        store.load()
 
 
-@pytest.mark.parametrize("kind", ["pages", "numbers"])
-def test_a_damaged_store_says_what_to_do(tmp_path: Path, kind: str) -> None:
-    path = tmp_path / "a.db"
+def copy_of(path: Path, content: bytes, log: bytes = b"") -> Path:
+    for old in path.parent.glob(path.name + "*"):
+        old.unlink()
+    path.write_bytes(content)
+    if log:
+        path.with_name(path.name + "-wal").write_bytes(log)
+    return path
+
+
+def load_or_set_aside(path: Path, expected: Saved) -> bool:
+    """Whether the state was set aside; it must be the same otherwise, and the agent must be able to go on."""
     store = AgentStore(path, 4, 3)
-    store.save(state(1))
-    if kind == "numbers":
-        database(store).execute("UPDATE agent SET local = x'0102'")
+    found = store.load()
+    aside = list(path.parent.glob(path.name + ".damaged-*"))
+    assert (found is None) == bool(aside)
+    assert found is None or same(found, expected)
+    assert store.save(state(9))
     store.close()
-    if kind == "pages":
-        content = path.read_bytes()
-        path.write_bytes(content[:4096] + b"\xa5" * (len(content) - 4096))
+    again = AgentStore(path, 4, 3)
+    resumed = again.load()
+    again.close()
+    assert resumed is not None
+    assert same(resumed, state(9))
+    return bool(aside)
+
+
+def flipped(parts: list[bytes], number: int) -> Iterator[list[bytes]]:
+    """File and log with one flipped bit, at random places that are in use."""
+    used = [(p, i) for p, part in enumerate(parts) for i, byte in enumerate(part) if byte or i < 200]
+    random = np.random.default_rng(0)
+    for index in random.integers(len(used), size=number):
+        part, place = used[index]
+        damaged = bytearray(parts[part])
+        damaged[place] ^= 1 << random.integers(8)
+        yield [*parts[:part], bytes(damaged), *parts[part + 1 :]]
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_no_flipped_bit_is_believed(tmp_path: Path, killed: bool) -> None:
+    """Neither in the file nor, after a kill, in its log: the same state loads, or the store is damaged."""
+    store = AgentStore(tmp_path / "a.db", 4, 3)
+    assert store.save(state(1))
+    assert store.save(state(2))
+    if not killed:
+        store.close()
+    parts = [file.read_bytes() for file in (tmp_path / "a.db", tmp_path / "a.db-wal") if file.exists()]
+    store.close()
+    assert len(parts) == 1 + killed
+    expected = read(tmp_path / "a.db")
+    lost = 0
+    for damaged in flipped(parts, 200 if killed else 2000):
+        try:
+            assert read(copy_of(tmp_path / "b.db", *damaged)) == expected
+        except Damaged:
+            lost += 1
+    assert lost > (10 if killed else 500)
+    for damaged in flipped(parts, 15):
+        load_or_set_aside(copy_of(tmp_path / "b.db", *damaged), state(2))
+
+
+@pytest.mark.parametrize("size", [0, 10, 50, 99, 100, 3000, 4096, 5000])
+def test_a_truncated_store_is_set_aside(tmp_path: Path, size: int, caplog: pytest.LogCaptureFixture) -> None:
+    store = AgentStore(tmp_path / "a.db", 4, 3)
+    assert store.save(state(1))
+    store.close()
+    content = (tmp_path / "a.db").read_bytes()
+    assert load_or_set_aside(copy_of(tmp_path / "b.db", content[:size]), state(1))
+    assert "b.db is damaged (" in caplog.text
+    assert "starts anew; lost is all that was stored until 2" in caplog.text
+    assert load_or_set_aside(copy_of(tmp_path / "b.db", bytes(len(content))), state(1))
+
+
+def test_a_log_without_its_file_is_set_aside(tmp_path: Path) -> None:
+    path = copy_of(tmp_path / "a.db", b"", b"what was committed last")
+    path.unlink()
+    assert load_or_set_aside(path, state(1))
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ({"local": np.array([1.0, np.nan, 2.0]).tobytes()}, "not finite"),
+        ({"flows": {1: np.full(3, 1e300).tobytes()}}, "beyond 1e"),
+        ({"local": b"12345678"}, "not rows of 3"),
+        ({"samples": -1.0}, "samples cannot be"),
+        ({"samples": float("nan")}, "samples cannot be"),
+        ({"age": -1}, "samples cannot be"),
+        ({"round": 2**60}, "samples cannot be"),
+    ],
+)
+def test_what_no_agent_can_have_saved_is_not_believed(
+    tmp_path: Path, change: dict[str, Any], problem: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "a.db"
+    create(path, Record(agent=4, dimension=3, method="anytime-sda", **change))
+    with pytest.raises(Damaged, match=problem):
+        read(path)
+    assert load_or_set_aside(path, state(1))
+    assert problem in caplog.text
+
+
+def test_a_store_is_its_owners_alone(tmp_path: Path) -> None:
+    path = tmp_path / "a.db"
+    for _ in range(2):
+        store = AgentStore(path, 4, 3)
+        store.save(state(1))
+        files = list(tmp_path.iterdir())
+        assert len(files) == 4  # with log, index and lock
+        assert {file.stat().st_mode & 0o777 for file in files} == {0o600}
+        store.close()
+        path.chmod(0o644)
+
+
+@pytest.mark.parametrize("how", ["deleted", "replaced", "overwritten", "truncated"])
+def test_a_store_lost_under_a_running_agent_is_written_anew(
+    tmp_path: Path, how: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What a save acknowledges is found by whoever opens the store next, even if nothing is saved anymore."""
+    path = tmp_path / "a.db"
+    other = AgentStore(tmp_path / "other.db", 4, 3)
+    other.save(state(7))
+    other.close()
     store = AgentStore(path, 4, 3)
-    with pytest.raises(InvalidInput, match=r"a\.db is damaged.*restore it from a copy, or delete it"):
-        store.load()
-    AgentStore(path, 4, 3).close()  # nothing is held
+    assert store.save(state(1))
+    if how == "deleted":
+        path.unlink()
+    elif how == "replaced":
+        (tmp_path / "other.db").rename(path)
+    else:
+        path.write_bytes(b"x" * 9000 if how == "overwritten" else b"")
+    assert store.save(state(2))
+    assert "while the agent ran; nothing is lost" in caplog.text
+    for file in tmp_path.glob("a.db*"):  # as a kill leaves it
+        if "lock" not in file.name:
+            shutil.copy(file, tmp_path / file.name.replace("a.db", "killed.db"))
+    killed = AgentStore(tmp_path / "killed.db", 4, 3)
+    found = killed.load()
+    assert found is not None
+    assert same(found, state(2))
+    killed.close()
+    caplog.clear()
+    assert store.save(state(3))
+    assert not caplog.text
+    store.close()
 
 
 def test_a_store_of_another_method_is_refused(tmp_path: Path) -> None:
@@ -187,7 +311,7 @@ def test_a_store_of_another_method_is_refused(tmp_path: Path) -> None:
     with pytest.raises(
         InvalidInput, match=r"must belong to the method anytime-sda, but it belongs to ssda; go back"
     ):
-        AgentStore(path, 4, 3).load()
+        AgentStore(path, 4, 3)
     again = AgentStore(path, 4, 3, "ssda")
     assert same(again.load(), state(1))
     again.close()
@@ -195,11 +319,14 @@ def test_a_store_of_another_method_is_refused(tmp_path: Path) -> None:
 
 def test_a_store_of_an_earlier_format_is_refused_and_kept(tmp_path: Path) -> None:
     path = tmp_path / "a.db"
-    store = AgentStore(path, 4, 3)
-    assert store.save(state(1))
-    database(store).execute("UPDATE agent SET format = 1")
-    database(store).execute("ALTER TABLE agent DROP COLUMN method")  # which came with format 2
-    store.close()
-    with pytest.raises(InvalidInput, match=r"\(format 2\), but it belongs to agent 4 with 3 \(format 1\)"):
-        AgentStore(path, 4, 3).load()
+    db = sqlite3.connect(path)
+    db.execute("CREATE TABLE agent (one, format, id, dimension, local)")
+    db.execute("CREATE TABLE edge (neighbor, flow)")
+    db.execute("INSERT INTO agent VALUES (1, 2, 4, 3, x'00')")
+    db.commit()
+    db.close()
+    with pytest.raises(
+        InvalidInput, match=r"the format 3, but it has the format 2 .*; go back .*, or delete"
+    ):
+        AgentStore(path, 4, 3)
     assert path.exists()

@@ -23,7 +23,8 @@ from gossamer.agents.fleet.certificates import expires
 from gossamer.agents.fleet.file import Fleet
 from gossamer.agents.host import logs
 from gossamer.agents.host.locks import lock
-from gossamer.agents.host.sources import AnySource, parse_source
+from gossamer.agents.host.source_kinds import AnySource
+from gossamer.agents.host.sources import parse_source
 from gossamer.agents.host.status import STATUS, StatusFile, estimate_line
 from gossamer.agents.snapshot import Snapshot
 from gossamer.errors import GossamerError, InvalidInput, OutputError, require

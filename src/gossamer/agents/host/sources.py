@@ -28,31 +28,25 @@ import signal
 import stat
 import sys
 import time
-from abc import ABC, abstractmethod
 from collections.abc import (
     AsyncGenerator,
     AsyncIterable,
-    AsyncIterator,
     Awaitable,
     Callable,
     Iterable,
     Iterator,
 )
-from pathlib import Path
-from typing import Any, BinaryIO, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from gossamer.agents.host.csv_files import parse_csv
+from gossamer.agents.host.source_kinds import AnySource, LiveSource, PacedSource
 from gossamer.agents.readings import (
-    LARGEST_OBSERVATION,
     LINE_LIMIT,
-    BadObservation,
     Splitter,
     Vector,
-    cells,
-    parse_line,
-    parse_row,
     vector,
 )
 from gossamer.arrays import Floats
@@ -62,105 +56,11 @@ log = logging.getLogger("gossamer.agents.host.sources")
 
 FORMS = "-, csv:FILE[,follow][,columns=a+b], cmd:COMMAND or sim:MEAN,STD,SEED"
 
-_POLL = 0.2
-"""Seconds between two polls of a file that is followed."""
-
 _PIECE = 1 << 16
 """Bytes read at once."""
 
 _GRACE = 2.0
 """Seconds a command has to end on its own after SIGTERM."""
-
-_MARK = "\ufeff"
-"""The byte order mark that some programs put before the first row."""
-
-
-class Source:
-    """What all sources share: the number of observations, the number of bad lines, and what was wrong."""
-
-    replays: ClassVar[bool] = False
-    """Whether the source starts over when its agent is restarted: then the observations that the agent has
-    stored are skipped, so that none counts twice."""
-
-    def __init__(self, dimension: int) -> None:
-        self.dimension = dimension
-        self.largest = LARGEST_OBSERVATION
-        self.skip = 0
-        self.good = 0
-        self.bad = 0
-        self.last_problem = ""
-
-    def begin(self, stored: int, largest: float) -> None:
-        """Prepare for an agent that has `stored` observations in its store, and takes none larger than `largest`.
-
-        Raises InvalidInput if the source cannot be read at all.
-        """
-        self.skip = stored if self.replays else 0
-        self.largest = largest
-
-    def understand(self, item: Any) -> Vector | None:
-        """Return the observation in `item`, or None if it holds none (a comment)."""
-        return parse_line(item, self.dimension, self.largest)
-
-    def accept(self, item: Any) -> Vector | None:
-        """Return the observation in `item`, unless it is bad or to be skipped; count it either way."""
-        try:
-            value = self.understand(item)
-        except BadObservation as problem:
-            self.complain(str(problem))
-            return None
-        if value is None:
-            return None
-        self.good += 1
-        return value if self.good > self.skip else None
-
-    def complain(self, problem: str) -> None:
-        """Count and log something that is not an observation."""
-        self.bad += 1
-        self.last_problem = problem
-        # The first few, then the 4th, 8th, 16th, ...: a broken sensor must not fill the disk with its log.
-        if self.bad <= 3 or self.bad & (self.bad - 1) == 0:
-            log.warning("observation skipped: %s", problem, extra={"skipped": self.bad})
-
-
-class PacedSource(Source, ABC):
-    """A source that its agent asks for one observation per round."""
-
-    replays = True
-
-    @abstractmethod
-    def raw(self) -> Iterator[Any]:
-        """Yield the items: rows of text, or values."""
-
-    def rounds(self) -> Iterator[Vector | None]:
-        """Yield one item for each round: an observation, or None for a bad line."""
-        for item in self.raw():
-            bad = self.bad
-            value = self.accept(item)
-            if value is not None or self.bad > bad:
-                yield value
-
-    def __iter__(self) -> Iterator[Vector]:
-        return (value for value in self.rounds() if value is not None)
-
-
-class LiveSource(Source, ABC):
-    """A source that delivers at its own times, several observations per round or none."""
-
-    @abstractmethod
-    def raw(self) -> AsyncGenerator[Any]:
-        """Yield items as they arrive: lines of text, or values."""
-
-    def __aiter__(self) -> AsyncIterator[Vector]:
-        return self.observations()
-
-    async def observations(self) -> AsyncGenerator[Vector]:
-        """Yield the observations as they arrive."""
-        async with contextlib.aclosing(self.raw()) as items:
-            async for item in items:
-                value = self.accept(item)
-                if value is not None:
-                    yield value
 
 
 class StandardInput(LiveSource):
@@ -249,104 +149,6 @@ async def _lines(read: Callable[[], Awaitable[bytes]]) -> AsyncGenerator[str]:
         yield line
 
 
-class _Rows(Source):
-    """Rows of a CSV file, one per line, with or without a first row of names."""
-
-    replays = True
-
-    def __init__(self, dimension: int, path: Path, columns: list[str] | None = None) -> None:
-        super().__init__(dimension)
-        self.path = path
-        self._first = True  # whether the next row is the file's first
-        self._named = columns is not None  # whether that row is known to hold the names
-        if not path.is_file():
-            raise InvalidInput(f"the source csv:FILE needs an existing file, but there is no {path}")
-        if columns is not None and len(columns) != dimension:
-            raise InvalidInput(f"columns= must name {dimension} column(s), got {len(columns)}")
-        self._places = None if columns is None else _places(path, columns)
-
-    def begin(self, stored: int, largest: float) -> None:
-        super().begin(stored, largest)
-        if stored:
-            log.info(
-                "the first %d observations of %s are already stored, so they are skipped", stored, self.path
-            )
-
-    def understand(self, item: Any) -> Vector | None:
-        first, self._first = self._first, False
-        if not first:
-            return parse_row(item, self.dimension, self._places, self.largest)
-        if not self._named:
-            with contextlib.suppress(
-                BadObservation
-            ):  # a first row that is not an observation holds the names
-                return parse_row(item.removeprefix(_MARK), self.dimension, self._places, self.largest)
-        return None
-
-    def count_from_here(self) -> None:
-        """Stop skipping at the end of the file; if fewer rows than expected were skipped, it is another file."""
-        if self.good < self.skip:
-            log.warning(
-                "%s holds %d observations, but %d are stored: it was replaced or truncated, and there is no way to "
-                "know which of its rows are stored; all that it holds now are skipped",
-                self.path,
-                self.good,
-                self.skip,
-            )
-        self.skip = 0
-
-
-class CsvFile(_Rows, PacedSource):
-    """The rows of a file, one per round."""
-
-    def raw(self) -> Iterator[str]:
-        with self.path.open(encoding="utf-8", errors="replace") as file:
-            yield from file
-        self.count_from_here()
-
-
-class GrowingCsvFile(_Rows, LiveSource):
-    """The rows of a file, and those added to it later, as they arrive.
-
-    A file that is truncated is read from its start. So is a new file of the same name, after the rest of the old one.
-    """
-
-    async def raw(self) -> AsyncGenerator[str]:
-        file, splitter = self.path.open("rb"), Splitter()
-        try:
-            while True:
-                for line in _rows(file, splitter):
-                    yield line
-                self.count_from_here()
-                await asyncio.sleep(_POLL)
-                rest: list[str] = []
-                with contextlib.suppress(
-                    FileNotFoundError
-                ):  # it may be missing for a moment while it is rotated
-                    now = self.path.stat()
-                    if not os.path.samestat(now, os.fstat(file.fileno())):
-                        fresh = self.path.open("rb")
-                        rest = list(_rows(file, splitter))
-                        file.close()
-                        file = fresh
-                    elif file.tell() > now.st_size:
-                        file.seek(0)
-                    else:
-                        continue
-                    for line in rest:
-                        yield line
-                    for line in splitter.rest():
-                        self.complain(f"a row must be complete, got {line!r} before the file was replaced")
-                    self._first, self._named = True, False
-        finally:
-            file.close()
-
-
-def _rows(file: BinaryIO, splitter: Splitter) -> Iterator[str]:
-    while piece := file.read(_PIECE):
-        yield from splitter.lines(piece)
-
-
 class Simulated(PacedSource):
     """A sensor with Gaussian noise: this agent's stream of `gs.simulate(..., seed=seed)`, trial 0."""
 
@@ -413,9 +215,6 @@ class FromIterable(PacedSource):
         return vector(item, self.dimension, self.largest)
 
 
-AnySource = PacedSource | LiveSource
-
-
 def as_source(values: Iterable[ArrayLike] | AsyncIterable[ArrayLike], dimension: int) -> AnySource:
     """Return a program's observations as a source: one value per round, or as they arrive if asynchronous."""
     if isinstance(values, PacedSource | LiveSource):
@@ -433,24 +232,10 @@ def parse_source(text: str, dimension: int, agent: int) -> AnySource:
     if kind == "cmd" and rest.strip():
         return Command(dimension, rest)
     if kind == "csv" and rest.strip():
-        return _csv(rest, dimension)
+        return parse_csv(rest, dimension)
     if kind == "sim" and rest.strip():
         return _simulated(rest, dimension, agent)
     raise InvalidInput(f"source must be {FORMS}, got {text!r}")
-
-
-def _csv(rest: str, dimension: int) -> AnySource:
-    name, *options = rest.split(",")
-    columns: list[str] | None = None
-    kind: type[CsvFile] | type[GrowingCsvFile] = CsvFile
-    for option in options:
-        if option == "follow":
-            kind = GrowingCsvFile
-        elif option.startswith("columns="):
-            columns = option.removeprefix("columns=").split("+")
-        else:
-            raise InvalidInput(f"csv:FILE takes the options follow and columns=a+b, got {option!r}")
-    return kind(dimension, Path(name), columns)
 
 
 def _simulated(rest: str, dimension: int, agent: int) -> AnySource:
@@ -488,13 +273,3 @@ def _normals(seed: int, agent: int, components: int, start: int, count: int) -> 
     angle = 2 * np.pi * words[:, 1::2]
     pairs = np.stack([radius * np.cos(angle), radius * np.sin(angle)], axis=2)
     return pairs.reshape(-1, components)[start % 4 :][:count]
-
-
-def _places(path: Path, columns: list[str]) -> list[int]:
-    """The positions of the columns in a file whose first row holds their names."""
-    with path.open(encoding="utf-8", errors="replace") as file:
-        names = cells(file.readline().removeprefix(_MARK))
-    missing = [column for column in columns if column not in names]
-    if missing:
-        raise InvalidInput(f"columns= must be among {', '.join(names)} of {path}, got {missing[0]!r}")
-    return [names.index(column) for column in columns]

@@ -17,7 +17,7 @@ from typing import Any
 
 from gossamer.agents.fleet.file import Fleet
 from gossamer.agents.fleet.tables import Member
-from gossamer.agents.host.sources import AnySource
+from gossamer.agents.host.source_kinds import AnySource
 from gossamer.agents.snapshot import Snapshot
 
 log = logging.getLogger("gossamer.agents.host.status")

@@ -2,58 +2,47 @@
 
 The agent's state (its means and counts, its ledgers, its round and serial) is one small record, replaced by one
 transaction. An observation is acknowledged once a transaction whose state includes it has been committed and
-synced to disk (synchronous=FULL). From then on it survives kill -9 and, on a disk that honors a sync, a power cut.
-Commits happen every `commit` seconds, and at once when someone waits for one (`Agent.observe_durable`); all
-observations since the last one share the commit. Whatever was not acknowledged when the process died is lost as a
-whole, never in part.
+synced to disk (synchronous=FULL), and is found under the store's name. From then on it survives kill -9 and, on a disk
+that honors a sync, a power cut. Commits happen every `commit` seconds, and at once when someone waits for one
+(`Agent.observe_durable`); all observations since the last one share the commit. Whatever was not acknowledged when the
+process died is lost as a whole, never in part.
 
 A disk that is full or fails does not stop the agent: `save` returns False, the agent goes on and reports that
 nothing is acknowledged, and the next save that works acknowledges everything since.
+
+A store that is damaged is set aside, never believed: the agent says what it lost and starts anew. One that is deleted,
+replaced or damaged while the agent runs costs nothing: the agent writes all it knows into a new one.
 
 One process at a time: a store that is open holds a lock on NAME.lock beside it.
 """
 
 from __future__ import annotations
 
+import logging
 import os
 import sqlite3
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-
+from gossamer.agents.host import store_file
 from gossamer.agents.host.locks import lock
+from gossamer.agents.host.store_file import ERRORS, Damaged, Record
 from gossamer.agents.round.ledger import LedgerState
+from gossamer.arrays import Floats
 from gossamer.errors import InvalidInput, OutputError
 from gossamer.methods.anytime_sda import AnytimeSDA
 
-_FORMAT = 2
-_SCHEMA = """
-BEGIN;
-CREATE TABLE IF NOT EXISTS agent (
-    one INTEGER PRIMARY KEY CHECK (one = 1),
-    format INTEGER NOT NULL,
-    id INTEGER NOT NULL,
-    dimension INTEGER NOT NULL,
-    round INTEGER NOT NULL,
-    serial INTEGER NOT NULL,
-    age INTEGER NOT NULL,
-    samples REAL NOT NULL,
-    method TEXT NOT NULL,
-    local BLOB NOT NULL
-);
-CREATE TABLE IF NOT EXISTS edge (neighbor INTEGER PRIMARY KEY, flow BLOB NOT NULL);
-COMMIT;
-"""
+log = logging.getLogger("gossamer.agents.host.store")
 
 
 @dataclass(frozen=True)
 class Saved:
-    """What the store holds: the round the agent was in and its ledger's state."""
+    """What the store holds: the round the agent was in, its ledger's state, and where its source was."""
 
     round: int
     ledger: LedgerState
+    position: bytes = b""
 
 
 class AgentStore:
@@ -69,8 +58,9 @@ class AgentStore:
         self._db: sqlite3.Connection | None = None
         self._lock: int | None = None
         try:
-            self._open()
-        except (sqlite3.Error, OSError) as error:
+            self._lock = hold(self.path)
+            self._saved = self._open()
+        except (*ERRORS, OSError) as error:
             self.close()
             raise OutputError(
                 f"the store {self.path} cannot be opened ({error}); it must be a file that SQLite can write; "
@@ -80,103 +70,145 @@ class AgentStore:
             self.close()
             raise
 
-    def _open(self) -> None:
-        self._lock = lock(self.path.with_name(self.path.name + ".lock"))
-        if self._lock is None:
-            raise InvalidInput(
-                f"the store {self.path} is in use by another process; stop that process first, "
-                "or give this agent a store of its own"
-            )
-        self._db = db = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False, timeout=1.0)
-        tables = {name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
-        if tables and not tables >= {"agent", "edge"}:
-            raise InvalidInput(
-                f"the store {self.path} must be an agent's, but it is a database with other tables "
-                f"({', '.join(sorted(tables)[:3])}); choose another directory"
-            )
-        db.execute("PRAGMA journal_mode=WAL")
-        db.execute("PRAGMA synchronous=FULL")
-        db.executescript(_SCHEMA)
-
     def load(self) -> Saved | None:
-        """What an earlier run saved, or None for a new agent. A store that cannot be used is closed."""
-        try:
-            return self._load()
-        except (sqlite3.Error, ValueError, TypeError) as error:
-            self.close()
-            if isinstance(error, InvalidInput):
-                raise
-            raise InvalidInput(
-                f"the store {self.path} is damaged, or not an agent's ({error}); "
-                "restore it from a copy, or delete it to start over"
-            ) from error
+        """What was in the store when it was opened, or None for a new agent."""
+        return self._saved
 
-    def _load(self) -> Saved | None:
-        assert self._db is not None
-        known = self._db.execute("SELECT format, id, dimension FROM agent").fetchone()
-        if known is None:
-            return None
-        format_, agent, dimension = known
-        if known != (_FORMAT, self.agent, self.dimension):
+    def _open(self) -> Saved | None:
+        record = self._empty()
+        try:
+            if self.path.exists():
+                record = store_file.read(self.path)
+                self._check_owner(record)
+            elif any(file.exists() for file in store_file.companions(self.path)):
+                raise Damaged("it is gone, and only the files that SQLite keeps beside it are left")
+            else:
+                store_file.create(self.path, record)
+        except Damaged as damage:
+            until = store_file.last_change(self.path)
+            aside = store_file.set_aside(self.path, "damaged")
+            log.error(
+                "agent %d: the store %s is damaged (%s), so it was set aside as %s and the agent starts anew; lost is "
+                "all that was stored until %s: the agent's observations, and its ledgers, which its neighbors know. "
+                "To go back to a copy, stop the agent and run `gossamer store restore`",
+                self.agent,
+                self.path,
+                damage,
+                aside.name,
+                until,
+            )
+            store_file.create(self.path, record)
+        self._connect()
+        return None if record.empty else _saved(record)
+
+    def _connect(self) -> None:
+        os.chmod(self.path, 0o600)
+        self._db = store_file.connect(self.path)
+        self._db.execute("PRAGMA journal_mode=WAL")
+        self._db.execute("PRAGMA synchronous=FULL")
+        # Every commit goes into the file itself, too: a damaged log must not bring back an older state.
+        self._db.execute("PRAGMA wal_autocheckpoint=1")
+        self._file = os.stat(self.path)
+
+    def _check_owner(self, record: Record) -> None:
+        if (record.agent, record.dimension) != (self.agent, self.dimension):
             raise InvalidInput(
-                f"the store {self.path} must belong to agent {self.agent} with {self.dimension} components "
-                f"(format {_FORMAT}), but it belongs to agent {agent} with {dimension} (format {format_}); "
+                f"the store {self.path} must belong to agent {self.agent} with {self.dimension} components, but it "
+                f"belongs to agent {record.agent} with {record.dimension}; "
                 "give this agent its own store, or delete the file to start over"
             )
-        method, round_, serial, age, samples, local = self._db.execute(
-            "SELECT method, round, serial, age, samples, local FROM agent"
-        ).fetchone()
-        if method != self.method:
+        if record.method != self.method:
             raise InvalidInput(
-                f"the store {self.path} must belong to the method {self.method}, but it belongs to {method}; go back "
-                "to that method, or delete the file to start over"
+                f"the store {self.path} must belong to the method {self.method}, but it belongs to {record.method}; "
+                "go back to that method, or delete the file to start over"
             )
-        flows = {
-            int(neighbor): self._array(flow)
-            for neighbor, flow in self._db.execute("SELECT neighbor, flow FROM edge")
-        }
-        return Saved(round_, LedgerState(age, serial, samples, self._array(local), flows))
 
-    def _array(self, blob: bytes) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
-        return np.frombuffer(blob, "<f8").reshape(-1, self.dimension).copy()
+    def _empty(self) -> Record:
+        return Record(agent=self.agent, dimension=self.dimension, method=self.method, empty=True)
 
     def save(self, saved: Saved) -> bool:
         """Commit and sync; True: everything in `saved` now survives a crash. False: see `failure`."""
-        assert self._db is not None
         state = saved.ledger
-        head = (
-            _FORMAT,
-            self.agent,
-            self.dimension,
-            saved.round,
-            state.serial,
-            state.age,
-            state.samples,
-            self.method,
+        record = Record(
+            agent=self.agent,
+            dimension=self.dimension,
+            method=self.method,
+            round=saved.round,
+            serial=state.serial,
+            age=state.age,
+            samples=state.samples,
+            local=_bytes(state.local),
+            flows={j: _bytes(flow) for j, flow in state.flows.items()},
+            position=saved.position,
         )
         try:
-            self._db.execute("BEGIN IMMEDIATE")
-            self._db.execute(
-                "INSERT OR REPLACE INTO agent VALUES (1, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                (*head, state.local.astype("<f8").tobytes()),
-            )
-            self._db.executemany(
-                "INSERT OR REPLACE INTO edge VALUES (?, ?)",
-                [(j, flow.astype("<f8").tobytes()) for j, flow in state.flows.items()],
-            )
-            self._db.execute("COMMIT")
-        except sqlite3.Error as error:
+            if not self._write(record):
+                self._renew(record)
+        except (*ERRORS, OSError) as error:
             self.failure = str(error)
-            with suppress(sqlite3.Error):  # a full disk may already have rolled back
-                self._db.execute("ROLLBACK")
             return False
         self.failure = None
         return True
 
-    def close(self) -> None:
+    def _write(self, record: Record) -> bool:
+        """Write a record; False: it cannot be found under the store's name, or SQLite finds the file damaged."""
+        if self._db is None:  # an earlier attempt to renew the store failed
+            return False
+        try:
+            seal = store_file.write(self._db, record)
+        except ERRORS as error:
+            if store_file.tells_of_damage(error, self.path):
+                return False
+            raise
+        try:
+            in_place = os.path.samestat(os.stat(self.path), self._file)
+        except FileNotFoundError:
+            return False
+        return in_place and store_file.stored_seal(self.path) == seal
+
+    def _renew(self, record: Record) -> None:
+        """Write everything into a new file, in place of one that was deleted, replaced or damaged."""
+        self._disconnect()
+        existed = self.path.exists()
+        aside = store_file.set_aside(self.path, "replaced")
+        store_file.create(self.path, record)
+        self._connect()
+        log.error(
+            "agent %d: the store %s was %s while the agent ran; nothing is lost: everything is in a new one",
+            self.agent,
+            self.path,
+            f"replaced or damaged (what was there is now {aside.name})" if existed else "deleted",
+        )
+
+    def _disconnect(self) -> None:
         if self._db is not None:
-            self._db.close()
+            with suppress(sqlite3.Error):  # of a file that is damaged
+                self._db.close()
             self._db = None
+
+    def close(self) -> None:
+        self._disconnect()
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
+
+
+def hold(path: Path) -> int:
+    """Lock a store; raises InvalidInput if another process holds it."""
+    held = lock(path.with_name(path.name + ".lock"))
+    if held is None:
+        raise InvalidInput(
+            f"the store {path} is in use by another process; stop that process first, "
+            "or give this agent a store of its own"
+        )
+    return held
+
+
+def _saved(record: Record) -> Saved:
+    flows = {j: record.array(flow) for j, flow in record.flows.items()}
+    ledger = LedgerState(record.age, record.serial, record.samples, record.array(record.local), flows)
+    return Saved(record.round, ledger, record.position)
+
+
+def _bytes(values: Floats) -> bytes:
+    return values.astype("<f8").tobytes()

@@ -1,0 +1,61 @@
+"""gossamer store check|backup|restore: looking after what an agent has saved."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from gossamer.cli.commands import FlagCommand
+from gossamer.cli.options import AsJson
+
+if TYPE_CHECKING:
+    from gossamer.agents.host.store_file import Record
+
+store_app = typer.Typer(
+    name="store", help="Check, copy and restore what an agent has saved.", no_args_is_help=True
+)
+
+StoreFile = Annotated[Path, typer.Argument(help="An agent's store: NAME.sqlite in its --store directory.")]
+Copy = Annotated[Path, typer.Argument(help="The copy.")]
+
+
+@store_app.command(cls=FlagCommand)
+def check(file: StoreFile, as_json: AsJson = False) -> None:
+    """Say whether a store is sound, and what it holds. Its agent may be running."""
+    from gossamer.agents.host import store_care
+
+    record = store_care.check(file)
+    if as_json:
+        names = ("agent", "method", "dimension", "round", "age", "samples")
+        facts = {name: getattr(record, name) for name in names}
+        print(json.dumps({"store": str(file), **facts, "neighbors": sorted(record.flows)}))
+    else:
+        print(f"{file} is sound: {_describe(record)}")
+
+
+@store_app.command(cls=FlagCommand)
+def backup(file: StoreFile, copy: Copy) -> None:
+    """Copy a store to a new file. Its agent may be running."""
+    from gossamer.agents.host import store_care
+
+    record = store_care.backup(file, copy)
+    print(f"{copy} is a copy of {file}: {_describe(record)}")
+
+
+@store_app.command(cls=FlagCommand)
+def restore(file: StoreFile, copy: Copy) -> None:
+    """Put a copy in the place of a store, which is kept under another name. Stop its agent first."""
+    from gossamer.agents.host import store_care
+
+    record, aside = store_care.restore(file, copy)
+    kept = f"; what was there is now {aside.name}" if aside else ""
+    print(f"{file} is restored: {_describe(record)}{kept}")
+
+
+def _describe(record: Record) -> str:
+    if record.empty:
+        return f"agent {record.agent}, method {record.method}, nothing saved yet"
+    return f"agent {record.agent}, method {record.method}, round {record.round}, {record.samples:.0f} observations"
