@@ -52,6 +52,7 @@ def digest_after(copy, edited, module):
         ("applications/policy/evaluation.py", EVALUATION),
     ],
 )
+@pytest.mark.slow
 def test_editing_what_is_imported_changes_the_digest(copy, edited, module):
     before, after = digest_after(copy, edited, module)
     assert before != after
@@ -69,6 +70,7 @@ def test_editing_what_is_imported_changes_the_digest(copy, edited, module):
         ("agents/agent.py", EVALUATION),
     ],
 )
+@pytest.mark.slow
 def test_editing_anything_else_does_not(copy, edited, module):
     before, after = digest_after(copy, edited, module)
     assert before == after

@@ -121,6 +121,7 @@ def test_a_missed_target_is_told_the_least_error_and_what_holds_beyond(method):
 
 
 @pytest.mark.parametrize("method", ["sda", "anytime-sda", "d-masg"])
+@pytest.mark.slow
 def test_moving_means_are_followed_for_a_while_only(method, monkeypatch):
     monkeypatch.setattr("gossamer.planning.MOVING", 100)
     monkeypatch.setattr("gossamer.planning.ONE_BY_ONE", 14)

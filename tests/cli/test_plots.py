@@ -60,6 +60,7 @@ def test_labels_never_collide(x, y, panels):
 
 
 @pytest.mark.parametrize("spread", [1.05, 3, 6.2, 13, 40, 300, 1e6])
+@pytest.mark.slow
 def test_labels_of_a_single_horizon_never_collide(spread):
     curves = [
         Curve(f"anytime-sda, chebyshev {k}", [300], [0.003 * spread ** (k / 4)], [0.0008]) for k in range(5)

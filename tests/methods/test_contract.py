@@ -75,6 +75,7 @@ def test_every_tunable_value_within_its_bounds_is_a_method(method, small):
             assert tabulate(changed, net, 40).rounds == 40
 
 
+@pytest.mark.slow
 def test_own_methods_are_tuned_by_what_they_declare(small):
     """Planning knows no method by name: a user's own is tuned as soon as it says what may be tuned."""
     from gossamer.methods import Tunable
