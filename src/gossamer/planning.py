@@ -224,7 +224,8 @@ def plan(
     plans = Plans()
     for net in map(Network.of, networks):
         streams = observations if isinstance(observations, Observations) else _streams(observations, net)
-        most = int(min(most_rounds, getattr(streams, "known_rounds", most_rounds)))
+        check_match(net, streams)
+        most = int(min(most_rounds, streams.known_rounds))
         by_method = [_Search(analyzable(each), net, streams, most).plans(targets) for each in methods]
         plans += [found for group in zip(*by_method, strict=True) for found in group]
     if not (one_network and one_target and one_method):
@@ -268,9 +269,6 @@ class _Search:
     network: Network
     observations: Observations
     most: int
-
-    def __post_init__(self) -> None:
-        check_match(self.network, self.observations)
 
     def plans(self, targets: list[float]) -> list[Plan]:
         every, found = self.examined(targets)

@@ -78,7 +78,7 @@ class Result(ABC):
         columns = list(self.shown or (rows[0] if rows else ()))
         head = "".join(f"<th>{html.escape(name.replace('_', ' '))}</th>" for name in columns)
         body = "".join(
-            "<tr>" + "".join(f"<td>{html.escape(brief(row[name]))}</td>" for name in columns) + "</tr>"
+            "<tr>" + "".join(f"<td>{html.escape(_brief(row[name]))}</td>" for name in columns) + "</tr>"
             for row in rows[:_ROWS_SHOWN]
         )
         more = f"<p>and {len(rows) - _ROWS_SHOWN} more rows</p>" if len(rows) > _ROWS_SHOWN else ""
@@ -86,7 +86,7 @@ class Result(ABC):
         return f"<table>{caption}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{more}"
 
 
-def brief(value: Any) -> str:
+def _brief(value: Any) -> str:
     """A value as a person reads it: three digits, and nothing where there is none."""
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return "-"
@@ -95,5 +95,5 @@ def brief(value: Any) -> str:
 
 def _range(values: Sequence[Any]) -> str:
     """The one value of a column, or where its values begin and end."""
-    first, last = brief(values[0]) if values else "-", brief(values[-1]) if values else "-"
+    first, last = _brief(values[0]) if values else "-", _brief(values[-1]) if values else "-"
     return first if all(same(values[0], value) for value in values) else f"{first}..{last}"

@@ -13,7 +13,7 @@ import gossamer as gs  # its names load when they are used, so that help pages s
 from gossamer.cli.commands import refuse
 from gossamer.cli.formatting import plain, shown
 from gossamer.cli.options import AsJson, Csv, Graph, Plot, Rounds, Seed, Trials, Weights
-from gossamer.cli.output import Record, column, emit, few, wide, writing, written
+from gossamer.cli.output import Record, column, emit, few, save_plot, wide
 from gossamer.cli.parsing import parse_horizons, parse_methods, parse_network
 from gossamer.errors import InvalidInput, Unsupported
 
@@ -335,8 +335,7 @@ def _show_fit(problem: gs.LinearEstimation, records: Sequence[Record]) -> None:
 
 def _draw(records: Sequence[Record], quantity: str, title: str, path: Path, as_json: bool) -> None:
     """Errors with 95% intervals, and the centralized limit."""
-    from gossamer.cli.plots import draw_errors
-    from gossamer.plotting import PARAMETER_ERROR, VALUE_ERROR, Curve
+    from gossamer.plotting import PARAMETER_ERROR, VALUE_ERROR, Curve, draw_errors
 
     known = [record for record in records if record[quantity] is not None]
     curves = []
@@ -347,6 +346,5 @@ def _draw(records: Sequence[Record], quantity: str, title: str, path: Path, as_j
     limits = {record["rounds"]: record["centralized_limit"] for record in records}
     if any(limits.values()):
         curves.append(Curve("centralized limit", list(limits), list(limits.values()), limit=True))
-    with writing(path):
-        draw_errors(curves, title, path, VALUE_ERROR if quantity == "error" else PARAMETER_ERROR)
-    written(path, as_json)
+    label = VALUE_ERROR if quantity == "error" else PARAMETER_ERROR
+    save_plot(lambda: draw_errors(None, curves, title, label), path, as_json)

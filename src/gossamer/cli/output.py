@@ -10,7 +10,7 @@ import csv as csv_module
 import json
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -88,13 +88,18 @@ def present(
         notes = result.notes
     emit(records, as_json=as_json, csv=csv, notes=notes, **how)
     if plot is not None:
-        from matplotlib import pyplot as plt
+        save_plot(result.plot, plot, as_json)
 
-        with writing(plot):
-            result.plot()
-            plt.gcf().savefig(plot)
-            plt.close()
-        written(plot, as_json)
+
+def save_plot(draw: Callable[[], Any], path: Path, as_json: bool) -> None:
+    """Write what `draw` makes the current figure, and confirm it."""
+    from matplotlib import pyplot as plt
+
+    with writing(path):
+        draw()
+        plt.gcf().savefig(path)
+        plt.close()
+    written(path, as_json)
 
 
 def written(path: Path, as_json: bool) -> None:

@@ -1,28 +1,18 @@
-"""Plots of the command line: errors of the applications, a network."""
+"""The one plot that is not of a result: a network."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
 import networkx as nx
 import numpy as np
-from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
 
 from gossamer.errors import OutputError
 from gossamer.networks import Network
-from gossamer.plotting import COLORS, STYLE, Curve
-from gossamer.plotting import draw_errors as draw
-
-
-def draw_errors(curves: Sequence[Curve], title: str, path: Path, quantity: str) -> None:
-    """Errors against rounds on log scales, with their limits."""
-    figure = draw(None, curves, title, quantity).figure
-    figure.savefig(path)
-    plt.close(figure)
+from gossamer.plotting import COLORS, STYLE
 
 
 def draw_network(network: Network, path: Path) -> None:

@@ -107,13 +107,13 @@ def _enter(stack: ExitStack, backend: str, workers: int | None, address: str | N
 
 def carry_along(modules: Iterable[ModuleType]) -> None:
     """Let workers get these modules with their work: they may not find the files of a user."""
-    for name in (
-        "joblib.externals.cloudpickle",
-        "cloudpickle",
-    ):  # the picklers of joblib's processes and of Dask
+    found = {module.__name__: module for module in modules}
+    found.pop("__main__", None)  # it travels anyway
+    # The picklers of joblib's processes and of Dask.
+    for name in ("joblib.externals.cloudpickle", "cloudpickle"):
         with suppress(ImportError):
             pickler = import_module(name)
-            for module in modules:
+            for module in found.values():
                 pickler.register_pickle_by_value(module)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from gossamer import checks
 from gossamer.comparison.backends import carry_along, compute
 from gossamer.comparison.content import own_modules
-from gossamer.comparison.points import Point, Row, Setting, limits
+from gossamer.comparison.points import ROUNDS, Contender, Point, Row, Setting, limits
 from gossamer.comparison.result import Comparison
 from gossamer.comparison.store import Store
 from gossamer.engines.horizons import Horizons, check_horizons
@@ -63,22 +63,20 @@ def compare(
     found: list[dict[int, Row]] = []
     missing: list[Missing] = []
     for place, point in enumerate(points):
-        found.append({row[4]: row for row in kept.read(point.key)} if kept else {})
+        found.append({row[ROUNDS]: row for row in kept.read(point.key)} if kept else {})
         ahead = [t for t in horizons if t not in found[place]]
         if ahead:
             missing.append((place, point, ahead))
     if backend != "threads":
-        own = [own_modules(each) for _, p, _ in missing for each in (p.method, p.setting.observations)]
-        carry_along(
-            {name: m for modules in own for name, m in modules.items() if name != "__main__"}.values()
-        )
+        travel = {id(each): each for p in points for each in (p.method, p.setting.observations)}
+        carry_along(module for each in travel.values() for module in own_modules(each).values())
     partial = False
     outcomes = compute(evaluate, missing, backend=backend, workers=workers, address=address)
     with progress_bar(progress, "comparing", len(missing)) as advance:
         try:
             for outcome in outcomes if missing else ():
                 for place, rows in outcome:
-                    found[place] |= {row[4]: row for row in rows}
+                    found[place] |= {row[ROUNDS]: row for row in rows}
                     if kept:
                         kept.write(points[place].key, list(found[place].values()))
                     advance(1)
@@ -118,13 +116,14 @@ def _points(
         if not trials:
             raise InvalidInput("with faults there is no exact error, so trials must be at least 1, got 0")
     chosen = _named(methods, Method, resolve, lambda method: method.label)
+    contenders = [Contender(label, method) for label, method in chosen.items()]
     points = []
     kinds = Network | ChangingNetwork
     for name, network in _named(networks, kinds, network_of, lambda network: network.name).items():
         streams = observations(network) if callable(observations) else observations
         check_streams(network.agents, streams)
         setting = Setting(name, network, streams, trials, seed, faults)
-        points += [Point(setting, label, method) for label, method in chosen.items()]
+        points += [Point(setting, contender) for contender in contenders]
     return points
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -51,6 +52,9 @@ COLUMNS: dict[str, type] = {
 EXACT = ("total_error", "bias", "variance", "uncertainty", "samples", "messages")
 """The columns that the exact engine fills."""
 
+ROUNDS = list(COLUMNS).index("rounds")
+"""The place of the number of rounds in a row."""
+
 Row = tuple[Any, ...]
 
 
@@ -73,21 +77,42 @@ class Setting:
 
 
 @dataclass(frozen=True, eq=False)
-class Point:
-    """One method in one setting."""
+class Contender:
+    """A method under the name that it has in a comparison, which many points share."""
 
-    setting: Setting
     name: str
     method: Method
 
     @cached_property
     def key(self) -> str:
+        return digest(self.method)
+
+
+@dataclass(frozen=True, eq=False)
+class Point:
+    """One method in one setting."""
+
+    setting: Setting
+    contender: Contender
+
+    @property
+    def method(self) -> Method:
+        return self.contender.method
+
+    @property
+    def name(self) -> str:
+        """What the method is called."""
+        return self.contender.name
+
+    @cached_property
+    def key(self) -> str:
         """A digest of everything that the point's numbers depend on."""
-        return digest(self.setting.key, self.method)
+        return hashlib.sha1(f"{self.setting.key} {self.contender.key}".encode()).hexdigest()
 
     def named(self, row: Row) -> Row:
         """A kept row under the names of this comparison."""
-        return (self.setting.name, *row[1:3], self.name, *row[4:])
+        ours = {"network": self.setting.name, "method": self.name}
+        return tuple(ours.get(column, value) for column, value in zip(COLUMNS, row, strict=True))
 
     def rows(self, horizons: Sequence[int], limits: Limits) -> list[Row]:
         """One row for each horizon."""

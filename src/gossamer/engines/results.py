@@ -122,9 +122,12 @@ class StreamResult(ErrorResult[Rounds, Value]):
         """The least variance of unbiased estimates on this network; NaN where it is unknown."""
         return network_limit_if_known(self.network, self.observations, self.rounds)  # type: ignore[no-any-return]
 
+    lossless: ClassVar[bool] = True
+    """Whether every message arrives, so that the network's limit is the yardstick."""
+
     def curves(self) -> list[plotting.Curve]:
         curves = super().curves()
-        if np.isfinite(np.atleast_1d(self.network_limit)).any():
+        if self.lossless and np.isfinite(np.atleast_1d(self.network_limit)).any():
             curves.append(plotting.Curve("network limit", self.rounds, self.network_limit, limit=True))
         return curves
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable
 from typing import ClassVar
 
@@ -15,25 +16,20 @@ from gossamer.observations.base import Observations
 from gossamer.observations.shapes import as_numbers, check_finite, like_means
 
 
-class Drifting(Observations):
-    """Streams whose means move by `rate` per round (a scalar, (N,) or (N, n)); the noise is that of `base`."""
+class Shifted(Observations):
+    """The noise of `base` around means that move."""
 
-    normal: ClassVar[bool] = True  # as far as its base is
+    base: Observations
 
-    def __init__(self, base: Observations, rate: ArrayLike) -> None:
+    def __init__(self, base: Observations) -> None:
         if not isinstance(base, Observations):
             raise InvalidInput(f"base must be observations such as gs.Gaussian(...), got {base!r}")
-        self._rate = base.drift + like_means(base.mean, rate, "rate", 1 if base.components == 1 else 2)
-        self.base: Observations = base.base if isinstance(base, Drifting) else base
-        self.mean, self.variance = base.mean, base.variance
+        self.base = base
+        self.variance = base.variance
 
-    @property
-    def drift(self) -> Floats:
-        return self._rate
-
-    @property
-    def normal_std(self) -> Floats | None:
-        return self.base.normal_std if self.normal else None
+    @abstractmethod
+    def _moved(self, rounds: range) -> Floats:
+        """(rounds, N, n) how far the means of those rounds are from those of `base`."""
 
     def sample(
         self,
@@ -46,19 +42,39 @@ class Drifting(Observations):
         agents = range(self.agents) if agents is None else agents
         still = self.base.sample(seed, rounds, trials, agents, batches)
         where = slice(agents.start, agents.stop, agents.step)
-        return still + np.asarray(rounds)[:, None, None, None] * self._rate[where, :, None]
+        return still + self._moved(rounds)[:, where, :, None]
 
 
-class Moving(Observations):
+class Drifting(Shifted):
+    """Streams whose means move by `rate` per round (a scalar, (N,) or (N, n)); the noise is that of `base`."""
+
+    normal: ClassVar[bool] = True  # as far as its base is
+
+    def __init__(self, base: Observations, rate: ArrayLike) -> None:
+        super().__init__(base.base if isinstance(base, Drifting) else base)
+        self._rate = base.drift + like_means(base.mean, rate, "rate", 1 if base.components == 1 else 2)
+        self.mean = base.mean
+
+    @property
+    def drift(self) -> Floats:
+        return self._rate
+
+    @property
+    def normal_std(self) -> Floats | None:
+        return self.base.normal_std if self.normal else None
+
+    def _moved(self, rounds: range) -> Floats:
+        return np.asarray(rounds)[:, None, None] * self._rate
+
+
+class Moving(Shifted):
     """Streams whose means are any function of the round; the noise is that of `base`.
 
     mean_at   mean_at(t) gives the means of round t = 0, 1, ... as (N,) or (N, n); or an array (T, N) or (T, N, n)
     """
 
     def __init__(self, base: Observations, mean_at: Callable[[int], ArrayLike] | ArrayLike) -> None:
-        if not isinstance(base, Observations):
-            raise InvalidInput(f"base must be observations such as gs.Gaussian(...), got {base!r}")
-        self.base: Observations = base
+        super().__init__(base)
         self.mean_at = mean_at if callable(mean_at) else as_numbers(mean_at, "mean_at")
         if not callable(self.mean_at) and not (self.mean_at.ndim in (2, 3) and len(self.mean_at)):
             raise InvalidInput(
@@ -66,7 +82,6 @@ class Moving(Observations):
                 f"(T, N, n), got {checks.brief(mean_at)}"
             )
         self.mean = self.means(range(1))[0]
-        self.variance = base.variance
 
     @property
     def moving(self) -> bool:
@@ -97,25 +112,5 @@ class Moving(Observations):
         check_finite(mean, f"mean_at({t})")
         return mean
 
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Moving) or self.base != other.base:
-            return False
-        if callable(self.mean_at) or callable(other.mean_at):
-            return self.mean_at is other.mean_at
-        return np.array_equal(self.mean_at, other.mean_at)
-
-    __hash__ = None
-
-    def sample(
-        self,
-        seed: int,
-        rounds: range,
-        trials: range,
-        agents: range | None = None,
-        batches: Floats | None = None,
-    ) -> Floats:
-        agents = range(self.agents) if agents is None else agents
-        still = self.base.sample(seed, rounds, trials, agents, batches)
-        where = slice(agents.start, agents.stop, agents.step)
-        moved = self.means(rounds) - self.base.means(rounds)
-        return still + moved[:, where, :, None]
+    def _moved(self, rounds: range) -> Floats:
+        return self.means(rounds) - self.base.means(rounds)

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from gossamer import plotting
 from gossamer.arrays import Booleans, Floats
 from gossamer.engines.results import Rounds, TrialResult, Value
 from gossamer.networks import ChangingNetwork
@@ -34,6 +33,8 @@ class FaultySimulation(TrialResult[Rounds, Value]):
     parts: Rounds
     rule: str
 
+    lossless = False
+
     def _notes(self, which: int) -> Iterator[str]:
         yield from super()._notes(which)
         alive, size = np.atleast_1d(self.agents)[which], self.alive.shape[-1]
@@ -49,6 +50,3 @@ class FaultySimulation(TrialResult[Rounds, Value]):
             yield "runs without a ledger, with the Metropolis weights of each round"
         elif self.rule == "skip":
             yield "runs without a ledger: neighbors that are not heard are left out"
-
-    def curves(self) -> list[plotting.Curve]:
-        return [curve for curve in super().curves() if curve.label != "network limit"]

@@ -48,21 +48,21 @@ class DirectedRun(Run):
         length = max(1, GIVEN // given.size)
         batches = None if np.all(table.batches == 1) else table.batches
         by_round = {int(self.horizons[h]): h for h in which}
+        records = len(self.iterates) > 0 and table.rounds == self.horizons[-1]
         for start in range(0, table.rounds, length):
             block = range(start, min(start + length, table.rounds))
             samples = self.observations.sample(self.seed, block, drawn, batches=batches)
             for t, sample in zip(block, samples, strict=True):
                 given[:, :-1] = sample.reshape(agents, lanes)
                 state = _round(table, t, state, given, shares)
+                if not (records or t + 1 in by_round):
+                    continue
                 answers = _combined(table.estimate_state[t], state)
-                with np.errstate(
-                    divide="ignore", invalid="ignore"
-                ):  # weights may underflow: that is not a number
+                with np.errstate(divide="ignore", invalid="ignore"):  # weights may underflow: not a number
                     estimates = (answers[:, :-1] / answers[:, -1:]).reshape(sample.shape)
-                if len(self.iterates) and table.rounds == self.horizons[-1]:
-                    for kept, values in zip(
-                        self.iterates, (*(s[:, :-1] for s in state), estimates), strict=True
-                    ):
+                if records:
+                    now = (*(register[:, :-1] for register in state), estimates)
+                    for kept, values in zip(self.iterates, now, strict=True):
                         kept[trials.start : trials.stop, t] = np.moveaxis(values.reshape(sample.shape), 2, 0)
                 if t + 1 in by_round:
                     self._collect(by_round[t + 1], trials, estimates)

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from gossamer.engines.simulate import simulate
 from gossamer.methods import DSG, AnytimeSDA
 from gossamer.networks import ChangingNetwork, Network
 from gossamer.paper.pipeline import style
@@ -47,7 +46,7 @@ def changing(graph: str, agents: int, seed: int) -> ChangingNetwork:
 
 def changing_networks(graph: str, agents: int, spread: float, trials: int, seed: int) -> list[Row]:
     """Simulated errors of both methods on one changing network."""
-    obs = problem.observations(agents, spread, seed)
+    net, obs = changing(graph, agents, seed), problem.observations(agents, spread, seed)
     base = {
         "experiment": "changing",
         "graph": graph,
@@ -61,8 +60,7 @@ def changing_networks(graph: str, agents: int, spread: float, trials: int, seed:
     }
     rows: list[Row] = []
     for name, method in METHODS.items():
-        net = changing(graph, agents, seed)
-        runs = simulate(method, net, obs, HORIZONS, trials, seed, keep="errors", progress=False)
+        runs = problem.run(method, net, obs, HORIZONS, trials=trials, seed=seed, keep="errors")
         for t, value, error in zip(HORIZONS, runs.total_error, runs.stderr, strict=True):
             rows.append({**base, "method": name, "rounds": t, **problem.around(float(value), float(error))})
     return rows

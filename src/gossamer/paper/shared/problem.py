@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from gossamer.arrays import Floats
-from gossamer.engines.simulate import Simulation, simulate
+from gossamer.engines.results import TrialResult
+from gossamer.engines.simulate import simulate
 from gossamer.methods import Method
-from gossamer.networks import Network
+from gossamer.networks import ChangingNetwork, Network
 from gossamer.observations import Gaussian
 
 GRAPHS = ("path", "cycle", "star", "grid", "erdos-renyi")
@@ -48,9 +49,11 @@ def observations(agents: int, spread: float, seed: int, draw: int = 0) -> Gaussi
     return Gaussian(means(agents, spread, seed, draw), 1.0)
 
 
-def run(method: Method, net: Network, obs: Gaussian, rounds: Any, **options: Any) -> Simulation[Any, Any]:
+def run(
+    method: Method, net: Network | ChangingNetwork, obs: Gaussian, rounds: Any, **options: Any
+) -> TrialResult[Any, Any]:
     """Simulate without its own progress bar; an interrupt stops the piece and never leaves half a result."""
-    result: Simulation[Any, Any] = simulate(method, net, obs, rounds, progress=False, **options)
+    result: TrialResult[Any, Any] = simulate(method, net, obs, rounds, progress=False, **options)
     if result.partial:
         raise KeyboardInterrupt
     return result
