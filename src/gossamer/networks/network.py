@@ -21,16 +21,14 @@ from gossamer.networks import files, iterative, topologies
 from gossamer.networks.directed import DirectedNetwork
 from gossamer.networks.gossip import (
     DENSE_LIMIT,
-    WEIGHTS,
-    check_connected,
+    check_components,
     checked_gossip,
-    edge_weights,
     given_weights,
-    weighted_laplacian,
 )
+from gossamer.networks.links import WEIGHTS, Links, links_of_matrix, weighted
 from gossamer.networks.names import EXAMPLES, named_topology
 from gossamer.networks.spectrum import DenseSpectrum, Spectrum
-from gossamer.networks.topologies import Topology
+from gossamer.networks.topologies import Topology, components
 
 ONE_WAY = "for links that go one way see gs.DirectedNetwork and gs.PushSum, which gs.simulate runs"
 
@@ -74,7 +72,7 @@ class Network:
 
     def __init__(
         self,
-        gossip: sp.csr_matrix,
+        gossip: sp.csr_matrix | Links,
         *,
         name: str = "network",
         labels: Sequence[Hashable] | None = None,
@@ -82,20 +80,39 @@ class Network:
         positions: Floats | None = None,
         origin: str = "",
     ) -> None:
-        self.gossip = gossip
-        self.agents = int(gossip.shape[0])
-        upper = sp.triu(gossip, k=1).tocoo()
-        order = np.lexsort((upper.col, upper.row))
-        self.edges: Integers = np.column_stack([upper.row, upper.col]).astype(np.int64)[order]
+        # Whichever of the two is given makes the other one when it is asked for.
+        if isinstance(gossip, Links):
+            self.links = gossip
+        else:
+            self.gossip = gossip
+        self.agents = gossip.agents if isinstance(gossip, Links) else int(gossip.shape[0])
+        if labels is not None:
+            self.labels = list(labels)
         self.name = name
-        self.labels = list(labels) if labels is not None else list(range(self.agents))
         self.positions = positions
         self.origin = origin
         self._closed_form = closed_form
 
+    @cached_property
+    def gossip(self) -> sp.csr_matrix:
+        return self.links.laplacian()
+
+    @cached_property
+    def links(self) -> Links:
+        """The rows of the gossip matrix in few bytes."""
+        return links_of_matrix(self.gossip)
+
+    @cached_property
+    def edges(self) -> Integers:
+        return self.links.edges
+
+    @cached_property
+    def labels(self) -> list[Hashable]:
+        return list(range(self.agents))
+
     def __repr__(self) -> str:
         origin = f", {self.origin}" if self.origin else ""
-        return f"Network({self.name}, {self.agents} agents, {len(self.edges)} edges{origin})"
+        return f"Network({self.name}, {self.agents} agents, {len(self.links.neighbors) // 2} edges{origin})"
 
     def __len__(self) -> int:
         return self.agents
@@ -206,19 +223,22 @@ class Network:
         if topology.agents < 2:
             found = f"got {topology.agents}" if topology.agents else "but the graph is empty"
             raise InvalidNetwork(f"a network needs at least 2 agents, {found}")
-        w = edge_weights(topology.agents, topology.edges, weights)
-        gossip = weighted_laplacian(topology.agents, topology.edges, w)
-        check_connected(gossip)
+        rows, places = topology.connected()
+        links = weighted(rows, weights)
+        if topology.edges is not None:
+            check_components(*components(rows))
 
         def made(scale: float) -> Network:
             # A closed form of the Laplacian's spectrum serves whenever all edges weigh the same.
-            closed_form = topology.closed_form if np.ptp(w) == 0 else None
+            closed_form = topology.closed_form if len(links.weights) == 1 else None
             return cls(
-                gossip if scale == 1 else gossip * scale,
+                links._replace(scale=scale),
                 name=topology.name,
                 labels=labels,
-                closed_form=None if closed_form is None else partial(closed_form, float(w[0]) * scale),
-                positions=topology.positions,
+                closed_form=None
+                if closed_form is None
+                else partial(closed_form, float(links.weights[0]) * scale),
+                positions=topology.positions if places is None else places,
             )
 
         network = made(1.0)
@@ -339,6 +359,8 @@ class Network:
     def lambda_bound(self) -> float:
         """A bound on all eigenvalues from the weights alone: 2 where I - L is an average, as with Metropolis weights,
         and otherwise Gershgorin's, the largest absolute row sum."""
+        if self.links.eigenvalue_bound <= 2:
+            return 2.0
         return max(2.0, float(abs(self.gossip).sum(axis=1).max()))
 
     @cached_property
@@ -370,13 +392,13 @@ class Network:
     def neighbors(self, agent: int) -> Integers:
         """The numbers of an agent's neighbors, ascending."""
         agent = checks.whole_number("agent", agent, least=0, most=self.agents - 1)
-        row = self.gossip.indices[self.gossip.indptr[agent] : self.gossip.indptr[agent + 1]]
-        return np.sort(row[row != agent]).astype(np.int64)
+        begin, end = self.links.starts[agent : agent + 2]
+        return self.links.neighbors[begin:end].astype(np.int64)
 
     @cached_property
     def degrees(self) -> Integers:
         """(N,) how many neighbors each agent has."""
-        return np.bincount(self.edges.ravel(), minlength=self.agents)
+        return self.links.degrees
 
 
 NetworkLike: TypeAlias = Network | Graph | str

@@ -85,13 +85,8 @@ class _NetworkLinks:
     """The network as the kernels take it, without the diagonal: rows of L sum to zero, so it says nothing new."""
 
     def __init__(self, network: Network, dtype: type[np.floating[Any]]) -> None:
-        gossip, self.agents, self.edges = network.gossip, network.agents, network.edges
+        self.network, self.dtype, self.agents = network, dtype, network.agents
         self.width = min(agent_lanes.CHUNK, _up(self.agents, GRAIN) * GRAIN)
-        self.starts, self.neighbors, weights, begins = agent_lanes.read_links(
-            gossip.indptr, gossip.indices, gossip.data, self.width
-        )
-        self.weights = weights.astype(dtype)
-        self.stretches = np.append(np.flatnonzero(begins), self.agents)
 
     def for_trials(self, mixing: str) -> trial_lanes.TrialLinks:
         coded = self.for_agents
@@ -101,26 +96,12 @@ class _NetworkLinks:
             neighbors=coded.neighbors,
             codes=coded.codes,
             weights=coded.weights,
-            edges=self.edges,
+            edges=self.network.edges,
         )
 
     @cached_property
     def for_agents(self) -> agent_lanes.ChunkLinks:
-        # Equal weights are the common case, and cheaper to notice than to sort for.
-        codes: AnyArray
-        if np.all(self.weights == self.weights[:1]):
-            distinct, codes = self.weights[:1], np.zeros(len(self.weights), np.uint8)
-        else:
-            distinct, codes = np.unique(self.weights, return_inverse=True)
-        inside = np.searchsorted(self.stretches, np.arange(0, self.agents, self.width))
-        return agent_lanes.ChunkLinks(
-            stretches=self.stretches.astype(np.uint32),
-            chunks=np.append(inside, len(self.stretches) - 1).astype(np.uint32),
-            starts=self.starts,
-            neighbors=self.neighbors,
-            codes=codes.astype(np.uint8 if len(distinct) <= 256 else np.uint32, copy=False),
-            weights=distinct,
-        )
+        return agent_lanes.chunk_links(self.network.links, self.width, self.dtype)
 
 
 class _LaneLayout:
@@ -207,6 +188,7 @@ class TrialLanes(_LaneLayout):
             origin=0,
             noise=_aligned((count * agents if self.fused else 0, 4, lanes), kind),
             by_trial=np.zeros((count, horizons, lanes)),
+            by_block=np.zeros((count, lanes)),
             by_agent=np.zeros((count, _up(lanes, GRAIN), horizons, agents)),
             estimates=np.empty((count, horizons if run.keep else 0, agents, lanes), kind),
         )
@@ -272,6 +254,7 @@ class AgentLanes(_LaneLayout):
             by_chunk=np.zeros(rows // count),
             by_agent=np.zeros((count, horizons, agents)),
             estimates=np.empty((count, horizons if run.keep else 0, agents), kind),
+            first_agent=0,
         )
         for start, stop in self.calls(agents * count):
             if not self.fused:
