@@ -27,8 +27,11 @@ from gossamer.networks.gossip import (
 )
 from gossamer.networks.links import WEIGHTS, Links, links_of_matrix, weighted
 from gossamer.networks.names import EXAMPLES, named_topology
-from gossamer.networks.spectrum import DenseSpectrum, Spectrum
+from gossamer.networks.spectrum import DenseSpectrum, Factor, LargeFacts, Spectrum, product_facts
 from gossamer.networks.topologies import Topology, components
+
+LARGE = 2**20
+"""Of lattices of more agents than this, no array of eigenvalues is made to learn the extreme ones."""
 
 ONE_WAY = "for links that go one way see gs.DirectedNetwork and gs.PushSum, which gs.simulate runs"
 
@@ -67,7 +70,8 @@ class Network:
     Two networks are equal if they have the same gossip matrix and labels.
 
     Spectra are computed on first use: closed form for path, cycle, star, complete, torus, hypercube (and grid
-    with equal weights), dense up to `DENSE_LIMIT` agents, iterative beyond.
+    with equal weights), dense up to `DENSE_LIMIT` agents, iterative beyond. The facts of lattices of more than `LARGE`
+    agents follow from their sides alone (see `product_facts`).
     """
 
     def __init__(
@@ -79,6 +83,7 @@ class Network:
         closed_form: Callable[[], Spectrum] | None = None,
         positions: Floats | None = None,
         origin: str = "",
+        factors: tuple[Factor, ...] = (),
     ) -> None:
         # Whichever of the two is given makes the other one when it is asked for.
         if isinstance(gossip, Links):
@@ -92,6 +97,7 @@ class Network:
         self.positions = positions
         self.origin = origin
         self._closed_form = closed_form
+        self._factors = factors
 
     @cached_property
     def gossip(self) -> sp.csr_matrix:
@@ -239,6 +245,7 @@ class Network:
                 if closed_form is None
                 else partial(closed_form, float(links.weights[0]) * scale),
                 positions=topology.positions if places is None else places,
+                factors=topology.factors,
             )
 
         network = made(1.0)
@@ -349,8 +356,18 @@ class Network:
         return DenseSpectrum(self.gossip.toarray()) if self.agents <= DENSE_LIMIT else None
 
     @cached_property
+    def _large_facts(self) -> LargeFacts | None:
+        """The facts of a lattice of more than `LARGE` agents."""
+        if self.agents <= LARGE or not self._factors:
+            return None
+        weights = (self.links.weights * self.links.scale).tolist()
+        return product_facts(self._factors, weights, self.links.eigenvalue_bound)
+
+    @cached_property
     def lambda_max(self) -> float:
         """The largest eigenvalue."""
+        if self._large_facts is not None:
+            return self._large_facts.lambda_max
         if self.spectrum is not None:
             return float(self.spectrum.eigenvalues.max())
         return iterative.largest_eigenvalue(self.gossip)
@@ -370,6 +387,8 @@ class Network:
     @cached_property
     def lambda_2(self) -> float:
         """The smallest nonzero eigenvalue."""
+        if self._large_facts is not None:
+            return self._large_facts.lambda_2
         if self.spectrum is not None:
             return float(np.partition(self.spectrum.eigenvalues, 1)[1])
         return float(self._smallest[0][0])
@@ -382,6 +401,8 @@ class Network:
     @cached_property
     def inverse_square_trace(self) -> float:
         """Sum of 1/lambda^2 over the nonzero eigenvalues (estimated beyond `DENSE_LIMIT`, to about 10%)."""
+        if self._large_facts is not None:
+            return self._large_facts.inverse_square_trace
         if self.spectrum is not None:
             values = self.spectrum.eigenvalues
             return float(np.sum(1.0 / values[values > values.max() * 1e-14] ** 2))

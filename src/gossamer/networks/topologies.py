@@ -68,7 +68,7 @@ class Topology:
         if self.factors:
             return product_rows(self.factors, first, last), None
         assert self.edges is not None
-        return _some(rows_of_edges(self.agents, self.edges), first, last), None
+        return some_rows(rows_of_edges(self.agents, self.edges), first, last), None
 
     @property
     def partial(self) -> bool:
@@ -122,6 +122,7 @@ def grid(rows: int, cols: int) -> Topology:
 
 def torus(rows: int, cols: int) -> Topology:
     rows, cols = _size("rows", rows, 3), _size("cols", cols, 3)
+    _countable(rows * cols)
     return _product(f"torus:{rows}x{cols}", 2 * rows * cols, ("cycle", rows), ("cycle", cols))
 
 
@@ -260,7 +261,7 @@ def components(rows: Rows) -> tuple[int, Integers]:
     return int(count), member
 
 
-def _some(rows: Rows, first: int, last: int) -> Rows:
+def some_rows(rows: Rows, first: int, last: int) -> Rows:
     begin, end = rows.starts[[first, last]]
     return Rows(rows.starts[first : last + 1] - begin, rows.neighbors[begin:end])
 
@@ -298,7 +299,7 @@ def _size(name: str, value: int, least: int) -> int:
 
 def _countable(agents: int) -> int:
     if agents > MOST_AGENTS:
-        raise InvalidNetwork(f"a network may have at most {MOST_AGENTS:,} agents, got {_about(agents)}")
+        _affordable(agents)
     return agents
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import prange
+from numba import get_num_threads, prange
 
 from gossamer.arrays import AnyArray, Booleans, Floats, Integers
 from gossamer.engines.simulate.kernels import (
@@ -164,6 +164,39 @@ def _strip(
     count = tasks.by_chunk.size
     for q in range(strip * count // strips, (strip + 1) * count // strips):
         tasks.by_chunk[q] = _chunk(0, q, t, h, tasks, table, links, s)
+
+
+def play_chunks(
+    chunks: Integers, t: int, h: int, tasks: Tasks, table: PassTable, links: ChunkLinks
+) -> None:
+    """Play round t of some chunks of the one trial that is there, dealt out to all threads."""
+    strips = get_num_threads()
+
+    def play(strip: int) -> None:
+        some = chunks[strip * len(chunks) // strips : (strip + 1) * len(chunks) // strips]
+        _listed(some, t, h, tasks, table, links, scratch_for(tasks.work, 1))
+
+    if len(chunks):
+        spread(play, strips)
+
+
+@compiled
+def _listed(
+    chunks: Integers, t: int, h: int, tasks: Tasks, table: PassTable, links: ChunkLinks, s: Scratch
+) -> None:
+    tasks, table, links, s = borrowed(tasks), borrowed(table), borrowed(links), borrowed(s)
+    for q in chunks:
+        tasks.by_chunk[q] = _chunk(0, q, t, h, tasks, table, links, s)
+
+
+@compiled
+def refill(tasks: Tasks, t: int, table: PassTable) -> None:
+    """Draw the noise of the four rounds around round t again, for the one trial that is there."""
+    for q in range(tasks.noise.shape[0]):
+        agent = tasks.first_agent + q * tasks.noise.shape[2]
+        fill_normals_agents(
+            tasks.noise[q], table.key, OBSERVATION, t // 4, agent, tasks.components[0], tasks.trials[0]
+        )
 
 
 @compiled
