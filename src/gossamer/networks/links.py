@@ -76,6 +76,12 @@ class Links(NamedTuple):
         return sp.csr_matrix((data, indices, indptr), shape=(self.agents, self.agents), copy=False)
 
 
+def some_rows(rows: Rows, first: int, last: int) -> Rows:
+    """The rows of the agents first..last-1; the neighbors keep their numbers."""
+    begin, end = rows.starts[[first, last]]
+    return Rows(rows.starts[first : last + 1] - begin, rows.neighbors[begin:end])
+
+
 def rows_of_edges(agents: int, edges: Integers) -> Rows:
     """The rows of an undirected graph whose edges are listed once each."""
     i, j = edges.T

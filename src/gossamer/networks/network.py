@@ -27,6 +27,7 @@ from gossamer.networks.gossip import (
 )
 from gossamer.networks.links import WEIGHTS, Links, links_of_matrix, weighted
 from gossamer.networks.names import EXAMPLES, named_topology
+from gossamer.networks.shards import is_sharded, open_shards
 from gossamer.networks.spectrum import DenseSpectrum, Factor, LargeFacts, Spectrum, product_facts
 from gossamer.networks.topologies import Topology, components
 
@@ -49,6 +50,13 @@ class Changing(Protocol):
     """What we know here of a `ChangingNetwork`: it has other edges in every round."""
 
     def edges_at(self, round: int) -> Integers: ...
+
+
+@runtime_checkable
+class InParts(Protocol):
+    """What we know here of `NetworkParts`: nobody holds all of it."""
+
+    def bounds(self, ranks: int) -> list[int]: ...
 
 
 class Network:
@@ -83,7 +91,7 @@ class Network:
         closed_form: Callable[[], Spectrum] | None = None,
         positions: Floats | None = None,
         origin: str = "",
-        factors: tuple[Factor, ...] = (),
+        facts: Callable[[], LargeFacts] | None = None,
     ) -> None:
         # Whichever of the two is given makes the other one when it is asked for.
         if isinstance(gossip, Links):
@@ -97,7 +105,7 @@ class Network:
         self.positions = positions
         self.origin = origin
         self._closed_form = closed_form
-        self._factors = factors
+        self._facts = facts
 
     @cached_property
     def gossip(self) -> sp.csr_matrix:
@@ -136,7 +144,7 @@ class Network:
         return hash((self.agents, self.edges.tobytes()))
 
     @classmethod
-    def of(cls, value: NetworkLike | DirectedNetwork | Changing) -> Network:
+    def of(cls, value: NetworkLike | DirectedNetwork | Changing | InParts) -> Network:
         """The network that `value` is, that a NetworkX graph describes, or that has this name (`grid:10x10`).
 
         Every function that takes a network takes all three; graphs and names get the weights of `from_networkx` and
@@ -155,6 +163,8 @@ class Network:
                 f"{value!r} has other edges in every round, so there is no gossip matrix to compute with; simulate it: "
                 "gs.simulate and gs.compare take changing networks"
             )
+        if isinstance(value, InParts):
+            raise Unsupported(f"{value!r} is in parts, so there is no gossip matrix to compute with; gs.simulate runs it")
         raise InvalidInput(
             f"network must be a network such as gs.Network.path(10), a NetworkX graph or a name such as 'grid:10x10', "
             f"got {value!r}"
@@ -245,7 +255,9 @@ class Network:
                 if closed_form is None
                 else partial(closed_form, float(links.weights[0]) * scale),
                 positions=topology.positions if places is None else places,
-                factors=topology.factors,
+                facts=partial(_lattice_facts, topology.factors, links._replace(scale=scale))
+                if topology.factors and topology.agents > LARGE
+                else None,
             )
 
         network = made(1.0)
@@ -289,6 +301,8 @@ class Network:
         that may be two different networks is refused. `format` says it instead: "edge-list", "adjacency-list",
         "matrix", "npy", "mtx", "graphml", "gexf", "gml", "pajek", "graph6", "sparse6" or "json".
 
+        A folder that `gossamer partition` wrote is read as the whole network, with the weights that it has.
+
         weights: as in `from_networkx`; or "file", the gossip weights -L_ij that the file gives: the third
         column of an edge list, the entries of a matrix, the attribute "weight" elsewhere.
         """
@@ -296,6 +310,10 @@ class Network:
         if not isinstance(path, str | PathLike):
             raise InvalidInput(f"path must name a file, got {path!r}")
         file = Path(path)
+        if is_sharded(file):
+            shards = open_shards(file)
+            facts = None if shards.facts is None else partial(LargeFacts, *shards.facts)
+            return cls(shards.links(0, shards.agents), name=shards.name, labels=shards.labels(), facts=facts)
         graph, guess = files.read_graph(file, format)
         if weights == "file":
             gossip = checked_gossip(given_weights(graph), None)
@@ -357,11 +375,12 @@ class Network:
 
     @cached_property
     def _large_facts(self) -> LargeFacts | None:
-        """The facts of a lattice of more than `LARGE` agents."""
-        if self.agents <= LARGE or not self._factors:
-            return None
-        weights = (self.links.weights * self.links.scale).tolist()
-        return product_facts(self._factors, weights, self.links.eigenvalue_bound)
+        """What is known of the spectrum without computing one."""
+        return None if self._facts is None else self._facts()
+
+    @property
+    def has_large_facts(self) -> bool:
+        return self._facts is not None
 
     @cached_property
     def lambda_max(self) -> float:
@@ -376,6 +395,8 @@ class Network:
     def lambda_bound(self) -> float:
         """A bound on all eigenvalues from the weights alone: 2 where I - L is an average, as with Metropolis weights,
         and otherwise Gershgorin's, the largest absolute row sum."""
+        if self._large_facts is not None:
+            return self._large_facts.lambda_bound
         if self.links.eigenvalue_bound <= 2:
             return 2.0
         return max(2.0, float(abs(self.gossip).sum(axis=1).max()))
@@ -420,6 +441,10 @@ class Network:
     def degrees(self) -> Integers:
         """(N,) how many neighbors each agent has."""
         return self.links.degrees
+
+
+def _lattice_facts(factors: tuple[Factor, ...], links: Links) -> LargeFacts:
+    return product_facts(factors, (links.weights * links.scale).tolist(), links.eigenvalue_bound)
 
 
 NetworkLike: TypeAlias = Network | Graph | str

@@ -14,11 +14,12 @@ from typing import Any
 
 from gossamer.errors import InvalidInput, Unsupported
 from gossamer.networks.files import FORMATS
-from gossamer.networks.links import Links, Rows
+from gossamer.networks.links import Links, Rows, some_rows
 from gossamer.networks.names import NAMES, named_topology, split_name
 from gossamer.networks.network import LARGE, Network
+from gossamer.networks.shards import is_sharded, open_shards
 from gossamer.networks.spectrum import LargeFacts, product_facts
-from gossamer.networks.topologies import Topology, some_rows
+from gossamer.networks.topologies import Topology
 from gossamer.numerics.blocks import BLOCK
 
 
@@ -98,6 +99,30 @@ class HeldParts(NetworkParts):
         return self.network
 
 
+class ShardedParts(NetworkParts):
+    """A folder that `partition` wrote: every rank reads one or more of its parts."""
+
+    def __init__(self, folder: Path) -> None:
+        self.shards = open_shards(folder)
+        self.name, self.agents = self.shards.name, self.shards.agents
+
+    def bounds(self, ranks: int) -> list[int]:
+        parts = len(self.shards.bounds) - 1
+        if ranks > parts:
+            raise InvalidInput(
+                f"{self.shards.folder} has {parts} parts, too few for {ranks} ranks; start at most {parts} ranks, or "
+                f"partition the network again into {ranks} parts or more"
+            )
+        return [self.shards.bounds[rank * parts // ranks] for rank in range(ranks + 1)]
+
+    def read(self, first: int, last: int, draw: int) -> Links:
+        return self.shards.links(first, last)
+
+    def facts(self, weights: Sequence[float], bound: float) -> Any:
+        known = self.shards.facts
+        return _BoundAlone(self.name, self.agents, max(2.0, bound)) if known is None else known
+
+
 class _BoundAlone:
     """The facts of a network whose spectrum nobody knows."""
 
@@ -116,8 +141,6 @@ class _BoundAlone:
 
 def parts_of(value: Any, weights: str = "metropolis", seed: int = 0) -> NetworkParts:
     """The parts of a network, of a network by name, of a NetworkX graph, or of a folder that `partition` wrote."""
-    from gossamer.networks.shards import ShardedParts, is_sharded
-
     if isinstance(value, NetworkParts):
         return value
     if isinstance(value, str | PathLike):

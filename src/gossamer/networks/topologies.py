@@ -17,7 +17,7 @@ from gossamer import checks
 from gossamer.arrays import Floats, Integers
 from gossamer.errors import InvalidInput, InvalidNetwork
 from gossamer.networks.generated import erdos_renyi_rows, expander_rows, geometric_rows, product_rows
-from gossamer.networks.links import Rows, rows_of_edges
+from gossamer.networks.links import Rows, rows_of_edges, some_rows
 from gossamer.networks.spectrum import CompleteSpectrum, Factor, ProductSpectrum, Spectrum, StarSpectrum
 from gossamer.numerics import random
 
@@ -259,11 +259,6 @@ def components(rows: Rows) -> tuple[int, Integers]:
     pattern = sp.csr_matrix((ones, rows.neighbors, rows.starts), shape=(rows.agents, rows.agents))
     count, member = connected_components(pattern, directed=False)
     return int(count), member
-
-
-def some_rows(rows: Rows, first: int, last: int) -> Rows:
-    begin, end = rows.starts[[first, last]]
-    return Rows(rows.starts[first : last + 1] - begin, rows.neighbors[begin:end])
 
 
 def _product(name: str, size: int, *factors: Factor) -> Topology:

@@ -222,7 +222,7 @@ class _Run:
         if saved is not None:
             errors[:] = saved.errors
         begin = saved.task if saved is not None else 0
-        with progress_bar(shown, "simulating", work, worth_it=work > LONG) as advance:
+        with progress_bar(shown, "simulating", work, worth_it=work > LONG, lines=True) as advance:
             for _, number, _ in tasks[:begin]:
                 advance(self.passes[number][0].rounds * self.agents)
             for k in range(begin, len(tasks)):
