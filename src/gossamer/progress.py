@@ -9,7 +9,6 @@ from contextlib import contextmanager
 
 from gossamer.errors import InvalidInput
 
-
 PAUSE = 10.0
 """Seconds between two lines in a log."""
 

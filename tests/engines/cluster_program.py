@@ -42,7 +42,7 @@ CASES = {
     "torus": case("anytime-sda", "torus:40x40", 30),
     "cycle": case("dsg", "cycle:2100", [1, 2, 30]),
     "path": case("d-masg", "path:1800", 25),
-    "hypercube": case("chebyshev-averaging", "hypercube:11", 20),
+    "hypercube": case("chebyshev", "hypercube:11", 20),
     "geometric": case("sda", "geometric:1700", [10, 25]),
     "erdos-renyi": case("anytime-sda", "erdos-renyi:1500", 20),
     "expander": case("anytime-sda", "expander:1600x5", 20),
@@ -53,7 +53,7 @@ CASES = {
     "drift": case(SDA, "grid:30x41", 20, observe=lambda mean: gs.Drifting(gs.Gaussian(mean), 0.1)),
     "uneven noise": case(SDA, "grid:30x41", 20, observe=lambda mean: gs.Gaussian(mean, mean / 3)),
     "not normal": case(SDA, "torus:30x41", 9, observe=lambda mean: gs.Uniform(mean, mean + 1)),
-    "batches": case("sstm", "torus:24x24", 30),
+    "batches": case("sstm_sc", "torus:24x24", 30),
     "fewer agents than ranks can share": case(SDA, "grid:10x10", 20),
 }
 

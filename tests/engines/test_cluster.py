@@ -11,13 +11,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.engines import cluster_program
 
 import gossamer as gs
 from gossamer.networks import partitioning, topologies
-from tests.engines import cluster_program
 
 PROGRAM = Path(cluster_program.__file__)
-MPIEXEC = shutil.which("mpiexec", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}")
+MPIEXEC = shutil.which(
+    "mpiexec", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
+)
 
 pytestmark = [
     pytest.mark.slow,
@@ -105,7 +107,7 @@ def test_an_error_on_one_rank_ends_all_with_one_message():
 
 
 def test_what_all_ranks_refuse_is_said_once():
-    done = ranks(3, "pairwise-gossip")
+    done = ranks(3, "pairwise")
     assert done.stderr.count("Traceback") == 1
     assert "a cluster simulates methods that mix with a gossip matrix" in done.stderr
 

@@ -98,8 +98,8 @@ def streams_in_parts(spread: float, std: float | None, seed: int) -> Callable[[r
     spread = checks.number("spread", spread, least=0)
 
     def streams(agents: range) -> gs.Observations:
-        generator = np.random.default_rng(seed)
-        generator.bit_generator.advance(agents.start)  # one number per agent
+        bits = np.random.PCG64(seed)  # that of `numpy.random.default_rng`
+        generator = np.random.Generator(bits.advance(agents.start))  # one number per agent
         return gs.Gaussian(generator.uniform(0, spread, len(agents)), 1.0 if std is None else std)
 
     return streams

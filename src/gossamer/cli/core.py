@@ -161,11 +161,20 @@ def simulate(
         from gossamer.cli.cluster import simulate_on_cluster
 
         refuse("loss burst delay crash restart join partition data", "with --cluster")
-        result = simulate_on_cluster(
-            graph, method, rounds, 1 if trials is None else trials, spread, std, weights, seed, checkpoint, every
+        found = simulate_on_cluster(
+            graph,
+            method,
+            rounds,
+            1 if trials is None else trials,
+            spread,
+            std,
+            weights,
+            seed,
+            checkpoint,
+            every,
         )
-        if result is not None:
-            _show_trials(result, as_json, csv, plot)
+        if found is not None:
+            _show_trials(found, as_json, csv, plot)
         return
     refuse("checkpoint every", "without --cluster")
     trials = 100 if trials is None else trials

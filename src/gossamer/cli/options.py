@@ -44,7 +44,8 @@ MethodNames = Annotated[
 Rounds = Annotated[str, typer.Option("--rounds", "-T", help="1500, or 100,200,400, or a range 10:1000.")]
 Trials = Annotated[int, typer.Option(help="Number of independent trials.")]
 ClusterTrials = Annotated[
-    int | None, typer.Option("--trials", help="Number of independent trials: 100 by default, with --cluster 1.")
+    int | None,
+    typer.Option("--trials", help="Number of independent trials: 100 by default, with --cluster 1."),
 ]
 Spread = Annotated[float, typer.Option(help="Means are drawn uniformly from [0, SPREAD].")]
 Std = Annotated[float | None, typer.Option(help="Standard deviation of every observation; 1 by default.")]

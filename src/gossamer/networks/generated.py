@@ -288,7 +288,7 @@ def _erdos_renyi_rows(
                     word = (w0 << HALF | w1) if k % 2 == 0 else (w2 << HALF | w3)
                     u = (np.float64(word >> np.uint64(11)) + 0.5) * 2.0**-53
                     k += 1
-                    at += 1 + min(np.int64(min(np.log(u) / none, 2.0**62)), size)
+                    at += 1 + int(min(np.log(u) / none, float(size)))
                     if at >= size:
                         break
                     i, j = low * block + at // width, high * block + at % width
@@ -330,10 +330,10 @@ def _shuffled(i: int, agents: int, half: np.uint64, key: np.uint64, which: int, 
         left, right = value >> half, value & mask
         for k in range(4):
             if back:
-                w, _, _, _ = words(key, TOPOLOGY, 3 - k, np.int64(left), which, 0)
+                w, _, _, _ = words(key, TOPOLOGY, 3 - k, int(left), which, 0)
                 left, right = right ^ (w & mask), left
             else:
-                w, _, _, _ = words(key, TOPOLOGY, k, np.int64(right), which, 0)
+                w, _, _, _ = words(key, TOPOLOGY, k, int(right), which, 0)
                 left, right = right, left ^ (w & mask)
         value = left << half | right
         if value < np.uint64(agents):

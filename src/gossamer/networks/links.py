@@ -119,7 +119,7 @@ def weighted(rows: Rows, weights: str, degrees: Integers | None = None, most: in
         kinds = np.count_nonzero(np.bincount(degrees)) if len(degrees) else 0
         codes = np.empty(len(rows.neighbors), np.uint8 if kinds <= 256 else np.uint32)
         larger = _code_larger_degrees(codes, rows.starts, rows.neighbors, degrees)
-        return Links(*rows, codes, 1.0 / (1.0 + larger))
+        return Links(*rows, codes, np.asarray(1.0 / (1.0 + larger), dtype=float))
     most = int(rows.degrees.max()) if most is None else most
     same = 1.0 / (1.0 + most) if weights == "max-degree" else 1.0
     return Links(*rows, np.zeros(len(rows.neighbors), np.uint8), np.array([same]))

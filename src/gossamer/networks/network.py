@@ -164,7 +164,9 @@ class Network:
                 "gs.simulate and gs.compare take changing networks"
             )
         if isinstance(value, InParts):
-            raise Unsupported(f"{value!r} is in parts, so there is no gossip matrix to compute with; gs.simulate runs it")
+            raise Unsupported(
+                f"{value!r} is in parts, so there is no gossip matrix to compute with; simulate it"
+            )
         raise InvalidInput(
             f"network must be a network such as gs.Network.path(10), a NetworkX graph or a name such as 'grid:10x10', "
             f"got {value!r}"

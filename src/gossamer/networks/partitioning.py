@@ -43,7 +43,7 @@ def partition(network: Network, parts: int, folder: str | PathLike[str], by: str
     elif by == "curve":
         if network.positions is None:
             raise InvalidInput(
-                f"by='curve' needs agents with positions, and those of {network.name} have none; use 'metis' or 'blocks'"
+                f"by='curve' needs agents with positions, and {network.name} has none; use 'metis' or 'blocks'"
             )
         order, bounds = np.argsort(_along_curve(network.positions), kind="stable"), even
     else:
@@ -64,7 +64,9 @@ def renumbered(links: Links, order: Integers) -> Links:
     degrees = links.degrees[order]
     starts = np.concatenate([[0], np.cumsum(degrees)])
     # The places of the links in the old arrays, agent by agent in the new order, then sorted by the new neighbor.
-    places = np.arange(starts[-1]) + np.repeat(links.starts[:-1].astype(np.int64)[order] - starts[:-1], degrees)
+    places = np.arange(starts[-1]) + np.repeat(
+        links.starts[:-1].astype(np.int64)[order] - starts[:-1], degrees
+    )
     neighbors = new[links.neighbors[places]]
     agent = np.repeat(np.arange(len(order)), degrees)
     sort = np.lexsort((neighbors, agent))
@@ -102,7 +104,11 @@ def _by_metis(links: Links, parts: int) -> tuple[Integers, list[int]]:
         member = np.array(pymetis.part_graph(parts, adjacency).vertex_part)
     # Inside a part neighbors come close together, so those whom rounding to blocks moves to the next part are a clump.
     pattern = sp.csr_matrix(
-        (np.ones(len(links.neighbors), np.uint8), links.neighbors.astype(np.int32), links.starts.astype(np.int32)),
+        (
+            np.ones(len(links.neighbors), np.uint8),
+            links.neighbors.astype(np.int32),
+            links.starts.astype(np.int32),
+        ),
         shape=(links.agents, links.agents),
     )
     place = np.empty(links.agents, np.int64)

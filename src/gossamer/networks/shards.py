@@ -69,7 +69,9 @@ def open_shards(folder: Path) -> Shards:
         facts = None if held["facts"] is None else LargeFacts(**held["facts"])
         return Shards(folder, held["name"], held["agents"], held["bounds"], facts, held["cut"])
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise InvalidInput(f"{folder / MANIFEST} is not the manifest of a network in parts: {error}") from error
+        raise InvalidInput(
+            f"{folder / MANIFEST} is not the manifest of a network in parts: {error}"
+        ) from error
 
 
 def write_shards(shards: Shards, links: Links, labels: Sequence[Hashable]) -> None:

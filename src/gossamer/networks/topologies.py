@@ -168,9 +168,7 @@ def random_geometric(n: int, radius: float | None = None, seed: int = 0) -> Topo
 
         return Topology(name, n, size, draw=rows, advice=advice)
     _affordable(size)
-    return _until_connected(
-        name, lambda s: nx.random_geometric_graph(n, radius, seed=s), seed, advice
-    )
+    return _until_connected(name, lambda s: nx.random_geometric_graph(n, radius, seed=s), seed, advice)
 
 
 def expander(n: int, degree: int, seed: int = 0) -> Topology:
@@ -263,7 +261,9 @@ def components(rows: Rows) -> tuple[int, Integers]:
 
 def _product(name: str, size: int, *factors: Factor) -> Topology:
     agents = math.prod(count for _, count in factors)
-    return Topology(name, agents, size, factors=factors, closed_form=partial(ProductSpectrum, factors=factors))
+    return Topology(
+        name, agents, size, factors=factors, closed_form=partial(ProductSpectrum, factors=factors)
+    )
 
 
 def _until_connected(name: str, draw: Callable[[int], nx.Graph], seed: int, advice: str) -> Topology:

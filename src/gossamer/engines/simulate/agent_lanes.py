@@ -74,7 +74,9 @@ class Tasks(NamedTuple):
 
 def chunk_links(links: Links, width: int, dtype: type[np.floating[Any]]) -> ChunkLinks:
     """Links as the kernels take them, for chunks of `width` agents."""
-    stretches = np.append(np.flatnonzero(_begins(links.starts, links.neighbors, links.codes, width)), links.agents)
+    stretches = np.append(
+        np.flatnonzero(_begins(links.starts, links.neighbors, links.codes, width)), links.agents
+    )
     inside = np.searchsorted(stretches, np.arange(0, links.agents, width))
     return ChunkLinks(
         stretches=stretches.astype(np.uint32),
@@ -166,9 +168,7 @@ def _strip(
         tasks.by_chunk[q] = _chunk(0, q, t, h, tasks, table, links, s)
 
 
-def play_chunks(
-    chunks: Integers, t: int, h: int, tasks: Tasks, table: PassTable, links: ChunkLinks
-) -> None:
+def play_chunks(chunks: Integers, t: int, h: int, tasks: Tasks, table: PassTable, links: ChunkLinks) -> None:
     """Play round t of some chunks of the one trial that is there, dealt out to all threads."""
     strips = get_num_threads()
 

@@ -144,7 +144,9 @@ class Checkpoints:
     def _stopped(self, number: int, frame: Any) -> NoReturn:
         """MPI ends the ranks that are left when one has died."""
         if self.comm.rank == 0:
-            print(f"error: the job was stopped, or a rank has died; {self._last}", file=sys.stderr, flush=True)
+            print(
+                f"error: the job was stopped, or a rank has died; {self._last}", file=sys.stderr, flush=True
+            )
         os._exit(143)
 
 

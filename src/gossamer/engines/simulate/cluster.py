@@ -1,8 +1,8 @@
 """Simulation over the ranks of an MPI communicator, each with a part of the agents.
 
 The kernels, the method tables and the random numbers are those of one process (`agent_lanes.py`), so the results are,
-too, to the last bit: noise depends on the number of an agent, an agent adds its neighbors in the order of their numbers,
-and errors are added block by block (`numerics/blocks.py`).
+too, to the last bit: noise depends on the number of an agent, an agent adds its neighbors in the order of their
+numbers, and errors are added block by block (`numerics/blocks.py`).
 
 In every round a rank computes the chunks of agents that hear nobody elsewhere while the messages of the others are on
 their way, then the rest.
@@ -69,7 +69,13 @@ class Problem(NamedTuple):
         if dtype not in (np.float64, np.float32):
             raise InvalidInput(f"dtype must be numpy.float64 or numpy.float32, got {dtype!r}")
         if faults is not None or method.mixing != "matrix" or changing_of(network) is not None:
-            what = "faults" if faults is not None else method.label if method.mixing != "matrix" else repr(network)
+            what = (
+                "faults"
+                if faults is not None
+                else method.label
+                if method.mixing != "matrix"
+                else repr(network)
+            )
             raise Unsupported(
                 f"a cluster simulates methods that mix with a gossip matrix, on networks that stay and lose nothing; "
                 f"leave cluster out to simulate {what}"
@@ -79,7 +85,9 @@ class Problem(NamedTuple):
         horizons, one = horizons_of(rounds)
         distinct, place = np.unique(horizons, return_inverse=True)
         asked = (int(horizons[0]), 0) if one else (horizons, place)
-        return cls(method, parts_of(network), observations, asked[0], distinct, asked[1], wanted, dtype, saving)
+        return cls(
+            method, parts_of(network), observations, asked[0], distinct, asked[1], wanted, dtype, saving
+        )
 
 
 class Share(NamedTuple):
@@ -103,9 +111,9 @@ def simulate_cluster(
     bounds = together(comm, lambda: problem.network.bounds(comm.size))
     first, last = bounds[comm.rank], bounds[comm.rank + 1]
     share = together(comm, lambda: _share(problem, range(first, last)))
-    rows = together(comm, lambda: problem.network.read(first, last, 0))
-    run = _Run(comm, problem, share, *together_or_end(comm, lambda: load(comm, problem.network, bounds, rows)))
-    del rows
+    rows = [together(comm, lambda: problem.network.read(first, last, 0))]
+    halo, links = together_or_end(comm, lambda: load(comm, problem.network, bounds, rows.pop()))
+    run = _Run(comm, problem, share, halo, links)
     run.plan()
     return run.result(together_or_end(comm, lambda: run.go(progress)))
 
@@ -131,7 +139,14 @@ def _share(problem: Problem, agents: range) -> Share:
                 "give the streams of all agents instead"
             )
     std = some.normal_std
-    return Share(some.mean[here], None if std is None else std[here], some.drift[here], some.variance[here], some, offset)
+    return Share(
+        some.mean[here],
+        None if std is None else std[here],
+        some.drift[here],
+        some.variance[here],
+        some,
+        offset,
+    )
 
 
 class _Run:
@@ -166,7 +181,9 @@ class _Run:
             return passes(problem.method, facts, problem.horizons)
 
         found: list[tuple[Table, list[int]]] = comm.bcast(together(comm, tabulate))
-        self.passes = [(table, sorted(which, key=lambda w: int(problem.horizons[w]))) for table, which in found]
+        self.passes = [
+            (table, sorted(which, key=lambda w: int(problem.horizons[w]))) for table, which in found
+        ]
         self.targets = np.stack([self._target(int(t)) for t in problem.horizons])
         sums = block_sums(self.share.variance.reshape(-1), BLOCK * self.components)
         self.limit = float(in_order(self._everybody(sums))) / (self.agents * problem.horizons)
@@ -300,7 +317,8 @@ class _Pass:
 
     def told(self, t: int) -> AnyArray:
         """(n agents,) the messages of round t."""
-        return self.tasks.messages[t % 2].reshape(-1)[: self.run.halo.last - self.run.halo.first]
+        here: AnyArray = self.tasks.messages[t % 2].reshape(-1)[: self.run.halo.last - self.run.halo.first]
+        return here
 
     def restore(self, checkpoints: Checkpoints, saved: Position) -> int:
         """Go on from a checkpoint; the next round."""

@@ -177,7 +177,9 @@ def simulate(
 
         return simulate_cluster(cluster, prepare, progress)
     if checkpoint is not None:
-        raise InvalidInput("checkpoint is for runs on a cluster; give cluster=MPI.COMM_WORLD, or leave it out")
+        raise InvalidInput(
+            "checkpoint is for runs on a cluster; give cluster=MPI.COMM_WORLD, or leave it out"
+        )
     if isinstance(network, NetworkParts) or not isinstance(observations, Observations):
         raise InvalidInput(
             f"without a cluster a network and the streams of all its agents are needed, got {network!r} and "

@@ -50,7 +50,7 @@ class Halo:
 
     @property
     def rim(self) -> Integers:
-        """The chunks that have to wait for the halo: those of agents that are told elsewhere, for links go both ways."""
+        """The chunks that have to wait for the halo: those that others hear, for links go both ways."""
         return np.unique(self.told // BLOCK)
 
 
