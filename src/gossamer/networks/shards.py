@@ -12,6 +12,7 @@ import json
 from collections.abc import Hashable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
+from zipfile import BadZipFile
 
 import numpy as np
 
@@ -55,7 +56,7 @@ class Shards(NamedTuple):
         try:
             with np.load(file) as held:
                 return [held[name] for name in names]
-        except (OSError, ValueError, KeyError) as error:
+        except (OSError, EOFError, BadZipFile, ValueError, KeyError) as error:
             raise InvalidInput(f"{file} cannot be read as a part of a network: {error}") from error
 
 
