@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from itertools import pairwise
 
 import networkx as nx
 import numpy as np
@@ -51,7 +52,7 @@ def test_any_range_of_agents_has_the_rows_of_the_whole(name):
     topology = named_topology(name, seed=3)
     whole, places = topology.rows()
     for bounds in ([0, 1, 2, topology.agents], np.linspace(0, topology.agents, 5).astype(int).tolist()):
-        for first, last in zip(bounds, bounds[1:], strict=False):
+        for first, last in pairwise(bounds):
             part, where = topology.rows(first, last)
             begin, end = whole.starts[[first, last]]
             np.testing.assert_array_equal(part.neighbors, whole.neighbors[begin:end])
@@ -212,7 +213,7 @@ def test_a_folder_of_parts_is_the_network_with_other_numbers(tmp_path, by):
     if by != "blocks":
         scattered = renumbered(network.links, np.random.default_rng(0).permutation(1100))
         assert shards.cut < cut_edges(scattered, shards.bounds) / 3
-    for first, last in zip(parts.bounds(2), parts.bounds(2)[1:], strict=False):
+    for first, last in pairwise(parts.bounds(2)):
         held = HeldParts(again).read(first, last, 0)
         for stored, expected in zip(parts.read(first, last, 0)[:3], held[:3], strict=True):
             np.testing.assert_array_equal(stored, expected)

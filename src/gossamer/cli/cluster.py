@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -39,7 +40,7 @@ def partition(
 
     network = parse_network(graph, weights, seed)
     shards = cut(network, parts, out, by)
-    sizes = [last - first for first, last in zip(shards.bounds, shards.bounds[1:], strict=False)]
+    sizes = [last - first for first, last in pairwise(shards.bounds)]
     edges = len(network.links.neighbors) // 2
     record = {
         "network": network.name,

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Hashable, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 from zipfile import BadZipFile
@@ -83,7 +84,7 @@ def write_shards(shards: Shards, links: Links, labels: Sequence[Hashable]) -> No
     try:
         shards.folder.mkdir(parents=True, exist_ok=True)
         (shards.folder / MANIFEST).unlink(missing_ok=True)
-        for k, (first, last) in enumerate(zip(shards.bounds, shards.bounds[1:], strict=False)):
+        for k, (first, last) in enumerate(pairwise(shards.bounds)):
             begin, end = links.starts[[first, last]]
             rows = some_rows(Rows(links.starts, links.neighbors), first, last)
             np.savez(

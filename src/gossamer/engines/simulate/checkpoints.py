@@ -139,7 +139,9 @@ class Checkpoints:
             signal.signal(signal.SIGTERM, self._was)
 
     def _remember(self, round: int) -> None:
-        self._last = f"the last checkpoint in {self.folder} is that of round {round}, and the same command goes on there"
+        self._last = (
+            f"the last checkpoint in {self.folder} is that of round {round}; the same command goes on there"
+        )
 
     def _stopped(self, number: int, frame: Any) -> NoReturn:
         """MPI ends the ranks that are left when one has died."""

@@ -115,7 +115,8 @@ def simulate_cluster(
     halo, links = together_or_end(comm, lambda: load(comm, problem.network, bounds, rows.pop()))
     run = _Run(comm, problem, share, halo, links)
     run.plan()
-    return run.result(together_or_end(comm, lambda: run.go(progress)))
+    saved = problem.saving.open(comm, run.identity, first, last)
+    return run.result(together_or_end(comm, lambda: run.go(progress, saved)))
 
 
 def _share(problem: Problem, agents: range) -> Share:
@@ -223,7 +224,7 @@ class _Run:
             "dtype": np.dtype(problem.dtype).name,
         }
 
-    def go(self, progress: bool | None) -> Floats:
+    def go(self, progress: bool | None, saved: Position | None) -> Floats:
         """Play all trials; (H, trials) their errors."""
         problem, comm, checkpoints = self.problem, self.comm, self.problem.saving
         errors = np.zeros((len(problem.horizons), problem.wanted.count))
@@ -235,7 +236,6 @@ class _Run:
         ]
         work = sum(self.passes[number][0].rounds for _, number, _ in tasks) * self.agents
         shown = progress if comm.rank == 0 else False
-        saved = checkpoints.open(comm, self.identity, self.halo.first, self.halo.last)
         if saved is not None:
             errors[:] = saved.errors
         begin = saved.task if saved is not None else 0

@@ -19,6 +19,7 @@ from gossamer.numerics.blocks import BLOCK
 from gossamer.numerics.compiling import compiled
 
 TAG = 72
+LOOKS = 1000  # about half a millisecond: longer than a message takes between ranks that have a core each
 
 
 class Halo:
@@ -55,7 +56,10 @@ class Halo:
 
 
 class Exchange:
-    """The messages of a round on their way: persistent requests, one for each neighboring rank and direction."""
+    """The messages of a round on their way: persistent requests, one for each neighboring rank and direction.
+
+    Neighborhood collectives are no faster (docs/scale.md), and persistent ones are missing from older MPI libraries.
+    """
 
     def __init__(self, halo: Halo, messages: AnyArray) -> None:
         from mpi4py import MPI
@@ -85,9 +89,12 @@ class Exchange:
             self._start(self._requests[t % 2])
 
     def finish(self, t: int) -> None:
-        """Wait for those of round t. Between two looks signals are served, and other processes get their turn."""
+        """Wait for those of round t. Signals are served between two looks, and others get their turn if it takes long."""
+        looks = 0
         while not self._test(self._requests[t % 2]):
-            os.sched_yield()
+            looks += 1
+            if looks > LOOKS:
+                os.sched_yield()
 
     def close(self) -> None:
         for some in self._requests:
