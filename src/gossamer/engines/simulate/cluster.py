@@ -244,7 +244,7 @@ class _Run:
                 advance(self.passes[number][0].rounds * self.agents)
             for k in range(begin, len(tasks)):
                 trial, number, c = tasks[k]
-                one = _Pass(self, *self.passes[number], problem.wanted.first + trial, c)
+                one = _PartPass(self, *self.passes[number], problem.wanted.first + trial, c)
                 start = one.restore(checkpoints, saved) if saved is not None and k == begin else -1
                 advance(max(start, 0) * self.agents)
                 for t, h, total in one.play(start):
@@ -276,7 +276,7 @@ class _Run:
         )
 
 
-class _Pass:
+class _PartPass:
     """One pass over the rounds of a table, for one trial and one component."""
 
     def __init__(self, run: _Run, table: Table, which: list[int], trial: int, component: int) -> None:

@@ -180,7 +180,7 @@ def simulate(
         raise InvalidInput(
             "checkpoint is for runs on a cluster; give cluster=MPI.COMM_WORLD, or leave it out"
         )
-    if isinstance(network, NetworkParts) or not isinstance(observations, Observations):
+    if isinstance(network, NetworkParts) or callable(observations):
         raise InvalidInput(
             f"without a cluster a network and the streams of all its agents are needed, got {network!r} and "
             f"{checks.brief(observations)}"

@@ -89,7 +89,7 @@ class Exchange:
             self._start(self._requests[t % 2])
 
     def finish(self, t: int) -> None:
-        """Wait for those of round t. Signals are served between two looks, and others get their turn if it takes long."""
+        """Wait for those of round t. Signals are served between two looks, and others get a turn if it takes long."""
         looks = 0
         while not self._test(self._requests[t % 2]):
             looks += 1
