@@ -137,6 +137,9 @@ def test_the_command_line_gives_one_table_and_the_numbers_of_one_process():
     many = answer(ranks(3, *words, "--cluster", module="gossamer"))
     assert [row["total_error"] for row in many] == [row["total_error"] for row in one]
     assert [row["centralized_limit"] for row in many] == [row["centralized_limit"] for row in one]
+    few = answer(ranks(3, "simulate", "grid:5x5", "--rounds", "9", "--json", "--cluster", module="gossamer"))
+    streams = gs.Gaussian(np.random.default_rng(0).uniform(0, 10, 25))
+    assert few[0]["total_error"] == gs.simulate("anytime-sda", "grid:5x5", streams, 9, 1).total_error
     wrong = ranks(2, "simulate", "gird:40x40", "--cluster", module="gossamer")
     assert wrong.returncode != 0
     assert wrong.stderr.count("error:") == 1

@@ -141,7 +141,7 @@ def test_matrix_edges_and_labels_are_made_when_they_are_asked_for():
 
 
 def test_facts_of_large_lattices_need_no_array_of_eigenvalues(monkeypatch):
-    exact = {name: gs.Network.named(name) for name in ("torus:30x41", "path:70", "hypercube:7", "grid:40x50")}
+    exact = {name: gs.Network.named(name) for name in ("torus:30x41", "path:70", "hypercube:7", "grid:30x40")}
     monkeypatch.setattr(networks, "LARGE", 50)
     for name, known in exact.items():
         large = gs.Network.named(name)
@@ -176,6 +176,8 @@ def test_what_is_in_parts():
     assert isinstance(parts_of(gs.Network.path(5)), HeldParts)
     with pytest.raises(gs.Unsupported, match="is in parts, so there is no gossip matrix"):
         gs.Network.of(parts_of("grid:10x10"))
+    with pytest.raises(gs.Unsupported, match="no gossip matrix to compute with; simulate it"):
+        gs.exact("sda", parts_of("grid:10x10"), gs.Gaussian(np.zeros(100)), 9)
     with pytest.raises(gs.InvalidInput, match="or 'max-degree' on a cluster, got 'best-constant'"):
         NamedParts("grid:10x10", "best-constant")
     with pytest.raises(gs.InvalidInput, match="did you mean 'grid'"):

@@ -129,11 +129,10 @@ def _share(problem: Problem, agents: range) -> Share:
             )
         here, offset, some = slice(agents.start, agents.stop), agents.start, given
     else:
-        some, here, offset = given(agents), slice(None), 0
-        if not isinstance(some, Observations) or some.agents != len(agents):
-            raise InvalidInput(
-                f"observations must give one stream for each of the {len(agents)} agents {agents}, got {some!r}"
-            )
+        asked = agents or range(1)  # no streams exist without an agent
+        some, here, offset = given(asked), slice(len(agents)), 0
+        if not isinstance(some, Observations) or some.agents != len(asked):
+            raise InvalidInput(f"observations must give one stream for each agent of {asked}, got {some!r}")
         if some.normal_std is None:
             raise Unsupported(
                 f"observations as a function of the agents must be Gaussian with independent components, got {some!r}; "
