@@ -98,7 +98,7 @@ def main():
     elif what == "long":
         found = hexed(long_run(comm, rest[0], int(rest[1]) if len(rest) > 1 else None))
     elif what == "folder":
-        found = hexed(gs.simulate("anytime-sda", rest[0], streams, 40, cluster=comm))
+        found = hexed(gs.simulate("anytime-sda", rest[0], streams, 40, 3, cluster=comm))
     elif what == "error":  # one that a single rank meets
 
         def broken(agents):

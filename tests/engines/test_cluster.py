@@ -124,7 +124,7 @@ def test_parts_from_a_folder_give_the_bits_of_one_process(tmp_path, by):
         pytest.importorskip("pymetis")
     folder = folder_of(tmp_path, by)
     network = gs.Network.read(folder)
-    one = gs.simulate("anytime-sda", network, cluster_program.streams(range(1700)), 40, 100, keep="errors")
+    one = gs.simulate("anytime-sda", network, cluster_program.streams(range(1700)), 40, 3, keep="errors")
     for count in (2, 3):
         assert answer(ranks(count, "folder", folder))[0] == cluster_program.hexed(one)[0]
     done = ranks(4, "folder", folder)
@@ -132,7 +132,17 @@ def test_parts_from_a_folder_give_the_bits_of_one_process(tmp_path, by):
 
 
 def test_the_command_line_gives_one_table_and_the_numbers_of_one_process():
-    words = ("simulate", "grid:40x40", "--rounds", "10,30", "--trials", "1", "--json")
+    words = (
+        "simulate",
+        "grid:40x40",
+        "--rounds",
+        "10,30",
+        "--trials",
+        "1",
+        "--weights",
+        "max-degree",
+        "--json",
+    )
     one = answer(ranks(1, *words, module="gossamer"))
     many = answer(ranks(3, *words, "--cluster", module="gossamer"))
     assert [row["total_error"] for row in many] == [row["total_error"] for row in one]

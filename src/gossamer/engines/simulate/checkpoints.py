@@ -11,6 +11,7 @@ import json
 import os
 import signal
 import sys
+import threading
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
@@ -47,7 +48,9 @@ class Checkpoints:
         if self.folder is None:
             return None
         found = comm.bcast(together(comm, self._find))
-        self._was = signal.signal(signal.SIGTERM, self._stopped)
+        self._was = None
+        if threading.current_thread() is threading.main_thread():  # Python serves signals there alone
+            self._was = signal.signal(signal.SIGTERM, self._stopped)
         if found is None:
             return None
         self._shards = [(name, begin, stop) for name, begin, stop in found["shards"]]
@@ -135,7 +138,7 @@ class Checkpoints:
         return found[:-1], found[-1]
 
     def close(self) -> None:
-        if self.folder is not None:
+        if self.folder is not None and self._was is not None:
             signal.signal(signal.SIGTERM, self._was)
 
     def _remember(self, round: int) -> None:

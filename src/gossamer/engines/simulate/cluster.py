@@ -184,7 +184,10 @@ class _Run:
         self.passes = [
             (table, sorted(which, key=lambda w: int(problem.horizons[w]))) for table, which in found
         ]
-        self.targets = np.stack([self._target(int(t)) for t in problem.horizons])
+        still = not comm.allreduce(int(self.share.drift.any() or self.share.streams.moving))
+        ends = problem.horizons[:1] if still else problem.horizons
+        targets = np.stack([self._target(int(t)) for t in ends])
+        self.targets = np.broadcast_to(targets, (len(problem.horizons), self.components))
         sums = block_sums(self.share.variance.reshape(-1), BLOCK * self.components)
         self.limit = float(in_order(self._everybody(sums))) / (self.agents * problem.horizons)
 

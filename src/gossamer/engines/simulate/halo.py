@@ -58,7 +58,7 @@ class Halo:
 class Exchange:
     """The messages of a round on their way: persistent requests, one for each neighboring rank and direction.
 
-    Persistent neighborhood collectives are half a microsecond faster (docs/scale.md), but older MPI libraries lack them.
+    Persistent neighborhood collectives are half a microsecond faster (docs/scale.md); older MPI libraries lack them.
     """
 
     def __init__(self, halo: Halo, messages: AnyArray) -> None:
