@@ -4,7 +4,10 @@ The layout for large networks, for few trials, and for networks in which neighbo
 agents whose neighbors lie at the same distances (the inside of a path, a row of a grid) form a
 stretch, and a stretch mixes by adding shifted rows, without looking up who is whose neighbor.
 
-A trial that fits in a core's cache has one thread; the agents of a larger one are spread over all threads.
+A trial that fits in a core's cache has one thread; the agents of a larger one are spread over all threads. Where
+neighbors have numbers close to each other, as on a grid, a chunk then plays several rounds while it is in the cache:
+chunks further ahead have played the rounds that it needs, so a round does not wait for the memory (a wave through the
+chunks, "time skewing"). The order in which chunks play changes no number.
 """
 
 from __future__ import annotations
@@ -36,6 +39,8 @@ from gossamer.numerics.vectors import borrowed, fma, prefer_wide_vectors
 
 CHUNK = BLOCK  # agents side by side
 SHORT = 8  # stretches of fewer agents are mixed one agent at a time
+NEAR = 3 * 2**19  # bytes of the chunks that take part in a wave
+DEEP = 16  # rounds of a wave at most: more save no traffic worth having
 
 
 class ChunkLinks(NamedTuple):
@@ -52,6 +57,7 @@ class ChunkLinks(NamedTuple):
     neighbors: AnyArray  #: uint32
     codes: AnyArray  #: uint8 if there are so few different weights
     weights: AnyArray
+    reach: int  #: the neighbors of an agent of chunk q are in the chunks q - reach..q + reach
 
 
 class Tasks(NamedTuple):
@@ -85,7 +91,18 @@ def chunk_links(links: Links, width: int, dtype: type[np.floating[Any]]) -> Chun
         neighbors=links.neighbors,
         codes=links.codes,
         weights=(links.weights * links.scale).astype(dtype),
+        reach=-(-_reach(links.starts, links.neighbors) // width),
     )
+
+
+@compiled
+def _reach(starts: AnyArray, neighbors: AnyArray) -> int:
+    """How far apart the numbers of two neighbors are at most."""
+    reach = 0
+    for i in range(starts.size - 1):
+        for e in range(starts[i], starts[i + 1]):
+            reach = max(reach, abs(int(neighbors[e]) - i))
+    return reach
 
 
 @compiled
@@ -142,30 +159,73 @@ def _trials(
                     tasks.by_trial[k, h] += error
 
 
-@parallel
+def wave_depth(tasks: Tasks, links: ChunkLinks, strips: int) -> int:
+    """How many rounds a chunk plays while it is in the cache: 1 if its neighbors are too far away for more."""
+    rows, registers, width = tasks.work.shape
+    reach = max(links.reach, 1)
+    chunk = (registers + 7) * width * tasks.work.itemsize
+    apart = rows if strips == 1 else rows // strips // (2 * reach)  # the strips of a wave must not meet
+    return max(1, min(DEEP, int(NEAR // (chunk * reach)), int(apart)))
+
+
 def play_agents(
     tasks: Tasks, start: int, stop: int, table: PassTable, links: ChunkLinks, strips: int
 ) -> None:
     """Play rounds start..stop-1 of one trial, its chunks dealt out to as many threads as strips."""
-    for t in range(start, stop):
-        h = horizon_at(table.horizons, t)
+    _waves(tasks, start, stop, table, links, strips, wave_depth(tasks, links, strips))
+
+
+@parallel
+def _waves(
+    tasks: Tasks, start: int, stop: int, table: PassTable, links: ChunkLinks, strips: int, depth: int
+) -> None:
+    t = start
+    while t < stop:
+        end = t + 1  # a wave ends where a horizon does, so that only its last round has errors to add
+        while end < min(t + depth, stop) and horizon_at(table.horizons, end - 1) < 0:
+            end += 1
         for strip in prange(strips):
-            s = scratch_for(tasks.work, 1)
-            _strip(strip, strips, t, h, tasks, table, links, s)
+            _wedge(strip, strips, False, (t, end), tasks, table, links, scratch_for(tasks.work, 1))
+        if end > t + 1:
+            for strip in prange(1, strips):
+                _wedge(strip, strips, True, (t, end), tasks, table, links, scratch_for(tasks.work, 1))
+        h = horizon_at(table.horizons, end - 1)
         if h >= 0:
             # Added in the order of the chunks, so that the number of threads does not show in the last digit.
             for q in range(tasks.by_chunk.size):
                 tasks.by_trial[0, h] += tasks.by_chunk[q]
+        t = end
 
 
 @compiled
-def _strip(
-    strip: int, strips: int, t: int, h: int, tasks: Tasks, table: PassTable, links: ChunkLinks, s: Scratch
+def _wedge(
+    strip: int,
+    strips: int,
+    gap: bool,
+    rounds: tuple[int, int],
+    tasks: Tasks,
+    table: PassTable,
+    links: ChunkLinks,
+    s: Scratch,
 ) -> None:
+    """Play the rounds of a wave in the chunks of a strip, or in the gap between it and the strip before it.
+
+    Chunk q plays round t after the chunks up to q + reach have played round t - 1. A strip therefore gets narrower from
+    round to round where another one begins, and the gap that is left gets wider. Messages of two rounds are enough:
+    whoever hears chunk q has by then heard what it said in round t - 1.
+    """
     tasks, table, links, s = borrowed(tasks), borrowed(table), borrowed(links), borrowed(s)
-    count = tasks.by_chunk.size
-    for q in range(strip * count // strips, (strip + 1) * count // strips):
-        tasks.by_chunk[q] = _chunk(0, q, t, h, tasks, table, links, s)
+    count, reach, (start, stop) = tasks.by_chunk.size, links.reach, rounds
+    low, high = strip * count // strips, (strip + 1) * count // strips
+    left, right = reach if strip > 0 else 0, reach if strip + 1 < strips else 0
+    if gap:
+        high, left, right = low, -reach, -reach
+    for front in range(low, high + 2 * (stop - start - 1) * reach + 1):
+        for t in range(start, stop):
+            age = t - start
+            q = front - age * reach
+            if low + age * left <= q < high - age * right:
+                tasks.by_chunk[q] = _chunk(0, q, t, horizon_at(table.horizons, t), tasks, table, links, s)
 
 
 def play_chunks(chunks: Integers, t: int, h: int, tasks: Tasks, table: PassTable, links: ChunkLinks) -> None:
