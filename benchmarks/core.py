@@ -9,10 +9,12 @@ import subprocess
 import sys
 
 import numpy as np
+from numba import prange
 
 import gossamer as gs
 from benchmarks import changing
 from benchmarks.timing import Row, best, per_round
+from gossamer.numerics.compiling import parallel
 
 
 def numpy_sda(gossip, mean, rounds, trials, eta, zeta, seed=0):
@@ -206,6 +208,39 @@ def first_round(side: int, seconds: float) -> Row:
     )
 
 
+@parallel
+def _triad(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> None:
+    for i in prange(a.size):
+        a[i] = b[i] + 3.0 * c[i]
+
+
+def roofline(side: int = 1000, rounds: int = 60, registers: int = 3) -> Row:
+    """The memory traffic that one round after another would need, beside what the memory gives to a triad.
+
+    Per agent and round: registers are read and written, a message is read and another one written (its line is fetched
+    first), two rounds of noise and a mean are read, and every fourth round writes four of noise. Rounds that are played
+    in the cache move less, so the ratio can exceed 1.
+    """
+    agents, size = side * side, 8
+    bytes_each = size * (2 * registers + 1 + 2 + 2 + 1 + 2)
+    a, b, c = (np.ones(2**24) for _ in range(3))
+    bandwidth = (
+        4 * a.nbytes / best(lambda: _triad(a, b, c), repeats=5)
+    )  # the line written to is fetched first
+    net = gs.Network.grid(side, side)
+    obs = gs.Gaussian(np.random.default_rng(0).uniform(0, 10, agents))
+    method = gs.SDA(step_size=0.6, momentum=0.9)
+    time = per_round(lambda t: gs.simulate(method, net, obs, t, 1, keep="errors", progress=False), rounds)
+    achieved = bytes_each * agents / time
+    return Row(
+        f"roofline, grid {side}x{side}: {bytes_each} bytes per agent and round",
+        f"{achieved / 1e9:.1f} GB/s",
+        f"triad: {bandwidth / 1e9:.1f} GB/s",
+        achieved / bandwidth,
+        1 / 1.5,
+    )
+
+
 def rows() -> list[Row]:
     return [
         *simulation("path, 100 agents x 100 trials x 2000 rounds", gs.Network.path(100), 2000, 100, 6),
@@ -218,13 +253,14 @@ def rows() -> list[Row]:
             dense=False,
         ),
         *simulation(
-            "grid 1000x1000, one trial",
-            gs.Network.grid(1000, 1000, weights="laplacian"),
+            "grid 1000x1000, Metropolis weights, one trial",
+            gs.Network.grid(1000, 1000),
             60,
             1,
             4,
             dense=False,
         ),
+        roofline(),
         first_round(1000, 0.5),
         first_round(3162, 4),
         *exact_comparison(),
