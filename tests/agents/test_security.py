@@ -261,6 +261,7 @@ ATTACKS: dict[str, tuple[str, Callable[[Codec, int], bytes]]] = {
     "garbage": ("garbage", lambda codec, k: b"\x00\xff" * 20),
     "empty": ("garbage", lambda codec, k: b""),
     "cut short": ("garbage", lambda codec, k: valid(codec, k)[:-3]),
+    "other settings": ("settings", lambda codec, k: valid(codec, k)[:3] + b"?" + valid(codec, k)[4:]),
     "another version": ("version", lambda codec, k: b"Gs\x63" + valid(codec, k)[3:]),
     "huge": ("size", lambda codec, k: valid(codec, k, size=100_000)),
     "another dimension": ("dimension", lambda codec, k: valid(codec, k, size=1)),
@@ -274,7 +275,8 @@ ATTACKS: dict[str, tuple[str, Callable[[Codec, int], bytes]]] = {
 
 
 def _as(codec: Codec, agent: int) -> Codec:
-    return Codec(agent, frozenset({0}), codec._shape[1], codec._shape[0] - 1, Limits())
+    agreed = codec.agreed(valid(codec, 0))
+    return Codec(agent, frozenset({0}), codec._shape[1], codec._shape[0] - 1, Limits(), agreed)
 
 
 def test_a_neighbor_that_sends_nonsense_changes_nothing(tmp_path: Path) -> None:
@@ -291,7 +293,8 @@ def test_a_neighbor_that_sends_nonsense_changes_nothing(tmp_path: Path) -> None:
     async def live() -> None:
         async with Agent(settings[0]) as agent:
             agent.observe([3.0, 4.0])
-            codec = Codec(1, frozenset({0}), agent.layout.size, agent._ledger.edge_registers, Limits())
+            shape = agent.layout.size, agent._ledger.edge_registers
+            codec = Codec(1, frozenset({0}), *shape, Limits(), settings[0].fingerprint)
             attacker.open()
             await wait(lambda: attacker.present() == {0} and agent.snapshot.age > 10)
             for number, (name, (reason, attack)) in enumerate(ATTACKS.items()):

@@ -32,7 +32,7 @@ from gossamer.agents.round.batching import Batcher
 from gossamer.agents.round.conversation import Conversation, Peer
 from gossamer.agents.round.ledger import Ledger
 from gossamer.agents.round.loop import RoundLoop
-from gossamer.agents.settings import AgentSettings
+from gossamer.agents.settings import AGREED, AgentSettings, differing
 from gossamer.agents.snapshot import NeighborView, Snapshot
 from gossamer.agents.statistics import Layout
 from gossamer.agents.transports.base import Transport
@@ -52,6 +52,9 @@ _SERIALS_PER_COMMIT = 2**20
 """More messages than any agent sends between two commits; see `_first_serial`."""
 
 
+Connect = Callable[[AgentSettings], Transport]
+"""Makes the transport for an agent's settings."""
+
 ObservationStream = Iterable[ArrayLike] | AsyncIterable[ArrayLike]
 """Observations: an iterable gives one per round, an async iterable gives them as they come."""
 
@@ -60,7 +63,8 @@ class Agent:
     """One agent of a fleet.
 
     settings   who it is, whom it talks to, and by which method
-    transport  how it reaches its neighbors; None: Zenoh, as the settings say
+    transport  how it reaches its neighbors: a transport, or a function that makes one from the settings, which is
+               called again when they change; None: Zenoh
     source     observations to take by itself, besides those given to `observe`. If it fails, the agent goes on
                without it: `Snapshot.problem` says so, and so does an error on leaving
     store      path of its SQLite file; None: settings.store
@@ -71,17 +75,20 @@ class Agent:
         self,
         settings: AgentSettings,
         *,
-        transport: Transport | None = None,
+        transport: Transport | Connect | None = None,
         source: ObservationStream | None = None,
         store: str | Path | None = None,
         seed: int | None = None,
     ) -> None:
         self.settings = settings
         self.layout = Layout.of(settings)
+        self._connect: Connect | None = None
         if transport is None:
             from gossamer.agents.transports.zenoh import ZenohTransport
 
-            transport = ZenohTransport(settings)
+            transport = ZenohTransport
+        if callable(transport):
+            self._connect, transport = transport, transport(settings)
         self._transport = transport
         self._source = None if source is None else as_source(source, self.layout.dimension)
         program = ledger_program(settings.method, settings.facts)
@@ -99,6 +106,7 @@ class Agent:
                 silence=settings.silence,
                 serial=_first_serial(saved),
                 restored=saved.ledger if saved else None,
+                kept=settings.kept,
             )
         except InvalidInput:  # what was saved does not fit the method
             if self._store is not None:
@@ -112,7 +120,11 @@ class Agent:
             timeout=settings.timeout,
             death=settings.death,
             limits=settings.limits,
+            agreed=settings.fingerprint,
         )
+        self._conversation.follow(settings.epoch, settings.roster)
+        self._face = _face(settings)
+        self._change: AgentSettings | None = None  # what to go on with before the next round
         self._conversation.round = saved.round if saved else 0
         gain = getattr(settings.method, "gain", None) if program.weighted else None
         batcher = Batcher(self.layout, gain=gain, holds=not program.weighted, seed=seed)
@@ -210,6 +222,64 @@ class Agent:
             exc_info=None if expected else failure,
         )
 
+    # -- changing while it runs ----------------------------------------------------------------------------
+
+    def apply(self, settings: AgentSettings) -> None:
+        """Go on with other settings from the next round on; any thread may call this.
+
+        Edges that stay keep their ledgers. Where neighbors, addresses or certificates have changed, the agent leaves
+        the network and enters it again. What is averaged cannot change, nor can the agent's number or store.
+        """
+        fixed = ("id", "store", "silence", *AGREED)
+        changed = [name for name in fixed if getattr(settings, name) != getattr(self.settings, name)]
+        if changed:
+            raise InvalidInput(
+                f"{changed[0]} must stay {getattr(self.settings, changed[0])!r} while the agent runs, "
+                f"got {getattr(settings, changed[0])!r}; stop the agent and start it with the new settings"
+            )
+        if self._connect is None and _face(settings) != self._face:
+            raise Unsupported(
+                "transport must be a function of the settings if neighbors change while the agent runs; "
+                "this agent was given a transport that is already made"
+            )
+        self._change = settings
+        self._transport.wake()
+
+    def _make_change(self) -> None:
+        settings, self._change = self._change, None
+        if settings is None:
+            return
+        face = _face(settings)
+        if face != self._face and not self._enter(settings):
+            return
+        self.settings, self._face = settings, face
+        weights = {n.id: n.weight for n in settings.neighbors}
+        self._ledger.rewire(weights, settings.kept)
+        self._conversation.rewire(self._transport, tuple(weights), settings.timeout, settings.death)
+        self._conversation.follow(settings.epoch, settings.roster)
+        log.info("agent %d goes on with %d neighbors, epoch %d", settings.id, len(weights), settings.epoch)
+        self._conversation.gather(settings.timeout)
+
+    def _enter(self, settings: AgentSettings) -> bool:
+        """Leave the network and enter it with other settings; if that fails, with the old ones."""
+        assert self._connect is not None
+        self._transport.close()
+        try:
+            self._transport = self._connect(settings)
+            self._transport.open()
+        except Exception as failure:
+            log.error(
+                "agent %d keeps its settings, because with new ones it failed: %s", settings.id, failure
+            )
+            self._transport.close()
+            self._transport = self._connect(self.settings)
+            self._transport.open()
+            self._conversation.rewire(
+                self._transport, tuple(self._conversation.peers), self.settings.timeout, self.settings.death
+            )
+            return False
+        return True
+
     # -- observing ------------------------------------------------------------------------------------------
 
     def observe(self, observation: ArrayLike) -> None:
@@ -280,7 +350,10 @@ class Agent:
         answers = self.layout.read(self._ledger.estimate)
         conversation, now = self._conversation, time.monotonic()
         store_problem = "" if self._store is None else (self._store.failure or "")
-        problem = "; ".join(text for text in (store_problem, self._source_problem) if text)
+        apart = [p for p in conversation.peers.values() if p.agreed]
+        problem = "; ".join(
+            text for text in (store_problem, self._source_problem, *map(self._difference, apart)) if text
+        )
         state = "stopped" if self._stop.is_set() else "degraded" if problem else "running"
         own, present = answers.mean, self._transport.present()
         return Snapshot(
@@ -301,7 +374,12 @@ class Agent:
             rejected={str(reason): count for reason, count in conversation.rejected.copy().items()},
             neighbors=tuple(self._view(p, own, p.id in present, now) for p in conversation.peers.values()),
             bad=0 if self._source is None else self._source.bad,
+            epoch=self.settings.epoch,
         )
+
+    def _difference(self, peer: Peer) -> str:
+        fields = ", ".join(differing(self.settings.fingerprint, peer.agreed))
+        return f"neighbor {peer.id} is not averaged with, because its settings differ: {fields}"
 
     def _view(self, peer: Peer, own: Floats, connected: bool, now: float) -> NeighborView:
         if peer.dead:
@@ -313,7 +391,16 @@ class Agent:
         distance = float(np.abs(self.layout.read(peer.value).mean - own).max()) if peer.used else math.nan
         last = now - peer.heard_at
         return NeighborView(
-            peer.id, state, connected, last, distance, peer.used, peer.lost, peer.late, peer.round_trip
+            peer.id,
+            state,
+            connected,
+            last,
+            distance,
+            peer.used,
+            peer.lost,
+            peer.late,
+            peer.round_trip,
+            peer.epoch,
         )
 
     async def snapshots(self, every: float = 1.0) -> AsyncIterator[Snapshot]:
@@ -343,9 +430,12 @@ class Agent:
                 self._writer.give_up()
 
     def _play_rounds(self) -> None:
-        pace = credit = self.settings.pace or 0.0
+        credit = self.settings.pace or 0.0
         due = time.monotonic()
         while not self._stop.is_set():
+            if self._change is not None:
+                self._make_change()
+            pace = self.settings.pace or 0.0
             began = time.monotonic()
             due = max(min(due, began) + pace, began) if pace else 0.0
             self._loop.play(due)
@@ -384,6 +474,15 @@ class Agent:
 
     def _acknowledge(self, saved: Saved) -> None:
         self._acknowledged = int(saved.ledger.samples)
+
+
+def _face(settings: AgentSettings) -> tuple[object, ...]:
+    """What an agent shows to the network: if it changes, the agent must enter the network again."""
+    tls = settings.tls
+    files = () if tls is None else (tls.authority, tls.certificate, tls.key)
+    stamps = [(path, path.stat().st_mtime_ns if path.exists() else 0) for path in files]
+    neighbors = [(n.id, n.endpoint, n.name) for n in settings.neighbors]
+    return settings.fleet, settings.name, settings.endpoint, stamps, neighbors
 
 
 def _first_serial(saved: Saved | None) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass, field, replace
+from hashlib import blake2s
 from pathlib import Path
 
 from gossamer import checks
@@ -14,6 +15,9 @@ from gossamer.methods.base import Method, SpectralFacts, UnknownFacts
 from gossamer.methods.ledger import SILENCE
 
 WEIGHTINGS = ("agents", "samples")
+
+AGREED = ("dimension", "weighting", "variance", "bins", "replicates", "method")
+"""The settings that neighbors must share: with another one in place, they would average different things."""
 
 MOST_SMOOTHING = 10_000
 """Rounds. An agent keeps the coefficients of each; only a path of 10,000 agents needs that many."""
@@ -26,19 +30,20 @@ class Neighbor:
     """One neighbor: its number, the gossip weight of the edge, and its address.
 
     id        the neighbor's number in the fleet
-    weight    w_ij = -L_ij, above 0; both ends of an edge must use the same number
+    weight    w_ij = -L_ij; both ends of an edge must use the same number. 0: it follows from the degrees of the two
+              ends, and changes as edges come and go
     endpoint  "host:port" on which the neighbor listens; empty for transports that need no address
     name      common name of the neighbor's certificate; "agent<id>" unless given
     """
 
     id: int
-    weight: float
+    weight: float = 0.0
     endpoint: str = ""
     name: str = ""
 
     def __post_init__(self) -> None:
         checks.whole_number("neighbor id", self.id, least=0)
-        checks.number("neighbor weight", self.weight, above=0)
+        checks.number("neighbor weight", self.weight, least=0)
         if self.endpoint:
             check_endpoint("neighbor endpoint", self.endpoint)
         if not self.name:
@@ -108,6 +113,9 @@ class AgentSettings:
     endpoint      "host:port" on which this agent listens
     tls           certificate files; None: plaintext, with a warning
     limits        what is accepted from neighbors
+    kept          former neighbors that left and whose data stay in the average
+    epoch         of the roster that these neighbors come from; 0: there is none
+    roster        that roster, signed, for neighbors that are behind
     store         path of the SQLite file that survives a crash; None: nothing is kept
     """
 
@@ -131,6 +139,9 @@ class AgentSettings:
     tls: Tls | None = None
     limits: Limits = field(default_factory=Limits)
     store: Path | None = None
+    kept: tuple[int, ...] = ()
+    epoch: int = 0
+    roster: bytes = field(default=b"", repr=False)
 
     def __post_init__(self) -> None:
         checks.whole_number("id", self.id, least=0)
@@ -186,6 +197,13 @@ class AgentSettings:
                 f"got {total:g}; give facts, or the method a step_size of at most 1.3/lambda_max"
             )
 
+    @property
+    def fingerprint(self) -> bytes:
+        """Two bytes for each of `AGREED`; agents of different fingerprints average different things."""
+        return b"".join(
+            blake2s(repr(getattr(self, name)).encode(), digest_size=2).digest() for name in AGREED
+        )
+
     def with_(self, **changes: object) -> AgentSettings:
         """Return these settings with some fields changed, checked again."""
         return replace(self, **changes)  # type: ignore[arg-type]
@@ -219,3 +237,8 @@ def check_endpoint(name: str, value: str, *, tls: bool = False) -> None:
             f"{name} must be a host name or an IPv4 address, because Zenoh's TLS cannot connect to an IPv6 address, "
             f"got {value!r}"
         )
+
+
+def differing(mine: bytes, theirs: bytes) -> list[str]:
+    """Which of `AGREED` differ between two fingerprints."""
+    return [name for k, name in enumerate(AGREED) if mine[2 * k : 2 * k + 2] != theirs[2 * k : 2 * k + 2]]

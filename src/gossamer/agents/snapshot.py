@@ -21,6 +21,7 @@ class NeighborView:
     lost        rounds for which nothing usable arrived from it in time
     late        messages that arrived for a round already over
     round_trip  smoothed seconds from sending a message to hearing it echoed; nan before the first
+    epoch       of the roster it follows, as far as it has said
     """
 
     id: int
@@ -32,6 +33,7 @@ class NeighborView:
     lost: int
     late: int
     round_trip: float
+    epoch: int = 0
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,7 @@ class Snapshot:
                   or "stopped"
     rejected      dropped messages by reason (see `wire.Reason`)
     bad           values of the source that were not observations
+    epoch         of the roster it follows
     """
 
     agent: int
@@ -66,3 +69,4 @@ class Snapshot:
     rejected: Mapping[str, int]
     neighbors: tuple[NeighborView, ...]
     bad: int = 0
+    epoch: int = 0

@@ -123,7 +123,7 @@ def test_an_agent_gets_its_own_part(path: Path) -> None:
         (
             "message_bytes = 0",
             "message_bytes = 100",
-            r": wire\.message_bytes must be at least 304, the length",
+            r": wire\.message_bytes must be at least 336, the length",
         ),
         (
             "dimension = 1",
@@ -165,7 +165,7 @@ def test_a_mistake_is_named_with_its_field(path: Path, old: str, new: str, messa
 
 
 def test_messages_of_just_the_limit_are_allowed(path: Path) -> None:
-    assert Fleet.read(edit(path, "message_bytes = 0", "message_bytes = 304")).wire.message_bytes == 304
+    assert Fleet.read(edit(path, "message_bytes = 0", "message_bytes = 336")).wire.message_bytes == 336
 
 
 @pytest.mark.parametrize("file", ["ca.pem", "agent2.pem", "agent2.key"])

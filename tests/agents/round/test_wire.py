@@ -52,7 +52,7 @@ def packed(*fields: object, head: bytes = b"Gs" + bytes([VERSION])) -> bytes:
 
 
 ROWS = np.zeros(9).tobytes()
-GOOD = (1, 5, 9, 4, True, ROWS)
+GOOD = (1, 5, 9, 4, True, 2, 1, ROWS)
 
 
 def changed(place: int, value: object) -> bytes:
@@ -66,7 +66,7 @@ def changed(place: int, value: object) -> bytes:
         (b"", Reason.GARBAGE),
         (b"Gs", Reason.GARBAGE),
         (b"\x00\x00\x01\x90", Reason.GARBAGE),
-        (packed(*GOOD, head=b"Gs\x02"), Reason.VERSION),
+        (packed(*GOOD, head=b"Gs\x01"), Reason.VERSION),
         (packed(*GOOD)[:-1], Reason.GARBAGE),
         (packed(*GOOD) + b"\x00", Reason.GARBAGE),
         (packed(*GOOD, 7), Reason.GARBAGE),
@@ -81,15 +81,18 @@ def changed(place: int, value: object) -> bytes:
         (changed(1, 2**63), Reason.FUTURE),
         (changed(2, 2**63), Reason.FUTURE),
         (changed(3, 2**63), Reason.FUTURE),
-        (changed(5, np.zeros(8).tobytes()), Reason.DIMENSION),
-        (changed(5, np.zeros(10).tobytes()), Reason.DIMENSION),
-        (changed(5, ROWS + b"\x00"), Reason.DIMENSION),
-        (changed(5, b""), Reason.DIMENSION),
-        (changed(5, np.full(9, np.nan).tobytes()), Reason.NUMBERS),
-        (changed(5, np.array([0.0] * 8 + [np.inf]).tobytes()), Reason.NUMBERS),
-        (changed(5, np.array([0.0] * 8 + [-np.inf]).tobytes()), Reason.NUMBERS),
-        (changed(5, np.array([-2 * LARGEST] + [0.0] * 8).tobytes()), Reason.NUMBERS),
-        (changed(5, np.array([1e300] + [0.0] * 8).tobytes()), Reason.NUMBERS),
+        (changed(5, -1), Reason.GARBAGE),
+        (changed(5, 2**63), Reason.FUTURE),
+        (changed(6, 2**63), Reason.FUTURE),
+        (changed(7, np.zeros(8).tobytes()), Reason.DIMENSION),
+        (changed(7, np.zeros(10).tobytes()), Reason.DIMENSION),
+        (changed(7, ROWS + b"\x00"), Reason.DIMENSION),
+        (changed(7, b""), Reason.DIMENSION),
+        (changed(7, np.full(9, np.nan).tobytes()), Reason.NUMBERS),
+        (changed(7, np.array([0.0] * 8 + [np.inf]).tobytes()), Reason.NUMBERS),
+        (changed(7, np.array([0.0] * 8 + [-np.inf]).tobytes()), Reason.NUMBERS),
+        (changed(7, np.array([-2 * LARGEST] + [0.0] * 8).tobytes()), Reason.NUMBERS),
+        (changed(7, np.array([1e300] + [0.0] * 8).tobytes()), Reason.NUMBERS),
     ],
 )
 def test_reasons(payload: bytes, reason: Reason) -> None:

@@ -7,18 +7,20 @@ from gossamer.agents.round.wire cimport Codec
 cdef class Peer:
     cdef public object id
     cdef public Received current, ahead, last
-    cdef public long long newest, misses, silent, used, lost, late
-    cdef public double quiet, came_at, heard_at, round_trip
+    cdef public bytes agreed
+    cdef public long long newest, misses, silent, used, lost, late, epoch
+    cdef public double quiet, came_at, heard_at, round_trip, reminded_at
     cdef public bint dead
 
 
 cdef class Conversation:
-    cdef public object core, transport, rejected
+    cdef public object core, transport, rejected, roster_came
     cdef public dict peers
     cdef public long long round, sent, received
     cdef tuple _all
     cdef double _timeout, _death, _was, _slot
     cdef object _clock
+    cdef bytes _roster
     cdef Codec _codec
     cdef dict _sent_at
     cdef set _missing

@@ -10,6 +10,8 @@ In a round the agent tells every neighbor, hears them, and finishes.
   often as it speaks.
 - Round numbers are Lamport clocks: an agent two or more rounds behind a neighbor jumps to that neighbor's round.
 - A message from an earlier round is late, and late is lost.
+- Every message carries the epoch of its sender's roster. A neighbor that is behind is sent the newest one, again and
+  again until it has caught up.
 """
 
 from __future__ import annotations
@@ -17,18 +19,21 @@ from __future__ import annotations
 import math
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 import numpy as np
 
 from gossamer.agents.round.core import Core
 from gossamer.agents.round.messages import Received
-from gossamer.agents.round.wire import Codec, Reason
+from gossamer.agents.round.wire import Codec, Reason, roster_of, roster_payload
 from gossamer.agents.settings import Limits
 from gossamer.agents.transports.base import Transport
 from gossamer.arrays import Floats
 
 _MOST_HALVINGS = 4
+
+_REMIND = 2.0
+"""Seconds after which a neighbor that is still behind is sent the roster again."""
 
 
 class Peer:
@@ -50,6 +55,9 @@ class Peer:
         self.used = 0
         self.lost = 0
         self.late = 0
+        self.epoch = 0  # of its roster
+        self.reminded_at = -math.inf  # when it was last sent the roster
+        self.agreed = b""  # fingerprint of its settings, if they are not this agent's
 
     @property
     def value(self) -> Floats:
@@ -70,6 +78,7 @@ class Conversation:
         timeout: float,
         death: float = math.inf,
         limits: Limits | None = None,
+        agreed: bytes = b"",
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.core = core
@@ -83,7 +92,11 @@ class Conversation:
         self._timeout = timeout
         self._death = death
         self._clock = clock
-        self._codec = Codec(me, frozenset(neighbors), core.dimension, core.edge_registers, limits or Limits())
+        self._codec = Codec(
+            me, frozenset(neighbors), core.dimension, core.edge_registers, limits or Limits(), agreed
+        )
+        self.roster_came: Callable[[int, bytes], None] | None = None
+        self._roster = b""  # what a neighbor that is behind is sent
         self._sent_at: dict[int, float] = {}  # when the two newest serials were sent
         self._was = clock()
         self._slot = 0.0  # the longest time a round was given, that is, the pace
@@ -92,6 +105,19 @@ class Conversation:
         self._uneven = False
         self._in_step = False  # whether the last round heard every neighbor
         self._behind = False  # whether a neighbor is two or more rounds ahead
+
+    def rewire(self, transport: Transport, neighbors: Collection[int], timeout: float, death: float) -> None:
+        """Go on over another transport and with other neighbors; what is known of those that stay is kept."""
+        self.transport = transport
+        self._timeout, self._death = timeout, death
+        self.peers = {j: self.peers.get(j) or Peer(j) for j in neighbors}
+        self._all = tuple(self.peers.values())
+        self._codec.neighbors = frozenset(neighbors)
+        self._missing.clear()
+
+    def follow(self, epoch: int, roster: bytes) -> None:
+        """Say this epoch from now on, and send the signed roster to neighbors that are behind."""
+        self._codec.epoch, self._roster = epoch, roster
 
     def gather(self, seconds: float) -> bool:
         """Wait until all neighbors are connected, at most `seconds`; return whether they are."""
@@ -209,13 +235,23 @@ class Conversation:
         if isinstance(found, Received):
             self._accept(self.peers[sender], found)
         else:
-            self.rejected[found] += 1
+            self._refuse(sender, payload, found)
+
+    def _refuse(self, sender: int, payload: bytes, reason: Reason) -> None:
+        if reason in (Reason.SIZE, Reason.GARBAGE) and (roster := roster_of(payload)) and self.roster_came:
+            self.roster_came(sender, roster)
+            return
+        self.rejected[reason] += 1
+        if reason is Reason.SETTINGS and sender in self.peers:
+            self.peers[sender].agreed = self._codec.agreed(payload)
 
     def _accept(self, peer: Peer, message: Received) -> None:
         if message.serial <= peer.newest:
             self.rejected[Reason.STALE] += 1
             return
         peer.newest = message.serial
+        peer.epoch = message.epoch
+        peer.agreed = b""
         peer.quiet = 0.0
         peer.silent = 0
         peer.came_at = now = self._clock()
@@ -241,6 +277,7 @@ class Conversation:
         self._was = now
         heard = {}
         died = []
+        behind = {}
         for peer in self._all:
             if peer.current:
                 heard[peer.id] = peer.last = peer.current
@@ -249,6 +286,9 @@ class Conversation:
                 peer.dead = False
                 peer.used += 1
                 peer.heard_at = now
+                if peer.epoch < self._codec.epoch and self._roster and now - peer.reminded_at >= _REMIND:
+                    peer.reminded_at = now
+                    behind[peer.id] = roster_payload(self._roster)
             else:
                 peer.misses += 1
                 peer.silent += 1
@@ -263,3 +303,5 @@ class Conversation:
         for j in died:
             self.core.drop(j)
         self.round += 1
+        if behind:
+            self.transport.exchange(self.round, behind, 0.0, self._deliver_all)

@@ -34,7 +34,6 @@ class RoundLoop:
         self._ledger = ledger
         self._conversation = conversation
         self._failed = failed
-        self._mean = ledger.mean  # a view: it always shows the current mean
 
     def play(self, due: float) -> None:
         """Play one round, which stays open for missing neighbors at least until `due`."""
@@ -58,4 +57,4 @@ class RoundLoop:
                 new.append(observation)
         except Exception as failure:
             self._failed(failure)
-        return self._batcher.batch(new, self._mean, self._ledger.samples, self._ledger.age)
+        return self._batcher.batch(new, self._ledger.mean, self._ledger.samples, self._ledger.age)

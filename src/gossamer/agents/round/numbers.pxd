@@ -6,9 +6,10 @@ cdef class Numbers:
     cdef const double[:, :, ::1] _tell, _slope, _step
     cdef const double[:, ::1] _estimate
     cdef const long long[::1] _columns
-    cdef const double[::1] _weights
+    cdef double[::1] _weights
     cdef Py_ssize_t _own, _degree, _registers, _dimension, _size
 
+    cpdef weigh(self, Py_ssize_t k, double weight)
     cpdef begin(self, Py_ssize_t t, const double[::1] observation, double weight)
     cpdef bytes told(self, Py_ssize_t k)
     cpdef adopt(self, Py_ssize_t k, bytes rows)

@@ -44,6 +44,10 @@ class Numbers:
         self._after = np.zeros((1 + own, dimension))
         self._answer: Floats = np.zeros(dimension)
 
+    def weigh(self, k: int, weight: float) -> None:
+        """Give the k-th edge this weight from now on."""
+        self._scales[k, 0, 0] = weight
+
     def begin(self, t: int, observation: Floats, weight: float) -> None:
         """Take the observation, and compute this round's message."""
         self._observation[:] = observation

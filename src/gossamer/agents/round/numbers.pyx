@@ -27,9 +27,12 @@ cdef class Numbers:
         self._size = (1 + registers) * dimension * sizeof(double)
         self._tell, self._slope = np.ascontiguousarray(tell), np.ascontiguousarray(slope)
         self._step, self._estimate = np.ascontiguousarray(step), np.ascontiguousarray(estimate)
-        self._columns, self._weights = columns, weights
+        self._columns, self._weights = columns, np.array(weights)
         self._after = np.zeros((1 + own, dimension))
         self._edge, self._answer = np.zeros(registers), np.zeros(dimension)
+
+    cpdef weigh(self, Py_ssize_t k, double weight):
+        self._weights[k] = weight
 
     cpdef begin(self, Py_ssize_t t, const double[::1] observation, double weight):
         cdef Py_ssize_t row, k, c, column

@@ -6,9 +6,10 @@ cdef bytes _little(bytes numbers)
 
 
 cdef class Codec:
-    cdef public object me
+    cdef public object me, epoch
     cdef readonly tuple _shape
-    cdef frozenset _neighbors
+    cdef public frozenset neighbors
+    cdef bytes _header
     cdef Py_ssize_t _bytes
     cdef readonly Py_ssize_t longest
     cdef long long _rounds_ahead
