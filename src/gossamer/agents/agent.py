@@ -22,14 +22,15 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-import numpy as np
 from numpy.typing import ArrayLike
 
+from gossamer.agents.bounds import Bounds
 from gossamer.agents.host.source_kinds import LiveSource
 from gossamer.agents.host.sources import as_source
 from gossamer.agents.host.store import AgentStore, Saved
+from gossamer.agents.readings import Range
 from gossamer.agents.round.batching import Batcher
-from gossamer.agents.round.conversation import Conversation, Peer
+from gossamer.agents.round.conversation import Conversation
 from gossamer.agents.round.ledger import Ledger
 from gossamer.agents.round.loop import RoundLoop
 from gossamer.agents.settings import AgentSettings
@@ -84,12 +85,18 @@ class Agent:
             transport = ZenohTransport(settings)
         self._transport = transport
         self._source = None if source is None else as_source(source, self.layout.dimension)
+        self._range = Range(settings.range, clips=settings.outside == "clip")
+        if self._source is not None:
+            self._source.range = self._range
         program = ledger_program(settings.method, settings.facts)
+        bounds = Bounds.of(self.layout, program, settings.members)
+        most = None if bounds is None else bounds.rows
         path = settings.store if store is None else store
         self._store = (
             None if path is None else AgentStore(path, settings.id, self.layout.size, program.method)
         )
         saved = self._store.load() if self._store else None
+        restored = saved.ledger if saved else None
         try:
             self._ledger = Ledger(
                 program,
@@ -98,7 +105,8 @@ class Agent:
                 self.layout.size,
                 silence=settings.silence,
                 serial=_first_serial(saved),
-                restored=saved.ledger if saved else None,
+                restored=bounds.clip(restored) if bounds and restored else restored,
+                most=most,
             )
         except InvalidInput:  # what was saved does not fit the method
             if self._store is not None:
@@ -112,6 +120,7 @@ class Agent:
             timeout=settings.timeout,
             death=settings.death,
             limits=settings.limits,
+            most=most,
         )
         self._conversation.round = saved.round if saved else 0
         gain = getattr(settings.method, "gain", None) if program.weighted else None
@@ -216,12 +225,13 @@ class Agent:
         """Take one observation: a number, or a vector of `dimension` numbers. Never blocks; any thread may call this.
 
         It counts from the next round on, and is acknowledged (`Snapshot.acknowledged`) at the store's next
-        commit. Raises InvalidInput for NaN, infinity, a number too large for the neighbors, or a wrong shape.
+        commit. Raises InvalidInput for NaN, infinity, a number too large for the neighbors, one outside the range
+        (unless it is to be clipped), or a wrong shape.
         """
         self._observe(observation)
 
     def _observe(self, observation: ArrayLike) -> int:
-        number = self._offer(self.layout.check(observation))
+        number = self._offer(self._range.admit(self.layout.check(observation)))
         if not number:
             raise GossamerError(
                 f"agent {self.settings.id} has stopped and takes no more observations; "
@@ -280,9 +290,11 @@ class Agent:
         answers = self.layout.read(self._ledger.estimate)
         conversation, now = self._conversation, time.monotonic()
         store_problem = "" if self._store is None else (self._store.failure or "")
-        problem = "; ".join(text for text in (store_problem, self._source_problem) if text)
+        doubt = self._range.doubt(answers.mean, observed=self._ledger.mean[0] > 0)
+        problems = store_problem, self._source_problem, self._liars(), doubt
+        problem = "; ".join(text for text in problems if text)
         state = "stopped" if self._stop.is_set() else "degraded" if problem else "running"
-        own, present = answers.mean, self._transport.present()
+        present = self._transport.present()
         return Snapshot(
             agent=self.settings.id,
             time=time.time(),
@@ -290,7 +302,7 @@ class Agent:
             age=self._ledger.age,
             samples=int(self._ledger.samples),
             acknowledged=self._acknowledged if self._store else 0,
-            estimate=own,
+            estimate=answers.mean,
             standard_error=answers.standard_error,
             variance=answers.variance,
             answers=answers,
@@ -299,22 +311,23 @@ class Agent:
             sent=conversation.sent,
             received=conversation.received,
             rejected={str(reason): count for reason, count in conversation.rejected.copy().items()},
-            neighbors=tuple(self._view(p, own, p.id in present, now) for p in conversation.peers.values()),
+            neighbors=tuple(
+                NeighborView.of(p, answers, p.id in present, now, self.settings.silence)
+                for p in conversation.peers.values()
+            ),
             bad=0 if self._source is None else self._source.bad,
+            clipped=self._range.clipped,
         )
 
-    def _view(self, peer: Peer, own: Floats, connected: bool, now: float) -> NeighborView:
-        if peer.dead:
-            state = "dead"
-        elif not peer.used:
-            state = "joining"
-        else:
-            state = "silent" if peer.misses > self.settings.silence else "alive"
-        distance = float(np.abs(self.layout.read(peer.value).mean - own).max()) if peer.used else math.nan
-        last = now - peer.heard_at
-        return NeighborView(
-            peer.id, state, connected, last, distance, peer.used, peer.lost, peer.late, peer.round_trip
-        )
+    def _liars(self) -> str:
+        """Which neighbors are in quarantine."""
+        peers = self._conversation.peers
+        names = [n.name for n in self.settings.neighbors if peers[n.id].quarantined]
+        return f"{', '.join(names)} in quarantine for claiming the impossible" if names else ""
+
+    def pardon(self) -> None:
+        """Hear the neighbors in quarantine again; any thread may call this."""
+        self._conversation.pardon()
 
     async def snapshots(self, every: float = 1.0) -> AsyncIterator[Snapshot]:
         """Yield a snapshot every `every` seconds until the agent stops."""

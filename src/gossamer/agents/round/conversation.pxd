@@ -7,9 +7,9 @@ from gossamer.agents.round.wire cimport Codec
 cdef class Peer:
     cdef public object id
     cdef public Received current, ahead, last
-    cdef public long long newest, misses, silent, used, lost, late
+    cdef public long long newest, misses, silent, used, lost, late, lies
     cdef public double quiet, came_at, heard_at, round_trip
-    cdef public bint dead
+    cdef public bint dead, answered, quarantined
 
 
 cdef class Conversation:
@@ -17,6 +17,7 @@ cdef class Conversation:
     cdef public dict peers
     cdef public long long round, sent, received
     cdef tuple _all
+    cdef long long _born
     cdef double _timeout, _death, _was, _slot
     cdef object _clock
     cdef Codec _codec
@@ -31,7 +32,11 @@ cdef class Conversation:
     cdef _hear(self, dict outgoing, double started, double until)
     @cython.locals(peer=Peer, waits=bint, least=cython.longlong)
     cdef double _patience(self, bint alone)
+    @cython.locals(peer=Peer)
+    cdef _present(self)
+    @cython.locals(peer=Peer)
     cdef _take(self, sender, bytes payload)
+    cdef _suspect(self, Peer peer, reason)
     @cython.locals(now=double)
     cdef _accept(self, Peer peer, Received message)
     @cython.locals(peer=Peer, now=double, elapsed=double)

@@ -38,6 +38,7 @@ class Ledger:
     silence   A, in rounds
     serial    number of the first message, above every number this agent ever used before
     restored  what an earlier run saved
+    most      (1 + E, n) the largest size of what a neighbor is told, if it is known (see `bounds.py`)
     """
 
     def __init__(
@@ -50,6 +51,7 @@ class Ledger:
         silence: int = SILENCE,
         serial: int = 1,
         restored: LedgerState | None = None,
+        most: Floats | None = None,
     ) -> None:
         self.program = program
         self.me = me
@@ -59,7 +61,7 @@ class Ledger:
         self._rounds = program.rounds
         self._place = {j: k for k, j in enumerate(sorted(weights))}
         degree = len(self._place)
-        self._numbers = Numbers(*program.maps([weights[j] for j in self._place]), dimension)
+        self._numbers = Numbers(*program.maps([weights[j] for j in self._place]), dimension, most=most)
         self._used = [0] * degree  # serial of each neighbor's newest used message
         self._settled = [False] * degree
         self._echoed = [False] * degree  # whether the neighbor has echoed a message from this run
@@ -150,6 +152,7 @@ class Ledger:
         """The neighbor is dead: its flow returns, and if it comes back, a new edge starts."""
         k = self._place[neighbor]
         self._numbers.tells[k, 1:] = 0.0
+        self._used[k] = 0
         self._settled[k] = self._echoed[k] = False
         self._numbers.conclude(self._now)
 

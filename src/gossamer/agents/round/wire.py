@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Annotated
 import numpy as np
 
 from gossamer.agents.round.messages import Outgoing, Received
-from gossamer.agents.round.numbers import square
+from gossamer.agents.round.numbers import beyond, square
 from gossamer.agents.settings import Limits
+from gossamer.arrays import Floats
 from gossamer.errors import require
 
 if TYPE_CHECKING:
@@ -54,6 +55,10 @@ class Reason(StrEnum):
     FUTURE = "future"  # a round too far ahead to be plausible
     STALE = "stale"  # a serial seen before: a replay, a duplicate, an earlier run
     LATE = "late"  # a round already over
+    VALUE = "value"  # a value beyond what range and members make possible
+    FLOW = "flow"  # a flow beyond that
+    ECHO = "echo"  # says that it heard what was never sent
+    QUARANTINE = "quarantine"  # from a neighbor that kept sending such claims
 
 
 _Count = Annotated[int, msgspec.Meta(ge=0)]
@@ -74,16 +79,25 @@ class Codec:
     me                 this agent, the sender in its messages
     neighbors          whose messages it accepts
     dimension          n, and `edge_registers` E: the shape it expects
+    most               (1 + E, n) the largest size of each number; None: no limits but `LARGEST`
     """
 
     def __init__(
-        self, me: int, neighbors: frozenset[int], dimension: int, edge_registers: int, limits: Limits
+        self,
+        me: int,
+        neighbors: frozenset[int],
+        dimension: int,
+        edge_registers: int,
+        limits: Limits,
+        most: Floats | None = None,
     ) -> None:
         self.me = me
         self._neighbors = neighbors
         self._shape = (1 + edge_registers, dimension)
         self._bytes = 8 * self._shape[0] * dimension
         self._rounds_ahead = limits.rounds_ahead
+        self._bounded = most is not None
+        self._most = np.zeros(0) if most is None else np.ascontiguousarray(most).ravel()
         self.longest = limits.message_bytes or _ENVELOPE + self._bytes
         self._pack = msgspec.msgpack.Encoder().encode
         self._unpack = msgspec.msgpack.Decoder(_Message).decode
@@ -112,6 +126,8 @@ class Codec:
         rows = _little(message.rows)
         if not square(rows) <= _LARGEST_SQUARE:  # one sum finds all that is NaN, infinite or absurd
             return Reason.NUMBERS
+        if self._bounded and (place := beyond(rows, self._most)) >= 0:
+            return Reason.VALUE if place < self._shape[1] else Reason.FLOW
         return Received(sender, ahead, serial, echo, message.settled, rows)
 
 
