@@ -22,14 +22,15 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-import numpy as np
 from numpy.typing import ArrayLike
 
+from gossamer.agents.bounds import Bounds
 from gossamer.agents.host.source_kinds import LiveSource
 from gossamer.agents.host.sources import as_source
 from gossamer.agents.host.store import AgentStore, Saved
+from gossamer.agents.readings import Range
 from gossamer.agents.round.batching import Batcher
-from gossamer.agents.round.conversation import Conversation, Peer
+from gossamer.agents.round.conversation import Conversation
 from gossamer.agents.round.ledger import Ledger
 from gossamer.agents.round.loop import RoundLoop
 from gossamer.agents.settings import AGREED, AgentSettings, differing
@@ -91,12 +92,18 @@ class Agent:
             self._connect, transport = transport, transport(settings)
         self._transport = transport
         self._source = None if source is None else as_source(source, self.layout.dimension)
-        program = ledger_program(settings.method, settings.facts)
+        self._range = Range(settings.range, clips=settings.outside == "clip")
+        if self._source is not None:
+            self._source.range = self._range
+        self._program = program = ledger_program(settings.method, settings.facts)
+        bounds = self._bounds(settings)
+        most = None if bounds is None else bounds.rows
         path = settings.store if store is None else store
         self._store = (
             None if path is None else AgentStore(path, settings.id, self.layout.size, program.method)
         )
         saved = self._store.load() if self._store else None
+        restored = saved.ledger if saved else None
         try:
             self._ledger = Ledger(
                 program,
@@ -105,8 +112,9 @@ class Agent:
                 self.layout.size,
                 silence=settings.silence,
                 serial=_first_serial(saved),
-                restored=saved.ledger if saved else None,
+                restored=bounds.clip(restored) if bounds and restored else restored,
                 kept=settings.kept,
+                most=most,
             )
         except InvalidInput:  # what was saved does not fit the method
             if self._store is not None:
@@ -121,6 +129,7 @@ class Agent:
             death=settings.death,
             limits=settings.limits,
             agreed=settings.fingerprint,
+            most=most,
         )
         self._conversation.follow(settings.epoch, settings.roster)
         self._face = _face(settings)
@@ -254,8 +263,11 @@ class Agent:
             return
         self.settings, self._face = settings, face
         weights = {n.id: n.weight for n in settings.neighbors}
-        self._ledger.rewire(weights, settings.kept)
-        self._conversation.rewire(self._transport, tuple(weights), settings.timeout, settings.death)
+        bounds = self._bounds(settings)
+        most = None if bounds is None else bounds.rows
+        self._ledger.rewire(weights, settings.kept, most)
+        self._conversation.rewire(self._transport, tuple(weights), most)
+        self._conversation.retime(settings.timeout, settings.death)
         self._conversation.follow(settings.epoch, settings.roster)
         log.info("agent %d goes on with %d neighbors, epoch %d", settings.id, len(weights), settings.epoch)
         self._conversation.gather(settings.timeout)
@@ -274,11 +286,13 @@ class Agent:
             self._transport.close()
             self._transport = self._connect(self.settings)
             self._transport.open()
-            self._conversation.rewire(
-                self._transport, tuple(self._conversation.peers), self.settings.timeout, self.settings.death
-            )
+            self._conversation.transport = self._transport
             return False
         return True
+
+    def _bounds(self, settings: AgentSettings) -> Bounds | None:
+        # With all who ever were members, so that two epochs do not disagree on what is possible.
+        return Bounds.of(self.layout, self._program, settings.members and settings.members + settings.former)
 
     # -- observing ------------------------------------------------------------------------------------------
 
@@ -286,12 +300,13 @@ class Agent:
         """Take one observation: a number, or a vector of `dimension` numbers. Never blocks; any thread may call this.
 
         It counts from the next round on, and is acknowledged (`Snapshot.acknowledged`) at the store's next
-        commit. Raises InvalidInput for NaN, infinity, a number too large for the neighbors, or a wrong shape.
+        commit. Raises InvalidInput for NaN, infinity, a number too large for the neighbors, one outside the range
+        (unless it is to be clipped), or a wrong shape.
         """
         self._observe(observation)
 
     def _observe(self, observation: ArrayLike) -> int:
-        number = self._offer(self.layout.check(observation))
+        number = self._offer(self._range.admit(self.layout.check(observation)))
         if not number:
             raise GossamerError(
                 f"agent {self.settings.id} has stopped and takes no more observations; "
@@ -350,12 +365,11 @@ class Agent:
         answers = self.layout.read(self._ledger.estimate)
         conversation, now = self._conversation, time.monotonic()
         store_problem = "" if self._store is None else (self._store.failure or "")
-        apart = [p for p in conversation.peers.values() if p.agreed]
-        problem = "; ".join(
-            text for text in (store_problem, self._source_problem, *map(self._difference, apart)) if text
-        )
+        doubt = self._range.doubt(answers.mean, observed=self._ledger.mean[0] > 0)
+        problems = store_problem, self._source_problem, self._strangers(), self._liars(), doubt
+        problem = "; ".join(text for text in problems if text)
         state = "stopped" if self._stop.is_set() else "degraded" if problem else "running"
-        own, present = answers.mean, self._transport.present()
+        present = self._transport.present()
         return Snapshot(
             agent=self.settings.id,
             time=time.time(),
@@ -363,7 +377,7 @@ class Agent:
             age=self._ledger.age,
             samples=int(self._ledger.samples),
             acknowledged=self._acknowledged if self._store else 0,
-            estimate=own,
+            estimate=answers.mean,
             standard_error=answers.standard_error,
             variance=answers.variance,
             answers=answers,
@@ -372,36 +386,33 @@ class Agent:
             sent=conversation.sent,
             received=conversation.received,
             rejected={str(reason): count for reason, count in conversation.rejected.copy().items()},
-            neighbors=tuple(self._view(p, own, p.id in present, now) for p in conversation.peers.values()),
+            neighbors=tuple(
+                NeighborView.of(p, answers, p.id in present, now, self.settings.silence)
+                for p in conversation.peers.values()
+            ),
             bad=0 if self._source is None else self._source.bad,
             epoch=self.settings.epoch,
+            clipped=self._range.clipped,
         )
 
-    def _difference(self, peer: Peer) -> str:
-        fields = ", ".join(differing(self.settings.fingerprint, peer.agreed))
-        return f"neighbor {peer.id} is not averaged with, because its settings differ: {fields}"
-
-    def _view(self, peer: Peer, own: Floats, connected: bool, now: float) -> NeighborView:
-        if peer.dead:
-            state = "dead"
-        elif not peer.used:
-            state = "joining"
-        else:
-            state = "silent" if peer.misses > self.settings.silence else "alive"
-        distance = float(np.abs(self.layout.read(peer.value).mean - own).max()) if peer.used else math.nan
-        last = now - peer.heard_at
-        return NeighborView(
-            peer.id,
-            state,
-            connected,
-            last,
-            distance,
-            peer.used,
-            peer.lost,
-            peer.late,
-            peer.round_trip,
-            peer.epoch,
+    def _strangers(self) -> str:
+        """Which neighbors average something else, and what differs."""
+        apart = [p for p in self._conversation.peers.values() if p.agreed]
+        return "; ".join(
+            f"neighbor {p.id} is not averaged with, because its settings differ: "
+            + ", ".join(differing(self.settings.fingerprint, p.agreed))
+            for p in apart
         )
+
+    def _liars(self) -> str:
+        """Which neighbors are in quarantine."""
+        liars = {p.id for p in self._conversation.peers.values() if p.quarantined}
+        names = [n.name for n in self.settings.neighbors if n.id in liars]
+        return f"{', '.join(names)} in quarantine for claiming the impossible" if names else ""
+
+    def pardon(self) -> None:
+        """Hear the neighbors in quarantine again; any thread may call this."""
+        self._conversation.pardon()
 
     async def snapshots(self, every: float = 1.0) -> AsyncIterator[Snapshot]:
         """Yield a snapshot every `every` seconds until the agent stops."""

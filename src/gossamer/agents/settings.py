@@ -7,6 +7,9 @@ import re
 from dataclasses import dataclass, field, replace
 from hashlib import blake2s
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from gossamer import checks
 from gossamer.errors import InvalidInput
@@ -15,8 +18,9 @@ from gossamer.methods.base import Method, SpectralFacts, UnknownFacts
 from gossamer.methods.ledger import SILENCE
 
 WEIGHTINGS = ("agents", "samples")
+OUTSIDE = ("refuse", "clip")
 
-AGREED = ("dimension", "weighting", "variance", "bins", "replicates", "method")
+AGREED = ("dimension", "weighting", "variance", "bins", "replicates", "range", "method")
 """The settings that neighbors must share: with another one in place, they would average different things."""
 
 MOST_SMOOTHING = 10_000
@@ -103,6 +107,11 @@ class AgentSettings:
     bins          edges of a histogram, to learn network-wide quantiles; empty: none
     weighting     "agents": every agent's own mean counts the same; "samples": every observation does
     replicates    how many noise replicates carry the standard error (0: no standard error)
+    range         the least and the largest value of an observation: one pair, or one per component; empty: unknown.
+                  With `members` it also bounds what neighbors may claim, unless weighting is "samples"
+    outside       what becomes of an observation outside the range: "refuse", or "clip" to its nearest end
+    members       how many agents the fleet has; 0: unknown
+    former        how many have left it
     timeout       the most seconds that a round waits for a neighbor
     pace          seconds between the starts of two rounds; None: as fast as the neighbors answer
     silence       A: an edge moves only while each end was heard by the other within A of its own rounds
@@ -128,6 +137,10 @@ class AgentSettings:
     bins: tuple[float, ...] = ()
     weighting: str = "agents"
     replicates: int = 8
+    range: tuple[tuple[float, float], ...] = ()
+    outside: str = "refuse"
+    members: int = 0
+    former: int = 0
     timeout: float = 0.2
     pace: float | None = None
     silence: int = SILENCE
@@ -163,6 +176,13 @@ class AgentSettings:
         ):
             raise InvalidInput(f"bins must be at least two increasing finite numbers, got {self.bins}")
         checks.choice("weighting", self.weighting, WEIGHTINGS)
+        object.__setattr__(self, "range", _pairs(self.range, self.dimension))
+        checks.choice("outside", self.outside, OUTSIDE)
+        checks.whole_number("members", self.members, least=0)
+        if 0 < self.members <= len(self.neighbors):
+            raise InvalidInput(
+                f"members must count this agent and its {len(self.neighbors)} neighbors at least, got {self.members}"
+            )
         for name in ("timeout", "death", "commit"):
             checks.number(name, getattr(self, name), above=0)
         if self.pace is not None:
@@ -217,6 +237,29 @@ def _check_method(method: Method) -> None:
         checks.number("momentum", momentum, least=0, below=1)
     if (smoothing := getattr(method, "smoothing", None)) is not None:
         checks.number("smoothing", smoothing, least=0, most=MOST_SMOOTHING)
+
+
+def _pairs(range: Any, dimension: int) -> tuple[tuple[float, float], ...]:
+    """A range as one pair per component; a single pair serves all of them."""
+    try:
+        found = np.asarray(range, dtype=float)
+    except (TypeError, ValueError):
+        found = np.full(1, np.nan)
+    if found.size == 0:
+        return ()
+    pairs = found[None, :] if found.ndim == 1 else found
+    if (
+        pairs.ndim != 2
+        or pairs.shape[1] != 2
+        or len(pairs) not in (1, dimension)
+        or not np.isfinite(pairs).all()
+        or (pairs[:, 0] >= pairs[:, 1]).any()
+    ):
+        raise InvalidInput(
+            "range must be the least and the largest value of an observation, such as [-40, 60], or one such pair for "
+            f"each of the {dimension} component(s), got {range!r}"
+        )
+    return tuple((low, high) for low, high in np.broadcast_to(pairs, (dimension, 2)).tolist())
 
 
 def agent_name(agent: int) -> str:

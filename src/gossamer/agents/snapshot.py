@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import numpy as np
+
+from gossamer.agents.round.conversation import Peer
 from gossamer.agents.statistics import Answers
 from gossamer.arrays import Floats
 
@@ -13,7 +17,8 @@ from gossamer.arrays import Floats
 class NeighborView:
     """What an agent knows of one neighbor.
 
-    state       "joining" (not heard yet), "alive", "silent" (missed its last A rounds) or "dead"
+    state       "joining" (not heard yet), "alive", "silent" (missed its last A rounds), "dead", or "quarantined" (not
+                heard any more, because it kept claiming the impossible)
     connected   whether the transport sees it
     last_heard  seconds since its last used message; infinite before the first
     distance    largest difference between its estimate and the agent's own, over the components
@@ -35,6 +40,34 @@ class NeighborView:
     round_trip: float
     epoch: int = 0
 
+    @classmethod
+    def of(cls, peer: Peer, own: Answers, connected: bool, now: float, silence: int) -> NeighborView:
+        """The view of a neighbor by an agent whose answers are `own`, at the time `now` of time.monotonic."""
+        if peer.quarantined:
+            state = "quarantined"
+        elif peer.dead:
+            state = "dead"
+        elif not peer.used:
+            state = "joining"
+        else:
+            state = "silent" if peer.misses > silence else "alive"
+        distance = math.nan
+        if peer.used:
+            distance = float(np.abs(own.layout.read(peer.value).mean - own.mean).max())
+        last = now - peer.heard_at
+        return cls(
+            peer.id,
+            state,
+            connected,
+            last,
+            distance,
+            peer.used,
+            peer.lost,
+            peer.late,
+            peer.round_trip,
+            peer.epoch,
+        )
+
 
 @dataclass(frozen=True)
 class Snapshot:
@@ -45,11 +78,12 @@ class Snapshot:
     samples       observations it has used; `acknowledged` of them are safe in the store
     estimate, standard_error, variance   shape (n,), nan while nothing is known
     answers       everything averaged, for quantiles (see `statistics.Answers`)
-    state         "running", "degraded" (the store cannot be written, or the source failed; `problem` says why)
-                  or "stopped"
+    state         "running", "degraded" (the store cannot be written, the source failed, a neighbor is in quarantine,
+                  or the estimate cannot be right; `problem` says why) or "stopped"
     rejected      dropped messages by reason (see `wire.Reason`)
     bad           values of the source that were not observations
     epoch         of the roster it follows
+    clipped       observations outside the range that were brought to its ends
     """
 
     agent: int
@@ -70,3 +104,4 @@ class Snapshot:
     neighbors: tuple[NeighborView, ...]
     bad: int = 0
     epoch: int = 0
+    clipped: int = 0

@@ -57,11 +57,12 @@ class Layout:
     bins: tuple[float, ...] = ()
     weighting: str = "agents"
     replicates: int = 0
+    range: tuple[tuple[float, float], ...] = ()
 
     @classmethod
     def of(cls, settings: AgentSettings) -> Layout:
         s = settings
-        return cls(s.dimension, s.variance, s.bins, s.weighting, s.replicates)
+        return cls(s.dimension, s.variance, s.bins, s.weighting, s.replicates, s.range)
 
     @cached_property
     def features(self) -> int:
@@ -77,6 +78,25 @@ class Layout:
     def largest(self) -> float:
         """The largest observation for which neighbors still accept everything that is averaged."""
         return math.sqrt(LARGEST_OBSERVATION) if self.variance else LARGEST_OBSERVATION
+
+    @property
+    def box(self) -> tuple[Floats, Floats] | None:
+        """The least and the largest value of each component in one agent's mean; None if the range does not say.
+
+        An agent that has not observed contributes zero, so zero is in all of them. Residuals are as wide as the range,
+        and a standard normal number beyond 8 is never seen. The weight of an agent is not bounded where every
+        observation counts the same.
+        """
+        if not self.range or self.weighting == "samples":
+            return None
+        low, high = np.array(self.range).T
+        one, width = np.ones(self.dimension), high - low
+        parts = [(0 * one[:1], one[:1]), (np.minimum(low, 0.0), np.maximum(high, 0.0))]
+        parts += [(0 * one, np.maximum(low**2, high**2))] * self.variance
+        parts += [(0 * one, one)] * len(self.bins)
+        parts += [(-8 * width, 8 * width)] * self.replicates
+        least, most = zip(*parts, strict=True)
+        return np.concatenate(least), np.concatenate(most)
 
     def check(self, observation: object) -> Floats:
         """Return an observation as a new vector, or raise `BadObservation`."""

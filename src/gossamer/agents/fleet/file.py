@@ -51,7 +51,7 @@ _PLACES = (
         field: f"{table}.{field}"
         for table, fields in {
             "method": ("step_size", "momentum", "smoothing", "gain"),
-            "observations": ("dimension", "weighting", "variance", "bins", "replicates"),
+            "observations": ("dimension", "weighting", "variance", "bins", "replicates", "range", "outside"),
             "rounds": ("timeout", "silence", "death", "commit"),
         }.items()
         for field in fields
@@ -337,6 +337,9 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
                 variance=other.variance,
                 bins=other.bins,
                 replicates=other.replicates,
+                range=other.range,  # type: ignore[arg-type]  # the settings make pairs of it
+                outside=other.outside,
+                members=len(self.agents),
                 pace=seconds or None,
                 timeout=duration("rounds.timeout", self.rounds.timeout),
                 silence=self.rounds.silence,

@@ -86,6 +86,8 @@ class ObservationsTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
     variance: bool = False
     bins: tuple[float, ...] = ()
     replicates: int = 8
+    range: tuple[float | tuple[float, float], ...] = ()
+    outside: str = "refuse"
 
 
 class RoundsTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -49,6 +49,10 @@ forgets the past; 0: plain averages of everything.""",
             "weighting": '"agents": every agent\'s mean counts the same. "samples": every observation does.',
             "variance": "Learn the network-wide variance too (messages become larger).",
             "bins": "Edges of a histogram, to learn network-wide quantiles too; empty: none.",
+            "range": """\
+The least and the largest value of an observation, such as [-40, 60], or one such pair per component; empty:
+unknown. It also bounds what members may claim (docs/security.md), unless weighting is "samples".""",
+            "outside": 'An observation outside the range: "refuse" (skipped and counted), or "clip" to its end.',
             "replicates": "Noise replicates that carry the standard error; 0: no standard error.",
         },
     ),
@@ -106,7 +110,7 @@ def fleet_text(fleet: Fleet) -> str:
         values = part.in_file() if name == "method" else {field: getattr(part, field) for field in fields}
         for field, value in values.items():
             _explain(table, fields.get(field, f"A parameter of {fleet.method.name}."))
-            table.add(field, list(value) if isinstance(value, tuple) else value)
+            table.add(field, _listed(value))
         document.add(name, table)
     written: str = tomlkit.dumps(document)
     return written
@@ -117,6 +121,10 @@ def _explain(container: Any, text: str) -> None:
 
     for line in text.splitlines():
         container.add(tomlkit.comment(line))
+
+
+def _listed(value: Any) -> Any:
+    return [_listed(part) for part in value] if isinstance(value, tuple) else value
 
 
 def _member(tomlkit: Any, member: Any) -> Any:

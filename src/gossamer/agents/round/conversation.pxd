@@ -8,9 +8,9 @@ cdef class Peer:
     cdef public object id
     cdef public Received current, ahead, last
     cdef public bytes agreed
-    cdef public long long newest, misses, silent, used, lost, late, epoch
+    cdef public long long newest, misses, silent, used, lost, late, lies, epoch
     cdef public double quiet, came_at, heard_at, round_trip, reminded_at
-    cdef public bint dead
+    cdef public bint dead, answered, quarantined
 
 
 cdef class Conversation:
@@ -18,6 +18,7 @@ cdef class Conversation:
     cdef public dict peers
     cdef public long long round, sent, received
     cdef tuple _all
+    cdef long long _born
     cdef double _timeout, _death, _was, _slot
     cdef object _clock
     cdef bytes _roster
@@ -33,7 +34,11 @@ cdef class Conversation:
     cdef _hear(self, dict outgoing, double started, double until)
     @cython.locals(peer=Peer, waits=bint, least=cython.longlong)
     cdef double _patience(self, bint alone)
+    @cython.locals(peer=Peer)
+    cdef _present(self)
+    @cython.locals(peer=Peer)
     cdef _take(self, sender, bytes payload)
+    cdef _suspect(self, Peer peer, reason)
     @cython.locals(now=double)
     cdef _accept(self, Peer peer, Received message)
     @cython.locals(peer=Peer, now=double, elapsed=double)

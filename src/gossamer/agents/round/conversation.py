@@ -12,10 +12,13 @@ In a round the agent tells every neighbor, hears them, and finishes.
 - A message from an earlier round is late, and late is lost.
 - Every message carries the epoch of its sender's roster. A neighbor that is behind is sent the newest one, again and
   again until it has caught up.
+- A neighbor that keeps claiming what is impossible is quarantined: it is neither heard nor told anything, as if dead,
+  until this agent restarts or pardons it.
 """
 
 from __future__ import annotations
 
+import logging
 import math
 import time
 from collections import Counter
@@ -30,10 +33,16 @@ from gossamer.agents.settings import Limits
 from gossamer.agents.transports.base import Transport
 from gossamer.arrays import Floats
 
+log = logging.getLogger("gossamer.agents")
+
 _MOST_HALVINGS = 4
 
 _REMIND = 2.0
 """Seconds after which a neighbor that is still behind is sent the roster again."""
+_LIES = frozenset({Reason.VALUE, Reason.FLOW, Reason.ECHO})
+_MOST_LIES = 5
+"""An honest agent claims nothing impossible (`bounds.py`), so one such message would be proof enough; a few are
+forgiven because they change nothing, and two versions of a fleet's file may meet while a new one is handed out."""
 
 
 class Peer:
@@ -52,6 +61,9 @@ class Peer:
         self.heard_at = -math.inf  # when its newest used message was used
         self.round_trip = math.nan
         self.dead = False
+        self.answered = False  # whether it has echoed a message of this run
+        self.lies = 0  # its messages that claimed the impossible
+        self.quarantined = False
         self.used = 0
         self.lost = 0
         self.late = 0
@@ -79,6 +91,7 @@ class Conversation:
         death: float = math.inf,
         limits: Limits | None = None,
         agreed: bytes = b"",
+        most: Floats | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.core = core
@@ -95,8 +108,10 @@ class Conversation:
         self._codec = Codec(
             me, frozenset(neighbors), core.dimension, core.edge_registers, limits or Limits(), agreed
         )
+        self._codec.limit(most)
         self.roster_came: Callable[[int, bytes], None] | None = None
         self._roster = b""  # what a neighbor that is behind is sent
+        self._born = core.serial
         self._sent_at: dict[int, float] = {}  # when the two newest serials were sent
         self._was = clock()
         self._slot = 0.0  # the longest time a round was given, that is, the pace
@@ -106,14 +121,18 @@ class Conversation:
         self._in_step = False  # whether the last round heard every neighbor
         self._behind = False  # whether a neighbor is two or more rounds ahead
 
-    def rewire(self, transport: Transport, neighbors: Collection[int], timeout: float, death: float) -> None:
+    def rewire(self, transport: Transport, neighbors: Collection[int], most: Floats | None = None) -> None:
         """Go on over another transport and with other neighbors; what is known of those that stay is kept."""
         self.transport = transport
-        self._timeout, self._death = timeout, death
+        self._codec.limit(most)
         self.peers = {j: self.peers.get(j) or Peer(j) for j in neighbors}
         self._all = tuple(self.peers.values())
         self._codec.neighbors = frozenset(neighbors)
         self._missing.clear()
+
+    def retime(self, timeout: float, death: float) -> None:
+        """Wait so long from now on."""
+        self._timeout, self._death = timeout, death
 
     def follow(self, epoch: int, roster: bytes) -> None:
         """Say this epoch from now on, and send the signed roster to neighbors that are behind."""
@@ -130,6 +149,12 @@ class Conversation:
         """End the current round without waiting for anyone; any thread may call this."""
         self._stopped = True
         self.transport.wake()
+
+    def pardon(self) -> None:
+        """Hear the neighbors in quarantine again; any thread may call this."""
+        for peer in self._all:
+            peer.lies = 0
+            peer.quarantined = False
 
     def listen(self, deadline: float, *, until_called: bool = False) -> None:
         """Take messages in until the deadline, or until the next one if `until_called`; send nothing."""
@@ -153,7 +178,7 @@ class Conversation:
         for peer in self._all:
             if peer.ahead and peer.ahead.round > self.round:  # jump to the latest round heard
                 self.round = peer.ahead.round
-        present = self.transport.present()
+        present = self._present()
         outgoing: dict[int, bytes] = {}
         self._missing.clear()
         for peer in self._all:
@@ -203,7 +228,7 @@ class Conversation:
     def _patience(self, alone: bool) -> float:
         """Seconds this round may last, for the neighbors still missing; 0 when nobody is."""
         if alone:
-            return 0.0 if self.transport.present() else self._timeout
+            return 0.0 if self._present() else self._timeout
         if not self._missing:
             return 0.0
         present = self.transport.present()
@@ -216,6 +241,12 @@ class Conversation:
                 # If one has been silent, each message may end the wait for the others.
                 self._uneven = self._uneven or peer.silent > 0
         return self._timeout / (1 << least) if waits else 0.0
+
+    def _present(self) -> frozenset[int]:
+        """The neighbors that are connected and not in quarantine."""
+        present = self.transport.present()
+        barred = [peer.id for peer in self._all if peer.quarantined]
+        return present.difference(barred) if barred else present
 
     def _deliver(self, sender: int, payload: bytes) -> bool:
         self._take(sender, payload)
@@ -231,6 +262,10 @@ class Conversation:
 
     def _take(self, sender: int, payload: bytes) -> None:
         self.received += 1
+        peer = self.peers.get(sender)
+        if peer is not None and peer.quarantined:
+            self.rejected[Reason.QUARANTINE] += 1
+            return
         found = self._codec.decode(sender, payload, self.round)
         if isinstance(found, Received):
             self._accept(self.peers[sender], found)
@@ -244,11 +279,38 @@ class Conversation:
         self.rejected[reason] += 1
         if reason is Reason.SETTINGS and sender in self.peers:
             self.peers[sender].agreed = self._codec.agreed(payload)
+        if reason in _LIES:
+            self._suspect(self.peers[sender], reason)
+
+    def _suspect(self, peer: Peer, reason: Reason) -> None:
+        """Count a claim of the impossible; too many of them, and the neighbor is heard no more."""
+        peer.lies += 1
+        if peer.lies >= _MOST_LIES:
+            peer.quarantined = True
+            peer.current = peer.ahead = None
+            self._missing.discard(peer.id)
+            log.error(
+                "agent %d: neighbor %d is in quarantine, because it claimed the impossible (%s) %d times; its flow "
+                "returns, and the others average without it until this agent restarts or reloads",
+                self._codec.me,
+                peer.id,
+                reason,
+                peer.lies,
+            )
 
     def _accept(self, peer: Peer, message: Received) -> None:
         if message.serial <= peer.newest:
             self.rejected[Reason.STALE] += 1
             return
+        if message.echo > self.core.serial:
+            self.rejected[Reason.ECHO] += 1
+            if (
+                peer.answered
+            ):  # else it may mean an earlier run, which had another clock and whose store is lost
+                self._suspect(peer, Reason.ECHO)
+            return
+        if message.echo >= self._born:
+            peer.answered = True
         peer.newest = message.serial
         peer.epoch = message.epoch
         peer.agreed = b""
@@ -294,7 +356,7 @@ class Conversation:
                 peer.silent += 1
                 peer.lost += 1
                 peer.quiet += min(elapsed, now - peer.came_at)
-                if peer.quiet >= self._death and not peer.dead:
+                if (peer.quiet >= self._death or peer.quarantined) and not peer.dead:
                     peer.dead = True
                     peer.newest = 0  # if it comes back, it may have lost its store and its clock
                     died.append(peer.id)

@@ -45,6 +45,7 @@ class Ledger:
     serial    number of the first message, above every number this agent ever used before
     restored  what an earlier run saved
     kept      former neighbors whose flow, if it was saved, stays (see `rewire`)
+    most      (1 + E, n) the largest size of what a neighbor is told, if it is known (see `bounds.py`)
     """
 
     def __init__(
@@ -58,6 +59,7 @@ class Ledger:
         serial: int = 1,
         restored: LedgerState | None = None,
         kept: Collection[int] = (),
+        most: Floats | None = None,
     ) -> None:
         self.program = program
         self.me = me
@@ -76,17 +78,21 @@ class Ledger:
         state = restored or LedgerState(0, serial, 0.0, np.zeros((len(program.own), dimension)), {})
         self.age, self.samples = state.age, state.samples
         self._now = max(min(self.age, self._rounds) - 1, 0)  # the row in use
-        self._lay(weights, state, kept)
+        self._lay(weights, state, kept, most)
 
-    def rewire(self, weights: Mapping[int, float], kept: Collection[int] = ()) -> None:
+    def rewire(
+        self, weights: Mapping[int, float], kept: Collection[int] = (), most: Floats | None = None
+    ) -> None:
         """Go on with these neighbors: ledgers of edges that stay are kept, new edges begin at zero.
 
         The flow to a neighbor that leaves returns, so that its data leave the average; unless it is in `kept`: then
         the flow stays as it is, and its data with it.
         """
-        self._lay(weights, self.remember(), kept)
+        self._lay(weights, self.remember(), kept, most)
 
-    def _lay(self, weights: Mapping[int, float], state: LedgerState, kept: Collection[int]) -> None:
+    def _lay(
+        self, weights: Mapping[int, float], state: LedgerState, kept: Collection[int], most: Floats | None
+    ) -> None:
         """Lay the edges out anew, with the registers and flows of `state`."""
         edge = (self.edge_registers, self.dimension)
         expected = [(len(self.program.own), self.dimension), *[edge] * len(state.flows)]
@@ -114,7 +120,8 @@ class Ledger:
         self.degree = sum(self._up)
         self._place = {j: k for k, j in enumerate(order)}
         rows = {**self._place, KEPT: len(order)} if KEPT in flows else self._place
-        self._numbers = Numbers(*self.program.maps([weights.get(j, 0.0) for j in rows]), self.dimension)
+        maps = self.program.maps([weights.get(j, 0.0) for j in rows])
+        self._numbers = Numbers(*maps, self.dimension, most=most)
         self._numbers.own[:] = state.local
         for j, flow in flows.items():
             self._numbers.tells[rows[j], 1:] = flow
@@ -194,6 +201,8 @@ class Ledger:
         self._numbers.tells[k, 1:] = 0.0
         self._settled[k] = self._echoed[k] = self._up[k] = False
         self.degree = sum(self._up)
+        self._used[k] = 0
+        self._settled[k] = self._echoed[k] = False
         self._numbers.conclude(self._now)
 
     def remember(self) -> LedgerState:

@@ -7,6 +7,8 @@ cdef class Numbers:
     cdef const double[:, ::1] _estimate
     cdef const long long[::1] _columns
     cdef double[::1] _weights
+    cdef const double[:, ::1] _most
+    cdef bint _bounded
     cdef Py_ssize_t _own, _degree, _registers, _dimension, _size
 
     cpdef weigh(self, Py_ssize_t k, double weight)
@@ -32,3 +34,4 @@ cdef class Features:
 
 
 cpdef double square(bytes numbers)
+cpdef Py_ssize_t beyond(bytes numbers, const double[::1] most)

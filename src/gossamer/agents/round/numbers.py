@@ -20,7 +20,8 @@ class Numbers:
     """What one agent holds, in one block of rows, and the linear maps that a round applies to it.
 
     The maps are `LedgerMaps`. The rows are its own L registers, the observation, and for each neighbor what
-    it is told: the agent's message (which no map reads), then the E registers of their edge.
+    it is told: the agent's message (which no map reads), then the E registers of their edge. `most`, (1 + E, n), is
+    the largest size of what a neighbor is told; registers of an edge are clipped to it.
     """
 
     def __init__(
@@ -32,6 +33,8 @@ class Numbers:
         columns: Integers,
         weights: Floats,
         dimension: int,
+        *,
+        most: Floats | None = None,
     ) -> None:
         own, registers = tell.shape[1] - 1, step.shape[1]
         self.rows = np.zeros((len(columns), dimension))
@@ -43,6 +46,7 @@ class Numbers:
         self._scales[:, 0, 0] = weights
         self._after = np.zeros((1 + own, dimension))
         self._answer: Floats = np.zeros(dimension)
+        self._most = None if most is None else most[1:]
 
     def weigh(self, k: int, weight: float) -> None:
         """Give the k-th edge this weight from now on."""
@@ -69,6 +73,8 @@ class Numbers:
         edge = self.tells[k]
         np.subtract(self._after[0], np.frombuffer(rows, count=edge.shape[1]), out=edge[0])
         edge[1:] = (self._step[t] * self._scales[k]).dot(edge)
+        if self._most is not None:
+            np.clip(edge[1:], -self._most, self._most, out=edge[1:])
 
     def finish(self, t: int) -> None:
         """Move on to the registers of the next round."""
@@ -127,3 +133,9 @@ def square(numbers: bytes) -> float:
     found = np.frombuffer(numbers)
     with np.errstate(over="ignore", invalid="ignore"):
         return float(found.dot(found))
+
+
+def beyond(numbers: bytes, most: Floats) -> int:
+    """The place of the first of these float64 numbers whose size is not at most that of `most`; -1: there is none."""
+    wrong = ~(np.abs(np.frombuffer(numbers)) <= most)
+    return int(wrong.argmax()) if wrong.any() else -1

@@ -17,7 +17,7 @@ cdef int check(Py_ssize_t found, Py_ssize_t needed) except -1:
 
 
 cdef class Numbers:
-    def __init__(self, tell, slope, step, estimate, columns, weights, dimension):
+    def __init__(self, tell, slope, step, estimate, columns, weights, dimension, *, most=None):
         own, registers = tell.shape[1] - 1, step.shape[1]
         self.rows = np.zeros((len(columns), dimension))
         self.own = self.rows[:own]
@@ -30,6 +30,10 @@ cdef class Numbers:
         self._columns, self._weights = columns, np.array(weights)
         self._after = np.zeros((1 + own, dimension))
         self._edge, self._answer = np.zeros(registers), np.zeros(dimension)
+        self._bounded = most is not None
+        if self._bounded:
+            check(most.size, (1 + registers) * dimension)
+            self._most = np.ascontiguousarray(most, dtype=float)
 
     cpdef weigh(self, Py_ssize_t k, double weight):
         self._weights[k] = weight
@@ -66,7 +70,7 @@ cdef class Numbers:
     cpdef move(self, Py_ssize_t k, Py_ssize_t t, bytes rows):
         cdef const double* said = self._read(rows)
         cdef Py_ssize_t row, column, c
-        cdef double difference
+        cdef double difference, most
         for c in range(self._dimension):
             difference = self._after[0, c] - said[c]
             for row in range(self._registers):
@@ -75,6 +79,9 @@ cdef class Numbers:
                     self._edge[row] += self._step[t, row, 1 + column] * self._tells[k, 1 + column, c]
             for row in range(self._registers):
                 self._tells[k, 1 + row, c] = self._edge[row]
+                if self._bounded:
+                    most = self._most[1 + row, c]
+                    self._tells[k, 1 + row, c] = min(max(self._edge[row], -most), most)
 
     cdef const double* _read(self, bytes rows) except NULL:
         check(len(rows), self._size)
@@ -154,3 +161,13 @@ cpdef double square(bytes numbers):
     for i in range(len(numbers) // <Py_ssize_t>sizeof(double)):
         total += found[i] * found[i]
     return total
+
+
+cpdef Py_ssize_t beyond(bytes numbers, const double[::1] most):
+    cdef const double* found = <const double*><const char*>numbers
+    cdef Py_ssize_t i
+    check(len(numbers), most.shape[0] * <Py_ssize_t>sizeof(double))
+    for i in range(most.shape[0]):
+        if not -most[i] <= found[i] <= most[i]:
+            return i
+    return -1

@@ -20,8 +20,9 @@ from typing import TYPE_CHECKING, Annotated
 import numpy as np
 
 from gossamer.agents.round.messages import Outgoing, Received
-from gossamer.agents.round.numbers import square
+from gossamer.agents.round.numbers import beyond, square
 from gossamer.agents.settings import Limits
+from gossamer.arrays import Floats
 from gossamer.errors import require
 
 if TYPE_CHECKING:
@@ -58,6 +59,10 @@ class Reason(StrEnum):
     FUTURE = "future"  # a round too far ahead to be plausible
     STALE = "stale"  # a serial seen before: a replay, a duplicate, an earlier run
     LATE = "late"  # a round already over
+    VALUE = "value"  # a value beyond what range and members make possible
+    FLOW = "flow"  # a flow beyond that
+    ECHO = "echo"  # says that it heard what was never sent
+    QUARANTINE = "quarantine"  # from a neighbor that kept sending such claims
 
 
 _Count = Annotated[int, msgspec.Meta(ge=0)]
@@ -100,9 +105,15 @@ class Codec:
         self._shape = (1 + edge_registers, dimension)
         self._bytes = 8 * self._shape[0] * dimension
         self._rounds_ahead = limits.rounds_ahead
+        self.limit(None)
         self.longest = limits.message_bytes or _ENVELOPE + self._bytes
         self._pack = msgspec.msgpack.Encoder().encode
         self._unpack = msgspec.msgpack.Decoder(_Message).decode
+
+    def limit(self, most: Floats | None) -> None:
+        """Accept numbers up to these sizes, (1 + E, n), from now on; None: up to `LARGEST`."""
+        self._bounded = most is not None
+        self._most = np.zeros(0) if most is None else np.ascontiguousarray(most).ravel()
 
     def encode(self, round: int, content: Outgoing) -> bytes:
         rows = _little(content.rows)
@@ -139,6 +150,8 @@ class Codec:
         rows = _little(message.rows)
         if not square(rows) <= _LARGEST_SQUARE:  # one sum finds all that is NaN, infinite or absurd
             return Reason.NUMBERS
+        if self._bounded and (place := beyond(rows, self._most)) >= 0:
+            return Reason.VALUE if place < self._shape[1] else Reason.FLOW
         return Received(sender, ahead, serial, echo, message.settled, rows, degree, epoch)
 
     def _foreign(self, payload: bytes) -> Reason:
