@@ -36,17 +36,20 @@ class Neighbor:
     id        the neighbor's number in the fleet
     weight    w_ij = -L_ij; both ends of an edge must use the same number. 0: it follows from the degrees of the two
               ends, and changes as edges come and go
-    endpoint  "host:port" on which the neighbor listens; empty for transports that need no address
+    endpoint  "host:port" at which the neighbor is reached; empty for transports that need no address
     name      common name of the neighbor's certificate; "agent<id>" unless given
+    degree    how many neighbors it has in the roster; 0: unknown
     """
 
     id: int
     weight: float = 0.0
     endpoint: str = ""
     name: str = ""
+    degree: int = 0
 
     def __post_init__(self) -> None:
         checks.whole_number("neighbor id", self.id, least=0)
+        checks.whole_number("neighbor degree", self.degree, least=0)
         checks.number("neighbor weight", self.weight, least=0)
         if self.endpoint:
             check_endpoint("neighbor endpoint", self.endpoint)
@@ -119,7 +122,8 @@ class AgentSettings:
     commit        seconds between two commits of the store
     fleet         name of the fleet; agents of different fleets do not hear each other
     name          common name of this agent's certificate; "agent<id>" unless given
-    endpoint      "host:port" on which this agent listens
+    endpoint      "host:port" at which its neighbors reach this agent
+    listen        "host:port" on which this agent listens, if that is another (containers, NAT)
     tls           certificate files; None: plaintext, with a warning
     limits        what is accepted from neighbors
     kept          former neighbors that left and whose data stay in the average
@@ -149,6 +153,7 @@ class AgentSettings:
     fleet: str = "gossamer"
     name: str = ""
     endpoint: str = ""
+    listen: str = ""
     tls: Tls | None = None
     limits: Limits = field(default_factory=Limits)
     store: Path | None = None
@@ -199,17 +204,15 @@ class AgentSettings:
             object.__setattr__(self, "name", agent_name(self.id))
         if self.endpoint:
             check_endpoint("endpoint", self.endpoint, tls=self.tls is not None)
+        if self.listen:
+            check_endpoint("listen", self.listen)
         if self.store is not None:
             object.__setattr__(self, "store", Path(self.store))
 
     def _check_weights(self) -> None:
         """Without facts, the local form relies on weights that average; each agent sees whether its own do."""
         method, total = self.method, sum(n.weight for n in self.neighbors)
-        if (
-            not isinstance(method, AnytimeSDA)
-            or not method.acceleration.startswith("local")
-            or method.step_size is not None
-        ):
+        if not isinstance(method, AnytimeSDA) or not method.local or method.step_size is not None:
             return
         if isinstance(self.facts, UnknownFacts) and total > 1 + 1e-9:
             raise InvalidInput(

@@ -20,6 +20,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
+from gossamer.cli import fleet_members
 from gossamer.cli.commands import FlagCommand, refuse
 from gossamer.cli.fleet_table import fleet_line, fleet_table
 from gossamer.cli.options import EXAMPLES, AsJson, Weights
@@ -33,6 +34,11 @@ if TYPE_CHECKING:
     from gossamer.methods import Method
 
 fleet_app = typer.Typer(name="fleet", help="Create, run and inspect a fleet of agents.", no_args_is_help=True)
+for change in fleet_members.COMMANDS:
+    fleet_app.command(cls=FlagCommand)(change)
+
+LOCAL_FORM = "anytime-sda:acceleration=local"
+"""The method of a fleet unless another is chosen: it asks for nothing but the weights of the edges."""
 
 _PLAIN_EVERY = 5.0
 _FRAMES = 4.0
@@ -70,7 +76,7 @@ def init(
     method: Annotated[
         str,
         typer.Option(help="The method: anytime-sda, ssda, NAME:parameter=value, or FILE.py:MyMethod."),
-    ] = "anytime-sda",
+    ] = LOCAL_FORM,
     dimension: Annotated[int, typer.Option(help="Numbers in one observation.")] = 1,
     every: Annotated[
         str, typer.Option(help='Time between rounds; "0": as fast as neighbors answer.')
@@ -79,11 +85,8 @@ def init(
     port: Annotated[int, typer.Option(help="First port of a fleet on this machine.")] = 7447,
     name: Annotated[str, typer.Option(help="Name of the fleet.")] = "gossamer",
     seed: Annotated[int, typer.Option(help="Seed for random networks and simulated sensors.")] = 0,
-    force: Annotated[
-        bool, typer.Option("--force", help="Overwrite fleet.toml; the certificate authority is kept.")
-    ] = False,
 ) -> None:
-    """Write fleet.toml, a private certificate authority and a certificate for each agent."""
+    """Write fleet.toml, its signed roster, a private certificate authority and a certificate for each agent."""
     from gossamer.agents.fleet.file import Fleet, simulated_sources
     from gossamer.agents.fleet.hosts import names_and_endpoints, read_hosts
     from gossamer.agents.fleet.tables import ObservationsTable, RoundsTable
@@ -124,7 +127,7 @@ def init(
         observations=ObservationsTable(dimension=dimension),
         rounds=RoundsTable(every=every),
     )
-    path = made.write(out, force=force)
+    path = made.write(out)
     if own_file is not None:
         _copy_beside(own_file, out / own_file.name)
     print(f"{path}: {network.agents} agents, {len(network.edges)} edges")

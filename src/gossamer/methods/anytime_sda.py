@@ -136,6 +136,11 @@ class AnytimeSDA(Method):
         return {"step_size": rule.step_size, "momentum": rule.momentum, "ramp": rule.ramp} | smoothing
 
     @property
+    def local(self) -> bool:
+        """Whether this form asks for nothing but the weights of the edges."""
+        return self.acceleration.startswith("local")
+
+    @property
     def largest_step(self) -> float:
         """A step size of at most this, divided by the largest eigenvalue, is safe."""
         return {"local": 1.3, "local-heavy-ball": 1.98, "heavy-ball": 1.98}.get(self.acceleration, 1.0)

@@ -170,7 +170,7 @@ class LocalFleet:
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
-                self.killed.append(self.fleet.agents[agent].name)
+                self.killed.append(self.fleet.member(agent).name)
             if process.stdin is not None:
                 process.stdin.close()
         for file in self._files:

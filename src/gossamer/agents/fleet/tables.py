@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from gossamer.agents.fleet.roster import RosterMember
 from gossamer.errors import InvalidInput, require
 from gossamer.methods import METHODS, resolve
 from gossamer.methods.anytime_sda import AnytimeSDA
@@ -28,7 +29,7 @@ class MethodTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """The method that all agents run, by name, and its parameters. In the file both are in one table.
 
     name        a method of this package, or "my_file.py:MyMethod" with the file beside fleet.toml
-    parameters  those that are not given come from the spectrum of the fleet's edges
+    parameters  those that are not given come from the spectrum of the fleet's edges, if the method needs them
     """
 
     name: str = AnytimeSDA.name
@@ -36,7 +37,10 @@ class MethodTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
     @classmethod
     def of(cls, method: Method | str, facts: SpectralFacts) -> MethodTable:
-        """The table of a method of this package; Anytime SDA's parameters are written out, for a reader to see."""
+        """The table of a method of this package.
+
+        The parameters that Anytime SDA takes from the spectrum are written out, for a reader to see.
+        """
         method = resolve(method)
         if METHODS.get(method.name) is not type(method):
             raise InvalidInput(
@@ -49,7 +53,8 @@ class MethodTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
             name: value for name, (value, default) in given.items() if not np.array_equal(value, default)
         }
         if isinstance(method, AnytimeSDA):
-            chosen |= method.chosen(facts) | {"gain": method.gain or 0.0}
+            tuned = {} if method.local else method.chosen(facts)
+            chosen |= tuned | {"gain": method.gain or 0.0}
         return cls(name=method.name, parameters=chosen)
 
     @classmethod
@@ -107,12 +112,14 @@ class WireTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     rounds_ahead: int = 1_000_000
 
 
-class Member(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One agent of the fleet."""
+class Member(RosterMember, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One agent as in fleet.toml: what the others know of it, and what only its own machine uses.
 
-    id: int
-    name: str
-    endpoint: str
+    listen  host:port on which it listens, where that is not its endpoint (containers, NAT); empty: the endpoint
+    source  where its observations come from
+    """
+
+    listen: str = ""
     source: str = "-"
 
 

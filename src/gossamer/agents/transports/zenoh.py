@@ -1,7 +1,8 @@
 """Agents over Eclipse Zenoh: peer to peer, mutual TLS, access control by certificate name.
 
-An agent listens on its own endpoint; of two neighbors the one with the larger number connects, and keeps
-trying. Agent i publishes to j on <fleet>/<j>/<i> and announces itself by the token <fleet>/alive/<i>.
+An agent listens on its own endpoint, or where its settings say; of two neighbors the one with the larger number
+connects, and keeps trying. Agent i publishes to j on <fleet>/<j>/<i> and announces itself by the token
+<fleet>/alive/<i>.
 Scouting is off, so nobody connects to anyone but the neighbors in the settings.
 
 With TLS each end checks the other's certificate against the fleet's authority, and access control (deny
@@ -66,7 +67,7 @@ def configuration(settings: AgentSettings) -> dict[str, Any]:
     link["tx"]["queue"] = {"congestion_control": {"block": {"wait_before_close": _STALL_MICROSECONDS}}}
     config: dict[str, Any] = {
         "mode": "peer",
-        "listen": {"endpoints": [f"{protocol}/{settings.endpoint}"]},
+        "listen": {"endpoints": [f"{protocol}/{settings.listen or settings.endpoint}"]},
         "connect": {
             "endpoints": [f"{protocol}/{n.endpoint}" for n in settings.neighbors if n.id < settings.id],
             "timeout_ms": -1,
@@ -185,7 +186,7 @@ class ZenohTransport(Rings):
             self._session = session = zenoh.open(zenoh.Config.from_json5(json.dumps(self._config)))
         except zenoh.ZError as error:
             raise GossamerError(
-                f"agent {settings.id} cannot listen on {settings.endpoint} ({_cause(error)}); "
+                f"agent {settings.id} cannot listen on {settings.listen or settings.endpoint} ({_cause(error)}); "
                 "the port must be free, the address this machine's, and the certificates readable"
             ) from error
         # The subscribers first, the token last: a neighbor that sees the token can be sure to be heard.
