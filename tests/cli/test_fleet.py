@@ -97,7 +97,7 @@ def test_init_writes_a_fleet(tmp_path: Path) -> None:
     assert len(list((out / "certificates").glob("*.key"))) == 17
     again = gossamer("fleet", "init", "--topology", "grid:4x4", "--out", out)
     assert isinstance(again.exception, InvalidInput)
-    assert "force must be set to replace" in str(again.exception)
+    assert "exists already" in str(again.exception)
 
 
 def test_init_chooses_the_method(tmp_path: Path) -> None:
@@ -106,8 +106,12 @@ def test_init_chooses_the_method(tmp_path: Path) -> None:
     plain = Fleet.read(tmp_path / "a" / "fleet.toml").method
     assert (plain.name, list(plain.parameters)) == (
         "anytime-sda",
-        ["step_size", "momentum", "smoothing", "gain"],
+        ["acceleration", "gain"],
     )
+    assert gossamer(*words, tmp_path / "n", "--method", "anytime-sda:acceleration=nesterov").exit_code == 0
+    tuned = Fleet.read(tmp_path / "n" / "fleet.toml")
+    assert list(tuned.method.parameters) == ["step_size", "momentum", "smoothing", "gain"]
+    assert all(edge.weight == 1 / 3 for edge in tuned.edges)
     assert gossamer(*words, tmp_path / "b", "--method", "ssda:step_size=0.1").exit_code == 0
     assert Fleet.read(tmp_path / "b" / "fleet.toml").method.in_file() == {"name": "ssda", "step_size": 0.1}
     own = Path(__file__).parents[1] / "agents" / "own_methods.py"

@@ -202,7 +202,7 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
     def check(self, directory: Path | None = None) -> None:
         """Raise for the first field that cannot be used."""
-        self.roster.check()
+        self._listed().check()
         method = self.method.build(directory)
         for k, agent in enumerate(self.agents):
             self._settings(agent, method)
@@ -241,17 +241,19 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     @cached_property
     def roster(self) -> Roster:
         """The part of this fleet that the authority signs and agents pass on."""
+        return self._listed().canonical()
+
+    def _listed(self) -> Roster:
+        """The roster in the order of the file."""
         return Roster(
             fleet=self.fleet,
             epoch=self.epoch,
             members=tuple(
                 RosterMember(id=m.id, name=m.name, endpoint=m.endpoint, common_name=m.common_name)
-                for m in sorted(self.agents, key=lambda member: member.id)
+                for m in self.agents
             ),
-            edges=tuple(
-                sorted((Edge(*edge.pair, edge.weight) for edge in self.edges), key=lambda edge: edge.pair)
-            ),
-            left=tuple(sorted(self.left, key=lambda gone: gone.id)),
+            edges=tuple(self.edges),
+            left=tuple(self.left),
         )
 
     def with_roster(self, roster: Roster) -> Fleet:
@@ -329,6 +331,7 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     def some(self, text: str) -> list[Member]:
         """The agents in "0-3,7" or "pump,valve": numbers, ranges of numbers, and names."""
         names = {member.name for member in self.agents}
+        known = names | {str(member.id) for member in self.agents}
         found: list[Member] = []
         for part in (part.strip() for part in text.split(",")):
             ends = None if part in names else re.fullmatch(r"(\d+)-(\d+)", part)
@@ -339,10 +342,10 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
                 )
             try:
                 if ends:
-                    inside = [m for m in self.agents if int(ends[1]) <= m.id <= int(ends[2])]
-                    found += inside or [self.member(ends[1])]
                     if int(ends[2]) > max(member.id for member in self.agents):
-                        self.member(ends[2])
+                        self.member(ends[2])  # fails early for a range of millions
+                    numbers = [str(k) for k in range(int(ends[1]), int(ends[2]) + 1) if str(k) in known]
+                    found += [self.member(number) for number in numbers or [ends[1]]]
                 else:
                     found.append(self.member(part))
             except InvalidInput as error:

@@ -97,6 +97,16 @@ class Roster(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     edges: tuple[Edge, ...]
     left: tuple[Left, ...] = ()
 
+    def canonical(self) -> Roster:
+        """The same roster in the one order in which it is signed and compared."""
+        edges = (Edge(*edge.pair, edge.weight) for edge in self.edges)
+        return msgspec.structs.replace(
+            self,
+            members=tuple(sorted(self.members, key=lambda member: member.id)),
+            edges=tuple(sorted(edges, key=lambda edge: edge.pair)),
+            left=tuple(sorted(self.left, key=lambda gone: gone.id)),
+        )
+
     # -- traveling ---------------------------------------------------------------------------------
 
     def sign(self, authority: Authority) -> bytes:
@@ -105,7 +115,7 @@ class Roster(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         from cryptography.hazmat.primitives.asymmetric import ec
 
         self.check()
-        body = msgspec.json.encode(self)
+        body = msgspec.json.encode(self.canonical())
         signature = authority.key.sign(_MAGIC + body, ec.ECDSA(hashes.SHA256()))
         data = _MAGIC + _LENGTHS.pack(len(signature), len(body)) + signature + body
         _check_size(len(data))
