@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
+from contextlib import AsyncExitStack
 
+import numpy as np
 import pytest
 
 from gossamer.agents.agent import Agent
@@ -136,3 +138,54 @@ def test_a_roster_is_sent_to_neighbors_that_are_behind() -> None:
 
     asyncio.run(live())
     assert came == [(0, b"signed" * 1000)]
+
+
+# -- what can be asked of a fleet -----------------------------------------------------------------------------
+
+
+def test_statistics_of_a_fleet() -> None:
+    """Covariance, sum, number of observing members, and extremes, which reset when a member leaves."""
+    rows = {0: [1.0, 2.0], 1: [3.0, -4.0], 2: [-6.0, 5.0]}
+    asked = {"dimension": 2, "variance": True, "covariance": True, "extremes": True, "replicates": 8}
+    edges = {0: (1, 3), 1: (0, 2), 2: (1, 3), 3: (0, 2)}
+
+    async def live() -> None:
+        network = Memory()
+
+        def connect(settings: AgentSettings) -> Transport:
+            return network.transport(settings.id, tuple(n.id for n in settings.neighbors))
+
+        agents = [Agent(member(i, near, members=4, **asked), transport=connect) for i, near in edges.items()]
+        async with AsyncExitStack() as stack:
+            for agent in agents:
+                await stack.enter_async_context(agent)
+            for i, row in rows.items():  # agent 3 observes nothing
+                agents[i].observe(row)
+            seen = np.array(list(rows.values()))
+            await wait(lambda: all(a.snapshot.answers.observing(4) > 2.999999 for a in agents), "the average")
+            await wait(
+                lambda: all(abs(a.estimate - seen.mean(axis=0)).max() < 1e-6 for a in agents), "the mean"
+            )
+            now = agents[3].snapshot
+            assert now.answers.observing(4) == pytest.approx(3.0, abs=1e-5)
+            np.testing.assert_allclose(now.answers.total(4), seen.sum(axis=0), atol=1e-4)
+            np.testing.assert_allclose(now.answers.covariance, np.cov(seen.T, ddof=0), atol=1e-4)
+            np.testing.assert_array_equal(now.least, seen.min(axis=0))
+            np.testing.assert_array_equal(now.largest, seen.max(axis=0))
+            for i, near in enumerate([(1, 3), (0, 3)]):
+                agents[i].apply(member(i, near, members=3, epoch=1, **asked))
+            agents[3].apply(member(3, (0, 1), members=3, epoch=1, **asked))
+            left = seen[:2]
+            await wait(lambda: bool(np.all(agents[3].snapshot.least == left.min(axis=0))), "without agent 2")
+            await wait(
+                lambda: bool(np.all(agents[0].snapshot.largest == left.max(axis=0))), "without agent 2"
+            )
+
+    asyncio.run(live())
+
+
+def test_wrong_combinations_are_refused() -> None:
+    with pytest.raises(InvalidInput, match="covariance needs variance and observations of at least two"):
+        member(0, (1,), covariance=True, variance=True)
+    with pytest.raises(InvalidInput, match="extremes are those of all observations so far"):
+        member(0, (1,), extremes=True, method=AnytimeSDA(acceleration="local", gain=0.1))

@@ -31,6 +31,7 @@ from gossamer.agents.host.store import AgentStore, Saved
 from gossamer.agents.readings import Range
 from gossamer.agents.round.batching import Batcher
 from gossamer.agents.round.conversation import Conversation
+from gossamer.agents.round.extremes import Extremes
 from gossamer.agents.round.ledger import Ledger
 from gossamer.agents.round.loop import RoundLoop
 from gossamer.agents.settings import AGREED, AgentSettings, differing
@@ -120,6 +121,10 @@ class Agent:
             if self._store is not None:
                 self._store.close()
             raise
+        self._extremes = None
+        if settings.extremes:
+            own = saved.extremes if saved else b""
+            self._extremes = Extremes(settings.dimension, own, settings.range)
         self._conversation = Conversation(
             settings.id,
             self._ledger,
@@ -129,6 +134,7 @@ class Agent:
             death=settings.death,
             limits=settings.limits,
             agreed=settings.fingerprint,
+            extremes=self._extremes,
             most=most,
         )
         self._conversation.follow(settings.epoch, settings.roster)
@@ -137,7 +143,7 @@ class Agent:
         self._conversation.round = saved.round if saved else 0
         gain = getattr(settings.method, "gain", None) if program.weighted else None
         batcher = Batcher(self.layout, gain=gain, holds=not program.weighted, seed=seed)
-        self._loop = RoundLoop(batcher, self._ledger, self._conversation, self._lose_source)
+        self._loop = RoundLoop(batcher, self._ledger, self._conversation, self._lose_source, self._extremes)
         self._offered = 0  # observations given to observe() in this run
         self._position = saved.position if saved else b""  # of the source, after what the rounds have used
         self._marks: deque[tuple[int, bytes]] = deque()  # observations that wait, and the source after each
@@ -392,6 +398,9 @@ class Agent:
             ),
             bad=0 if self._source is None else self._source.bad,
             epoch=self.settings.epoch,
+            members=self.settings.members,
+            least=None if self._extremes is None else self._extremes.least,
+            largest=None if self._extremes is None else self._extremes.largest,
             clipped=self._range.clipped,
         )
 
@@ -481,7 +490,8 @@ class Agent:
         while self._marks and self._marks[0][0] <= taken:
             self._position = self._marks.popleft()[1]
         if writer is not None and (wait or writer.wants(self.settings.commit)):
-            writer.give(Saved(self._conversation.round, self._ledger.remember(), self._position), taken)
+            own = b"" if self._extremes is None else self._extremes.own.tobytes()
+            writer.give(Saved(self._conversation.round, self._ledger.remember(), self._position, own), taken)
 
     def _acknowledge(self, saved: Saved) -> None:
         self._acknowledged = int(saved.ledger.samples)

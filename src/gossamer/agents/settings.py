@@ -20,7 +20,17 @@ from gossamer.methods.ledger import SILENCE
 WEIGHTINGS = ("agents", "samples")
 OUTSIDE = ("refuse", "clip")
 
-AGREED = ("dimension", "weighting", "variance", "bins", "replicates", "range", "method")
+AGREED = (
+    "dimension",
+    "weighting",
+    "variance",
+    "covariance",
+    "extremes",
+    "bins",
+    "replicates",
+    "range",
+    "method",
+)
 """The settings that neighbors must share: with another one in place, they would average different things."""
 
 MOST_SMOOTHING = 10_000
@@ -107,6 +117,8 @@ class AgentSettings:
                   sees only its own edges, so it must be given either the facts or all of the method's parameters
     dimension     how many numbers one observation has
     variance      also learn the network-wide variance
+    covariance    also learn the covariance between the components of an observation; needs variance
+    extremes      also learn the least and the largest observation
     bins          edges of a histogram, to learn network-wide quantiles; empty: none
     weighting     "agents": every agent's own mean counts the same; "samples": every observation does
     replicates    how many noise replicates carry the standard error (0: no standard error)
@@ -138,6 +150,8 @@ class AgentSettings:
     facts: SpectralFacts = field(default_factory=UnknownFacts)
     dimension: int = 1
     variance: bool = False
+    covariance: bool = False
+    extremes: bool = False
     bins: tuple[float, ...] = ()
     weighting: str = "agents"
     replicates: int = 8
@@ -180,6 +194,16 @@ class AgentSettings:
             or any(a >= b for a, b in zip(self.bins, self.bins[1:], strict=False))
         ):
             raise InvalidInput(f"bins must be at least two increasing finite numbers, got {self.bins}")
+        if self.covariance and not (self.variance and self.dimension > 1):
+            raise InvalidInput(
+                "covariance needs variance and observations of at least two components, "
+                f"got variance={self.variance} and dimension={self.dimension}"
+            )
+        if self.extremes and getattr(self.method, "gain", None):
+            raise InvalidInput(
+                "extremes are those of all observations so far, so they need a method that forgets none, "
+                f"got gain={getattr(self.method, 'gain', None)}; leave out one of the two"
+            )
         checks.choice("weighting", self.weighting, WEIGHTINGS)
         object.__setattr__(self, "range", _pairs(self.range, self.dimension))
         checks.choice("outside", self.outside, OUTSIDE)

@@ -83,6 +83,8 @@ class Snapshot:
     rejected      dropped messages by reason (see `wire.Reason`)
     bad           values of the source that were not observations
     epoch         of the roster it follows
+    members       how many agents the fleet has; 0: unknown
+    least, largest   observation of all members in this epoch, shape (n,); None: they are not asked for
     clipped       observations outside the range that were brought to its ends
     """
 
@@ -104,4 +106,7 @@ class Snapshot:
     neighbors: tuple[NeighborView, ...]
     bad: int = 0
     epoch: int = 0
+    members: int = 0
+    least: Floats | None = None
+    largest: Floats | None = None
     clipped: int = 0

@@ -6,6 +6,7 @@ Averaging is linear and runs on vectors, so anything that is a mean over the net
     r                      the observation itself
     r^2                    for the network-wide variance
     [r <= b] per bin edge  for the network-wide distribution and its quantiles
+    r_a r_b                for the covariance between components of the observation
     e_k residual           K noise replicates, for the standard error
 
 Every answer is a ratio to the first component. So an agent that has seen nothing yet does not pull the
@@ -58,16 +59,18 @@ class Layout:
     weighting: str = "agents"
     replicates: int = 0
     range: tuple[tuple[float, float], ...] = ()
+    covariance: bool = False
 
     @classmethod
     def of(cls, settings: AgentSettings) -> Layout:
         s = settings
-        return cls(s.dimension, s.variance, s.bins, s.weighting, s.replicates, s.range)
+        return cls(s.dimension, s.variance, s.bins, s.weighting, s.replicates, s.range, s.covariance)
 
     @cached_property
     def features(self) -> int:
         """Components without the first and the replicates."""
-        return self.dimension * (1 + self.variance + len(self.bins))
+        n = self.dimension
+        return n * (1 + self.variance + len(self.bins)) + self.covariance * n * (n - 1) // 2
 
     @cached_property
     def size(self) -> int:
@@ -94,6 +97,10 @@ class Layout:
         parts = [(0 * one[:1], one[:1]), (np.minimum(low, 0.0), np.maximum(high, 0.0))]
         parts += [(0 * one, np.maximum(low**2, high**2))] * self.variance
         parts += [(0 * one, one)] * len(self.bins)
+        if self.covariance:
+            a, b = np.triu_indices(self.dimension, 1)
+            corners = np.array([x[a] * y[b] for x in (low, high) for y in (low, high)])
+            parts.append((np.minimum(corners.min(axis=0), 0.0), np.maximum(corners.max(axis=0), 0.0)))
         parts += [(-8 * width, 8 * width)] * self.replicates
         least, most = zip(*parts, strict=True)
         return np.concatenate(least), np.concatenate(most)
@@ -140,6 +147,33 @@ class Answers:
         return np.maximum(self._ratio[1 + n : 1 + 2 * n] - self.mean**2, 0.0)
 
     @property
+    def covariance(self) -> Floats | None:
+        """Covariance (n, n) of the components of one observation from the whole network; None if it is not averaged."""
+        n, variance = self.layout.dimension, self.variance
+        if not self.layout.covariance or variance is None:
+            return None
+        start = 1 + self.layout.features - n * (n - 1) // 2
+        found = np.diag(variance)
+        a, b = np.triu_indices(n, 1)
+        found[a, b] = found[b, a] = (
+            self._ratio[start : 1 + self.layout.features] - self.mean[a] * self.mean[b]
+        )
+        return found
+
+    def observing(self, members: int) -> float:
+        """How many of the fleet's members have observed anything; nan if that is not known."""
+        counts = members and self.layout.weighting == "agents"
+        return members * self.presence if counts else math.nan
+
+    def total(self, members: int) -> Floats:
+        """The sum over the members of the mean of what each has observed; nan if that is not known."""
+        return self.observing(members) * self.mean
+
+    def total_error(self, members: int) -> Floats:
+        """Standard error of `total`."""
+        return self.observing(members) * self.standard_error
+
+    @property
     def standard_error(self) -> Floats:
         k, n = self.layout.replicates, self.layout.dimension
         if k == 0:
@@ -157,7 +191,7 @@ class Answers:
             )
         n = self.layout.dimension
         start = 1 + n * (1 + self.layout.variance)
-        shares = self._ratio[start : 1 + self.layout.features].reshape(-1, n)
+        shares = self._ratio[start : start + n * len(self.layout.bins)].reshape(-1, n)
         increasing: Floats = np.clip(np.maximum.accumulate(shares, axis=0), 0.0, 1.0)
         return increasing
 

@@ -52,7 +52,7 @@ def packed(*fields: object, head: bytes = b"Gs" + bytes([VERSION])) -> bytes:
 
 
 ROWS = np.zeros(9).tobytes()
-GOOD = (1, 5, 9, 4, True, 2, 1, ROWS)
+GOOD = (1, 5, 9, 4, True, 2, 1, ROWS, b"")
 
 
 def changed(place: int, value: object) -> bytes:

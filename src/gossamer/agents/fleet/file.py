@@ -7,6 +7,7 @@ A roster newer than fleet.toml says who the members are and who talks to whom; t
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import re
 import tomllib
@@ -26,11 +27,13 @@ from gossamer.agents.fleet.tables import (
     MethodTable,
     ObservationsTable,
     RoundsTable,
+    StatisticsTable,
     WireTable,
     duration,
 )
 from gossamer.agents.fleet.template import fleet_text
 from gossamer.agents.host.sources import parse_source
+from gossamer.agents.round.extremes import Extremes
 from gossamer.agents.round.wire import Codec
 from gossamer.agents.settings import AgentSettings, Limits, Neighbor, Tls
 from gossamer.agents.statistics import Layout
@@ -54,7 +57,8 @@ _PLACES = (
         field: f"{table}.{field}"
         for table, fields in {
             "method": ("step_size", "momentum", "smoothing", "gain"),
-            "observations": ("dimension", "weighting", "variance", "bins", "replicates", "range", "outside"),
+            "observations": ("dimension", "weighting", "range", "outside"),
+            "statistics": ("variance", "covariance", "extremes", "bins", "replicates"),
             "rounds": ("timeout", "silence", "death", "commit"),
         }.items()
         for field in fields
@@ -78,6 +82,7 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     certificates: str = "certificates"
     method: MethodTable = MethodTable()
     observations: ObservationsTable = ObservationsTable()
+    statistics: StatisticsTable = StatisticsTable()
     rounds: RoundsTable = RoundsTable()
     wire: WireTable = WireTable()
     agents: list[Member]
@@ -193,6 +198,7 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
             raise InvalidInput(f"{path}: format must be {FORMAT}, got {found.get('format')!r}")
         if isinstance(found.get("method"), dict):
             found["method"] = MethodTable.from_file(found["method"])
+        _move_statistics(found)
         try:
             return msgspec.convert(found, cls)
         except msgspec.ValidationError as error:
@@ -203,7 +209,7 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     def check(self, directory: Path | None = None) -> None:
         """Raise for the first field that cannot be used."""
         self._listed().check()
-        method = self.method.build(directory)
+        method = self.deployed(directory)
         for k, agent in enumerate(self.agents):
             self._settings(agent, method)
             if not agent.source.startswith("csv:"):  # whose file need not be on this machine
@@ -219,7 +225,8 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         """The method must run on edges, with messages of this size, and its step size must suit the edges."""
         program = ledger_program(method, self._facts(method))
         size = Layout.of(self._settings(self.agents[0], method)).size
-        needed = Codec(0, frozenset(), size, len(program.edge), Limits()).longest
+        extremes = Extremes(self.observations.dimension) if self.statistics.extremes else None
+        needed = Codec(0, frozenset(), size, len(program.edge), Limits(), b"", extremes).longest
         if 0 < self.wire.message_bytes < needed:
             raise InvalidInput(
                 f"wire.message_bytes must be at least {needed}, the length of this fleet's messages, or 0 for just "
@@ -235,6 +242,26 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
                 f'edges, or the fleet diverges, got {step_size:.6g}; leave it out, or use acceleration = "local", '
                 "which needs none"
             )
+
+    def deployed(self, directory: Path | None = None) -> Method:
+        """The method that the agents run; a file of your own is looked for in `directory`."""
+        method, window = self.method.build(directory), self.statistics.window
+        if not window:
+            return method
+        rounds, every = duration("statistics.window", window), duration("rounds.every", self.rounds.every)
+        if not every or rounds < every:
+            raise InvalidInput(
+                "statistics.window must be a time of at least rounds.every, which must not be 0, "
+                f"got {window!r} with rounds every {self.rounds.every!r}"
+            )
+        if not isinstance(method, AnytimeSDA) or method.gain:
+            raise InvalidInput(
+                "statistics.window needs anytime-sda without a gain of its own, because it sets the gain, "
+                f"got {method}"
+            )
+        return dataclasses.replace(
+            method, gain=2 / (1 + rounds / every)
+        )  # as many rounds as a moving average
 
     # -- the network -------------------------------------------------------------------------------
 
@@ -365,13 +392,15 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     ) -> AgentSettings:
         """The settings of one agent; `every` and `insecure` override the file, `directory` is where the file is."""
         me = self.member(agent)
-        made = self._settings(me, self.method.build(directory), every=every, store=store)
+        made = self._settings(me, self.deployed(directory), every=every, store=store)
         return made if insecure else made.with_(tls=self.tls(me.id, directory or Path()))
 
     def _settings(
         self, me: Member, method: Method, *, every: float | None = None, store: Path | None = None
     ) -> AgentSettings:
         members, weights = self._by_id, self.weights
+        # A weight that is not given follows from the degrees, and so from the edges that are up.
+        given = {sum(edge.pair) - me.id: edge.weight for edge in self.edges if me.id in edge.pair}
         seconds = duration("rounds.every", self.rounds.every) if every is None else every
         other = self.observations
         with _named_as_in_the_file():
@@ -382,19 +411,24 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
                 listen=me.listen,
                 fleet=self.fleet,
                 neighbors=tuple(
-                    Neighbor(j, w, members[j].endpoint, members[j].certified, len(weights[j]))
-                    for j, w in sorted(weights[me.id].items())
+                    Neighbor(j, given.get(j, 0.0), members[j].endpoint, members[j].certified, len(weights[j]))
+                    for j in sorted(weights[me.id])
                 ),
                 method=method,
                 facts=self._facts(method),
                 dimension=other.dimension,
                 weighting=other.weighting,
-                variance=other.variance,
-                bins=other.bins,
-                replicates=other.replicates,
+                variance=self.statistics.variance,
+                covariance=self.statistics.covariance,
+                extremes=self.statistics.extremes,
+                bins=self.statistics.bins,
+                replicates=self.statistics.replicates,
                 range=other.range,  # type: ignore[arg-type]  # the settings make pairs of it
                 outside=other.outside,
                 members=len(self.agents),
+                former=len(self.left),
+                kept=tuple(gone.id for gone in self.left if gone.keep),
+                epoch=self.epoch,
                 pace=seconds or None,
                 timeout=duration("rounds.timeout", self.rounds.timeout),
                 silence=self.rounds.silence,
@@ -418,6 +452,15 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
                 f"{self.epoch} expects, got that of {shown!r}; copy the new certificate and key to this machine"
             )
         return found
+
+
+def _move_statistics(found: dict[str, Any]) -> None:
+    """What files of the first release say of statistics is among their observations."""
+    observations, statistics = found.get("observations"), found.setdefault("statistics", {})
+    if isinstance(observations, dict) and isinstance(statistics, dict):
+        for name in ("variance", "bins", "replicates"):
+            if name in observations and name not in statistics:
+                statistics[name] = observations.pop(name)
 
 
 def simulated_sources(agents: int, seed: int = 0) -> list[str]:

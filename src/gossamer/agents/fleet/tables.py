@@ -88,11 +88,19 @@ class ObservationsTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
 
     dimension: int = 1
     weighting: str = "agents"
-    variance: bool = False
-    bins: tuple[float, ...] = ()
-    replicates: int = 8
     range: tuple[float | tuple[float, float], ...] = ()
     outside: str = "refuse"
+
+
+class StatisticsTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What the agents learn besides the mean."""
+
+    replicates: int = 8
+    variance: bool = False
+    covariance: bool = False
+    bins: tuple[float, ...] = ()
+    extremes: bool = False
+    window: str = ""
 
 
 class RoundsTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

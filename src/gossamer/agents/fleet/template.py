@@ -58,13 +58,22 @@ forgets the past; 0: plain averages of everything.""",
         {
             "dimension": "How many numbers one observation has.",
             "weighting": '"agents": every agent\'s mean counts the same. "samples": every observation does.',
-            "variance": "Learn the network-wide variance too (messages become larger).",
-            "bins": "Edges of a histogram, to learn network-wide quantiles too; empty: none.",
             "range": """\
 The least and the largest value of an observation, such as [-40, 60], or one such pair per component; empty:
 unknown. It also bounds what members may claim (docs/security.md), unless weighting is "samples".""",
             "outside": 'An observation outside the range: "refuse" (skipped and counted), or "clip" to its end.',
+        },
+    ),
+    "statistics": (
+        "What the agents learn besides the mean; each makes messages longer.",
+        {
             "replicates": "Noise replicates that carry the standard error; 0: no standard error.",
+            "variance": "The variance of an observation from the whole fleet.",
+            "covariance": "The covariances of its components as well.",
+            "bins": "Edges of a histogram, to learn fleet-wide quantiles; empty: none.",
+            "extremes": "The least and the largest observation of the members, since the last change of the roster.",
+            "window": """\
+Follow means that drift, by averages over about this long, such as "10m"; empty: over everything so far.""",
         },
     ),
     "rounds": (

@@ -38,11 +38,12 @@ log = logging.getLogger("gossamer.agents.host.store")
 
 @dataclass(frozen=True)
 class Saved:
-    """What the store holds: the round the agent was in, its ledger's state, and where its source was."""
+    """What the store holds: the round the agent was in, its ledger's state, where its source was, and extremes."""
 
     round: int
     ledger: LedgerState
     position: bytes = b""
+    extremes: bytes = b""
 
 
 class AgentStore:
@@ -140,6 +141,7 @@ class AgentStore:
             local=_bytes(state.local),
             flows={j: _bytes(flow) for j, flow in state.flows.items()},
             position=saved.position,
+            extremes=saved.extremes,
         )
         try:
             if not self._write(record):
@@ -207,7 +209,7 @@ def hold(path: Path) -> int:
 def _saved(record: Record) -> Saved:
     flows = {j: record.array(flow) for j, flow in record.flows.items()}
     ledger = LedgerState(record.age, record.serial, record.samples, record.array(record.local), flows)
-    return Saved(record.round, ledger, record.position)
+    return Saved(record.round, ledger, record.position, record.extremes)
 
 
 def _bytes(values: Floats) -> bytes:

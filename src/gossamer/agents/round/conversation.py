@@ -27,6 +27,7 @@ from collections.abc import Callable, Collection
 import numpy as np
 
 from gossamer.agents.round.core import Core
+from gossamer.agents.round.extremes import Extremes
 from gossamer.agents.round.messages import Received
 from gossamer.agents.round.wire import Codec, Reason, roster_of, roster_payload
 from gossamer.agents.settings import Limits
@@ -91,6 +92,7 @@ class Conversation:
         death: float = math.inf,
         limits: Limits | None = None,
         agreed: bytes = b"",
+        extremes: Extremes | None = None,
         most: Floats | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -106,7 +108,13 @@ class Conversation:
         self._death = death
         self._clock = clock
         self._codec = Codec(
-            me, frozenset(neighbors), core.dimension, core.edge_registers, limits or Limits(), agreed
+            me,
+            frozenset(neighbors),
+            core.dimension,
+            core.edge_registers,
+            limits or Limits(),
+            agreed,
+            extremes,
         )
         self._codec.limit(most)
         self.roster_came: Callable[[int, bytes], None] | None = None
@@ -136,6 +144,8 @@ class Conversation:
 
     def follow(self, epoch: int, roster: bytes) -> None:
         """Say this epoch from now on, and send the signed roster to neighbors that are behind."""
+        if self._codec.extremes is not None and epoch != self._codec.epoch:
+            self._codec.extremes.begin_epoch()
         self._codec.epoch, self._roster = epoch, roster
 
     def gather(self, seconds: float) -> bool:
@@ -314,6 +324,8 @@ class Conversation:
         peer.newest = message.serial
         peer.epoch = message.epoch
         peer.agreed = b""
+        if self._codec.extremes is not None and message.epoch == self._codec.epoch:
+            self._codec.extremes.hear(message.extremes)
         peer.quiet = 0.0
         peer.silent = 0
         peer.came_at = now = self._clock()

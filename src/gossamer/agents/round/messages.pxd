@@ -14,3 +14,4 @@ cdef class Outgoing:
 cdef class Received(Outgoing):
     cdef readonly object sender
     cdef readonly long long round, epoch
+    cdef public bytes extremes

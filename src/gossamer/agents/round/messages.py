@@ -22,7 +22,7 @@ class Outgoing:
 
 
 class Received(Outgoing):
-    """A message that arrived and passed every check, with its sender, its round and the epoch of its roster."""
+    """A message that arrived and passed every check, with its sender and round, its roster's epoch, and extremes."""
 
     def __init__(
         self,
@@ -43,3 +43,4 @@ class Received(Outgoing):
         self.rows = rows
         self.degree = degree
         self.epoch = epoch
+        self.extremes = b""

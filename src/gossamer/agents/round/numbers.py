@@ -95,19 +95,24 @@ class Features:
     """The components that an agent averages for its observations; `statistics.py` says what they are.
 
     row    their sum over the observations of one round, shape (components,)
+    pairs  whether products of two components of the observation are among them
     noise  (any, K): standard normal numbers, of which each observation uses one line
     """
 
-    def __init__(self, dimension: int, bins: Sequence[float], variance: bool, noise: Floats) -> None:
+    def __init__(
+        self, dimension: int, bins: Sequence[float], variance: bool, noise: Floats, pairs: bool = False
+    ) -> None:
         n = dimension
         replicates = noise.shape[1]
+        self._one, self._other = np.triu_indices(n if pairs else 0, 1)
         self.noise = noise
-        self.row = np.zeros(1 + n * (1 + variance + len(bins) + replicates))
+        self.row = np.zeros(1 + n * (1 + variance + len(bins) + replicates) + len(self._one))
         self._bins = np.array(bins)[:, None]
         self._own = np.zeros(n)  # the agent's own mean
         self._seen = self.row[1 : 1 + n]
         self._squares = self.row[1 + n :][: n * variance].reshape(-1, n)
         self._below = self.row[1 + n * (1 + variance) :][: n * len(bins)].reshape(-1, n)
+        self._products = self.row[1 + n * (1 + variance + len(bins)) :][: len(self._one)]
         self._replicates = self.row[len(self.row) - n * replicates :].reshape(replicates, n)
 
     def begin(self, mean: Floats) -> None:
@@ -124,6 +129,7 @@ class Features:
         self._seen += observation
         self._squares += observation**2
         self._below += observation <= self._bins
+        self._products += observation[self._one] * observation[self._other]
         self._replicates += self.noise[line][:, None] * (surprise * math.sqrt((seen - 1) / seen))
         self._own += surprise / seen
 

@@ -116,9 +116,10 @@ cdef class Numbers:
 
 
 cdef class Features:
-    def __init__(self, dimension, bins, variance, noise):
+    def __init__(self, dimension, bins, variance, noise, pairs=False):
         self.noise = noise
-        self.row = np.zeros(1 + dimension * (1 + variance + len(bins) + noise.shape[1]))
+        self._products = dimension * (dimension - 1) // 2 if pairs else 0
+        self.row = np.zeros(1 + dimension * (1 + variance + len(bins) + noise.shape[1]) + self._products)
         self._row, self._noise = self.row, noise
         self._bins = np.array(bins, dtype=float)
         self._own = np.zeros(dimension)
@@ -133,7 +134,7 @@ cdef class Features:
             self._own[c] = mean[1 + c] if mean[0] == 0.0 else mean[1 + c] / mean[0]
 
     cpdef add(self, const double[::1] observation, double seen, Py_ssize_t line):
-        cdef Py_ssize_t n = self._own.shape[0], c, k, place
+        cdef Py_ssize_t n = self._own.shape[0], c, k, place, product = 1 + n * (1 + self._variance + self._bins.shape[0])
         cdef double value, surprise, scale = sqrt((seen - 1.0) / seen)
         check(observation.shape[0], n)
         self._row[0] += 1.0
@@ -148,6 +149,11 @@ cdef class Features:
             for k in range(self._bins.shape[0]):
                 place += n
                 self._row[place] += value <= self._bins[k]
+            if self._products:
+                for k in range(c + 1, n):
+                    self._row[product] += value * observation[k]
+                    product += 1
+                place += self._products
             for k in range(self._noise.shape[1]):
                 place += n
                 self._row[place] += self._noise[line, k] * (surprise * scale)

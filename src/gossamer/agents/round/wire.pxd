@@ -8,7 +8,7 @@ cdef bytes _little(bytes numbers)
 
 
 cdef class Codec:
-    cdef public object me, epoch
+    cdef public object me, epoch, extremes
     cdef readonly tuple _shape
     cdef public frozenset neighbors
     cdef bytes _header

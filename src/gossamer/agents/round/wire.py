@@ -3,9 +3,10 @@
 A payload is two bytes "Gs", one byte of protocol version, the fingerprint of the settings that all agents must share
 (`settings.fingerprint`), then a MessagePack array (msgspec) of
 
-    sender, round, serial, echo, settled, degree, epoch, rows ((1 + E) x n float64, little endian)
+    sender, round, serial, echo, settled, degree, epoch, rows, extremes
 
-rows are the sender's value, then its ledger of the edge (see `messages.py`); epoch is that of its roster. A roster
+rows, (1 + E) x n float64, little endian, are the sender's value, then its ledger of the edge (see `messages.py`); epoch
+is that of its roster; extremes, 2n float64, are empty unless they are asked for (see `extremes.py`). A roster
 travels in a payload of its own: "Gr", the version, then the signed roster as it is (see `fleet/roster.py`).
 
 `Codec.decode` never raises: it returns the message, or the reason why it was dropped.
@@ -19,6 +20,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 
+from gossamer.agents.round.extremes import Extremes
 from gossamer.agents.round.messages import Outgoing, Received
 from gossamer.agents.round.numbers import beyond, square
 from gossamer.agents.settings import Limits
@@ -77,6 +79,7 @@ class _Message(msgspec.Struct, array_like=True, frozen=True, gc=False, forbid_un
     degree: _Count
     epoch: _Count
     rows: bytes
+    extremes: bytes
 
 
 class Codec:
@@ -87,6 +90,7 @@ class Codec:
     dimension          n, and `edge_registers` E: the shape it expects
     agreed             fingerprint of the settings that sender and receiver must share
     epoch              of the roster this agent follows
+    extremes           what it knows of them, if it does
     """
 
     def __init__(
@@ -97,16 +101,19 @@ class Codec:
         edge_registers: int,
         limits: Limits,
         agreed: bytes = b"",
+        extremes: Extremes | None = None,
     ) -> None:
         self.me = me
         self.neighbors = neighbors
         self.epoch = 0
+        self.extremes = extremes
         self._header = _MAGIC + bytes([VERSION]) + agreed
         self._shape = (1 + edge_registers, dimension)
         self._bytes = 8 * self._shape[0] * dimension
         self._rounds_ahead = limits.rounds_ahead
         self.limit(None)
-        self.longest = limits.message_bytes or _ENVELOPE + self._bytes
+        beside = 0 if extremes is None else extremes.known.nbytes
+        self.longest = limits.message_bytes or _ENVELOPE + self._bytes + beside
         self._pack = msgspec.msgpack.Encoder().encode
         self._unpack = msgspec.msgpack.Decoder(_Message).decode
 
@@ -126,6 +133,7 @@ class Codec:
             content.degree,
             self.epoch,
             rows,
+            b"" if self.extremes is None else _little(self.extremes.known.tobytes()),
         )
         return self._header + self._pack(fields)
 
@@ -152,7 +160,14 @@ class Codec:
             return Reason.NUMBERS
         if self._bounded and (place := beyond(rows, self._most)) >= 0:
             return Reason.VALUE if place < self._shape[1] else Reason.FLOW
-        return Received(sender, ahead, serial, echo, message.settled, rows, degree, epoch)
+        found = Received(sender, ahead, serial, echo, message.settled, rows, degree, epoch)
+        if self.extremes is not None:
+            found.extremes = _little(message.extremes)
+            if not self.extremes.plausible(found.extremes):
+                return Reason.VALUE
+        elif message.extremes:
+            return Reason.GARBAGE
+        return found
 
     def _foreign(self, payload: bytes) -> Reason:
         """Why a payload is not one of this fleet's messages."""
