@@ -66,10 +66,11 @@ class Desk:
             timeout=PACE / 10,
             death=fleet.death,
             clock=lambda: self.now,
+            limits=fleet.limits,
             most=most,
         )
         self.codec = Codec(id, frozenset(weights), size, registers, Limits())
-        self.reading = Codec(-1, frozenset({id}), size, registers, Limits())
+        self.reading = Codec(-1, frozenset({id}), size, registers, Limits(rounds_ahead=2**62))
 
     def present(self) -> frozenset[int]:
         return frozenset(self.conversation.peers) & self.fleet.desks.keys()
@@ -136,6 +137,7 @@ class Lockstep:
         self.program = ledger_program(method or AnytimeSDA(), network)
         self.layout = Layout(1, replicates=replicates, range=(range,) if range else ())
         self.bounds = Bounds.of(self.layout, self.program, network.agents)
+        self.limits = Limits(rounds_ahead=10**6)
         self.random, self.loss = np.random.default_rng(seed), loss
         self.desks: dict[int, Desk] = {}
         self.desks = {i: Desk(self, i) for i in map(int, np.arange(network.agents))}
@@ -148,17 +150,22 @@ class Lockstep:
     def run(self, rounds: int) -> None:
         for _ in range(rounds):
             self._round += 1
+            for desk in self.desks.values():
+                if desk.conversation.called():  # it is behind its neighbors: its pace lets it catch up
+                    self._step(desk)
             self._waiting = list(self.desks.values())
             while self._waiting:
                 self.next_agent()
 
     def next_agent(self) -> None:
         if self._waiting:
-            desk = self._waiting.pop()
-            desk.now = max(desk.now, self._round * PACE)
-            row = np.zeros(self.layout.size)
-            row[:2] = 1.0, self.means[desk.id]
-            desk.conversation.step(row)
+            self._step(self._waiting.pop())
+
+    def _step(self, desk: Desk) -> None:
+        desk.now = max(desk.now, self._round * PACE)
+        row = np.zeros(self.layout.size)
+        row[:2] = 1.0, self.means[desk.id]
+        desk.conversation.step(row)
 
     def remove(self, *agents: int) -> None:
         for agent in agents:

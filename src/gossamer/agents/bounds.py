@@ -62,8 +62,8 @@ class Bounds:
             return None
         if not np.allclose(program.step[:, :, 1:].sum(axis=2), 1.0):
             raise Unsupported(
-                f"range bounds the registers of an edge as flows, but those of {program.method} are not: registers that "
-                "are equal must stay so while nothing is mixed; leave range out, or use anytime-sda"
+                f"range bounds the registers of an edge as flows, but those of {program.method} are none: registers "
+                "that are equal must stay so while nothing is mixed; leave range out, or use anytime-sda"
             )
         low, high = box
         flow = SLACK * members * (high - low) / 4

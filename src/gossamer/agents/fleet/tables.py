@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from gossamer.agents.settings import Limits
 from gossamer.errors import InvalidInput, require
 from gossamer.methods import METHODS, resolve
 from gossamer.methods.anytime_sda import AnytimeSDA
@@ -103,8 +104,8 @@ class RoundsTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 class WireTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Limits on what is accepted from neighbors."""
 
-    message_bytes: int = 0
-    rounds_ahead: int = 1_000_000
+    message_bytes: int = Limits.message_bytes
+    rounds_ahead: int = Limits.rounds_ahead
 
 
 class Member(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -70,7 +70,7 @@ unknown. It also bounds what members may claim (docs/security.md), unless weight
         "Limits on what an agent accepts from its neighbors; anything beyond is dropped and counted.",
         {
             "message_bytes": "Longest message that is read at all; 0: just enough for the dimension.",
-            "rounds_ahead": "A message from a round further ahead than this is dropped.",
+            "rounds_ahead": "A message from a round further ahead than this is dropped; the most that an agent jumps.",
         },
     ),
 }

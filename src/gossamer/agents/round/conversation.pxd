@@ -17,13 +17,13 @@ cdef class Conversation:
     cdef public dict peers
     cdef public long long round, sent, received
     cdef tuple _all
-    cdef long long _born
+    cdef long long _born, _stride
     cdef double _timeout, _death, _was, _slot
     cdef object _clock
     cdef Codec _codec
     cdef dict _sent_at
     cdef set _missing
-    cdef bint _stopped, _uneven, _in_step, _behind
+    cdef bint _stopped, _uneven, _in_step, _behind, _far
 
     @cython.locals(peer=Peer, started=double, told=Outgoing)
     cpdef step(self, observation, double samples=*, weight=*, double until=*)

@@ -8,7 +8,9 @@ In a round the agent tells every neighbor, hears them, and finishes.
 - It does not wait for a neighbor whose message for a later round is already here: that one has moved on.
 - With a pace, a round stays open for missing neighbors until the next one is due, so that a slow agent is heard as
   often as it speaks.
-- Round numbers are Lamport clocks: an agent two or more rounds behind a neighbor jumps to that neighbor's round.
+- Round numbers are Lamport clocks: an agent two or more rounds behind a neighbor jumps to that neighbor's round, at
+  most `rounds_ahead` at once. A message from beyond that is not used, but the agent goes so far toward it: a fleet that
+  ran for years without an agent, or that a liar sent ahead, can still be joined.
 - A message from an earlier round is late, and late is lost.
 - A neighbor that keeps claiming what is impossible is quarantined: it is neither heard nor told anything, as if dead,
   until this agent restarts or pardons it.
@@ -101,6 +103,8 @@ class Conversation:
             me, frozenset(neighbors), core.dimension, core.edge_registers, limits or Limits(), most
         )
         self._born = core.serial
+        self._stride = limits.rounds_ahead if limits else Limits().rounds_ahead
+        self._far = False  # whether a neighbor is further ahead than that
         self._sent_at: dict[int, float] = {}  # when the two newest serials were sent
         self._was = clock()
         self._slot = 0.0  # the longest time a round was given, that is, the pace
@@ -147,6 +151,9 @@ class Conversation:
         # An agent that may have fallen behind looks first; among agents in step nobody is more than a round ahead.
         if not self._in_step or started - self._was > self._timeout / 16:
             self.listen(started)
+        if self._far:
+            self._far = False
+            self.round += self._stride
         for peer in self._all:
             if peer.ahead and peer.ahead.round > self.round:  # jump to the latest round heard
                 self.round = peer.ahead.round
@@ -243,6 +250,7 @@ class Conversation:
             self._accept(self.peers[sender], found)
         else:
             self.rejected[found] += 1
+            self._far = self._far or found is Reason.FUTURE
             if found in _LIES:
                 self._suspect(self.peers[sender], found)
 
