@@ -19,7 +19,7 @@ from gossamer.agents.round.messages import Outgoing, Received
 from gossamer.agents.round.wire import Codec
 from gossamer.agents.settings import Limits
 from gossamer.agents.statistics import Layout
-from gossamer.agents.transports.base import Deliver
+from gossamer.agents.transports.base import NOBODY, Deliver, Transport
 from gossamer.methods import AnytimeSDA
 from gossamer.methods.base import Method
 from gossamer.methods.ledger import ledger_program
@@ -43,6 +43,48 @@ class Told:
 
     def shape(self, registers: int) -> np.ndarray:
         return self.rows.reshape(1 + registers, -1)
+
+
+class Forger:
+    """Rewrites the messages of one agent before they leave."""
+
+    def __init__(self, id: int, size: int, registers: int) -> None:
+        self._id = id
+        self._reading = Codec(-1, frozenset({id}), size, registers, Limits(rounds_ahead=2**62))
+        self._writing = Codec(id, frozenset(), size, registers, Limits())
+
+    def forge(self, lie: Lie, receiver: int, payload: bytes) -> bytes | None:
+        message = self._reading.decode(self._id, payload, 0)
+        assert isinstance(message, Received)
+        told = lie(Told(message, receiver))
+        if told is None:
+            return None
+        content = Outgoing(told.serial, told.echo, told.settled, told.rows.tobytes())
+        return self._writing.encode(told.round, content)
+
+
+class Lying:
+    """A transport whose agent lies, once it has a `lie`."""
+
+    def __init__(self, transport: Transport, forger: Forger) -> None:
+        self._transport, self._forger = transport, forger
+        self.lie: Lie | None = None
+
+    def exchange(
+        self,
+        round: int,
+        outgoing: Mapping[int, bytes],
+        deadline: float,
+        deliver: Deliver,
+        awaited: Set[int] = NOBODY,
+    ) -> None:
+        if self.lie is not None:
+            forged = {j: self._forger.forge(self.lie, j, payload) for j, payload in outgoing.items()}
+            outgoing = {j: payload for j, payload in forged.items() if payload is not None}
+        self._transport.exchange(round, outgoing, deadline, deliver, awaited)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
 
 
 class Desk:
@@ -69,8 +111,7 @@ class Desk:
             limits=fleet.limits,
             most=most,
         )
-        self.codec = Codec(id, frozenset(weights), size, registers, Limits())
-        self.reading = Codec(-1, frozenset({id}), size, registers, Limits(rounds_ahead=2**62))
+        self.forger = Forger(id, size, registers)
 
     def present(self) -> frozenset[int]:
         return frozenset(self.conversation.peers) & self.fleet.desks.keys()
@@ -84,7 +125,7 @@ class Desk:
         awaited: Set[int] | None = None,
     ) -> None:
         for receiver, payload in outgoing.items():
-            sent = self.rewrite(receiver, payload) if self.lie else payload
+            sent = self.forger.forge(self.lie, receiver, payload) if self.lie else payload
             if sent is not None and receiver in self.fleet.desks and self.fleet.arrives(self.id, receiver):
                 self.fleet.desks[receiver].inbox.append((self.id, sent))
         if awaited is not None:  # this is where a round hears its neighbors, and not a look before it
@@ -93,17 +134,6 @@ class Desk:
             if deliver(*self.inbox.pop(0)):
                 return
         self.now = max(self.now, deadline)
-
-    def rewrite(self, receiver: int, payload: bytes) -> bytes | None:
-        message = self.reading.decode(self.id, payload, 0)
-        assert isinstance(message, Received)
-        assert self.lie is not None
-        told = self.lie(Told(message, receiver))
-        if told is None:
-            return None
-        return self.codec.encode(
-            told.round, Outgoing(told.serial, told.echo, told.settled, told.rows.tobytes())
-        )
 
     @property
     def estimate(self) -> float:

@@ -17,7 +17,8 @@ cdef class Conversation:
     cdef public dict peers
     cdef public long long round, sent, received
     cdef tuple _all
-    cdef long long _born, _stride
+    cdef long long _born, _serial, _stride
+    cdef frozenset _barred
     cdef double _timeout, _death, _was, _slot
     cdef object _clock
     cdef Codec _codec
@@ -32,7 +33,6 @@ cdef class Conversation:
     cdef _hear(self, dict outgoing, double started, double until)
     @cython.locals(peer=Peer, waits=bint, least=cython.longlong)
     cdef double _patience(self, bint alone)
-    @cython.locals(peer=Peer)
     cdef _present(self)
     @cython.locals(peer=Peer)
     cdef _take(self, sender, bytes payload)

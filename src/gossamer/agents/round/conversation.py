@@ -102,8 +102,9 @@ class Conversation:
         self._codec = Codec(
             me, frozenset(neighbors), core.dimension, core.edge_registers, limits or Limits(), most
         )
-        self._born = core.serial
+        self._born = self._serial = core.serial  # of this run's first message, and of its newest
         self._stride = limits.rounds_ahead if limits else Limits().rounds_ahead
+        self._barred: frozenset[int] = frozenset()  # the neighbors in quarantine
         self._far = False  # whether a neighbor is further ahead than that
         self._sent_at: dict[int, float] = {}  # when the two newest serials were sent
         self._was = clock()
@@ -131,6 +132,7 @@ class Conversation:
         for peer in self._all:
             peer.lies = 0
             peer.quarantined = False
+        self._barred = frozenset()
 
     def listen(self, deadline: float, *, until_called: bool = False) -> None:
         """Take messages in until the deadline, or until the next one if `until_called`; send nothing."""
@@ -148,6 +150,7 @@ class Conversation:
         started = self._clock()
         self._slot = max(self._slot, until - started)
         self.core.begin(observation, samples, weight)
+        self._serial = self.core.serial
         # An agent that may have fallen behind looks first; among agents in step nobody is more than a round ahead.
         if not self._in_step or started - self._was > self._timeout / 16:
             self.listen(started)
@@ -224,8 +227,7 @@ class Conversation:
     def _present(self) -> frozenset[int]:
         """The neighbors that are connected and not in quarantine."""
         present = self.transport.present()
-        barred = [peer.id for peer in self._all if peer.quarantined]
-        return present.difference(barred) if barred else present
+        return present - self._barred if self._barred else present
 
     def _deliver(self, sender: int, payload: bytes) -> bool:
         self._take(sender, payload)
@@ -259,6 +261,7 @@ class Conversation:
         peer.lies += 1
         if peer.lies >= _MOST_LIES:
             peer.quarantined = True
+            self._barred |= {peer.id}
             peer.current = peer.ahead = None
             self._missing.discard(peer.id)
             log.error(
@@ -274,7 +277,7 @@ class Conversation:
         if message.serial <= peer.newest:
             self.rejected[Reason.STALE] += 1
             return
-        if message.echo > self.core.serial:
+        if message.echo > self._serial:
             self.rejected[Reason.ECHO] += 1
             if (
                 peer.answered
