@@ -19,7 +19,7 @@ from gossamer.agents.round.messages import Outgoing, Received
 from gossamer.agents.round.wire import Codec
 from gossamer.agents.settings import Limits
 from gossamer.agents.statistics import Layout
-from gossamer.agents.transports.base import Deliver
+from gossamer.agents.transports.base import NOBODY, Deliver, Transport
 from gossamer.methods import AnytimeSDA
 from gossamer.methods.base import Method
 from gossamer.methods.ledger import ledger_program
@@ -45,6 +45,48 @@ class Told:
         return self.rows.reshape(1 + registers, -1)
 
 
+class Forger:
+    """Rewrites the messages of one agent before they leave."""
+
+    def __init__(self, id: int, size: int, registers: int) -> None:
+        self._id = id
+        self._reading = Codec(-1, frozenset({id}), size, registers, Limits(rounds_ahead=2**62))
+        self._writing = Codec(id, frozenset(), size, registers, Limits())
+
+    def forge(self, lie: Lie, receiver: int, payload: bytes) -> bytes | None:
+        message = self._reading.decode(self._id, payload, 0)
+        assert isinstance(message, Received)
+        told = lie(Told(message, receiver))
+        if told is None:
+            return None
+        content = Outgoing(told.serial, told.echo, told.settled, told.rows.tobytes())
+        return self._writing.encode(told.round, content)
+
+
+class Lying:
+    """A transport whose agent lies, once it has a `lie`."""
+
+    def __init__(self, transport: Transport, forger: Forger) -> None:
+        self._transport, self._forger = transport, forger
+        self.lie: Lie | None = None
+
+    def exchange(
+        self,
+        round: int,
+        outgoing: Mapping[int, bytes],
+        deadline: float,
+        deliver: Deliver,
+        awaited: Set[int] = NOBODY,
+    ) -> None:
+        if self.lie is not None:
+            forged = {j: self._forger.forge(self.lie, j, payload) for j, payload in outgoing.items()}
+            outgoing = {j: payload for j, payload in forged.items() if payload is not None}
+        self._transport.exchange(round, outgoing, deadline, deliver, awaited)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+
 class Desk:
     """One agent's place: its conversation, and the transport through which it talks."""
 
@@ -66,10 +108,10 @@ class Desk:
             timeout=PACE / 10,
             death=fleet.death,
             clock=lambda: self.now,
+            limits=fleet.limits,
             most=most,
         )
-        self.codec = Codec(id, frozenset(weights), size, registers, Limits())
-        self.reading = Codec(-1, frozenset({id}), size, registers, Limits())
+        self.forger = Forger(id, size, registers)
 
     def present(self) -> frozenset[int]:
         return frozenset(self.conversation.peers) & self.fleet.desks.keys()
@@ -83,7 +125,7 @@ class Desk:
         awaited: Set[int] | None = None,
     ) -> None:
         for receiver, payload in outgoing.items():
-            sent = self.rewrite(receiver, payload) if self.lie else payload
+            sent = self.forger.forge(self.lie, receiver, payload) if self.lie else payload
             if sent is not None and receiver in self.fleet.desks and self.fleet.arrives(self.id, receiver):
                 self.fleet.desks[receiver].inbox.append((self.id, sent))
         if awaited is not None:  # this is where a round hears its neighbors, and not a look before it
@@ -92,17 +134,6 @@ class Desk:
             if deliver(*self.inbox.pop(0)):
                 return
         self.now = max(self.now, deadline)
-
-    def rewrite(self, receiver: int, payload: bytes) -> bytes | None:
-        message = self.reading.decode(self.id, payload, 0)
-        assert isinstance(message, Received)
-        assert self.lie is not None
-        told = self.lie(Told(message, receiver))
-        if told is None:
-            return None
-        return self.codec.encode(
-            told.round, Outgoing(told.serial, told.echo, told.settled, told.rows.tobytes())
-        )
 
     @property
     def estimate(self) -> float:
@@ -136,6 +167,7 @@ class Lockstep:
         self.program = ledger_program(method or AnytimeSDA(), network)
         self.layout = Layout(1, replicates=replicates, range=(range,) if range else ())
         self.bounds = Bounds.of(self.layout, self.program, network.agents)
+        self.limits = Limits(rounds_ahead=10**6)
         self.random, self.loss = np.random.default_rng(seed), loss
         self.desks: dict[int, Desk] = {}
         self.desks = {i: Desk(self, i) for i in map(int, np.arange(network.agents))}
@@ -148,17 +180,22 @@ class Lockstep:
     def run(self, rounds: int) -> None:
         for _ in range(rounds):
             self._round += 1
+            for desk in self.desks.values():
+                if desk.conversation.called():  # it is behind its neighbors: its pace lets it catch up
+                    self._step(desk)
             self._waiting = list(self.desks.values())
             while self._waiting:
                 self.next_agent()
 
     def next_agent(self) -> None:
         if self._waiting:
-            desk = self._waiting.pop()
-            desk.now = max(desk.now, self._round * PACE)
-            row = np.zeros(self.layout.size)
-            row[:2] = 1.0, self.means[desk.id]
-            desk.conversation.step(row)
+            self._step(self._waiting.pop())
+
+    def _step(self, desk: Desk) -> None:
+        desk.now = max(desk.now, self._round * PACE)
+        row = np.zeros(self.layout.size)
+        row[:2] = 1.0, self.means[desk.id]
+        desk.conversation.step(row)
 
     def remove(self, *agents: int) -> None:
         for agent in agents:

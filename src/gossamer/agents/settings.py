@@ -95,11 +95,11 @@ class Limits:
     """Limits on what an agent accepts from its neighbors; anything beyond is dropped and counted.
 
     message_bytes  longest payload that is decoded at all; 0: just enough for the agent's dimension
-    rounds_ahead   a message from a round further ahead than this is dropped
+    rounds_ahead   a message from a round further ahead than this is dropped; it is also the most that an agent jumps
     """
 
     message_bytes: int = 0
-    rounds_ahead: int = 2**40
+    rounds_ahead: int = 1_000_000
 
     def __post_init__(self) -> None:
         checks.whole_number("limits.message_bytes", self.message_bytes, least=0)

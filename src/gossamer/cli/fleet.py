@@ -78,6 +78,14 @@ def init(
         typer.Option(help="The method: anytime-sda, ssda, NAME:parameter=value, or FILE.py:MyMethod."),
     ] = LOCAL_FORM,
     dimension: Annotated[int, typer.Option(help="Numbers in one observation.")] = 1,
+    range_: Annotated[
+        str | None,
+        typer.Option(
+            "--range",
+            help="Least and largest value of an observation, such as --range=-40,60 (per component: -40,60:0,1); "
+            "others are refused, and neighbors cannot claim what it makes impossible.",
+        ),
+    ] = None,
     every: Annotated[
         str, typer.Option(help='Time between rounds; "0": as fast as neighbors answer.')
     ] = "100ms",
@@ -124,7 +132,7 @@ def init(
         fleet=name,
         method=chosen,
         directory=None if own_file is None else own_file.parent,
-        observations=ObservationsTable(dimension=dimension),
+        observations=ObservationsTable(dimension=dimension, range=_range(range_)),
         rounds=RoundsTable(every=every),
     )
     path = made.write(out)
@@ -134,6 +142,20 @@ def init(
     print(f"{out / made.certificates}: the authority (keep ca.key safe) and a certificate per agent")
     on_hosts = f"on each host: gossamer agent {path} --id NAME --source SOURCE"
     print(f"next, {on_hosts if topology is None else f'gossamer fleet up {path}'}")
+
+
+def _range(text: str | None) -> tuple[float | tuple[float, float], ...]:
+    """The range of an option: one pair, or several with colons between them."""
+    if text is None:
+        return ()
+    try:
+        ends = [[float(end) for end in pair.split(",")] for pair in text.split(":")]
+        pairs = [(low, high) for low, high in ends]
+    except ValueError:
+        raise InvalidInput(
+            f"--range must be two numbers such as -40,60, or several such pairs with colons between, got {text!r}"
+        ) from None
+    return pairs[0] if len(pairs) == 1 else tuple(pairs)
 
 
 def _method(text: str) -> tuple[Method | MethodTable, Path | None]:

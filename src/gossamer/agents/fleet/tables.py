@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gossamer.agents.fleet.roster import RosterMember
+from gossamer.agents.settings import Limits
 from gossamer.errors import InvalidInput, require
 from gossamer.methods import METHODS, resolve
 from gossamer.methods.anytime_sda import AnytimeSDA
@@ -116,8 +117,8 @@ class RoundsTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 class WireTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Limits on what is accepted from neighbors."""
 
-    message_bytes: int = 0
-    rounds_ahead: int = 1_000_000
+    message_bytes: int = Limits.message_bytes
+    rounds_ahead: int = Limits.rounds_ahead
 
 
 class Member(RosterMember, frozen=True, kw_only=True, forbid_unknown_fields=True):

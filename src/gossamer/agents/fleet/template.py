@@ -90,7 +90,7 @@ Follow means that drift, by averages over about this long, such as "10m"; empty:
         "Limits on what an agent accepts from its neighbors; anything beyond is dropped and counted.",
         {
             "message_bytes": "Longest message that is read at all; 0: just enough for the dimension.",
-            "rounds_ahead": "A message from a round further ahead than this is dropped.",
+            "rounds_ahead": "A message from a round further ahead than this is dropped; the most that an agent jumps.",
         },
     ),
 }

@@ -57,11 +57,15 @@ class AgentCollector:
     def collect(self) -> Iterable[Metric]:
         now = self._snapshot()
         alive = sum(neighbor.state == "alive" for neighbor in now.neighbors)
+        barred = sum(neighbor.state == "quarantined" for neighbor in now.neighbors)
         yield self._counter("rounds", "Rounds this agent took part in, across restarts", now.age)
         yield self._gauge("round", "Number of the round, shared with the neighbors", now.round)
         yield self._counter("samples", "Observations used", now.samples)
         yield self._counter("samples_acknowledged", "Observations safe in the store", now.acknowledged)
         yield self._counter("bad_observations", "Lines that were not observations", self._bad_observations())
+        yield self._counter(
+            "clipped_observations", "Observations brought to an end of the range", now.clipped
+        )
         yield self._vector("estimate", "The network's average as this agent knows it", now.estimate)
         yield self._vector("standard_error", "Standard error of the estimate", now.standard_error)
         yield self._counter("messages_sent", "Messages sent", now.sent)
@@ -70,6 +74,7 @@ class AgentCollector:
         yield self._counters("messages_rejected", "Messages dropped, by reason", ["reason"], rejected)
         yield self._gauge("neighbors", "Neighbors this agent should have", len(now.neighbors))
         yield self._gauge("neighbors_alive", "Neighbors heard in the last rounds", alive)
+        yield self._gauge("neighbors_quarantined", "Neighbors not heard because they lied", barred)
         each = {(str(neighbor.id),): neighbor for neighbor in now.neighbors}
         lost = {key: neighbor.lost for key, neighbor in each.items()}
         yield self._counters("messages_lost", "Rounds without a neighbor's message", ["neighbor"], lost)
@@ -80,9 +85,7 @@ class AgentCollector:
         far = {key: neighbor.distance for key, neighbor in each.items()}
         yield self._gauges("distance", "Difference from a neighbor's estimate", ["neighbor"], far)
         healthy = 1.0 if now.state == "running" else 0.0
-        yield self._gauge(
-            "healthy", "1: running; 0: the store cannot be written, the source failed, or stopped", healthy
-        )
+        yield self._gauge("healthy", "1: running; 0: degraded (its status says why) or stopped", healthy)
         if self._certificate_end is not None:
             text = "When the agent's certificate expires, in seconds since 1970"
             yield self._gauge("certificate_expiry_timestamp_seconds", text, self._certificate_end)

@@ -82,6 +82,8 @@ def estimate_line(snapshot: Snapshot, name: str, source: AnySource) -> dict[str,
     line["state"] = snapshot.state
     if source.bad:
         line["bad_observations"] = source.bad
+    if snapshot.clipped:
+        line["clipped_observations"] = snapshot.clipped
     return line
 
 
@@ -131,7 +133,7 @@ def _largest(values: list[float]) -> float | None:
 class AgentStatus:
     """The state of one agent, as far as this machine knows.
 
-    state   "running", "degraded" (its store cannot be written, or its source failed), "alone" (it hears no neighbor),
+    state   "running", "degraded" (see `Snapshot.state`; `problem` says why), "alone" (it hears no neighbor),
             "stopped", "silent" (its status is old), "gone" (its process has ended) or "unknown" (never seen
             here); an agent that this process started can also be "starting", "exit 2" or "SIGKILL"
     """

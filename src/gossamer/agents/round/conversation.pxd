@@ -18,14 +18,15 @@ cdef class Conversation:
     cdef public dict peers
     cdef public long long round, sent, received
     cdef tuple _all
-    cdef long long _born
+    cdef long long _born, _serial, _stride
+    cdef frozenset _barred
     cdef double _timeout, _death, _was, _slot
     cdef object _clock
     cdef bytes _roster
     cdef Codec _codec
     cdef dict _sent_at
     cdef set _missing
-    cdef bint _stopped, _uneven, _in_step, _behind
+    cdef bint _stopped, _uneven, _in_step, _behind, _far
 
     @cython.locals(peer=Peer, started=double, told=Outgoing)
     cpdef step(self, observation, double samples=*, weight=*, double until=*)
@@ -34,7 +35,6 @@ cdef class Conversation:
     cdef _hear(self, dict outgoing, double started, double until)
     @cython.locals(peer=Peer, waits=bint, least=cython.longlong)
     cdef double _patience(self, bint alone)
-    @cython.locals(peer=Peer)
     cdef _present(self)
     @cython.locals(peer=Peer)
     cdef _take(self, sender, bytes payload)

@@ -8,7 +8,9 @@ In a round the agent tells every neighbor, hears them, and finishes.
 - It does not wait for a neighbor whose message for a later round is already here: that one has moved on.
 - With a pace, a round stays open for missing neighbors until the next one is due, so that a slow agent is heard as
   often as it speaks.
-- Round numbers are Lamport clocks: an agent two or more rounds behind a neighbor jumps to that neighbor's round.
+- Round numbers are Lamport clocks: an agent two or more rounds behind a neighbor jumps to that neighbor's round, at
+  most `rounds_ahead` at once. A message from beyond that is not used, but the agent goes so far toward it: a fleet that
+  ran for years without an agent, or that a liar sent ahead, can still be joined.
 - A message from an earlier round is late, and late is lost.
 - Every message carries the epoch of its sender's roster. A neighbor that is behind is sent the newest one, again and
   again until it has caught up.
@@ -119,7 +121,10 @@ class Conversation:
         self._codec.limit(most)
         self.roster_came: Callable[[int, bytes], None] | None = None
         self._roster = b""  # what a neighbor that is behind is sent
-        self._born = core.serial
+        self._born = self._serial = core.serial  # of this run's first message, and of its newest
+        self._stride = limits.rounds_ahead if limits else Limits().rounds_ahead
+        self._barred: frozenset[int] = frozenset()  # the neighbors in quarantine
+        self._far = False  # whether a neighbor is further ahead than that
         self._sent_at: dict[int, float] = {}  # when the two newest serials were sent
         self._was = clock()
         self._slot = 0.0  # the longest time a round was given, that is, the pace
@@ -165,6 +170,7 @@ class Conversation:
         for peer in self._all:
             peer.lies = 0
             peer.quarantined = False
+        self._barred = frozenset()
 
     def listen(self, deadline: float, *, until_called: bool = False) -> None:
         """Take messages in until the deadline, or until the next one if `until_called`; send nothing."""
@@ -182,9 +188,13 @@ class Conversation:
         started = self._clock()
         self._slot = max(self._slot, until - started)
         self.core.begin(observation, samples, weight)
+        self._serial = self.core.serial
         # An agent that may have fallen behind looks first; among agents in step nobody is more than a round ahead.
         if not self._in_step or started - self._was > self._timeout / 16:
             self.listen(started)
+        if self._far:
+            self._far = False
+            self.round += self._stride
         for peer in self._all:
             if peer.ahead and peer.ahead.round > self.round:  # jump to the latest round heard
                 self.round = peer.ahead.round
@@ -255,8 +265,7 @@ class Conversation:
     def _present(self) -> frozenset[int]:
         """The neighbors that are connected and not in quarantine."""
         present = self.transport.present()
-        barred = [peer.id for peer in self._all if peer.quarantined]
-        return present.difference(barred) if barred else present
+        return present - self._barred if self._barred else present
 
     def _deliver(self, sender: int, payload: bytes) -> bool:
         self._take(sender, payload)
@@ -287,6 +296,7 @@ class Conversation:
             self.roster_came(sender, roster)
             return
         self.rejected[reason] += 1
+        self._far = self._far or reason is Reason.FUTURE
         if reason is Reason.SETTINGS and sender in self.peers:
             self.peers[sender].agreed = self._codec.agreed(payload)
         if reason in _LIES:
@@ -297,6 +307,7 @@ class Conversation:
         peer.lies += 1
         if peer.lies >= _MOST_LIES:
             peer.quarantined = True
+            self._barred |= {peer.id}
             peer.current = peer.ahead = None
             self._missing.discard(peer.id)
             log.error(
@@ -312,7 +323,7 @@ class Conversation:
         if message.serial <= peer.newest:
             self.rejected[Reason.STALE] += 1
             return
-        if message.echo > self.core.serial:
+        if message.echo > self._serial:
             self.rejected[Reason.ECHO] += 1
             if (
                 peer.answered

@@ -17,7 +17,7 @@ class Core(Protocol):
 
     @property
     def serial(self) -> int:
-        """Number of the newest message, or of the next one: no neighbor has heard a later one."""
+        """Number of the round's message: no neighbor has heard a later one."""
 
     def begin(self, observation: Floats, samples: float = 1.0, weight: float | None = None) -> None:
         """Start a round with the mean of this round's `samples` observations; see `Ledger.begin`."""
