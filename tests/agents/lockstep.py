@@ -48,10 +48,10 @@ class Told:
 class Forger:
     """Rewrites the messages of one agent before they leave."""
 
-    def __init__(self, id: int, size: int, registers: int) -> None:
+    def __init__(self, id: int, size: int, registers: int, agreed: bytes = b"") -> None:
         self._id = id
-        self._reading = Codec(-1, frozenset({id}), size, registers, Limits(rounds_ahead=2**62))
-        self._writing = Codec(id, frozenset(), size, registers, Limits())
+        self._reading = Codec(-1, frozenset({id}), size, registers, Limits(rounds_ahead=2**62), agreed)
+        self._writing = Codec(id, frozenset(), size, registers, Limits(), agreed)
 
     def forge(self, lie: Lie, receiver: int, payload: bytes) -> bytes | None:
         message = self._reading.decode(self._id, payload, 0)
@@ -59,7 +59,7 @@ class Forger:
         told = lie(Told(message, receiver))
         if told is None:
             return None
-        content = Outgoing(told.serial, told.echo, told.settled, told.rows.tobytes())
+        content = Outgoing(told.serial, told.echo, told.settled, told.rows.tobytes(), message.degree)
         return self._writing.encode(told.round, content)
 
 

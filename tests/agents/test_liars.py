@@ -410,7 +410,7 @@ def run_fleet(
         some = fleet(network or Network.path(2), pace=0.002, death=0.5, timeout=0.05, **changes)
         agents = []
         for s in some:
-            forger = Forger(s.id, Layout.of(s).size, REGISTERS)
+            forger = Forger(s.id, Layout.of(s).size, REGISTERS, s.fingerprint)
             transport = Lying(memory.transport(s.id, tuple(n.id for n in s.neighbors)), forger)
             agents.append(Agent(s, transport=transport, source=sources[s.id] if sources else None))  # type: ignore[arg-type]
         for agent in agents:
@@ -522,7 +522,9 @@ def test_a_liar_among_processes_over_tls(tmp_path: Path) -> None:
         members=6,
     )
     honest = {s.id: Handle(s, mean=float(s.id)) for s in some[1:]}
-    transport = Lying(ZenohTransport(some[0]), Forger(0, Layout.of(some[0]).size, REGISTERS))
+    transport = Lying(
+        ZenohTransport(some[0]), Forger(0, Layout.of(some[0]).size, REGISTERS, some[0].fingerprint)
+    )
 
     def all_at(value: float) -> bool:
         return all(abs(handle.estimate - value) < 1e-6 for handle in honest.values())
