@@ -60,7 +60,7 @@ class Agent:
     """One agent of a fleet.
 
     settings   who it is, whom it talks to, and by which method
-    transport  how it reaches its neighbors; None: Zenoh, as the settings say
+    transport  how it reaches its neighbors; None: TLS connections, as the settings say
     source     observations to take by itself, besides those given to `observe`. If it fails, the agent goes on
                without it: `Snapshot.problem` says so, and so does an error on leaving
     store      path of its SQLite file; None: settings.store
@@ -79,9 +79,9 @@ class Agent:
         self.settings = settings
         self.layout = Layout.of(settings)
         if transport is None:
-            from gossamer.agents.transports.zenoh import ZenohTransport
+            from gossamer.agents.transports.tls import TlsTransport
 
-            transport = ZenohTransport(settings)
+            transport = TlsTransport(settings)
         self._transport = transport
         self._source = None if source is None else as_source(source, self.layout.dimension)
         program = ledger_program(settings.method, settings.facts)

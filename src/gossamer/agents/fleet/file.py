@@ -27,6 +27,7 @@ from gossamer.agents.fleet.tables import (
     duration,
 )
 from gossamer.agents.fleet.template import fleet_text
+from gossamer.agents.host import files
 from gossamer.agents.host.sources import parse_source
 from gossamer.agents.round.wire import Codec
 from gossamer.agents.settings import AgentSettings, Limits, Neighbor, Tls, check_endpoint
@@ -153,7 +154,7 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     def read(cls, path: Path) -> Fleet:
         """Read and check a fleet.toml; a mistake is reported with the field it is in."""
         try:
-            found = tomllib.loads(path.read_text(encoding="utf-8"))
+            found = tomllib.loads(files.read(path))
         except OSError as error:
             raise InvalidInput(
                 f"{path} cannot be read ({error.strerror}); run `gossamer fleet init` to make a fleet"

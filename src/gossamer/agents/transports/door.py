@@ -22,7 +22,8 @@ import time
 import warnings
 from collections import Counter
 from collections.abc import Callable, Generator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 from gossamer.agents.settings import AgentSettings, Neighbor
 from gossamer.errors import GossamerError, InvalidInput
@@ -32,8 +33,8 @@ log = logging.getLogger("gossamer.agents")
 _PATIENCE = 5.0
 """Seconds that a connection has to show who it is."""
 
-_GUESTS = 512
-"""Connections that may be doing so at the same time."""
+_GUESTS = 256
+"""Connections that may be doing so at the same time; in the middle of a handshake each takes some 50 kB."""
 
 _BATCH, _BREATH = 25, 0.025
 """At most so many connections are taken in so many seconds: a crowd must not keep the processor busy."""
@@ -43,6 +44,9 @@ _RETRY, _LONGEST_RETRY = 0.1, 1.0
 
 _BUFFER = 1 << 18
 """Bytes that the system holds for a connection each way; more would only be messages of rounds long over."""
+
+_ALIVE = {"TCP_KEEPIDLE": 5, "TCP_KEEPINTVL": 2, "TCP_KEEPCNT": 3, "TCP_USER_TIMEOUT": 10_000}
+"""A connection is given up when the other machine has not answered for about ten seconds."""
 
 _GREETING = 256
 """Bytes that a greeting may have."""
@@ -159,6 +163,8 @@ class Door:
 
     def _continue(self, guest: Guest, hall: Hall) -> None:
         """Take the conversation with a guest as far as it goes without waiting."""
+        if guest not in hall:  # dismissed a moment ago, to make room
+            return
         try:
             hall.expect(guest, next(guest.steps))
         except StopIteration as end:
@@ -253,7 +259,7 @@ class Guest:
     connection: Secured
     address: str
     deadline: float
-    steps: Steps | None = None  # type: ignore[assignment]
+    steps: Steps = field(init=False)
     expected: int = 0
 
 
@@ -264,6 +270,9 @@ class Hall:
         self.selector = selectors.DefaultSelector()
         self._guests: dict[Guest, None] = {}  # the oldest first
         self._crowd: Counter[str] = Counter()  # how many from which address
+
+    def __contains__(self, guest: Guest) -> bool:
+        return guest in self._guests
 
     def add(self, guest: Guest) -> None:
         if len(self._guests) >= _GUESTS:
@@ -350,7 +359,7 @@ def _prepare(connection: socket.socket) -> None:
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for size in (socket.SO_SNDBUF, socket.SO_RCVBUF):
         connection.setsockopt(socket.SOL_SOCKET, size, _BUFFER)
-    for name, value in (("TCP_KEEPIDLE", 5), ("TCP_KEEPINTVL", 2), ("TCP_KEEPCNT", 3), ("TCP_USER_TIMEOUT", 10_000)):
+    for name, value in _ALIVE.items():
         if hasattr(socket, name):  # not on every system
             connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
 
@@ -377,8 +386,8 @@ def _contexts(settings: AgentSettings) -> tuple[ssl.SSLContext, ssl.SSLContext]:
 
 def _name_of(connection: ssl.SSLSocket) -> str:
     """The common name in the other end's certificate."""
-    subject = (connection.getpeercert() or {}).get("subject", ())
-    return next((str(v) for part in subject for k, v in part if k == "commonName"), "")  # type: ignore[misc]
+    subject: Any = (connection.getpeercert() or {}).get("subject", ())
+    return next((value for part in subject for key, value in part if key == "commonName"), "")
 
 
 def _end_of(connection: Secured) -> float:

@@ -66,7 +66,6 @@ class Connection:
     def receive(self) -> bool:
         """Take in what has arrived; return whether the neighbor is still there."""
         connection, arrived = self.socket, self._arrived
-        secured = isinstance(connection, ssl.SSLSocket)
         with suppress(*_BUSY):
             while True:
                 piece = connection.recv(_CHUNK)
@@ -77,7 +76,8 @@ class Connection:
                     piece = piece[skipped:]
                     self._excess -= skipped
                 arrived += piece
-                if not (secured and connection.pending()) or len(arrived) > _CHUNK:
+                more = isinstance(connection, ssl.SSLSocket) and connection.pending()
+                if not more or len(arrived) > _CHUNK:
                     break
         return True
 
@@ -188,6 +188,9 @@ class TlsTransport:
     def _admit(self, neighbor: Neighbor, secured: Secured, end: float) -> None:
         """A neighbor is connected; called by the door."""
         with self._lock:
+            if self._rope < 0:  # closed in the meantime
+                secured.close()
+                return
             self._arrivals.append((neighbor, Connection(neighbor.id, secured, end)))
             self.connected |= {neighbor.id}
         log.info("agent %d: neighbor %d connected", self.settings.id, neighbor.id)
@@ -237,7 +240,7 @@ class TlsTransport:
             self._arrivals.clear()
             self.connected = frozenset()
             self._poll = select.poll()
-        for descriptor in (self._bell, self._rope):
-            if descriptor >= 0:
-                os.close(descriptor)
-        self._bell = self._rope = -1
+            for descriptor in (self._bell, self._rope):
+                if descriptor >= 0:
+                    os.close(descriptor)
+            self._bell = self._rope = -1
