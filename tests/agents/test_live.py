@@ -15,7 +15,7 @@ from gossamer.agents.round.ledger import KEPT
 from gossamer.agents.settings import AgentSettings, Neighbor
 from gossamer.agents.transports.base import Transport
 from gossamer.agents.transports.memory import Memory
-from gossamer.errors import InvalidInput, Unsupported
+from gossamer.errors import InvalidInput
 from gossamer.methods import AnytimeSDA
 
 LOCAL = AnytimeSDA(acceleration="local")
@@ -37,7 +37,7 @@ class Fleet:
         return self.network.transport(settings.id, tuple(n.id for n in settings.neighbors))
 
     async def add(self, settings: AgentSettings, value: float) -> Agent:
-        agent = self.agents[settings.id] = Agent(settings, transport=self.connect)
+        agent = self.agents[settings.id] = Agent(settings, transport=self.connect(settings))
         await agent.__aenter__()
         agent.observe(value)
         return agent
@@ -94,8 +94,6 @@ def test_what_is_averaged_cannot_change_while_the_agent_runs() -> None:
         InvalidInput, match="weighting must stay 'agents' while the agent runs, got 'samples'"
     ):
         agent.apply(member(0, (1,), weighting="samples"))
-    with pytest.raises(Unsupported, match="transport must be a function of the settings"):
-        agent.apply(member(0, (1, 2)))
     agent.apply(member(0, (1,), pace=0.5))
 
 
@@ -155,7 +153,8 @@ def test_statistics_of_a_fleet() -> None:
         def connect(settings: AgentSettings) -> Transport:
             return network.transport(settings.id, tuple(n.id for n in settings.neighbors))
 
-        agents = [Agent(member(i, near, members=4, **asked), transport=connect) for i, near in edges.items()]
+        made = [member(i, near, members=4, **asked) for i, near in edges.items()]
+        agents = [Agent(settings, transport=connect(settings)) for settings in made]
         async with AsyncExitStack() as stack:
             for agent in agents:
                 await stack.enter_async_context(agent)

@@ -25,6 +25,7 @@ _HOME = {
     "Transport": "transports.base",
     "Memory": "transports.memory",
     "MpiTransport": "transports.mpi",
+    "TlsTransport": "transports.tls",
     "ZenohTransport": "transports.zenoh",
 }
 
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from gossamer.agents.transports.base import Transport as Transport
     from gossamer.agents.transports.memory import Memory as Memory
     from gossamer.agents.transports.mpi import MpiTransport as MpiTransport
+    from gossamer.agents.transports.tls import TlsTransport as TlsTransport
     from gossamer.agents.transports.zenoh import ZenohTransport as ZenohTransport
 
 

@@ -54,9 +54,6 @@ _SERIALS_PER_COMMIT = 2**20
 """More messages than any agent sends between two commits; see `_first_serial`."""
 
 
-Connect = Callable[[AgentSettings], Transport]
-"""Makes the transport for an agent's settings."""
-
 ObservationStream = Iterable[ArrayLike] | AsyncIterable[ArrayLike]
 """Observations: an iterable gives one per round, an async iterable gives them as they come."""
 
@@ -65,8 +62,7 @@ class Agent:
     """One agent of a fleet.
 
     settings   who it is, whom it talks to, and by which method
-    transport  how it reaches its neighbors: a transport, or a function that makes one from the settings, which is
-               called again when they change; None: Zenoh
+    transport  how it reaches its neighbors; None: TLS connections, as the settings say
     source     observations to take by itself, besides those given to `observe`. If it fails, the agent goes on
                without it: `Snapshot.problem` says so, and so does an error on leaving
     store      path of its SQLite file; None: settings.store
@@ -77,20 +73,17 @@ class Agent:
         self,
         settings: AgentSettings,
         *,
-        transport: Transport | Connect | None = None,
+        transport: Transport | None = None,
         source: ObservationStream | None = None,
         store: str | Path | None = None,
         seed: int | None = None,
     ) -> None:
         self.settings = settings
         self.layout = Layout.of(settings)
-        self._connect: Connect | None = None
         if transport is None:
-            from gossamer.agents.transports.zenoh import ZenohTransport
+            from gossamer.agents.transports.tls import TlsTransport
 
-            transport = ZenohTransport
-        if callable(transport):
-            self._connect, transport = transport, transport(settings)
+            transport = TlsTransport(settings)
         self._transport = transport
         self._source = None if source is None else as_source(source, self.layout.dimension)
         self._range = Range(settings.range, clips=settings.outside == "clip")
@@ -138,7 +131,6 @@ class Agent:
             most=most,
         )
         self._conversation.follow(settings.epoch, settings.roster)
-        self._face = _face(settings)
         self._change: AgentSettings | None = None  # what to go on with before the next round
         self._conversation.round = saved.round if saved else 0
         gain = getattr(settings.method, "gain", None) if program.weighted else None
@@ -242,8 +234,7 @@ class Agent:
     def apply(self, settings: AgentSettings) -> None:
         """Go on with other settings from the next round on; any thread may call this.
 
-        Edges that stay keep their ledgers. Where neighbors, addresses or certificates have changed, the agent leaves
-        the network and enters it again. What is averaged cannot change, nor can the agent's number or store.
+        Edges that stay keep their ledgers. What is averaged cannot change, nor can the agent's number or store.
         """
         fixed = ("id", "store", "silence", *AGREED)
         changed = [name for name in fixed if getattr(settings, name) != getattr(self.settings, name)]
@@ -252,11 +243,6 @@ class Agent:
                 f"{changed[0]} must stay {getattr(self.settings, changed[0])!r} while the agent runs, "
                 f"got {getattr(settings, changed[0])!r}; stop the agent and start it with the new settings"
             )
-        if self._connect is None and _face(settings) != self._face:
-            raise Unsupported(
-                "transport must be a function of the settings if neighbors change while the agent runs; "
-                "this agent was given a transport that is already made"
-            )
         self._change = settings
         self._transport.wake()
 
@@ -264,37 +250,23 @@ class Agent:
         settings, self._change = self._change, None
         if settings is None:
             return
-        face = _face(settings)
-        if face != self._face and not self._enter(settings):
+        try:
+            self._transport.rewire(settings)
+        except GossamerError as failure:
+            log.error(
+                "agent %d keeps its settings, because with new ones it failed: %s", settings.id, failure
+            )
             return
-        self.settings, self._face = settings, face
+        self.settings = settings
         weights = {n.id: n.weight for n in settings.neighbors}
         bounds = self._bounds(settings)
         most = None if bounds is None else bounds.rows
         self._ledger.rewire(weights, settings.kept, most)
-        self._conversation.rewire(self._transport, tuple(weights), most)
+        self._conversation.rewire(tuple(weights), most)
         self._conversation.retime(settings.timeout, settings.death)
         self._conversation.follow(settings.epoch, settings.roster)
         log.info("agent %d goes on with %d neighbors, epoch %d", settings.id, len(weights), settings.epoch)
         self._conversation.gather(settings.timeout)
-
-    def _enter(self, settings: AgentSettings) -> bool:
-        """Leave the network and enter it with other settings; if that fails, with the old ones."""
-        assert self._connect is not None
-        self._transport.close()
-        try:
-            self._transport = self._connect(settings)
-            self._transport.open()
-        except Exception as failure:
-            log.error(
-                "agent %d keeps its settings, because with new ones it failed: %s", settings.id, failure
-            )
-            self._transport.close()
-            self._transport = self._connect(self.settings)
-            self._transport.open()
-            self._conversation.transport = self._transport
-            return False
-        return True
 
     def _bounds(self, settings: AgentSettings) -> Bounds | None:
         # With all who ever were members, so that two epochs do not disagree on what is possible.
@@ -495,15 +467,6 @@ class Agent:
 
     def _acknowledge(self, saved: Saved) -> None:
         self._acknowledged = int(saved.ledger.samples)
-
-
-def _face(settings: AgentSettings) -> tuple[object, ...]:
-    """What an agent shows to the network: if it changes, the agent must enter the network again."""
-    tls = settings.tls
-    files = () if tls is None else (tls.authority, tls.certificate, tls.key)
-    stamps = [(path, path.stat().st_mtime_ns if path.exists() else 0) for path in files]
-    neighbors = [(n.id, n.endpoint, n.name) for n in settings.neighbors]
-    return settings.fleet, settings.name, settings.endpoint, stamps, neighbors
 
 
 def _first_serial(saved: Saved | None) -> int:

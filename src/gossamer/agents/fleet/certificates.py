@@ -17,6 +17,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gossamer.agents.host import files
 from gossamer.errors import InvalidInput, OutputError, require
 
 if TYPE_CHECKING:
@@ -168,6 +169,7 @@ def check_private(path: Path) -> None:
             f"the agent needs its private key {path}, which cannot be read ({error.strerror}); "
             "run `gossamer fleet init`, or copy the key to this machine"
         ) from None
+    files.check(path.with_name(name) for name in ("ca.pem", f"{path.stem}.pem", path.name))
     if os.name == "posix" and mode & 0o077:
         raise InvalidInput(
             f"the key {path} must be readable only by its owner (mode 0600), got mode {mode:04o}; "

@@ -32,6 +32,7 @@ from gossamer.agents.fleet.tables import (
     duration,
 )
 from gossamer.agents.fleet.template import fleet_text
+from gossamer.agents.host import files
 from gossamer.agents.host.sources import parse_source
 from gossamer.agents.round.extremes import Extremes
 from gossamer.agents.round.wire import Codec
@@ -187,7 +188,7 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     @classmethod
     def _parse(cls, path: Path) -> Fleet:
         try:
-            found = tomllib.loads(path.read_text(encoding="utf-8"))
+            found = tomllib.loads(files.read(path))
         except OSError as error:
             raise InvalidInput(
                 f"{path} cannot be read ({error.strerror}); run `gossamer fleet init` to make a fleet"

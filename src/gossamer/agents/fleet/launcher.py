@@ -19,6 +19,7 @@ from typing import IO, Any
 
 from gossamer.agents.fleet.file import Fleet
 from gossamer.agents.fleet.tables import Member
+from gossamer.agents.host import files
 from gossamer.agents.host.process import Options, claim
 from gossamer.agents.host.status import STATUS, AgentStatus, read_status
 from gossamer.errors import InvalidInput, OutputError
@@ -91,13 +92,15 @@ class LocalFleet:
             claim=held,
             **self._own(member.id),
         )
+        fresh = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
         try:
-            directory.mkdir(exist_ok=True)
+            files.make_folder(directory)
             (self.path.parent / STATUS / f"{member.name}.json").unlink(missing_ok=True)
-            output = (directory / f"{member.name}.jsonl").open("wb")
-            self._files.append(output)
-            errors = (directory / f"{member.name}.log").open("wb")
-            self._files.append(errors)
+            output, errors = (
+                os.fdopen(files.open_private(directory / f"{member.name}{end}", fresh), "wb")
+                for end in (".jsonl", ".log")
+            )
+            self._files += [output, errors]
         except OSError as error:
             raise OutputError(f"cannot write logs into {directory}: {error.strerror}") from error
         self._processes[member.id] = subprocess.Popen(

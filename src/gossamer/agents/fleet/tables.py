@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gossamer.agents.fleet.roster import RosterMember
+from gossamer.agents.host import files
 from gossamer.agents.settings import Limits
 from gossamer.errors import InvalidInput, require
 from gossamer.methods import METHODS, resolve
@@ -73,6 +74,8 @@ class MethodTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         """The method itself; a file is looked for in `directory`, where fleet.toml is."""
         known: list[str] = []
         try:
+            if ".py:" in self.name:
+                files.check([(directory or Path()) / self.name.rpartition(":")[0]])
             kind = load_class(self.name, directory)
             known = parameters(kind)
             # TOML has no None, so a gain of 0 stands for it in methods whose gain is optional.

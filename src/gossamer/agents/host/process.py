@@ -21,8 +21,7 @@ from typing import TYPE_CHECKING, TextIO
 from gossamer.agents.agent import Agent
 from gossamer.agents.fleet.certificates import expires
 from gossamer.agents.fleet.file import Fleet
-from gossamer.agents.host import logs
-from gossamer.agents.host.locks import lock
+from gossamer.agents.host import files, logs
 from gossamer.agents.host.source_kinds import AnySource
 from gossamer.agents.host.sources import parse_source
 from gossamer.agents.host.status import STATUS, StatusFile, estimate_line
@@ -125,8 +124,9 @@ async def run(options: Options, output: TextIO) -> None:
 def claim(directory: Path, name: str) -> int:
     """Take the lock of the agent `name`, held until the descriptor is closed; raise if it already runs."""
     path = directory / STATUS / f"{name}.lock"
-    path.parent.mkdir(exist_ok=True)
-    if (descriptor := lock(path)) is None:
+    files.make_folder(path.parent)
+    files.check(path.with_suffix(end) for end in (".json", ".new"))
+    if (descriptor := files.lock(path)) is None:
         raise InvalidInput(
             f"{name} is already running from {directory.resolve()}; stop it first, or see `gossamer fleet status`"
         )

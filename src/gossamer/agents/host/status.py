@@ -17,8 +17,10 @@ from typing import Any
 
 from gossamer.agents.fleet.file import Fleet
 from gossamer.agents.fleet.tables import Member
+from gossamer.agents.host import files
 from gossamer.agents.host.source_kinds import AnySource
 from gossamer.agents.snapshot import Snapshot
+from gossamer.errors import InvalidInput
 
 log = logging.getLogger("gossamer.agents.host.status")
 
@@ -47,17 +49,15 @@ class StatusFile:
 
     def write(self, snapshot: Snapshot) -> None:
         content = json.dumps({**status_line(snapshot, self._name, self._source), "pid": os.getpid()})
-        temporary = self._path.with_suffix(".new")
         try:
-            self._path.parent.mkdir(exist_ok=True)
-            temporary.write_text(content)
-            temporary.replace(self._path)
-        except OSError as error:
+            files.make_folder(self._path.parent)
+            files.replace(self._path, content)
+        except (OSError, InvalidInput) as error:
             if not self._failed:
                 log.warning(
                     "%s cannot be written (%s), so `gossamer fleet status` cannot see this agent",
                     self._path,
-                    error.strerror,
+                    getattr(error, "strerror", None) or error,
                 )
             self._failed = True
 

@@ -25,8 +25,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from gossamer.agents.host import store_file
-from gossamer.agents.host.locks import lock
+from gossamer.agents.host import files, store_file
 from gossamer.agents.host.store_file import ERRORS, Damaged, Record
 from gossamer.agents.round.ledger import LedgerState
 from gossamer.arrays import Floats
@@ -197,7 +196,9 @@ class AgentStore:
 
 def hold(path: Path) -> int:
     """Lock a store; raises InvalidInput if another process holds it."""
-    held = lock(path.with_name(path.name + ".lock"))
+    new = path.with_name(path.name + ".new")
+    files.check((path, *store_file.companions(path), new, *store_file.companions(new)))
+    held = files.lock(path.with_name(path.name + ".lock"))
     if held is None:
         raise InvalidInput(
             f"the store {path} is in use by another process; stop that process first, "

@@ -134,9 +134,8 @@ class Conversation:
         self._in_step = False  # whether the last round heard every neighbor
         self._behind = False  # whether a neighbor is two or more rounds ahead
 
-    def rewire(self, transport: Transport, neighbors: Collection[int], most: Floats | None = None) -> None:
-        """Go on over another transport and with other neighbors; what is known of those that stay is kept."""
-        self.transport = transport
+    def rewire(self, neighbors: Collection[int], most: Floats | None = None) -> None:
+        """Go on with other neighbors; what is known of those that stay is kept."""
         self._codec.limit(most)
         self.peers = {j: self.peers.get(j) or Peer(j) for j in neighbors}
         self._all = tuple(self.peers.values())

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Set
 from typing import Protocol, runtime_checkable
 
+from gossamer.agents.settings import AgentSettings
+
 Deliver = Callable[[int, bytes], bool]
 """Called with (sender, payload) for each message; returns whether the round has now heard enough."""
 
@@ -39,6 +41,9 @@ class Transport(Protocol):
         inbox. `awaited` is the set of neighbors whose messages are still needed, which `deliver` updates: a
         transport that must choose whom to wait for chooses among them. Never raises for an absent neighbor.
         """
+
+    def rewire(self, settings: AgentSettings) -> None:
+        """Go on with the neighbors, addresses and certificates of these settings; connections that stay are kept."""
 
     def present(self) -> frozenset[int]:
         """The neighbors known to be connected now; all of them, if the transport cannot know."""
@@ -97,6 +102,9 @@ class Faulty:
             else:
                 on_time[receiver] = payload
         self._transport.exchange(round, on_time, deadline, deliver, awaited)
+
+    def rewire(self, settings: AgentSettings) -> None:
+        self._transport.rewire(settings)
 
     def present(self) -> frozenset[int]:
         return self._transport.present()

@@ -6,6 +6,7 @@ import time
 from collections.abc import Mapping, Set
 from queue import Empty, Queue
 
+from gossamer.agents.settings import AgentSettings
 from gossamer.agents.transports.base import NOBODY, Deliver
 
 Inbox = Queue[tuple[int, bytes] | None]
@@ -72,6 +73,10 @@ class MemoryTransport:
             if member is not None and self.me in member.neighbors:
                 member._inbox.put((self.me, payload))
         listen(self._inbox, deadline, deliver)
+
+    def rewire(self, settings: AgentSettings) -> None:
+        self.neighbors = frozenset(n.id for n in settings.neighbors)
+        self._tell_neighbors()
 
     def present(self) -> frozenset[int]:
         return self.neighbors & self._network._members.keys()

@@ -11,8 +11,9 @@ import time
 from collections.abc import Mapping, Set
 from typing import Any
 
+from gossamer.agents.settings import AgentSettings
 from gossamer.agents.transports.base import NOBODY, Deliver
-from gossamer.errors import InvalidInput, require
+from gossamer.errors import InvalidInput, Unsupported, require
 
 _TAG = 71
 _NAP = 5e-5
@@ -66,6 +67,11 @@ class MpiTransport:
                 looks += 1
                 if looks > 20:
                     time.sleep(_NAP)
+
+    def rewire(self, settings: AgentSettings) -> None:
+        raise Unsupported(
+            "the ranks of an MPI job must keep their neighbors; start another job with the new ones"
+        )
 
     def present(self) -> frozenset[int]:
         return self.neighbors
