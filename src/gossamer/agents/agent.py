@@ -18,6 +18,7 @@ import time
 from collections import deque
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable
 from contextlib import aclosing, suppress
+from dataclasses import fields, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -51,6 +52,8 @@ _HURRY = 0.02
 _SERIALS_PER_COMMIT = 2**20
 """More messages than any agent sends between two commits; see `_first_serial`."""
 
+_ADJUSTABLE = ("pace", "timeout", "death", "commit")
+"""Settings that may change while an agent runs."""
 
 ObservationStream = Iterable[ArrayLike] | AsyncIterable[ArrayLike]
 """Observations: an iterable gives one per round, an async iterable gives them as they come."""
@@ -78,6 +81,7 @@ class Agent:
     ) -> None:
         self.settings = settings
         self.layout = Layout.of(settings)
+        self._names = {n.id: n.name for n in settings.neighbors}
         if transport is None:
             from gossamer.agents.transports.zenoh import ZenohTransport
 
@@ -166,8 +170,9 @@ class Agent:
         await asyncio.to_thread(self._end)
         if self._failure is not None and error is None:
             raise GossamerError(f"agent {self.settings.id} stopped: {self._failure}") from self._failure
-        if self._source_failure is not None and error is None:
-            raise GossamerError(f"agent {self.settings.id}: {self._source_problem}") from self._source_failure
+        problem = self._source_problem or (self._source.failing if self._source else "")
+        if problem and error is None:
+            raise GossamerError(f"agent {self.settings.id}: {problem}") from self._source_failure
 
     def _end(self) -> None:
         if self._thread is not None:
@@ -280,7 +285,8 @@ class Agent:
         answers = self.layout.read(self._ledger.estimate)
         conversation, now = self._conversation, time.monotonic()
         store_problem = "" if self._store is None else (self._store.failure or "")
-        problem = "; ".join(text for text in (store_problem, self._source_problem) if text)
+        failing = self._source_problem or (self._source.failing if self._source else "")
+        problem = "; ".join(text for text in (store_problem, failing) if text)
         state = "stopped" if self._stop.is_set() else "degraded" if problem else "running"
         own, present = answers.mean, self._transport.present()
         return Snapshot(
@@ -301,6 +307,7 @@ class Agent:
             rejected={str(reason): count for reason, count in conversation.rejected.copy().items()},
             neighbors=tuple(self._view(p, own, p.id in present, now) for p in conversation.peers.values()),
             bad=0 if self._source is None else self._source.bad,
+            store_failures=0 if self._store is None else self._store.failures,
         )
 
     def _view(self, peer: Peer, own: Floats, connected: bool, now: float) -> NeighborView:
@@ -313,7 +320,16 @@ class Agent:
         distance = float(np.abs(self.layout.read(peer.value).mean - own).max()) if peer.used else math.nan
         last = now - peer.heard_at
         return NeighborView(
-            peer.id, state, connected, last, distance, peer.used, peer.lost, peer.late, peer.round_trip
+            peer.id,
+            state,
+            connected,
+            last,
+            distance,
+            peer.used,
+            peer.lost,
+            peer.late,
+            peer.round_trip,
+            self._names[peer.id],
         )
 
     async def snapshots(self, every: float = 1.0) -> AsyncIterator[Snapshot]:
@@ -326,6 +342,19 @@ class Agent:
         """Call `callback` after every round, in the agent's thread; return a function that stops the calls."""
         self._callbacks.append(callback)
         return lambda: self._callbacks.remove(callback)
+
+    def adjust(self, settings: AgentSettings) -> tuple[list[str], list[str]]:
+        """Take over what may change while the agent runs; any thread may call this.
+
+        Returns the names of the fields that have changed, and of those that would need a new agent.
+        """
+        before = self.settings
+        new = {name: getattr(settings, name) for name in _ADJUSTABLE}
+        self.settings = replace(before, **new)
+        self._conversation.adjust(settings.timeout, settings.death)
+        rest = [f.name for f in fields(settings) if f.name not in (*_ADJUSTABLE, "facts", "store")]
+        differs = {n for n in (*new, *rest) if getattr(before, n) != getattr(settings, n)}
+        return [n for n in new if n in differs], [n for n in rest if n in differs]
 
     # -- the thread of the rounds ----------------------------------------------------------------------
 
@@ -343,9 +372,10 @@ class Agent:
                 self._writer.give_up()
 
     def _play_rounds(self) -> None:
-        pace = credit = self.settings.pace or 0.0
+        credit = self.settings.pace or 0.0
         due = time.monotonic()
         while not self._stop.is_set():
+            pace = self.settings.pace or 0.0
             began = time.monotonic()
             due = max(min(due, began) + pace, began) if pace else 0.0
             self._loop.play(due)

@@ -21,6 +21,7 @@ class NeighborView:
     lost        rounds for which nothing usable arrived from it in time
     late        messages that arrived for a round already over
     round_trip  smoothed seconds from sending a message to hearing it echoed; nan before the first
+    name        its name in the fleet
     """
 
     id: int
@@ -32,6 +33,7 @@ class NeighborView:
     lost: int
     late: int
     round_trip: float
+    name: str = ""
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,7 @@ class Snapshot:
                   or "stopped"
     rejected      dropped messages by reason (see `wire.Reason`)
     bad           values of the source that were not observations
+    store_failures  commits of the store that failed
     """
 
     agent: int
@@ -66,3 +69,4 @@ class Snapshot:
     rejected: Mapping[str, int]
     neighbors: tuple[NeighborView, ...]
     bad: int = 0
+    store_failures: int = 0

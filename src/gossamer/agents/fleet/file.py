@@ -16,9 +16,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from gossamer import checks
 from gossamer.agents.fleet.certificates import Authority, check_name, check_private
 from gossamer.agents.fleet.hosts import PORT
 from gossamer.agents.fleet.tables import (
+    LoggingTable,
     Member,
     MethodTable,
     ObservationsTable,
@@ -27,6 +29,7 @@ from gossamer.agents.fleet.tables import (
     duration,
 )
 from gossamer.agents.fleet.template import fleet_text
+from gossamer.agents.host.logs import LEVELS
 from gossamer.agents.host.sources import parse_source
 from gossamer.agents.round.wire import Codec
 from gossamer.agents.settings import AgentSettings, Limits, Neighbor, Tls, check_endpoint
@@ -76,6 +79,7 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     observations: ObservationsTable = ObservationsTable()
     rounds: RoundsTable = RoundsTable()
     wire: WireTable = WireTable()
+    logging: LoggingTable = LoggingTable()
     agents: list[Member]
     edges: list[tuple[int, int, float]]
 
@@ -191,6 +195,12 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
             except InvalidInput as error:
                 raise InvalidInput(f"agents[{agent.id}].name: {error}") from None
             check_endpoint(f"agents[{agent.id}].endpoint", agent.endpoint, tls=True)
+            if agent.metrics:
+                check_endpoint(f"agents[{agent.id}].metrics", agent.metrics)
+            if agent.level:
+                checks.choice(f"agents[{agent.id}].level", agent.level, LEVELS)
+        checks.choice("logging.level", self.logging.level, LEVELS)
+        checks.number("logging.report", duration("logging.report", self.logging.report), least=0.01)
         seen: set[tuple[int, int]] = set()
         for k, (i, j, weight) in enumerate(self.edges):
             pair = (min(i, j), max(i, j))

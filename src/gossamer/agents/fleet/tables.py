@@ -105,13 +105,26 @@ class WireTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     rounds_ahead: int = 1_000_000
 
 
+class LoggingTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What the agents write about themselves."""
+
+    level: str = "info"
+    report: str = "1s"
+
+
 class Member(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One agent of the fleet."""
+    """One agent of the fleet.
+
+    metrics  "host:port" where it serves its metrics; empty: nowhere
+    level    its own log level; empty: the fleet's
+    """
 
     id: int
     name: str
     endpoint: str
     source: str = "-"
+    metrics: str = ""
+    level: str = ""
 
 
 def duration(name: str, text: str) -> float:

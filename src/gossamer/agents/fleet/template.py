@@ -69,13 +69,21 @@ forgets the past; 0: plain averages of everything.""",
             "rounds_ahead": "A message from a round further ahead than this is dropped.",
         },
     ),
+    "logging": (
+        "What the agents write. After changes here and of pace and timeouts, SIGHUP makes an agent read this again.",
+        {
+            "level": 'The least serious messages that are logged: "debug", "info", "warning" or "error".',
+            "report": "Time between two estimates on an agent's standard output, or in its .jsonl file.",
+        },
+    ),
 }
 
 _LISTS = {
     "agents": """\
 One line per agent: its number, the common name of its certificate, the host:port it listens on
 (a host name or an IPv4 address), and where its observations come from (the command line can override it):
-"-" standard input, "csv:FILE[,follow]", "cmd:COMMAND", or "sim:MEAN,STD,SEED", a simulated sensor.""",
+"-" standard input, "csv:FILE[,follow]", "cmd:COMMAND", or "sim:MEAN,STD,SEED", a simulated sensor.
+Optional: metrics = "host:port", where it serves its metrics; level = "debug", a log level of its own.""",
     "edges": "One line per edge: two agents, and the gossip weight w_ij that both ends use.",
 }
 
@@ -123,4 +131,7 @@ def _member(tomlkit: Any, member: Any) -> Any:
     row = tomlkit.inline_table()
     for field in ("id", "name", "endpoint", "source"):
         row.append(field, getattr(member, field))
+    for field in ("metrics", "level"):
+        if value := getattr(member, field):
+            row.append(field, value)
     return row

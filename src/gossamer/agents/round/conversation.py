@@ -100,6 +100,10 @@ class Conversation:
             self.listen(min(deadline, self._clock() + 0.02))
         return together
 
+    def adjust(self, timeout: float, death: float) -> None:
+        """Wait for neighbors so long from now on; any thread may call this."""
+        self._timeout, self._death, self._slot = timeout, death, 0.0
+
     def stop(self) -> None:
         """End the current round without waiting for anyone; any thread may call this."""
         self._stopped = True
