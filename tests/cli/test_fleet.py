@@ -26,7 +26,8 @@ from gossamer.agents.fleet.file import Fleet
 from gossamer.agents.fleet.tables import Member, RoundsTable
 from gossamer.agents.host.process import Options
 from gossamer.agents.host.status import AgentStatus, read_status
-from gossamer.cli.fleet import agent, fleet_app
+from gossamer.cli.fleet import fleet_app
+from gossamer.cli.fleet_run import agent
 from gossamer.cli.fleet_table import compact, fleet_line, fleet_table, small, vector
 from gossamer.errors import InvalidInput, Unsupported
 from gossamer.networks import Network
@@ -38,7 +39,7 @@ app.command()(agent)
 COMMAND = [
     sys.executable,
     "-c",
-    "import typer; from gossamer.cli.fleet import agent, fleet_app; app = typer.Typer(); "
+    "import typer; from gossamer.cli.fleet import fleet_app; from gossamer.cli.fleet_run import agent; app = typer.Typer(); "
     "app.add_typer(fleet_app, name='fleet'); app.command()(agent); app()",
 ]
 
@@ -347,7 +348,7 @@ def test_no_agent_outlives_its_starter(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_an_agent_that_dies_is_shown_and_reported(tmp_path: Path) -> None:
     path = make(tmp_path, Network.path(3))
-    with running("fleet", "up", path) as process:
+    with running("fleet", "up", path, "--no-restart") as process:
         until(lambda: len(pids(path)) == 3, "three agents", 60)
         os.kill(pids(path)["agent2"], signal.SIGKILL)
         until(lambda: read_status(Fleet.read(path), tmp_path)[2].state == "gone", "the status", 30)

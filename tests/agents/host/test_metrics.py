@@ -13,7 +13,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.agents.small_fleets import fleet, free_ports
 
 from gossamer.agents.agent import Agent, Snapshot
-from gossamer.agents.host.metrics import AgentCollector, serve
+from gossamer.agents.host.metrics import AgentCollector
+from gossamer.agents.host.web import serve
 from gossamer.agents.transports.memory import Memory
 from gossamer.errors import InvalidInput, OutputError
 from gossamer.networks import Network
@@ -71,8 +72,8 @@ def test_metrics_say_what_the_snapshot_says(snapshot: Snapshot) -> None:
     assert found["gossamer_messages_sent_total", ()] == snapshot.sent > 0
     assert found["gossamer_messages_received_total", ()] == snapshot.received > 0
     assert found["gossamer_messages_rejected_total", ("garbage",)] == 3
-    assert found["gossamer_messages_lost_total", ("1",)] == snapshot.neighbors[0].lost
-    assert found["gossamer_round_trip_seconds", ("1",)] == snapshot.neighbors[0].round_trip > 0
+    assert found["gossamer_messages_lost_total", ("agent1",)] == snapshot.neighbors[0].lost
+    assert found["gossamer_round_trip_seconds", ("agent1",)] == snapshot.neighbors[0].round_trip > 0
     assert found["gossamer_neighbors", ()] == 1
     assert found["gossamer_neighbors_alive", ()] == 1
     assert found["gossamer_bad_observations_total", ()] == 5

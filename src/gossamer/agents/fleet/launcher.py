@@ -120,7 +120,10 @@ class LocalFleet:
         member = child.member
         if member.id not in self._claims:
             self._claim(member)
-        if self._nursery is None or not self._nursery.alive:
+        if self._nursery is not None and not self._nursery.alive:
+            self._nursery.close()
+            self._nursery = None
+        if self._nursery is None:
             self._nursery = Nursery(self.path.resolve())
         (self.path.parent / STATUS / f"{member.name}.json").unlink(missing_ok=True)
         options = Options(

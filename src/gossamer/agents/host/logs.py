@@ -51,6 +51,9 @@ _REASONS = {
     "received corrupt message of type InvalidContentType": "it does not speak TLS",
     "peer sent no certificates": "it showed no certificate",
 }
+_PASSING = ("Received Data for unknown expr_id",)
+"""Zenoh calls these errors; they are messages of a neighbor that is just stopping, and count as lost."""
+
 _CHATTER = ("Gossip is disabled", "Scouting delay elapsed")
 
 FILE_BYTES, FILES_KEPT = 10_000_000, 5
@@ -248,7 +251,8 @@ def translate(line: str) -> tuple[int, str]:
     if text.startswith(_CHATTER):
         return logging.DEBUG, ""
     text = plain(text)
-    text = text.strip(" .")
+    if text.startswith(_PASSING):
+        return logging.INFO, f"zenoh: {text}"
     if failed := _NO_CONNECTION.match(text):
         address = failed["peer"].partition("/")[2]
         why = failed["why"].strip(" .").removeprefix(f"{address}: ")

@@ -113,16 +113,17 @@ class Command(LiveSource):
     async def raw(self) -> AsyncGenerator[str]:
         backoff = Backoff()
         while True:
-            began = time.monotonic()
+            since: float | None = None  # when it delivered its first observation
             async with contextlib.aclosing(self._run()) as lines:
                 async for line in lines:
                     good = self.good
                     yield line
                     if self.good > good:  # the line held an observation
+                        since = since or time.monotonic()
                         self.failing = ""
             if not self._ending:
                 return
-            delay = backoff.after(time.monotonic() - began)
+            delay = backoff.after(time.monotonic() - since if since else 0.0)
             self.failing = f"the source failed: the command {self.command!r} {self._ending}"
             log.warning("%s", f"{self.failing}; it is started again in {delay:.0f} s")
             await asyncio.sleep(delay)
