@@ -319,17 +319,9 @@ class Agent:
             state = "silent" if peer.misses > self.settings.silence else "alive"
         distance = float(np.abs(self.layout.read(peer.value).mean - own).max()) if peer.used else math.nan
         last = now - peer.heard_at
+        name = self._names[peer.id]
         return NeighborView(
-            peer.id,
-            state,
-            connected,
-            last,
-            distance,
-            peer.used,
-            peer.lost,
-            peer.late,
-            peer.round_trip,
-            self._names[peer.id],
+            peer.id, state, connected, last, distance, peer.used, peer.lost, peer.late, peer.round_trip, name
         )
 
     async def snapshots(self, every: float = 1.0) -> AsyncIterator[Snapshot]:

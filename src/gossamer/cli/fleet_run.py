@@ -17,7 +17,6 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from gossamer import checks
 from gossamer.agents.host.hangup import terminal_gone
 from gossamer.cli.fleet_table import fleet_line, fleet_table
 from gossamer.cli.options import FleetFile, Source
@@ -163,6 +162,7 @@ def _signals() -> Iterator[list[int]]:
 
 
 def _level(text: str | None) -> str | None:
+    from gossamer import checks
     from gossamer.agents.host.logs import LEVELS
 
     return None if text is None else checks.choice("log_level", text, LEVELS)

@@ -29,7 +29,7 @@ def fleet_table(
         box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold", show_edge=False
     )
     table.add_column("agent", no_wrap=True, max_width=16)
-    for heading in ("rounds", "samples", "estimate", "± s.e.", "distance", "messages", "lost"):
+    for heading in ("rounds", "samples", "estimate", "± s.e.", "distance", "msgs", "lost"):
         table.add_column(heading, justify="right", no_wrap=True)
     table.add_column("state", no_wrap=True)
     shown = list(status)

@@ -128,7 +128,9 @@ def test_wrong_input_is_not_tried_again(path: Path) -> None:
             assert status.state == "exit 2"
             assert "nowhere.csv" in status.problem
         taken = Fleet.read(path).agents[3].endpoint
-        path.write_text(text.replace(Fleet.read(path).agents[2].endpoint, "127.0.0.2:1").replace(taken, taken))
+        path.write_text(
+            text.replace(Fleet.read(path).agents[2].endpoint, "127.0.0.2:1").replace(taken, taken)
+        )
         with LocalFleet(path, only="1") as unlucky:  # nobody may listen on port 1 without privileges
             until(lambda: unlucky.running() == 0 or os.getuid() == 0, "its end", 30)
             assert unlucky.active() == 1

@@ -22,7 +22,7 @@ from gossamer.agents.host import backoff, sources
 from gossamer.agents.host.source_kinds import LiveSource, PacedSource
 from gossamer.agents.host.sources import FromIterable, FromIterator, parse_source
 from gossamer.agents.readings import LINE_LIMIT, BadObservation, Splitter, parse_line, vector
-from gossamer.errors import GossamerError, InvalidInput
+from gossamer.errors import InvalidInput
 from gossamer.observations import Gaussian
 
 

@@ -71,13 +71,13 @@ def serve(collector: AgentCollector, port: int, host: str = "127.0.0.1") -> Call
         raise OutputError(
             f"metrics_port must be free, but {host}:{port} cannot be used ({error.strerror}); choose another"
         ) from error
-    thread = threading.Thread(target=server.serve_forever, name="metrics", daemon=True)
+    thread = threading.Thread(target=server.run, name="metrics", daemon=True)
     thread.start()
 
     def stop() -> None:
-        server.shutdown()
-        server.server_close()
+        server.end()
         thread.join()
+        server.server_close()
 
     return stop
 
@@ -120,9 +120,20 @@ class _Server(ThreadingHTTPServer):
 
     def __init__(self, address: tuple[str, int], answer: Callable[[str, str], Answer]) -> None:
         self.answer = answer
+        self._ended = False
         self._open: dict[socket.socket, None] = {}
         self._door = threading.Lock()
         super().__init__(address, _Handler)
+
+    def run(self) -> None:
+        """Answer until the end. Unlike `serve_forever` this does not wake up twice a second to see if it has come."""
+        while not self._ended:
+            self.handle_request()
+
+    def end(self) -> None:
+        self._ended = True
+        with suppress(OSError):  # one more connection, to wake it up
+            socket.create_connection(self.server_address[:2], timeout=1.0).close()
 
     def process_request(self, request: Any, client_address: Any) -> None:
         with self._door:
