@@ -28,7 +28,7 @@ def fleet_table(
     table = Table(
         box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold", show_edge=False
     )
-    table.add_column("agent", no_wrap=True, max_width=16)
+    table.add_column("agent", overflow="ellipsis", max_width=16)  # the one to shrink if the screen is narrow
     for heading in ("rounds", "samples", "estimate", "± s.e.", "distance", "msgs", "lost"):
         table.add_column(heading, justify="right", no_wrap=True)
     table.add_column("state", no_wrap=True)

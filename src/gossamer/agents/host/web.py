@@ -133,7 +133,7 @@ class _Server(ThreadingHTTPServer):
     def end(self) -> None:
         self._ended = True
         with suppress(OSError):  # one more connection, to wake it up
-            socket.create_connection(self.server_address[:2], timeout=1.0).close()
+            socket.create_connection(self.socket.getsockname()[:2], timeout=1.0).close()
 
     def process_request(self, request: Any, client_address: Any) -> None:
         with self._door:
