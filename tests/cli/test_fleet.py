@@ -65,6 +65,17 @@ def test_init_chooses_the_method(tmp_path: Path) -> None:
     assert not (tmp_path / "d").exists()
 
 
+def test_init_says_where_metrics_are(tmp_path: Path) -> None:
+    (tmp_path / "edges").write_text("a b\nb c\n")
+    (tmp_path / "hosts").write_text("a 10.0.0.1:7447\nb 10.0.0.1:7448\nc c.example\n")
+    words = ["--edges", tmp_path / "edges", "--hosts", tmp_path / "hosts", "--out", tmp_path / "fleet"]
+    assert gossamer("fleet", "init", *words, "--metrics-port", 9464).exit_code == 0
+    made = Fleet.read(tmp_path / "fleet" / "fleet.toml")
+    assert [agent.metrics for agent in made.agents] == ["10.0.0.1:9464", "10.0.0.1:9465", "c.example:9464"]
+    refused = gossamer("fleet", "init", *words, "--force", "--metrics-port", 65535)
+    assert "--metrics-port must be a whole number of at least 1 and at most 65534" in str(refused.exception)
+
+
 def test_init_takes_real_host_names(tmp_path: Path) -> None:
     (tmp_path / "edges").write_text("a b\nb c\n")
     (tmp_path / "hosts").write_text("a 10.0.0.1\nb 10.0.0.2:9000\nc c.example\n")

@@ -44,6 +44,9 @@ def init(
     ] = "100ms",
     source: Source = None,
     port: Annotated[int, typer.Option(help="First port of a fleet on this machine.")] = 7447,
+    metrics_port: Annotated[
+        int, typer.Option(help="Each agent serves its metrics on its host, from this port on; 0: none do.")
+    ] = 0,
     name: Annotated[str, typer.Option(help="Name of the fleet.")] = "gossamer",
     seed: Annotated[int, typer.Option(help="Seed for random networks and simulated sensors.")] = 0,
     force: Annotated[
@@ -52,7 +55,7 @@ def init(
 ) -> None:
     """Write fleet.toml, a private certificate authority and a certificate for each agent."""
     from gossamer.agents.fleet.file import Fleet, simulated_sources
-    from gossamer.agents.fleet.hosts import names_and_endpoints, read_hosts
+    from gossamer.agents.fleet.hosts import names_and_endpoints, read_hosts, with_metrics
     from gossamer.agents.fleet.tables import ObservationsTable, RoundsTable
     from gossamer.cli.parsing import parse_network
     from gossamer.networks import Network
@@ -91,6 +94,8 @@ def init(
         observations=ObservationsTable(dimension=dimension),
         rounds=RoundsTable(every=every),
     )
+    if metrics_port:
+        made = made.with_(agents=with_metrics(made.agents, metrics_port))
     path = made.write(out, force=force)
     if own_file is not None:
         _copy_beside(own_file, out / own_file.name)

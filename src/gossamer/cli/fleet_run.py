@@ -252,5 +252,6 @@ def _become_agent(
         report=seconds,
         **others,
     )
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # more would only wait, and cost time to start
     # The agent takes the place of this process: it needs a third of the memory that the whole command line does.
     os.execv(sys.executable, [sys.executable, "-m", "gossamer.agents.host.process", options.text()])

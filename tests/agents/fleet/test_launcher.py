@@ -77,6 +77,7 @@ def test_an_old_status_file_keeps_no_agent_from_starting(path: Path) -> None:
     assert agents.killed == []
 
 
+@pytest.mark.slow
 def test_agents_are_processes_of_their_own(path: Path) -> None:
     """With their own sessions and logs, forked from one process that is none of them, and gone at the end."""
     with LocalFleet(path, only="3,2") as agents:

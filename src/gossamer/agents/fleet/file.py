@@ -125,6 +125,10 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         made.check(directory)
         return made
 
+    def with_(self, **changes: Any) -> Fleet:
+        """This fleet with some fields changed."""
+        return msgspec.structs.replace(self, **changes)
+
     def write(self, directory: Path, *, force: bool = False) -> Path:
         """Write fleet.toml, the authority and a certificate per agent into `directory`; return the file.
 

@@ -197,10 +197,10 @@ class _Forker:
         return pid
 
     def _fleet(self) -> Fleet | None:
-        """The fleet, read again only if its file has changed; None: the agent finds out what is wrong with it."""
+        """The fleet, read again only if a file beside it has changed; None: the agent finds out what is wrong."""
         try:
-            facts = self._path.stat()
-            stamp = (facts.st_mtime_ns, facts.st_size, facts.st_ino)
+            found = [(entry.name, entry.stat()) for entry in os.scandir(self._path.parent) if entry.is_file()]
+            stamp = sorted((name, facts.st_mtime_ns, facts.st_size, facts.st_ino) for name, facts in found)
             if self._read[0] != stamp:
                 self._read = (stamp, Fleet.read(self._path))
         except (OSError, InvalidInput):

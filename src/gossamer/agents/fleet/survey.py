@@ -42,7 +42,9 @@ def survey(
         for place in places:
             check_endpoint("metrics", place)
         known = {member.metrics: member for member in fleet.agents}
-        away = [known.get(place) or _stranger(fleet, place) for place in places]
+        away = [
+            known.get(place) or Member(id=-1, name=place, endpoint=place, metrics=place) for place in places
+        ]
         asking = partial(_ask_whoever, fleet, timeout)
     with ThreadPoolExecutor(max(min(len(away), _AT_ONCE), 1)) as pool:
         answers = list(pool.map(asking, away))
@@ -69,10 +71,6 @@ def _ask_whoever(fleet: Fleet, timeout: float, member: Member) -> AgentStatus:
     answer = ask(member, timeout)
     name = answer.details.get("name", member.name)
     return replace(answer, member=next((m for m in fleet.agents if m.name == name), member))
-
-
-def _stranger(fleet: Fleet, place: str) -> Member:
-    return Member(id=len(fleet.agents), name=place, endpoint=place, metrics=place)
 
 
 def _metrics(place: str, timeout: float) -> str:
