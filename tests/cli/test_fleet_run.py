@@ -18,6 +18,12 @@ from gossamer.errors import InvalidInput
 from gossamer.networks import Network
 
 
+def serious(directory: Path) -> list[str]:
+    """The warnings and errors in all logs of a fleet."""
+    lines = [line for log in (directory / "logs").glob("*.log") for line in log.read_text().splitlines()]
+    return [line for line in lines if json.loads(line)["level"] not in ("info", "debug")]
+
+
 @pytest.mark.slow
 def test_up_runs_the_fleet_and_status_reads_it(tmp_path: Path) -> None:
     """The estimates agree with the average of the simulated means, and Ctrl-C leaves no process behind."""
@@ -47,6 +53,7 @@ def test_up_runs_the_fleet_and_status_reads_it(tmp_path: Path) -> None:
     assert "all agents stopped" in output
     assert not any(exists(pid) for pid in agents.values())
     assert {status.state for status in read_status(Fleet.read(path), tmp_path)} == {"stopped"}
+    assert serious(tmp_path) == []
     assert gossamer("fleet", "status", path).exit_code == 1
 
 
@@ -120,9 +127,8 @@ def test_up_for_a_while_logs_nothing_serious(tmp_path: Path) -> None:
     with running("fleet", "up", path, "--for", "3s") as process:
         output, errors = process.communicate(timeout=60)
     assert process.returncode == 0, output + errors
-    lines = [line for log in (tmp_path / "logs").glob("*.log") for line in log.read_text().splitlines()]
-    assert len(lines) > 12
-    assert [line for line in lines if json.loads(line)["level"] in ("warning", "error")] == []
+    assert "started" in (tmp_path / "logs" / "agent0.log").read_text()
+    assert serious(tmp_path) == []
 
 
 def test_up_refuses_to_feed_standard_input_to_many(tmp_path: Path) -> None:

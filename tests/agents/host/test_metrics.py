@@ -170,7 +170,7 @@ def test_the_documentation_lists_every_metric(snapshot: Snapshot) -> None:
     }
     page = (Path(__file__).parents[3] / "docs" / "deploy.md").read_text()
     listed = {
-        name + "".join(f",{label.strip()}" for label in sorted(filter(None, labels.split(","))))
+        name + "".join(f",{label}" for label in sorted(re.findall(r"\w+", labels)))
         for name, labels in re.findall(r"^\| `(gossamer_\w+)(?:\{([\w, ]+)\})?`", page, re.MULTILINE)
     }
     assert listed == served

@@ -158,14 +158,17 @@ class LocalFleet:
                 child.restarts += 1
                 try:
                     self._start(child)
-                except (GossamerError, OSError):  # it is started elsewhere, or nothing can be started now
+                except (GossamerError, OSError):  # it runs elsewhere, or nothing can be started now
+                    child.restarts -= 1
                     child.due = time.monotonic() + child.backoff.after(0.0)
 
     def _look(self, wait: float = 0.0) -> None:
         if self._nursery is None:
             return
+        running = {child.pid: child for child in self._children.values() if child.runs}
         for pid, code in self._nursery.ended(wait).items():
-            child = next(child for child in self._children.values() if child.pid == pid and child.runs)
+            if (child := running.get(pid)) is None:
+                continue
             child.code = code
             if self._restart and code not in (0, _WRONG_INPUT):
                 now = time.monotonic()

@@ -24,6 +24,7 @@ import subprocess
 import sys
 import time
 import traceback
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NoReturn
@@ -70,8 +71,10 @@ class Nursery:
             self._lose()
         deadline = time.monotonic() + _SLOWEST
         while self.alive and time.monotonic() < deadline:
-            if (pid := self._listen(deadline - time.monotonic())) is not None:
-                self._running.add(pid)
+            pid = self._listen(deadline - time.monotonic())
+            if pid == 0:
+                raise GossamerError("this machine lets no more processes be started; raise its limits")
+            if pid is not None:
                 return pid
         raise GossamerError("the process that starts agents has ended; see the messages above")
 
@@ -94,7 +97,7 @@ class Nursery:
         return found
 
     def _listen(self, wait: float) -> int | None:
-        """Take in what the nursery says; return the number of an agent that it has started."""
+        """Take in what the nursery says; return the number of an agent that it has started, 0 if it could not."""
         started = None
         while self.alive and select.select([self._socket], [], [], max(wait, 0.0))[0]:
             piece = self._socket.recv(_PIECE)
@@ -103,6 +106,7 @@ class Nursery:
             for said in self._lines.add(piece):
                 if "started" in said:
                     started = int(said["started"])
+                    self._running.add(started)
                 else:
                     self._running.discard(said["ended"])
                     self._ended[said["ended"]] = said["code"]
@@ -183,17 +187,21 @@ class _Forker:
                 self._say({"ended": pid, "code": os.waitstatus_to_exitcode(status)})
 
     def _fork(self, text: str) -> int:
+        """Start an agent; return its process number, or 0 if there can be no more processes."""
         held = self._locks.pop(0)
         fleet = self._fleet()
+        pid = 0
         before = signal.pthread_sigmask(signal.SIG_BLOCK, process.SIGNALS)  # until the agent handles them
         try:
             pid = os.fork()
             if not pid:
                 self._become(process.Options.parse(text, claim=held), fleet)
+            self._children.add(pid)
+        except OSError:
+            traceback.print_exc()
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
-        os.close(held)
-        self._children.add(pid)
+            os.close(held)
         return pid
 
     def _fleet(self) -> Fleet | None:
@@ -237,4 +245,5 @@ if __name__ == "__main__":
     _import_everything()
     gc.collect()
     gc.freeze()  # the collector would write into every object, and so unshare the memory
-    _Forker(socket.socket(fileno=int(sys.argv[1])), Path(sys.argv[2])).serve()
+    with suppress(ConnectionError):  # the launcher is gone
+        _Forker(socket.socket(fileno=int(sys.argv[1])), Path(sys.argv[2])).serve()

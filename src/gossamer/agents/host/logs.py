@@ -135,9 +135,9 @@ class LogFile(RotatingFileHandler):
         """Go on in the file of this name, if someone has moved it away or deleted it."""
         self.acquire()
         try:
-            if self.stream is not None:
-                self.stream.close()
-            self.stream = self._open()
+            before, self.stream = self.stream, self._open()  # if that fails, the old one stays
+            if before is not None:
+                before.close()
         finally:
             self.release()
 

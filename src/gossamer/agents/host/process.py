@@ -174,22 +174,22 @@ class _Reloading:
 
     def reload(self) -> None:
         """Never fails: a file that cannot be used is reported, and what was known before stays."""
-        logs.reopen()
-        if isinstance(self._output, logs.LineFile):
-            self._output.file.reopen()
         options, path = self._options, Path(self._options.fleet)
         try:
+            logs.reopen()
+            if isinstance(self._output, logs.LineFile):
+                self._output.file.reopen()
             fleet = Fleet.read(path)
             me = fleet.member(self._me.name)
             settings = fleet.settings(me.id, path.parent, insecure=options.insecure, every=options.every)
-        except Exception as error:  # whatever is wrong with the file, the agent must live
+        except Exception as error:  # whatever is wrong with the files, the agent must live
             log.error("the new fleet.toml cannot be used, so the old settings stay: %s", error)
             return
         changed, waiting = self._agent.adjust(settings)
         changed += ["level"] if logs.set_level(options.level or me.level or fleet.logging.level) else []
-        changed += ["report"] if fleet.logging.report != self._fleet.logging.report else []
+        before, self._fleet = self.every(), fleet
+        changed += ["report"] if self.every() != before else []
         waiting += [name for name in ("source", "metrics") if getattr(me, name) != getattr(self._me, name)]
-        self._fleet = fleet
         log.info(
             "read fleet.toml again: %s changed, %s only when the agent is restarted",
             ", ".join(changed) or "nothing",
