@@ -117,7 +117,7 @@ def test_a_stranger_is_refused_and_both_logs_say_so(scene: Scene, agent: int, ki
     assert here in scene.log(0)
     assert scene.complaints(agent, there)
     status = scene.status()
-    assert status["neighbors"][str(agent)]["state"] in ("joining", "dead")
+    assert status["neighbors"][f"agent{agent}"]["state"] in ("joining", "dead")
     assert f"neighbor {agent} connected" not in scene.log(0)
 
 
@@ -126,7 +126,7 @@ def test_strangers_do_not_disturb_those_who_belong(scene: Scene) -> None:
     before = scene.status()["rounds"]
     until(lambda: scene.status().get("rounds", 0) > before + 5, "more rounds")
     status = scene.status()
-    assert status["neighbors"][str(HONEST)]["state"] == "alive"
+    assert status["neighbors"][f"agent{HONEST}"]["state"] == "alive"
     assert sum(status["rejected"].get(reason, 0) for reason in ("garbage", "sender", "size")) == 0
     assert scene.processes[0].poll() is None
 

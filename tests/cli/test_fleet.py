@@ -10,78 +10,21 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
-import typer
 from rich.console import Console
 from tests.agents.small_fleets import free_ports, until
-from typer.testing import CliRunner, Result
+from tests.cli.fleet_commands import gossamer, make, running
 
 from gossamer.agents.fleet.file import Fleet
 from gossamer.agents.fleet.tables import Member, RoundsTable
 from gossamer.agents.host.process import Options
 from gossamer.agents.host.status import AgentStatus, read_status
-from gossamer.cli.fleet import agent, fleet_app
 from gossamer.cli.fleet_table import compact, fleet_line, fleet_table, small, vector
 from gossamer.errors import InvalidInput, Unsupported
 from gossamer.networks import Network
-
-app = typer.Typer(pretty_exceptions_enable=False)
-app.add_typer(fleet_app, name="fleet")
-app.command()(agent)
-
-COMMAND = [
-    sys.executable,
-    "-c",
-    "import typer; from gossamer.cli.fleet import agent, fleet_app; app = typer.Typer(); "
-    "app.add_typer(fleet_app, name='fleet'); app.command()(agent); app()",
-]
-
-
-def gossamer(*words: object) -> Result:
-    return CliRunner().invoke(app, [str(word) for word in words])
-
-
-def make(directory: Path, network: Network, rounds: RoundsTable | None = None, **changes: Any) -> Path:
-    endpoints = [f"127.0.0.1:{port}" for port in free_ports(network.agents)]
-    rounds = RoundsTable(every="20ms") if rounds is None else rounds
-    return Fleet.create(network, endpoints=endpoints, rounds=rounds, **changes).write(directory)
-
-
-@contextmanager
-def running(*words: object, **options: Any) -> Iterator[subprocess.Popen[str]]:
-    """A command in a process of its own; it is gone at the end, whatever happens."""
-    process = subprocess.Popen(
-        [*COMMAND, *map(str, words)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options
-    )
-    try:
-        yield process
-    finally:
-        if process.poll() is None:
-            process.kill()
-        process.wait()
-        for pipe in (process.stdin, process.stdout, process.stderr):
-            if pipe is not None and not pipe.closed:
-                pipe.close()
-
-
-def exists(pid: int) -> bool:
-    """Whether a process runs; one that has ended and waits for its parent does not."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
-
-
-def pids(path: Path) -> dict[str, int]:
-    found = [status.details for status in read_status(Fleet.read(path), path.parent)]
-    return {status["name"]: status["pid"] for status in found if status}
-
 
 # -- init -------------------------------------------------------------------------------------------------
 
@@ -124,6 +67,17 @@ def test_init_chooses_the_method(tmp_path: Path) -> None:
     assert isinstance(refused.exception, Unsupported)
     assert "dsg cannot be deployed" in str(refused.exception)
     assert not (tmp_path / "d").exists()
+
+
+def test_init_says_where_metrics_are(tmp_path: Path) -> None:
+    (tmp_path / "edges").write_text("a b\nb c\n")
+    (tmp_path / "hosts").write_text("a 10.0.0.1:7447\nb 10.0.0.1:7448\nc c.example\n")
+    words = ["--edges", tmp_path / "edges", "--hosts", tmp_path / "hosts", "--out", tmp_path / "fleet"]
+    assert gossamer("fleet", "init", *words, "--metrics-port", 9464).exit_code == 0
+    made = Fleet.read(tmp_path / "fleet" / "fleet.toml")
+    assert [agent.metrics for agent in made.agents] == ["10.0.0.1:9464", "10.0.0.1:9465", "c.example:9464"]
+    refused = gossamer("fleet", "init", *words, "--force", "--metrics-port", 65535)
+    assert "--metrics-port must be a whole number of at least 1 and at most 65534" in str(refused.exception)
 
 
 def test_init_takes_real_host_names(tmp_path: Path) -> None:
@@ -296,78 +250,6 @@ def test_a_port_in_use_ends_the_agent_with_one_line(tmp_path: Path) -> None:
     assert ".rs" not in result.stderr
 
 
-# -- up and status ----------------------------------------------------------------------------------------
-
-
-@pytest.mark.slow
-def test_up_runs_the_fleet_and_status_reads_it(tmp_path: Path) -> None:
-    """The estimates agree with the average of the simulated means, and Ctrl-C leaves no process behind."""
-    path = make(tmp_path, Network.path(3), sources=[f"sim:{mean},0.1,7" for mean in (1, 2, 6)])
-    with running("fleet", "up", path, start_new_session=True) as process:
-
-        def settled() -> bool:
-            found = read_status(Fleet.read(path), tmp_path)
-            return all(status.state == "running" and status.rounds > 60 for status in found)
-
-        until(settled, "sixty rounds", 60)
-        seen = gossamer("fleet", "status", path, "--json")
-        assert seen.exit_code == 0, seen.output
-        answers = json.loads(seen.output)
-        np.testing.assert_allclose([a["estimate"] for a in answers], 3.0, atol=0.1)
-        assert {a["state"] for a in answers} == {"running"}
-        assert "agent2" in gossamer("fleet", "status", path).output
-        agents = pids(path)
-        assert len(agents) == 3
-        second = running("fleet", "up", path)
-        with second as other:
-            assert other.wait(timeout=30) == 1
-        os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to all that are in the foreground
-        output, errors = process.communicate(timeout=30)
-    assert process.returncode == 0, output + errors
-    assert "3 running" in output
-    assert "all agents stopped" in output
-    assert not any(exists(pid) for pid in agents.values())
-    assert {status.state for status in read_status(Fleet.read(path), tmp_path)} == {"stopped"}
-    assert gossamer("fleet", "status", path).exit_code == 1
-
-
-@pytest.mark.slow
-def test_no_agent_outlives_its_starter(tmp_path: Path) -> None:
-    path = make(tmp_path, Network.path(2))
-    with running("fleet", "up", path) as process:
-        until(lambda: len(pids(path)) == 2, "two agents", 60)
-        agents = pids(path)
-        assert all(exists(pid) for pid in agents.values())
-        process.kill()  # no chance to clean up
-        process.wait()
-    try:
-        until(lambda: not any(exists(pid) for pid in agents.values()), "the end of the agents", 30)
-    finally:
-        for pid in filter(exists, agents.values()):  # only if the test fails
-            os.kill(pid, signal.SIGKILL)
-    assert "the process that started this agent has ended" in (tmp_path / "logs" / "agent0.log").read_text()
-
-
-@pytest.mark.slow
-def test_an_agent_that_dies_is_shown_and_reported(tmp_path: Path) -> None:
-    path = make(tmp_path, Network.path(3))
-    with running("fleet", "up", path) as process:
-        until(lambda: len(pids(path)) == 3, "three agents", 60)
-        os.kill(pids(path)["agent2"], signal.SIGKILL)
-        until(lambda: read_status(Fleet.read(path), tmp_path)[2].state == "gone", "the status", 30)
-        process.send_signal(signal.SIGINT)
-        output, _ = process.communicate(timeout=30)
-    assert process.returncode == 1
-    assert "1 SIGKILL" in output
-    assert "1 of them ended on their own" in output
-
-
-def test_up_refuses_to_feed_standard_input_to_many(tmp_path: Path) -> None:
-    result = gossamer("fleet", "up", make(tmp_path, Network.path(2), sources=["-", "-"]))
-    assert isinstance(result.exception, InvalidInput)
-    assert "source must not be - (standard input)" in str(result.exception)
-
-
 # -- the table --------------------------------------------------------------------------------------------
 
 
@@ -408,6 +290,30 @@ def test_agents_in_trouble_come_first_where_not_all_fit() -> None:
     assert any("and 26 more agents" in line for line in lines)
     assert any("agent29: disk full" in line for line in lines)
     assert len(lines) <= 5 + 8
+
+
+def test_restarts_and_unreachable_agents_fit_eighty_columns() -> None:
+    status = some_status(3, restarts=12)
+    status[1] = AgentStatus(status[1].member, "unreachable", problem="10.0.0.1:9464: timed out")
+    lines = render(fleet_table("grid:4x4", status), 80)
+    assert all(len(line.rstrip()) <= 80 for line in lines)
+    assert not any("…" in line for line in lines)
+    assert "running ↻12" in "\n".join(lines)
+    assert "agent1: 10.0.0.1:9464: timed out" in "\n".join(lines)
+
+
+def test_status_shows_the_worst_first_and_asks_where_it_is_told(tmp_path: Path) -> None:
+    path = make(tmp_path, Network.path(2))
+    nobody = f"127.0.0.1:{free_ports(1)[0]}"
+    result = gossamer("fleet", "status", path, "--metrics", nobody, "--json")
+    assert result.exit_code == 1
+    rows = json.loads(result.output)
+    assert [(row["agent"], row["state"]) for row in rows] == [
+        (nobody, "unreachable"),
+        ("agent0", "unknown"),
+        ("agent1", "unknown"),
+    ]
+    assert "Connection refused" in rows[0]["problem"]
 
 
 def test_a_fleet_in_one_line() -> None:

@@ -12,12 +12,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import math
 import threading
 import time
 from collections import deque
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable
-from contextlib import aclosing, suppress
+from contextlib import aclosing
+from dataclasses import fields, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -28,6 +28,7 @@ from gossamer.agents.bounds import Bounds
 from gossamer.agents.host.source_kinds import LiveSource
 from gossamer.agents.host.sources import as_source
 from gossamer.agents.host.store import AgentStore, Saved
+from gossamer.agents.host.writer import StoreWriter
 from gossamer.agents.readings import Range
 from gossamer.agents.round.batching import Batcher
 from gossamer.agents.round.conversation import Conversation
@@ -53,6 +54,8 @@ _HURRY = 0.02
 _SERIALS_PER_COMMIT = 2**20
 """More messages than any agent sends between two commits; see `_first_serial`."""
 
+_FIXED = ("id", "fleet", "endpoint", "listen", "store", "silence", "facts", *AGREED)
+"""Settings that cannot change while an agent runs."""
 
 ObservationStream = Iterable[ArrayLike] | AsyncIterable[ArrayLike]
 """Observations: an iterable gives one per round, an async iterable gives them as they come."""
@@ -145,7 +148,7 @@ class Agent:
         self._callbacks: list[Callable[[Snapshot], None]] = []
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
-        self._writer: _Writer | None = None
+        self._writer: StoreWriter | None = None
         self._task: asyncio.Task[None] | None = None
         self._failure: BaseException | None = None
         self._source_failure: BaseException | None = None
@@ -169,7 +172,7 @@ class Agent:
             raise
         self._start_source()
         if self._store is not None:
-            self._writer = _Writer(self._store, self._acknowledge)
+            self._writer = StoreWriter(self._store, self._acknowledge)
         self._thread = threading.Thread(target=self._live, name=f"agent-{self.settings.id}", daemon=True)
         self._thread.start()
         return self
@@ -185,8 +188,9 @@ class Agent:
         await asyncio.to_thread(self._end)
         if self._failure is not None and error is None:
             raise GossamerError(f"agent {self.settings.id} stopped: {self._failure}") from self._failure
-        if self._source_failure is not None and error is None:
-            raise GossamerError(f"agent {self.settings.id}: {self._source_problem}") from self._source_failure
+        problem = self._source_problem or (self._source.failing if self._source else "")
+        if problem and error is None:
+            raise GossamerError(f"agent {self.settings.id}: {problem}") from self._source_failure
 
     def _end(self) -> None:
         if self._thread is not None:
@@ -231,20 +235,20 @@ class Agent:
 
     # -- changing while it runs ----------------------------------------------------------------------------
 
-    def apply(self, settings: AgentSettings) -> None:
+    def apply(self, settings: AgentSettings) -> tuple[list[str], list[str]]:
         """Go on with other settings from the next round on; any thread may call this.
 
-        Edges that stay keep their ledgers. What is averaged cannot change, nor can the agent's number or store.
+        Edges that stay keep their ledgers, and certificates are read again. Returns the names of the fields that
+        change, and of those that would need a new agent: what is averaged, and where it listens and stores.
         """
-        fixed = ("id", "store", "silence", *AGREED)
-        changed = [name for name in fixed if getattr(settings, name) != getattr(self.settings, name)]
-        if changed:
-            raise InvalidInput(
-                f"{changed[0]} must stay {getattr(self.settings, changed[0])!r} while the agent runs, "
-                f"got {getattr(settings, changed[0])!r}; stop the agent and start it with the new settings"
-            )
-        self._change = settings
+        differs = [
+            f.name for f in fields(settings) if getattr(settings, f.name) != getattr(self.settings, f.name)
+        ]
+        waiting = [name for name in differs if name in _FIXED]
+        self._change = replace(settings, **{name: getattr(self.settings, name) for name in waiting})
         self._transport.wake()
+        shown = [name for name in differs if name not in ("roster", "facts")]
+        return [n for n in shown if n not in waiting], [n for n in shown if n in waiting]
 
     def _make_change(self) -> None:
         settings, self._change = self._change, None
@@ -263,7 +267,7 @@ class Agent:
         most = None if bounds is None else bounds.rows
         self._ledger.rewire(weights, settings.kept, most)
         self._conversation.rewire(tuple(weights), most)
-        self._conversation.retime(settings.timeout, settings.death)
+        self._conversation.adjust(settings.timeout, settings.death)
         self._conversation.follow(settings.epoch, settings.roster)
         log.info("agent %d goes on with %d neighbors, epoch %d", settings.id, len(weights), settings.epoch)
         self._conversation.gather(settings.timeout)
@@ -343,8 +347,9 @@ class Agent:
         answers = self.layout.read(self._ledger.estimate)
         conversation, now = self._conversation, time.monotonic()
         store_problem = "" if self._store is None else (self._store.failure or "")
+        failing = self._source_problem or (self._source.failing if self._source else "")
         doubt = self._range.doubt(answers.mean, observed=self._ledger.mean[0] > 0)
-        problems = store_problem, self._source_problem, self._strangers(), self._liars(), doubt
+        problems = store_problem, failing, self._strangers(), self._liars(), doubt
         problem = "; ".join(text for text in problems if text)
         state = "stopped" if self._stop.is_set() else "degraded" if problem else "running"
         present = self._transport.present()
@@ -365,10 +370,11 @@ class Agent:
             received=conversation.received,
             rejected={str(reason): count for reason, count in conversation.rejected.copy().items()},
             neighbors=tuple(
-                NeighborView.of(p, answers, p.id in present, now, self.settings.silence)
+                NeighborView.of(p, answers, p.id in present, now, self.settings)
                 for p in conversation.peers.values()
             ),
             bad=0 if self._source is None else self._source.bad,
+            store_failures=0 if self._store is None else self._store.failures,
             epoch=self.settings.epoch,
             members=self.settings.members,
             least=None if self._extremes is None else self._extremes.least,
@@ -473,89 +479,3 @@ def _first_serial(saved: Saved | None) -> int:
     """A serial above those of all earlier runs, even if the clock was set back since the last one."""
     now = time.time_ns() // 1000
     return max(now, saved.ledger.serial + _SERIALS_PER_COMMIT) if saved else now
-
-
-class _Writer:
-    """The thread that commits the newest state it was given, and wakes those whose observation is then safe."""
-
-    def __init__(self, store: AgentStore, acknowledge: Callable[[Saved], None]) -> None:
-        self._store = store
-        self._acknowledge = acknowledge
-        self._given: tuple[Saved, int] | None = None
-        self._waiting: list[tuple[int, asyncio.AbstractEventLoop, asyncio.Future[None]]] = []
-        self._last = -math.inf
-        self._safe = 0  # observations of this run that are in the store
-        self._closed = self._gave_up = False
-        self._change = threading.Condition()
-        self._thread = threading.Thread(target=self._run, name="store", daemon=True)
-        self._thread.start()
-
-    def wants(self, every: float) -> bool:
-        """Whether it is time to commit: someone is waiting, or the last commit was `every` seconds ago."""
-        return self._given is None and (bool(self._waiting) or time.monotonic() - self._last >= every)
-
-    def give(self, saved: Saved, taken: int) -> None:
-        with self._change:
-            self._given = (saved, taken)
-            self._change.notify()
-
-    def wait_for(self, ticket: int, loop: asyncio.AbstractEventLoop, done: asyncio.Future[None]) -> None:
-        with self._change:
-            self._waiting.append((ticket, loop, done))
-            self._answer()
-
-    def _run(self) -> None:
-        while True:
-            with self._change:
-                while self._given is None and not self._closed:
-                    self._change.wait()
-                if self._given is None:
-                    return
-                saved, taken = self._given
-            was_well = self._store.failure is None
-            safe = self._store.save(saved)
-            self._last = time.monotonic()
-            if safe:
-                self._acknowledge(saved)
-            if safe != was_well:
-                log.warning(
-                    "agent %d: the store %s %s",
-                    self._store.agent,
-                    self._store.path,
-                    "is written again" if safe else f"cannot be written: {self._store.failure}",
-                )
-            with self._change:
-                if self._given is not None and self._given[0] is saved:
-                    self._given = None
-                self._safe = taken if safe else self._safe
-                self._answer()
-
-    def _answer(self) -> None:
-        """Wake those whose observation is safe; all of them, once nothing more will be committed."""
-        ready = [w for w in self._waiting if self._gave_up or w[0] <= self._safe]
-        self._waiting = [w for w in self._waiting if w not in ready]
-        for number, loop, done in ready:
-            with suppress(RuntimeError):  # its program has ended
-                loop.call_soon_threadsafe(_resolve, done, number <= self._safe)
-
-    def give_up(self) -> None:
-        """The agent has failed or ended: nobody should wait for a commit anymore."""
-        with self._change:
-            self._gave_up = True
-            self._answer()
-
-    def close(self) -> None:
-        with self._change:
-            self._closed = True
-            self._change.notify()
-        self._thread.join()
-        self.give_up()
-
-
-def _resolve(done: asyncio.Future[None], safe: bool) -> None:
-    if done.done():
-        return
-    if safe:
-        done.set_result(None)
-    else:
-        done.set_exception(GossamerError("the agent stopped before the observation was in the store"))

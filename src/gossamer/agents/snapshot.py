@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gossamer.agents.round.conversation import Peer
+from gossamer.agents.settings import AgentSettings
 from gossamer.agents.statistics import Answers
 from gossamer.arrays import Floats
 
@@ -27,6 +28,7 @@ class NeighborView:
     late        messages that arrived for a round already over
     round_trip  smoothed seconds from sending a message to hearing it echoed; nan before the first
     epoch       of the roster it follows, as far as it has said
+    name        its name in the fleet
     """
 
     id: int
@@ -39,10 +41,14 @@ class NeighborView:
     late: int
     round_trip: float
     epoch: int = 0
+    name: str = ""
 
     @classmethod
-    def of(cls, peer: Peer, own: Answers, connected: bool, now: float, silence: int) -> NeighborView:
+    def of(
+        cls, peer: Peer, own: Answers, connected: bool, now: float, settings: AgentSettings
+    ) -> NeighborView:
         """The view of a neighbor by an agent whose answers are `own`, at the time `now` of time.monotonic."""
+        name = next((n.name for n in settings.neighbors if n.id == peer.id), "")
         if peer.quarantined:
             state = "quarantined"
         elif peer.dead:
@@ -50,7 +56,7 @@ class NeighborView:
         elif not peer.used:
             state = "joining"
         else:
-            state = "silent" if peer.misses > silence else "alive"
+            state = "silent" if peer.misses > settings.silence else "alive"
         distance = math.nan
         if peer.used:
             distance = float(np.abs(own.layout.read(peer.value).mean - own.mean).max())
@@ -66,6 +72,7 @@ class NeighborView:
             peer.late,
             peer.round_trip,
             peer.epoch,
+            name,
         )
 
 
@@ -86,6 +93,7 @@ class Snapshot:
     members       how many agents the fleet has; 0: unknown
     least, largest   observation of all members in this epoch, shape (n,); None: they are not asked for
     clipped       observations outside the range that were brought to its ends
+    store_failures  commits of the store that failed
     """
 
     agent: int
@@ -110,3 +118,4 @@ class Snapshot:
     least: Floats | None = None
     largest: Floats | None = None
     clipped: int = 0
+    store_failures: int = 0

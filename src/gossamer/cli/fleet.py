@@ -1,35 +1,23 @@
-"""gossamer agent, gossamer fleet init|up|status|renew: the method deployed on real machines."""
+"""gossamer fleet init and renew: a fleet as files, and the commands that run and watch it."""
 
 from __future__ import annotations
 
-import json
-import os
 import shutil
-import signal
-import sys
-import time
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from types import FrameType
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
-from rich.live import Live
-from rich.text import Text
 
 from gossamer.cli import fleet_members
 from gossamer.cli.commands import FlagCommand, refuse
-from gossamer.cli.fleet_table import fleet_line, fleet_table
-from gossamer.cli.options import EXAMPLES, AsJson, Weights
-from gossamer.cli.output import console
+from gossamer.cli.fleet_run import up
+from gossamer.cli.fleet_status import status
+from gossamer.cli.options import EXAMPLES, FleetFile, Source, Weights
 from gossamer.errors import InvalidInput, OutputError
 
 if TYPE_CHECKING:
     from gossamer.agents.fleet.file import Fleet
-    from gossamer.agents.fleet.launcher import LocalFleet
     from gossamer.agents.fleet.tables import MethodTable
     from gossamer.methods import Method
 
@@ -40,28 +28,7 @@ for change in fleet_members.COMMANDS:
 LOCAL_FORM = "anytime-sda:acceleration=local"
 """The method of a fleet unless another is chosen: it asks for nothing but the weights of the edges."""
 
-_PLAIN_EVERY = 5.0
-_FRAMES = 4.0
-_SHORTEST_REPORT = 0.01
 
-FleetFile = Annotated[Path, typer.Argument(help="The fleet's file, fleet.toml.")]
-Source = Annotated[
-    str | None,
-    typer.Option(
-        help="Observations: - (standard input), csv:FILE or csv:FILE,follow, cmd:COMMAND, sim:MEAN,STD,SEED."
-    ),
-]
-Every = Annotated[
-    str | None, typer.Option(help='Time between rounds, such as "100ms"; 0: as fast as neighbors answer.')
-]
-Store = Annotated[
-    Path | None, typer.Option(help="Directory where an agent saves its state, to continue after a crash.")
-]
-Insecure = Annotated[bool, typer.Option("--insecure", help="Plaintext, no certificates: for tests only.")]
-MetricsHost = Annotated[str, typer.Option(help="Address to serve the metrics on.")]
-
-
-@fleet_app.command(cls=FlagCommand)
 def init(
     topology: Annotated[str | None, typer.Option(help=f"A network by name: {EXAMPLES}.")] = None,
     out: Annotated[Path, typer.Option("--out", "-o", help="Directory to write.")] = Path("fleet"),
@@ -91,12 +58,15 @@ def init(
     ] = "100ms",
     source: Source = None,
     port: Annotated[int, typer.Option(help="First port of a fleet on this machine.")] = 7447,
+    metrics_port: Annotated[
+        int, typer.Option(help="Each agent serves its metrics on its host, from this port on; 0: none do.")
+    ] = 0,
     name: Annotated[str, typer.Option(help="Name of the fleet.")] = "gossamer",
     seed: Annotated[int, typer.Option(help="Seed for random networks and simulated sensors.")] = 0,
 ) -> None:
     """Write fleet.toml, its signed roster, a private certificate authority and a certificate for each agent."""
     from gossamer.agents.fleet.file import Fleet, simulated_sources
-    from gossamer.agents.fleet.hosts import names_and_endpoints, read_hosts
+    from gossamer.agents.fleet.hosts import names_and_endpoints, read_hosts, with_metrics
     from gossamer.agents.fleet.tables import ObservationsTable, RoundsTable
     from gossamer.cli.parsing import parse_network
     from gossamer.networks import Network
@@ -135,6 +105,8 @@ def init(
         observations=ObservationsTable(dimension=dimension, range=_range(range_)),
         rounds=RoundsTable(every=every),
     )
+    if metrics_port:
+        made = made.with_(agents=with_metrics(made.agents, metrics_port))
     path = made.write(out)
     if own_file is not None:
         _copy_beside(own_file, out / own_file.name)
@@ -184,122 +156,6 @@ def _copy_beside(source: Path, target: Path) -> None:
         raise OutputError(f"cannot write {target}: {error.strerror}") from error
 
 
-@fleet_app.command(cls=FlagCommand)
-def up(
-    fleet: FleetFile,
-    source: Source = None,
-    every: Every = None,
-    store: Store = None,
-    only: Annotated[str | None, typer.Option(help="Only these agents, numbers or names: 0-3,7.")] = None,
-    metrics_port: Annotated[
-        int, typer.Option(help="Serve agent i's metrics on this port + i; 0: no metrics.")
-    ] = 0,
-    metrics_host: MetricsHost = "127.0.0.1",
-    insecure: Insecure = False,
-    for_: Annotated[str | None, typer.Option("--for", help='Stop after this long, such as "30s".')] = None,
-) -> None:
-    """Run all agents of a fleet on this machine, with a live table, until Ctrl-C."""
-    from gossamer.agents.fleet.launcher import LocalFleet
-    from gossamer.agents.fleet.tables import duration
-
-    seconds = None if for_ is None else duration("--for", for_)
-    agents = LocalFleet(
-        fleet,
-        only=only,
-        source=source,
-        every=None if every is None else duration("--every", every),
-        store=None if store is None else str(store.resolve()),
-        metrics_port=metrics_port,
-        metrics_host=metrics_host,
-        insecure=insecure,
-    )
-    screen = console()
-    if insecure:
-        warning = "anyone on the network can read and forge messages"
-        screen.print(Text.assemble(("plaintext:", "bold red"), " ", warning))
-    with _stoppable() as stopping, agents:
-        _watch(agents, screen, stopping, seconds)
-        early = len(agents.members) - agents.running()
-    screen.print("all agents stopped", style="dim")
-    if agents.killed:
-        text = f"{', '.join(agents.killed)} did not stop within 5 seconds and had to be killed"
-        screen.print(Text(text, style="red"), soft_wrap=True)
-    if early:
-        text = f"{early} of them ended on their own; see {fleet.parent / 'logs'}"
-        screen.print(Text(text, style="red"), soft_wrap=True)
-        raise typer.Exit(1)
-
-
-def _watch(agents: LocalFleet, screen: Console, stopping: Callable[[], bool], seconds: float | None) -> None:
-    """Show the fleet until it is stopped, its time is over, or no agent is left."""
-    start = time.monotonic()
-    plain_due = start
-
-    def passed() -> float:
-        return time.monotonic() - start
-
-    def going() -> bool:
-        return not stopping() and agents.running() > 0 and (seconds is None or passed() < seconds)
-
-    if not screen.is_terminal:
-        while going():
-            if time.monotonic() >= plain_due:
-                screen.print(Text(fleet_line(agents.status(), passed())), soft_wrap=True)
-                plain_due += _PLAIN_EVERY
-            time.sleep(0.1)
-        screen.print(Text(fleet_line(agents.status(), passed())), soft_wrap=True)
-        return
-    name = agents.fleet.network or agents.fleet.fleet
-    with Live(console=screen, screen=True, auto_refresh=False) as live:
-        while going():
-            # The heading, the table's head and foot, and up to three complaints need 8 lines.
-            table = fleet_table(name, agents.status(), seconds=passed(), rows=max(screen.height - 8, 1))
-            live.update(table, refresh=True)
-            time.sleep(1 / _FRAMES)
-    screen.print(fleet_table(name, agents.status(), seconds=passed()))
-
-
-@contextmanager
-def _stoppable() -> Iterator[Callable[[], bool]]:
-    """Catch Ctrl-C, SIGTERM and a closed terminal; yields a function that says whether one has arrived."""
-    caught: list[int] = []
-
-    def catch(number: int, frame: FrameType | None) -> None:
-        caught.append(number)
-
-    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    before = {number: signal.signal(number, catch) for number in numbers}
-    try:
-        yield lambda: bool(caught)
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
-@fleet_app.command(cls=FlagCommand)
-def status(
-    fleet: FleetFile,
-    as_json: AsJson = False,
-) -> None:
-    """Show the state of the agents on this machine, from the status files that they write twice a second.
-
-    The exit code is 0 if every agent seen here is running, and 1 otherwise.
-    """
-    from gossamer.agents.fleet.file import Fleet
-    from gossamer.agents.host.status import read_status
-
-    found = Fleet.read(fleet)
-    agents = read_status(found, fleet.parent)
-    if as_json:
-        rows = [{"agent": a.member.name, **a.details, "state": a.state} for a in agents]
-        print(json.dumps(rows, indent=2))
-    else:
-        console().print(fleet_table(found.network or found.fleet, agents))
-    if any(agent.state not in ("running", "unknown") for agent in agents):
-        raise typer.Exit(1)
-
-
-@fleet_app.command(cls=FlagCommand)
 def renew(fleet: FleetFile) -> None:
     """Give every agent a new certificate from the fleet's authority (ca.key must be here)."""
     from gossamer.agents.fleet.certificates import Authority, expires
@@ -314,82 +170,5 @@ def renew(fleet: FleetFile) -> None:
     )
 
 
-def agent(
-    fleet: FleetFile,
-    id_: Annotated[str, typer.Option("--id", help="The agent's number or name.")],
-    source: Source = None,
-    every: Every = None,
-    store: Store = None,
-    metrics_port: Annotated[
-        int, typer.Option(help="Serve Prometheus metrics on this port; 0: no metrics.", min=0, max=65535)
-    ] = 0,
-    metrics_host: MetricsHost = "127.0.0.1",
-    insecure: Insecure = False,
-    report: Annotated[
-        str, typer.Option(help='Time between estimates on standard output, such as "1s".')
-    ] = "1s",
-    rounds: Annotated[
-        int, typer.Option(help="Stop after this many rounds; 0: run until stopped.", min=0)
-    ] = 0,
-) -> None:
-    """Run one agent: estimates as JSON lines on standard output, logs as JSON lines on standard error."""
-    with _signals_wait():
-        _become_agent(
-            fleet,
-            id_,
-            source=source,
-            every=every,
-            store=None if store is None else str(store),
-            metrics_port=metrics_port,
-            metrics_host=metrics_host,
-            insecure=insecure,
-            report=report,
-            rounds=rounds,
-        )
-
-
-@contextmanager
-def _signals_wait() -> Iterator[None]:
-    """Hold back SIGINT and SIGTERM inside the block and, across `execv`, until the agent handles them."""
-    numbers = (signal.SIGINT, signal.SIGTERM)
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, numbers)
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-def _become_agent(
-    fleet: Path,
-    id_: str,
-    *,
-    source: str | None,
-    every: str | None,
-    report: str,
-    insecure: bool,
-    **others: Any,
-) -> None:
-    from gossamer.agents.fleet.file import Fleet
-    from gossamer.agents.fleet.tables import duration
-    from gossamer.agents.host.process import Options
-    from gossamer.agents.host.sources import parse_source
-
-    # Mistakes are reported here, to a person; from then on, everything is JSON.
-    found = Fleet.read(fleet)
-    me = found.member(id_)
-    found.settings(me.id, fleet.parent, insecure=insecure)
-    parse_source(source or me.source, found.observations.dimension, me.id)
-    seconds = duration("--report", report)
-    if seconds < _SHORTEST_REPORT:
-        raise InvalidInput(f'--report must be a time of at least "10ms", got {report!r}')
-    options = Options(
-        fleet=str(fleet),
-        agent=id_,
-        source=source,
-        every=None if every is None else duration("--every", every),
-        insecure=insecure,
-        report=seconds,
-        **others,
-    )
-    # The agent takes the place of this process: it needs a third of the memory that the whole command line does.
-    os.execv(sys.executable, [sys.executable, "-m", "gossamer.agents.host.process", options.text()])
+for _command in (init, up, status, renew):
+    fleet_app.command(cls=FlagCommand)(_command)

@@ -28,8 +28,8 @@ def fleet_table(
     table = Table(
         box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold", show_edge=False
     )
-    table.add_column("agent", no_wrap=True, max_width=16)
-    for heading in ("rounds", "samples", "estimate", "± s.e.", "distance", "messages", "lost"):
+    table.add_column("agent", overflow="ellipsis", max_width=16)  # the one to shrink if the screen is narrow
+    for heading in ("rounds", "samples", "estimate", "± s.e.", "distance", "msgs", "lost"):
         table.add_column(heading, justify="right", no_wrap=True)
     table.add_column("state", no_wrap=True)
     shown = list(status)
@@ -46,7 +46,7 @@ def fleet_table(
             small(agent.distance),
             compact(agent.sent + agent.received),
             _losses(agent),
-            Text(agent.state, style=_COLORS.get(agent.state, "bold red")),
+            _state(agent),
         )
     parts: list[RenderableType] = [_heading(name, status, seconds), "", table]
     if len(shown) < len(status):
@@ -97,6 +97,12 @@ def _heading(name: str, status: Sequence[AgentStatus], seconds: float | None) ->
     if seconds is not None:
         text.append(f"  {seconds:.0f} s", style="dim")
     return text
+
+
+def _state(agent: AgentStatus) -> Text:
+    """The state; how often the agent was started again follows an arrow."""
+    text = Text(agent.state, style=_COLORS.get(agent.state, "bold red"))
+    return text.append(f" ↻{compact(agent.restarts)}", style="yellow") if agent.restarts else text
 
 
 def _losses(agent: AgentStatus) -> Text:

@@ -19,10 +19,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from gossamer import checks
 from gossamer.agents.fleet.certificates import Authority, check_private, common_name_of, write_file
 from gossamer.agents.fleet.hosts import PORT
 from gossamer.agents.fleet.roster import Edge, Left, Roster, RosterMember, read_roster, roster_path
 from gossamer.agents.fleet.tables import (
+    LoggingTable,
     Member,
     MethodTable,
     ObservationsTable,
@@ -33,10 +35,11 @@ from gossamer.agents.fleet.tables import (
 )
 from gossamer.agents.fleet.template import fleet_text
 from gossamer.agents.host import files
+from gossamer.agents.host.logs import LEVELS
 from gossamer.agents.host.sources import parse_source
 from gossamer.agents.round.extremes import Extremes
 from gossamer.agents.round.wire import Codec
-from gossamer.agents.settings import AgentSettings, Limits, Neighbor, Tls
+from gossamer.agents.settings import AgentSettings, Limits, Neighbor, Tls, check_endpoint
 from gossamer.agents.statistics import Layout
 from gossamer.arrays import Floats
 from gossamer.errors import InvalidInput, Unsupported, require
@@ -86,6 +89,7 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     statistics: StatisticsTable = StatisticsTable()
     rounds: RoundsTable = RoundsTable()
     wire: WireTable = WireTable()
+    logging: LoggingTable = LoggingTable()
     agents: list[Member]
     edges: list[Edge]
     left: list[Left] = msgspec.field(default_factory=list)
@@ -136,6 +140,10 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
             made = msgspec.structs.replace(made, edges=weighted)
         made.check(directory)
         return made
+
+    def with_(self, **changes: Any) -> Fleet:
+        """This fleet with some fields changed."""
+        return msgspec.structs.replace(self, **changes)
 
     def write(self, directory: Path) -> Path:
         """Write fleet.toml, its roster, the authority and a certificate per agent; return the file."""
@@ -210,6 +218,13 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     def check(self, directory: Path | None = None) -> None:
         """Raise for the first field that cannot be used."""
         self._listed().check()
+        for k, agent in enumerate(self.agents):
+            if agent.metrics:
+                check_endpoint(f"agents[{k}].metrics", agent.metrics)
+            if agent.level:
+                checks.choice(f"agents[{k}].level", agent.level, LEVELS)
+        checks.choice("logging.level", self.logging.level, LEVELS)
+        checks.number("logging.report", duration("logging.report", self.logging.report), least=0.01)
         method = self.deployed(directory)
         for k, agent in enumerate(self.agents):
             self._settings(agent, method)

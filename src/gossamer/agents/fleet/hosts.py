@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gossamer.errors import InvalidInput
+from gossamer import checks
+from gossamer.errors import InvalidInput, require
 
 if TYPE_CHECKING:
+    import msgspec
+
+    from gossamer.agents.fleet.tables import Member
     from gossamer.networks import Network
+else:
+    msgspec = require("msgspec", "agents")
 
 PORT = 7447
 """The first port of a fleet, Zenoh's own."""
@@ -44,6 +52,18 @@ def names_and_endpoints(network: Network, hosts: dict[str, str] | None) -> tuple
     if missing:
         raise InvalidInput(f"hosts must have a line for every agent, but {missing[0]!r} has none")
     return labels, [hosts[label] for label in labels]
+
+
+def with_metrics(members: Sequence[Member], first: int) -> list[Member]:
+    """The members, each with its metrics on its own host: on port `first`, and for others there on the next ones."""
+    taken: Counter[str] = Counter()
+    made = []
+    for member in members:
+        host = member.endpoint.rpartition(":")[0]
+        made.append(msgspec.structs.replace(member, metrics=f"{host}:{first + taken[host]}"))
+        taken[host] += 1
+    checks.whole_number("metrics_port", first, least=1, most=65536 - max(taken.values()))
+    return made
 
 
 def with_port(address: str, port: int = PORT) -> str:

@@ -124,15 +124,26 @@ class WireTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     rounds_ahead: int = Limits.rounds_ahead
 
 
+class LoggingTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What the agents write about themselves."""
+
+    level: str = "info"
+    report: str = "1s"
+
+
 class Member(RosterMember, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One agent as in fleet.toml: what the others know of it, and what only its own machine uses.
 
     listen  host:port on which it listens, where that is not its endpoint (containers, NAT); empty: the endpoint
     source  where its observations come from
+    metrics "host:port" where it serves its metrics; empty: nowhere
+    level   its own log level; empty: the fleet's
     """
 
     listen: str = ""
     source: str = "-"
+    metrics: str = ""
+    level: str = ""
 
 
 def duration(name: str, text: str) -> float:

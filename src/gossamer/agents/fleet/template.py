@@ -93,6 +93,13 @@ Follow means that drift, by averages over about this long, such as "10m"; empty:
             "rounds_ahead": "A message from a round further ahead than this is dropped; the most that an agent jumps.",
         },
     ),
+    "logging": (
+        "What the agents write. After changes here and of pace and timeouts, SIGHUP makes an agent read this again.",
+        {
+            "level": 'The least serious messages that are logged: "debug", "info", "warning" or "error".',
+            "report": "Time between two estimates on an agent's standard output, or in its .jsonl file.",
+        },
+    ),
 }
 
 _LISTS = {
@@ -100,7 +107,8 @@ _LISTS = {
 One line per agent: its number, for good; its name; the host:port at which the others reach it (a host name or an
 IPv4 address); and where its observations come from (the command line can override it): "-" standard input,
 "csv:FILE[,follow]", "cmd:COMMAND", or "sim:MEAN,STD,SEED", a simulated sensor. listen = "0.0.0.0:7447" if it
-listens elsewhere (containers, NAT); common_name is that of its certificate, if it is not its first one.""",
+listens elsewhere (containers, NAT); metrics = "host:port", where it serves its metrics; level = "debug", a log level
+of its own; common_name is that of its certificate, if it is not its first one.""",
     "edges": """\
 One line per edge: two agents. Their weight follows from their numbers of neighbors, 1/(1 + the larger one), unless a
 third number gives it.""",

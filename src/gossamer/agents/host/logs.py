@@ -7,21 +7,27 @@ that matter into log records, and yields the real standard output for the estima
 
 from __future__ import annotations
 
+import io
 import json
 import logging
 import os
 import re
 import sys
 import threading
+import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from logging.handlers import RotatingFileHandler
+from pathlib import Path
 from typing import TextIO
 
 from gossamer.errors import require
 
 log = logging.getLogger("gossamer.agents.zenoh")
+
+LEVELS = ("debug", "info", "warning", "error")
 
 ZENOH_LEVELS = (
     "warn,zenoh::net::runtime::orchestrator=debug,zenoh::net::routing::interceptor::access_control=info"
@@ -35,13 +41,26 @@ _NO_CONNECTION = re.compile(
     r"Unable to connect to (?:configured peer )?(?P<peer>\S+?)!? (?P<why>.*?)\.* ?Retry"
 )
 _WHOM = re.compile(r"cannot connect to \S+")
+_NOT_THERE = re.compile(
+    r"refused \(|reset|timed? ?out|unreachable|no route|broken pipe|eof|close", re.IGNORECASE
+)
+"""Reasons that pass by themselves, because the neighbor is starting, stopping or being restarted."""
 _DIGITS = re.compile(r"\d+")
 _REASONS = {
     "Hint: increase the system open file limit.": "",
     "received corrupt message of type InvalidContentType": "it does not speak TLS",
     "peer sent no certificates": "it showed no certificate",
 }
+_PASSING = ("Received Data for unknown expr_id",)
+"""Zenoh calls these errors; they are messages of a neighbor that is just stopping, and count as lost."""
+
 _CHATTER = ("Gossip is disabled", "Scouting delay elapsed")
+
+FILE_BYTES, FILES_KEPT = 10_000_000, 5
+"""A log file that has grown so long becomes NAME.1, which becomes NAME.2, and so on up to the number kept."""
+
+_SETTLING = 15.0
+"""Seconds in which a neighbor that is not there is no reason to worry."""
 
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "taskName"}
 
@@ -96,13 +115,66 @@ def _gist(text: str) -> str:
     return text[:start] + _DIGITS.sub("#", text[start:])
 
 
-def set_up(agent: str, level: str = "info", stream: TextIO | None = None) -> None:
-    """Send this process's logs and warnings to standard error as JSON lines."""
-    handler = logging.StreamHandler(stream or sys.stderr)
+class LogFile(RotatingFileHandler):
+    """A file that is appended to and rotated by size; with `standard` also one of the process's standard streams.
+
+    So the last words of the interpreter, or of Zenoh, are in the file as well.
+    """
+
+    def __init__(self, path: Path, standard: int | None = None) -> None:
+        self._standard = standard
+        super().__init__(path, maxBytes=FILE_BYTES, backupCount=FILES_KEPT, encoding="utf-8")
+
+    def _open(self) -> io.TextIOWrapper:
+        stream = super()._open()
+        if self._standard is not None:
+            os.dup2(stream.fileno(), self._standard)
+        return stream
+
+    def reopen(self) -> None:
+        """Go on in the file of this name, if someone has moved it away or deleted it."""
+        self.acquire()
+        try:
+            before, self.stream = self.stream, self._open()  # if that fails, the old one stays
+            if before is not None:
+                before.close()
+        finally:
+            self.release()
+
+
+class LineFile(io.TextIOBase):
+    """A log file as something to print lines to: each call of `print` writes one line."""
+
+    def __init__(self, path: Path) -> None:
+        self.file = LogFile(path)
+
+    def write(self, text: str) -> int:
+        if text != "\n":  # the end of the line, which the handler adds
+            self.file.handle(logging.makeLogRecord({"msg": text}))
+        return len(text)
+
+
+def set_up(agent: str, level: str = "info", file: Path | None = None) -> None:
+    """Send this process's logs and warnings as JSON lines to standard error, or to a file that takes its place."""
+    handler = logging.StreamHandler(sys.stderr) if file is None else LogFile(file, standard=2)
     handler.setFormatter(JsonFormatter(agent))
     handler.addFilter(Sparing())
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
     logging.captureWarnings(True)
+
+
+def set_level(level: str) -> bool:
+    """Log what is at least this serious from now on; return whether that is a change."""
+    root, before = logging.getLogger(), logging.getLogger().level
+    root.setLevel(level.upper())
+    return root.level != before
+
+
+def reopen() -> None:
+    """Reopen the log file, if logs go to one."""
+    for handler in logging.getLogger().handlers:
+        if isinstance(handler, LogFile):
+            handler.reopen()
 
 
 @contextmanager
@@ -130,13 +202,35 @@ def capture_zenoh() -> Iterator[TextIO]:
 
 def _forward(lines: TextIO) -> None:
     asked = "RUST_LOG" in os.environ  # if it is set, someone wants to read all of it
+    settling = Settling()
     with lines:
         for line in lines:
             level, text = translate(line)
             if text:
-                log.log(level, "%s", text)
+                log.log(settling.level(level, text), "%s", text)
             elif asked:
                 log.info("%s", _COLOR.sub("", line).strip())
+
+
+class Settling:
+    """Lowers the level of "cannot connect to ..." for the first seconds in which a neighbor is not there.
+
+    While a fleet starts or stops, agents are missing that will be there, or have been, and all is well.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._missing: dict[str, tuple[float, float]] = {}  # since when, and when the latest attempt failed
+
+    def level(self, level: int, text: str) -> int:
+        whom = _WHOM.match(text)
+        if whom is None or not _NOT_THERE.search(text, whom.end()):
+            return level
+        now = self._clock()
+        since, latest = self._missing.get(whom[0], (now, now))
+        since = since if now - latest < _SETTLING else now  # no failure for a while: it was there
+        self._missing[whom[0]] = (since, now)
+        return level if now - since >= _SETTLING else logging.INFO
 
 
 def plain(text: str) -> str:
@@ -157,7 +251,8 @@ def translate(line: str) -> tuple[int, str]:
     if text.startswith(_CHATTER):
         return logging.DEBUG, ""
     text = plain(text)
-    text = text.strip(" .")
+    if text.startswith(_PASSING):
+        return logging.INFO, f"zenoh: {text}"
     if failed := _NO_CONNECTION.match(text):
         address = failed["peer"].partition("/")[2]
         why = failed["why"].strip(" .").removeprefix(f"{address}: ")

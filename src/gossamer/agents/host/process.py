@@ -13,15 +13,18 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from gossamer.agents.agent import Agent
 from gossamer.agents.fleet.certificates import expires
 from gossamer.agents.fleet.file import Fleet
+from gossamer.agents.fleet.tables import Member, duration
 from gossamer.agents.host import files, logs
+from gossamer.agents.host.hangup import terminal_gone
 from gossamer.agents.host.source_kinds import AnySource
 from gossamer.agents.host.sources import parse_source
 from gossamer.agents.host.status import STATUS, StatusFile, estimate_line
@@ -36,6 +39,7 @@ else:
 log = logging.getLogger("gossamer.agents.host.process")
 
 STOPPING = (signal.SIGINT, signal.SIGTERM)
+SIGNALS = (*STOPPING, signal.SIGHUP)
 _STATUS_EVERY = 0.5
 
 
@@ -50,9 +54,12 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     metrics_port, metrics_host   where Prometheus finds the metrics; port 0: nowhere
     insecure  plaintext, without certificates
     report    seconds between two lines of output
+    level     the least serious messages that are logged
     rounds    stop after this many rounds of this run; 0: run until stopped
     guarded   stop when standard input is closed, that is, when the parent process is gone
     claim     descriptor of the agent's lock, if the parent process holds it already (see `claim`)
+    logs      directory of the files NAME.log and NAME.jsonl, which take the place of standard error and output
+    restarts  how often the agent was started again after a failure
     """
 
     fleet: str
@@ -60,25 +67,37 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     source: str | None = None
     every: float | None = None
     store: str | None = None
-    metrics_port: int = 0
+    metrics_port: int | None = None
     metrics_host: str = "127.0.0.1"
     insecure: bool = False
-    report: float = 1.0
+    report: float | None = None
+    level: str | None = None
     rounds: int = 0
     guarded: bool = False
     claim: int | None = None
+    logs: str | None = None
+    restarts: int = 0
 
     def text(self) -> str:
         """The options as the one argument of `python -m gossamer.agents.host.process`."""
         return msgspec.json.encode(self).decode()
 
+    @classmethod
+    def parse(cls, text: str, **changes: Any) -> Options:
+        """The options in such an argument, with some of them changed."""
+        return msgspec.structs.replace(msgspec.json.decode(text, type=cls), **changes)
 
-async def run(options: Options, output: TextIO) -> None:
-    """Run one agent until it is told to stop (SIGINT, SIGTERM), its rounds are over, or it fails."""
+
+async def run(options: Options, output: TextIO | logs.LineFile, fleet: Fleet | None = None) -> None:
+    """Run one agent until it is told to stop (SIGINT, SIGTERM), its rounds are over, or it fails.
+
+    `fleet` is what options.fleet holds, if that is known already.
+    """
     stopped = _stop_signals(options.guarded)
     path = Path(options.fleet)
-    fleet = Fleet.read(path)
+    fleet = fleet or Fleet.read(path)
     me = fleet.member(options.agent)
+    logs.set_level(options.level or me.level or fleet.logging.level)
     if options.claim is None:
         with suppress(OSError):  # nothing can be written here; the status file reports it
             claim(path.parent, me.name)
@@ -94,31 +113,88 @@ async def run(options: Options, output: TextIO) -> None:
     agent = Agent(settings, source=source)
     if options.rounds:
         _stop_after(agent, options.rounds, stopped)
+    reloading = _Reloading(options, agent, fleet, me, output)
+    _on_hangup(reloading.reload, stopped)
     with ExitStack() as stack:
-        if options.metrics_port:
-            from gossamer.agents.host.metrics import AgentCollector, serve
+        if address := _metrics_address(options, me):
+            from gossamer.agents.host.metrics import AgentCollector
+            from gossamer.agents.host.web import serve
 
             collector = AgentCollector(
                 lambda: agent.snapshot,
                 me.name,
                 bad_observations=lambda: source.bad,
                 certificate_end=end.timestamp() if end else None,
+                method=settings.method.name,
+                restarts=options.restarts,
             )
-            stack.callback(serve(collector, options.metrics_port, options.metrics_host))
+            stack.callback(serve(collector, *address))
         status: StatusFile | None = None
         try:
             async with agent:
                 log.info(
                     "started", extra={"endpoint": settings.endpoint, "source": options.source or me.source}
                 )
-                status = StatusFile(path.parent / STATUS / f"{me.name}.json", me.name, source)
-                await _report(agent, me.name, source, options.report, output, status, stopped)
+                file = path.parent / STATUS / f"{me.name}.json"
+                status = StatusFile(file, me.name, source, restarts=options.restarts)
+                await _report(agent, me.name, source, reloading.every, output, status, stopped)
         finally:
             if status is not None:  # the agent ran: report its last state, after a failure too
                 last = agent.snapshot
                 status.write(last)
                 print(json.dumps(estimate_line(last, me.name, source)), file=output, flush=True)
                 log.info("stopped", extra={"round": last.round, "samples": last.samples})
+
+
+def _metrics_address(options: Options, me: Member) -> tuple[int, str] | None:
+    """Port and host of the metrics: as the options say, otherwise as fleet.toml does."""
+    if options.metrics_port is None and me.metrics:
+        host, _, port = me.metrics.rpartition(":")
+        return int(port), host.strip("[]")
+    return (options.metrics_port, options.metrics_host) if options.metrics_port else None
+
+
+class _Reloading:
+    """Reads fleet.toml again while the agent runs, and applies what can change without a restart."""
+
+    def __init__(
+        self, options: Options, agent: Agent, fleet: Fleet, me: Member, output: TextIO | logs.LineFile
+    ) -> None:
+        self._options = options
+        self._agent = agent
+        self._output = output
+        self._fleet = fleet
+        self._me = me
+
+    def every(self) -> float:
+        """Seconds between two estimates on the output."""
+        given = self._options.report
+        return duration("logging.report", self._fleet.logging.report) if given is None else given
+
+    def reload(self) -> None:
+        """Never fails: a file that cannot be used is reported, and what was known before stays."""
+        options, path = self._options, Path(self._options.fleet)
+        try:
+            logs.reopen()
+            if isinstance(self._output, logs.LineFile):
+                self._output.file.reopen()
+            fleet = Fleet.read(path)
+            me = fleet.member(self._me.name)
+            settings = fleet.settings(me.id, path.parent, insecure=options.insecure, every=options.every)
+        except Exception as error:  # whatever is wrong with the files, the agent must live
+            log.error("the new fleet.toml cannot be used, so the old settings stay: %s", error)
+            return
+        changed, waiting = self._agent.adjust(settings)
+        changed += ["level"] if logs.set_level(options.level or me.level or fleet.logging.level) else []
+        before, self._fleet = self.every(), fleet
+        changed += ["report"] if self.every() != before else []
+        waiting += [name for name in ("source", "metrics") if getattr(me, name) != getattr(self._me, name)]
+        log.info(
+            "read fleet.toml again: %s changed, %s only when the agent is restarted",
+            ", ".join(changed) or "nothing",
+            ", ".join(waiting) or "nothing",
+            extra={"changed": changed, "needs_restart": waiting},
+        )
 
 
 def claim(directory: Path, name: str) -> int:
@@ -137,8 +213,8 @@ async def _report(
     agent: Agent,
     name: str,
     source: AnySource,
-    every: float,
-    output: TextIO,
+    every: Callable[[], float],
+    output: TextIO | logs.LineFile,
     status: StatusFile,
     stopped: asyncio.Event,
 ) -> None:
@@ -150,7 +226,7 @@ async def _report(
             status_due += _STATUS_EVERY
         if time.monotonic() >= report_due:
             print(json.dumps(estimate_line(now, name, source)), file=output, flush=True)
-            report_due = max(report_due + every, time.monotonic())
+            report_due = max(report_due + every(), time.monotonic())
         with suppress(TimeoutError):
             wait = min(status_due, report_due) - time.monotonic()
             await asyncio.wait_for(stopped.wait(), max(wait, 0.001))
@@ -173,6 +249,15 @@ def _stop_signals(guarded: bool) -> asyncio.Event:
 
         loop.add_reader(0, look)
     return stopped
+
+
+def _on_hangup(reload: Callable[[], None], stopped: asyncio.Event) -> None:
+    """From now on SIGHUP reloads, unless it comes because the terminal was closed: then the agent stops."""
+    gone = terminal_gone()
+    asyncio.get_running_loop().add_signal_handler(
+        signal.SIGHUP, lambda: stopped.set() if gone() else reload()
+    )
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGHUP])
 
 
 def _stop_after(agent: Agent, rounds: int, stopped: asyncio.Event) -> None:
@@ -216,13 +301,15 @@ def _warn_of_expiry(end: datetime | None) -> None:
         log.warning("this agent's certificate expires in %d days; run `gossamer fleet renew`", int(days))
 
 
-def main(options: Options) -> int:
+def main(options: Options, fleet: Fleet | None = None) -> int:
     """Run one agent in this process; return the exit code."""
-    signal.pthread_sigmask(signal.SIG_BLOCK, STOPPING)  # until `run` handles them
-    logs.set_up(options.agent)
+    signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)  # until `run` handles them
+    folder = None if options.logs is None else Path(options.logs)
     try:
-        with logs.capture_zenoh() as output:
-            asyncio.run(run(options, output))
+        logs.set_up(options.agent, file=folder and folder / f"{options.agent}.log")
+        with logs.capture_zenoh() as real:
+            output = real if folder is None else logs.LineFile(folder / f"{options.agent}.jsonl")
+            asyncio.run(run(options, output, fleet))
     except GossamerError as error:
         log.error("%s", error)
         return 2 if isinstance(error, InvalidInput) else 3 if isinstance(error, OutputError) else 1
@@ -239,4 +326,4 @@ def main(options: Options) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(msgspec.json.decode(sys.argv[1], type=Options)))
+    sys.exit(main(Options.parse(sys.argv[1])))

@@ -14,7 +14,10 @@ log = logging.getLogger("gossamer.agents.host.sources")
 
 
 class Source:
-    """What all sources share: the number of observations, the number of bad lines, and what was wrong."""
+    """What all sources share: the number of observations, the number of bad lines, and what was wrong.
+
+    `failing` says why the source delivers nothing at the moment, if it is trying to; its agent is degraded meanwhile.
+    """
 
     replays: ClassVar[bool] = False
     """Whether the source starts over when its agent is restarted: then the observations that the agent has
@@ -28,6 +31,7 @@ class Source:
         self.good = 0
         self.bad = 0
         self.last_problem = ""
+        self.failing = ""
 
     def begin(self, stored: int, largest: float) -> None:
         """Prepare for an agent that has `stored` observations in its store, and takes none larger than `largest`.

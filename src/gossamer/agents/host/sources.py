@@ -41,6 +41,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from gossamer.agents.host.backoff import Backoff
 from gossamer.agents.host.csv_files import parse_csv
 from gossamer.agents.host.source_kinds import AnySource, LiveSource, PacedSource
 from gossamer.agents.readings import (
@@ -50,7 +51,7 @@ from gossamer.agents.readings import (
     vector,
 )
 from gossamer.arrays import Floats
-from gossamer.errors import GossamerError, InvalidInput
+from gossamer.errors import InvalidInput
 
 log = logging.getLogger("gossamer.agents.host.sources")
 
@@ -99,20 +100,48 @@ class StandardInput(LiveSource):
 
 
 class Command(LiveSource):
-    """The lines that a shell command writes. It is stopped with the agent, and so is everything it started."""
+    """The lines that a shell command writes. It is stopped with the agent, and so is everything it started.
+
+    A command that fails is started again after a delay that grows; one that ends with code 0 has said all it had to.
+    """
 
     def __init__(self, dimension: int, command: str) -> None:
         super().__init__(dimension)
         self.command = command
+        self._ending = ""
 
     async def raw(self) -> AsyncGenerator[str]:
-        process = await asyncio.create_subprocess_shell(
-            self.command,
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
-            limit=LINE_LIMIT,
-            start_new_session=True,
-        )
+        backoff = Backoff()
+        while True:
+            since: float | None = None  # when it delivered its first observation
+            async with contextlib.aclosing(self._run()) as lines:
+                async for line in lines:
+                    good = self.good
+                    yield line
+                    if self.good > good:  # the line held an observation
+                        since = since or time.monotonic()
+                        self.failing = ""
+            if not self._ending:
+                return
+            delay = backoff.after(time.monotonic() - since if since else 0.0)
+            self.failing = f"the source failed: the command {self.command!r} {self._ending}"
+            log.warning("%s", f"{self.failing}; it is started again in {delay:.0f} s")
+            await asyncio.sleep(delay)
+
+    async def _run(self) -> AsyncGenerator[str]:
+        """The lines of one run; `_ending` says how it failed, or is empty."""
+        self._ending = "was stopped"
+        try:
+            process = await asyncio.create_subprocess_shell(
+                self.command,
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=asyncio.subprocess.PIPE,
+                limit=LINE_LIMIT,
+                start_new_session=True,
+            )
+        except OSError as error:  # no processes or memory left
+            self._ending = f"cannot be started: {error.strerror}"
+            return
         output = process.stdout
         assert output is not None
         code: int | None = None
@@ -123,8 +152,7 @@ class Command(LiveSource):
         finally:
             if code is None:
                 await _end(process)
-        if code:
-            raise GossamerError(f"the command {self.command!r} ended with code {code}")
+        self._ending = f"ended with code {code}" if code else ""
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:

@@ -1,6 +1,7 @@
 """The status of an agent: the file status/NAME.json beside fleet.toml, written by the agent and read by anyone.
 
-The agent writes it twice a second. `gossamer fleet up` and `gossamer fleet status` read nothing else.
+The agent writes it twice a second. `gossamer fleet up` reads nothing else; `gossamer fleet status` also asks agents of
+other hosts for their metrics, which say the same.
 """
 
 from __future__ import annotations
@@ -10,11 +11,13 @@ import logging
 import math
 import os
 import time
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from gossamer import __version__
 from gossamer.agents.fleet.file import Fleet
 from gossamer.agents.fleet.tables import Member
 from gossamer.agents.host import files
@@ -33,7 +36,10 @@ STALE = 3.0
 _HARMLESS = ("late", "stale")
 """Reasons for which an honest neighbor's message may be dropped; any other is worth a look."""
 
-_QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
+_CALM = ("alone", "degraded", "starting", "stopped", "unknown", "running")
+"""States from bad to good. All others are worse, and say themselves what happened."""
+
+QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 
 # -- writing -----------------------------------------------------------------------------------------------
 
@@ -41,14 +47,15 @@ _QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 class StatusFile:
     """Writes the latest snapshot to a small file, replaced as a whole, so that a reader never sees half of one."""
 
-    def __init__(self, path: Path, name: str, source: AnySource) -> None:
+    def __init__(self, path: Path, name: str, source: AnySource, restarts: int = 0) -> None:
         self._path = path
         self._name = name
         self._source = source
+        self._process = {"pid": os.getpid(), "restarts": restarts, "version": __version__}
         self._failed = False
 
     def write(self, snapshot: Snapshot) -> None:
-        content = json.dumps({**status_line(snapshot, self._name, self._source), "pid": os.getpid()})
+        content = json.dumps({**status_line(snapshot, self._name, self._source), **self._process})
         try:
             files.make_folder(self._path.parent)
             files.replace(self._path, content)
@@ -76,8 +83,8 @@ def estimate_line(snapshot: Snapshot, name: str, source: AnySource) -> dict[str,
     if snapshot.variance is not None:
         line["variance"] = _values(snapshot.variance)
     if snapshot.answers.layout.bins:
-        line["quantiles"] = {str(q): _values(snapshot.answers.quantile(q)) for q in _QUANTILES}
-    line["distance"] = _largest([n.distance for n in snapshot.neighbors if n.state == "alive"])
+        line["quantiles"] = {str(q): _values(snapshot.answers.quantile(q)) for q in QUANTILES}
+    line["distance"] = largest([n.distance for n in snapshot.neighbors if n.state == "alive"])
     line["neighbors_alive"] = sum(n.state == "alive" for n in snapshot.neighbors)
     line["state"] = snapshot.state
     if source.bad:
@@ -94,13 +101,14 @@ def status_line(snapshot: Snapshot, name: str, source: AnySource) -> dict[str, A
         "at": snapshot.time,
         "rounds": snapshot.age,
         "acknowledged": snapshot.acknowledged,
+        "presence": _number(snapshot.answers.presence),
         "problem": snapshot.problem or source.last_problem,
         "sent": snapshot.sent,
         "received": snapshot.received,
         "rejected": dict(snapshot.rejected),
         "lost": sum(n.lost for n in snapshot.neighbors),
         "neighbors": {
-            str(n.id): {
+            n.name: {
                 "state": n.state,
                 "distance": _number(n.distance),
                 "round_trip": _number(n.round_trip),
@@ -121,7 +129,8 @@ def _number(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def _largest(values: list[float]) -> float | None:
+def largest(values: list[float]) -> float | None:
+    """The largest of the numbers that are known, if any is."""
     known = [value for value in values if math.isfinite(value)]
     return max(known) if known else None
 
@@ -134,8 +143,9 @@ class AgentStatus:
     """The state of one agent, as far as this machine knows.
 
     state   "running", "degraded" (see `Snapshot.state`; `problem` says why), "alone" (it hears no neighbor),
-            "stopped", "silent" (its status is old), "gone" (its process has ended) or "unknown" (never seen
-            here); an agent that this process started can also be "starting", "exit 2" or "SIGKILL"
+            "stopped", "silent" (its status is old), "gone" (its process has ended), "unreachable" (its metrics cannot
+            be read) or "unknown" (never seen here); an agent that this process started can also be "starting",
+            "exit 2" or "SIGKILL"
     """
 
     member: Member
@@ -149,41 +159,55 @@ class AgentStatus:
     received: int = 0
     lost: int = 0
     rejected: int = 0
+    restarts: int = 0
     problem: str = ""
     details: dict[str, Any] = field(default_factory=dict, repr=False)
 
 
+def worst_first(status: Iterable[AgentStatus]) -> list[AgentStatus]:
+    """Agents in trouble first, the worst trouble before the others; then by rejected messages, then by distance."""
+
+    def badness(agent: AgentStatus) -> tuple[Any, ...]:
+        calm = _CALM.index(agent.state) if agent.state in _CALM else -1
+        return calm, -agent.rejected, -(agent.distance or 0.0), agent.member.id
+
+    return sorted(status, key=badness)
+
+
+def interpret(member: Member, found: dict[str, Any]) -> AgentStatus:
+    """The state of an agent from what its status file holds, or from the same read from its metrics."""
+    alone = found["state"] == "running" and not found["neighbors_alive"]
+    return AgentStatus(
+        member,
+        "alone" if alone else found["state"],
+        rounds=found["rounds"],
+        samples=found["samples"],
+        estimate=_tuple(found["estimate"]),
+        standard_error=_tuple(found["standard_error"]),
+        distance=found["distance"],
+        sent=found["sent"],
+        received=found["received"],
+        lost=found["lost"],
+        rejected=sum(n for reason, n in found["rejected"].items() if reason not in _HARMLESS),
+        restarts=found.get("restarts", 0),
+        problem=found["problem"],
+        details=found,
+    )
+
+
 def read_status(fleet: Fleet, directory: Path, now: float | None = None) -> list[AgentStatus]:
     """Read every agent's status file; the state of agents on other machines is unknown here."""
-    return [_status(member, directory / STATUS / f"{member.name}.json", now) for member in fleet.agents]
+    return [_read(member, directory / STATUS / f"{member.name}.json", now) for member in fleet.agents]
 
 
-def _status(member: Member, path: Path, now: float | None) -> AgentStatus:
+def _read(member: Member, path: Path, now: float | None) -> AgentStatus:
     try:
         found = json.loads(path.read_text())
+        status = interpret(member, found)
         age = (time.time() if now is None else now) - found["at"]
-        state = found["state"]
-        if state != "stopped" and not _exists(found["pid"]):
-            state = "gone"
-        elif state != "stopped" and age > STALE:
-            state = "silent"
-        elif state == "running" and not found["neighbors_alive"]:
-            state = "alone"
-        return AgentStatus(
-            member,
-            state,
-            rounds=found["rounds"],
-            samples=found["samples"],
-            estimate=_tuple(found["estimate"]),
-            standard_error=_tuple(found["standard_error"]),
-            distance=found["distance"],
-            sent=found["sent"],
-            received=found["received"],
-            lost=found["lost"],
-            rejected=sum(n for reason, n in found["rejected"].items() if reason not in _HARMLESS),
-            problem=found["problem"],
-            details=found,
-        )
+        if status.state != "stopped" and not _exists(found["pid"]):
+            return replace(status, state="gone")
+        return replace(status, state="silent") if status.state != "stopped" and age > STALE else status
     except FileNotFoundError:
         return AgentStatus(member, "unknown")
     except (OSError, ValueError, KeyError, TypeError) as error:

@@ -55,6 +55,7 @@ class AgentStore:
         self.method = method
         self.failure: str | None = None
         """Why the last save did not work, or None."""
+        self.failures = 0
         self._db: sqlite3.Connection | None = None
         self._lock: int | None = None
         try:
@@ -147,6 +148,7 @@ class AgentStore:
                 self._renew(record)
         except (*ERRORS, OSError) as error:
             self.failure = str(error)
+            self.failures += 1
             return False
         self.failure = None
         return True

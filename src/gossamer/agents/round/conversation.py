@@ -142,10 +142,6 @@ class Conversation:
         self._codec.neighbors = frozenset(neighbors)
         self._missing.clear()
 
-    def retime(self, timeout: float, death: float) -> None:
-        """Wait so long from now on."""
-        self._timeout, self._death = timeout, death
-
     def follow(self, epoch: int, roster: bytes) -> None:
         """Say this epoch from now on, and send the signed roster to neighbors that are behind."""
         if self._codec.extremes is not None and epoch != self._codec.epoch:
@@ -158,6 +154,10 @@ class Conversation:
         while not (together := self.transport.present() >= self.peers.keys()) and self._clock() < deadline:
             self.listen(min(deadline, self._clock() + 0.02))
         return together
+
+    def adjust(self, timeout: float, death: float) -> None:
+        """Wait for neighbors so long from now on; any thread may call this."""
+        self._timeout, self._death, self._slot = timeout, death, 0.0
 
     def stop(self) -> None:
         """End the current round without waiting for anyone; any thread may call this."""
