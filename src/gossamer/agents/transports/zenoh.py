@@ -16,12 +16,11 @@ import json
 import logging
 import os
 import re
-import threading
 import warnings
 from functools import partial
 from typing import Any
 
-from gossamer.agents.round.rings import Rings
+from gossamer.agents.round.inboxes import Inboxes
 from gossamer.agents.settings import AgentSettings, Neighbor
 from gossamer.errors import GossamerError, InvalidInput, require
 
@@ -32,15 +31,6 @@ _STALL_MICROSECONDS = 1_000_000
 
 _OPEN_MILLISECONDS = 2_000
 """A connection attempt that takes this long is given up and tried again; closing waits for it, too."""
-
-_WAITING = 64
-"""How many messages from one neighbor may wait; a round uses only the newest."""
-
-_NAP = 0.02
-"""Most seconds between two checks on a waiting exchange, while waits have recently been long."""
-
-_CALM = 50
-"""Checks in a row that found no long wait, after which checks are four times rarer."""
 
 RUNTIME = (
     "(rx: (worker_threads: 1), "
@@ -158,7 +148,7 @@ def token_key(settings: AgentSettings, agent: int) -> str:
     return f"{settings.fleet}/alive/{agent}"
 
 
-class ZenohTransport(Rings):
+class ZenohTransport(Inboxes):
     """One agent's end of a Zenoh network, as its settings say."""
 
     def __init__(self, settings: AgentSettings) -> None:
@@ -166,7 +156,6 @@ class ZenohTransport(Rings):
         self.settings = settings
         self._config = configuration(settings)
         self._session: Any = None
-        self._closed = threading.Event()
         self._kept: list[Any] = []
 
     def open(self) -> None:
@@ -190,28 +179,21 @@ class ZenohTransport(Rings):
             ) from error
         # The subscribers first, the token last: a neighbor that sees the token can be sure to be heard.
         self.message = zenoh.SampleKind.PUT
-        local = zenoh.Locality.SESSION_LOCAL
         for n in settings.neighbors:
-            inbox = inbox_key(settings, n)
             publisher = session.declare_publisher(
                 outbox_key(settings, n),
                 congestion_control=zenoh.CongestionControl.BLOCK,
                 reliability=zenoh.Reliability.RELIABLE,
                 express=True,
             )
-            self._kept.append(publisher)
-            self.add(
-                n.id,
-                put=publisher.put,
-                ring=session.declare_subscriber(inbox, zenoh.handlers.RingChannel(_WAITING)),
-                nudge=partial(session.delete, inbox, allowed_destination=local),
-            )
+            # In Zenoh's own thread: a thread in between would cost every message two switches.
+            arrive = zenoh.handlers.Callback(self.add(n.id, publisher.put), indirect=False)
+            self._kept += [publisher, session.declare_subscriber(inbox_key(settings, n), arrive)]
         for n in settings.neighbors:
             notice = partial(self._notice, n.id)
             token = token_key(settings, n.id)
             self._kept.append(session.liveliness().declare_subscriber(token, notice, history=True))
         self._kept.append(session.liveliness().declare_token(token_key(settings, settings.id)))
-        threading.Thread(target=self._watch, name=f"watch-{settings.id}", daemon=True).start()
 
     def _notice(self, neighbor: int, sample: Any) -> None:
         here = sample.kind == self.message
@@ -221,15 +203,7 @@ class ZenohTransport(Rings):
         )
         self.wake()
 
-    def _watch(self) -> None:
-        """Nudge an exchange that waits long; checks often enough for the shortest wait of a round."""
-        pause = min(_NAP, max(0.001, self.settings.timeout / 16))
-        calm = 0
-        while not self._closed.wait(pause if calm < _CALM else 4 * pause):
-            calm = 0 if self.nudge_if_long() else calm + 1
-
     def close(self) -> None:
-        self._closed.set()
         session, self._session = self._session, None
         if session is not None:
             session.close()
