@@ -1,6 +1,7 @@
 """The status of an agent: the file status/NAME.json beside fleet.toml, written by the agent and read by anyone.
 
-The agent writes it twice a second. `gossamer fleet up` and `gossamer fleet status` read nothing else.
+The agent writes it after every round, but at most twice a second and at least every 5 seconds, and says in it how often.
+`gossamer fleet up` and `gossamer fleet status` read nothing else.
 """
 
 from __future__ import annotations
@@ -25,8 +26,10 @@ log = logging.getLogger("gossamer.agents.host.status")
 STATUS = "status"
 """The folder of the status files, beside fleet.toml."""
 
-STALE = 3.0
-"""Seconds after which a status is old: a running agent writes it twice a second."""
+STALE = 2.0
+"""Seconds after which a status is old, beyond twice the time between two of them."""
+
+_OFTEN, _SELDOM = 0.5, 5.0
 
 _HARMLESS = ("late", "stale")
 """Reasons for which an honest neighbor's message may be dropped; any other is worth a look."""
@@ -39,14 +42,20 @@ _QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 class StatusFile:
     """Writes the latest snapshot to a small file, replaced as a whole, so that a reader never sees half of one."""
 
-    def __init__(self, path: Path, name: str, source: AnySource) -> None:
+    def __init__(self, path: Path, name: str, source: AnySource, pace: float | None = None) -> None:
+        self.every = cadence(pace)
         self._path = path
         self._name = name
         self._source = source
         self._failed = False
 
+    def pause(self, age: float) -> float:
+        """Seconds until the next status of an agent that has run for so long: shorter at first, when there is news."""
+        return min(self.every, max(age, _OFTEN))
+
     def write(self, snapshot: Snapshot) -> None:
-        content = json.dumps({**status_line(snapshot, self._name, self._source), "pid": os.getpid()})
+        line = status_line(snapshot, self._name, self._source)
+        content = json.dumps({**line, "pid": os.getpid(), "every": self.every})
         temporary = self._path.with_suffix(".new")
         try:
             self._path.parent.mkdir(exist_ok=True)
@@ -60,6 +69,11 @@ class StatusFile:
                     error.strerror,
                 )
             self._failed = True
+
+
+def cadence(pace: float | None) -> float:
+    """Seconds between two statuses of an agent with this pace."""
+    return min(max(pace or 0.0, _OFTEN), _SELDOM)
 
 
 def estimate_line(snapshot: Snapshot, name: str, source: AnySource) -> dict[str, Any]:
@@ -163,7 +177,7 @@ def _status(member: Member, path: Path, now: float | None) -> AgentStatus:
         state = found["state"]
         if state != "stopped" and not _exists(found["pid"]):
             state = "gone"
-        elif state != "stopped" and age > STALE:
+        elif state != "stopped" and age > STALE + 2 * found.get("every", _OFTEN):
             state = "silent"
         elif state == "running" and not found["neighbors_alive"]:
             state = "alone"
