@@ -110,7 +110,7 @@ class Agent:
             transport,
             tuple(n.id for n in settings.neighbors),
             timeout=settings.timeout,
-            death=settings.death,
+            death=settings.dead_after,
             limits=settings.limits,
         )
         self._conversation.round = saved.round if saved else 0

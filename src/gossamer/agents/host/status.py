@@ -1,7 +1,7 @@
 """The status of an agent: the file status/NAME.json beside fleet.toml, written by the agent and read by anyone.
 
-The agent writes it after every round, but at most twice a second and at least every 5 seconds, and says in it how often.
-`gossamer fleet up` and `gossamer fleet status` read nothing else.
+The agent writes it as often as it plays rounds, but at most twice a second and at least every 5 seconds, and the file
+says how often. `gossamer fleet up` and `gossamer fleet status` read nothing else.
 """
 
 from __future__ import annotations

@@ -16,6 +16,7 @@ import json
 import logging
 import os
 import re
+import threading
 import warnings
 from functools import partial
 from typing import Any
@@ -88,7 +89,7 @@ def configuration(settings: AgentSettings) -> dict[str, Any]:
 
 def lease_milliseconds(settings: AgentSettings) -> int:
     """How long a connection may be silent before Zenoh drops it: well before the neighbor counts as dead."""
-    return int(1000 * min(10.0, max(1.0, settings.death / 2)))
+    return int(1000 * min(10.0, max(1.0, settings.dead_after / 2)))
 
 
 def access_control(settings: AgentSettings) -> dict[str, Any]:
@@ -157,6 +158,7 @@ class ZenohTransport(Inboxes):
         self._config = configuration(settings)
         self._session: Any = None
         self._kept: list[Any] = []
+        self._tokens = threading.Lock()
 
     def open(self) -> None:
         os.environ.setdefault("ZENOH_RUNTIME", RUNTIME)  # read when the first session of the process opens
@@ -197,7 +199,8 @@ class ZenohTransport(Inboxes):
 
     def _notice(self, neighbor: int, sample: Any) -> None:
         here = sample.kind == self.message
-        self.connected = self.connected | {neighbor} if here else self.connected - {neighbor}
+        with self._tokens:  # each neighbor is noticed by a thread of its own
+            self.connected = self.connected | {neighbor} if here else self.connected - {neighbor}
         log.info(
             "agent %d: neighbor %d %s", self.settings.id, neighbor, "connected" if here else "disconnected"
         )
