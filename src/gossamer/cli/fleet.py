@@ -256,7 +256,7 @@ def status(
     fleet: FleetFile,
     as_json: AsJson = False,
 ) -> None:
-    """Show the state of the agents on this machine, from the status files that they write twice a second.
+    """Show the state of the agents on this machine, from the status files that they write.
 
     The exit code is 0 if every agent seen here is running, and 1 otherwise.
     """

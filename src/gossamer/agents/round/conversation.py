@@ -96,8 +96,10 @@ class Conversation:
     def gather(self, seconds: float) -> bool:
         """Wait until all neighbors are connected, at most `seconds`; return whether they are."""
         deadline = self._clock() + seconds
-        while not (together := self.transport.present() >= self.peers.keys()) and self._clock() < deadline:
-            self.listen(min(deadline, self._clock() + 0.02))
+        while not (together := self.transport.present() >= self.peers.keys()):
+            if self._stopped or self._clock() >= deadline:
+                break
+            self.listen(deadline)  # until a neighbor connects
         return together
 
     def stop(self) -> None:
