@@ -6,6 +6,9 @@ Every agent runs in its own process on this machine. The bare exchange does what
 and nothing else: put a payload of the same size to each neighbor, wait for one from each. It runs on Zenoh's
 own threads, as anyone's first program would, and once more on a single thread, as agents do. All run in turn,
 with and without TLS; the best of the repeats counts, because other programs only ever slow things down.
+
+Then what fleets cost that have little to do: started as `gossamer fleet up` does, with TLS and stores. Processor time
+and wake-ups are those of all threads of all agents, from /proc.
 """
 
 from __future__ import annotations
@@ -29,6 +32,10 @@ if TYPE_CHECKING:
 
 SHARE = 0.6
 MEGABYTES = 80.0
+IDLE_PERCENT = 0.3
+HUNDRED_CORES = 0.5
+PATIENCE, SETTLING = 60.0, 4.0
+"""Seconds that a fleet has to get going, and that it then runs before anything is counted."""
 
 
 # -- the workers ------------------------------------------------------------------------------------------------
@@ -214,6 +221,84 @@ def measure(kind: str, settings: list[Any], payload: int, seconds: float) -> tup
     return sum(rates) / len(rates), max(r["memory"] for r in results)
 
 
+# -- fleets with little to do -----------------------------------------------------------------------------------
+
+
+def spent(pid: int) -> tuple[float, int]:
+    """Seconds of processor time and number of waits of a process so far."""
+    nanoseconds, waits = 0, 0
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        nanoseconds += int((task / "schedstat").read_text().split()[0])
+        for line in (task / "status").read_text().splitlines():
+            if line.startswith("voluntary_ctxt_switches"):
+                waits += int(line.split()[1])
+    return nanoseconds / 1e9, waits
+
+
+def quiet(network: Any, every: str, directory: Path, seconds: float) -> tuple[float, float, int]:
+    """Cores that a fleet uses in all, wake-ups per second and agent, and the fewest agents seen running."""
+    from gossamer.agents.fleet.certificates import Authority
+    from gossamer.agents.fleet.file import Fleet
+    from gossamer.agents.fleet.launcher import LocalFleet
+    from gossamer.agents.fleet.tables import RoundsTable
+
+    endpoints = [f"127.0.0.1:{port}" for port in free_ports(network.agents)]
+    made = Fleet.create(network, endpoints=endpoints, rounds=RoundsTable(every=every))
+    directory.mkdir()
+    authority = Authority.create(directory / made.certificates)
+    for member in made.agents:
+        authority.issue(member.name, ["127.0.0.1"])
+    with LocalFleet(made.write(directory), store=str(directory / "store")) as agents:
+
+        def running() -> int:
+            return sum(status.state == "running" for status in agents.status())
+
+        deadline = time.monotonic() + PATIENCE
+        while running() < network.agents and time.monotonic() < deadline:
+            time.sleep(0.5)
+        time.sleep(SETTLING)
+        pids, began = agents.pids.values(), time.monotonic()
+        before = [spent(pid) for pid in pids]
+        fewest = network.agents
+        while time.monotonic() < began + seconds:
+            time.sleep(1.0)
+            fewest = min(fewest, running())
+        after, elapsed = [spent(pid) for pid in pids], time.monotonic() - began
+    used, waits = (sum(a[k] - b[k] for a, b in zip(after, before, strict=True)) / elapsed for k in (0, 1))
+    return used, waits / network.agents, fewest
+
+
+def quiet_rows(directory: Path) -> Iterator[Row]:
+    from benchmarks.timing import Row
+    from gossamer.networks import Network
+
+    cores, wakes, _ = quiet(Network.cycle(8), "10s", directory / "cycle", 20.0)
+    percent = 100 * cores / 8
+    yield Row(
+        "an agent at one round per 10 s, Zenoh with TLS, store",
+        f"{percent:.2f}% of a core, {wakes:.0f} wake-ups/s",
+        f"limit {IDLE_PERCENT}%",
+        IDLE_PERCENT / percent,
+        1.0,
+    )
+    cores, wakes, _ = quiet(Network.grid(10, 10), "1s", directory / "hundred", 10.0)
+    yield Row(
+        "100 agents on a grid at one round per second, Zenoh with TLS, stores",
+        f"{cores:.2f} cores, {wakes:.0f} wake-ups/s each",
+        f"limit {HUNDRED_CORES} cores",
+        HUNDRED_CORES / cores,
+        1.0,
+    )
+    cores, wakes, running = quiet(Network.grid(10, 20), "1s", directory / "two hundred", 10.0)
+    yield Row(
+        "200 agents on a grid at one round per second, Zenoh with TLS, stores",
+        f"{running} running, {cores:.2f} cores, {wakes:.0f} wake-ups/s each",
+        "all running",
+        running / 200,
+        1.0,
+    )
+
+
 def rows(fleets: Sequence[int] = (2, 10, 50), seconds: float = 3.0, repeats: int = 3) -> Iterator[Row]:
     from benchmarks.timing import Row
     from gossamer.agents.fleet.certificates import Authority
@@ -244,6 +329,7 @@ def rows(fleets: Sequence[int] = (2, 10, 50), seconds: float = 3.0, repeats: int
                 yield Row(
                     f"{what}: memory", f"{memory:.0f} MB per agent", f"limit {MEGABYTES:.0f} MB", room, 1.0
                 )
+        yield from quiet_rows(Path(directory))
 
 
 if __name__ == "__main__":

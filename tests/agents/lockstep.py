@@ -6,7 +6,7 @@ next agent, and listens when that has returned. A liar is an honest agent whose 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,7 @@ from gossamer.agents.round.messages import Outgoing, Received
 from gossamer.agents.round.wire import Codec
 from gossamer.agents.settings import Limits
 from gossamer.agents.statistics import Layout
-from gossamer.agents.transports.base import NOBODY, Deliver, Transport
+from gossamer.agents.transports.base import Deliver, Transport
 from gossamer.methods import AnytimeSDA
 from gossamer.methods.base import Method
 from gossamer.methods.ledger import ledger_program
@@ -76,12 +76,11 @@ class Lying:
         outgoing: Mapping[int, bytes],
         deadline: float,
         deliver: Deliver,
-        awaited: Set[int] = NOBODY,
     ) -> None:
         if self.lie is not None:
             forged = {j: self._forger.forge(self.lie, j, payload) for j, payload in outgoing.items()}
             outgoing = {j: payload for j, payload in forged.items() if payload is not None}
-        self._transport.exchange(round, outgoing, deadline, deliver, awaited)
+        self._transport.exchange(round, outgoing, deadline, deliver)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._transport, name)
@@ -122,13 +121,12 @@ class Desk:
         outgoing: Mapping[int, bytes],
         deadline: float,
         deliver: Deliver,
-        awaited: Set[int] | None = None,
     ) -> None:
         for receiver, payload in outgoing.items():
             sent = self.forger.forge(self.lie, receiver, payload) if self.lie else payload
             if sent is not None and receiver in self.fleet.desks and self.fleet.arrives(self.id, receiver):
                 self.fleet.desks[receiver].inbox.append((self.id, sent))
-        if awaited is not None:  # this is where a round hears its neighbors, and not a look before it
+        if outgoing:  # this is where a round hears its neighbors, and not a look before it
             self.fleet.next_agent()
         while self.inbox:
             if deliver(*self.inbox.pop(0)):

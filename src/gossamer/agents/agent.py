@@ -51,6 +51,9 @@ _BACKLOG = 10_000
 _HURRY = 0.02
 """By what fraction an agent may run ahead of its pace in the long run, to stay in step with its neighbors."""
 
+_GATHERING = 5.0
+"""Most seconds for which an agent with a slow pace waits for its neighbors before its first round."""
+
 _SERIALS_PER_COMMIT = 2**20
 """More messages than any agent sends between two commits; see `_first_serial`."""
 
@@ -127,7 +130,7 @@ class Agent:
             transport,
             tuple(n.id for n in settings.neighbors),
             timeout=settings.timeout,
-            death=settings.death,
+            death=settings.dead_after,
             limits=settings.limits,
             agreed=settings.fingerprint,
             extremes=self._extremes,
@@ -416,7 +419,10 @@ class Agent:
 
     def _live(self) -> None:
         try:
-            self._conversation.gather(self.settings.timeout)
+            # At a slow pace, who misses the first round is missed for long.
+            self._conversation.gather(
+                max(self.settings.timeout, min((self.settings.pace or 0.0) / 2, _GATHERING))
+            )
             self._play_rounds()
         except Exception as failure:  # whatever it is, the program that runs the agent must see it
             log.exception("agent %d stopped", self.settings.id)

@@ -130,7 +130,7 @@ class AgentSettings:
     timeout       the most seconds that a round waits for a neighbor
     pace          seconds between the starts of two rounds; None: as fast as the neighbors answer
     silence       A: an edge moves only while each end was heard by the other within A of its own rounds
-    death         seconds of silence after which a neighbor counts as dead and its flow returns
+    death         seconds of silence after which a neighbor counts as dead and its flow returns (see `dead_after`)
     commit        seconds between two commits of the store
     fleet         name of the fleet; agents of different fleets do not hear each other
     name          common name of this agent's certificate; "agent<id>" unless given
@@ -232,6 +232,14 @@ class AgentSettings:
             check_endpoint("listen", self.listen)
         if self.store is not None:
             object.__setattr__(self, "store", Path(self.store))
+
+    @property
+    def dead_after(self) -> float:
+        """Seconds of silence after which a neighbor counts as dead: `death`, but never fewer than `silence` rounds.
+
+        At a slow pace a single lost message is a long silence.
+        """
+        return max(self.death, self.silence * (self.pace or 0.0))
 
     def _check_weights(self) -> None:
         """Without facts, the local form relies on weights that average; each agent sees whether its own do."""

@@ -82,7 +82,8 @@ Follow means that drift, by averages over about this long, such as "10m"; empty:
             "every": 'Time from one round to the next. "0": as fast as the neighbors answer.',
             "timeout": "A round waits this long for a neighbor; then it goes on without that edge.",
             "silence": "An edge moves only while each end was heard by the other within this many rounds.",
-            "death": "A neighbor silent for this long counts as dead: the others average without it.",
+            "death": """\
+A neighbor silent for this long, and for `silence` rounds, counts as dead: the others average without it.""",
             "commit": "Time between two commits of the store: the most that a crash can lose.",
         },
     ),

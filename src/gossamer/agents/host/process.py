@@ -40,7 +40,6 @@ log = logging.getLogger("gossamer.agents.host.process")
 
 STOPPING = (signal.SIGINT, signal.SIGTERM)
 SIGNALS = (*STOPPING, signal.SIGHUP)
-_STATUS_EVERY = 0.5
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -136,7 +135,7 @@ async def run(options: Options, output: TextIO | logs.LineFile, fleet: Fleet | N
                     "started", extra={"endpoint": settings.endpoint, "source": options.source or me.source}
                 )
                 file = path.parent / STATUS / f"{me.name}.json"
-                status = StatusFile(file, me.name, source, restarts=options.restarts)
+                status = StatusFile(file, me.name, source, settings.pace, options.restarts)
                 await _report(agent, me.name, source, reloading.every, output, status, stopped)
         finally:
             if status is not None:  # the agent ran: report its last state, after a failure too
@@ -219,17 +218,23 @@ async def _report(
     stopped: asyncio.Event,
 ) -> None:
     """Write status and estimates at their times until the agent is stopped."""
-    status_due = report_due = time.monotonic()
-    while not stopped.is_set() and (now := agent.snapshot).state != "stopped":
-        if time.monotonic() >= status_due:
-            status.write(now)
-            status_due += _STATUS_EVERY
-        if time.monotonic() >= report_due:
-            print(json.dumps(estimate_line(now, name, source)), file=output, flush=True)
-            report_due = max(report_due + every(), time.monotonic())
+    began = status_due = report_due = now = time.monotonic()
+    while not stopped.is_set() and (snapshot := agent.snapshot).state != "stopped":
+        if now >= status_due:
+            status.write(snapshot)
+            status_due = _following(status_due, status.pause(status_due - began), now)
+        if now >= report_due:
+            print(json.dumps(estimate_line(snapshot, name, source)), file=output, flush=True)
+            report_due = _following(report_due, every(), now)
         with suppress(TimeoutError):
             wait = min(status_due, report_due) - time.monotonic()
             await asyncio.wait_for(stopped.wait(), max(wait, 0.001))
+        now = time.monotonic()
+
+
+def _following(due: float, every: float, now: float) -> float:
+    """The first time after `now` that is a multiple of `every` after `due`; so what can wake up together does."""
+    return due + every * (1 + (now - due) // every)
 
 
 def _stop_signals(guarded: bool) -> asyncio.Event:

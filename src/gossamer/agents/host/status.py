@@ -1,7 +1,8 @@
 """The status of an agent: the file status/NAME.json beside fleet.toml, written by the agent and read by anyone.
 
-The agent writes it twice a second. `gossamer fleet up` reads nothing else; `gossamer fleet status` also asks agents of
-other hosts for their metrics, which say the same.
+The agent writes it as often as it plays rounds, but at most twice a second and at least every 5 seconds, and the file
+says how often. `gossamer fleet up` reads nothing else; `gossamer fleet status` also asks agents of other hosts for
+their metrics, which say the same.
 """
 
 from __future__ import annotations
@@ -30,8 +31,10 @@ log = logging.getLogger("gossamer.agents.host.status")
 STATUS = "status"
 """The folder of the status files, beside fleet.toml."""
 
-STALE = 3.0
-"""Seconds after which a status is old: a running agent writes it twice a second."""
+STALE = 2.0
+"""Seconds after which a status is old, beyond twice the time between two of them."""
+
+_OFTEN, _SELDOM = 0.5, 5.0
 
 _HARMLESS = ("late", "stale")
 """Reasons for which an honest neighbor's message may be dropped; any other is worth a look."""
@@ -47,15 +50,24 @@ QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 class StatusFile:
     """Writes the latest snapshot to a small file, replaced as a whole, so that a reader never sees half of one."""
 
-    def __init__(self, path: Path, name: str, source: AnySource, restarts: int = 0) -> None:
+    def __init__(
+        self, path: Path, name: str, source: AnySource, pace: float | None = None, restarts: int = 0
+    ) -> None:
+        self.every = cadence(pace)
         self._path = path
         self._name = name
         self._source = source
         self._process = {"pid": os.getpid(), "restarts": restarts, "version": __version__}
         self._failed = False
 
+    def pause(self, age: float) -> float:
+        """Seconds until the next status of an agent that has run for so long: shorter at first, when there is news."""
+        return min(self.every, max(age, _OFTEN))
+
     def write(self, snapshot: Snapshot) -> None:
-        content = json.dumps({**status_line(snapshot, self._name, self._source), **self._process})
+        content = json.dumps(
+            {**status_line(snapshot, self._name, self._source), **self._process, "every": self.every}
+        )
         try:
             files.make_folder(self._path.parent)
             files.replace(self._path, content)
@@ -67,6 +79,11 @@ class StatusFile:
                     getattr(error, "strerror", None) or error,
                 )
             self._failed = True
+
+
+def cadence(pace: float | None) -> float:
+    """Seconds between two statuses of an agent with this pace."""
+    return min(max(pace or 0.0, _OFTEN), _SELDOM)
 
 
 def estimate_line(snapshot: Snapshot, name: str, source: AnySource) -> dict[str, Any]:
@@ -207,7 +224,11 @@ def _read(member: Member, path: Path, now: float | None) -> AgentStatus:
         age = (time.time() if now is None else now) - found["at"]
         if status.state != "stopped" and not _exists(found["pid"]):
             return replace(status, state="gone")
-        return replace(status, state="silent") if status.state != "stopped" and age > STALE else status
+        return (
+            replace(status, state="silent")
+            if status.state != "stopped" and age > STALE + 2 * found.get("every", _OFTEN)
+            else status
+        )
     except FileNotFoundError:
         return AgentStatus(member, "unknown")
     except (OSError, ValueError, KeyError, TypeError) as error:

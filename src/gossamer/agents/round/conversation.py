@@ -151,8 +151,10 @@ class Conversation:
     def gather(self, seconds: float) -> bool:
         """Wait until all neighbors are connected, at most `seconds`; return whether they are."""
         deadline = self._clock() + seconds
-        while not (together := self.transport.present() >= self.peers.keys()) and self._clock() < deadline:
-            self.listen(min(deadline, self._clock() + 0.02))
+        while not (together := self.transport.present() >= self.peers.keys()):
+            if self._stopped or self._clock() >= deadline:
+                break
+            self.listen(deadline)  # until a neighbor connects
         return together
 
     def adjust(self, timeout: float, death: float) -> None:
@@ -238,7 +240,7 @@ class Conversation:
         patience = self._patience(alone)
         while not self._stopped:
             deadline = max(started + patience, until) if patience else 0.0
-            self.transport.exchange(self.round, outgoing, deadline, self._deliver, self._missing)
+            self.transport.exchange(self.round, outgoing, deadline, self._deliver)
             patience = self._patience(alone)
             if not patience or self._behind or self._clock() >= deadline:
                 return

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Set
+from collections.abc import Mapping
 from queue import Empty, Queue
 
 from gossamer.agents.settings import AgentSettings
-from gossamer.agents.transports.base import NOBODY, Deliver
+from gossamer.agents.transports.base import Deliver
 
 Inbox = Queue[tuple[int, bytes] | None]
 """(sender, payload) in the order of arrival; None only wakes.
@@ -66,7 +66,6 @@ class MemoryTransport:
         outgoing: Mapping[int, bytes],
         deadline: float,
         deliver: Deliver,
-        awaited: Set[int] = NOBODY,
     ) -> None:
         for neighbor, payload in outgoing.items():
             member = self._network._members.get(neighbor)

@@ -18,11 +18,11 @@ import ssl
 import struct
 import threading
 import time
-from collections.abc import Mapping, Set
+from collections.abc import Mapping
 from contextlib import suppress
 
 from gossamer.agents.settings import AgentSettings, Neighbor
-from gossamer.agents.transports.base import NOBODY, Deliver
+from gossamer.agents.transports.base import Deliver
 from gossamer.agents.transports.door import Door, Secured
 
 log = logging.getLogger("gossamer.agents")
@@ -137,7 +137,6 @@ class TlsTransport:
         outgoing: Mapping[int, bytes],
         deadline: float,
         deliver: Deliver,
-        awaited: Set[int] = NOBODY,
     ) -> None:
         connections = self._connections
         for id, payload in outgoing.items():

@@ -22,7 +22,7 @@ import warnings
 from functools import partial
 from typing import Any
 
-from gossamer.agents.round.rings import Rings
+from gossamer.agents.round.inboxes import Inboxes
 from gossamer.agents.settings import AgentSettings, Neighbor
 from gossamer.errors import GossamerError, InvalidInput, require
 
@@ -33,15 +33,6 @@ _STALL_MICROSECONDS = 1_000_000
 
 _OPEN_MILLISECONDS = 2_000
 """A connection attempt that takes this long is given up and tried again; closing waits for it, too."""
-
-_WAITING = 64
-"""How many messages from one neighbor may wait; a round uses only the newest."""
-
-_NAP = 0.02
-"""Most seconds between two checks on a waiting exchange, while waits have recently been long."""
-
-_CALM = 50
-"""Checks in a row that found no long wait, after which checks are four times rarer."""
 
 RUNTIME = (
     "(rx: (worker_threads: 1), "
@@ -99,7 +90,7 @@ def configuration(settings: AgentSettings) -> dict[str, Any]:
 
 def lease_milliseconds(settings: AgentSettings) -> int:
     """How long a connection may be silent before Zenoh drops it: well before the neighbor counts as dead."""
-    return int(1000 * min(10.0, max(1.0, settings.death / 2)))
+    return int(1000 * min(10.0, max(1.0, settings.dead_after / 2)))
 
 
 def access_control(settings: AgentSettings) -> dict[str, Any]:
@@ -159,7 +150,7 @@ def token_key(settings: AgentSettings, agent: int) -> str:
     return f"{settings.fleet}/alive/{agent}"
 
 
-class ZenohTransport(Rings):
+class ZenohTransport(Inboxes):
     """One agent's end of a Zenoh network, as its settings say."""
 
     def __init__(self, settings: AgentSettings) -> None:
@@ -167,8 +158,8 @@ class ZenohTransport(Rings):
         self.settings = settings
         self._config = configuration(settings)
         self._session: Any = None
-        self._closed = threading.Event()
         self._kept: list[Any] = []
+        self._tokens = threading.Lock()
 
     def open(self) -> None:
         os.environ.setdefault("ZENOH_RUNTIME", RUNTIME)  # read when the first session of the process opens
@@ -191,46 +182,32 @@ class ZenohTransport(Rings):
             ) from error
         # The subscribers first, the token last: a neighbor that sees the token can be sure to be heard.
         self.message = zenoh.SampleKind.PUT
-        local = zenoh.Locality.SESSION_LOCAL
         for n in settings.neighbors:
-            inbox = inbox_key(settings, n)
             publisher = session.declare_publisher(
                 outbox_key(settings, n),
                 congestion_control=zenoh.CongestionControl.BLOCK,
                 reliability=zenoh.Reliability.RELIABLE,
                 express=True,
             )
-            self._kept.append(publisher)
-            self.add(
-                n.id,
-                put=publisher.put,
-                ring=session.declare_subscriber(inbox, zenoh.handlers.RingChannel(_WAITING)),
-                nudge=partial(session.delete, inbox, allowed_destination=local),
-            )
+            # In Zenoh's own thread: a thread in between would cost every message two switches.
+            arrive = zenoh.handlers.Callback(self.add(n.id, publisher.put), indirect=False)
+            self._kept += [publisher, session.declare_subscriber(inbox_key(settings, n), arrive)]
         for n in settings.neighbors:
             notice = partial(self._notice, n.id)
             token = token_key(settings, n.id)
             self._kept.append(session.liveliness().declare_subscriber(token, notice, history=True))
         self._kept.append(session.liveliness().declare_token(token_key(settings, settings.id)))
-        threading.Thread(target=self._watch, name=f"watch-{settings.id}", daemon=True).start()
 
     def _notice(self, neighbor: int, sample: Any) -> None:
         here = sample.kind == self.message
-        self.connected = self.connected | {neighbor} if here else self.connected - {neighbor}
+        with self._tokens:  # each neighbor is noticed by a thread of its own
+            self.connected = self.connected | {neighbor} if here else self.connected - {neighbor}
         log.info(
             "agent %d: neighbor %d %s", self.settings.id, neighbor, "connected" if here else "disconnected"
         )
         self.wake()
 
-    def _watch(self) -> None:
-        """Nudge an exchange that waits long; checks often enough for the shortest wait of a round."""
-        pause = min(_NAP, max(0.001, self.settings.timeout / 16))
-        calm = 0
-        while not self._closed.wait(pause if calm < _CALM else 4 * pause):
-            calm = 0 if self.nudge_if_long() else calm + 1
-
     def close(self) -> None:
-        self._closed.set()
         session, self._session = self._session, None
         if session is not None:
             session.close()
