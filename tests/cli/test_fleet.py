@@ -308,7 +308,7 @@ def test_status_shows_the_worst_first_and_asks_where_it_is_told(tmp_path: Path) 
     result = gossamer("fleet", "status", path, "--metrics", nobody, "--json")
     assert result.exit_code == 1
     rows = json.loads(result.output)
-    assert [(row["agent"], row["state"]) for row in rows] == [
+    assert [(row["name"], row["state"]) for row in rows] == [
         (nobody, "unreachable"),
         ("agent0", "unknown"),
         ("agent1", "unknown"),

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from gossamer.cli.fleet_table import fleet_table
 from gossamer.cli.options import AsJson, FleetFile
 from gossamer.cli.output import console
+
+if TYPE_CHECKING:
+    from gossamer.agents.host.status import AgentStatus
 
 
 def status(
@@ -23,9 +26,11 @@ def status(
 ) -> None:
     """Show the state of a fleet's agents, the worst first.
 
-    Agents of this machine are known from the status files that they write twice a second; others from their metrics,
-    if fleet.toml says where these are. The exit code is 0 if every agent seen is running, and 1 otherwise.
+    Agents of this machine are known from their status files, others from their metrics.
+
+    The exit code is 0 if every agent seen is running, and 1 otherwise.
     """
+    from gossamer import checks
     from gossamer.agents.fleet.file import Fleet
     from gossamer.agents.fleet.survey import survey
     from gossamer.agents.fleet.tables import duration
@@ -33,11 +38,16 @@ def status(
 
     found = Fleet.read(fleet)
     places = None if metrics is None else [place.strip() for place in metrics.split(",")]
-    agents = worst_first(survey(found, fleet.parent, places, timeout=duration("--timeout", timeout)))
+    seconds = checks.number("timeout", duration("--timeout", timeout), above=0)
+    agents = worst_first(survey(found, fleet.parent, places, timeout=seconds))
     if as_json:
-        rows = [{"agent": a.member.name, **a.details, "problem": a.problem, "state": a.state} for a in agents]
-        print(json.dumps(rows, indent=2))
+        print(json.dumps([_row(agent) for agent in agents], indent=2))
     else:
         console().print(fleet_table(found.network or found.fleet, agents))
     if any(agent.state not in ("running", "unknown") for agent in agents):
         raise typer.Exit(1)
+
+
+def _row(agent: AgentStatus) -> dict[str, Any]:
+    known = {"agent": agent.member.id, "name": agent.member.name, **agent.details}
+    return {**known, "problem": agent.problem, "state": agent.state}
