@@ -38,7 +38,7 @@ from gossamer.arrays import Floats
 from gossamer.errors import InvalidInput, Unsupported, require
 from gossamer.methods.anytime_sda import AnytimeSDA
 from gossamer.methods.base import KnownFacts, Method, SpectralFacts, UnknownFacts
-from gossamer.methods.ledger import ledger_program
+from gossamer.methods.ledger import PIECE, ledger_program
 
 if TYPE_CHECKING:
     import msgspec
@@ -217,7 +217,7 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
     def _check_method(self, method: Method) -> None:
         """The method must run on edges, with messages of this size, and its step size must suit the edges."""
-        program = ledger_program(method, self._facts(method))
+        program = ledger_program(method, self._facts(method), longest=PIECE)
         size = Layout.of(self._settings(self.agents[0], method)).size
         needed = Codec(0, frozenset(), size, len(program.edge), Limits()).longest
         if 0 < self.wire.message_bytes < needed:

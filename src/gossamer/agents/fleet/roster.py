@@ -30,7 +30,7 @@ else:
     msgspec = require("msgspec", "agents")
 
 LARGEST = 4_000_000
-"""Bytes. A longer roster is not even read; this is enough for 30,000 agents with four neighbors each."""
+"""Bytes. A longer roster is not even read; this is enough for about 40,000 agents with four neighbors each."""
 
 _MAGIC = b"gossamer roster 1\n"
 """Begins the file and what is signed: the authority's key also signs certificates, and none of them begins so."""
