@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from gossamer.methods import Method
 
 fleet_app = typer.Typer(name="fleet", help="Create, run and inspect a fleet of agents.", no_args_is_help=True)
-for change in fleet_members.COMMANDS:
-    fleet_app.command(cls=FlagCommand)(change)
 
 LOCAL_FORM = "anytime-sda:acceleration=local"
 """The method of a fleet unless another is chosen: it asks for nothing but the weights of the edges."""
@@ -130,7 +128,9 @@ def init(
     path = made.write(out)
     if own_file is not None:
         _copy_beside(own_file, out / own_file.name)
-    print(f"{path}: {network.agents} agents, {len(network.edges)} edges")
+    print(
+        f"{path}: {network.agents} agents, {len(network.edges)} edges; and the same, signed, in fleet.roster"
+    )
     print(f"{out / made.certificates}: the authority (keep ca.key safe) and a certificate per agent")
     on_hosts = f"on each host: gossamer agent {path} --id NAME --source SOURCE"
     print(f"next, {on_hosts if topology is None else f'gossamer fleet up {path}'}")
@@ -290,6 +290,10 @@ def renew(fleet: FleetFile) -> None:
     print(
         f"{len(found.agents)} certificates renewed, valid until {end:%Y-%m-%d}; copy them and restart the agents"
     )
+
+
+for change in fleet_members.COMMANDS:
+    fleet_app.command(cls=FlagCommand)(change)
 
 
 def agent(

@@ -159,7 +159,7 @@ def test_an_agent_gets_its_own_part(path: Path) -> None:
         ('weighting = "agents"', 'weighting = "votes"', r": observations\.weighting must be 'agents' or"),
         ("{id = 2,", "{id = 7,", r"edges\[2\]: an edge must join .* of this fleet, once, got \[1, 2\]"),
         ("{id = 2,", "{id = 1,", "agents: id must be different for every agent, got 1 twice"),
-        ("{id = 2,", "{id = -2,", r"agents\[2\]\.id must be a whole number from 0 on, got -2"),
+        ("{id = 2,", "{id = -2,", r"agents\[2\]\.id must be a whole number from 0 to 4294967295, got -2"),
         ('name = "agent2"', 'name = "agent2", common_name = "agent1@2"', r"agents\[2\]\.common_name must be"),
         ('name = "agent2"', 'name = "agent2", listen = "here"', r"listen must be host:port.*got 'here'"),
         ('name = "agent2"', 'name = "agent1"', "agents: name must be different .* got 'agent1' twice"),

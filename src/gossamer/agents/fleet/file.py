@@ -313,10 +313,13 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
     def member(self, agent: int | str) -> Member:
         """The agent with this number or name; a text that could be either is a name."""
-        named = [member for member in self.agents if member.name == agent]
-        found = named or [member for member in self.agents if str(member.id) == str(agent)]
+        if isinstance(agent, int):
+            found = self._by_id.get(agent)
+        else:
+            found = next((member for member in self.agents if member.name == agent), None)
+            found = found or next((member for member in self.agents if str(member.id) == agent), None)
         if found:
-            return found[0]
+            return found
         for gone in self.left:
             if str(agent) in (gone.name, str(gone.id)):
                 raise InvalidInput(
