@@ -128,9 +128,7 @@ def init(
     path = made.write(out)
     if own_file is not None:
         _copy_beside(own_file, out / own_file.name)
-    print(
-        f"{path}: {network.agents} agents, {len(network.edges)} edges; and the same, signed, in fleet.roster"
-    )
+    print(f"{path}: {network.agents} agents, {len(network.edges)} edges")
     print(f"{out / made.certificates}: the authority (keep ca.key safe) and a certificate per agent")
     on_hosts = f"on each host: gossamer agent {path} --id NAME --source SOURCE"
     print(f"next, {on_hosts if topology is None else f'gossamer fleet up {path}'}")

@@ -258,12 +258,10 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
     def with_roster(self, roster: Roster) -> Fleet:
         """This fleet with the members, edges and epoch of `roster`; what only an agent's own machine uses stays."""
-        mine = {agent.id: agent for agent in self.agents}
         members = []
         for member in roster.members:
-            seen = mine.get(member.id)
-            own: dict[str, Any] = {} if seen is None else {"listen": seen.listen, "source": seen.source}
-            members.append(Member(**msgspec.structs.asdict(member), **own))
+            said, mine = msgspec.structs.asdict(member), self._by_id.get(member.id)
+            members.append(msgspec.structs.replace(mine, **said) if mine else Member(**said))
         return msgspec.structs.replace(
             self, epoch=roster.epoch, agents=members, edges=list(roster.edges), left=list(roster.left)
         )
