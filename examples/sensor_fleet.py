@@ -46,8 +46,8 @@ def report(when: str, agents: list[Agent], truth: float) -> float:
 
 async def main(seconds: float = 1.5) -> list[float]:
     """Run the fleet; return the largest error of any agent at each of three moments."""
-    # 1. Who can talk to whom. `Fleet.create` chooses the method's parameters from the network's spectrum; a
-    #    neighbor that is silent for 0.5 seconds counts as dead.
+    # 1. Who can talk to whom. The agents need to know no more than their neighbors; one that is silent for 0.5
+    #    seconds counts as dead.
     network = Network.random_geometric(12, seed=3)
     fleet = Fleet.create(network, rounds=RoundsTable(every="5ms", timeout="50ms", death="500ms"))
 

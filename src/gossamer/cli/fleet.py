@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from gossamer.methods import Method
 
 fleet_app = typer.Typer(name="fleet", help="Create, run and inspect a fleet of agents.", no_args_is_help=True)
-for change in fleet_members.COMMANDS:
-    fleet_app.command(cls=FlagCommand)(change)
 
 LOCAL_FORM = "anytime-sda:acceleration=local"
 """The method of a fleet unless another is chosen: it asks for nothing but the weights of the edges."""
@@ -170,5 +168,5 @@ def renew(fleet: FleetFile) -> None:
     )
 
 
-for _command in (init, up, status, renew):
+for _command in (init, up, status, renew, *fleet_members.COMMANDS):
     fleet_app.command(cls=FlagCommand)(_command)

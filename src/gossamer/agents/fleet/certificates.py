@@ -1,9 +1,10 @@
 """A private certificate authority for one fleet, and a certificate for each of its agents.
 
-The authority is made for the fleet and signs nothing else: every holder of one of its certificates is a member. An
-agent's certificate carries its name as common name, by which access control works, and its addresses, which the
-connecting side checks. Keys are elliptic (P-256), in files of mode 0600, set before anything is written, in a
-directory of mode 0700, and never appear in a log or an error.
+The authority is made for the fleet and signs its rosters and nothing else: every holder of one of its certificates is
+a member. An
+agent's certificate carries its name (later ones NAME@EPOCH, see `roster.py`) as common name, by which access
+control works, and its addresses, which the connecting side checks. Keys are elliptic (P-256), in files of mode
+0600, set before anything is written, in a directory of mode 0700, and never appear in a log or an error.
 """
 
 from __future__ import annotations

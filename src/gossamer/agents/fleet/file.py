@@ -45,7 +45,7 @@ from gossamer.arrays import Floats
 from gossamer.errors import InvalidInput, Unsupported, require
 from gossamer.methods.anytime_sda import AnytimeSDA
 from gossamer.methods.base import KnownFacts, Method, SpectralFacts, UnknownFacts
-from gossamer.methods.ledger import ledger_program
+from gossamer.methods.ledger import PIECE, ledger_program
 
 if TYPE_CHECKING:
     import msgspec
@@ -239,7 +239,7 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
     def _check_method(self, method: Method) -> None:
         """The method must run on edges, with messages of this size, and its step size must suit the edges."""
-        program = ledger_program(method, self._facts(method))
+        program = ledger_program(method, self._facts(method), longest=PIECE)
         size = Layout.of(self._settings(self.agents[0], method)).size
         extremes = Extremes(self.observations.dimension) if self.statistics.extremes else None
         needed = Codec(0, frozenset(), size, len(program.edge), Limits(), b"", extremes).longest
@@ -301,12 +301,10 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
     def with_roster(self, roster: Roster) -> Fleet:
         """This fleet with the members, edges and epoch of `roster`; what only an agent's own machine uses stays."""
-        mine = {agent.id: agent for agent in self.agents}
         members = []
         for member in roster.members:
-            seen = mine.get(member.id)
-            own: dict[str, Any] = {} if seen is None else {"listen": seen.listen, "source": seen.source}
-            members.append(Member(**msgspec.structs.asdict(member), **own))
+            said, mine = msgspec.structs.asdict(member), self._by_id.get(member.id)
+            members.append(msgspec.structs.replace(mine, **said) if mine else Member(**said))
         return msgspec.structs.replace(
             self, epoch=roster.epoch, agents=members, edges=list(roster.edges), left=list(roster.left)
         )
@@ -356,10 +354,13 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
     def member(self, agent: int | str) -> Member:
         """The agent with this number or name; a text that could be either is a name."""
-        named = [member for member in self.agents if member.name == agent]
-        found = named or [member for member in self.agents if str(member.id) == str(agent)]
+        if isinstance(agent, int):
+            found = self._by_id.get(agent)
+        else:
+            found = next((member for member in self.agents if member.name == agent), None)
+            found = found or next((member for member in self.agents if str(member.id) == agent), None)
         if found:
-            return found[0]
+            return found
         for gone in self.left:
             if str(agent) in (gone.name, str(gone.id)):
                 raise InvalidInput(

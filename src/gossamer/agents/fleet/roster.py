@@ -30,7 +30,10 @@ else:
     msgspec = require("msgspec", "agents")
 
 LARGEST = 4_000_000
-"""Bytes. A longer roster is not even read; this is enough for 30,000 agents with four neighbors each."""
+"""Bytes. A longer roster is not even read; this is enough for about 40,000 agents with four neighbors each."""
+
+IDS = 2**32
+"""Ids are below this; a simulated sensor has no random numbers for others."""
 
 _MAGIC = b"gossamer roster 1\n"
 """Begins the file and what is signed: the authority's key also signs certificates, and none of them begins so."""
@@ -194,7 +197,10 @@ class Roster(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         members = self.members
         _require(len(members) >= 2, f"agents: a fleet must have at least 2 agents, got {len(members)}")
         for k, member in enumerate(members):
-            _require(member.id >= 0, f"agents[{k}].id must be a whole number from 0 on, got {member.id}")
+            _require(
+                0 <= member.id < IDS,
+                f"agents[{k}].id must be a whole number from 0 to {IDS - 1}, got {member.id}",
+            )
             try:
                 check_name(member.name)
                 check_endpoint(f"agents[{k}].endpoint", member.endpoint, tls=True)
