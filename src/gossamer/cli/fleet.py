@@ -22,7 +22,7 @@ from rich.text import Text
 
 from gossamer.cli.commands import FlagCommand, refuse
 from gossamer.cli.fleet_table import fleet_line, fleet_table
-from gossamer.cli.options import EXAMPLES, AsJson, Weights
+from gossamer.cli.options import EXAMPLES, AsJson, Burst, Delay, Loss, Partition, Weights
 from gossamer.cli.output import console
 from gossamer.errors import InvalidInput, OutputError
 
@@ -191,10 +191,19 @@ def up(
     metrics_host: MetricsHost = "127.0.0.1",
     insecure: Insecure = False,
     for_: Annotated[str | None, typer.Option("--for", help='Stop after this long, such as "30s".')] = None,
+    loss: Loss = None,
+    burst: Burst = None,
+    delay: Delay = None,
+    partition: Partition = None,
 ) -> None:
-    """Run all agents of a fleet on this machine, with a live table, until Ctrl-C."""
+    """Run all agents of a fleet on this machine, with a live table, until Ctrl-C.
+
+    For a trial, faults can be injected into what the agents send: --loss, --burst, --delay, --partition.
+    """
+    from gossamer.agents.fleet.file import Fleet
     from gossamer.agents.fleet.launcher import LocalFleet
     from gossamer.agents.fleet.tables import duration
+    from gossamer.cli.faults import agent_faults
 
     seconds = None if for_ is None else duration("--for", for_)
     agents = LocalFleet(
@@ -206,6 +215,7 @@ def up(
         metrics_port=metrics_port,
         metrics_host=metrics_host,
         insecure=insecure,
+        **agent_faults(Fleet.read(fleet), loss, burst, delay, partition),
     )
     screen = console()
     if insecure:
@@ -325,8 +335,15 @@ def agent(
     rounds: Annotated[
         int, typer.Option(help="Stop after this many rounds; 0: run until stopped.", min=0)
     ] = 0,
+    loss: Loss = None,
+    burst: Burst = None,
+    delay: Delay = None,
+    partition: Partition = None,
 ) -> None:
-    """Run one agent: estimates as JSON lines on standard output, logs as JSON lines on standard error."""
+    """Run one agent: estimates as JSON lines on standard output, logs as JSON lines on standard error.
+
+    For a trial, faults can be injected into what it sends: --loss, --burst, --delay, --partition.
+    """
     with _signals_wait():
         _become_agent(
             fleet,
@@ -339,6 +356,7 @@ def agent(
             insecure=insecure,
             report=report,
             rounds=rounds,
+            faults={"loss": loss, "burst": burst, "delay": delay, "partition": partition},
         )
 
 
@@ -361,12 +379,14 @@ def _become_agent(
     every: str | None,
     report: str,
     insecure: bool,
+    faults: dict[str, Any],
     **others: Any,
 ) -> None:
     from gossamer.agents.fleet.file import Fleet
     from gossamer.agents.fleet.tables import duration
     from gossamer.agents.host.process import Options
     from gossamer.agents.host.sources import parse_source
+    from gossamer.cli.faults import agent_faults
 
     # Mistakes are reported here, to a person; from then on, everything is JSON.
     found = Fleet.read(fleet)
@@ -383,6 +403,7 @@ def _become_agent(
         every=None if every is None else duration("--every", every),
         insecure=insecure,
         report=seconds,
+        **agent_faults(found, **faults),
         **others,
     )
     # The agent takes the place of this process: it needs a third of the memory that the whole command line does.

@@ -26,8 +26,11 @@ from gossamer.agents.host.locks import lock
 from gossamer.agents.host.source_kinds import AnySource
 from gossamer.agents.host.sources import parse_source
 from gossamer.agents.host.status import STATUS, StatusFile, estimate_line
+from gossamer.agents.settings import AgentSettings
 from gossamer.agents.snapshot import Snapshot
+from gossamer.agents.transports.base import Faulty
 from gossamer.errors import GossamerError, InvalidInput, OutputError, require
+from gossamer.faults import Bursts, Delay, Faults, Loss, Partition
 
 if TYPE_CHECKING:
     import msgspec
@@ -53,6 +56,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     report    seconds between two lines of output
     rounds    stop after this many rounds of this run; 0: run until stopped
     guarded   stop when standard input is closed, that is, when the parent process is gone
+    loss, burst, delay, partition   faults to inject into what this agent sends, for trials; None: none
     claim     descriptor of the agent's lock, if the parent process holds it already (see `claim`)
     """
 
@@ -68,6 +72,10 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     rounds: int = 0
     guarded: bool = False
     claim: int | None = None
+    loss: Loss | None = None
+    burst: Bursts | None = None
+    delay: Delay | None = None
+    partition: tuple[Partition, ...] = ()
 
     def text(self) -> str:
         """The options as the one argument of `python -m gossamer.agents.host.process`."""
@@ -92,7 +100,7 @@ async def run(options: Options, output: TextIO) -> None:
         )
     end = None if settings.tls is None else expires(settings.tls.certificate)
     _warn_of_expiry(end)
-    agent = Agent(settings, source=source)
+    agent = Agent(settings, source=source, transport=_faulty(options, settings))
     if options.rounds:
         _stop_after(agent, options.rounds, stopped)
     with ExitStack() as stack:
@@ -200,6 +208,18 @@ def _store(directory: str | None, name: str) -> Path | None:
             f"store must be a directory that can be written, got {directory} ({error.strerror})"
         ) from None
     return Path(directory) / f"{name}.sqlite"
+
+
+def _faulty(options: Options, settings: AgentSettings) -> Faulty | None:
+    """A transport with the faults of the options, if there are any: seed 0, so a simulation can lose the same."""
+    given = (options.loss, options.burst, options.delay, *options.partition)
+    faults = Faults(*(fault for fault in given if fault is not None))
+    if not faults.items:
+        return None
+    from gossamer.agents.transports.zenoh import ZenohTransport
+
+    log.warning("faults are injected into what this agent sends: %s", ", ".join(map(str, faults.items)))
+    return Faulty(ZenohTransport(settings), settings.id, faults.bind(seed=0))
 
 
 def _warn_of_expiry(end: datetime | None) -> None:
