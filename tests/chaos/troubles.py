@@ -45,6 +45,8 @@ class Troubles:
         self._freed = -_MOMENT
         self.began = time.monotonic()
         self._random = random.Random(seed)
+        self._first = list(WEIGHTS)
+        self._random.shuffle(self._first)
         self._busy: set[int] = set()
         self._later: list[tuple[float, int, Callable[[], None]]] = []
         self._order = itertools.count()
@@ -54,8 +56,10 @@ class Troubles:
         self.entries.append(f"{time.monotonic() - self.began:7.1f} s  {text}")
 
     def make(self) -> None:
-        """One trouble, to members that have none at the moment."""
+        """One trouble, to members that have none at the moment; at first one of each kind."""
         kind = self._random.choices(list(WEIGHTS), list(WEIGHTS.values()))[0]
+        if self._first:
+            kind = self._first.pop()
         idle = [member for member in self.members if member.id not in self._busy and member.running]
         if idle:
             getattr(self, f"_{kind}")(self._random.choice(idle))

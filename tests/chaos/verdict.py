@@ -56,15 +56,12 @@ def judge(
     for member in members:
         member.settle()
     right = float(np.mean([member.average for member in members]))
-    off = {
-        n: abs((s["estimate"] if s.get("estimate") is not None else np.inf) - right)
-        for n, s in statuses.items()
-    }
-    worst = max(off, key=lambda n: off[n])
+    worst, off = farthest(members)
+    when = "never" if reached is None else f"after {reached:.0f} s of quiet"
     verdict.check(
         "every member is at the members' average",
-        f"average {right:.6f}; the farthest, {worst}, is off by {off[worst]:.1g}",
-        off[worst] < TOLERANCE,
+        f"average {right:.6f}: all within {TOLERANCE:g} {when}; in the end the farthest, {worst}, is off by {off:.1g}",
+        off < TOLERANCE,
     )
     followers = [member for member in members if member.file is not None]
     uneven = [
