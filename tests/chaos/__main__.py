@@ -21,7 +21,7 @@ import networkx as nx
 import numpy as np
 from tests.chaos.members import ChaosMember
 from tests.chaos.troubles import Troubles, mounted
-from tests.chaos.verdict import TOLERANCE, Verdict, farthest, judge, report, write
+from tests.chaos.verdict import TOLERANCE, Suspects, Verdict, farthest, judge, report, write
 
 from gossamer.agents.fleet.file import Fleet
 from gossamer.agents.fleet.tables import ObservationsTable, RoundsTable
@@ -90,6 +90,7 @@ def _run(
     ]
     troubles = Troubles(members, seed, disk)
     lying: subprocess.Popen[bytes] | None = None
+    suspects: Suspects = {}
     chance = random.Random(seed + 1)
     try:
         for member in members:
@@ -115,10 +116,11 @@ def _run(
             if now >= next_weight:
                 for member in members:
                     member.weigh()
+                accuse(members, liar, suspects)
                 next_weight += 5.0
             time.sleep(0.02)
         troubles.proceed(all=True)
-        suspects = accusations(members, liar)
+        accuse(members, liar, suspects)
         if lying is not None:
             lying.kill()
             lying.wait()
@@ -168,16 +170,14 @@ def start_liar(home: Path, name: str) -> subprocess.Popen[bytes]:
         return subprocess.Popen([sys.executable, *words], stderr=log, stdout=log)
 
 
-def accusations(members: list[ChaosMember], liar: int) -> dict[str, dict[str, object]]:
-    """What the liar's neighbors think of it: its state, and what they refused."""
-    found = {}
+def accuse(members: list[ChaosMember], liar: int, suspects: Suspects) -> None:
+    """Note what the liar's neighbors think of it, and what they refused; one that restarts forgets it for a while."""
     for member in members:
         status = member.status()
         seen = status.get("neighbors", {})
         about = seen.get(str(liar)) or seen.get(f"agent{liar}")
-        if about:
-            found[member.name] = {"state": about["state"], "rejected": status["rejected"]}
-    return found
+        if about and suspects.get(member.name, {}).get("state") != "quarantined":
+            suspects[member.name] = {"state": about["state"], "rejected": status["rejected"]}
 
 
 def main() -> int:

@@ -23,6 +23,10 @@ GUIDE = Path(__file__).parents[2] / "docs" / "reliability.md"
 BEGIN, END = "<!-- chaos: begin -->", "<!-- chaos: end -->"
 
 
+Suspects = dict[str, dict[str, Any]]
+"""What each neighbor of the liar thinks of it."""
+
+
 @dataclass
 class Verdict:
     """The rows of the report, what failed, and all that happened."""
@@ -43,7 +47,7 @@ def judge(
     troubles: Troubles,
     fleet: Fleet,
     liar: int,
-    suspects: dict[str, dict[str, Any]],
+    suspects: Suspects,
     minutes: float,
     reached: float | None,
 ) -> Verdict:
@@ -120,7 +124,8 @@ def _done(troubles: Troubles) -> list[tuple[str, int]]:
 
 def _only_quarantine(status: dict[str, Any], liar: str) -> bool:
     """Whether an agent is degraded for no other reason than that it has found the liar out."""
-    return status.get("state") == "degraded" and status.get("problem", "").startswith(f"{liar} in quarantine")
+    problems = status.get("problem", "").split("; ")
+    return status.get("state") == "degraded" and all(p.startswith(f"{liar} in quarantine") for p in problems)
 
 
 def _refused(rejected: dict[str, int]) -> str:

@@ -73,3 +73,17 @@ def test_faults_survive_the_way_to_the_process_and_are_announced(path: Path) -> 
     warning = next(json.loads(line) for line in done.stderr.splitlines() if "faults are injected" in line)
     assert warning["level"] == "warning"
     assert "Loss(probability=1.0), Bursts(mean_length=10.0, fraction=0.2, both=True)" in warning["message"]
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
+def test_an_agent_survives_a_full_disk_under_its_output(path: Path) -> None:
+    text = Options(fleet=str(path), agent="0", insecure=True, report=0.01, rounds=50).text()
+    command = [sys.executable, "-m", "gossamer.agents.host.process", text]
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60, check=False
+        )
+    assert "estimates cannot be written to standard output (No space left on device)" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert json.loads((path.parent / "status" / "agent0.json").read_text())["rounds"] == 50
+    assert done.returncode == 0, done.stderr

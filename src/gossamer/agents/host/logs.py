@@ -7,6 +7,7 @@ that matter into log records, and yields the real standard output for the estima
 
 from __future__ import annotations
 
+import io
 import json
 import logging
 import os
@@ -111,7 +112,8 @@ def capture_zenoh() -> Iterator[TextIO]:
     zenoh = require("zenoh", "agents")
     sys.stdout.flush()
     read, write = os.pipe()
-    with os.fdopen(os.dup(1), "w", buffering=1, encoding="utf-8") as real:
+    unbuffered = os.fdopen(os.dup(1), "wb", buffering=0)  # what cannot be written is not tried again
+    with io.TextIOWrapper(unbuffered, encoding="utf-8", write_through=True) as real:
         os.dup2(write, 1)
         os.close(write)
         lines = os.fdopen(read, encoding="utf-8", errors="replace")

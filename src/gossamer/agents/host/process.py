@@ -16,7 +16,7 @@ import time
 from contextlib import ExitStack, suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from gossamer.agents.agent import Agent
 from gossamer.agents.fleet.certificates import expires
@@ -126,7 +126,7 @@ async def run(options: Options, output: TextIO) -> None:
             if status is not None:  # the agent ran: report its last state, after a failure too
                 last = agent.snapshot
                 status.write(last)
-                print(json.dumps(estimate_line(last, me.name, source)), file=output, flush=True)
+                _say(estimate_line(last, me.name, source), output)
                 log.info("stopped", extra={"round": last.round, "samples": last.samples})
 
 
@@ -157,11 +157,22 @@ async def _report(
             status.write(now)
             status_due += _STATUS_EVERY
         if time.monotonic() >= report_due:
-            print(json.dumps(estimate_line(now, name, source)), file=output, flush=True)
+            _say(estimate_line(now, name, source), output)
             report_due = max(report_due + every, time.monotonic())
         with suppress(TimeoutError):
             wait = min(status_due, report_due) - time.monotonic()
             await asyncio.wait_for(stopped.wait(), max(wait, 0.001))
+
+
+def _say(line: dict[str, Any], output: TextIO) -> None:
+    """Print a line of output; a disk that is full does not end an agent, a reader that is gone does."""
+    try:
+        output.write(json.dumps(line) + "\n")
+        output.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        log.warning("estimates cannot be written to standard output (%s)", error.strerror)
 
 
 def _stop_signals(guarded: bool) -> asyncio.Event:
