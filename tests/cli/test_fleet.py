@@ -95,7 +95,7 @@ def test_init_takes_real_host_names(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ([], "give either --topology NAME or --edges FILE"),
+        ([], "give either --topology NAME_OR_FILE or --edges FILE"),
         (["--topology", "path:3", "--edges", "x"], "give either"),
         (["--topology", "path:3", "--hosts", "x"], "give --edges as well"),
         (["--topology", "gird:3x3"], "did you mean 'grid'"),

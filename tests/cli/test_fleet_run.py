@@ -135,3 +135,33 @@ def test_up_refuses_to_feed_standard_input_to_many(tmp_path: Path) -> None:
     result = gossamer("fleet", "up", make(tmp_path, Network.path(2), sources=["-", "-"]))
     assert isinstance(result.exception, InvalidInput)
     assert "source must not be - (standard input)" in str(result.exception)
+
+
+@pytest.mark.slow
+def test_up_injects_faults(tmp_path: Path) -> None:
+    """A third of the messages is lost, agents 0 and 1 are cut off for ever, and each part has its own average."""
+    path = make(tmp_path, Network.path(4), sources=[f"sim:{mean},0,7" for mean in (1, 2, 5, 6)])
+    with running("fleet", "up", path, "--loss", 0.3, "--delay", "2,0.1", "--partition", "0,1@0-") as process:
+
+        def apart() -> bool:
+            found = [status.estimate for status in read_status(Fleet.read(path), tmp_path)]
+            wanted = zip(found, (1.5, 1.5, 5.5, 5.5), strict=True)
+            return all(e and e[0] is not None and abs(e[0] - mean) < 1e-3 for e, mean in wanted)
+
+        until(apart, "two averages", 60)
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=30)
+    assert "faults are injected" in (tmp_path / "logs" / "agent3.log").read_text()
+
+
+@pytest.mark.parametrize("command", [("agent", "--id", 0), ("fleet", "up")])
+def test_impossible_faults_are_refused(tmp_path: Path, command: tuple[object, ...]) -> None:
+    path = make(tmp_path, Network.path(3))
+    for words, text in (
+        (("--loss", 2), "--loss: probability must be"),
+        (("--partition", "0-5@0-"), "Partition names agent 5, but the agents are 0..2"),
+        (("--partition", "0:2@0-"), "cuts the edge 0-2, which the network does not have"),
+    ):
+        result = gossamer(*command, path, *words)
+        assert isinstance(result.exception, InvalidInput)
+        assert text in str(result.exception)

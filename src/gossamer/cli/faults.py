@@ -11,9 +11,15 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 import gossamer as gs
 from gossamer.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from gossamer.agents.fleet.file import Fleet
 
 
 def _naming_flag(option: str, parse: Callable[[str], gs.faults.Fault], text: str) -> gs.faults.Fault:
@@ -101,6 +107,19 @@ def parse_faults(
     ]
     items = [_naming_flag(option, parse, text) for option, texts, parse in given for text in texts]
     return gs.faults.Faults(*items)
+
+
+def agent_faults(
+    fleet: Fleet, loss: str | None, burst: str | None, delay: str | None, partition: Iterable[str] | None
+) -> dict[str, Any]:
+    """The faults to inject into a deployed fleet, as options of its agents (`agents.host.process.Options`)."""
+    faults = parse_faults(loss=loss, burst=burst, delay=delay, partition=partition or ())
+    faults.check(len(fleet.agents), np.array([edge[:2] for edge in fleet.edges]))
+    kinds = {gs.faults.Loss: "loss", gs.faults.Bursts: "burst", gs.faults.Delay: "delay"}
+    return {
+        "partition": faults.partitions,
+        **{kinds[type(fault)]: fault for fault in faults.items if type(fault) in kinds},
+    }
 
 
 def _misread(option: str, text: str, form: str) -> InvalidInput:

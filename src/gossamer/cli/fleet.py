@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from gossamer.agents.fleet.file import Fleet
     from gossamer.agents.fleet.tables import MethodTable
     from gossamer.methods import Method
+    from gossamer.networks import Network
 
 fleet_app = typer.Typer(name="fleet", help="Create, run and inspect a fleet of agents.", no_args_is_help=True)
 
@@ -28,12 +29,16 @@ LOCAL_FORM = "anytime-sda:acceleration=local"
 
 
 def init(
-    topology: Annotated[str | None, typer.Option(help=f"A network by name: {EXAMPLES}.")] = None,
+    topology: Annotated[
+        str | None,
+        typer.Option(help=f"A network by name ({EXAMPLES}) or a file: edge list, matrix, GraphML, ..."),
+    ] = None,
     out: Annotated[Path, typer.Option("--out", "-o", help="Directory to write.")] = Path("fleet"),
     edges: Annotated[
         Path | None,
         typer.Option(
-            help="Instead of --topology: a file of edges, two agents per line (hostA:7447 hostB:7447)."
+            help="Instead of --topology: a file of edges, two agents per line, named by their addresses "
+            "(hostA:7447 hostB:7447); agents that are only numbered (0 1) run on this machine."
         ),
     ] = None,
     hosts: Annotated[Path | None, typer.Option(help="With --edges: a file of lines NAME HOST:PORT.")] = None,
@@ -64,17 +69,29 @@ def init(
 ) -> None:
     """Write fleet.toml, its signed roster, a private certificate authority and a certificate for each agent."""
     from gossamer.agents.fleet.file import Fleet, simulated_sources
-    from gossamer.agents.fleet.hosts import names_and_endpoints, read_hosts, with_metrics
+    from gossamer.agents.fleet.hosts import (
+        labels_are_addresses,
+        names_and_endpoints,
+        read_hosts,
+        with_metrics,
+    )
     from gossamer.agents.fleet.tables import ObservationsTable, RoundsTable
     from gossamer.cli.parsing import parse_network
     from gossamer.networks import Network
 
     if (topology is None) == (edges is None):
-        raise InvalidInput("a fleet needs a network: give either --topology NAME or --edges FILE")
+        raise InvalidInput("a fleet needs a network: give either --topology NAME_OR_FILE or --edges FILE")
     if hosts is not None and edges is None:
         raise InvalidInput("--hosts says where the agents of an edge list are; give --edges as well")
     if topology is not None:
         network = Network.of(parse_network(topology, weights, seed))
+    else:
+        assert edges is not None
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", ".* was guessed to be edge-list")  # as the flag says
+            network = Network.read(edges, weights)
+    here = topology is not None or (hosts is None and not labels_are_addresses(network))
+    if here:
         last = 65536 - network.agents
         if not 1 <= port <= last:
             raise InvalidInput(
@@ -84,11 +101,7 @@ def init(
         endpoints = [f"127.0.0.1:{port + i}" for i in range(network.agents)]
         sources = simulated_sources(network.agents, seed)
     else:
-        assert edges is not None
-        refuse("port", "with --edges, whose agents have addresses of their own")
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", ".* was guessed to be edge-list")  # as the flag says
-            network = Network.read(edges, weights)
+        refuse("port", "where agents have addresses of their own")
         names, endpoints = names_and_endpoints(network, None if hosts is None else read_hosts(hosts))
         sources = ["-"] * network.agents
     chosen, own_file = _method(method)
@@ -109,9 +122,20 @@ def init(
     if own_file is not None:
         _copy_beside(own_file, out / own_file.name)
     print(f"{path}: {network.agents} agents, {len(network.edges)} edges")
+    if here:
+        print(f"all on this machine, ports {port} to {port + network.agents - 1}{_numbering(network)}")
     print(f"{out / made.certificates}: the authority (keep ca.key safe) and a certificate per agent")
     on_hosts = f"on each host: gossamer agent {path} --id NAME --source SOURCE"
-    print(f"next, {on_hosts if topology is None else f'gossamer fleet up {path}'}")
+    print(f"next, {f'gossamer fleet up {path}' if here else on_hosts}")
+
+
+def _numbering(network: Network) -> str:
+    """Which node of a file is which agent, unless they are numbered alike."""
+    labels = [str(label) for label in network.labels]
+    if labels == [str(i) for i in range(len(labels))]:
+        return ""
+    shown = [f"agent{i} is {label}" for i, label in enumerate(labels[:3])]
+    return f"; {', '.join(shown)}{', ...' if len(labels) > 3 else ''}"
 
 
 def _range(text: str | None) -> tuple[float | tuple[float, float], ...]:

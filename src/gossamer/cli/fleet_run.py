@@ -19,7 +19,7 @@ from rich.text import Text
 
 from gossamer.agents.host.hangup import terminal_gone
 from gossamer.cli.fleet_table import fleet_line, fleet_table
-from gossamer.cli.options import FleetFile, Source
+from gossamer.cli.options import Burst, Delay, FleetFile, Loss, Partition, Source
 from gossamer.cli.output import console
 from gossamer.errors import InvalidInput
 
@@ -62,13 +62,20 @@ def up(
         typer.Option("--restart/--no-restart", help="Start agents that fail again, after a growing delay."),
     ] = True,
     for_: Annotated[str | None, typer.Option("--for", help='Stop after this long, such as "30s".')] = None,
+    loss: Loss = None,
+    burst: Burst = None,
+    delay: Delay = None,
+    partition: Partition = None,
 ) -> None:
     """Run all agents of a fleet on this machine, with a live table, until Ctrl-C.
 
+    For a trial, faults can be injected into what the agents send: --loss, --burst, --delay, --partition.
     The exit code is 1 if an agent had to be killed, or had ended on its own and was not running at the end.
     """
+    from gossamer.agents.fleet.file import Fleet
     from gossamer.agents.fleet.launcher import LocalFleet
     from gossamer.agents.fleet.tables import duration
+    from gossamer.cli.faults import agent_faults
 
     seconds = None if for_ is None else duration("--for", for_)
     agents = LocalFleet(
@@ -82,6 +89,7 @@ def up(
         metrics_host=metrics_host,
         insecure=insecure,
         level=_level(log_level),
+        **agent_faults(Fleet.read(fleet), loss, burst, delay, partition),
     )
     screen = console()
     if insecure:
@@ -191,8 +199,15 @@ def agent(
     rounds: Annotated[
         int, typer.Option(help="Stop after this many rounds; 0: run until stopped.", min=0)
     ] = 0,
+    loss: Loss = None,
+    burst: Burst = None,
+    delay: Delay = None,
+    partition: Partition = None,
 ) -> None:
-    """Run one agent: estimates as JSON lines on standard output, logs as JSON lines on standard error."""
+    """Run one agent: estimates as JSON lines on standard output, logs as JSON lines on standard error.
+
+    For a trial, faults can be injected into what it sends: --loss, --burst, --delay, --partition.
+    """
     with _signals_wait():
         _become_agent(
             fleet,
@@ -206,6 +221,7 @@ def agent(
             report=report,
             level=_level(log_level),
             rounds=rounds,
+            faults={"loss": loss, "burst": burst, "delay": delay, "partition": partition},
         )
 
 
@@ -228,12 +244,14 @@ def _become_agent(
     every: str | None,
     report: str | None,
     insecure: bool,
+    faults: dict[str, Any],
     **others: Any,
 ) -> None:
     from gossamer.agents.fleet.file import Fleet
     from gossamer.agents.fleet.tables import duration
     from gossamer.agents.host.process import Options
     from gossamer.agents.host.sources import parse_source
+    from gossamer.cli.faults import agent_faults
 
     # Mistakes are reported here, to a person; from then on, everything is JSON.
     found = Fleet.read(fleet)
@@ -250,6 +268,7 @@ def _become_agent(
         every=None if every is None else duration("--every", every),
         insecure=insecure,
         report=seconds,
+        **agent_faults(found, **faults),
         **others,
     )
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # more would only wait, and cost time to start

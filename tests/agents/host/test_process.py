@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from tests.agents.small_fleets import free_ports, until
 
@@ -20,6 +21,7 @@ from gossamer.agents.fleet.tables import RoundsTable
 from gossamer.agents.host.process import Options
 from gossamer.agents.host.status import read_status
 from gossamer.errors import InvalidInput
+from gossamer.faults import Bursts, Delay, Loss, Partition
 from gossamer.networks import Network
 
 
@@ -60,6 +62,36 @@ def test_a_signal_before_the_agent_runs_stops_it_cleanly(path: Path, number: sig
     assert done.returncode == 0, done.stderr
     assert "Traceback" not in done.stderr
     assert json.loads(done.stdout.splitlines()[-1])["state"] == "stopped"
+
+
+def test_faults_survive_the_way_to_the_process_and_are_announced(path: Path) -> None:
+    faults: dict[str, Any] = {
+        "loss": Loss(1.0),
+        "burst": Bursts(10, 0.2, both=True),
+        "delay": Delay(2, 0.1),
+        "partition": (Partition([[0], [1]], 5, 9), Partition(edges=[(0, 1)])),
+    }
+    options = Options(fleet=str(path), agent="0", **faults)
+    assert msgspec.json.decode(options.text(), type=Options) == options
+    done = run(path, rounds=5, **faults)
+    assert done.returncode == 0, done.stderr
+    warning = next(json.loads(line) for line in done.stderr.splitlines() if "faults are injected" in line)
+    assert warning["level"] == "warning"
+    assert "Loss(probability=1.0), Bursts(mean_length=10.0, fraction=0.2, both=True)" in warning["message"]
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
+def test_an_agent_survives_a_full_disk_under_its_output(path: Path) -> None:
+    text = Options(fleet=str(path), agent="0", insecure=True, report=0.01, rounds=50).text()
+    command = [sys.executable, "-m", "gossamer.agents.host.process", text]
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60, check=False
+        )
+    assert "estimates cannot be written to standard output (No space left on device)" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert json.loads((path.parent / "status" / "agent0.json").read_text())["rounds"] == 50
+    assert done.returncode == 0, done.stderr
 
 
 # -- while it runs -----------------------------------------------------------------------------------------

@@ -18,6 +18,7 @@ from gossamer.agents.transports.conformance import check
 from gossamer.agents.transports.memory import Memory
 from gossamer.agents.transports.zenoh import ZenohTransport, access_control
 from gossamer.errors import GossamerError, InvalidInput
+from gossamer.faults import Delay, Faults, Partition
 from gossamer.networks import Network
 
 NETWORK = Network.cycle(4)
@@ -152,6 +153,28 @@ def test_faults_lose_and_delay() -> None:
         arrivals.append(tuple(got))
         got.clear()
     assert arrivals == [(), (), (b"0", b"2"), (b"3",)]
+
+
+def test_faults_follow_an_agent_that_jumps_ahead() -> None:
+    """What is late by two rounds is handed over in the first later round there is, however far away."""
+    network = Memory()
+    bound = Faults(Delay(2), Partition([0], 1000)).bind(seed=0)
+    a, b = Faulty(network.transport(0, (1,)), 0, bound), network.transport(1, (0,))
+    a.open()
+    b.open()
+    got: list[bytes] = []
+
+    def deliver(sender: int, payload: bytes) -> bool:
+        got.append(payload)
+        return False
+
+    arrivals = []
+    for t in (0, 7, 2**40):
+        a.exchange(t, {1: str(t).encode()}, 0.0, deliver)
+        b.exchange(t, {}, 0.0, deliver)
+        arrivals.append(tuple(got))
+        got.clear()
+    assert arrivals == [(), (b"0",), (b"7",)]
 
 
 def test_plaintext_warns() -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gossamer import checks
+from gossamer.agents.settings import check_endpoint
 from gossamer.errors import InvalidInput, require
 
 if TYPE_CHECKING:
@@ -64,6 +65,36 @@ def with_metrics(members: Sequence[Member], first: int) -> list[Member]:
         taken[host] += 1
     checks.whole_number("metrics_port", first, least=1, most=65536 - max(taken.values()))
     return made
+
+
+def labels_are_addresses(network: Network) -> bool:
+    """Whether the agents are named by addresses, so that the names say where they are.
+
+    Numbers, and whatever else cannot be a host, are not: then no name is taken for an address. Names that clearly are
+    addresses (with a port or a dot) beside names that cannot be are a mistake.
+    """
+    labels = [str(label) for label in network.labels]
+    others = [label for label in labels if not _may_be_address(label)]
+    clear = [label for label in labels if label not in others and re.search("[.:]", label)]
+    if others and clear:
+        raise InvalidInput(
+            f"agents must all be named by addresses, or none of them, got {clear[0]!r} and {others[0]!r}; give hosts, "
+            "a file that says where each agent is"
+        )
+    return not others
+
+
+def _may_be_address(label: str) -> bool:
+    """Whether a name can be "host:port" or "host"; a number is not, and of numbers with dots only an IPv4 address."""
+    endpoint = with_port(label)
+    host = endpoint.rpartition(":")[0]
+    try:
+        check_endpoint("endpoint", endpoint)
+    except InvalidInput:
+        return False
+    if re.fullmatch(r"[-\d.]+", host):
+        return bool(re.fullmatch(r"(\d{1,3}\.){3}\d{1,3}", host))
+    return True
 
 
 def with_port(address: str, port: int = PORT) -> str:

@@ -183,7 +183,8 @@ def capture_zenoh() -> Iterator[TextIO]:
     zenoh = require("zenoh", "agents")
     sys.stdout.flush()
     read, write = os.pipe()
-    with os.fdopen(os.dup(1), "w", buffering=1, encoding="utf-8") as real:
+    unbuffered = os.fdopen(os.dup(1), "wb", buffering=0)  # what cannot be written is not tried again
+    with io.TextIOWrapper(unbuffered, encoding="utf-8", write_through=True) as real:
         os.dup2(write, 1)
         os.close(write)
         lines = os.fdopen(read, encoding="utf-8", errors="replace")

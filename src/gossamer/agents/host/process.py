@@ -28,8 +28,11 @@ from gossamer.agents.host.hangup import terminal_gone
 from gossamer.agents.host.source_kinds import AnySource
 from gossamer.agents.host.sources import parse_source
 from gossamer.agents.host.status import STATUS, StatusFile, estimate_line
+from gossamer.agents.settings import AgentSettings
 from gossamer.agents.snapshot import Snapshot
+from gossamer.agents.transports.base import Faulty
 from gossamer.errors import GossamerError, InvalidInput, OutputError, require
+from gossamer.faults import Bursts, Delay, Faults, Loss, Partition
 
 if TYPE_CHECKING:
     import msgspec
@@ -56,6 +59,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     level     the least serious messages that are logged
     rounds    stop after this many rounds of this run; 0: run until stopped
     guarded   stop when standard input is closed, that is, when the parent process is gone
+    loss, burst, delay, partition   faults to inject into what this agent sends, for trials; None: none
     claim     descriptor of the agent's lock, if the parent process holds it already (see `claim`)
     logs      directory of the files NAME.log and NAME.jsonl, which take the place of standard error and output
     restarts  how often the agent was started again after a failure
@@ -76,6 +80,10 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     claim: int | None = None
     logs: str | None = None
     restarts: int = 0
+    loss: Loss | None = None
+    burst: Bursts | None = None
+    delay: Delay | None = None
+    partition: tuple[Partition, ...] = ()
 
     def text(self) -> str:
         """The options as the one argument of `python -m gossamer.agents.host.process`."""
@@ -109,7 +117,7 @@ async def run(options: Options, output: TextIO | logs.LineFile, fleet: Fleet | N
         )
     end = None if settings.tls is None else expires(settings.tls.certificate)
     _warn_of_expiry(end)
-    agent = Agent(settings, source=source)
+    agent = Agent(settings, source=source, transport=_faulty(options, settings))
     if options.rounds:
         _stop_after(agent, options.rounds, stopped)
     reloading = _Reloading(options, agent, fleet, me, output)
@@ -141,7 +149,7 @@ async def run(options: Options, output: TextIO | logs.LineFile, fleet: Fleet | N
             if status is not None:  # the agent ran: report its last state, after a failure too
                 last = agent.snapshot
                 status.write(last)
-                print(json.dumps(estimate_line(last, me.name, source)), file=output, flush=True)
+                _say(estimate_line(last, me.name, source), output)
                 log.info("stopped", extra={"round": last.round, "samples": last.samples})
 
 
@@ -224,7 +232,7 @@ async def _report(
             status.write(snapshot)
             status_due = _following(status_due, status.pause(status_due - began), now)
         if now >= report_due:
-            print(json.dumps(estimate_line(snapshot, name, source)), file=output, flush=True)
+            _say(estimate_line(snapshot, name, source), output)
             report_due = _following(report_due, every(), now)
         with suppress(TimeoutError):
             wait = min(status_due, report_due) - time.monotonic()
@@ -235,6 +243,17 @@ async def _report(
 def _following(due: float, every: float, now: float) -> float:
     """The first time after `now` that is a multiple of `every` after `due`; so what can wake up together does."""
     return due + every * (1 + (now - due) // every)
+
+
+def _say(line: dict[str, Any], output: TextIO | logs.LineFile) -> None:
+    """Print a line of output; a disk that is full does not end an agent, a reader that is gone does."""
+    try:
+        output.write(json.dumps(line) + "\n")
+        output.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        log.warning("estimates cannot be written to standard output (%s)", error.strerror)
 
 
 def _stop_signals(guarded: bool) -> asyncio.Event:
@@ -290,6 +309,18 @@ def _store(directory: str | None, name: str) -> Path | None:
             f"store must be a directory that can be written, got {directory} ({error.strerror})"
         ) from None
     return Path(directory) / f"{name}.sqlite"
+
+
+def _faulty(options: Options, settings: AgentSettings) -> Faulty | None:
+    """A transport with the faults of the options, if there are any: seed 0, so a simulation can lose the same."""
+    given = (options.loss, options.burst, options.delay, *options.partition)
+    faults = Faults(*(fault for fault in given if fault is not None))
+    if not faults.items:
+        return None
+    from gossamer.agents.transports.tls import TlsTransport
+
+    log.warning("faults are injected into what this agent sends: %s", ", ".join(map(str, faults.items)))
+    return Faulty(TlsTransport(settings), settings.id, faults.bind(seed=0))
 
 
 def _warn_of_expiry(end: datetime | None) -> None:

@@ -52,6 +52,7 @@ from gossamer.agents.readings import (
 )
 from gossamer.arrays import Floats
 from gossamer.errors import InvalidInput
+from gossamer.numerics import counters
 
 log = logging.getLogger("gossamer.agents.host.sources")
 
@@ -286,17 +287,10 @@ def _normals(seed: int, agent: int, components: int, start: int, count: int) -> 
     That module explains them. It is compiled by Numba, which would double an agent's memory and the time it takes to
     start, just for a few numbers per second, so NumPy draws them here. A test compares the two.
     """
-    low, half = np.uint64(0xFFFFFFFF), np.uint64(32)
-    key = np.random.SeedSequence(seed).generate_state(1, np.uint64)[0]
-    k0, k1 = key & low, key >> half
     quads = np.arange(start // 4, (start + count + 3) // 4, dtype=np.uint64)[:, None]
     c3 = np.arange(components, dtype=np.uint64)[None, :]
     c0, c1, c2, c3 = np.broadcast_arrays(quads, np.uint64(agent), np.uint64(0), c3)
-    for _ in range(10):
-        p0, p1 = c0 * np.uint64(0xD2511F53), c2 * np.uint64(0xCD9E8D57)
-        c0, c1, c2, c3 = (p1 >> half) ^ c1 ^ k0, p1 & low, (p0 >> half) ^ c3 ^ k1, p0 & low
-        k0, k1 = (k0 + np.uint64(0x9E3779B9)) & low, (k1 + np.uint64(0xBB67AE85)) & low
-    words = np.stack([c0, c1, c2, c3], axis=1) * 2.0**-32
+    words = np.stack(counters.philox(c0, c1, c2, c3, counters.key(seed)), axis=1) * 2.0**-32
     radius = np.sqrt(-2 * np.log(words[:, 0::2] + 2.0**-33))
     angle = 2 * np.pi * words[:, 1::2]
     pairs = np.stack([radius * np.cos(angle), radius * np.sin(angle)], axis=2)
