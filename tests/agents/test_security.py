@@ -24,6 +24,7 @@ from gossamer.agents.host.process import Options
 from gossamer.agents.round.messages import Outgoing
 from gossamer.agents.round.wire import Codec
 from gossamer.agents.settings import AgentSettings, Limits
+from gossamer.agents.transports.tls import TlsTransport
 from gossamer.agents.transports.zenoh import ZenohTransport, configuration
 from gossamer.networks import Network
 
@@ -90,7 +91,7 @@ class Scene:
 
 REFUSALS = {
     "none": ("it showed no certificate", "CertificateRequired"),
-    "other": ("invalid peer certificate: UnknownIssuer", "UnknownCA|UnknownIssuer"),
+    "other": ("invalid peer certificate: unable to get local issuer certificate", "UnknownCA|UnknownIssuer"),
     "expired": ("certificate expired", "CertificateExpired|xpired"),
     "plaintext": ("it does not speak TLS", "tcp/127.0.0.1"),
 }
@@ -286,7 +287,7 @@ def test_a_neighbor_that_sends_nonsense_changes_nothing(tmp_path: Path) -> None:
         pace=0.005,
         limits=Limits(rounds_ahead=LIMIT),
     )
-    attacker = ZenohTransport(settings[1])
+    attacker = TlsTransport(settings[1])
 
     async def live() -> None:
         async with Agent(settings[0]) as agent:

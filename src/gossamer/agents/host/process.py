@@ -221,8 +221,7 @@ def main(options: Options) -> int:
     signal.pthread_sigmask(signal.SIG_BLOCK, STOPPING)  # until `run` handles them
     logs.set_up(options.agent)
     try:
-        with logs.capture_zenoh() as output:
-            asyncio.run(run(options, output))
+        asyncio.run(run(options, sys.stdout))
     except GossamerError as error:
         log.error("%s", error)
         return 2 if isinstance(error, InvalidInput) else 3 if isinstance(error, OutputError) else 1
