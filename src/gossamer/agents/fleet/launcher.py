@@ -96,18 +96,16 @@ class LocalFleet:
         try:
             files.make_folder(directory)
             (self.path.parent / STATUS / f"{member.name}.json").unlink(missing_ok=True)
-            output, errors = (
-                os.fdopen(files.open_private(directory / f"{member.name}{end}", fresh), "wb")
-                for end in (".jsonl", ".log")
-            )
-            self._files += [output, errors]
+            for end in (".jsonl", ".log"):
+                descriptor = files.open_private(directory / f"{member.name}{end}", fresh)
+                self._files.append(os.fdopen(descriptor, "wb"))
         except OSError as error:
             raise OutputError(f"cannot write logs into {directory}: {error.strerror}") from error
         self._processes[member.id] = subprocess.Popen(
             [sys.executable, "-m", "gossamer.agents.host.process", options.text()],
             stdin=subprocess.PIPE,
-            stdout=output,
-            stderr=errors,
+            stdout=self._files[-2],
+            stderr=self._files[-1],
             # In its own session, so that Ctrl-C reaches this process alone, which then stops them all.
             start_new_session=True,
             pass_fds=(held,),
