@@ -9,7 +9,7 @@ import sys
 def test_an_agents_process_does_without_the_heavy_packages() -> None:
     program = """
 import sys
-import gossamer.agents.host.process, gossamer.agents.transports.zenoh, gossamer.agents.host.metrics
+import gossamer.agents.host.process, gossamer.agents.transports.tls, gossamer.agents.host.metrics
 import gossamer.agents.node_form, gossamer.agents.transports.memory, gossamer.agents.fleet.launcher
 import gossamer.agents.fleet.survey, gossamer.agents.host.web
 print(*sorted({name.partition(".")[0] for name in sys.modules}))
@@ -18,4 +18,4 @@ print(*sorted({name.partition(".")[0] for name in sys.modules}))
     assert done.returncode == 0, done.stderr
     loaded = set(done.stdout.split())
     assert {"gossamer", "numpy", "msgspec"} <= loaded
-    assert not loaded & {"numba", "llvmlite", "scipy", "networkx", "matplotlib", "typer", "rich"}
+    assert not loaded & {"numba", "llvmlite", "scipy", "networkx", "matplotlib", "typer", "rich", "zenoh"}

@@ -16,12 +16,15 @@ from tests.agents.small_fleets import PLAINTEXT, fleet, make_certificates, until
 from gossamer.agents.transports.base import Deliver, Faulty, Transport
 from gossamer.agents.transports.conformance import check
 from gossamer.agents.transports.memory import Memory
+from gossamer.agents.transports.tls import TlsTransport
 from gossamer.agents.transports.zenoh import ZenohTransport, access_control
 from gossamer.errors import GossamerError, InvalidInput
 from gossamer.faults import Delay, Faults, Partition
 from gossamer.networks import Network
 
 NETWORK = Network.cycle(4)
+Kind = type[TlsTransport | ZenohTransport]
+both = pytest.mark.parametrize("kind", [TlsTransport, ZenohTransport])
 MPI_FLAGS = ("--map-by", ":oversubscribe", "--mca", "pml", "ob1", "--mca", "btl", "self,sm")
 
 
@@ -49,19 +52,27 @@ def check_all(transports: list[Transport]) -> None:
         raise failures[0]
 
 
+def seen(transport: Transport) -> frozenset[int]:
+    """Who is connected, as an agent that exchanges messages sees it."""
+    transport.exchange(0, {}, 0.0, lambda sender, payload: False)
+    return transport.present()
+
+
 def test_memory_conforms() -> None:
     network = Memory()
     check_all([network.transport(i, neighbors_of(i)) for i in range(4)])
 
 
 @pytest.mark.filterwarnings(PLAINTEXT)
-def test_zenoh_conforms() -> None:
-    check_all([ZenohTransport(s) for s in fleet(NETWORK)])
+@both
+def test_plaintext_conforms(kind: Kind) -> None:
+    check_all([kind(s) for s in fleet(NETWORK)])
 
 
-def test_zenoh_with_tls_conforms(tmp_path: Path) -> None:
+@both
+def test_tls_conforms(kind: Kind, tmp_path: Path) -> None:
     certificates = make_certificates(tmp_path / "ca", 4)
-    check_all([ZenohTransport(s) for s in fleet(NETWORK, certificates=certificates)])
+    check_all([kind(s) for s in fleet(NETWORK, certificates=certificates)])
 
 
 def test_mpi_conforms(tmp_path: Path) -> None:
@@ -177,33 +188,36 @@ def test_faults_follow_an_agent_that_jumps_ahead() -> None:
     assert arrivals == [(), (b"0",), (b"7",)]
 
 
-def test_plaintext_warns() -> None:
+@both
+def test_plaintext_warns(kind: Kind) -> None:
     settings = fleet(Network.path(2))[0]
-    transport = ZenohTransport(settings)
+    transport = kind(settings)
     with pytest.warns(UserWarning, match="plaintext"):
         transport.open()
     transport.close()
 
 
-def test_zenoh_says_what_is_missing(tmp_path: Path) -> None:
+@both
+def test_a_transport_says_what_is_missing(kind: Kind, tmp_path: Path) -> None:
     settings = fleet(Network.path(2))[1]
     with pytest.raises(InvalidInput, match="endpoint"):
-        ZenohTransport(settings.with_(endpoint=""))
+        kind(settings.with_(endpoint=""))
     with pytest.raises(InvalidInput, match=r"neighbors must have an endpoint .*\[0\] have none"):
-        ZenohTransport(settings.with_(neighbors=(settings.neighbors[0].__class__(0, 0.5),)))
-    transport = ZenohTransport(fleet(Network.path(2), certificates=tmp_path)[0])
+        kind(settings.with_(neighbors=(settings.neighbors[0].__class__(0, 0.5),)))
+    transport = kind(fleet(Network.path(2), certificates=tmp_path)[0])
     with pytest.raises(InvalidInput, match=r"tls.authority must be a readable PEM file, but there is no"):
         transport.open()
 
 
 @pytest.mark.filterwarnings(PLAINTEXT)
-def test_a_port_in_use_is_said() -> None:
+@both
+def test_a_port_in_use_is_said(kind: Kind) -> None:
     first, second = fleet(Network.path(2))
-    holder = ZenohTransport(first)
+    holder = kind(first)
     holder.open()
     try:
         with pytest.raises(GossamerError, match=r"agent 1 cannot listen on .*the port must be free"):
-            ZenohTransport(second.with_(endpoint=first.endpoint)).open()
+            kind(second.with_(endpoint=first.endpoint)).open()
     finally:
         holder.close()
 
@@ -222,31 +236,35 @@ def test_access_control_ties_keys_to_names() -> None:
 
 
 @pytest.mark.filterwarnings(PLAINTEXT)
-def test_zenoh_notices_who_comes_and_goes() -> None:
+@both
+def test_a_transport_notices_who_comes_and_goes(kind: Kind) -> None:
     first, second = fleet(Network.path(2))
-    a, b = ZenohTransport(first), ZenohTransport(second)
+    a, b = kind(first), kind(second)
     b.open()
     assert b.present() == frozenset()
     a.open()  # started second, though the other one connects
-    until(lambda: a.present() == {1} and b.present() == {0}, "seeing each other")
+    until(lambda: seen(a) == {1} and seen(b) == {0}, "seeing each other")
     a.close()
-    until(lambda: b.present() == frozenset(), "seeing it go")
-    again = ZenohTransport(first)
+    until(lambda: seen(b) == frozenset(), "seeing it go")
+    again = kind(first)
     again.open()
-    until(lambda: b.present() == {0} and again.present() == {1}, "seeing it come back")
+    until(lambda: seen(b) == {0} and seen(again) == {1}, "seeing it come back")
     again.close()
     b.close()
 
 
 @pytest.mark.filterwarnings(PLAINTEXT)
-def test_closing_does_not_wait_long_for_a_neighbor_that_does_not_answer() -> None:
+@both
+def test_closing_does_not_wait_long_for_a_neighbor_that_does_not_answer(
+    kind: Kind,
+) -> None:
     """Something listens at the neighbor's port, and says nothing."""
     first, second = fleet(Network.path(2))
     host, _, port = first.endpoint.partition(":")
     with socket.socket() as mute:
         mute.bind((host, int(port)))
         mute.listen()
-        transport = ZenohTransport(second)
+        transport = kind(second)
         transport.open()
         began = time.monotonic()
         transport.close()

@@ -343,9 +343,8 @@ def main(options: Options, fleet: Fleet | None = None) -> int:
     folder = None if options.logs is None else Path(options.logs)
     try:
         logs.set_up(options.agent, file=folder and folder / f"{options.agent}.log")
-        with logs.capture_zenoh() as real:
-            output = real if folder is None else logs.LineFile(folder / f"{options.agent}.jsonl")
-            asyncio.run(run(options, output, fleet))
+        output = sys.stdout if folder is None else logs.LineFile(folder / f"{options.agent}.jsonl")
+        asyncio.run(run(options, output, fleet))
     except GossamerError as error:
         log.error("%s", error)
         return 2 if isinstance(error, InvalidInput) else 3 if isinstance(error, OutputError) else 1

@@ -53,6 +53,9 @@ _GREETING = 256
 
 _TLS_HANDSHAKE = b"\x16"
 
+VERSION = 1
+"""Of how connections begin and messages are framed; `round/wire.py` has that of the messages."""
+
 Secured = socket.socket | ssl.SSLSocket
 Admit = Callable[[Neighbor, Secured, float], None]
 """Called with a neighbor, its connection and when its certificate ends, in a thread of the door."""
@@ -79,7 +82,7 @@ class Door:
             )
         self._settings = settings
         self._admit = admit
-        self._greeting = f"gossamer 1 {settings.fleet} {settings.id}".encode()
+        self._greeting = self._greeting_of(settings.id)
         self._server: ssl.SSLContext | None = None
         self._client: ssl.SSLContext | None = None
         self._closed = threading.Event()
@@ -183,23 +186,22 @@ class Door:
         if guest not in hall:  # dismissed a moment ago, to make room
             return
         try:
-            hall.expect(guest, next(guest.steps))
+            event = next(guest.steps)
         except StopIteration as end:
             hall.remove(guest)
             self._admit(end.value, guest.connection, _end_of(guest.connection))
-        except (OSError, ValueError) as error:  # ValueError: a descriptor that was closed
+        except Exception as error:  # whatever a stranger has thought of, the door stays open
             hall.dismiss(guest)
             log.warning("refused a connection: %s", _why(error))
-        except Refused as error:
-            hall.dismiss(guest)
-            log.warning("%s", error)
+        else:
+            hall.expect(guest, event)
 
     def _enter(self, guest: Guest) -> Steps:
         """What a connection has to do to be let in."""
         yield selectors.EVENT_READ
         if self._server is not None:
             if guest.connection.recv(1, socket.MSG_PEEK) != _TLS_HANDSHAKE:
-                raise Refused("refused a connection: it does not speak TLS")
+                raise Refused("it does not speak TLS")
             guest.connection = secured = self._server.wrap_socket(
                 guest.connection, server_side=True, do_handshake_on_connect=False
             )
@@ -209,19 +211,23 @@ class Door:
             rest = yield from _read(guest.connection, 1)
             said += rest
             if not rest or len(said) > _GREETING:
-                raise Refused("refused a connection: it did not say who it is")
+                raise Refused("it did not say who it is")
         neighbor = self._recognize(guest.connection, said)
-        yield from _patiently(lambda: guest.connection.send(self._greeting + b"\n"))
+        yield from _patiently(lambda: guest.connection.send(self._greeting))
         return neighbor
 
     def _recognize(self, connection: Secured, said: bytes) -> Neighbor:
         """The neighbor that this connection belongs to, by its certificate and its greeting."""
+        name = _name_of(connection) if isinstance(connection, ssl.SSLSocket) else None
+        if name is not None and all(name != n.name for n in self._settings.neighbors):
+            raise Refused(f"{name} is an agent of this fleet, but not a neighbor")
         for neighbor in self._settings.neighbors:
-            if said == f"gossamer 1 {self._settings.fleet} {neighbor.id}\n".encode():
-                if isinstance(connection, ssl.SSLSocket) and (name := _name_of(connection)) != neighbor.name:
-                    raise Refused(f"refused a connection: {name} says it is {neighbor.name}")
+            if name in (None, neighbor.name) and said == self._greeting_of(neighbor.id):
                 return neighbor
-        raise Refused("refused a connection: an agent of this fleet that is not a neighbor connected")
+        raise Refused(f"{name or 'someone'} says that it is {said[:64]!r}")
+
+    def _greeting_of(self, agent: int) -> bytes:
+        return f"gossamer {VERSION} {self._settings.fleet} {agent}\n".encode()
 
     # -- asking to be let in ------------------------------------------------------------------------------
 
@@ -257,13 +263,13 @@ class Door:
                 connection = self._client.wrap_socket(connection, server_hostname=host)
                 if (name := _name_of(connection)) != neighbor.name:
                     raise Refused(f"it is {name}, not {neighbor.name}")
-            connection.sendall(self._greeting + b"\n")
+            connection.sendall(self._greeting)
             said = b""
             while not said.endswith(b"\n"):
                 said += (rest := connection.recv(1))
                 if not rest or len(said) > _GREETING:
                     raise Refused("it did not let this agent in")
-            if said != f"gossamer 1 {self._settings.fleet} {neighbor.id}\n".encode():
+            if said != self._greeting_of(neighbor.id):
                 raise Refused("another agent answered")
             connection.setblocking(False)
         except BaseException:

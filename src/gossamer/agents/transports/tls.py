@@ -12,6 +12,7 @@ neighbor can use up here is bounded.
 from __future__ import annotations
 
 import logging
+import math
 import os
 import select
 import ssl
@@ -22,6 +23,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 
 from gossamer.agents.settings import AgentSettings, Neighbor
+from gossamer.agents.statistics import Layout
 from gossamer.agents.transports.base import Deliver
 from gossamer.agents.transports.door import Door, Secured
 
@@ -29,18 +31,23 @@ log = logging.getLogger("gossamer.agents")
 
 _LENGTH = struct.Struct("<I")
 _CHUNK = 1 << 16
-_LONGEST = 1 << 20
 _BUSY = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 
 _LATE = 16
 """How often an exchange looks for more after its deadline: a neighbor that never stops sending must not hold it."""
 
 
+def longest_message(settings: AgentSettings) -> int:
+    """More bytes than any valid message has: what a transport must be able to hold, and need not exceed."""
+    return max(1 << 20, 2 * settings.limits.message_bytes, 512 * Layout.of(settings).size)
+
+
 class Connection:
     """The connection to one neighbor."""
 
-    def __init__(self, id: int, connection: Secured, end: float) -> None:
+    def __init__(self, id: int, connection: Secured, end: float, longest: int) -> None:
         self.id = id
+        self._longest = longest
         self.socket = connection
         self.end = end
         self.descriptor = connection.fileno()
@@ -87,11 +94,11 @@ class Connection:
         if len(arrived) < _LENGTH.size:
             return None
         (length,) = _LENGTH.unpack_from(arrived)
-        end = _LENGTH.size + min(length, _LONGEST)
+        end = _LENGTH.size + min(length, self._longest)
         if len(arrived) < end:
             return None
         payload = bytes(arrived[_LENGTH.size : end])
-        self._excess = max(length - _LONGEST, 0)
+        self._excess = max(length - self._longest, 0)
         skipped = min(self._excess, len(arrived) - end)
         self._excess -= skipped
         del arrived[: end + skipped]
@@ -112,7 +119,8 @@ class TlsTransport:
         self._lock = threading.Lock()  # of `connected` and `_arrivals`
         self._poll = select.poll()
         self._bell = self._rope = -1
-        self._end = float("inf")  # of the first certificate to end
+        self._end = math.inf  # when the first of their certificates ends
+        self._longest = longest_message(settings)
 
     def open(self) -> None:
         self._bell, self._rope = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
@@ -138,6 +146,10 @@ class TlsTransport:
         deadline: float,
         deliver: Deliver,
     ) -> None:
+        if time.time() >= self._end:
+            self._lose_expired()
+        if self._arrivals:
+            self._answer_bell()
         connections = self._connections
         for id, payload in outgoing.items():
             if (connection := connections.get(id)) is not None:
@@ -199,7 +211,7 @@ class TlsTransport:
             if self._rope < 0:  # closed in the meantime
                 secured.close()
                 return
-            self._arrivals.append((neighbor, Connection(neighbor.id, secured, end)))
+            self._arrivals.append((neighbor, Connection(neighbor.id, secured, end, self._longest)))
             self.connected |= {neighbor.id}
         log.info("agent %d: neighbor %d connected", self.settings.id, neighbor.id)
         self.wake()
@@ -219,7 +231,15 @@ class TlsTransport:
                 self._connections[neighbor.id] = connection
                 self._places[connection.descriptor] = connection
                 self._poll.register(connection.descriptor, select.POLLIN)
+                self._end = min(self._end, connection.end)
         return True
+
+    def _lose_expired(self) -> None:
+        """A certificate that has ended is no longer good for a connection that it opened."""
+        for connection in list(self._connections.values()):
+            if connection.end <= time.time():
+                self._lose(connection)
+        self._end = min((c.end for c in self._connections.values()), default=math.inf)
 
     def _lose(self, connection: Connection) -> None:
         """A connection has ended; whoever made it makes it again."""
