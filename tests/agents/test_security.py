@@ -20,7 +20,7 @@ from gossamer.agents.agent import Agent
 from gossamer.agents.fleet.file import Fleet
 from gossamer.agents.fleet.tables import RoundsTable
 from gossamer.agents.host.logs import translate
-from gossamer.agents.host.process import Options
+from gossamer.agents.host.options import Options
 from gossamer.agents.round.messages import Outgoing
 from gossamer.agents.round.wire import Codec
 from gossamer.agents.settings import AgentSettings, Limits

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from gossamer.agents.fleet.tables import Member
-from gossamer.agents.host.process import Options
+from gossamer.agents.host.options import Options
 from gossamer.faults import Loss
 
 RESUMED = re.compile(r"resumed with (\d+) observations")

@@ -20,7 +20,7 @@ from tests.cli.fleet_commands import gossamer, make, running
 
 from gossamer.agents.fleet.file import Fleet
 from gossamer.agents.fleet.tables import Member, RoundsTable
-from gossamer.agents.host.process import Options
+from gossamer.agents.host.options import Options
 from gossamer.agents.host.status import AgentStatus, read_status
 from gossamer.cli.fleet_table import compact, fleet_line, fleet_table, small, vector
 from gossamer.errors import InvalidInput, Unsupported

@@ -35,6 +35,7 @@ from gossamer.agents.round.conversation import Conversation
 from gossamer.agents.round.extremes import Extremes
 from gossamer.agents.round.ledger import Ledger
 from gossamer.agents.round.loop import RoundLoop
+from gossamer.agents.round.wire import Reason
 from gossamer.agents.settings import AGREED, AgentSettings, differing
 from gossamer.agents.snapshot import NeighborView, Snapshot
 from gossamer.agents.statistics import Layout
@@ -137,6 +138,8 @@ class Agent:
             most=most,
         )
         self._conversation.follow(settings.epoch, settings.roster)
+        self._conversation.roster_came = lambda sender, data: self.roster_came(sender, data)
+        self.roster_came: Callable[[int, bytes], object] = lambda sender, data: self.refuse_roster()
         self._change: AgentSettings | None = None  # what to go on with before the next round
         self._conversation.round = saved.round if saved else 0
         gain = getattr(settings.method, "gain", None) if program.weighted else None
@@ -237,6 +240,10 @@ class Agent:
         )
 
     # -- changing while it runs ----------------------------------------------------------------------------
+
+    def refuse_roster(self) -> None:
+        """Count a roster that was refused; any thread may call this."""
+        self._conversation.rejected[Reason.ROSTER] += 1
 
     def apply(self, settings: AgentSettings) -> tuple[list[str], list[str]]:
         """Go on with other settings from the next round on; any thread may call this.

@@ -18,6 +18,9 @@ from gossamer.methods.base import Method, SpectralFacts, UnknownFacts
 from gossamer.methods.ledger import SILENCE
 
 WEIGHTINGS = ("agents", "samples")
+OPERATOR = "operator"
+"""The common name of the operator's certificate, with which agents can be asked and told about rosters."""
+
 OUTSIDE = ("refuse", "clip")
 
 AGREED = (
@@ -141,6 +144,7 @@ class AgentSettings:
     kept          former neighbors that left and whose data stay in the average
     epoch         of the roster that these neighbors come from; 0: there is none
     roster        that roster, signed, for neighbors that are behind
+    askers        common names of all members: who may ask this agent for its roster
     store         path of the SQLite file that survives a crash; None: nothing is kept
     """
 
@@ -174,6 +178,7 @@ class AgentSettings:
     kept: tuple[int, ...] = ()
     epoch: int = 0
     roster: bytes = field(default=b"", repr=False)
+    askers: tuple[str, ...] = field(default=(), repr=False)
 
     def __post_init__(self) -> None:
         checks.whole_number("id", self.id, least=0)

@@ -114,7 +114,7 @@ def agent_faults(
 ) -> dict[str, Any]:
     """The faults to inject into a deployed fleet, as options of its agents (`agents.host.process.Options`)."""
     faults = parse_faults(loss=loss, burst=burst, delay=delay, partition=partition or ())
-    faults.check(len(fleet.agents), np.array([edge[:2] for edge in fleet.edges]))
+    faults.check(len(fleet.agents), np.array([edge.pair for edge in fleet.edges]))
     kinds = {gs.faults.Loss: "loss", gs.faults.Bursts: "burst", gs.faults.Delay: "delay"}
     return {
         "partition": faults.partitions,

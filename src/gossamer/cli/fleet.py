@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import warnings
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -192,5 +193,6 @@ def renew(fleet: FleetFile) -> None:
     )
 
 
-for _command in (init, up, status, renew, *fleet_members.COMMANDS):
+COMMANDS: Sequence[Callable[..., None]] = (init, up, status, renew, *fleet_members.COMMANDS)
+for _command in COMMANDS:
     fleet_app.command(cls=FlagCommand)(_command)

@@ -1,4 +1,4 @@
-"""gossamer fleet add|remove|link|unlink|replace|sign|roster: who belongs to a fleet, and who talks to whom."""
+"""gossamer fleet add|remove|link|unlink|replace|sign|push|roster: who belongs to a fleet, and who talks to whom."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+from gossamer.errors import InvalidInput, OutputError
 
 if TYPE_CHECKING:
     from gossamer.agents.fleet.file import Fleet
@@ -88,6 +90,35 @@ def sign(fleet: FleetOption = _DEFAULT) -> None:
     _publish(fleet, membership.draft(fleet))
 
 
+def push(
+    fleet: Annotated[Path, typer.Argument(help="The fleet's file, fleet.toml.")] = _DEFAULT,
+    to: Annotated[str, typer.Option(help="The agent to give it to; otherwise the first that answers.")] = "",
+) -> None:
+    """Give the signed roster to one running agent, which passes it on, over the same mutual TLS as the agents'."""
+    from gossamer.agents.fleet.file import Fleet
+    from gossamer.agents.fleet.membership import operator_files
+    from gossamer.agents.fleet.roster import roster_path
+    from gossamer.agents.settings import Neighbor
+    from gossamer.agents.transports.door import ask
+
+    found = Fleet.read(fleet)
+    try:
+        signed = roster_path(fleet).read_bytes()
+    except OSError:
+        raise InvalidInput(f"there is no {roster_path(fleet)}; make one with `gossamer fleet sign`") from None
+    tls = operator_files(fleet, found)
+    problem = ""
+    for member in [found.member(to)] if to else found.agents:
+        contact = Neighbor(member.id, endpoint=member.endpoint, name=member.certified)
+        try:
+            print(ask(tls, found.fleet, contact, signed).decode())
+        except OSError as error:
+            problem = f"{member.name}: {error}"
+            continue
+        return
+    raise OutputError(f"no agent took the roster; {problem}")
+
+
 def roster(
     fleet: Annotated[Path, typer.Argument(help="The fleet's file, fleet.toml.")] = _DEFAULT,
 ) -> None:
@@ -149,4 +180,4 @@ def _count(found: Fleet) -> str:
     return f"{len(found.agents)} agents, {edges} edge{'' if edges == 1 else 's'}"
 
 
-COMMANDS: Sequence[Callable[..., None]] = (add, remove, link, unlink, replace, sign, roster)
+COMMANDS: Sequence[Callable[..., None]] = (add, remove, link, unlink, replace, sign, push, roster)

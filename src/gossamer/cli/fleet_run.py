@@ -249,7 +249,7 @@ def _become_agent(
 ) -> None:
     from gossamer.agents.fleet.file import Fleet
     from gossamer.agents.fleet.tables import duration
-    from gossamer.agents.host.process import Options
+    from gossamer.agents.host.options import Options
     from gossamer.agents.host.sources import parse_source
     from gossamer.cli.faults import agent_faults
 

@@ -24,7 +24,7 @@ from gossamer.agents.fleet.tables import (
     StatisticsTable,
     duration,
 )
-from gossamer.agents.host.process import Options
+from gossamer.agents.host.options import Options
 from gossamer.agents.host.source_kinds import PacedSource
 from gossamer.agents.host.sources import parse_source
 from gossamer.errors import InvalidInput

@@ -18,7 +18,7 @@ from tests.agents.small_fleets import free_ports, until
 from gossamer.agents.fleet.file import Fleet
 from gossamer.agents.fleet.survey import ask
 from gossamer.agents.fleet.tables import RoundsTable
-from gossamer.agents.host.process import Options
+from gossamer.agents.host.options import Options
 from gossamer.agents.host.status import read_status
 from gossamer.errors import InvalidInput
 from gossamer.faults import Bursts, Delay, Loss, Partition

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gossamer.agents.host import files
+from gossamer.agents.settings import OPERATOR
 from gossamer.errors import InvalidInput, OutputError, require
 
 if TYPE_CHECKING:
@@ -125,7 +126,8 @@ class Authority:
         from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
         both_ends = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
-        check_name(name)
+        if name != OPERATOR:
+            check_name(name)
         key = ec.generate_private_key(ec.SECP256R1())
         issuer = self.certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)[0].value
         addresses = [_address(host) for host in dict.fromkeys(hosts)]
@@ -156,8 +158,9 @@ def check_name(name: str) -> str:
             "an agent's name must have 1 to 64 letters, digits, dots, dashes and underscores, "
             f"and start and end with a letter or a digit, got {name!r}"
         )
-    if name == "ca":
-        raise InvalidInput(f"an agent's name must not be {name!r}, which is the authority's; choose another")
+    if name in ("ca", OPERATOR):
+        whose = "the operator's" if name == OPERATOR else "the authority's"
+        raise InvalidInput(f"an agent's name must not be {name!r}, which is {whose}; choose another")
     return name
 
 

@@ -10,8 +10,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import re
-import tomllib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
@@ -22,6 +21,7 @@ import numpy as np
 from gossamer import checks
 from gossamer.agents.fleet.certificates import Authority, check_private, common_name_of, write_file
 from gossamer.agents.fleet.hosts import PORT
+from gossamer.agents.fleet.parsing import parse
 from gossamer.agents.fleet.roster import Edge, Left, Roster, RosterMember, read_roster, roster_path
 from gossamer.agents.fleet.tables import (
     LoggingTable,
@@ -34,12 +34,11 @@ from gossamer.agents.fleet.tables import (
     duration,
 )
 from gossamer.agents.fleet.template import fleet_text
-from gossamer.agents.host import files
 from gossamer.agents.host.logs import LEVELS
 from gossamer.agents.host.sources import parse_source
 from gossamer.agents.round.extremes import Extremes
 from gossamer.agents.round.wire import Codec
-from gossamer.agents.settings import AgentSettings, Limits, Neighbor, Tls, check_endpoint
+from gossamer.agents.settings import OPERATOR, AgentSettings, Limits, Neighbor, Tls, check_endpoint
 from gossamer.agents.statistics import Layout
 from gossamer.arrays import Floats
 from gossamer.errors import InvalidInput, Unsupported, require
@@ -156,6 +155,7 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
                 )
         text = fleet_text(self)
         authority = self.certify(directory)
+        authority.issue(OPERATOR, [OPERATOR])
         write_file(path, text.encode())
         write_file(roster_path(path), self.roster.sign(authority))
         return path
@@ -181,7 +181,7 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
         If the roster beside it is newer, the members and edges are those of the roster.
         """
-        fleet = cls._parse(path)
+        fleet = parse(path, cls, FORMAT)
         roster = read_roster(roster_path(path), path.parent / fleet.certificates / "ca.pem", fleet.fleet)
         newer = roster is not None and roster.epoch > fleet.epoch
         if roster is not None and newer:
@@ -192,28 +192,6 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
             agents = f", with the agents of {roster_path(path)}" if newer else ""
             raise InvalidInput(f"{path}{agents}: {error}") from None
         return fleet
-
-    @classmethod
-    def _parse(cls, path: Path) -> Fleet:
-        try:
-            found = tomllib.loads(files.read(path))
-        except OSError as error:
-            raise InvalidInput(
-                f"{path} cannot be read ({error.strerror}); run `gossamer fleet init` to make a fleet"
-            ) from None
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-            raise InvalidInput(f"{path} must be a valid TOML file: {error}") from None
-        if found.get("format") != FORMAT:
-            raise InvalidInput(f"{path}: format must be {FORMAT}, got {found.get('format')!r}")
-        if isinstance(found.get("method"), dict):
-            found["method"] = MethodTable.from_file(found["method"])
-        _move_statistics(found)
-        try:
-            return msgspec.convert(found, cls)
-        except msgspec.ValidationError as error:
-            problem, _, place = str(error).partition(" - at ")
-            field = place.strip("`").removeprefix("$").removeprefix(".") or "the file"
-            raise InvalidInput(f"{path}: {field}: {_plain(problem)}") from None
 
     def check(self, directory: Path | None = None) -> None:
         """Raise for the first field that cannot be used."""
@@ -446,6 +424,7 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
                 former=len(self.left),
                 kept=tuple(gone.id for gone in self.left if gone.keep),
                 epoch=self.epoch,
+                askers=tuple(member.certified for member in self.agents),
                 pace=seconds or None,
                 timeout=duration("rounds.timeout", self.rounds.timeout),
                 silence=self.rounds.silence,
@@ -471,15 +450,6 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         return found
 
 
-def _move_statistics(found: dict[str, Any]) -> None:
-    """What files of the first release say of statistics is among their observations."""
-    observations, statistics = found.get("observations"), found.setdefault("statistics", {})
-    if isinstance(observations, dict) and isinstance(statistics, dict):
-        for name in ("variance", "bins", "replicates"):
-            if name in observations and name not in statistics:
-                statistics[name] = observations.pop(name)
-
-
 def simulated_sources(agents: int, seed: int = 0) -> list[str]:
     """A simulated sensor per agent: its own mean between 0 and 10, standard deviation 1."""
     means = np.random.default_rng(seed).uniform(0, 10, agents).round(2)
@@ -498,19 +468,3 @@ def _named_as_in_the_file() -> Iterator[None]:
 
 def _is_local(method: Method) -> bool:
     return isinstance(method, AnytimeSDA) and method.local
-
-
-def _plain(problem: str) -> str:
-    """Turn msgspec's sentence into ours: what was required, and what it got."""
-    rules: list[tuple[str, Callable[[re.Match[str]], str]]] = [
-        (r"Expected `(.+)`, got `(.+)`", lambda m: f"a value of type {m[1]} is required, got {m[2]}"),
-        (
-            r"Object missing required field `(.+)`",
-            lambda m: f"the field {m[1]!r} is required; add it",
-        ),
-        (r"Object contains unknown field `(.+)`", lambda m: f"there is no field {m[1]!r}; remove it"),
-    ]
-    for pattern, text in rules:
-        if match := re.fullmatch(pattern, problem):
-            return text(match)
-    return problem

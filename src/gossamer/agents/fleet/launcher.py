@@ -19,7 +19,8 @@ from gossamer.agents.fleet.file import Fleet
 from gossamer.agents.fleet.nursery import Nursery
 from gossamer.agents.fleet.tables import Member
 from gossamer.agents.host.backoff import Backoff
-from gossamer.agents.host.process import Options, claim
+from gossamer.agents.host.options import Options
+from gossamer.agents.host.process import claim
 from gossamer.agents.host.status import STATUS, AgentStatus, read_status
 from gossamer.errors import GossamerError, InvalidInput, OutputError
 

@@ -8,15 +8,16 @@ are stable: nobody is renumbered, and the number of an agent that has left is no
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gossamer.agents.fleet.certificates import Authority, write_file
+from gossamer.agents.fleet.certificates import Authority, expires, write_file
 from gossamer.agents.fleet.file import Fleet
 from gossamer.agents.fleet.roster import Edge, Left, Roster, common_name, read_roster, roster_path
 from gossamer.agents.fleet.tables import Member
 from gossamer.agents.fleet.template import edited_text
-from gossamer.agents.settings import check_endpoint
+from gossamer.agents.settings import OPERATOR, Tls, check_endpoint
 from gossamer.errors import InvalidInput, InvalidRoster, OutputError, require
 
 if TYPE_CHECKING:
@@ -139,6 +140,15 @@ def publish(path: Path, fleet: Fleet) -> list[Path]:
             _delete(where / f"{gone.name}.key")
             _delete(where / f"{gone.name}.pem")
     return [where / f"{member.name}.{kind}" for member in new for kind in ("pem", "key")]
+
+
+def operator_files(path: Path, fleet: Fleet) -> Tls:
+    """The certificate with which the operator talks to agents; made if the authority's key is here."""
+    where = path.parent / fleet.certificates
+    found = Tls(where / "ca.pem", where / f"{OPERATOR}.pem", where / f"{OPERATOR}.key")
+    if not found.certificate.exists() or expires(found.certificate) < datetime.now(UTC) + timedelta(days=1):
+        Authority.load(where).issue(OPERATOR, [OPERATOR])
+    return found
 
 
 def _next_id(*lists: Fleet | Roster) -> int:

@@ -31,6 +31,7 @@ from typing import Any, NoReturn
 
 from gossamer.agents.fleet.file import Fleet
 from gossamer.agents.host import process
+from gossamer.agents.host.options import Options
 from gossamer.errors import GossamerError, InvalidInput, require
 
 _PIECE = 1 << 16
@@ -62,7 +63,7 @@ class Nursery:
     def pid(self) -> int:
         return self._process.pid
 
-    def start(self, options: process.Options, held: int) -> int:
+    def start(self, options: Options, held: int) -> int:
         """Start an agent that gets the lock `held`; return its process number."""
         line = json.dumps({"start": options.text()}) + "\n"
         try:
@@ -195,7 +196,7 @@ class _Forker:
         try:
             pid = os.fork()
             if not pid:
-                self._become(process.Options.parse(text, claim=held), fleet)
+                self._become(Options.parse(text, claim=held), fleet)
             self._children.add(pid)
         except OSError:
             traceback.print_exc()
@@ -215,7 +216,7 @@ class _Forker:
             return None
         return self._read[1]
 
-    def _become(self, options: process.Options, fleet: Fleet | None) -> NoReturn:
+    def _become(self, options: Options, fleet: Fleet | None) -> NoReturn:
         """Be an agent from now on, with nothing of the nursery but what it has imported."""
         code = 1
         try:

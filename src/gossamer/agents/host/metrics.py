@@ -10,6 +10,7 @@ import math
 import platform
 import time
 from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
@@ -36,7 +37,7 @@ class AgentCollector:
     snapshot          gives the agent's latest snapshot
     name              the agent's name
     bad_observations  gives the number of lines of its source that were not observations
-    certificate_end   when its certificate expires, in seconds since 1970; None: it has none
+    certificate_end   gives the time when its certificate expires; None: it has none
     method            the name of its method
     restarts          how often it was started again after a failure
     """
@@ -47,7 +48,7 @@ class AgentCollector:
         name: str,
         *,
         bad_observations: Callable[[], int] = lambda: 0,
-        certificate_end: float | None = None,
+        certificate_end: Callable[[], datetime | None] = lambda: None,
         method: str = "",
         restarts: int = 0,
     ) -> None:
@@ -95,9 +96,9 @@ class AgentCollector:
         yield self._gauge("problems", "Number of problems the agent has now", len(problems))
         yield self._gauges("problem_info", "What each of them is; always 1", ["problem"], problems)
         yield self._counter("store_failures", "Commits of the store that failed", now.store_failures)
-        if self._certificate_end is not None:
+        if (end := self._certificate_end()) is not None:
             text = "When the agent's certificate expires, in seconds since 1970"
-            yield self._gauge("certificate_expiry_timestamp_seconds", text, self._certificate_end)
+            yield self._gauge("certificate_expiry_timestamp_seconds", text, end.timestamp())
 
     def _answers(self, now: Snapshot) -> Iterable[Metric]:
         yield self._counter("rounds", "Rounds this agent took part in, across restarts", now.age)

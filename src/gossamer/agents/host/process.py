@@ -20,19 +20,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from gossamer.agents.agent import Agent
-from gossamer.agents.fleet.certificates import expires
 from gossamer.agents.fleet.file import Fleet
-from gossamer.agents.fleet.tables import Member, duration
+from gossamer.agents.fleet.tables import Member
 from gossamer.agents.host import files, logs
+from gossamer.agents.host.following import LOOK_EVERY, Following
 from gossamer.agents.host.hangup import terminal_gone
+from gossamer.agents.host.options import Options
 from gossamer.agents.host.source_kinds import AnySource
 from gossamer.agents.host.sources import parse_source
 from gossamer.agents.host.status import STATUS, StatusFile, estimate_line
 from gossamer.agents.settings import AgentSettings
 from gossamer.agents.snapshot import Snapshot
-from gossamer.agents.transports.base import Faulty
+from gossamer.agents.transports.base import Faulty, Transport
+from gossamer.agents.transports.tls import TlsTransport
 from gossamer.errors import GossamerError, InvalidInput, OutputError, require
-from gossamer.faults import Bursts, Delay, Faults, Loss, Partition
 
 if TYPE_CHECKING:
     import msgspec
@@ -45,56 +46,6 @@ STOPPING = (signal.SIGINT, signal.SIGTERM)
 SIGNALS = (*STOPPING, signal.SIGHUP)
 
 
-class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How to run one agent; `None` leaves it to fleet.toml.
-
-    fleet     path of fleet.toml
-    agent     the agent's number or name
-    source    where its observations come from
-    every     seconds between rounds; 0: as fast as the neighbors answer
-    store     directory of the store; None: nothing survives a crash
-    metrics_port, metrics_host   where Prometheus finds the metrics; port 0: nowhere
-    insecure  plaintext, without certificates
-    report    seconds between two lines of output
-    level     the least serious messages that are logged
-    rounds    stop after this many rounds of this run; 0: run until stopped
-    guarded   stop when standard input is closed, that is, when the parent process is gone
-    loss, burst, delay, partition   faults to inject into what this agent sends, for trials; None: none
-    claim     descriptor of the agent's lock, if the parent process holds it already (see `claim`)
-    logs      directory of the files NAME.log and NAME.jsonl, which take the place of standard error and output
-    restarts  how often the agent was started again after a failure
-    """
-
-    fleet: str
-    agent: str
-    source: str | None = None
-    every: float | None = None
-    store: str | None = None
-    metrics_port: int | None = None
-    metrics_host: str = "127.0.0.1"
-    insecure: bool = False
-    report: float | None = None
-    level: str | None = None
-    rounds: int = 0
-    guarded: bool = False
-    claim: int | None = None
-    logs: str | None = None
-    restarts: int = 0
-    loss: Loss | None = None
-    burst: Bursts | None = None
-    delay: Delay | None = None
-    partition: tuple[Partition, ...] = ()
-
-    def text(self) -> str:
-        """The options as the one argument of `python -m gossamer.agents.host.process`."""
-        return msgspec.json.encode(self).decode()
-
-    @classmethod
-    def parse(cls, text: str, **changes: Any) -> Options:
-        """The options in such an argument, with some of them changed."""
-        return msgspec.structs.replace(msgspec.json.decode(text, type=cls), **changes)
-
-
 async def run(options: Options, output: TextIO | logs.LineFile, fleet: Fleet | None = None) -> None:
     """Run one agent until it is told to stop (SIGINT, SIGTERM), its rounds are over, or it fails.
 
@@ -102,26 +53,26 @@ async def run(options: Options, output: TextIO | logs.LineFile, fleet: Fleet | N
     """
     stopped = _stop_signals(options.guarded)
     path = Path(options.fleet)
-    fleet = fleet or Fleet.read(path)
-    me = fleet.member(options.agent)
-    logs.set_level(options.level or me.level or fleet.logging.level)
+    following = Following(options, fleet or Fleet.read(path), output)
+    following.left = stopped.set
+    me = following.me
+    logs.set_level(following.level())
     if options.claim is None:
         with suppress(OSError):  # nothing can be written here; the status file reports it
             claim(path.parent, me.name)
-    store = _store(options.store, me.name)
-    settings = fleet.settings(me.id, path.parent, insecure=options.insecure, every=options.every, store=store)
+    settings = following.settings(store=_store(options.store, me.name))
     source = parse_source(options.source or me.source, settings.dimension, me.id)
     if options.guarded and (options.source or me.source) == "-":
         raise InvalidInput(
             "source must not be - (standard input) for an agent that another process started; choose another"
         )
-    end = None if settings.tls is None else expires(settings.tls.certificate)
-    _warn_of_expiry(end)
-    agent = Agent(settings, source=source, transport=_faulty(options, settings))
+    _warn_of_expiry(following.certificate_end())
+    agent = Agent(settings, source=source, transport=_transport(options, settings, following))
+    following.agent = agent
+    agent.roster_came = lambda sender, roster: following.offer(roster, f"neighbor {sender}")
     if options.rounds:
         _stop_after(agent, options.rounds, stopped)
-    reloading = _Reloading(options, agent, fleet, me, output)
-    _on_hangup(reloading.reload, stopped)
+    _on_hangup(following.reload, stopped)
     with ExitStack() as stack:
         if address := _metrics_address(options, me):
             from gossamer.agents.host.metrics import AgentCollector
@@ -131,7 +82,7 @@ async def run(options: Options, output: TextIO | logs.LineFile, fleet: Fleet | N
                 lambda: agent.snapshot,
                 me.name,
                 bad_observations=lambda: source.bad,
-                certificate_end=end.timestamp() if end else None,
+                certificate_end=following.certificate_end,
                 method=settings.method.name,
                 restarts=options.restarts,
             )
@@ -144,7 +95,7 @@ async def run(options: Options, output: TextIO | logs.LineFile, fleet: Fleet | N
                 )
                 file = path.parent / STATUS / f"{me.name}.json"
                 status = StatusFile(file, me.name, source, settings.pace, options.restarts)
-                await _report(agent, me.name, source, reloading.every, output, status, stopped)
+                await _report(following, me.name, source, output, status, stopped)
         finally:
             if status is not None:  # the agent ran: report its last state, after a failure too
                 last = agent.snapshot
@@ -161,49 +112,6 @@ def _metrics_address(options: Options, me: Member) -> tuple[int, str] | None:
     return (options.metrics_port, options.metrics_host) if options.metrics_port else None
 
 
-class _Reloading:
-    """Reads fleet.toml again while the agent runs, and applies what can change without a restart."""
-
-    def __init__(
-        self, options: Options, agent: Agent, fleet: Fleet, me: Member, output: TextIO | logs.LineFile
-    ) -> None:
-        self._options = options
-        self._agent = agent
-        self._output = output
-        self._fleet = fleet
-        self._me = me
-
-    def every(self) -> float:
-        """Seconds between two estimates on the output."""
-        given = self._options.report
-        return duration("logging.report", self._fleet.logging.report) if given is None else given
-
-    def reload(self) -> None:
-        """Never fails: a file that cannot be used is reported, and what was known before stays."""
-        options, path = self._options, Path(self._options.fleet)
-        try:
-            logs.reopen()
-            if isinstance(self._output, logs.LineFile):
-                self._output.file.reopen()
-            fleet = Fleet.read(path)
-            me = fleet.member(self._me.name)
-            settings = fleet.settings(me.id, path.parent, insecure=options.insecure, every=options.every)
-        except Exception as error:  # whatever is wrong with the files, the agent must live
-            log.error("the new fleet.toml cannot be used, so the old settings stay: %s", error)
-            return
-        changed, waiting = self._agent.adjust(settings)
-        changed += ["level"] if logs.set_level(options.level or me.level or fleet.logging.level) else []
-        before, self._fleet = self.every(), fleet
-        changed += ["report"] if self.every() != before else []
-        waiting += [name for name in ("source", "metrics") if getattr(me, name) != getattr(self._me, name)]
-        log.info(
-            "read fleet.toml again: %s changed, %s only when the agent is restarted",
-            ", ".join(changed) or "nothing",
-            ", ".join(waiting) or "nothing",
-            extra={"changed": changed, "needs_restart": waiting},
-        )
-
-
 def claim(directory: Path, name: str) -> int:
     """Take the lock of the agent `name`, held until the descriptor is closed; raise if it already runs."""
     path = directory / STATUS / f"{name}.lock"
@@ -217,30 +125,35 @@ def claim(directory: Path, name: str) -> int:
 
 
 async def _report(
-    agent: Agent,
+    following: Following,
     name: str,
     source: AnySource,
-    every: Callable[[], float],
     output: TextIO | logs.LineFile,
     status: StatusFile,
     stopped: asyncio.Event,
 ) -> None:
-    """Write status and estimates at their times until the agent is stopped."""
+    """Write status and estimates at their times, and look for what has changed, until the agent is stopped."""
+    agent = following.agent
+    assert agent is not None
     began = status_due = report_due = now = time.monotonic()
+    look_due = now + LOOK_EVERY
     while not stopped.is_set() and (snapshot := agent.snapshot).state != "stopped":
+        if now >= look_due:
+            following.look()
+            look_due = _next(look_due, LOOK_EVERY, now)
         if now >= status_due:
             status.write(snapshot)
-            status_due = _following(status_due, status.pause(status_due - began), now)
+            status_due = _next(status_due, status.pause(status_due - began), now)
         if now >= report_due:
             _say(estimate_line(snapshot, name, source), output)
-            report_due = _following(report_due, every(), now)
+            report_due = _next(report_due, following.every(), now)
         with suppress(TimeoutError):
-            wait = min(status_due, report_due) - time.monotonic()
+            wait = min(status_due, report_due, look_due) - time.monotonic()
             await asyncio.wait_for(stopped.wait(), max(wait, 0.001))
         now = time.monotonic()
 
 
-def _following(due: float, every: float, now: float) -> float:
+def _next(due: float, every: float, now: float) -> float:
     """The first time after `now` that is a multiple of `every` after `due`; so what can wake up together does."""
     return due + every * (1 + (now - due) // every)
 
@@ -311,16 +224,13 @@ def _store(directory: str | None, name: str) -> Path | None:
     return Path(directory) / f"{name}.sqlite"
 
 
-def _faulty(options: Options, settings: AgentSettings) -> Faulty | None:
-    """A transport with the faults of the options, if there are any: seed 0, so a simulation can lose the same."""
-    given = (options.loss, options.burst, options.delay, *options.partition)
-    faults = Faults(*(fault for fault in given if fault is not None))
-    if not faults.items:
-        return None
-    from gossamer.agents.transports.tls import TlsTransport
-
+def _transport(options: Options, settings: AgentSettings, following: Following) -> Transport:
+    """TLS connections; with the faults of the options, if there are any: seed 0, so a simulation can lose the same."""
+    transport = TlsTransport(settings, following.answer)
+    if not (faults := options.faults).items:
+        return transport
     log.warning("faults are injected into what this agent sends: %s", ", ".join(map(str, faults.items)))
-    return Faulty(TlsTransport(settings), settings.id, faults.bind(seed=0))
+    return Faulty(transport, settings.id, faults.bind(seed=0))
 
 
 def _warn_of_expiry(end: datetime | None) -> None:

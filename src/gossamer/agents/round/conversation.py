@@ -119,7 +119,7 @@ class Conversation:
             extremes,
         )
         self._codec.limit(most)
-        self.roster_came: Callable[[int, bytes], None] | None = None
+        self.roster_came: Callable[[int, bytes], object] | None = None
         self._roster = b""  # what a neighbor that is behind is sent
         self._born = self._serial = core.serial  # of this run's first message, and of its newest
         self._stride = limits.rounds_ahead if limits else Limits().rounds_ahead

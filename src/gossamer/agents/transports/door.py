@@ -9,6 +9,9 @@ and even where neighbors share its address, each has longer than a handshake tak
 With TLS both ends show a certificate of the fleet's authority, and its common name must be that of a neighbor. Then
 each end says which agent of which fleet it is, and from there on the connection belongs to that neighbor alone:
 whatever arrives on it was sent by that neighbor, under whatever name.
+
+Every member of the fleet, and its operator, may also ask one question, about the roster, and is told the answer at the
+door (`ask`). So an agent that was away while all its neighbors changed can learn who they are now.
 """
 
 from __future__ import annotations
@@ -17,15 +20,17 @@ import logging
 import selectors
 import socket
 import ssl
+import struct
 import threading
 import time
 import warnings
 from collections import Counter
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
-from gossamer.agents.settings import AgentSettings, Neighbor
+from gossamer.agents.settings import OPERATOR, AgentSettings, Neighbor, Tls
 from gossamer.errors import GossamerError, InvalidInput
 
 log = logging.getLogger("gossamer.agents")
@@ -60,8 +65,15 @@ Secured = socket.socket | ssl.SSLSocket
 Admit = Callable[[Neighbor, Secured, float], None]
 """Called with a neighbor, its connection and when its certificate ends, in a thread of the door."""
 
-Steps = Generator[int, None, Neighbor]
-"""A conversation that yields what it waits for, to read or to write, and returns who it was with."""
+Steps = Generator[int, None, Neighbor | None]
+"""A conversation that yields what it waits for, to read or to write, and returns the neighbor it was with, if one."""
+
+Answer = Callable[[str, bytes], bytes]
+"""Called with the name of who asks, and the question."""
+
+_ASKS = "asks"
+_LENGTH = struct.Struct("<I")
+LONGEST_QUESTION = 1 << 20
 
 
 class Refused(Exception):
@@ -71,7 +83,7 @@ class Refused(Exception):
 class Door:
     """Lets the neighbors of one agent in, and knocks at the doors of those that it must connect to."""
 
-    def __init__(self, settings: AgentSettings, admit: Admit) -> None:
+    def __init__(self, settings: AgentSettings, admit: Admit, answer: Answer | None = None) -> None:
         if not settings.endpoint:
             raise InvalidInput("endpoint must be host:port to listen on, got an empty one")
         unreachable = [n.id for n in settings.neighbors if n.id < settings.id and not n.endpoint]
@@ -82,6 +94,7 @@ class Door:
             )
         self._settings = settings
         self._admit = admit
+        self._answer = answer
         self._greeting = self._greeting_of(settings.id)
         self._server: ssl.SSLContext | None = None
         self._client: ssl.SSLContext | None = None
@@ -92,7 +105,7 @@ class Door:
         settings = self._settings
         if settings.tls:
             settings.tls.check_files()
-            self._server, self._client = _contexts(settings)
+            self._server, self._client = _contexts(settings.tls)
         else:
             warnings.warn(
                 f"agent {settings.id} talks in plaintext: anyone on the network can read and forge messages; "
@@ -125,7 +138,7 @@ class Door:
             )
         if settings.tls:
             settings.tls.check_files()
-            self._server, self._client = _contexts(settings)
+            self._server, self._client = _contexts(settings.tls)
         self._settings = settings
         known = [_contact(n) for n in before.neighbors]
         for n in settings.neighbors:
@@ -188,6 +201,9 @@ class Door:
         try:
             event = next(guest.steps)
         except StopIteration as end:
+            if end.value is None:
+                hall.dismiss(guest)
+                return
             hall.remove(guest)
             self._admit(end.value, guest.connection, _end_of(guest.connection))
         except Exception as error:  # whatever a stranger has thought of, the door stays open
@@ -208,13 +224,32 @@ class Door:
             yield from _patiently(secured.do_handshake)
         said = b""
         while not said.endswith(b"\n"):
-            rest = yield from _read(guest.connection, 1)
-            said += rest
-            if not rest or len(said) > _GREETING:
+            said += yield from _read(guest.connection, 1)
+            if len(said) > _GREETING:
                 raise Refused("it did not say who it is")
+        if said == self._greeting_of(_ASKS):
+            yield from self._reply(guest.connection)
+            return None
         neighbor = self._recognize(guest.connection, said)
         yield from _patiently(lambda: guest.connection.send(self._greeting))
         return neighbor
+
+    def _reply(self, connection: Secured) -> Steps:
+        """Answer the question of a member or of the operator."""
+        name = _name_of(connection) if isinstance(connection, ssl.SSLSocket) else ""
+        if self._answer is None or name not in (OPERATOR, *self._settings.askers):
+            raise Refused(f"{name or 'someone'} may not ask anything here")
+        (length,) = _LENGTH.unpack((yield from _read(connection, _LENGTH.size)))
+        if length > LONGEST_QUESTION:
+            raise Refused(f"{name} asks with {length} bytes, which is too long")
+        question = yield from _read(connection, length)
+        answer = self._answer(name, question)
+        left = _LENGTH.pack(len(answer)) + answer
+        while left:
+            sent = yield from _patiently(partial(connection.send, left))
+            assert isinstance(sent, int)
+            left = left[sent:]
+        return None
 
     def _recognize(self, connection: Secured, said: bytes) -> Neighbor:
         """The neighbor that this connection belongs to, by its certificate and its greeting."""
@@ -226,8 +261,8 @@ class Door:
                 return neighbor
         raise Refused(f"{name or 'someone'} says that it is {said[:64]!r}")
 
-    def _greeting_of(self, agent: int) -> bytes:
-        return f"gossamer {VERSION} {self._settings.fleet} {agent}\n".encode()
+    def _greeting_of(self, agent: int | str) -> bytes:
+        return _greeting(self._settings.fleet, agent)
 
     # -- asking to be let in ------------------------------------------------------------------------------
 
@@ -358,9 +393,39 @@ def _patiently(act: Callable[[], object]) -> Generator[int, None, object]:
 
 
 def _read(connection: Secured, size: int) -> Generator[int, None, bytes]:
-    read = yield from _patiently(lambda: connection.recv(size))
-    assert isinstance(read, bytes)
-    return read
+    """Read so many bytes, and no more."""
+    found = b""
+    while len(found) < size:
+        read = yield from _patiently(partial(connection.recv, size - len(found)))
+        if not read or not isinstance(read, bytes):
+            raise Refused("it did not say who it is")
+        found += read
+    return found
+
+
+def ask(tls: Tls, fleet: str, neighbor: Neighbor, question: bytes, timeout: float = _PATIENCE) -> bytes:
+    """Ask an agent at its door, with the certificate of a member or of the operator; raises OSError if it refuses."""
+    host, _, port = neighbor.endpoint.rpartition(":")
+    host = host.strip("[]")
+    try:
+        with (
+            socket.create_connection((host, int(port)), timeout=timeout) as plain,
+            _contexts(tls)[1].wrap_socket(plain, server_hostname=host) as connection,
+        ):
+            if (name := _name_of(connection)) != neighbor.name:
+                raise Refused(f"it is {name}, not {neighbor.name}")
+            connection.sendall(_greeting(fleet, _ASKS) + _LENGTH.pack(len(question)) + question)
+            with connection.makefile("rb") as answers:
+                start = answers.read(_LENGTH.size)
+                if len(start) < _LENGTH.size:
+                    raise Refused("it gives no answer")
+                return answers.read(min(*_LENGTH.unpack(start), LONGEST_QUESTION))
+    except (OSError, Refused) as error:
+        raise OSError(f"{neighbor.endpoint} cannot be asked: {_why(error)}") from error
+
+
+def _greeting(fleet: str, agent: int | str) -> bytes:
+    return f"gossamer {VERSION} {fleet} {agent}\n".encode()
 
 
 def _address(settings: AgentSettings) -> str:
@@ -400,10 +465,8 @@ def _prepare(connection: socket.socket) -> None:
             connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
 
 
-def _contexts(settings: AgentSettings) -> tuple[ssl.SSLContext, ssl.SSLContext]:
+def _contexts(tls: Tls) -> tuple[ssl.SSLContext, ssl.SSLContext]:
     """TLS 1.3 with certificates at both ends, for listening and for connecting."""
-    tls = settings.tls
-    assert tls is not None
     contexts = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     for context in contexts:
         context.minimum_version = ssl.TLSVersion.TLSv1_3
@@ -413,7 +476,7 @@ def _contexts(settings: AgentSettings) -> tuple[ssl.SSLContext, ssl.SSLContext]:
             context.load_cert_chain(tls.certificate, tls.key)
         except (OSError, ValueError) as error:
             raise GossamerError(
-                f"the certificates of agent {settings.id} cannot be used ({error}); make them with "
+                f"the certificate {tls.certificate} cannot be used ({error}); make it with "
                 "`gossamer fleet init` or `gossamer fleet renew`"
             ) from error
     contexts[0].num_tickets = 0  # connections are not resumed

@@ -25,7 +25,7 @@ from contextlib import suppress
 from gossamer.agents.settings import AgentSettings, Neighbor
 from gossamer.agents.statistics import Layout
 from gossamer.agents.transports.base import Deliver
-from gossamer.agents.transports.door import Door, Secured
+from gossamer.agents.transports.door import Answer, Door, Secured
 
 log = logging.getLogger("gossamer.agents")
 
@@ -108,10 +108,10 @@ class Connection:
 class TlsTransport:
     """One agent's end of a network of TLS connections, as its settings say."""
 
-    def __init__(self, settings: AgentSettings) -> None:
+    def __init__(self, settings: AgentSettings, answer: Answer | None = None) -> None:
         self.settings = settings
         self.connected: frozenset[int] = frozenset()
-        self._door = Door(settings, self._admit)
+        self._door = Door(settings, self._admit, answer)
         self._connections: dict[int, Connection] = {}
         self._places: dict[int, Connection] = {}  # by descriptor
         self._waiting: list[Connection] = []  # whose messages have arrived, but are not delivered
