@@ -494,7 +494,7 @@ def test_quarantine_is_reported_and_can_be_pardoned() -> None:
         agents[0]._transport.lie = adds(1e9, slice(None))  # type: ignore[attr-defined]
         until(lambda: agents[1].snapshot.state == "degraded", "quarantine")
         shot = agents[1].snapshot
-        assert shot.problem == "agent0 in quarantine for claiming the impossible"
+        assert shot.problem == "in quarantine for claiming the impossible: agent0"
         assert [n.state for n in shot.neighbors] == ["quarantined", "alive"]
         assert shot.rejected["flow"] == 5
         agents[0]._transport.lie = None  # type: ignore[attr-defined]
@@ -536,7 +536,7 @@ def test_a_liar_among_processes_over_tls(tmp_path: Path) -> None:
             await asyncio.to_thread(until, lambda: all_at(3.0), "the average of five")
             for j in (1, 3, 5):
                 assert honest[j].last["state"] == "degraded"
-                assert "agent0 in quarantine" in honest[j].last["problem"]
+                assert honest[j].last["problem"] == "in quarantine for claiming the impossible: agent0"
                 assert honest[j].last["rejected"]["flow"] == 5
             assert {honest[j].last["state"] for j in (2, 4)} == {"running"}
 

@@ -323,7 +323,7 @@ class Agent:
         """Which neighbors are in quarantine."""
         peers = self._conversation.peers
         names = [n.name for n in self.settings.neighbors if peers[n.id].quarantined]
-        return f"{', '.join(names)} in quarantine for claiming the impossible" if names else ""
+        return f"in quarantine for claiming the impossible: {', '.join(names)}" if names else ""
 
     def pardon(self) -> None:
         """Hear the neighbors in quarantine again; any thread may call this."""
