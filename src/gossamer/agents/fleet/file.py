@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from gossamer.agents.bounds import Bounds
 from gossamer.agents.fleet.certificates import Authority, check_name, check_private
 from gossamer.agents.fleet.hosts import PORT
 from gossamer.agents.fleet.tables import (
@@ -236,8 +237,9 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     def _check_method(self, method: Method) -> None:
         """The method must run on edges, with messages of this size, and its step size must suit the edges."""
         program = ledger_program(method, self.facts)
-        size = Layout.of(self._settings(self.agents[0], method)).size
-        needed = Codec(0, frozenset(), size, len(program.edge), Limits()).longest
+        layout = Layout.of(self._settings(self.agents[0], method))
+        Bounds.of(layout, program, len(self.agents))  # raises if the method's registers cannot be bounded
+        needed = Codec(0, frozenset(), layout.size, len(program.edge), Limits()).longest
         if 0 < self.wire.message_bytes < needed:
             raise InvalidInput(
                 f"wire.message_bytes must be at least {needed}, the length of this fleet's messages, or 0 for just "
