@@ -200,6 +200,19 @@ def test_who_lied_about_its_serial_can_come_back_honest() -> None:
     np.testing.assert_allclose(made.estimates(), MEANS.mean(), rtol=0, atol=1e-6)
 
 
+def test_who_lost_its_store_and_its_clock_suspects_nobody() -> None:
+    """Its serials begin anew, so its neighbors echo what it has not sent yet: a lie only from one that knows better."""
+    made = Lockstep(GRID, MEANS, RANGE)
+    made.run(300)
+    now, round = made.desks[LIAR].now, made.desks[LIAR].conversation.round
+    made.desks[LIAR] = Desk(made, LIAR)
+    made.desks[LIAR].now, made.desks[LIAR].conversation.round = now, round
+    made.run(300)
+    assert made.desks[LIAR].rejected["echo"] > 5
+    assert {made.desks[LIAR].state(j) for j in neighbors(LIAR)} == {"alive"}
+    np.testing.assert_allclose(made.estimates(), MEANS.mean(), rtol=0, atol=1e-6)
+
+
 @pytest.mark.parametrize("ahead", [2, 10**6, 10**9])
 @pytest.mark.parametrize("only", [None, 6])
 def test_racing_rounds_are_survived(ahead: int, only: int | None) -> None:
@@ -299,7 +312,7 @@ def test_nobody_can_be_framed(loss: float) -> None:
     restored(made, *range(1, 8), rounds=600)
 
 
-@pytest.mark.parametrize("acceleration", ["nesterov", "local"])
+@pytest.mark.parametrize("acceleration", ["nesterov", pytest.param("local", marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     "network",
     [Network.path(16), Network.cycle(16), Network.star(16), GRID, Network.of(nx.barbell_graph(8, 0))],
