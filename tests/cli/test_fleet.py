@@ -44,6 +44,19 @@ def test_init_writes_a_fleet(tmp_path: Path) -> None:
     assert "exists already" in str(again.exception)
 
 
+def test_init_sets_the_range(tmp_path: Path) -> None:
+    words = ("fleet", "init", "--topology", "cycle:4", "--out", tmp_path / "a")
+    assert gossamer(*words, "--range=-40,60").exit_code == 0
+    assert Fleet.read(tmp_path / "a" / "fleet.toml").observations.range == (-40.0, 60.0)
+    both = gossamer(*words, "--range=-40,60:0,1", "--dimension", 2, "--force")
+    assert both.exit_code == 0, both.output
+    assert Fleet.read(tmp_path / "a" / "fleet.toml").observations.range == ((-40.0, 60.0), (0.0, 1.0))
+    for wrong in ("60", "a,b", "1,2,3", ""):
+        refused = gossamer(*words, f"--range={wrong}", "--force")
+        assert isinstance(refused.exception, InvalidInput)
+        assert "--range must be two numbers such as -40,60" in str(refused.exception)
+
+
 def test_init_chooses_the_method(tmp_path: Path) -> None:
     words = ("fleet", "init", "--topology", "cycle:4", "--out")
     assert gossamer(*words, tmp_path / "a").exit_code == 0

@@ -405,7 +405,7 @@ class Agent:
         """Which neighbors are in quarantine."""
         liars = {p.id for p in self._conversation.peers.values() if p.quarantined}
         names = [n.name for n in self.settings.neighbors if n.id in liars]
-        return f"{', '.join(names)} in quarantine for claiming the impossible" if names else ""
+        return f"in quarantine for claiming the impossible: {', '.join(names)}" if names else ""
 
     def pardon(self) -> None:
         """Hear the neighbors in quarantine again; any thread may call this."""

@@ -50,7 +50,7 @@ def test_what_is_written_is_read_back(tmp_path: Path) -> None:
     made = Fleet.create(
         Network.cycle(5),
         fleet="pumps",
-        observations=ObservationsTable(dimension=3),
+        observations=ObservationsTable(dimension=3, range=((0.0, 1.0), (0.0, 2.0), (-1.0, 3.0))),
         statistics=StatisticsTable(variance=True, bins=(0.0, 1.0, 2.5)),
         rounds=RoundsTable(every="0", timeout="1s", death="1m"),
     )
@@ -59,6 +59,11 @@ def test_what_is_written_is_read_back(tmp_path: Path) -> None:
     for agent in made.agents:
         for suffix in ("pem", "key"):
             assert (tmp_path / "certificates" / f"{agent.name}.{suffix}").is_file()
+
+
+def test_the_range_and_the_number_of_members_reach_every_agent(path: Path) -> None:
+    settings = Fleet.read(edit(path, "range = []", "range = [-40, 60]")).settings(0, insecure=True)
+    assert (settings.range, settings.outside, settings.members) == (((-40.0, 60.0),), "refuse", 6)
 
 
 def test_every_field_is_explained_by_a_comment(path: Path) -> None:
@@ -159,6 +164,13 @@ def test_an_agent_gets_its_own_part(path: Path) -> None:
         ('death = "5s"', 'death = "0.1s"', r": rounds\.death must be longer than timeout"),
         ("momentum = ", "momentum = 1", r": method\.momentum must be .* below 1, got"),
         ("smoothing = ", "smoothing = 999999", r": method\.smoothing must be .* at most 10000, got 999999"),
+        ("range = []", "range = [60, -40]", r": observations\.range must be the least and the largest"),
+        (
+            "range = []",
+            "range = [[0, 1], [0, 1]]",
+            r": observations\.range must be .* each of the 1 component",
+        ),
+        ('outside = "refuse"', 'outside = "keep"', r": observations\.outside must be 'refuse' or 'clip'"),
         ("bins = []", "bins = [2.0, 1.0]", r": statistics\.bins must be at least two increasing"),
         ("message_bytes = 0", "message_bytes = -1", r": wire\.message_bytes must be a whole number"),
         (

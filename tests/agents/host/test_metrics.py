@@ -99,9 +99,12 @@ def test_metrics_follow_the_agent_and_leave_out_what_is_unknown(snapshot: Snapsh
         assert ("gossamer_estimate", ("0",)) not in found
         assert found["gossamer_healthy", ()] == 0
         assert "gossamer_certificate_expiry_timestamp_seconds" not in {name for name, _ in found}
-        now[0] = replace(snapshot, age=2)
+        liar = replace(snapshot.neighbors[0], state="quarantined")
+        now[0] = replace(snapshot, age=2, neighbors=(liar,), clipped=4)
         found = scrape(port)
         assert found["gossamer_rounds_total", ()] == 2
+        assert found["gossamer_neighbors_quarantined", ()] == 1
+        assert found["gossamer_clipped_observations_total", ()] == 4
         assert ("gossamer_estimate", ("0",)) in found
     finally:
         stop()

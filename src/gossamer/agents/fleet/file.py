@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gossamer import checks
+from gossamer.agents.bounds import Bounds
 from gossamer.agents.fleet.certificates import Authority, check_private, common_name_of, write_file
 from gossamer.agents.fleet.hosts import PORT
 from gossamer.agents.fleet.parsing import parse
@@ -218,9 +219,10 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     def _check_method(self, method: Method) -> None:
         """The method must run on edges, with messages of this size, and its step size must suit the edges."""
         program = ledger_program(method, self._facts(method), longest=PIECE)
-        size = Layout.of(self._settings(self.agents[0], method)).size
+        layout = Layout.of(self._settings(self.agents[0], method))
+        Bounds.of(layout, program, len(self.agents))  # raises if the method's registers cannot be bounded
         extremes = Extremes(self.observations.dimension) if self.statistics.extremes else None
-        needed = Codec(0, frozenset(), size, len(program.edge), Limits(), b"", extremes).longest
+        needed = Codec(0, frozenset(), layout.size, len(program.edge), Limits(), b"", extremes).longest
         if 0 < self.wire.message_bytes < needed:
             raise InvalidInput(
                 f"wire.message_bytes must be at least {needed}, the length of this fleet's messages, or 0 for just "
