@@ -113,7 +113,7 @@ class Door:
         self._thread.start()
         for n in settings.neighbors:
             if n.id < settings.id:
-                self.call(n)
+                self.call(n, after=0.0)
 
     def close(self) -> None:
         self._closed.set()
@@ -214,14 +214,14 @@ class Door:
 
     # -- asking to be let in ------------------------------------------------------------------------------
 
-    def call(self, neighbor: Neighbor) -> None:
+    def call(self, neighbor: Neighbor, after: float = _RETRY) -> None:
         """Connect to a neighbor, in a thread that keeps trying until it succeeds or the door is closed."""
         name = f"call-{self._settings.id}-{neighbor.id}"
-        threading.Thread(target=self._keep_calling, args=(neighbor,), name=name, daemon=True).start()
+        threading.Thread(target=self._keep_calling, args=(neighbor, after), name=name, daemon=True).start()
 
-    def _keep_calling(self, neighbor: Neighbor) -> None:
+    def _keep_calling(self, neighbor: Neighbor, after: float) -> None:
         pause = _RETRY
-        while not self._closed.is_set():
+        while not self._closed.wait(after):
             try:
                 connection = self._reach(neighbor)
             except (OSError, Refused) as error:
@@ -230,8 +230,7 @@ class Door:
             else:
                 self._admit(neighbor, connection, _end_of(connection))
                 return
-            self._closed.wait(pause)
-            pause = min(2 * pause, _LONGEST_RETRY)
+            after, pause = pause, min(2 * pause, _LONGEST_RETRY)
 
     def _reach(self, neighbor: Neighbor) -> Secured:
         host, _, port = neighbor.endpoint.rpartition(":")
