@@ -1,4 +1,4 @@
-"""Strangers kept out: each attack of docs/security.md, with real certificates over Zenoh on loopback."""
+"""Strangers kept out: each attack of docs/security.md, with real certificates on loopback."""
 
 from __future__ import annotations
 

@@ -126,7 +126,7 @@ class Door:
         self._thread.start()
         for n in settings.neighbors:
             if n.id < settings.id:
-                self.call(n)
+                self.call(n, after=0.0)
 
     def rewire(self, settings: AgentSettings) -> None:
         """Let in, and call, those who are neighbors now, with the certificates that are in the files now."""
@@ -266,14 +266,14 @@ class Door:
 
     # -- asking to be let in ------------------------------------------------------------------------------
 
-    def call(self, neighbor: Neighbor) -> None:
+    def call(self, neighbor: Neighbor, after: float = _RETRY) -> None:
         """Connect to a neighbor, in a thread that keeps trying until it succeeds or the door is closed."""
         name = f"call-{self._settings.id}-{neighbor.id}"
-        threading.Thread(target=self._keep_calling, args=(neighbor,), name=name, daemon=True).start()
+        threading.Thread(target=self._keep_calling, args=(neighbor, after), name=name, daemon=True).start()
 
-    def _keep_calling(self, neighbor: Neighbor) -> None:
+    def _keep_calling(self, neighbor: Neighbor, after: float) -> None:
         pause = _RETRY
-        while not self._closed.is_set() and self._calls(neighbor):
+        while not self._closed.wait(after) and self._calls(neighbor):
             try:
                 connection = self._reach(neighbor)
             except (OSError, Refused) as error:
@@ -282,8 +282,7 @@ class Door:
             else:
                 self._admit(neighbor, connection, _end_of(connection))
                 return
-            self._closed.wait(pause)
-            pause = min(2 * pause, _LONGEST_RETRY)
+            after, pause = pause, min(2 * pause, _LONGEST_RETRY)
 
     def _calls(self, neighbor: Neighbor) -> bool:
         return any(_contact(n) == _contact(neighbor) for n in self._settings.neighbors)

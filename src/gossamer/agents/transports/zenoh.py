@@ -24,6 +24,7 @@ from typing import Any
 
 from gossamer.agents.round.inboxes import Inboxes
 from gossamer.agents.settings import AgentSettings, Neighbor
+from gossamer.agents.transports.tls import longest_message
 from gossamer.errors import GossamerError, InvalidInput, require
 
 log = logging.getLogger("gossamer.agents")
@@ -55,6 +56,7 @@ def configuration(settings: AgentSettings) -> dict[str, Any]:
             f"connects to them, but {unreachable} have none"
         )
     link: dict[str, Any] = {"tx": {"lease": lease_milliseconds(settings), "keep_alive": 4}}
+    link["rx"] = {"max_message_size": longest_message(settings)}
     link["tx"]["queue"] = {"congestion_control": {"block": {"wait_before_close": _STALL_MICROSECONDS}}}
     config: dict[str, Any] = {
         "mode": "peer",
