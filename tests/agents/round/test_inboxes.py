@@ -27,8 +27,8 @@ class Bell:
         self.waits: list[Callable[[], None]] = []
         self.seconds: list[float] = []
 
-    def release(self) -> None:
-        pass
+    def locked(self) -> bool:
+        return False
 
     def acquire(self, blocking: bool, seconds: float) -> None:
         self.seconds.append(seconds)

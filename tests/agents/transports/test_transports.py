@@ -54,13 +54,16 @@ def test_memory_conforms() -> None:
 
 
 @pytest.mark.filterwarnings(PLAINTEXT)
-def test_zenoh_conforms() -> None:
-    check_all([ZenohTransport(s) for s in fleet(NETWORK)])
+@pytest.mark.parametrize("pace", [None, 1.0], ids=["rings", "inboxes"])
+def test_zenoh_conforms(pace: float | None) -> None:
+    check_all([ZenohTransport(s) for s in fleet(NETWORK, pace=pace)])
 
 
 def test_zenoh_with_tls_conforms(tmp_path: Path) -> None:
+    """Agents that receive in different ways understand each other."""
     certificates = make_certificates(tmp_path / "ca", 4)
-    check_all([ZenohTransport(s) for s in fleet(NETWORK, certificates=certificates)])
+    settings = fleet(NETWORK, certificates=certificates)
+    check_all([ZenohTransport(s.with_(pace=1.0 if s.id % 2 else None)) for s in settings])
 
 
 def test_mpi_conforms(tmp_path: Path) -> None:

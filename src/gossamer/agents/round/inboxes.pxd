@@ -18,7 +18,7 @@ cdef class Inboxes:
     cdef object _bell
 
     @cython.locals(inbox=Inbox, remaining=double)
-    cpdef exchange(self, round, outgoing, double deadline, deliver)
+    cpdef exchange(self, round, outgoing, double deadline, deliver, awaited=*)
     cpdef present(self)
     @cython.locals(inbox=Inbox)
     cdef bint _look(self, deliver) except -1

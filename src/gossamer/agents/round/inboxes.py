@@ -1,9 +1,10 @@
 """What an agent's neighbors have sent, until its thread takes it: one inbox per neighbor, and one bell for all.
 
 Zenoh's thread puts each message into its sender's inbox and rings the bell; the agent's thread sleeps until the bell
-rings or its deadline passes, and then looks into every inbox. So a waiting agent costs nothing. There is one inbox per
-neighbor, because Zenoh routes an exact key much faster than a pattern, and because a neighbor that floods the agent
-then pushes out its own oldest messages, and nobody else's.
+rings or its deadline passes, and then looks into every inbox. So a waiting agent costs nothing, and hears anyone at
+once; but Zenoh's thread needs Python's lock for each message, which costs an agent without a pace a tenth of its
+rounds, so that one uses `rings.py`. There is one inbox per neighbor, because Zenoh routes an exact key much faster than
+a pattern, and because a neighbor that floods the agent then pushes out its own oldest messages, and nobody else's.
 """
 
 from __future__ import annotations
@@ -11,11 +12,11 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from contextlib import suppress
 from typing import Any
 
-from gossamer.agents.transports.base import Deliver
+from gossamer.agents.transports.base import NOBODY, Deliver
 
 _WAITING = 64
 """How many messages from one neighbor may wait; a round uses only the newest."""
@@ -45,8 +46,9 @@ def _bell() -> threading.Lock:
 
 def ring(bell: Any) -> None:
     """Let the one who waits for this lock have it; any thread may call this, any number of times."""
-    with suppress(RuntimeError):  # it has rung already, and nobody has listened since
-        bell.release()
+    if bell.locked():  # or it has rung already, and nobody has listened since
+        with suppress(RuntimeError):  # another thread was faster
+            bell.release()
 
 
 class Inboxes:
@@ -78,6 +80,7 @@ class Inboxes:
         outgoing: Mapping[int, bytes],
         deadline: float,
         deliver: Deliver,
+        awaited: Set[int] = NOBODY,
     ) -> None:
         for id, payload in outgoing.items():
             inbox = self._inboxes[id]

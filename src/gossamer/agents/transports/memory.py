@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from queue import Empty, Queue
 
-from gossamer.agents.transports.base import Deliver
+from gossamer.agents.transports.base import NOBODY, Deliver
 
 Inbox = Queue[tuple[int, bytes] | None]
 """(sender, payload) in the order of arrival; None only wakes.
@@ -65,6 +65,7 @@ class MemoryTransport:
         outgoing: Mapping[int, bytes],
         deadline: float,
         deliver: Deliver,
+        awaited: Set[int] = NOBODY,
     ) -> None:
         for neighbor, payload in outgoing.items():
             member = self._network._members.get(neighbor)

@@ -8,10 +8,10 @@ MPI cannot tell whether a neighbor is up, so all of them always count as connect
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from typing import Any
 
-from gossamer.agents.transports.base import Deliver
+from gossamer.agents.transports.base import NOBODY, Deliver
 from gossamer.errors import InvalidInput, require
 
 _TAG = 71
@@ -43,6 +43,7 @@ class MpiTransport:
         outgoing: Mapping[int, bytes],
         deadline: float,
         deliver: Deliver,
+        awaited: Set[int] = NOBODY,
     ) -> None:
         self._pending = [(request, data) for request, data in self._pending if not request.Test()]
         for neighbor, payload in outgoing.items():

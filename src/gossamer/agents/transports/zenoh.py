@@ -18,10 +18,12 @@ import os
 import re
 import threading
 import warnings
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 from gossamer.agents.round.inboxes import Inboxes
+from gossamer.agents.round.rings import Rings
 from gossamer.agents.settings import AgentSettings, Neighbor
 from gossamer.errors import GossamerError, InvalidInput, require
 
@@ -32,6 +34,18 @@ _STALL_MICROSECONDS = 1_000_000
 
 _OPEN_MILLISECONDS = 2_000
 """A connection attempt that takes this long is given up and tried again; closing waits for it, too."""
+
+_WAITING = 64
+"""How many messages from one neighbor may wait in a ring; a round uses only the newest."""
+
+_NAP = 0.02
+"""Most seconds between two checks on a waiting exchange, while waits have recently been long."""
+
+_CALM = 50
+"""Checks in a row that found no long wait, after which checks are four times rarer."""
+
+_SLOW = 0.01
+"""Seconds. An agent with at least this pace saves processor time between rounds, a faster one saves it in them."""
 
 RUNTIME = (
     "(rx: (worker_threads: 1), "
@@ -149,15 +163,26 @@ def token_key(settings: AgentSettings, agent: int) -> str:
     return f"{settings.fleet}/alive/{agent}"
 
 
-class ZenohTransport(Inboxes):
-    """One agent's end of a Zenoh network, as its settings say."""
+class ZenohTransport:
+    """One agent's end of a Zenoh network, as its settings say.
+
+    An agent with a pace sleeps until a message comes (`Inboxes`); one that runs as fast as its neighbors answer reads
+    from Zenoh's rings (`Rings`). Either serves at any pace: it is a matter of cost.
+    """
 
     def __init__(self, settings: AgentSettings) -> None:
-        super().__init__()
+        self._receiver = Inboxes() if (settings.pace or 0.0) >= _SLOW else Rings()
+        # Bound, not wrapped: a call more in every round would cost time.
+        self.exchange, self.present, self.wake = (
+            self._receiver.exchange,
+            self._receiver.present,
+            self._receiver.wake,
+        )
         self.settings = settings
         self._config = configuration(settings)
         self._session: Any = None
         self._kept: list[Any] = []
+        self._closed = threading.Event()
         self._tokens = threading.Lock()
 
     def open(self) -> None:
@@ -180,7 +205,7 @@ class ZenohTransport(Inboxes):
                 "the port must be free, the address this machine's, and the certificates readable"
             ) from error
         # The subscribers first, the token last: a neighbor that sees the token can be sure to be heard.
-        self.message = zenoh.SampleKind.PUT
+        self._receiver.message = zenoh.SampleKind.PUT
         for n in settings.neighbors:
             publisher = session.declare_publisher(
                 outbox_key(settings, n),
@@ -188,30 +213,53 @@ class ZenohTransport(Inboxes):
                 reliability=zenoh.Reliability.RELIABLE,
                 express=True,
             )
-            # In Zenoh's own thread: a thread in between would cost every message two switches.
-            arrive = zenoh.handlers.Callback(self.add(n.id, publisher.put), indirect=False)
-            self._kept += [publisher, session.declare_subscriber(inbox_key(settings, n), arrive)]
+            self._kept += [publisher, self._subscribe(zenoh, n, publisher.put)]
         for n in settings.neighbors:
             notice = partial(self._notice, n.id)
             token = token_key(settings, n.id)
             self._kept.append(session.liveliness().declare_subscriber(token, notice, history=True))
         self._kept.append(session.liveliness().declare_token(token_key(settings, settings.id)))
+        if isinstance(self._receiver, Rings):
+            watch = partial(self._watch, self._receiver)
+            threading.Thread(target=watch, name=f"watch-{settings.id}", daemon=True).start()
+
+    def _subscribe(self, zenoh: Any, neighbor: Neighbor, put: Callable[[bytes], None]) -> Any:
+        """Hear a neighbor, in the way of this agent."""
+        receiver, session, key = self._receiver, self._session, inbox_key(self.settings, neighbor)
+        if isinstance(receiver, Inboxes):
+            # In Zenoh's own thread: a thread in between would cost every message two switches.
+            arrive = zenoh.handlers.Callback(receiver.add(neighbor.id, put), indirect=False)
+            return session.declare_subscriber(key, arrive)
+        ring = session.declare_subscriber(key, zenoh.handlers.RingChannel(_WAITING))
+        nudge = partial(session.delete, key, allowed_destination=zenoh.Locality.SESSION_LOCAL)
+        receiver.add(neighbor.id, put, ring, nudge)
+        return ring
 
     def _notice(self, neighbor: int, sample: Any) -> None:
-        here = sample.kind == self.message
+        receiver = self._receiver
+        here = sample.kind == receiver.message
         with self._tokens:  # each neighbor is noticed by a thread of its own
-            self.connected = self.connected | {neighbor} if here else self.connected - {neighbor}
+            connected = receiver.connected
+            receiver.connected = connected | {neighbor} if here else connected - {neighbor}
         log.info(
             "agent %d: neighbor %d %s", self.settings.id, neighbor, "connected" if here else "disconnected"
         )
         self.wake()
 
+    def _watch(self, rings: Rings) -> None:
+        """Nudge an exchange that waits long; checks often enough for the shortest wait of a round."""
+        pause = min(_NAP, max(0.001, self.settings.timeout / 16))
+        calm = 0
+        while not self._closed.wait(pause if calm < _CALM else 4 * pause):
+            calm = 0 if rings.nudge_if_long() else calm + 1
+
     def close(self) -> None:
+        self._closed.set()
         session, self._session = self._session, None
         if session is not None:
             session.close()
             self._kept.clear()
-            self.clear()
+            self._receiver.clear()
 
 
 def _cause(error: Exception) -> str:
