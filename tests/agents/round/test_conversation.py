@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 
 import numpy as np
 import pytest
@@ -49,6 +49,7 @@ class Silence:
         outgoing: Mapping[int, bytes],
         deadline: float,
         deliver: Deliver,
+        awaited: Set[int] = frozenset(),
     ) -> None:
         self.now = max(self.now, deadline)
         while self.coming and self.coming[0][0] <= self.now:
