@@ -79,9 +79,7 @@ class Agent:
         self.settings = settings
         self.layout = Layout.of(settings)
         if transport is None:
-            from gossamer.agents.transports.zenoh import ZenohTransport
-
-            transport = ZenohTransport(settings)
+            transport = usual_transport(settings)
         self._transport = transport
         self._source = None if source is None else as_source(source, self.layout.dimension)
         program = ledger_program(settings.method, settings.facts)
@@ -384,6 +382,13 @@ class Agent:
 
     def _acknowledge(self, saved: Saved) -> None:
         self._acknowledged = int(saved.ledger.samples)
+
+
+def usual_transport(settings: AgentSettings) -> Transport:
+    """How an agent reaches its neighbors unless it is told otherwise."""
+    from gossamer.agents.transports.zenoh import ZenohTransport
+
+    return ZenohTransport(settings)
 
 
 def _first_serial(saved: Saved | None) -> int:

@@ -18,7 +18,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-from gossamer.agents.agent import Agent
+from gossamer.agents.agent import Agent, usual_transport
 from gossamer.agents.fleet.certificates import expires
 from gossamer.agents.fleet.file import Fleet
 from gossamer.agents.host import logs
@@ -227,10 +227,8 @@ def _faulty(options: Options, settings: AgentSettings) -> Faulty | None:
     faults = Faults(*(fault for fault in given if fault is not None))
     if not faults.items:
         return None
-    from gossamer.agents.transports.zenoh import ZenohTransport
-
     log.warning("faults are injected into what this agent sends: %s", ", ".join(map(str, faults.items)))
-    return Faulty(ZenohTransport(settings), settings.id, faults.bind(seed=0))
+    return Faulty(usual_transport(settings), settings.id, faults.bind(seed=0))
 
 
 def _warn_of_expiry(end: datetime | None) -> None:
