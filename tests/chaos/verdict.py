@@ -125,7 +125,7 @@ def _done(troubles: Troubles) -> list[tuple[str, int]]:
 def _only_quarantine(status: dict[str, Any], liar: str) -> bool:
     """Whether an agent is degraded for no other reason than that it has found the liar out."""
     problems = status.get("problem", "").split("; ")
-    return status.get("state") == "degraded" and all(p.startswith(f"{liar} in quarantine") for p in problems)
+    return status.get("state") == "degraded" and all("in quarantine" in p and liar in p for p in problems)
 
 
 def _refused(rejected: dict[str, int]) -> str:
