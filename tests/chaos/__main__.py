@@ -157,7 +157,7 @@ def supervise(members: list[ChaosMember], troubles: Troubles) -> None:
         if not member.running and not troubles.busy(member):
             assert member.process is not None
             said = member.log.read_text(errors="replace").splitlines()[-1:]
-            troubles.counts["ended on its own"] += 1
+            troubles.counts["ended on its own (started on a full disk)"] += 1
             troubles.note(f"{member.name} ended on its own, code {member.process.returncode}: {said}")
             if not troubles.lately_full:
                 member.complaints.append(f"ended on its own, code {member.process.returncode}: {said}")
