@@ -143,12 +143,12 @@ def _run(
             member.weigh()
         return judge(members, troubles, fleet, liar, suspects, minutes, reached)
     finally:
-        for member in members:
-            member.stop()
-        troubles.proceed(all=True)
-        if lying is not None and lying.poll() is None:
+        troubles.abandon()
+        if lying is not None:
             lying.kill()
             lying.wait()
+        for member in members:
+            member.stop()
 
 
 def supervise(members: list[ChaosMember], troubles: Troubles) -> None:
