@@ -54,7 +54,7 @@ def make_fleet(folder: Path, network: Network, port: int) -> Fleet:
         network,
         endpoints=[f"127.0.0.1:{port + i}" for i in range(network.agents)],
         observations=ObservationsTable(**fields),
-        rounds=RoundsTable(every="200ms", timeout="200ms", death="5s"),
+        rounds=RoundsTable(every="100ms", timeout="200ms", death="5s"),
     )
     fleet.write(folder, force=True)
     return fleet
@@ -184,7 +184,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.chaos", description=__doc__)
     parser.add_argument("--agents", type=int, default=30)
     parser.add_argument("--minutes", type=float, default=15.0)
-    parser.add_argument("--quiet", type=float, default=60.0, help="seconds of quiet at most")
+    parser.add_argument("--quiet", type=float, default=120.0, help="seconds of quiet at most")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--port", type=int, default=24100, help="first port of the fleet")
     parser.add_argument(
