@@ -28,8 +28,8 @@ run: setup
 	$(BIN)/gossamer reproduce --out results/paper
 
 lint: .venv/.compiled
-	$(BIN)/ruff check src tests benchmarks examples setup.py
-	$(BIN)/ruff format --check src tests benchmarks examples setup.py
+	$(BIN)/ruff check src tests benchmarks examples deploy setup.py
+	$(BIN)/ruff format --check src tests benchmarks examples deploy setup.py
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 

@@ -6,7 +6,7 @@ thermometers within reach; each one should know the mean temperature of the buil
     python examples/sensor_fleet.py
 
 The agents below are the ones that `gossamer agent` runs as processes; only the wires differ (here they are
-inside this program, there they are Zenoh with TLS). The whole thing takes about five seconds.
+inside this program, there they are TLS connections). The whole thing takes about five seconds.
 """
 
 from __future__ import annotations

@@ -54,7 +54,7 @@ def make_fleet(folder: Path, network: Network, port: int) -> Fleet:
         network,
         endpoints=[f"127.0.0.1:{port + i}" for i in range(network.agents)],
         observations=ObservationsTable(**fields),
-        rounds=RoundsTable(every="200ms", timeout="200ms", death="5s"),
+        rounds=RoundsTable(every="100ms", timeout="200ms", death="5s"),
     )
     fleet.write(folder, force=True)
     return fleet
@@ -143,12 +143,12 @@ def _run(
             member.weigh()
         return judge(members, troubles, fleet, liar, suspects, minutes, reached)
     finally:
-        for member in members:
-            member.stop()
-        troubles.proceed(all=True)
-        if lying is not None and lying.poll() is None:
+        troubles.abandon()
+        if lying is not None:
             lying.kill()
             lying.wait()
+        for member in members:
+            member.stop()
 
 
 def supervise(members: list[ChaosMember], troubles: Troubles) -> None:
@@ -157,7 +157,7 @@ def supervise(members: list[ChaosMember], troubles: Troubles) -> None:
         if not member.running and not troubles.busy(member):
             assert member.process is not None
             said = member.log.read_text(errors="replace").splitlines()[-1:]
-            troubles.counts["ended on its own"] += 1
+            troubles.counts["ended on its own (started on a full disk)"] += 1
             troubles.note(f"{member.name} ended on its own, code {member.process.returncode}: {said}")
             if not troubles.lately_full:
                 member.complaints.append(f"ended on its own, code {member.process.returncode}: {said}")
@@ -184,7 +184,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.chaos", description=__doc__)
     parser.add_argument("--agents", type=int, default=30)
     parser.add_argument("--minutes", type=float, default=15.0)
-    parser.add_argument("--quiet", type=float, default=60.0, help="seconds of quiet at most")
+    parser.add_argument("--quiet", type=float, default=120.0, help="seconds of quiet at most")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--port", type=int, default=24100, help="first port of the fleet")
     parser.add_argument(

@@ -13,14 +13,15 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Set
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import numpy as np
 
-from gossamer.agents.agent import Agent
+from gossamer.agents.agent import Agent, usual_transport
 from gossamer.agents.fleet.file import Fleet
-from gossamer.agents.transports.base import NOBODY, Deliver
-from gossamer.agents.transports.zenoh import ZenohTransport
+from gossamer.agents.statistics import Layout
+from gossamer.agents.transports.base import NOBODY, Deliver, Transport
 
 HEADER = 3
 """Bytes before the message's fields, of which `rows` is the one that is bytes: value, then the ledger of the edge."""
@@ -47,11 +48,11 @@ def lies(low: float, high: float) -> list[Callable[[np.ndarray], None]]:
     return [ledger(0.1 * width), value, ledger(0.9 * width), first, ledger(1e6), ledger(-1e12)]
 
 
-class Lying(ZenohTransport):
+class Lying:
     """A transport that rewrites what is sent."""
 
-    lie: Callable[[np.ndarray], None]
-    size: int
+    def __init__(self, transport: Transport, lie: Callable[[np.ndarray], None], size: int) -> None:
+        self._transport, self.lie, self._size = transport, lie, size
 
     def exchange(
         self,
@@ -62,12 +63,15 @@ class Lying(ZenohTransport):
         awaited: Set[int] = NOBODY,
     ) -> None:
         told = {receiver: self._rewrite(payload) for receiver, payload in outgoing.items()}
-        super().exchange(round, told, deadline, deliver, awaited)
+        self._transport.exchange(round, told, deadline, deliver, awaited)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
 
     def _rewrite(self, payload: bytes) -> bytes:
         fields = msgspec.msgpack.decode(payload[HEADER:])
         place = next(k for k, field in enumerate(fields) if isinstance(field, bytes))
-        rows = np.frombuffer(fields[place]).reshape(-1, self.size).copy()
+        rows = np.frombuffer(fields[place]).reshape(-1, self._size).copy()
         self.lie(rows)
         fields[place] = rows.tobytes()
         return payload[:HEADER] + msgspec.msgpack.encode(fields)
@@ -75,11 +79,9 @@ class Lying(ZenohTransport):
 
 async def main(path: Path, name: str, low: float, high: float) -> None:
     settings = Fleet.read(path).settings(name, path.parent)
-    transport = Lying(settings)
-    agent = Agent(settings, transport=transport)
-    transport.size = agent.layout.size
     chosen = lies(low, high)
-    transport.lie = chosen[0]
+    transport = Lying(usual_transport(settings), chosen[0], Layout.of(settings).size)
+    agent = Agent(settings, transport=transport)
     stop = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
     began = time.monotonic()

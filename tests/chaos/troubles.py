@@ -69,6 +69,13 @@ class Troubles:
         while self._later and (all or self._later[0][0] <= time.monotonic()):
             heapq.heappop(self._later)[2]()
 
+    def abandon(self) -> None:
+        """Send the crowds away, and forget what else was to be done."""
+        self._later.clear()
+        for crowd in self._crowds:
+            crowd.kill()
+            crowd.wait()
+
     def busy(self, member: ChaosMember) -> bool:
         return member.id in self._busy
 
@@ -149,11 +156,12 @@ class Troubles:
         self._for(self._random.uniform(0, 4), member.start, member)
 
     def _damage(self, member: ChaosMember, bits: int) -> None:
-        file = self._random.choice(
-            [f for f in member.store.parent.glob(f"{member.store.name}*") if _is_store(f)]
-        )
+        files = [file for file in member.store.parent.glob(f"{member.store.name}*") if _is_store(file)]
+        if not files:  # it was killed before it had made its store
+            return
+        file = self._random.choice(files)
         content = bytearray(file.read_bytes())
-        for _ in range(bits if content else 0):
+        for _ in range(bits):
             content[self._random.randrange(len(content))] ^= 1 << self._random.randrange(8)
         with file.open("r+b") as target:
             target.write(content)

@@ -55,7 +55,7 @@ def judge(
     name = fleet.agents[liar].name
     size = f"{len(fleet.agents)} agents, {fleet.network}, {len(fleet.edges)} edges"
     title = f"{size}, TLS, stores, 20% loss, {minutes:g} minutes"
-    verdict = Verdict(title, [(what, f"{count} times") for what, count in _done(troubles)], troubles.entries)
+    verdict = Verdict(title, _done(troubles), troubles.entries)
     statuses = {member.name: member.status() for member in members}
     for member in members:
         member.settle()
@@ -118,14 +118,22 @@ def farthest(members: list[ChaosMember]) -> tuple[str, float]:
     return worst, float(off[worst])
 
 
-def _done(troubles: Troubles) -> list[tuple[str, int]]:
-    return sorted(troubles.counts.items(), key=lambda item: -item[1])
+def _done(troubles: Troubles) -> list[tuple[str, str]]:
+    """What was done to the fleet, most often first."""
+    done = {what: f"{count} times" for what, count in troubles.counts.most_common() if what != "strangers"}
+    if "flipped bits" in done:
+        done["flipped bits"] += ": " + ", ".join(
+            f"{count} {kind}" for kind, count in troubles.flipped.items()
+        )
+    if "crowds of strangers" in done:
+        done["crowds of strangers"] += f", {troubles.counts['strangers']} connections kept open in all"
+    return list(done.items())
 
 
 def _only_quarantine(status: dict[str, Any], liar: str) -> bool:
     """Whether an agent is degraded for no other reason than that it has found the liar out."""
     problems = status.get("problem", "").split("; ")
-    return status.get("state") == "degraded" and all(p.startswith(f"{liar} in quarantine") for p in problems)
+    return status.get("state") == "degraded" and all("in quarantine" in p and liar in p for p in problems)
 
 
 def _refused(rejected: dict[str, int]) -> str:

@@ -83,7 +83,7 @@ class Tls:
             object.__setattr__(self, name, Path(getattr(self, name)))
 
     def check_files(self) -> None:
-        """Raise for a file that is missing, before Zenoh reports it as a refused connection."""
+        """Raise for a file that is missing, before it would be reported as a refused connection."""
         for name in ("authority", "certificate", "key"):
             path: Path = getattr(self, name)
             if not path.is_file():
@@ -232,7 +232,7 @@ class AgentSettings:
         if not self.name:
             object.__setattr__(self, "name", agent_name(self.id))
         if self.endpoint:
-            check_endpoint("endpoint", self.endpoint, tls=self.tls is not None)
+            check_endpoint("endpoint", self.endpoint)
         if self.listen:
             check_endpoint("listen", self.listen)
         if self.store is not None:
@@ -307,18 +307,13 @@ def agent_name(agent: int) -> str:
     return f"agent{agent}"
 
 
-def check_endpoint(name: str, value: str, *, tls: bool = False) -> None:
-    """Raise for an endpoint that is not host:port. An IPv6 address, in brackets, works only without TLS."""
+def check_endpoint(name: str, value: str) -> None:
+    """Raise for an endpoint that is not host:port; an IPv6 address is in brackets."""
     host, _, port = value.rpartition(":")
     if not (_HOST.fullmatch(host) and port.isascii() and port.isdigit() and 0 < int(port) < 65536):
         raise InvalidInput(
             f"{name} must be host:port, the host a name of ASCII letters, digits, dots and dashes or an address, "
             f"and the port from 1 to 65535, got {value!r}"
-        )
-    if tls and host.startswith("["):
-        raise InvalidInput(
-            f"{name} must be a host name or an IPv4 address, because Zenoh's TLS cannot connect to an IPv6 address, "
-            f"got {value!r}"
         )
 
 

@@ -21,7 +21,7 @@ else:
     msgspec = require("msgspec", "agents")
 
 PORT = 7447
-"""The first port of a fleet, Zenoh's own."""
+"""The first port of a fleet."""
 
 
 def read_hosts(path: Path) -> dict[str, str]:

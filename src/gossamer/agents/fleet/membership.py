@@ -67,7 +67,7 @@ def add(
         raise InvalidInput(
             f"neighbors must name one or more different agents, got {', '.join(neighbors) or 'none'}"
         )
-    check_endpoint("endpoint", endpoint, tls=True)
+    check_endpoint("endpoint", endpoint)
     new = Member(
         id=_next_id(fleet),
         name=name,

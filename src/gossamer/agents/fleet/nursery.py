@@ -1,8 +1,8 @@
 """The process that a fleet's agents are forked from.
 
-Starting Python with NumPy and Zenoh for each agent costs 0.3 seconds of processor time and 20 MB of memory. So one
+Starting Python with NumPy for each agent costs 0.3 seconds of processor time and 20 MB of memory. So one
 process imports everything once and forks each agent on request, which takes milliseconds and shares that memory. It
-has neither threads nor a Zenoh session, which would not survive a fork, and does nothing else.
+has no threads, which would not survive a fork, and does nothing else.
 
 Each process ends with the one that started it: the nursery reads a socket of the launcher, and the agents read a pipe
 of the nursery. Only the nursery may wait for agents and send them signals: a number that it has not waited for yet
@@ -236,9 +236,9 @@ class _Forker:
 
 def _import_everything() -> None:
     """Whatever an agent may import later, so that all of them share it."""
-    for name in ("host.metrics", "host.web", "transports.zenoh"):
+    for name in ("host.metrics", "host.web", "transports.tls"):
         import_module(f"gossamer.agents.{name}")
-    for name in ("zenoh", "prometheus_client", "prometheus_client.exposition"):
+    for name in ("prometheus_client", "prometheus_client.exposition"):
         require(name, "agents")
 
 

@@ -203,7 +203,7 @@ class Roster(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             )
             try:
                 check_name(member.name)
-                check_endpoint(f"agents[{k}].endpoint", member.endpoint, tls=True)
+                check_endpoint(f"agents[{k}].endpoint", member.endpoint)
             except InvalidInput as error:
                 text = str(error)
                 raise InvalidRoster(

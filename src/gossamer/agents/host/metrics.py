@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import math
 import platform
+import ssl
 import time
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
-from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from gossamer import __version__
@@ -59,7 +59,7 @@ class AgentCollector:
         self._certificate_end = certificate_end
         self._restarts = restarts
         self._began = time.time()
-        self._build = (__version__, platform.python_version(), version("eclipse-zenoh"), method)
+        self._build = (__version__, platform.python_version(), ssl.OPENSSL_VERSION, method)
 
     def registry(self) -> CollectorRegistry:
         """Its own registry, so that several agents can live in one program."""
@@ -80,7 +80,7 @@ class AgentCollector:
         yield from self._talk(now)
 
     def _process(self, now: Snapshot) -> Iterable[Metric]:
-        labels = ["version", "python", "zenoh", "method"]
+        labels = ["version", "python", "openssl", "method"]
         yield self._gauges("build_info", "Versions, and the method; always 1", labels, {self._build: 1.0})
         yield self._gauge(
             "start_time_seconds", "When the agent was started, in seconds since 1970", self._began

@@ -253,7 +253,9 @@ def main(options: Options, fleet: Fleet | None = None) -> int:
     folder = None if options.logs is None else Path(options.logs)
     try:
         logs.set_up(options.agent, file=folder and folder / f"{options.agent}.log")
-        output = sys.stdout if folder is None else logs.LineFile(folder / f"{options.agent}.jsonl")
+        output = (
+            logs.standard_output() if folder is None else logs.LineFile(folder / f"{options.agent}.jsonl")
+        )
         asyncio.run(run(options, output, fleet))
     except GossamerError as error:
         log.error("%s", error)
@@ -261,11 +263,10 @@ def main(options: Options, fleet: Fleet | None = None) -> int:
     except BrokenPipeError:
         log.error("standard output was closed, so estimates cannot be written")
         return 1
-    except Exception as error:
-        # Whatever else ends an agent goes into its log, which is JSON to the last line. Zenoh's errors (a port
-        # in use, a bad certificate) explain themselves; anything else needs its traceback.
-        expected = type(error).__module__.startswith("zenoh")
-        log.error("%s", logs.plain(str(error)), exc_info=None if expected else error)
+    except (
+        Exception
+    ) as error:  # whatever else ends an agent goes into its log, which is JSON to the last line
+        log.error("%s", error, exc_info=error)
         return 1
     return 0
 

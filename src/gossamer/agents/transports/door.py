@@ -47,6 +47,9 @@ _BATCH, _BREATH = 25, 0.025
 _RETRY, _LONGEST_RETRY = 0.1, 1.0
 """Seconds between two attempts to reach a neighbor: at first, and after many."""
 
+_SETTLING = 15.0
+"""Seconds for which a neighbor may be away before the log warns: fleets start and stop, and agents are restarted."""
+
 _BUFFER = 1 << 18
 """Bytes that the system holds for a connection each way; more would only be messages of rounds long over."""
 
@@ -272,13 +275,15 @@ class Door:
         threading.Thread(target=self._keep_calling, args=(neighbor, after), name=name, daemon=True).start()
 
     def _keep_calling(self, neighbor: Neighbor, after: float) -> None:
-        pause = _RETRY
+        pause, began = _RETRY, time.monotonic()
         while not self._closed.wait(after) and self._calls(neighbor):
             try:
                 connection = self._reach(neighbor)
             except (OSError, Refused) as error:
                 scheme = "tls" if self._client else "tcp"
-                log.warning("cannot connect to %s/%s: %s", scheme, neighbor.endpoint, _why(error))
+                passing = not isinstance(error, ssl.SSLError) and time.monotonic() - began < _SETTLING
+                level = logging.INFO if passing else logging.WARNING
+                log.log(level, "cannot connect to %s/%s: %s", scheme, neighbor.endpoint, _why(error))
             else:
                 self._admit(neighbor, connection, _end_of(connection))
                 return
