@@ -240,7 +240,7 @@ class Conversation:
         patience = self._patience(alone)
         while not self._stopped:
             deadline = max(started + patience, until) if patience else 0.0
-            self.transport.exchange(self.round, outgoing, deadline, self._deliver, self._missing)
+            self.transport.exchange(self.round, outgoing, deadline, self._deliver)
             patience = self._patience(alone)
             if not patience or self._behind or self._clock() >= deadline:
                 return
