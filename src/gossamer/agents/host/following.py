@@ -63,6 +63,7 @@ class Following:
         self._others: Iterator[Member] = iter(())
         self._asking: asyncio.Task[None] | None = None
         self._warned = 0
+        self._removed = False
 
     # -- settings -------------------------------------------------------------------------------------------
 
@@ -72,9 +73,14 @@ class Following:
         made = fleet.settings(
             self.me.id, self._path.parent, insecure=options.insecure, every=options.every, store=store
         )
-        with suppress(OSError):
-            return replace(made, roster=roster_path(self._path).read_bytes())
-        return made
+        return replace(made, roster=self._signed())
+
+    def _signed(self) -> bytes:
+        """The roster beside fleet.toml; empty: there is none."""
+        try:
+            return roster_path(self._path).read_bytes()
+        except OSError:
+            return b""
 
     def every(self) -> float:
         """Seconds between two estimates on the output."""
@@ -113,6 +119,10 @@ class Following:
         if agent is None:
             return
         if all(member.id != before.id for member in fleet.agents):
+            if self._removed:
+                return
+            self._removed = True
+            agent.farewell = self._signed()
             gone = next((gone.epoch for gone in fleet.left if gone.id == before.id), fleet.epoch)
             log.warning("this agent was removed from the fleet in epoch %d, so it stops", gone)
             self.left()
@@ -204,12 +214,11 @@ class Following:
         self._seen = now
         if now == self._stamps or now != before:  # as before, or still being written
             return
-        roster, self._stamps = now[:1] != self._stamps[:1], now
+        roster, certificates = now[:1] != self._stamps[:1], now[1:] != self._stamps[1:]
+        self._stamps = now
         if roster:
-            with suppress(OSError):
-                told = self.offer(roster_path(self._path).read_bytes(), "the file beside fleet.toml")
-                log.info("%s", told)
-        if now[1:] != before[1:] or not roster:
+            self.offer(self._signed(), "the file beside fleet.toml")
+        if certificates:
             self._follow(self._fleet, "new certificates")
 
     def _warn_of_expiry(self) -> None:

@@ -119,6 +119,7 @@ def status_line(snapshot: Snapshot, name: str, source: AnySource) -> dict[str, A
         "rounds": snapshot.age,
         "acknowledged": snapshot.acknowledged,
         "presence": _number(snapshot.answers.presence),
+        "epoch": snapshot.epoch,
         "problem": snapshot.problem or source.last_problem,
         "sent": snapshot.sent,
         "received": snapshot.received,
