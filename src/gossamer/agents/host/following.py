@@ -197,17 +197,8 @@ class Following:
     def _stamp(self) -> list[tuple[int, int]]:
         """When the roster and the certificates were written."""
         where = self._path.parent / self._fleet.certificates
-        found = []
-        for file in (
-            roster_path(self._path),
-            where / "ca.pem",
-            where / f"{self.me.name}.pem",
-            where / f"{self.me.name}.key",
-        ):
-            with suppress(OSError):
-                facts = file.stat()
-                found.append((facts.st_mtime_ns, facts.st_ino))
-        return found
+        own = where / f"{self.me.name}.pem", where / f"{self.me.name}.key"
+        return [_written(file) for file in (roster_path(self._path), where / "ca.pem", *own)]
 
     def _look_at_files(self) -> None:
         now, before = self._stamp(), self._seen
@@ -248,3 +239,11 @@ class Following:
             )
             if found and found != (self.agent.settings.roster if self.agent else b""):
                 self.offer(found, member.name)
+
+
+def _written(file: Path) -> tuple[int, int]:
+    try:
+        found = file.stat()
+    except OSError:
+        return 0, 0
+    return found.st_mtime_ns, found.st_ino
