@@ -57,6 +57,7 @@ class Following:
         self.me: Member = fleet.member(options.agent)
         self.agent: Agent | None = None
         self.left: Callable[[], None] = lambda: None
+        self._signed = self._read_roster()
         self._loop = asyncio.get_running_loop()
         self._stamps = self._seen = self._stamp()
         self._lonely = 0
@@ -73,9 +74,9 @@ class Following:
         made = fleet.settings(
             self.me.id, self._path.parent, insecure=options.insecure, every=options.every, store=store
         )
-        return replace(made, roster=self._signed())
+        return replace(made, roster=self._signed)
 
-    def _signed(self) -> bytes:
+    def _read_roster(self) -> bytes:
         """The roster beside fleet.toml; empty: there is none."""
         try:
             return roster_path(self._path).read_bytes()
@@ -109,6 +110,8 @@ class Following:
         except Exception as error:  # whatever is wrong with the files, the agent must live
             log.error("the new fleet.toml cannot be used, so the old settings stay: %s", error)
             return
+        if fleet.epoch > self._fleet.epoch:
+            self._signed = self._read_roster()
         if self.agent is not None:
             self.agent.pardon()
         self._follow(fleet, "read fleet.toml again")
@@ -122,7 +125,7 @@ class Following:
             if self._removed:
                 return
             self._removed = True
-            agent.farewell = self._signed()
+            agent.farewell = self._signed
             gone = next((gone.epoch for gone in fleet.left if gone.id == before.id), fleet.epoch)
             log.warning("this agent was removed from the fleet in epoch %d, so it stops", gone)
             self.left()
@@ -167,7 +170,8 @@ class Following:
             write_file(roster_path(self._path), data)
         except OutputError as error:
             log.warning("the roster cannot be kept: %s", error)
-        self._stamps = self._seen = self._stamp()
+        self._signed, self._stamps = data, self._stamp()
+        self._seen = self._stamps
         self._follow(
             self._fleet.with_roster(roster), f"follows the roster of epoch {roster.epoch} from {giver}"
         )
@@ -176,7 +180,7 @@ class Following:
         """At the door: what becomes of a roster, or, for an empty question, this agent's own."""
         if question:
             return self.offer(question, name).encode()
-        return b"" if self.agent is None else self.agent.settings.roster
+        return self._signed
 
     # -- looking --------------------------------------------------------------------------------------------
 
@@ -208,7 +212,7 @@ class Following:
         roster, certificates = now[:1] != self._stamps[:1], now[1:] != self._stamps[1:]
         self._stamps = now
         if roster:
-            self.offer(self._signed(), "the file beside fleet.toml")
+            self.offer(self._read_roster(), "the file beside fleet.toml")
         if certificates:
             self._follow(self._fleet, "new certificates")
 
@@ -237,7 +241,7 @@ class Following:
             found = await asyncio.to_thread(
                 ask, self._fleet.tls(self.me.id, where), self._fleet.fleet, contact, b""
             )
-            if found and found != (self.agent.settings.roster if self.agent else b""):
+            if found and found != self._signed:
                 self.offer(found, member.name)
 
 
