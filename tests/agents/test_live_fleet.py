@@ -271,3 +271,28 @@ def test_rosters_that_do_not_count(tmp_path: Path) -> None:
         assert before == {name: hosts.processes[name].pid for name in names}
     finally:
         hosts.stop()
+
+
+@pytest.mark.slow
+def test_an_agent_whose_neighbors_have_all_changed_asks_around(tmp_path: Path) -> None:
+    hosts = Hosts(tmp_path, Network.path(4))
+    names = [member.name for member in hosts.fleet.agents]
+    others = [name for name in names if name != "agent2"]
+    try:
+        for name in others:
+            hosts.start(name)
+        rounds(hosts, others, 20)
+        moved = membership.draft(hosts.file)
+        for a, b in (("agent1", "agent3"), ("agent0", "agent2")):
+            moved = membership.link(moved, a, b)
+        for a, b in (("agent1", "agent2"), ("agent2", "agent3")):
+            moved = membership.unlink(moved, a, b)
+        hosts.change(moved, "agent0")
+        hosts.push(roster.roster_path(hosts.file).read_bytes(), "agent3")  # which agent 2 has cut off
+        until(lambda: hosts.all_at(2, others), "epoch 2")
+        hosts.start("agent2")  # which knows neither
+        until(lambda: hosts.status("agent2").get("epoch") == 2, "it learns of its new neighbor", 60)
+        until(lambda: hosts.status("agent2")["neighbors_alive"] == 1, "and is heard", 30)
+        assert "agent2 is an agent of this fleet, but not a neighbor" in hosts.log("agent1")
+    finally:
+        hosts.stop()
