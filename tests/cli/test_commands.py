@@ -18,7 +18,7 @@ from gossamer.cli.commands import FlagCommand, name_flag
 from gossamer.errors import InvalidInput, OutputError
 from gossamer.networks import reading
 
-HEAVY = ("numba", "scipy", "networkx", "numpy", "matplotlib", "joblib", "zenoh", "pandas", "dask")
+HEAVY = ("numba", "scipy", "networkx", "numpy", "matplotlib", "joblib", "pandas", "dask")
 FLEET = ("init", "up", "status", "renew")
 PAGES = [
     ["--help"],
