@@ -207,7 +207,7 @@ def test_comments_and_edited_fields_survive_every_command(path: Path) -> None:
         assert new in after, new
     fleet = Fleet.read(path)
     assert fleet.rounds.every == "250ms"
-    assert fleet.observations.replicates == 4
+    assert fleet.statistics.replicates == 4
     changed = {line for line in after.splitlines() if line not in text.splitlines()}
     assert {line.split("=")[0].strip() for line in changed} == {
         "epoch",

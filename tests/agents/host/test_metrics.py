@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import platform
-import ssl
 import re
+import ssl
 import urllib.request
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
@@ -67,7 +68,13 @@ def test_metrics_say_what_the_snapshot_says(snapshot: Snapshot) -> None:
     snapshot = replace(snapshot, rejected={"garbage": 3, "late": 1})
     port = free_ports(1)[0]
     stop = serve(
-        AgentCollector(lambda: snapshot, "agent0", bad_observations=lambda: 5, certificate_end=1e9), port
+        AgentCollector(
+            lambda: snapshot,
+            "agent0",
+            bad_observations=lambda: 5,
+            certificate_end=lambda: datetime.fromtimestamp(1e9, UTC),
+        ),
+        port,
     )
     try:
         found = scrape(port)
@@ -165,7 +172,11 @@ def test_the_documentation_lists_every_metric(snapshot: Snapshot) -> None:
     layout = Layout(2, variance=True, bins=(0.0, 2.0), replicates=0)
     answers = layout.read(np.full(layout.size, 0.5))
     now = replace(snapshot, answers=answers, variance=answers.variance, problem="x", rejected={"garbage": 1})
-    text = generate_latest(AgentCollector(lambda: now, "agent0", certificate_end=1e9).registry()).decode()
+    text = generate_latest(
+        AgentCollector(
+            lambda: now, "agent0", certificate_end=lambda: datetime.fromtimestamp(1e9, UTC)
+        ).registry()
+    ).decode()
     served = {
         sample.name + "".join(f",{label}" for label in sorted(sample.labels) if label != "agent")
         for family in text_string_to_metric_families(text)

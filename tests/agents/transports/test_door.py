@@ -66,10 +66,12 @@ class Office:
             fleet(Network.path(2), certificates=self.certificates)[0], askers=("agent0", "agent2")
         )
         Authority.load(self.certificates).issue(OPERATOR, [])
-        Authority.create(directory / "other").issue("agent2", [])
+        Authority.create(directory / "other", "another").issue("agent2", [])
         self.transport = TlsTransport(self.settings, echo)
 
-    def ask(self, name: str, question: bytes = b"", *, whom: str = "agent0", fleet: str = "gossamer") -> bytes:
+    def ask(
+        self, name: str, question: bytes = b"", *, whom: str = "agent0", fleet: str = "gossamer"
+    ) -> bytes:
         where = self.certificates.parent / "other" if name == "stranger" else self.certificates
         file = "agent2" if name == "stranger" else name
         tls = Tls(self.certificates / "ca.pem", where / f"{file}.pem", where / f"{file}.key")
@@ -182,7 +184,9 @@ def test_renewed_certificates_are_taken_into_use(
         until(have_met(a, b), "the connection")
 
 
-def test_a_connection_outlives_a_renewed_certificate(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_connection_outlives_a_renewed_certificate(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     settings = two(tmp_path)
     a, b = (TlsTransport(s) for s in settings)
     with caplog.at_level(logging.INFO), opened(a, b):
@@ -215,7 +219,10 @@ def test_an_agent_cannot_move_while_it_runs(tmp_path: Path) -> None:
     first, _ = two(tmp_path)
     [port] = free_ports(1)
     transport = TlsTransport(first)
-    with opened(transport), pytest.raises(GossamerError, match=r"listens on .* as long as it runs.*restart it"):
+    with (
+        opened(transport),
+        pytest.raises(GossamerError, match=r"listens on .* as long as it runs.*restart it"),
+    ):
         transport.rewire(replace(first, endpoint=f"127.0.0.1:{port}"))
 
 
@@ -240,7 +247,7 @@ def test_a_neighbor_with_a_false_certificate_is_a_warning_at_once(
 ) -> None:
     """Waiting would not help."""
     first, second = two(tmp_path / "c")
-    issued = Authority.create(tmp_path / "other").issue("agent0", ["127.0.0.1"])
+    issued = Authority.create(tmp_path / "other", "another").issue("agent0", ["127.0.0.1"])
     assert first.tls is not None
     false = replace(first, tls=replace(first.tls, certificate=issued.certificate, key=issued.key))
     with caplog.at_level(logging.INFO), opened(TlsTransport(false), TlsTransport(second)):
