@@ -25,7 +25,7 @@ from gossamer.agents.fleet.certificates import expires, read_certificate, write_
 from gossamer.agents.fleet.file import Fleet
 from gossamer.agents.fleet.roster import Roster, roster_path
 from gossamer.agents.fleet.tables import Member, duration
-from gossamer.agents.host import logs
+from gossamer.agents.host import files, logs
 from gossamer.agents.host.options import Options
 from gossamer.agents.settings import AgentSettings, Neighbor
 from gossamer.agents.transports.door import ask
@@ -72,9 +72,19 @@ class Following:
         made = fleet.settings(
             self.me.id, self._path.parent, insecure=options.insecure, every=options.every, store=store
         )
-        with suppress(OSError):
-            return replace(made, roster=roster_path(self._path).read_bytes())
-        return made
+        return replace(made, roster=self._roster())
+
+    def _roster(self) -> bytes:
+        """What is in the roster's file; nothing, if it cannot be read."""
+        path = roster_path(self._path)
+        try:
+            files.check([path])
+            return path.read_bytes()
+        except FileNotFoundError:
+            return b""
+        except (OSError, InvalidInput) as error:
+            log.error("the roster's file cannot be read: %s", error)
+            return b""
 
     def every(self) -> float:
         """Seconds between two estimates on the output."""
@@ -184,33 +194,33 @@ class Following:
         ):
             self._asking = asyncio.create_task(self._ask_around())
 
-    def _stamp(self) -> list[tuple[int, int]]:
-        """When the roster and the certificates were written."""
+    def _stamp(self) -> list[tuple[int, int] | None]:
+        """When the roster and the certificates were written; None: there is no such file."""
         where = self._path.parent / self._fleet.certificates
-        found = []
+        found: list[tuple[int, int] | None] = []
         for file in (
             roster_path(self._path),
             where / "ca.pem",
             where / f"{self.me.name}.pem",
             where / f"{self.me.name}.key",
         ):
-            with suppress(OSError):
+            try:
                 facts = file.stat()
                 found.append((facts.st_mtime_ns, facts.st_ino))
+            except OSError:
+                found.append(None)
         return found
 
     def _look_at_files(self) -> None:
-        now, before = self._stamp(), self._seen
+        now, seen, known = self._stamp(), self._seen, self._stamps
         self._seen = now
-        if now == self._stamps or now != before:  # as before, or still being written
+        if now == known or now != seen:  # as before, or still being written
             return
-        roster, self._stamps = now[:1] != self._stamps[:1], now
-        if roster:
-            with suppress(OSError):
-                told = self.offer(roster_path(self._path).read_bytes(), "the file beside fleet.toml")
-                log.info("%s", told)
-        if now[1:] != before[1:] or not roster:
-            self._follow(self._fleet, "new certificates")
+        self._stamps = now
+        if now[0] != known[0] and (data := self._roster()):
+            log.info("%s", self.offer(data, "the file beside fleet.toml"))
+        if now[1:] != known[1:]:  # they may be those of the new roster, which is followed first
+            self._loop.call_soon(lambda: self._follow(self._fleet, "new certificates"))
 
     def _warn_of_expiry(self) -> None:
         with suppress(GossamerError):
