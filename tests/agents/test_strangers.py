@@ -19,7 +19,7 @@ from tests.agents.small_fleets import fleet, make_certificates, until
 
 from gossamer.agents.fleet.certificates import Authority
 from gossamer.agents.settings import AgentSettings
-from gossamer.agents.transports import door
+from gossamer.agents.transports import hall
 from gossamer.agents.transports.tls import Connection, TlsTransport, longest_message
 from gossamer.networks import Network
 
@@ -79,21 +79,21 @@ def test_a_neighbor_gets_in_past_a_thousand_strangers(kind: str, tmp_path: Path)
 
 def test_a_crowd_makes_room_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of too many, the oldest from the address that has most must go."""
-    monkeypatch.setattr(door, "_GUESTS", 4)
-    hall = door.Hall()
+    monkeypatch.setattr(hall, "_GUESTS", 4)
+    crowded = hall.Hall()
     pairs = [socket.socketpair() for _ in range(6)]
     try:
         guests = [
-            door.Guest(pair[0], address, deadline=k)
+            hall.Guest(pair[0], address, deadline=k)
             for k, (pair, address) in enumerate(zip(pairs, "abbbbc", strict=True))
         ]
         for guest in guests:
-            hall.add(guest)
-        assert [guest in hall for guest in guests] == [True, False, False, True, True, True]
-        hall.clear_out(0.5)
-        assert guests[0] not in hall
+            crowded.add(guest)
+        assert [guest in crowded for guest in guests] == [True, False, False, True, True, True]
+        crowded.clear_out(0.5)
+        assert guests[0] not in crowded
     finally:
-        hall.close()
+        crowded.close()
         for pair in pairs:
             for end in pair:
                 end.close()

@@ -19,7 +19,7 @@ from gossamer.errors import InvalidInput, OutputError
 from gossamer.networks import reading
 
 HEAVY = ("numba", "scipy", "networkx", "numpy", "matplotlib", "joblib", "pandas", "dask")
-FLEET = ("init", "up", "status", "renew")
+FLEET = ("init", "up", "status", "renew", "add", "remove", "link", "unlink", "replace", "push", "roster")
 PAGES = [
     ["--help"],
     ["--version"],
