@@ -440,7 +440,8 @@ def test_a_fleet_that_knows_no_spectrum_is_nearly_as_good_as_a_center(
     made = Fleet.create(
         network,
         endpoints=[f"127.0.0.1:{port}" for port in free_ports(network.agents)],
-        observations=ObservationsTable(dimension=dimension, replicates=0),
+        observations=ObservationsTable(dimension=dimension),
+        statistics=StatisticsTable(replicates=0),
         rounds=RoundsTable(every="0", timeout="10s", death="30s"),
     )
     path = made.write(tmp_path)

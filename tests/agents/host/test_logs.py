@@ -47,7 +47,11 @@ def test_a_log_file_is_appended_to_and_rotated(tmp_path: Path, monkeypatch: pyte
     for life in range(2):
         file = LineFile(tmp_path / "a.jsonl")
         for k in range(50):
-            print(f"life {life} line {k} ....................................", file=file, flush=True)
+            line = f"life {life} line {k} ...................................."
+            if k % 2:
+                print(line, file=file, flush=True)
+            else:
+                file.write(line + "\n")
         file.file.close()
     sizes = {path.name: path.stat().st_size for path in tmp_path.iterdir()}
     assert set(sizes) == {"a.jsonl", "a.jsonl.1", "a.jsonl.2", "a.jsonl.3"}

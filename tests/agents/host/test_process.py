@@ -149,7 +149,7 @@ def test_a_hangup_reloads_what_can_change(path: Path) -> None:
         )
         path.write_text(changed)
         entry = agent.reload(again, 2)
-        assert entry["changed"] == ["pace", "timeout", "report"]
+        assert entry["changed"] == ["timeout", "pace", "report"]
         assert entry["needs_restart"] == ["replicates", "source"]
         report = agent.logs / "agent0.jsonl"
         lines = len(report.read_text().splitlines())

@@ -104,14 +104,14 @@ class LogFile(RotatingFileHandler):
 
 
 class LineFile(io.TextIOBase):
-    """A log file as something to print lines to: each call of `print` writes one line."""
+    """A log file as something to print or write lines to, one at a time."""
 
     def __init__(self, path: Path) -> None:
         self.file = LogFile(path)
 
     def write(self, text: str) -> int:
-        if text != "\n":  # the end of the line, which the handler adds
-            self.file.handle(logging.makeLogRecord({"msg": text}))
+        if line := text.removesuffix("\n"):  # the handler adds the end of the line
+            self.file.handle(logging.makeLogRecord({"msg": line}))
         return len(text)
 
 
