@@ -1,4 +1,4 @@
-"""Without faults, agents compute what the simulation computes: every method, in process and over Zenoh."""
+"""Without faults, agents compute what the simulation computes: every method, in process and over the network."""
 
 from __future__ import annotations
 

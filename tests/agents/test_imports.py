@@ -18,4 +18,4 @@ print(*sorted({name.partition(".")[0] for name in sys.modules}))
     assert done.returncode == 0, done.stderr
     loaded = set(done.stdout.split())
     assert {"gossamer", "numpy", "msgspec"} <= loaded
-    assert not loaded & {"numba", "llvmlite", "scipy", "networkx", "matplotlib", "typer", "rich", "zenoh"}
+    assert not loaded & {"numba", "llvmlite", "scipy", "networkx", "matplotlib", "typer", "rich"}

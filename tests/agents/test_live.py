@@ -90,11 +90,8 @@ def test_agents_come_and_go() -> None:
 
 def test_what_is_averaged_cannot_change_while_the_agent_runs() -> None:
     agent = Agent(member(0, (1,)), transport=Memory().transport(0, (1,)))
-    with pytest.raises(
-        InvalidInput, match="weighting must stay 'agents' while the agent runs, got 'samples'"
-    ):
-        agent.apply(member(0, (1,), weighting="samples"))
-    agent.apply(member(0, (1,), pace=0.5))
+    changed, waiting = agent.apply(member(0, (1,), pace=0.5, weighting="samples"))
+    assert (changed, waiting) == (["pace"], ["weighting"])
 
 
 def test_a_neighbor_with_other_settings_is_not_averaged_with() -> None:

@@ -10,7 +10,9 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -19,7 +21,7 @@ from tests.agents.small_fleets import fleet, make_certificates, until
 
 from gossamer.agents.fleet.certificates import Authority
 from gossamer.agents.settings import AgentSettings
-from gossamer.agents.transports import door
+from gossamer.agents.transports import hall
 from gossamer.agents.transports.tls import Connection, TlsTransport, longest_message
 from gossamer.networks import Network
 
@@ -46,7 +48,7 @@ def memory(pid: int) -> float:
 
 
 def other_certificate(directory: Path) -> list[str]:
-    issued = Authority.create(directory).issue("agent1", ["127.0.0.1"])
+    issued = Authority.create(directory, "another").issue("agent1", ["127.0.0.1"])
     return [str(issued.certificate), str(issued.key)]
 
 
@@ -79,24 +81,90 @@ def test_a_neighbor_gets_in_past_a_thousand_strangers(kind: str, tmp_path: Path)
 
 def test_a_crowd_makes_room_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of too many, the oldest from the address that has most must go."""
-    monkeypatch.setattr(door, "_GUESTS", 4)
-    hall = door.Hall()
+    monkeypatch.setattr(hall, "_GUESTS", 4)
+    crowded = hall.Hall()
     pairs = [socket.socketpair() for _ in range(6)]
     try:
         guests = [
-            door.Guest(pair[0], address, deadline=k)
+            hall.Guest(pair[0], address, deadline=k)
             for k, (pair, address) in enumerate(zip(pairs, "abbbbc", strict=True))
         ]
         for guest in guests:
-            hall.add(guest)
-        assert [guest in hall for guest in guests] == [True, False, False, True, True, True]
-        hall.clear_out(0.5)
-        assert guests[0] not in hall
+            crowded.add(guest)
+        assert [guest in crowded for guest in guests] == [True, False, False, True, True, True]
+        crowded.clear_out(0.5)
+        assert guests[0] not in crowded
     finally:
-        hall.close()
+        crowded.close()
         for pair in pairs:
             for end in pair:
                 end.close()
+
+
+# -- strangers, one at a time ---------------------------------------------------------------------------------
+
+
+def certificate_of(kind: str, directory: Path, certificates: Path) -> list[str]:
+    """The files that a stranger shows: with the name of a neighbor, but not from the authority, or too old."""
+    if kind not in ("other", "expired"):
+        return []
+    if kind == "other":
+        return other_certificate(directory / "other")
+    authority = replace(Authority.load(certificates), directory=directory)
+    issued = authority.issue("agent1", ["127.0.0.1"], start=datetime.now(UTC) - timedelta(days=9), days=1)
+    return [str(issued.certificate), str(issued.key)]
+
+
+REFUSALS = {
+    "none": "it showed no certificate",
+    "other": "invalid peer certificate: unable to get local issuer certificate",
+    "expired": "invalid peer certificate: certificate has expired",
+    "old TLS": "unsupported protocol",
+    "plaintext": "it does not speak TLS",
+}
+
+
+@pytest.mark.parametrize("kind", REFUSALS)
+def test_a_stranger_is_refused_and_the_log_says_why(
+    kind: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    certificates = make_certificates(tmp_path / "c", 2)
+    first, second = fleet(Network.path(2), certificates=certificates)
+    files = certificate_of(kind, tmp_path, certificates)
+    host, _, port = first.endpoint.partition(":")
+    transport = TlsTransport(first)
+    transport.open()
+    try:
+        with caplog.at_level(logging.INFO), socket.create_connection((host, int(port)), timeout=20) as knock:
+            if kind == "plaintext":
+                knock.sendall(b"gossamer 1 gossamer 1\n")
+                assert not received(knock)
+            else:
+                context = ssl.create_default_context(cafile=str(certificates / "ca.pem"))
+                if kind == "old TLS":
+                    context.maximum_version = ssl.TLSVersion.TLSv1_2
+                if files:
+                    context.load_cert_chain(*files)
+                with suppress(OSError), context.wrap_socket(knock, server_hostname=host) as secured:
+                    secured.sendall(b"gossamer 1 gossamer 1\n")
+                    assert not received(secured)
+            until(lambda: REFUSALS[kind] in caplog.text, REFUSALS[kind])
+            assert transport.present() == frozenset()
+            with member(second, first, b"gossamer 1 gossamer 1\n") as honest:
+                assert received(honest) == b"gossamer 1 gossamer 0\n"
+    finally:
+        transport.close()
+    secrets = [line for path in tmp_path.rglob("*.key") for line in path.read_text().splitlines()[1:-1]]
+    assert len(secrets) >= 9
+    assert not any(secret in caplog.text for secret in secrets)
+
+
+def received(connection: socket.socket) -> bytes:
+    """What comes before the other end closes, or refuses."""
+    try:
+        return connection.recv(100)
+    except OSError:
+        return b""
 
 
 # -- members that overstep ------------------------------------------------------------------------------------
@@ -141,8 +209,21 @@ def test_a_member_comes_in_only_as_itself(
         with member(settings[1], settings[0], b"gossamer 1 gossamer 1\n") as honest:
             assert honest.recv(100) == b"gossamer 1 gossamer 0\n"
             until(lambda: victim.present() == {1}, "being let in")
+            honest.sendall(struct.pack("<I", 14) + b"I am agent 2, ")
+            assert first_message(victim) == (1, b"I am agent 2, ")  # whatever it says, it is from agent 1
     finally:
         victim.close()
+
+
+def first_message(transport: TlsTransport) -> tuple[int, bytes]:
+    heard: list[tuple[int, bytes]] = []
+
+    def listen() -> bool:
+        transport.exchange(0, {}, 0.0, lambda sender, payload: not heard.append((sender, payload)))
+        return bool(heard)
+
+    until(listen, "a message")
+    return heard[0]
 
 
 @pytest.mark.slow

@@ -49,14 +49,13 @@ def network_of(agents: int, seed: int) -> tuple[Network, int]:
 
 
 def make_fleet(folder: Path, network: Network, port: int) -> Fleet:
-    fields = {"range": RANGE} if "range" in ObservationsTable.__struct_fields__ else {}
     fleet = Fleet.create(
         network,
         endpoints=[f"127.0.0.1:{port + i}" for i in range(network.agents)],
-        observations=ObservationsTable(**fields),
+        observations=ObservationsTable(range=RANGE),
         rounds=RoundsTable(every="100ms", timeout="200ms", death="5s"),
     )
-    fleet.write(folder, force=True)
+    fleet.write(folder)
     return fleet
 
 
@@ -68,7 +67,7 @@ def run(agents: int, minutes: float, quiet: float, seed: int, port: int, folder:
     try:
         return _run(agents, minutes, quiet, seed, port, folder, disk if own_disk else None)
     finally:
-        for kept in ("logs", "status"):
+        for kept in filter(lambda name: (disk / name).is_dir(), ("logs", "status")):
             shutil.copytree(disk / kept, folder / kept, ignore_dangling_symlinks=True)
         if own_disk:
             subprocess.run(["umount", "-l", disk], check=True)

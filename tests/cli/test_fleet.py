@@ -38,21 +38,21 @@ def test_init_writes_a_fleet(tmp_path: Path) -> None:
     made = Fleet.read(out / "fleet.toml")
     assert made.network == "grid:4x4"
     assert made.observations.dimension == 2
-    assert len(list((out / "certificates").glob("*.key"))) == 17
+    assert len(list((out / "certificates").glob("*.key"))) == 18  # with the authority's and the operator's
     again = gossamer("fleet", "init", "--topology", "grid:4x4", "--out", out)
     assert isinstance(again.exception, InvalidInput)
     assert "exists already" in str(again.exception)
 
 
 def test_init_sets_the_range(tmp_path: Path) -> None:
-    words = ("fleet", "init", "--topology", "cycle:4", "--out", tmp_path / "a")
-    assert gossamer(*words, "--range=-40,60").exit_code == 0
+    words = ("fleet", "init", "--topology", "cycle:4", "--out")
+    assert gossamer(*words, tmp_path / "a", "--range=-40,60").exit_code == 0
     assert Fleet.read(tmp_path / "a" / "fleet.toml").observations.range == (-40.0, 60.0)
-    both = gossamer(*words, "--range=-40,60:0,1", "--dimension", 2, "--force")
+    both = gossamer(*words, tmp_path / "b", "--range=-40,60:0,1", "--dimension", 2)
     assert both.exit_code == 0, both.output
-    assert Fleet.read(tmp_path / "a" / "fleet.toml").observations.range == ((-40.0, 60.0), (0.0, 1.0))
+    assert Fleet.read(tmp_path / "b" / "fleet.toml").observations.range == ((-40.0, 60.0), (0.0, 1.0))
     for wrong in ("60", "a,b", "1,2,3", ""):
-        refused = gossamer(*words, f"--range={wrong}", "--force")
+        refused = gossamer(*words, tmp_path / "c", f"--range={wrong}")
         assert isinstance(refused.exception, InvalidInput)
         assert "--range must be two numbers such as -40,60" in str(refused.exception)
 
@@ -86,11 +86,11 @@ def test_init_chooses_the_method(tmp_path: Path) -> None:
 def test_init_says_where_metrics_are(tmp_path: Path) -> None:
     (tmp_path / "edges").write_text("a b\nb c\n")
     (tmp_path / "hosts").write_text("a 10.0.0.1:7447\nb 10.0.0.1:7448\nc c.example\n")
-    words = ["--edges", tmp_path / "edges", "--hosts", tmp_path / "hosts", "--out", tmp_path / "fleet"]
-    assert gossamer("fleet", "init", *words, "--metrics-port", 9464).exit_code == 0
+    words = ["--edges", tmp_path / "edges", "--hosts", tmp_path / "hosts", "--out"]
+    assert gossamer("fleet", "init", *words, tmp_path / "fleet", "--metrics-port", 9464).exit_code == 0
     made = Fleet.read(tmp_path / "fleet" / "fleet.toml")
     assert [agent.metrics for agent in made.agents] == ["10.0.0.1:9464", "10.0.0.1:9465", "c.example:9464"]
-    refused = gossamer("fleet", "init", *words, "--force", "--metrics-port", 65535)
+    refused = gossamer("fleet", "init", *words, tmp_path / "other", "--metrics-port", 65535)
     assert "--metrics-port must be a whole number of at least 1 and at most 65534" in str(refused.exception)
 
 
@@ -127,7 +127,7 @@ def test_init_says_what_was_required(tmp_path: Path, words: list[str], message: 
     assert not (tmp_path / "fleet").exists()
 
 
-@pytest.mark.parametrize("host", ["pümp", "[::1]", "::1"])
+@pytest.mark.parametrize("host", ["pümp", "::1"])
 def test_init_writes_nothing_for_a_host_it_cannot_use(tmp_path: Path, host: str) -> None:
     (tmp_path / "edges").write_text("a b\n")
     (tmp_path / "hosts").write_text(f"a 10.0.0.1\nb {host}\n")

@@ -47,7 +47,7 @@ def test_nodes_that_are_addresses_stay_addresses(tmp_path: Path) -> None:
     assert "on each host: gossamer agent" in result.output
     assert "--port has no effect" in str(gossamer(*words, "--port", 24500).exception)
     (tmp_path / "edges").write_text("10.0.0.1 7\n7 c3\n")
-    assert "got '10.0.0.1' and '7'; give hosts" in str(gossamer(*words, "--force").exception)
+    assert "got '10.0.0.1' and '7'; give hosts" in str(gossamer(*words).exception)
 
 
 def test_the_topology_may_be_any_file_of_a_network(tmp_path: Path) -> None:

@@ -13,8 +13,6 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 import gossamer as gs
 from gossamer.errors import InvalidInput
 
@@ -113,6 +111,8 @@ def agent_faults(
     fleet: Fleet, loss: str | None, burst: str | None, delay: str | None, partition: Iterable[str] | None
 ) -> dict[str, Any]:
     """The faults to inject into a deployed fleet, as options of its agents (`agents.host.process.Options`)."""
+    import numpy as np
+
     faults = parse_faults(loss=loss, burst=burst, delay=delay, partition=partition or ())
     faults.check(len(fleet.agents), np.array([edge.pair for edge in fleet.edges]))
     kinds = {gs.faults.Loss: "loss", gs.faults.Bursts: "burst", gs.faults.Delay: "delay"}

@@ -195,7 +195,6 @@ def test_an_agent_gets_its_own_part(path: Path) -> None:
         ('127.0.0.1:7449"', 'nowhere"', r": agents\[2\]\.endpoint must be host:port"),
         ('127.0.0.1:7449"', '"', r"agents\[2\]\.endpoint must be host:port.*got ''"),
         ('127.0.0.1:7449"', '::1"', r"agents\[2\]\.endpoint must be host:port.*got '::1'"),
-        ('127.0.0.1:7449"', '[::1]:7449"', r"agents\[2\]\.endpoint must be a host name or an IPv4 address"),
         ('127.0.0.1:7449"', 'pümp:7449"', r"agents\[2\]\.endpoint must be .*ASCII"),
         ("{id = 2,", '{id = "2",', r"agents\[2\]\.id: a value of type int is required, got str"),
         (
@@ -441,7 +440,8 @@ def test_a_fleet_that_knows_no_spectrum_is_nearly_as_good_as_a_center(
     made = Fleet.create(
         network,
         endpoints=[f"127.0.0.1:{port}" for port in free_ports(network.agents)],
-        observations=ObservationsTable(dimension=dimension, replicates=0),
+        observations=ObservationsTable(dimension=dimension),
+        statistics=StatisticsTable(replicates=0),
         rounds=RoundsTable(every="0", timeout="10s", death="30s"),
     )
     path = made.write(tmp_path)

@@ -267,7 +267,8 @@ def test_a_newer_roster_counts_and_an_older_one_does_not(path: Path) -> None:
     assert after.agents[3] == Member(id=7, name="new", endpoint="h:1", common_name="new@2")
     settings = after.settings(3, path.parent)
     assert [(n.id, n.name, n.degree) for n in settings.neighbors] == [(2, "agent2", 2), (7, "new@2", 1)]
-    assert [n.weight for n in settings.neighbors] == [1 / 3, 1 / 3]
+    assert [n.weight for n in settings.neighbors] == [0.0, 0.0]  # they follow from the degrees
+    assert after.weights[3] == {2: 1 / 3, 7: 1 / 3}
     for removed in ("agent0", 0):
         with pytest.raises(InvalidInput, match=r"agent 0 \(agent0\) was removed from this fleet in epoch 2"):
             after.settings(removed, path.parent)

@@ -127,7 +127,9 @@ def loosen(path: Path) -> None:
 
 
 @pytest.mark.parametrize("spoil", [link, pipe, loosen])
-@pytest.mark.parametrize("name", ["fleet.toml", "certificates/ca.pem", "certificates/agent0.pem"])
+@pytest.mark.parametrize(
+    "name", ["fleet.toml", "fleet.roster", "certificates/ca.pem", "certificates/agent0.pem"]
+)
 def test_what_an_agent_reads_is_checked(made: Path, name: str, spoil: Callable[[Path], None]) -> None:
     spoil(made.parent / name)
     with pytest.raises(InvalidInput, match=rf"{Path(name).name} must be a (regular )?file"):

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import platform
 import re
+import ssl
 import urllib.request
 from dataclasses import replace
-from importlib.metadata import version
+from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
@@ -67,7 +68,13 @@ def test_metrics_say_what_the_snapshot_says(snapshot: Snapshot) -> None:
     snapshot = replace(snapshot, rejected={"garbage": 3, "late": 1})
     port = free_ports(1)[0]
     stop = serve(
-        AgentCollector(lambda: snapshot, "agent0", bad_observations=lambda: 5, certificate_end=1e9), port
+        AgentCollector(
+            lambda: snapshot,
+            "agent0",
+            bad_observations=lambda: 5,
+            certificate_end=lambda: datetime.fromtimestamp(1e9, UTC),
+        ),
+        port,
     )
     try:
         found = scrape(port)
@@ -154,7 +161,7 @@ def test_versions_states_and_problems_are_metrics(snapshot: Snapshot) -> None:
         return registry.get_sample_value(f"gossamer_{name}", {"agent": "agent0", **labels})
 
     build = {"version": gossamer.__version__, "python": platform.python_version(), "method": "ssda"}
-    assert value("build_info", zenoh=version("eclipse-zenoh"), **build) == 1
+    assert value("build_info", openssl=ssl.OPENSSL_VERSION, **build) == 1
     assert [value("state", state=s) for s in ("running", "degraded", "stopped")] == [0, 1, 0]
     assert value("problems") == value("problem_info", problem="disk full") == 1
     assert value("store_failures_total") == 7
@@ -165,7 +172,11 @@ def test_the_documentation_lists_every_metric(snapshot: Snapshot) -> None:
     layout = Layout(2, variance=True, bins=(0.0, 2.0), replicates=0)
     answers = layout.read(np.full(layout.size, 0.5))
     now = replace(snapshot, answers=answers, variance=answers.variance, problem="x", rejected={"garbage": 1})
-    text = generate_latest(AgentCollector(lambda: now, "agent0", certificate_end=1e9).registry()).decode()
+    text = generate_latest(
+        AgentCollector(
+            lambda: now, "agent0", certificate_end=lambda: datetime.fromtimestamp(1e9, UTC)
+        ).registry()
+    ).decode()
     served = {
         sample.name + "".join(f",{label}" for label in sorted(sample.labels) if label != "agent")
         for family in text_string_to_metric_families(text)

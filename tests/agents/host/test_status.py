@@ -11,7 +11,7 @@ import pytest
 from tests.agents.small_fleets import free_ports
 
 from gossamer.agents.fleet.file import Fleet
-from gossamer.agents.host.process import _following
+from gossamer.agents.host.process import _next
 from gossamer.agents.host.sources import parse_source
 from gossamer.agents.host.status import STATUS, StatusFile, cadence, read_status
 from gossamer.networks import Network
@@ -31,15 +31,15 @@ def test_an_agent_that_has_just_started_writes_more_often(tmp_path: Path) -> Non
     due, times = 0.0, []
     while due < 30:
         times.append(due)
-        due = _following(due, status.pause(due), due)
+        due = _next(due, status.pause(due), due)
     assert times == [0.0, 0.5, 1.0, 2.0, 4.0, 8.0, 13.0, 18.0, 23.0, 28.0]
 
 
 def test_a_late_wake_up_returns_to_the_beat() -> None:
     """So what is due every second and what is due every two wake the agent up together."""
-    assert _following(10.0, 2.0, 10.3) == 12.0
-    assert _following(10.0, 1.0, 13.5) == 14.0  # suspended meanwhile: what was missed is not made up for
-    assert _following(10.0, 1.0, 13.0) == 14.0
+    assert _next(10.0, 2.0, 10.3) == 12.0
+    assert _next(10.0, 1.0, 13.5) == 14.0  # suspended meanwhile: what was missed is not made up for
+    assert _next(10.0, 1.0, 13.0) == 14.0
 
 
 @pytest.mark.parametrize(

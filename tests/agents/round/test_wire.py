@@ -144,7 +144,10 @@ def test_bad_messages_are_counted_and_change_nothing(data: st.DataObject) -> Non
         else:
             place = data.draw(st.integers(0, 5))
             junk: st.SearchStrategy[object] = st.one_of(
-                st.none(), st.text(max_size=5), st.lists(st.integers(), max_size=3), st.just(float("nan"))
+                st.none(),
+                st.text(max_size=5),
+                st.lists(st.integers(-(2**63), 2**64 - 1), max_size=3),
+                st.just(float("nan")),
             )
             payload = changed(place, data.draw(junk))
         attacker.exchange(t, {0: payload}, 0.0, lambda sender, payload: False)

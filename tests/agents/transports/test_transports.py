@@ -11,7 +11,6 @@ import time
 from pathlib import Path
 
 import pytest
-from gossamer.agents.transports.zenoh import ZenohTransport, access_control
 from tests.agents.small_fleets import PLAINTEXT, fleet, make_certificates, until
 
 from gossamer.agents.transports.base import Deliver, Faulty, Transport
@@ -23,8 +22,6 @@ from gossamer.faults import Delay, Faults, Partition
 from gossamer.networks import Network
 
 NETWORK = Network.cycle(4)
-Kind = type[TlsTransport | ZenohTransport]
-both = pytest.mark.parametrize("kind", [TlsTransport, ZenohTransport])
 MPI_FLAGS = ("--map-by", ":oversubscribe", "--mca", "pml", "ob1", "--mca", "btl", "self,sm")
 
 
@@ -64,15 +61,13 @@ def test_memory_conforms() -> None:
 
 
 @pytest.mark.filterwarnings(PLAINTEXT)
-@both
-def test_plaintext_conforms(kind: Kind) -> None:
-    check_all([kind(s) for s in fleet(NETWORK)])
+def test_plaintext_conforms() -> None:
+    check_all([TlsTransport(s) for s in fleet(NETWORK)])
 
 
-@both
-def test_tls_conforms(kind: Kind, tmp_path: Path) -> None:
+def test_tls_conforms(tmp_path: Path) -> None:
     certificates = make_certificates(tmp_path / "ca", 4)
-    check_all([kind(s) for s in fleet(NETWORK, certificates=certificates)])
+    check_all([TlsTransport(s) for s in fleet(NETWORK, certificates=certificates)])
 
 
 def test_mpi_conforms(tmp_path: Path) -> None:
@@ -188,65 +183,48 @@ def test_faults_follow_an_agent_that_jumps_ahead() -> None:
     assert arrivals == [(), (b"0",), (b"7",)]
 
 
-@both
-def test_plaintext_warns(kind: Kind) -> None:
+def test_plaintext_warns() -> None:
     settings = fleet(Network.path(2))[0]
-    transport = kind(settings)
+    transport = TlsTransport(settings)
     with pytest.warns(UserWarning, match="plaintext"):
         transport.open()
     transport.close()
 
 
-@both
-def test_a_transport_says_what_is_missing(kind: Kind, tmp_path: Path) -> None:
+def test_a_transport_says_what_is_missing(tmp_path: Path) -> None:
     settings = fleet(Network.path(2))[1]
     with pytest.raises(InvalidInput, match="endpoint"):
-        kind(settings.with_(endpoint=""))
+        TlsTransport(settings.with_(endpoint=""))
     with pytest.raises(InvalidInput, match=r"neighbors must have an endpoint .*\[0\] have none"):
-        kind(settings.with_(neighbors=(settings.neighbors[0].__class__(0, 0.5),)))
-    transport = kind(fleet(Network.path(2), certificates=tmp_path)[0])
+        TlsTransport(settings.with_(neighbors=(settings.neighbors[0].__class__(0, 0.5),)))
+    transport = TlsTransport(fleet(Network.path(2), certificates=tmp_path)[0])
     with pytest.raises(InvalidInput, match=r"tls.authority must be a readable PEM file, but there is no"):
         transport.open()
 
 
 @pytest.mark.filterwarnings(PLAINTEXT)
-@both
-def test_a_port_in_use_is_said(kind: Kind) -> None:
+def test_a_port_in_use_is_said() -> None:
     first, second = fleet(Network.path(2))
-    holder = kind(first)
+    holder = TlsTransport(first)
     holder.open()
     try:
         with pytest.raises(GossamerError, match=r"agent 1 cannot listen on .*the port must be free"):
-            kind(second.with_(endpoint=first.endpoint)).open()
+            TlsTransport(second.with_(endpoint=first.endpoint)).open()
     finally:
         holder.close()
 
 
-def test_access_control_ties_keys_to_names() -> None:
-    rules = access_control(fleet(NETWORK)[0])
-    assert rules["default_permission"] == "deny"
-    puts = {
-        tuple(r["key_exprs"])
-        for r in rules["rules"]
-        if r["flows"] == ["ingress"] and r["messages"] == ["put"]
-    }
-    assert puts == {("gossamer/0/1",), ("gossamer/0/3",)}
-    wide = {r["messages"][0] for r in rules["rules"] if any("*" in key for key in r["key_exprs"])}
-    assert wide == {"declare_subscriber"}  # to listen for anything sent to oneself
-
-
 @pytest.mark.filterwarnings(PLAINTEXT)
-@both
-def test_a_transport_notices_who_comes_and_goes(kind: Kind) -> None:
+def test_a_transport_notices_who_comes_and_goes() -> None:
     first, second = fleet(Network.path(2))
-    a, b = kind(first), kind(second)
+    a, b = TlsTransport(first), TlsTransport(second)
     b.open()
     assert b.present() == frozenset()
     a.open()  # started second, though the other one connects
     until(lambda: seen(a) == {1} and seen(b) == {0}, "seeing each other")
     a.close()
     until(lambda: seen(b) == frozenset(), "seeing it go")
-    again = kind(first)
+    again = TlsTransport(first)
     again.open()
     until(lambda: seen(b) == {0} and seen(again) == {1}, "seeing it come back")
     again.close()
@@ -254,17 +232,14 @@ def test_a_transport_notices_who_comes_and_goes(kind: Kind) -> None:
 
 
 @pytest.mark.filterwarnings(PLAINTEXT)
-@both
-def test_closing_does_not_wait_long_for_a_neighbor_that_does_not_answer(
-    kind: Kind,
-) -> None:
+def test_closing_does_not_wait_long_for_a_neighbor_that_does_not_answer() -> None:
     """Something listens at the neighbor's port, and says nothing."""
     first, second = fleet(Network.path(2))
     host, _, port = first.endpoint.partition(":")
     with socket.socket() as mute:
         mute.bind((host, int(port)))
         mute.listen()
-        transport = kind(second)
+        transport = TlsTransport(second)
         transport.open()
         began = time.monotonic()
         transport.close()

@@ -156,18 +156,18 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
                 )
         text = fleet_text(self)
         authority = self.certify(directory)
-        authority.issue(OPERATOR, [OPERATOR])
         write_file(path, text.encode())
         write_file(roster_path(path), self.roster.sign(authority))
         return path
 
     def certify(self, directory: Path) -> Authority:
-        """Give every agent a new certificate, from the existing authority or from a new one, which is returned."""
+        """Give every agent and the operator a new certificate, from the existing authority or a new one; return it."""
         where = directory / self.certificates
         known = (where / "ca.pem").exists()
         authority = Authority.load(where) if known else Authority.create(where, self.fleet)
         for agent in self.agents:
             self.issue(authority, agent)
+        authority.issue(OPERATOR, [OPERATOR])
         return authority
 
     def issue(self, authority: Authority, agent: Member) -> None:

@@ -18,6 +18,7 @@ from typing import Any
 from gossamer.agents.fleet.file import Fleet
 from gossamer.agents.fleet.nursery import Nursery
 from gossamer.agents.fleet.tables import Member
+from gossamer.agents.host import files
 from gossamer.agents.host.backoff import Backoff
 from gossamer.agents.host.options import Options
 from gossamer.agents.host.process import claim
@@ -93,12 +94,14 @@ class LocalFleet:
         try:
             for child in self._children.values():
                 self._claim(child.member)
+            logs = self.path.parent / LOGS
             try:
-                (self.path.parent / LOGS).mkdir(exist_ok=True)
+                files.make_folder(logs)
+                files.check(
+                    logs / f"{member.name}{end}" for member in self.members for end in (".jsonl", ".log")
+                )
             except OSError as error:
-                raise OutputError(
-                    f"cannot write logs into {self.path.parent / LOGS}: {error.strerror}"
-                ) from error
+                raise OutputError(f"cannot write logs into {logs}: {error.strerror}") from error
             for child in self._children.values():
                 self._start(child)
         except BaseException:

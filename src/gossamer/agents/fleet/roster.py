@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gossamer.agents.fleet.certificates import Authority, check_name, read_certificate
+from gossamer.agents.host import files
 from gossamer.agents.settings import check_endpoint
 from gossamer.errors import InvalidInput, InvalidRoster, require
 
@@ -264,6 +265,7 @@ def roster_path(fleet: Path) -> Path:
 
 def read_roster(path: Path, authority: Path, fleet: str | None = None) -> Roster | None:
     """The roster in a file, checked against the authority's certificate; None if there is no such file."""
+    files.check([path])
     try:
         with path.open("rb") as file:
             data = file.read(LARGEST + 1)

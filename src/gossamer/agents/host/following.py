@@ -25,7 +25,7 @@ from gossamer.agents.fleet.certificates import expires, read_certificate, write_
 from gossamer.agents.fleet.file import Fleet
 from gossamer.agents.fleet.roster import Roster, roster_path
 from gossamer.agents.fleet.tables import Member, duration
-from gossamer.agents.host import logs
+from gossamer.agents.host import files, logs
 from gossamer.agents.host.options import Options
 from gossamer.agents.settings import AgentSettings, Neighbor
 from gossamer.agents.transports.door import ask
@@ -77,10 +77,15 @@ class Following:
         return replace(made, roster=self._signed)
 
     def _read_roster(self) -> bytes:
-        """The roster beside fleet.toml; empty: there is none."""
+        """What is in the roster's file; nothing, if it cannot be read."""
+        path = roster_path(self._path)
         try:
-            return roster_path(self._path).read_bytes()
-        except OSError:
+            files.check([path])
+            return path.read_bytes()
+        except FileNotFoundError:
+            return b""
+        except (OSError, InvalidInput) as error:
+            log.error("the roster's file cannot be read: %s", error)
             return b""
 
     def every(self) -> float:
@@ -205,16 +210,15 @@ class Following:
         return [_written(file) for file in (roster_path(self._path), where / "ca.pem", *own)]
 
     def _look_at_files(self) -> None:
-        now, before = self._stamp(), self._seen
+        now, seen, known = self._stamp(), self._seen, self._stamps
         self._seen = now
-        if now == self._stamps or now != before:  # as before, or still being written
+        if now == known or now != seen:  # as before, or still being written
             return
-        roster, certificates = now[:1] != self._stamps[:1], now[1:] != self._stamps[1:]
         self._stamps = now
-        if roster:
-            self.offer(self._read_roster(), "the file beside fleet.toml")
-        if certificates:
-            self._follow(self._fleet, "new certificates")
+        if now[0] != known[0] and (data := self._read_roster()):
+            self.offer(data, "the file beside fleet.toml")
+        if now[1:] != known[1:]:  # they may be those of the new roster, which is followed first
+            self._loop.call_soon(lambda: self._follow(self._fleet, "new certificates"))
 
     def _warn_of_expiry(self) -> None:
         with suppress(GossamerError):

@@ -18,7 +18,7 @@ from gossamer.agents.host import files
 
 LEVELS = ("debug", "info", "warning", "error")
 
-_WHOM = re.compile(r"cannot connect to \S+")
+_ENDPOINT = re.compile(r"\S+:\d+")
 _DIGITS = re.compile(r"\d+")
 
 FILE_BYTES, FILES_KEPT = 10_000_000, 5
@@ -71,10 +71,8 @@ class Sparing(logging.Filter):
 
 
 def _gist(text: str) -> str:
-    """A text without its digits, except for the address of a neighbor that cannot be reached."""
-    whom = _WHOM.match(text)
-    start = whom.end() if whom else 0
-    return text[:start] + _DIGITS.sub("#", text[start:])
+    """A text without its digits, unless it is an endpoint: that says which neighbor cannot be reached."""
+    return text if _ENDPOINT.fullmatch(text) else _DIGITS.sub("#", text)
 
 
 class LogFile(RotatingFileHandler):
@@ -106,14 +104,14 @@ class LogFile(RotatingFileHandler):
 
 
 class LineFile(io.TextIOBase):
-    """A log file as something to print lines to: each call of `print` writes one line."""
+    """A log file as something to print or write lines to, one at a time."""
 
     def __init__(self, path: Path) -> None:
         self.file = LogFile(path)
 
     def write(self, text: str) -> int:
-        if text != "\n":  # the end of the line, which the handler adds
-            self.file.handle(logging.makeLogRecord({"msg": text}))
+        if line := text.removesuffix("\n"):  # the handler adds the end of the line
+            self.file.handle(logging.makeLogRecord({"msg": line}))
         return len(text)
 
 

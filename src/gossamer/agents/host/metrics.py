@@ -11,6 +11,7 @@ import platform
 import ssl
 import time
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -96,7 +97,10 @@ class AgentCollector:
         yield self._gauge("problems", "Number of problems the agent has now", len(problems))
         yield self._gauges("problem_info", "What each of them is; always 1", ["problem"], problems)
         yield self._counter("store_failures", "Commits of the store that failed", now.store_failures)
-        if (end := self._certificate_end()) is not None:
+        end = None
+        with suppress(GossamerError):  # while its file is being replaced
+            end = self._certificate_end()
+        if end is not None:
             text = "When the agent's certificate expires, in seconds since 1970"
             yield self._gauge("certificate_expiry_timestamp_seconds", text, end.timestamp())
 

@@ -25,7 +25,8 @@ from contextlib import suppress
 from gossamer.agents.settings import AgentSettings, Neighbor
 from gossamer.agents.statistics import Layout
 from gossamer.agents.transports.base import Deliver
-from gossamer.agents.transports.door import Answer, Door, Secured
+from gossamer.agents.transports.door import Answer, Door
+from gossamer.agents.transports.hall import Secured
 
 log = logging.getLogger("gossamer.agents")
 
