@@ -11,20 +11,20 @@ import asyncio
 import signal
 import sys
 import time
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import numpy as np
 
-from gossamer.agents.agent import Agent, usual_transport
+from gossamer.agents.agent import Agent
 from gossamer.agents.fleet.file import Fleet
+from gossamer.agents.round.wire import roster_of
+from gossamer.agents.settings import AgentSettings
 from gossamer.agents.statistics import Layout
-from gossamer.agents.transports.base import NOBODY, Deliver, Transport
-
-HEADER = 3
-"""Bytes before the message's fields, of which `rows` is the one that is bytes: value, then the ledger of the edge."""
+from gossamer.agents.transports.base import Deliver, Transport
+from gossamer.agents.transports.tls import TlsTransport
 
 EVERY = 10.0
 
@@ -49,10 +49,17 @@ def lies(low: float, high: float) -> list[Callable[[np.ndarray], None]]:
 
 
 class Lying:
-    """A transport that rewrites what is sent."""
+    """A transport that rewrites what is sent.
 
-    def __init__(self, transport: Transport, lie: Callable[[np.ndarray], None], size: int) -> None:
-        self._transport, self.lie, self._size = transport, lie, size
+    Behind its header a message is a list of fields, of which the rows are the first that is bytes: value, then the
+    ledger of the edge.
+    """
+
+    def __init__(
+        self, transport: Transport, lie: Callable[[np.ndarray], None], settings: AgentSettings
+    ) -> None:
+        self._transport, self.lie = transport, lie
+        self._size, self._header = Layout.of(settings).size, 3 + len(settings.fingerprint)
 
     def exchange(
         self,
@@ -60,27 +67,28 @@ class Lying:
         outgoing: Mapping[int, bytes],
         deadline: float,
         deliver: Deliver,
-        awaited: Set[int] = NOBODY,
     ) -> None:
         told = {receiver: self._rewrite(payload) for receiver, payload in outgoing.items()}
-        self._transport.exchange(round, told, deadline, deliver, awaited)
+        self._transport.exchange(round, told, deadline, deliver)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._transport, name)
 
     def _rewrite(self, payload: bytes) -> bytes:
-        fields = msgspec.msgpack.decode(payload[HEADER:])
+        if roster_of(payload):
+            return payload
+        fields = msgspec.msgpack.decode(payload[self._header :])
         place = next(k for k, field in enumerate(fields) if isinstance(field, bytes))
         rows = np.frombuffer(fields[place]).reshape(-1, self._size).copy()
         self.lie(rows)
         fields[place] = rows.tobytes()
-        return payload[:HEADER] + msgspec.msgpack.encode(fields)
+        return payload[: self._header] + msgspec.msgpack.encode(fields)
 
 
 async def main(path: Path, name: str, low: float, high: float) -> None:
     settings = Fleet.read(path).settings(name, path.parent)
     chosen = lies(low, high)
-    transport = Lying(usual_transport(settings), chosen[0], Layout.of(settings).size)
+    transport = Lying(TlsTransport(settings), chosen[0], settings)
     agent = Agent(settings, transport=transport)
     stop = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)

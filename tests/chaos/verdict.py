@@ -102,10 +102,7 @@ def judge(
     )
     states = [f"{n} {about['state']} {_refused(about['rejected'])}" for n, about in suspects.items()]
     quarantined = bool(suspects) and all(about["state"] == "quarantined" for about in suspects.values())
-    if getattr(fleet.observations, "range", ()):
-        verdict.check("the liar's neighbors quarantined it", "; ".join(states), quarantined)
-    else:
-        verdict.rows.append(("the liar, as its neighbors saw it", "; ".join(states)))
+    verdict.check("the liar's neighbors quarantined it", "; ".join(states), quarantined)
     return verdict
 
 

@@ -91,6 +91,12 @@ class Following:
             return None
         return expires(self._path.parent / self._fleet.certificates / f"{self.me.name}.pem")
 
+    def known_end(self) -> datetime | None:
+        """The same, or None while the certificate cannot be read."""
+        with suppress(GossamerError):
+            return self.certificate_end()
+        return None
+
     # -- following ------------------------------------------------------------------------------------------
 
     def reload(self) -> None:
