@@ -117,7 +117,11 @@ def farthest(members: list[ChaosMember]) -> tuple[str, float]:
 
 def _done(troubles: Troubles) -> list[tuple[str, str]]:
     """What was done to the fleet, most often first."""
-    done = {what: f"{count} times" for what, count in troubles.counts.most_common() if what != "strangers"}
+    done = {
+        what: "once" if count == 1 else f"{count} times"
+        for what, count in troubles.counts.most_common()
+        if what != "strangers"
+    }
     if "flipped bits" in done:
         done["flipped bits"] += ": " + ", ".join(
             f"{count} {kind}" for kind, count in troubles.flipped.items()

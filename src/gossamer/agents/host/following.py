@@ -190,19 +190,21 @@ class Following:
         ):
             self._asking = asyncio.create_task(self._ask_around())
 
-    def _stamp(self) -> list[tuple[int, int]]:
+    def _stamp(self) -> list[tuple[int, int] | None]:
         """When the roster and the certificates were written."""
         where = self._path.parent / self._fleet.certificates
-        found = []
+        found: list[tuple[int, int] | None] = []
         for file in (
             roster_path(self._path),
             where / "ca.pem",
             where / f"{self.me.name}.pem",
             where / f"{self.me.name}.key",
         ):
-            with suppress(OSError):
+            try:
                 facts = file.stat()
                 found.append((facts.st_mtime_ns, facts.st_ino))
+            except OSError:
+                found.append(None)
         return found
 
     def _look_at_files(self) -> None:
@@ -210,12 +212,18 @@ class Following:
         self._seen = now
         if now == self._stamps or now != before:  # as before, or still being written
             return
-        roster, self._stamps = now[:1] != self._stamps[:1], now
-        if roster:
-            with suppress(OSError):
-                told = self.offer(roster_path(self._path).read_bytes(), "the file beside fleet.toml")
-                log.info("%s", told)
-        if now[1:] != before[1:] or not roster:
+        renewed, self._stamps = now[1:] != self._stamps[1:], now
+        known = b"" if self.agent is None else self.agent.settings.roster
+        with suppress(OSError):
+            data = roster_path(self._path).read_bytes()
+            if data != known:  # also one that could not be followed before its certificate was here
+                log.info("%s", self.offer(data, "the file beside fleet.toml"))
+        if renewed:
+            self._loop.call_soon(self._renew, self._fleet.epoch)  # after the roster
+
+    def _renew(self, epoch: int) -> None:
+        """Use new certificates, unless a new roster has made the agent read them already."""
+        if self._fleet.epoch == epoch:
             self._follow(self._fleet, "new certificates")
 
     def _warn_of_expiry(self) -> None:
