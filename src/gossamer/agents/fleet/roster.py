@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 else:
     msgspec = require("msgspec", "agents")
 
-LARGEST = 4_000_000
+LARGEST = 1_000_000
 """Bytes. A longer roster is not even read; this is enough for about 40,000 agents with four neighbors each."""
 
 IDS = 2**32
