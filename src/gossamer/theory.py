@@ -17,6 +17,7 @@ from gossamer import checks
 from gossamer.arrays import Floats, Integers
 from gossamer.errors import InvalidInput, Unsupported
 from gossamer.networks import DirectedNetwork, Network, NetworkLike
+from gossamer.numerics.blocks import BLOCK, block_sums, in_order
 from gossamer.numerics.search import first_true
 from gossamer.observations import Observations, check_match, check_streams
 
@@ -189,7 +190,7 @@ def centralized_limit(observations: Observations, rounds: int | Integers) -> flo
         raise InvalidInput(
             f"observations must be streams such as gs.Gaussian(mean, std), got {observations!r}"
         )
-    total = observations.variance.sum()
+    total = in_order(block_sums(observations.variance.reshape(-1), BLOCK * observations.components))
     if isinstance(rounds, np.ndarray) and rounds.ndim:
         return np.asarray(total / (observations.agents * rounds))
     return float(total / (observations.agents * checks.rounds(rounds)))

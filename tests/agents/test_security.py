@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 import zenoh
+from gossamer.agents.transports.zenoh import ZenohTransport, configuration
 from tests.agents.small_fleets import fleet, free_ports, make_certificates, until
 
 from gossamer.agents.agent import Agent
@@ -25,7 +26,6 @@ from gossamer.agents.round.messages import Outgoing
 from gossamer.agents.round.wire import Codec
 from gossamer.agents.settings import AgentSettings, Limits
 from gossamer.agents.transports.tls import TlsTransport
-from gossamer.agents.transports.zenoh import ZenohTransport, configuration
 from gossamer.networks import Network
 
 STRANGERS = {1: "none", 2: "other", 3: "expired", 4: "plaintext"}

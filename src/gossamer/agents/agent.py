@@ -140,6 +140,7 @@ class Agent:
         self._conversation.follow(settings.epoch, settings.roster)
         self._conversation.roster_came = lambda sender, data: self.roster_came(sender, data)
         self.roster_came: Callable[[int, bytes], object] = lambda sender, data: self.refuse_roster()
+        self.farewell = b""  # a roster to tell the neighbors when this agent stops, because it was removed
         self._change: AgentSettings | None = None  # what to go on with before the next round
         self._conversation.round = saved.round if saved else 0
         gain = getattr(settings.method, "gain", None) if program.weighted else None
@@ -264,6 +265,7 @@ class Agent:
         settings, self._change = self._change, None
         if settings is None:
             return
+        self._conversation.part([n.id for n in settings.neighbors], settings.roster)
         try:
             self._transport.rewire(settings)
         except GossamerError as failure:
@@ -458,6 +460,7 @@ class Agent:
             if pace:
                 hurried = self._pause(due - min(credit, pace / 2), due)
                 credit = min(credit - hurried + _HURRY * pace, pace)
+        self._conversation.part((), self.farewell)
         with self._door:
             self._ended = True
         self._loop.last()

@@ -29,6 +29,9 @@ COMMANDS = {
         "Compare methods on one or more networks, with the theory's bounds and the limits nobody can beat.",
     ),
     "plan": Entry("core:plan", "Find the rounds, samples, messages and bytes that a target error costs."),
+    "partition": Entry(
+        "cluster:partition", "Cut a network into parts, a file each, for the ranks of a cluster."
+    ),
     "reproduce": Entry(
         "reproduce:reproduce",
         "Regenerate the paper's figures, exactly and by simulation, and judge each of its claims.",

@@ -9,15 +9,20 @@ from typing import Annotated, Any
 import typer
 
 import gossamer as gs  # its names load when they are used, so that help pages stay fast
+from gossamer.cli.commands import refuse
 from gossamer.cli.faults import parse_faults
 from gossamer.cli.formatting import shown
 from gossamer.cli.options import (
     AsJson,
     Burst,
+    Checkpoint,
+    Cluster,
+    ClusterTrials,
     Crash,
     Csv,
     Data,
     Delay,
+    Every,
     Graph,
     Graphs,
     Join,
@@ -31,7 +36,6 @@ from gossamer.cli.options import (
     Seed,
     Spread,
     Std,
-    Trials,
     Weights,
 )
 from gossamer.cli.output import Record, emit, few, present, wide, writing, written
@@ -127,7 +131,7 @@ def simulate(
     graph: Graph,
     method: MethodName = "anytime-sda",
     rounds: Rounds = "1500",
-    trials: Trials = 100,
+    trials: ClusterTrials = None,
     spread: Spread = 10.0,
     std: Std = None,
     data: Data = None,
@@ -140,6 +144,9 @@ def simulate(
     restart: Restart = None,
     join: Join = None,
     partition: Partition = None,
+    cluster: Cluster = False,
+    checkpoint: Checkpoint = None,
+    every: Every = 500,
     as_json: AsJson = False,
     csv: Csv = None,
     plot: Plot = None,
@@ -147,7 +154,30 @@ def simulate(
     """Simulate trials, and show the exact error beside them where there is one.
 
     With faults, dual methods run in their edge-ledger form, and others leave out whom they do not hear.
+
+    mpiexec -n 4 gossamer simulate grid:4000x4000 --rounds 1000 --cluster spreads the agents over four ranks.
     """
+    if cluster:
+        from gossamer.cli.cluster import simulate_on_cluster
+
+        refuse("loss burst delay crash restart join partition data", "with --cluster")
+        found = simulate_on_cluster(
+            graph,
+            method,
+            rounds,
+            1 if trials is None else trials,
+            spread,
+            std,
+            weights,
+            seed,
+            checkpoint,
+            every,
+        )
+        if found is not None:
+            _show_trials(found, as_json, csv, plot)
+        return
+    refuse("checkpoint every", "without --cluster")
+    trials = 100 if trials is None else trials
     net, obs = parse_problem(graph, weights, spread, std, seed, data)
     faults = parse_faults(
         loss=loss,
@@ -169,6 +199,12 @@ def simulate(
         faults=faults if faults.items else None,
         keep="errors",
     )
+    _show_trials(result, as_json, csv, plot)
+    if result.partial:
+        raise typer.Exit(130)
+
+
+def _show_trials(result: Any, as_json: bool, csv: Path | None, plot: Path | None) -> None:
     known = getattr(result, "expected", None)
     values = [None] * len(result.rounds) if known is None else known.total_error.tolist()
     records = [
@@ -193,8 +229,6 @@ def simulate(
         headings={"exact_total_error": "exact"},
         records=records,
     )
-    if result.partial:
-        raise typer.Exit(130)
 
 
 def compare(

@@ -189,8 +189,8 @@ def renew(fleet: FleetFile) -> None:
     found.certify(fleet.parent)
     end = expires(fleet.parent / found.certificates / f"{found.agents[0].name}.pem")
     print(
-        f"{len(found.agents)} certificates renewed, valid until {end:%Y-%m-%d}; copy them to the agents' hosts, "
-        "where running agents take them into use"
+        f"{len(found.agents)} certificates renewed, valid until {end:%Y-%m-%d}; copy each to its agent's host, where "
+        "it is taken into use within seconds"
     )
 
 

@@ -43,6 +43,10 @@ MethodNames = Annotated[
 ]
 Rounds = Annotated[str, typer.Option("--rounds", "-T", help="1500, or 100,200,400, or a range 10:1000.")]
 Trials = Annotated[int, typer.Option(help="Number of independent trials.")]
+ClusterTrials = Annotated[
+    int | None,
+    typer.Option("--trials", help="Number of independent trials: 100 by default, with --cluster 1."),
+]
 Spread = Annotated[float, typer.Option(help="Means are drawn uniformly from [0, SPREAD].")]
 Std = Annotated[float | None, typer.Option(help="Standard deviation of every observation; 1 by default.")]
 Data = Annotated[
@@ -74,3 +78,15 @@ Crash = Annotated[list[str] | None, typer.Option(help="An agent crashes: AGENT@R
 Restart = Annotated[list[str] | None, typer.Option(help="A crashed agent restarts: AGENT@ROUND.")]
 Join = Annotated[list[str] | None, typer.Option(help="An agent joins late: AGENT@ROUND.")]
 Partition = Annotated[list[str] | None, typer.Option(help="Some agents are cut off: AGENTS@START-STOP.")]
+
+Cluster = Annotated[
+    bool,
+    typer.Option(
+        "--cluster", help="Spread the agents over the ranks of mpiexec; GRAPH is a name or a folder of parts."
+    ),
+]
+Checkpoint = Annotated[
+    Path | None,
+    typer.Option(help="With --cluster: save the state in this folder, and go on from what it holds."),
+]
+Every = Annotated[int, typer.Option(help="Rounds between two checkpoints.")]

@@ -5,7 +5,7 @@ from gossamer.networks.changing import changing_of as changing_of
 from gossamer.networks.changing import network_of as network_of
 from gossamer.networks.directed import DirectedNetwork as DirectedNetwork
 from gossamer.networks.gossip import DENSE_LIMIT as DENSE_LIMIT
-from gossamer.networks.gossip import WEIGHTS as WEIGHTS
+from gossamer.networks.links import WEIGHTS as WEIGHTS
 from gossamer.networks.network import Changing as Changing
 from gossamer.networks.network import Graph as Graph
 from gossamer.networks.network import Network as Network

@@ -78,6 +78,7 @@ class DirectedNetwork:
         topology, labels = topologies.of_graph(
             graph.to_directed(as_view=True), name or graph.name or "directed graph"
         )
+        assert topology.edges is not None  # a graph lists them
         return cls.equal_shares(topology.agents, topology.edges, name=topology.name, labels=labels)
 
     @classmethod

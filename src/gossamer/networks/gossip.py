@@ -14,36 +14,13 @@ import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
 from gossamer import checks
-from gossamer.arrays import Floats, Integers
+from gossamer.arrays import Integers
 from gossamer.errors import InvalidNetwork
-
-WEIGHTS = ("metropolis", "laplacian", "max-degree", "best-constant")
 
 DENSE_LIMIT = 3000
 """Up to this many agents an arbitrary graph is decomposed densely (a few seconds at most)."""
 
 _TOLERANCE = 1e-9
-
-
-def edge_weights(agents: int, edges: Integers, weights: str) -> Floats:
-    """(E,) the weight of every edge: "metropolis" 1/(1 + max(d_i, d_j)); "max-degree" 1/(1 + max degree);
-    "laplacian" and "best-constant" 1 (the latter is scaled when its spectrum is known)."""
-    checks.choice("weights", weights, WEIGHTS)
-    degrees = np.bincount(edges.ravel(), minlength=agents)
-    if weights == "metropolis":
-        rows, cols = edges.T
-        return np.asarray(1.0 / (1.0 + np.maximum(degrees[rows], degrees[cols])))
-    if weights == "max-degree":
-        return np.full(len(edges), 1.0 / (1.0 + degrees.max()))
-    return np.ones(len(edges))
-
-
-def weighted_laplacian(agents: int, edges: Integers, w: Floats) -> sp.csr_matrix:
-    """L with L_ij = -w on edges and rows that sum to zero."""
-    rows, cols = edges.T
-    off = sp.coo_matrix((-w, (rows, cols)), shape=(agents, agents))
-    off = (off + off.T).tocsr()
-    return (off - sp.diags(np.asarray(off.sum(axis=1)).ravel())).tocsr()
 
 
 def given_weights(graph: nx.Graph) -> sp.csr_matrix:
@@ -61,7 +38,11 @@ def given_weights(graph: nx.Graph) -> sp.csr_matrix:
 
 
 def check_connected(gossip: sp.csr_matrix) -> None:
-    count, member = connected_components(gossip, directed=False)
+    check_components(*connected_components(gossip, directed=False))
+
+
+def check_components(count: int, member: Integers) -> None:
+    """Complain unless all agents are members of one component."""
     if count > 1:
         sizes = np.sort(np.bincount(member))[::-1]
         shown = ", ".join(map(str, sizes[:5])) + (", ..." if count > 5 else "")

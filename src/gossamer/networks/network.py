@@ -21,16 +21,18 @@ from gossamer.networks import files, iterative, topologies
 from gossamer.networks.directed import DirectedNetwork
 from gossamer.networks.gossip import (
     DENSE_LIMIT,
-    WEIGHTS,
-    check_connected,
+    check_components,
     checked_gossip,
-    edge_weights,
     given_weights,
-    weighted_laplacian,
 )
+from gossamer.networks.links import WEIGHTS, Links, links_of_matrix, weighted
 from gossamer.networks.names import EXAMPLES, named_topology
-from gossamer.networks.spectrum import DenseSpectrum, Spectrum
-from gossamer.networks.topologies import Topology
+from gossamer.networks.shards import is_sharded, open_shards
+from gossamer.networks.spectrum import DenseSpectrum, Factor, LargeFacts, Spectrum, product_facts
+from gossamer.networks.topologies import Topology, components
+
+LARGE = 2**20
+"""Of lattices of more agents than this, no array of eigenvalues is made to learn the extreme ones."""
 
 ONE_WAY = "for links that go one way see gs.DirectedNetwork and gs.PushSum, which gs.simulate runs"
 
@@ -48,6 +50,13 @@ class Changing(Protocol):
     """What we know here of a `ChangingNetwork`: it has other edges in every round."""
 
     def edges_at(self, round: int) -> Integers: ...
+
+
+@runtime_checkable
+class InParts(Protocol):
+    """What we know here of `NetworkParts`: nobody holds all of it."""
+
+    def bounds(self, ranks: int) -> list[int]: ...
 
 
 class Network:
@@ -69,33 +78,55 @@ class Network:
     Two networks are equal if they have the same gossip matrix and labels.
 
     Spectra are computed on first use: closed form for path, cycle, star, complete, torus, hypercube (and grid
-    with equal weights), dense up to `DENSE_LIMIT` agents, iterative beyond.
+    with equal weights), dense up to `DENSE_LIMIT` agents, iterative beyond. The facts of lattices of more than `LARGE`
+    agents follow from their sides alone (see `product_facts`).
     """
 
     def __init__(
         self,
-        gossip: sp.csr_matrix,
+        gossip: sp.csr_matrix | Links,
         *,
         name: str = "network",
         labels: Sequence[Hashable] | None = None,
         closed_form: Callable[[], Spectrum] | None = None,
         positions: Floats | None = None,
         origin: str = "",
+        facts: Callable[[], LargeFacts] | None = None,
     ) -> None:
-        self.gossip = gossip
-        self.agents = int(gossip.shape[0])
-        upper = sp.triu(gossip, k=1).tocoo()
-        order = np.lexsort((upper.col, upper.row))
-        self.edges: Integers = np.column_stack([upper.row, upper.col]).astype(np.int64)[order]
+        # Whichever of the two is given makes the other one when it is asked for.
+        if isinstance(gossip, Links):
+            self.links = gossip
+        else:
+            self.gossip = gossip
+        self.agents = gossip.agents if isinstance(gossip, Links) else int(gossip.shape[0])
+        if labels is not None:
+            self.labels = list(labels)
         self.name = name
-        self.labels = list(labels) if labels is not None else list(range(self.agents))
         self.positions = positions
         self.origin = origin
         self._closed_form = closed_form
+        self._facts = facts
+
+    @cached_property
+    def gossip(self) -> sp.csr_matrix:
+        return self.links.laplacian()
+
+    @cached_property
+    def links(self) -> Links:
+        """The rows of the gossip matrix in few bytes."""
+        return links_of_matrix(self.gossip)
+
+    @cached_property
+    def edges(self) -> Integers:
+        return self.links.edges
+
+    @cached_property
+    def labels(self) -> list[Hashable]:
+        return list(range(self.agents))
 
     def __repr__(self) -> str:
         origin = f", {self.origin}" if self.origin else ""
-        return f"Network({self.name}, {self.agents} agents, {len(self.edges)} edges{origin})"
+        return f"Network({self.name}, {self.agents} agents, {len(self.links.neighbors) // 2} edges{origin})"
 
     def __len__(self) -> int:
         return self.agents
@@ -113,7 +144,7 @@ class Network:
         return hash((self.agents, self.edges.tobytes()))
 
     @classmethod
-    def of(cls, value: NetworkLike | DirectedNetwork | Changing) -> Network:
+    def of(cls, value: NetworkLike | DirectedNetwork | Changing | InParts) -> Network:
         """The network that `value` is, that a NetworkX graph describes, or that has this name (`grid:10x10`).
 
         Every function that takes a network takes all three; graphs and names get the weights of `from_networkx` and
@@ -131,6 +162,10 @@ class Network:
             raise Unsupported(
                 f"{value!r} has other edges in every round, so there is no gossip matrix to compute with; simulate it: "
                 "gs.simulate and gs.compare take changing networks"
+            )
+        if isinstance(value, InParts):
+            raise Unsupported(
+                f"{value!r} is in parts, so there is no gossip matrix to compute with; simulate it"
             )
         raise InvalidInput(
             f"network must be a network such as gs.Network.path(10), a NetworkX graph or a name such as 'grid:10x10', "
@@ -206,19 +241,25 @@ class Network:
         if topology.agents < 2:
             found = f"got {topology.agents}" if topology.agents else "but the graph is empty"
             raise InvalidNetwork(f"a network needs at least 2 agents, {found}")
-        w = edge_weights(topology.agents, topology.edges, weights)
-        gossip = weighted_laplacian(topology.agents, topology.edges, w)
-        check_connected(gossip)
+        rows, places = topology.connected()
+        links = weighted(rows, weights)
+        if topology.edges is not None:
+            check_components(*components(rows))
 
         def made(scale: float) -> Network:
             # A closed form of the Laplacian's spectrum serves whenever all edges weigh the same.
-            closed_form = topology.closed_form if np.ptp(w) == 0 else None
+            closed_form = topology.closed_form if len(links.weights) == 1 else None
             return cls(
-                gossip if scale == 1 else gossip * scale,
+                links._replace(scale=scale),
                 name=topology.name,
                 labels=labels,
-                closed_form=None if closed_form is None else partial(closed_form, float(w[0]) * scale),
-                positions=topology.positions,
+                closed_form=None
+                if closed_form is None
+                else partial(closed_form, float(links.weights[0]) * scale),
+                positions=topology.positions if places is None else places,
+                facts=partial(_lattice_facts, topology.factors, links._replace(scale=scale))
+                if topology.factors and topology.agents > LARGE
+                else None,
             )
 
         network = made(1.0)
@@ -262,6 +303,8 @@ class Network:
         that may be two different networks is refused. `format` says it instead: "edge-list", "adjacency-list",
         "matrix", "npy", "mtx", "graphml", "gexf", "gml", "pajek", "graph6", "sparse6" or "json".
 
+        A folder that `gossamer partition` wrote is read as the whole network, with the weights that it has.
+
         weights: as in `from_networkx`; or "file", the gossip weights -L_ij that the file gives: the third
         column of an edge list, the entries of a matrix, the attribute "weight" elsewhere.
         """
@@ -269,6 +312,10 @@ class Network:
         if not isinstance(path, str | PathLike):
             raise InvalidInput(f"path must name a file, got {path!r}")
         file = Path(path)
+        if is_sharded(file):
+            shards = open_shards(file)
+            facts = None if shards.facts is None else partial(LargeFacts, *shards.facts)
+            return cls(shards.links(0, shards.agents), name=shards.name, labels=shards.labels(), facts=facts)
         graph, guess = files.read_graph(file, format)
         if weights == "file":
             gossip = checked_gossip(given_weights(graph), None)
@@ -329,8 +376,19 @@ class Network:
         return DenseSpectrum(self.gossip.toarray()) if self.agents <= DENSE_LIMIT else None
 
     @cached_property
+    def _large_facts(self) -> LargeFacts | None:
+        """What is known of the spectrum without computing one."""
+        return None if self._facts is None else self._facts()
+
+    @property
+    def has_large_facts(self) -> bool:
+        return self._facts is not None
+
+    @cached_property
     def lambda_max(self) -> float:
         """The largest eigenvalue."""
+        if self._large_facts is not None:
+            return self._large_facts.lambda_max
         if self.spectrum is not None:
             return float(self.spectrum.eigenvalues.max())
         return iterative.largest_eigenvalue(self.gossip)
@@ -339,6 +397,10 @@ class Network:
     def lambda_bound(self) -> float:
         """A bound on all eigenvalues from the weights alone: 2 where I - L is an average, as with Metropolis weights,
         and otherwise Gershgorin's, the largest absolute row sum."""
+        if self._large_facts is not None:
+            return self._large_facts.lambda_bound
+        if self.links.eigenvalue_bound <= 2:
+            return 2.0
         return max(2.0, float(abs(self.gossip).sum(axis=1).max()))
 
     @cached_property
@@ -348,6 +410,8 @@ class Network:
     @cached_property
     def lambda_2(self) -> float:
         """The smallest nonzero eigenvalue."""
+        if self._large_facts is not None:
+            return self._large_facts.lambda_2
         if self.spectrum is not None:
             return float(np.partition(self.spectrum.eigenvalues, 1)[1])
         return float(self._smallest[0][0])
@@ -360,6 +424,8 @@ class Network:
     @cached_property
     def inverse_square_trace(self) -> float:
         """Sum of 1/lambda^2 over the nonzero eigenvalues (estimated beyond `DENSE_LIMIT`, to about 10%)."""
+        if self._large_facts is not None:
+            return self._large_facts.inverse_square_trace
         if self.spectrum is not None:
             values = self.spectrum.eigenvalues
             return float(np.sum(1.0 / values[values > values.max() * 1e-14] ** 2))
@@ -370,13 +436,17 @@ class Network:
     def neighbors(self, agent: int) -> Integers:
         """The numbers of an agent's neighbors, ascending."""
         agent = checks.whole_number("agent", agent, least=0, most=self.agents - 1)
-        row = self.gossip.indices[self.gossip.indptr[agent] : self.gossip.indptr[agent + 1]]
-        return np.sort(row[row != agent]).astype(np.int64)
+        begin, end = self.links.starts[agent : agent + 2]
+        return self.links.neighbors[begin:end].astype(np.int64)
 
     @cached_property
     def degrees(self) -> Integers:
         """(N,) how many neighbors each agent has."""
-        return np.bincount(self.edges.ravel(), minlength=self.agents)
+        return self.links.degrees
+
+
+def _lattice_facts(factors: tuple[Factor, ...], links: Links) -> LargeFacts:
+    return product_facts(factors, (links.weights * links.scale).tolist(), links.eigenvalue_bound)
 
 
 NetworkLike: TypeAlias = Network | Graph | str

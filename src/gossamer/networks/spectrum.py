@@ -11,10 +11,12 @@ products with Q, so a path of a million agents costs a cosine transform and no m
 
 from __future__ import annotations
 
+import math
+import operator
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from functools import reduce
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 import scipy.fft
@@ -25,6 +27,9 @@ from gossamer.arrays import AnyArray, Floats
 
 Factor = tuple[Literal["path", "cycle"], int]
 """One factor of a product graph: its kind and its size."""
+
+PIECE = 2**20
+"""Eigenvalues that are looked at together where there are many."""
 
 
 class Spectrum(ABC):
@@ -143,6 +148,45 @@ class ProductSpectrum(Spectrum):
 
     def spread(self, v: AnyArray) -> AnyArray:
         return self._each_axis(v, "spread")
+
+
+class LargeFacts(NamedTuple):
+    """What methods ask of a network (see `methods.base.SpectralFacts`), without an array over its agents."""
+
+    agents: int
+    lambda_bound: float
+    lambda_max: float
+    lambda_2: float
+    inverse_square_trace: float
+
+    @property
+    def condition_number(self) -> float:
+        return self.lambda_max / self.lambda_2
+
+
+def product_facts(factors: Sequence[Factor], weights: Sequence[float], bound: float) -> LargeFacts:
+    """The facts of a product of paths and cycles whose edges have these weights; `bound` holds for all eigenvalues.
+
+    Where the weights differ, as Metropolis weights do at the border of a grid, these are the facts of the least weight
+    on every edge: lambda_2 is a little too small then, the trace too large, and lambda_max is the bound. The relative
+    error is about one over the side of the grid, and on the safe side.
+    """
+    axes = [_Axis(kind, size).eigenvalues for kind, size in factors]
+    scale, agents = min(weights), math.prod(size for _, size in factors)
+    ends = [np.sort(values) for values in axes if len(values) > 1]
+    least = scale * min(values[1] for values in ends)
+    most = scale * reduce(operator.add, [values[-1] for values in ends])
+    half = max(1, len(axes) // 2)
+    across, along = (
+        reduce(np.add.outer, some, np.zeros(1)).reshape(-1) for some in (axes[:half], axes[half:])
+    )
+    trace = 0.0
+    for value in across.tolist():
+        for begin in range(0, len(along), PIECE):
+            eigenvalues = scale * (value + along[begin : begin + PIECE])
+            trace += float(np.sum(1.0 / eigenvalues[eigenvalues > most * 1e-14] ** 2))
+    largest = float(most) if len(set(weights)) == 1 else bound
+    return LargeFacts(agents, max(2.0, bound), largest, float(least), trace)
 
 
 class CompleteSpectrum(Spectrum):

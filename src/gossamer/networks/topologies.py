@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple
 
 import networkx as nx
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import ArrayLike
+from scipy.sparse.csgraph import connected_components
 
 from gossamer import checks
 from gossamer.arrays import Floats, Integers
 from gossamer.errors import InvalidInput, InvalidNetwork
+from gossamer.networks.generated import erdos_renyi_rows, expander_rows, geometric_rows, product_rows
+from gossamer.networks.links import Rows, rows_of_edges, some_rows
 from gossamer.networks.spectrum import CompleteSpectrum, Factor, ProductSpectrum, Spectrum, StarSpectrum
+from gossamer.numerics import random
 
 MOST_EDGES = 2**28
 """Refused before it is built: about 10 GB in memory."""
@@ -23,28 +28,73 @@ DRAWS = 200
 """Random graphs are redrawn at most this many times until one is connected."""
 
 
-class Topology(NamedTuple):
-    """A graph before it has weights.
+COUNTED = 100_000
+"""From this many agents on, random networks are drawn from counters (see `generated.py`): faster than NetworkX draws
+them, and any part of them without the others."""
 
+MOST_AGENTS = 2**32
+"""Beyond it the random generator has no numbers."""
+
+
+@dataclass(frozen=True)
+class Topology:
+    """A graph before it has weights: its edges, or how to come by the neighbors of any range of agents.
+
+    size          edges, at least about that many
+    edges         (E, 2), where they are listed
+    factors       of what paths and cycles it is the product
+    draw          first, last, number of the draw -> the rows of those agents and where they are, if they have places
+    advice        what to do if no draw is connected
     closed_form   scale -> the spectrum of `scale` times the Laplacian; None: it has no closed form
     positions     (N, 2) where the agents are, if they have positions
     """
 
     name: str
     agents: int
-    edges: Integers  #: (E, 2)
+    size: int
+    edges: Integers | None = None
+    factors: tuple[Factor, ...] = ()
+    draw: Callable[[int, int, int], tuple[Rows, Floats | None]] | None = None
+    advice: str = ""
     closed_form: Callable[[float], Spectrum] | None = None
     positions: Floats | None = None
+
+    def rows(self, first: int = 0, last: int | None = None, draw: int = 0) -> tuple[Rows, Floats | None]:
+        """The rows of the agents first..last-1, and their places, where a draw gives them some."""
+        last = self.agents if last is None else last
+        _affordable(math.ceil(self.size * (last - first) / self.agents))
+        if self.draw is not None:
+            return self.draw(first, last, draw)
+        if self.factors:
+            return product_rows(self.factors, first, last), None
+        assert self.edges is not None
+        return some_rows(rows_of_edges(self.agents, self.edges), first, last), None
+
+    @property
+    def partial(self) -> bool:
+        """Whether any part of its rows can be had without the others."""
+        return self.edges is None
+
+    def connected(self) -> tuple[Rows, Floats | None]:
+        """All rows, of the first draw that is connected."""
+        for draw in range(DRAWS):
+            rows, places = self.rows(draw=draw)
+            if self.factors or self.draw is None or components(rows)[0] == 1:
+                return rows, places
+        raise self.disconnected()
+
+    def disconnected(self) -> InvalidNetwork:
+        return InvalidNetwork(f"none of {DRAWS} random draws of {self.name} was connected; {self.advice}")
 
 
 def path(n: int) -> Topology:
     n = _agents(n, 2)
-    return _product(f"path:{n}", n, _line(n), [("path", n)])
+    return _product(f"path:{n}", n, ("path", n))
 
 
 def cycle(n: int) -> Topology:
     n = _agents(n, 3)
-    return _product(f"cycle:{n}", n, np.vstack([_line(n), [[0, n - 1]]]), [("cycle", n)])
+    return _product(f"cycle:{n}", n, ("cycle", n))
 
 
 def star(n: int) -> Topology:
@@ -52,14 +102,14 @@ def star(n: int) -> Topology:
     _affordable(n)
     others = np.arange(1, n)
     edges = np.column_stack([np.zeros_like(others), others])
-    return Topology(f"star:{n}", n, edges, partial(StarSpectrum, agents=n))
+    return Topology(f"star:{n}", n, n, edges, closed_form=partial(StarSpectrum, agents=n))
 
 
 def complete(n: int) -> Topology:
     n = _agents(n, 2)
     _affordable(n * (n - 1) // 2)
     edges = np.column_stack(np.triu_indices(n, k=1))
-    return Topology(f"complete:{n}", n, edges, partial(CompleteSpectrum, agents=n))
+    return Topology(f"complete:{n}", n, len(edges), edges, closed_form=partial(CompleteSpectrum, agents=n))
 
 
 def grid(rows: int, cols: int) -> Topology:
@@ -67,26 +117,22 @@ def grid(rows: int, cols: int) -> Topology:
     # enough to have no inside, have the closed form; the network checks.
     rows, cols = _size("rows", rows, 1), _size("cols", cols, 1)
     _agents(rows * cols, 2)
-    edges = _lattice(rows, cols, wrap=False)
-    return _product(f"grid:{rows}x{cols}", rows * cols, edges, [("path", rows), ("path", cols)])
+    return _product(f"grid:{rows}x{cols}", 2 * rows * cols, ("path", rows), ("path", cols))
 
 
 def torus(rows: int, cols: int) -> Topology:
     rows, cols = _size("rows", rows, 3), _size("cols", cols, 3)
-    edges = _lattice(rows, cols, wrap=True)
-    return _product(f"torus:{rows}x{cols}", rows * cols, edges, [("cycle", rows), ("cycle", cols)])
+    _countable(rows * cols)
+    return _product(f"torus:{rows}x{cols}", 2 * rows * cols, ("cycle", rows), ("cycle", cols))
 
 
 def hypercube(dimension: int) -> Topology:
     dimension = _size("dimension", dimension, 1)
-    _affordable(dimension * 2 ** min(dimension - 1, 64))
-    numbers = np.arange(2**dimension)
-    pairs = [
-        np.column_stack([numbers[numbers & bit == 0], numbers[numbers & bit == 0] | bit])
-        for bit in 2 ** np.arange(dimension)
-    ]
-    factors: list[Factor] = [("path", 2)] * dimension
-    return _product(f"hypercube:{dimension}", 2**dimension, np.vstack(pairs), factors)
+    size = dimension * 2 ** min(dimension - 1, 64)
+    if dimension > 32:
+        _affordable(size)
+    pair: Factor = ("path", 2)
+    return _product(f"hypercube:{dimension}", size, *[pair] * dimension)
 
 
 def erdos_renyi(n: int, p: float | None = None, seed: int = 0) -> Topology:
@@ -94,25 +140,35 @@ def erdos_renyi(n: int, p: float | None = None, seed: int = 0) -> Topology:
     p = 2 * math.log(n) / n if p is None else p
     if not isinstance(p, int | float | np.number) or not 0 < p <= 1:
         raise InvalidInput(f"p must be an edge probability, 0 < p <= 1, got {p!r}")
-    _affordable(math.ceil(p * n * (n - 1) / 2))
-    probability = min(p, 1.0)
+    probability, name, advice = min(p, 1.0), f"erdos-renyi:{n}", f"raise p={p:.4g}"
+    size = math.ceil(p * n * (n - 1) / 2)
+    if n >= COUNTED:
+        key = random.key(seed)
+
+        def rows(first: int, last: int, draw: int) -> tuple[Rows, None]:
+            return erdos_renyi_rows(n, probability, key, first, last, draw), None
+
+        return Topology(name, n, size, draw=rows, advice=advice)
+    _affordable(size)
     draw = nx.fast_gnp_random_graph if n > 2000 else nx.gnp_random_graph
-    return _until_connected(
-        f"erdos-renyi:{n}", lambda s: draw(n, probability, seed=s), seed, f"raise p={p:.4g}"
-    )
+    return _until_connected(name, lambda s: draw(n, probability, seed=s), seed, advice)
 
 
 def random_geometric(n: int, radius: float | None = None, seed: int = 0) -> Topology:
     n = _agents(n, 2)
     radius = math.sqrt(2 * math.log(n) / (math.pi * n)) if radius is None else radius
     radius = checks.number("radius", radius, above=0, most=2)
-    _affordable(math.ceil(n * (n - 1) / 2 * min(1.0, math.pi * radius**2)))
-    return _until_connected(
-        f"geometric:{n}",
-        lambda s: nx.random_geometric_graph(n, radius, seed=s),
-        seed,
-        f"raise radius={radius:.4g}",
-    )
+    name, advice = f"geometric:{n}", f"raise radius={radius:.4g}"
+    size = math.ceil(n * (n - 1) / 2 * min(1.0, math.pi * radius**2))
+    if n >= COUNTED:
+        key, within = random.key(seed), radius
+
+        def rows(first: int, last: int, draw: int) -> tuple[Rows, Floats]:
+            return geometric_rows(n, within, key, first, last, draw)
+
+        return Topology(name, n, size, draw=rows, advice=advice)
+    _affordable(size)
+    return _until_connected(name, lambda s: nx.random_geometric_graph(n, radius, seed=s), seed, advice)
 
 
 def expander(n: int, degree: int, seed: int = 0) -> Topology:
@@ -121,13 +177,16 @@ def expander(n: int, degree: int, seed: int = 0) -> Topology:
         raise InvalidInput(
             f"an expander needs 1 <= degree < n and n * degree even, got n={n}, degree={degree}"
         )
-    _affordable(n * degree // 2)
-    return _until_connected(
-        f"expander:{n}x{degree}",
-        lambda s: nx.random_regular_graph(degree, n, seed=s),
-        seed,
-        f"raise degree={degree}",
-    )
+    name, advice, size = f"expander:{n}x{degree}", f"raise degree={degree}", n * degree // 2
+    if n >= COUNTED:
+        key = random.key(seed)
+
+        def rows(first: int, last: int, draw: int) -> tuple[Rows, None]:
+            return expander_rows(n, degree, key, first, last), None
+
+        return Topology(name, n, size, draw=rows, advice=advice)
+    _affordable(size)
+    return _until_connected(name, lambda s: nx.random_regular_graph(degree, n, seed=s), seed, advice)
 
 
 def of_graph(graph: nx.Graph, name: str) -> tuple[Topology, list[object]]:
@@ -135,7 +194,7 @@ def of_graph(graph: nx.Graph, name: str) -> tuple[Topology, list[object]]:
     labels = list(graph.nodes)
     number = {label: i for i, label in enumerate(labels)}
     edges = np.array([(number[a], number[b]) for a, b in graph.edges()], dtype=np.int64).reshape(-1, 2)
-    return Topology(name, len(labels), edges, positions=positions(graph)), labels
+    return Topology(name, len(labels), len(edges), edges, positions=positions(graph)), labels
 
 
 def check_simple(graph: nx.Graph) -> None:
@@ -192,8 +251,19 @@ def positions(graph: nx.Graph) -> Floats | None:
     return found if found.ndim == 2 and found.shape[1] == 2 else None
 
 
-def _product(name: str, n: int, edges: Integers, factors: list[Factor]) -> Topology:
-    return Topology(name, n, edges, partial(ProductSpectrum, factors=factors))
+def components(rows: Rows) -> tuple[int, Integers]:
+    """How many connected components there are, and which one each agent belongs to."""
+    ones = np.ones(len(rows.neighbors), np.uint8)
+    pattern = sp.csr_matrix((ones, rows.neighbors, rows.starts), shape=(rows.agents, rows.agents))
+    count, member = connected_components(pattern, directed=False)
+    return int(count), member
+
+
+def _product(name: str, size: int, *factors: Factor) -> Topology:
+    agents = math.prod(count for _, count in factors)
+    return Topology(
+        name, agents, size, factors=factors, closed_form=partial(ProductSpectrum, factors=factors)
+    )
 
 
 def _until_connected(name: str, draw: Callable[[int], nx.Graph], seed: int, advice: str) -> Topology:
@@ -211,8 +281,7 @@ def _agents(n: int, least: int) -> int:
         raise InvalidNetwork(f"n, how many agents there are, must be a whole number, got {n!r}") from None
     if n < least:
         raise InvalidNetwork(f"this network needs at least {least} agents, got {n}")
-    _affordable(n)
-    return n
+    return _countable(n)
 
 
 def _size(name: str, value: int, least: int) -> int:
@@ -220,8 +289,13 @@ def _size(name: str, value: int, least: int) -> int:
         size = checks.whole_number(name, value, least=least)
     except InvalidInput as error:
         raise InvalidNetwork(str(error)) from None
-    _affordable(size)
-    return size
+    return _countable(size)
+
+
+def _countable(agents: int) -> int:
+    if agents > MOST_AGENTS:
+        _affordable(agents)
+    return agents
 
 
 def _affordable(edges: int) -> None:
@@ -234,18 +308,3 @@ def _affordable(edges: int) -> None:
 
 def _about(number: int) -> str:
     return f"{number:.3g}" if number < 10**300 else "more than 1e+300"
-
-
-def _line(n: int) -> Integers:
-    _affordable(n)
-    start = np.arange(n - 1)
-    return np.column_stack([start, start + 1])
-
-
-def _lattice(rows: int, cols: int, *, wrap: bool) -> Integers:
-    _affordable(2 * rows * cols)
-    number = np.arange(rows * cols).reshape(rows, cols)
-    pairs = [(number[:, :-1], number[:, 1:]), (number[:-1], number[1:])]
-    if wrap:
-        pairs += [(number[:, 0], number[:, -1]), (number[0], number[-1])]
-    return np.vstack([np.column_stack([a.ravel(), b.ravel()]) for a, b in pairs])

@@ -55,6 +55,7 @@ __all__ = [
     "OBSERVATION",
     "PROBLEM",
     "SECOND",
+    "TOPOLOGY",
     "fill_normals",
     "fill_normals_agents",
     "fill_uniforms",
@@ -75,6 +76,8 @@ ACTIVATION = 2
 """Purpose: which agents, or which edges, are active in a round."""
 PROBLEM = 4
 """Purpose: the random parts of a problem itself."""
+TOPOLOGY = 5
+"""Purpose: who is whose neighbor."""
 
 _PURPOSE_SHIFT = np.uint64(24)
 _ROUND_MASK = np.uint64(3)

@@ -11,6 +11,7 @@ from gossamer.arrays import Floats, extent, same
 from gossamer.errors import InvalidInput, Unsupported
 from gossamer.networks import DirectedNetwork, Network, NetworkLike
 from gossamer.numerics import random
+from gossamer.numerics.blocks import average
 
 LARGEST_BATCH = 100_000
 """Beyond this many samples per round, only Gaussian batch means are drawn (in one draw, exactly)."""
@@ -76,8 +77,7 @@ class Observations(ABC):
 
     def target(self, rounds: int) -> Floats:
         """(n,) the average of the means in the last of `rounds` rounds: what every agent wants to know."""
-        average: Floats = self.means(range(rounds - 1, rounds))[0].mean(axis=0)
-        return average
+        return average(self.means(range(rounds - 1, rounds))[0])
 
     @property
     def normal_std(self) -> Floats | None:

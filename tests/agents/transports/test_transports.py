@@ -11,13 +11,13 @@ import time
 from pathlib import Path
 
 import pytest
+from gossamer.agents.transports.zenoh import ZenohTransport, access_control
 from tests.agents.small_fleets import PLAINTEXT, fleet, make_certificates, until
 
 from gossamer.agents.transports.base import Deliver, Faulty, Transport
 from gossamer.agents.transports.conformance import check
 from gossamer.agents.transports.memory import Memory
 from gossamer.agents.transports.tls import TlsTransport
-from gossamer.agents.transports.zenoh import ZenohTransport, access_control
 from gossamer.errors import GossamerError, InvalidInput
 from gossamer.faults import Delay, Faults, Partition
 from gossamer.networks import Network

@@ -57,12 +57,14 @@ class Following:
         self.me: Member = fleet.member(options.agent)
         self.agent: Agent | None = None
         self.left: Callable[[], None] = lambda: None
+        self._signed = self._read_roster()
         self._loop = asyncio.get_running_loop()
         self._stamps = self._seen = self._stamp()
         self._lonely = 0
         self._others: Iterator[Member] = iter(())
         self._asking: asyncio.Task[None] | None = None
         self._warned = 0
+        self._removed = False
 
     # -- settings -------------------------------------------------------------------------------------------
 
@@ -72,9 +74,14 @@ class Following:
         made = fleet.settings(
             self.me.id, self._path.parent, insecure=options.insecure, every=options.every, store=store
         )
-        with suppress(OSError):
-            return replace(made, roster=roster_path(self._path).read_bytes())
-        return made
+        return replace(made, roster=self._signed)
+
+    def _read_roster(self) -> bytes:
+        """The roster beside fleet.toml; empty: there is none."""
+        try:
+            return roster_path(self._path).read_bytes()
+        except OSError:
+            return b""
 
     def every(self) -> float:
         """Seconds between two estimates on the output."""
@@ -109,6 +116,8 @@ class Following:
         except Exception as error:  # whatever is wrong with the files, the agent must live
             log.error("the new fleet.toml cannot be used, so the old settings stay: %s", error)
             return
+        if fleet.epoch > self._fleet.epoch:
+            self._signed = self._read_roster()
         if self.agent is not None:
             self.agent.pardon()
         self._follow(fleet, "read fleet.toml again")
@@ -119,6 +128,10 @@ class Following:
         if agent is None:
             return
         if all(member.id != before.id for member in fleet.agents):
+            if self._removed:
+                return
+            self._removed = True
+            agent.farewell = self._signed
             gone = next((gone.epoch for gone in fleet.left if gone.id == before.id), fleet.epoch)
             log.warning("this agent was removed from the fleet in epoch %d, so it stops", gone)
             self.left()
@@ -163,7 +176,8 @@ class Following:
             write_file(roster_path(self._path), data)
         except OutputError as error:
             log.warning("the roster cannot be kept: %s", error)
-        self._stamps = self._seen = self._stamp()
+        self._signed, self._stamps = data, self._stamp()
+        self._seen = self._stamps
         self._follow(
             self._fleet.with_roster(roster), f"follows the roster of epoch {roster.epoch} from {giver}"
         )
@@ -172,7 +186,7 @@ class Following:
         """At the door: what becomes of a roster, or, for an empty question, this agent's own."""
         if question:
             return self.offer(question, name).encode()
-        return b"" if self.agent is None else self.agent.settings.roster
+        return self._signed
 
     # -- looking --------------------------------------------------------------------------------------------
 
@@ -190,41 +204,23 @@ class Following:
         ):
             self._asking = asyncio.create_task(self._ask_around())
 
-    def _stamp(self) -> list[tuple[int, int] | None]:
+    def _stamp(self) -> list[tuple[int, int]]:
         """When the roster and the certificates were written."""
         where = self._path.parent / self._fleet.certificates
-        found: list[tuple[int, int] | None] = []
-        for file in (
-            roster_path(self._path),
-            where / "ca.pem",
-            where / f"{self.me.name}.pem",
-            where / f"{self.me.name}.key",
-        ):
-            try:
-                facts = file.stat()
-                found.append((facts.st_mtime_ns, facts.st_ino))
-            except OSError:
-                found.append(None)
-        return found
+        own = where / f"{self.me.name}.pem", where / f"{self.me.name}.key"
+        return [_written(file) for file in (roster_path(self._path), where / "ca.pem", *own)]
 
     def _look_at_files(self) -> None:
         now, before = self._stamp(), self._seen
         self._seen = now
         if now == self._stamps or now != before:  # as before, or still being written
             return
-        renewed, self._stamps = now[1:] != self._stamps[1:], now
-        known = b"" if self.agent is None else self.agent.settings.roster
-        with suppress(OSError):
-            data = roster_path(self._path).read_bytes()
-            if data != known:  # also one that could not be followed before its certificate was here
-                log.info("%s", self.offer(data, "the file beside fleet.toml"))
-        if renewed:
-            self._loop.call_soon(self._renew, self._fleet.epoch)  # after the roster
-
-    def _renew(self, epoch: int) -> None:
-        """Use new certificates, unless a new roster has made the agent read them already."""
-        if self._fleet.epoch == epoch:
-            self._follow(self._fleet, "new certificates")
+        certificates = now[1:] != self._stamps[1:]
+        self._stamps = now
+        if signed := self._read_roster():  # also one that could not be followed before its certificate was here
+            self.offer(signed, "the file beside fleet.toml")
+        if certificates:
+            self._loop.call_soon(lambda: self._follow(self._fleet, "new certificates"))  # after the roster
 
     def _warn_of_expiry(self) -> None:
         with suppress(GossamerError):
@@ -251,5 +247,13 @@ class Following:
             found = await asyncio.to_thread(
                 ask, self._fleet.tls(self.me.id, where), self._fleet.fleet, contact, b""
             )
-            if found and found != (self.agent.settings.roster if self.agent else b""):
+            if found and found != self._signed:
                 self.offer(found, member.name)
+
+
+def _written(file: Path) -> tuple[int, int]:
+    try:
+        found = file.stat()
+    except OSError:
+        return 0, 0
+    return found.st_mtime_ns, found.st_ino

@@ -40,6 +40,9 @@ log = logging.getLogger("gossamer.agents")
 
 _MOST_HALVINGS = 4
 
+_FAREWELLS = 5
+"""How often those that are neighbors no more are told why: messages get lost, and there is no second occasion."""
+
 _REMIND = 2.0
 """Seconds after which a neighbor that is still behind is sent the roster again."""
 _LIES = frozenset({Reason.VALUE, Reason.FLOW, Reason.ECHO})
@@ -141,6 +144,16 @@ class Conversation:
         self._all = tuple(self.peers.values())
         self._codec.neighbors = frozenset(neighbors)
         self._missing.clear()
+
+    def part(self, neighbors: Collection[int], roster: bytes) -> None:
+        """Tell those that are neighbors no more why: an agent that was removed stops when it reads the roster."""
+        told = {
+            j: roster_payload(roster)
+            for j in self.transport.present()
+            if j not in neighbors and j in self.peers
+        }
+        for later in range(_FAREWELLS if told and roster else 0):
+            self.transport.exchange(self.round + later, told, 0.0, self._deliver_all)
 
     def follow(self, epoch: int, roster: bytes) -> None:
         """Say this epoch from now on, and send the signed roster to neighbors that are behind."""

@@ -9,10 +9,10 @@ A trial that fits in a core's cache has one thread; the agents of a larger one a
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-from numba import prange
+from numba import get_num_threads, prange
 
 from gossamer.arrays import AnyArray, Booleans, Floats, Integers
 from gossamer.engines.simulate.kernels import (
@@ -27,12 +27,14 @@ from gossamer.engines.simulate.kernels import (
     mix_row,
     scratch_for,
 )
+from gossamer.networks.links import Links
+from gossamer.numerics.blocks import BLOCK
 from gossamer.numerics.compiling import compiled, inlined, parallel
 from gossamer.numerics.random import OBSERVATION, fill_normals_agents
 from gossamer.numerics.threads import spread
 from gossamer.numerics.vectors import borrowed, fma, prefer_wide_vectors
 
-CHUNK = 512  # agents side by side
+CHUNK = BLOCK  # agents side by side
 SHORT = 8  # stretches of fewer agents are mixed one agent at a time
 
 
@@ -65,40 +67,46 @@ class Tasks(NamedTuple):
     noise: AnyArray  #: (K * C, 4, B) of four rounds
     by_trial: Floats  #: (K, H) sums of squared errors
     by_chunk: Floats  #: (C,) those of this round, where the threads share one trial
-    by_agent: Floats  #: (K, H, N)
+    by_agent: Floats  #: (K, H, N), or none
     estimates: AnyArray  #: (K, H, N), or none
+    first_agent: int  #: the number of the first agent that is here; 0, unless there are others elsewhere
+
+
+def chunk_links(links: Links, width: int, dtype: type[np.floating[Any]]) -> ChunkLinks:
+    """Links as the kernels take them, for chunks of `width` agents."""
+    stretches = np.append(
+        np.flatnonzero(_begins(links.starts, links.neighbors, links.codes, width)), links.agents
+    )
+    inside = np.searchsorted(stretches, np.arange(0, links.agents, width))
+    return ChunkLinks(
+        stretches=stretches.astype(np.uint32),
+        chunks=np.append(inside, len(stretches) - 1).astype(np.uint32),
+        starts=links.starts,
+        neighbors=links.neighbors,
+        codes=links.codes,
+        weights=(links.weights * links.scale).astype(dtype),
+    )
 
 
 @compiled
-def read_links(
-    indptr: AnyArray, indices: AnyArray, data: AnyArray, width: int
-) -> tuple[AnyArray, AnyArray, AnyArray, Booleans]:
-    """Starts, neighbors and weights of all agents from the rows of L, and whether each agent begins a stretch.
+def _begins(starts: AnyArray, neighbors: AnyArray, codes: AnyArray, width: int) -> Booleans:
+    """Whether each agent begins a stretch.
 
     An agent continues the stretch of the agent before it if its neighbors are that agent's, one further along, with the
     same weights, unless it begins a chunk.
     """
-    agents = indptr.size - 1
-    starts = np.zeros(agents + 1, np.uint32)
-    neighbors = np.empty(indices.size, np.uint32)
-    weights = np.empty(indices.size)
+    agents = starts.size - 1
     begins = np.ones(agents, np.bool_)
-    count = 0
-    for i in range(agents):
-        for e in range(indptr[i], indptr[i + 1]):
-            if indices[e] != i:
-                neighbors[count] = indices[e]
-                weights[count] = -data[e]
-                count += 1
-        starts[i + 1] = count
+    for i in range(1, agents):
         if i % width:
-            before, here, degree = int(starts[i - 1]), int(starts[i]), count - int(starts[i])
-            same = here - before == degree
-            for e in range(degree):
-                same = same and neighbors[here + e] == neighbors[before + e] + 1
-                same = same and weights[here + e] == weights[before + e]
+            before, here, end = int(starts[i - 1]), int(starts[i]), int(starts[i + 1])
+            same = here - before == end - here
+            if same:
+                for e in range(end - here):
+                    same = same and neighbors[here + e] == neighbors[before + e] + 1
+                    same = same and codes[here + e] == codes[before + e]
             begins[i] = not same
-    return starts, neighbors[:count], weights[:count], begins
+    return begins
 
 
 def play_trials(
@@ -160,6 +168,37 @@ def _strip(
         tasks.by_chunk[q] = _chunk(0, q, t, h, tasks, table, links, s)
 
 
+def play_chunks(chunks: Integers, t: int, h: int, tasks: Tasks, table: PassTable, links: ChunkLinks) -> None:
+    """Play round t of some chunks of the one trial that is there, dealt out to all threads."""
+    strips = get_num_threads()
+
+    def play(strip: int) -> None:
+        some = chunks[strip * len(chunks) // strips : (strip + 1) * len(chunks) // strips]
+        _listed(some, t, h, tasks, table, links, scratch_for(tasks.work, 1))
+
+    if len(chunks):
+        spread(play, strips)
+
+
+@compiled
+def _listed(
+    chunks: Integers, t: int, h: int, tasks: Tasks, table: PassTable, links: ChunkLinks, s: Scratch
+) -> None:
+    tasks, table, links, s = borrowed(tasks), borrowed(table), borrowed(links), borrowed(s)
+    for q in chunks:
+        tasks.by_chunk[q] = _chunk(0, q, t, h, tasks, table, links, s)
+
+
+@compiled
+def refill(tasks: Tasks, t: int, table: PassTable) -> None:
+    """Draw the noise of the four rounds around round t again, for the one trial that is there."""
+    for q in range(tasks.noise.shape[0]):
+        agent = tasks.first_agent + q * tasks.noise.shape[2]
+        fill_normals_agents(
+            tasks.noise[q], table.key, OBSERVATION, t // 4, agent, tasks.components[0], tasks.trials[0]
+        )
+
+
 @compiled
 def _chunk(
     k: int, q: int, t: int, h: int, tasks: Tasks, table: PassTable, links: ChunkLinks, s: Scratch
@@ -178,7 +217,8 @@ def _chunk(
                 s.observations[0, u - t, b] = given[k, u - tasks.origin, first + b]
         else:
             if u > t and u % 4 == 0:
-                fill_normals_agents(noise[row], table.key, OBSERVATION, u // 4, first, c, tasks.trials[k])
+                agent = tasks.first_agent + first
+                fill_normals_agents(noise[row], table.key, OBSERVATION, u // 4, agent, c, tasks.trials[k])
             _observe(s.observations, u - t, noise, row, u, table, c, first)
     if size > 0:
         _mix(s.mixed, tasks.messages, t, k * chunks * width, q, links)
@@ -191,7 +231,8 @@ def _chunk(
         for b in range(n):
             square = (s.fresh[0, registers, b] - table.target[c, h]) ** 2
             error += square
-            tasks.by_agent[k, h, first + b] += square
+            if tasks.by_agent.size:
+                tasks.by_agent[k, h, first + b] += square
         if tasks.estimates.size:
             for b in range(n):
                 tasks.estimates[k, h, first + b] = s.fresh[0, registers, b]

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from os import PathLike
+from pathlib import Path
 from typing import Any, overload
 
 import numpy as np
 
-from gossamer import theory
+from gossamer import checks, theory
 from gossamer.arrays import Floats, Integers
 from gossamer.engines.faulty import FaultySimulation, simulate_faulty
 from gossamer.engines.horizons import Horizons, horizons_of
 from gossamer.engines.results import TrialResult, standard_error
+from gossamer.engines.simulate.checkpoints import Checkpoints
+from gossamer.engines.simulate.cluster import Problem, StreamsOf, simulate_cluster
 from gossamer.engines.simulate.directed import DirectedRun, directed
 from gossamer.engines.simulate.layouts import Run
 from gossamer.engines.simulate.result import Simulation
@@ -19,38 +23,45 @@ from gossamer.errors import InvalidInput
 from gossamer.faults import Fault, Faults
 from gossamer.methods import Method, resolve
 from gossamer.networks import ChangingNetwork, DirectedNetwork, NetworkLike, changing_of
+from gossamer.networks.parts import NetworkParts
 from gossamer.observations import Observations, check_match, check_streams
 
 
 @overload
 def simulate(
     method: Method | str,
-    network: NetworkLike | DirectedNetwork,
-    observations: Observations,
+    network: NetworkLike | DirectedNetwork | NetworkParts,
+    observations: Observations | StreamsOf,
     rounds: int,
     trials: int = ...,
     seed: int = ...,
     *,
     faults: None = ...,
     first_trial: int = ...,
-    keep: str = ...,
+    keep: str | None = ...,
     dtype: type[np.floating[Any]] = ...,
     progress: bool | None = ...,
+    cluster: Any = ...,
+    checkpoint: str | PathLike[str] | None = ...,
+    every: int = ...,
 ) -> Simulation[int, float]: ...
 @overload
 def simulate(
     method: Method | str,
-    network: NetworkLike | DirectedNetwork,
-    observations: Observations,
+    network: NetworkLike | DirectedNetwork | NetworkParts,
+    observations: Observations | StreamsOf,
     rounds: Horizons,
     trials: int = ...,
     seed: int = ...,
     *,
     faults: None = ...,
     first_trial: int = ...,
-    keep: str = ...,
+    keep: str | None = ...,
     dtype: type[np.floating[Any]] = ...,
     progress: bool | None = ...,
+    cluster: Any = ...,
+    checkpoint: str | PathLike[str] | None = ...,
+    every: int = ...,
 ) -> Simulation[Integers, Floats]: ...
 @overload
 def simulate(
@@ -63,7 +74,7 @@ def simulate(
     *,
     faults: Faults | Fault,
     first_trial: int = ...,
-    keep: str = ...,
+    keep: str | None = ...,
     dtype: type[np.floating[Any]] = ...,
     progress: bool | None = ...,
 ) -> FaultySimulation[int, float]: ...
@@ -78,7 +89,7 @@ def simulate(
     *,
     faults: Faults | Fault,
     first_trial: int = ...,
-    keep: str = ...,
+    keep: str | None = ...,
     dtype: type[np.floating[Any]] = ...,
     progress: bool | None = ...,
 ) -> FaultySimulation[Integers, Floats]: ...
@@ -93,7 +104,7 @@ def simulate(
     *,
     faults: Faults | Fault | None = ...,
     first_trial: int = ...,
-    keep: str = ...,
+    keep: str | None = ...,
     dtype: type[np.floating[Any]] = ...,
     progress: bool | None = ...,
 ) -> FaultySimulation[int, float]: ...
@@ -108,23 +119,26 @@ def simulate(
     *,
     faults: Faults | Fault | None = ...,
     first_trial: int = ...,
-    keep: str = ...,
+    keep: str | None = ...,
     dtype: type[np.floating[Any]] = ...,
     progress: bool | None = ...,
 ) -> FaultySimulation[Integers, Floats]: ...
 def simulate(
     method: Method | str,
-    network: NetworkLike | ChangingNetwork | DirectedNetwork,
-    observations: Observations,
+    network: NetworkLike | ChangingNetwork | DirectedNetwork | NetworkParts,
+    observations: Observations | StreamsOf,
     rounds: int | Horizons,
     trials: int = 100,
     seed: int = 0,
     *,
     faults: Faults | Fault | None = None,
     first_trial: int = 0,
-    keep: str = "estimates",
+    keep: str | None = None,
     dtype: type[np.floating[Any]] = np.float64,
     progress: bool | None = None,
+    cluster: Any = None,
+    checkpoint: str | PathLike[str] | None = None,
+    every: int = 500,
 ) -> TrialResult[Any, Any]:
     """Run `trials` independent trials of `method` and return their errors and estimates.
 
@@ -137,7 +151,7 @@ def simulate(
     `keep` says what the result holds of every trial:
 
         "errors"     its errors alone
-        "estimates"  the agents' estimates at each horizon as well
+        "estimates"  the agents' estimates at each horizon as well (the default)
         "iterates"   every register and the estimate after every round, too; of several horizons, those of the run
                      of the largest one
 
@@ -146,7 +160,32 @@ def simulate(
     network, with or without faults.
 
     A `DirectedNetwork` is for `gs.PushSum`, which runs on undirected networks, too, with every edge as two links.
+
+    With `cluster`, an MPI communicator such as MPI.COMM_WORLD, the agents are spread over its ranks, each of which
+    makes this call; the result, the same on every rank, holds errors alone (`per_agent` is empty) and equals that of
+    one process bit for bit. `network` is then best a name or a folder that `gossamer partition` wrote, so that no rank
+    holds all of it, and `observations` may be a function that gives the Gaussian streams of a range of agents. With a
+    folder `checkpoint`, the state is saved there after `every` so many rounds, and the same call, with any number of
+    ranks, goes on from the last one.
     """
+    if cluster is not None:
+
+        def prepare() -> Problem:
+            wanted = Trials.check(trials, seed, first_trial, "errors" if keep is None else keep)
+            saving = Checkpoints(None if checkpoint is None else Path(checkpoint), every)
+            return Problem.check(method, network, observations, rounds, faults, wanted, dtype, saving)
+
+        return simulate_cluster(cluster, prepare, progress)
+    if checkpoint is not None:
+        raise InvalidInput(
+            "checkpoint is for runs on a cluster; give cluster=MPI.COMM_WORLD, or leave it out"
+        )
+    if isinstance(network, NetworkParts) or callable(observations):
+        raise InvalidInput(
+            f"without a cluster a network and the streams of all its agents are needed, got {network!r} and "
+            f"{checks.brief(observations)}"
+        )
+    keep = "estimates" if keep is None else keep
     method = resolve(method)
     changing = changing_of(network)
     if dtype not in (np.float64, np.float32):

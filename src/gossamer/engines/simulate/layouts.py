@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numba import get_num_threads
 
-from gossamer.arrays import AnyArray, Booleans, Integers
+from gossamer.arrays import AnyArray, Booleans, Floats, Integers
 from gossamer.engines.horizons import passes
 from gossamer.engines.simulate import agent_lanes, trial_lanes
 from gossamer.engines.simulate.kernels import PassTable, read_estimates, scratch_for
@@ -85,13 +85,8 @@ class _NetworkLinks:
     """The network as the kernels take it, without the diagonal: rows of L sum to zero, so it says nothing new."""
 
     def __init__(self, network: Network, dtype: type[np.floating[Any]]) -> None:
-        gossip, self.agents, self.edges = network.gossip, network.agents, network.edges
+        self.network, self.dtype, self.agents = network, dtype, network.agents
         self.width = min(agent_lanes.CHUNK, _up(self.agents, GRAIN) * GRAIN)
-        self.starts, self.neighbors, weights, begins = agent_lanes.read_links(
-            gossip.indptr, gossip.indices, gossip.data, self.width
-        )
-        self.weights = weights.astype(dtype)
-        self.stretches = np.append(np.flatnonzero(begins), self.agents)
 
     def for_trials(self, mixing: str) -> trial_lanes.TrialLinks:
         coded = self.for_agents
@@ -101,26 +96,12 @@ class _NetworkLinks:
             neighbors=coded.neighbors,
             codes=coded.codes,
             weights=coded.weights,
-            edges=self.edges,
+            edges=self.network.edges,
         )
 
     @cached_property
     def for_agents(self) -> agent_lanes.ChunkLinks:
-        # Equal weights are the common case, and cheaper to notice than to sort for.
-        codes: AnyArray
-        if np.all(self.weights == self.weights[:1]):
-            distinct, codes = self.weights[:1], np.zeros(len(self.weights), np.uint8)
-        else:
-            distinct, codes = np.unique(self.weights, return_inverse=True)
-        inside = np.searchsorted(self.stretches, np.arange(0, self.agents, self.width))
-        return agent_lanes.ChunkLinks(
-            stretches=self.stretches.astype(np.uint32),
-            chunks=np.append(inside, len(self.stretches) - 1).astype(np.uint32),
-            starts=self.starts,
-            neighbors=self.neighbors,
-            codes=codes.astype(np.uint8 if len(distinct) <= 256 else np.uint32, copy=False),
-            weights=distinct,
-        )
+        return agent_lanes.chunk_links(self.network.links, self.width, self.dtype)
 
 
 class _LaneLayout:
@@ -130,22 +111,15 @@ class _LaneLayout:
         self.run, self.links, self.table, self.which = run, links, table, which
         observations, kind = run.observations, run.dtype
         self.fused = observations.normal_std is not None
-        std = np.zeros_like(observations.mean) if observations.normal_std is None else observations.normal_std
         horizons = run.horizons[which]
         self.records = len(run.iterates) > 0 and table.rounds == run.horizons[-1]
-        rows, active = _rows(table)
-        self.pass_table = PassTable(
-            rows=rows.astype(kind),
-            active=active,
-            noise_scale=table.noise_scale.astype(kind),
-            mean=np.ascontiguousarray(observations.mean.T, dtype=kind),
-            std=np.ascontiguousarray((std[:1] if np.all(std == std[:1]) else std).T, dtype=kind),
-            drift=np.ascontiguousarray(
-                observations.drift[: None if observations.drift.any() else 0].T, dtype=kind
-            ),
-            key=random.key(run.seed),
-            horizons=horizons,
-            target=np.stack([observations.target(int(t)) for t in horizons], axis=1),
+        self.pass_table = pass_table(
+            table,
+            (observations.mean, observations.normal_std, observations.drift),
+            horizons,
+            np.stack([observations.target(int(t)) for t in horizons], axis=1),
+            run.seed,
+            kind,
         )
 
     def draw(self, trials: range, start: int, stop: int) -> AnyArray:
@@ -201,12 +175,13 @@ class TrialLanes(_LaneLayout):
             components=np.array([c for c, _ in tasks]),
             first_trials=np.array([run.first_trial + s for _, s in tasks]),
             lanes=np.array(width),
-            work=_aligned((count * agents, self.table.registers, lanes), kind),
-            messages=_aligned((2, count * agents, lanes), kind),
+            work=aligned((count * agents, self.table.registers, lanes), kind),
+            messages=aligned((2, count * agents, lanes), kind),
             given=np.empty((0, 0, lanes), kind),
             origin=0,
-            noise=_aligned((count * agents if self.fused else 0, 4, lanes), kind),
+            noise=aligned((count * agents if self.fused else 0, 4, lanes), kind),
             by_trial=np.zeros((count, horizons, lanes)),
+            by_block=np.zeros((count, lanes)),
             by_agent=np.zeros((count, _up(lanes, GRAIN), horizons, agents)),
             estimates=np.empty((count, horizons if run.keep else 0, agents, lanes), kind),
         )
@@ -263,15 +238,16 @@ class AgentLanes(_LaneLayout):
         state = agent_lanes.Tasks(
             components=np.array([c for _, c in tasks]),
             trials=trials,
-            work=_aligned((rows, self.table.registers, width), kind),
-            messages=_aligned((2, rows, width), kind),
+            work=aligned((rows, self.table.registers, width), kind),
+            messages=aligned((2, rows, width), kind),
             given=np.empty((0, 0, agents), kind),
             origin=0,
-            noise=_aligned((rows if self.fused else 0, 4, width), kind),
+            noise=aligned((rows if self.fused else 0, 4, width), kind),
             by_trial=np.zeros((count, horizons)),
             by_chunk=np.zeros(rows // count),
             by_agent=np.zeros((count, horizons, agents)),
             estimates=np.empty((count, horizons if run.keep else 0, agents), kind),
+            first_agent=0,
         )
         for start, stop in self.calls(agents * count):
             if not self.fused:
@@ -293,12 +269,37 @@ class AgentLanes(_LaneLayout):
                 run.finished[self.which, trial] = True
 
 
+def pass_table(
+    table: Table,
+    streams: tuple[Floats, Floats | None, Floats],
+    horizons: Integers,
+    target: Floats,
+    seed: int,
+    kind: type[np.floating[Any]],
+) -> PassTable:
+    """A table as the kernels take it, with the means, standard deviations (None: unknown) and drifts of the streams."""
+    mean, std, drift = streams
+    std = np.zeros_like(mean) if std is None else std
+    rows, active = _rows(table)
+    return PassTable(
+        rows=rows.astype(kind),
+        active=active,
+        noise_scale=table.noise_scale.astype(kind),
+        mean=np.ascontiguousarray(mean.T, dtype=kind),
+        std=np.ascontiguousarray((std[:1] if np.all(std == std[:1]) else std).T, dtype=kind),
+        drift=np.ascontiguousarray(drift[: None if drift.any() else 0].T, dtype=kind),
+        key=random.key(seed),
+        horizons=horizons,
+        target=target,
+    )
+
+
 def _up(a: int, b: int) -> int:
     """a / b, rounded up."""
     return -(-a // b)
 
 
-def _aligned(shape: tuple[int, ...], dtype: Any) -> AnyArray:
+def aligned(shape: tuple[int, ...], dtype: Any) -> AnyArray:
     """Zeros whose first number begins a cache line: a vector that straddles two lines costs twice."""
     size = int(np.prod(shape)) * np.dtype(dtype).itemsize
     raw = np.zeros(size + LINE, np.uint8)

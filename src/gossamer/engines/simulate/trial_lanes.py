@@ -23,6 +23,7 @@ from gossamer.engines.simulate.kernels import (
     mix_row,
     scratch_for,
 )
+from gossamer.numerics.blocks import BLOCK
 from gossamer.numerics.compiling import compiled, inlined
 from gossamer.numerics.random import ACTIVATION, OBSERVATION, fill_normals, index
 from gossamer.numerics.threads import spread
@@ -55,6 +56,7 @@ class Blocks(NamedTuple):
     origin: int
     noise: AnyArray  #: (K * N, 4, B) of four rounds
     by_trial: Floats  #: (K, H, B) sums of squared errors
+    by_block: Floats  #: (K, B) those of a block of agents (see `numerics/blocks.py`)
     by_agent: Floats  #: (K, B / GRAIN, H, N)
     estimates: AnyArray  #: (K, H, N, B), or none
 
@@ -96,8 +98,12 @@ def _block(
                 estimate(work, base + i, table.rows, t, s)
                 for b in range(blocks.lanes[k]):
                     square = (s.fresh[0, registers, b] - table.target[c, h]) ** 2
-                    blocks.by_trial[k, h, b] += square
+                    blocks.by_block[k, b] += square
                     blocks.by_agent[k, b // GRAIN, h, i] += square
+                if (i + 1) % BLOCK == 0 or i + 1 == agents:
+                    for b in range(blocks.lanes[k]):
+                        blocks.by_trial[k, h, b] += blocks.by_block[k, b]
+                        blocks.by_block[k, b] = 0.0
                 if blocks.estimates.size:
                     for b in range(lanes):
                         blocks.estimates[k, h, i, b] = s.fresh[0, registers, b]

@@ -1,0 +1,106 @@
+"""partition, and simulate on a cluster: networks that no machine has to hold."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+import gossamer as gs
+from gossamer.cli.options import AsJson, Csv, Graph, Seed, Weights
+from gossamer.cli.output import emit
+from gossamer.cli.parsing import parse_horizons, parse_method, parse_network
+from gossamer.errors import require
+
+
+def partition(
+    graph: Graph,
+    out: Annotated[Path, typer.Option(help="The folder to write.")],
+    parts: Annotated[int, typer.Option(help="How many parts: at least as many as there will be ranks.")] = 16,
+    by: Annotated[
+        str,
+        typer.Option(
+            help="How to cut: metis (fewest edges between parts), curve (space-filling, for agents with positions) or "
+            "blocks (as they are numbered)."
+        ),
+    ] = "metis",
+    weights: Weights = "metropolis",
+    seed: Seed = 0,
+    as_json: AsJson = False,
+    csv: Csv = None,
+) -> None:
+    """Cut a network into parts, a file each, for the ranks of a cluster.
+
+    mpiexec -n 16 gossamer simulate FOLDER --cluster reads them; agents are numbered anew, part by part.
+    """
+    from gossamer.networks.partitioning import partition as cut
+
+    network = parse_network(graph, weights, seed)
+    shards = cut(network, parts, out, by)
+    sizes = [last - first for first, last in pairwise(shards.bounds)]
+    edges = len(network.links.neighbors) // 2
+    record = {
+        "network": network.name,
+        "agents": network.agents,
+        "edges": edges,
+        "parts": len(sizes),
+        "smallest": min(sizes),
+        "largest": max(sizes),
+        "cut_edges": shards.cut,
+        "cut_share": shards.cut / edges,
+    }
+    emit([record], title=f"{network.name} in {len(sizes)} parts by {by}", as_json=as_json, csv=csv)
+
+
+def simulate_on_cluster(
+    graph: str,
+    method: str,
+    rounds: str,
+    trials: int,
+    spread: float,
+    std: float | None,
+    weights: str,
+    seed: int,
+    checkpoint: Path | None,
+    every: int,
+) -> Any:
+    """The result, on rank 0; None on the others."""
+    from gossamer.engines.simulate.together import together
+    from gossamer.networks.parts import parts_of
+
+    comm = require("mpi4py.MPI", "mpi").COMM_WORLD
+    problem = together(
+        comm, lambda: (parse_method(method), parts_of(graph, weights, seed), parse_horizons(rounds))
+    )
+    streams = together(comm, lambda: streams_in_parts(spread, std, seed))
+    result = gs.simulate(
+        problem[0],
+        problem[1],
+        streams,
+        problem[2],
+        trials,
+        seed,
+        cluster=comm,
+        checkpoint=checkpoint,
+        every=every,
+    )
+    return result if comm.rank == 0 else None
+
+
+def streams_in_parts(spread: float, std: float | None, seed: int) -> Callable[[range], gs.Observations]:
+    """The streams of `parse_observations`, for a range of agents at a time."""
+    import numpy as np
+
+    from gossamer import checks
+
+    spread = checks.number("spread", spread, least=0)
+
+    def streams(agents: range) -> gs.Observations:
+        bits = np.random.PCG64(seed)  # that of `numpy.random.default_rng`
+        generator = np.random.Generator(bits.advance(agents.start))  # one number per agent
+        return gs.Gaussian(generator.uniform(0, spread, len(agents)), 1.0 if std is None else std)
+
+    return streams

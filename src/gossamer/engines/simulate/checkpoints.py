@@ -1,0 +1,164 @@
+"""Checkpoints of a simulation over many ranks: a file for each rank, and a manifest that names them.
+
+The manifest is written last and under its final name at once, so that it always names complete files: a job that is
+killed at any moment leaves a checkpoint, the last one or the one before. Files hold ranges of agents, so another
+number of ranks reads what it needs from several of them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import threading
+from pathlib import Path
+from typing import Any, NamedTuple, NoReturn
+
+import numpy as np
+
+from gossamer import checks
+from gossamer.arrays import AnyArray, Floats
+from gossamer.engines.simulate.together import together
+from gossamer.errors import InvalidInput, OutputError
+
+MANIFEST = "checkpoint.json"
+
+
+class Position(NamedTuple):
+    """How far a simulation has come: the task that is under way, its next round, and the errors so far."""
+
+    task: int
+    round: int
+    errors: Floats  #: (H, trials)
+
+
+class Checkpoints:
+    """What is saved in `folder` every so many rounds; without a folder nothing is."""
+
+    def __init__(self, folder: Path | None, every: int) -> None:
+        self.folder = folder
+        self.every = checks.whole_number("every", every, least=1)
+        self._shards: list[tuple[str, int, int]] = []
+        self._last: str = "there is no checkpoint yet"
+
+    def open(self, comm: Any, identity: dict[str, Any], first: int, last: int) -> Position | None:
+        """Where the last checkpoint of this simulation is; None if there is none yet."""
+        self.comm, self.identity, self.first, self.last = comm, identity, first, last
+        if self.folder is None:
+            return None
+        found = comm.bcast(together(comm, self._find))
+        self._was = None
+        if threading.current_thread() is threading.main_thread():  # Python serves signals there alone
+            self._was = signal.signal(signal.SIGTERM, self._stopped)
+        if found is None:
+            return None
+        self._shards = [(name, begin, stop) for name, begin, stop in found["shards"]]
+        self._remember(found["round"])
+        return Position(found["task"], found["round"], np.array(found["errors"]))
+
+    def _find(self) -> dict[str, Any] | None:
+        if self.comm.rank or self.folder is None:
+            return None
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            text = (self.folder / MANIFEST).read_text()
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise OutputError(f"checkpoint must be a folder that can be written: {error}") from error
+        found: dict[str, Any] = json.loads(text)
+        same = json.loads(json.dumps(self.identity))
+        other = [key for key in same if found["identity"].get(key) != same[key]]
+        if other:
+            key = other[0]
+            raise InvalidInput(
+                f"checkpoint must be a folder of this simulation, but {self.folder} holds one with {key} = "
+                f"{checks.brief(found['identity'].get(key))}, and this one has {checks.brief(same[key])}; name another "
+                "folder, or remove that one"
+            )
+        return found
+
+    def due(self, round: int, rounds: int) -> bool:
+        return self.folder is not None and 0 < round < rounds and round % self.every == 0
+
+    def save(self, position: Position, registers: AnyArray, messages: AnyArray) -> None:
+        """Save this rank's registers (R, n) and messages (n,); all ranks save together."""
+        assert self.folder is not None
+        name = f"task-{position.task}-round-{position.round}-agents-{self.first}-{self.last}.npy"
+
+        def write() -> None:
+            assert self.folder is not None
+            with (self.folder / f"{name}.part").open("wb") as file:
+                np.save(file, np.concatenate([registers, messages[None]]))
+                file.flush()
+                os.fsync(file.fileno())
+            (self.folder / f"{name}.part").replace(self.folder / name)
+
+        written(self.comm, self.folder, write)
+        self._shards = self.comm.allgather((name, self.first, self.last))
+        if self.comm.rank == 0:
+            written(None, self.folder, lambda: self._name_them(position))
+        self._remember(position.round)
+
+    def _name_them(self, position: Position) -> None:
+        """Write the manifest, then remove the files of the checkpoint before."""
+        assert self.folder is not None
+        content = {
+            "identity": self.identity,
+            "task": position.task,
+            "round": position.round,
+            "errors": position.errors.tolist(),
+            "shards": self._shards,
+        }
+        draft = self.folder / f"{MANIFEST}.part"
+        with draft.open("w") as file:
+            json.dump(content, file)
+            file.flush()
+            os.fsync(file.fileno())
+        draft.replace(self.folder / MANIFEST)
+        names = {name for name, _, _ in self._shards}
+        for old in self.folder.glob("task-*-round-*.npy"):
+            if old.name not in names:
+                old.unlink()
+
+    def read(self, first: int, last: int) -> tuple[AnyArray, AnyArray]:
+        """The registers (R, n) and messages (n,) of some agents in the last checkpoint."""
+        assert self.folder is not None
+        pieces = []
+        for name, begin, stop in sorted(self._shards, key=lambda shard: shard[1]):
+            low, high = max(begin, first), min(stop, last)
+            if low < high:
+                whole = np.load(self.folder / name, mmap_mode="r")
+                pieces.append(np.array(whole[:, low - begin : high - begin]))
+        if not pieces:  # a rank without agents
+            name = self._shards[0][0]
+            pieces.append(np.array(np.load(self.folder / name, mmap_mode="r")[:, :0]))
+        found = np.concatenate(pieces, axis=1)
+        return found[:-1], found[-1]
+
+    def close(self) -> None:
+        if self.folder is not None and self._was is not None:
+            signal.signal(signal.SIGTERM, self._was)
+
+    def _remember(self, round: int) -> None:
+        self._last = (
+            f"the last checkpoint in {self.folder} is that of round {round}; the same command goes on there"
+        )
+
+    def _stopped(self, number: int, frame: Any) -> NoReturn:
+        """MPI ends the ranks that are left when one has died."""
+        if self.comm.rank == 0:
+            print(
+                f"error: the job was stopped, or a rank has died; {self._last}", file=sys.stderr, flush=True
+            )
+        os._exit(143)
+
+
+def written(comm: Any, folder: Path, write: Any) -> None:
+    try:
+        write()
+    except OSError as error:
+        raise OutputError(f"{folder} cannot be written: {error}") from error
+    if comm is not None:
+        comm.Barrier()

@@ -1,0 +1,379 @@
+"""Simulation over the ranks of an MPI communicator, each with a part of the agents.
+
+The kernels, the method tables and the random numbers are those of one process (`agent_lanes.py`), so the results are,
+too, to the last bit: noise depends on the number of an agent, an agent adds its neighbors in the order of their
+numbers, and errors are added block by block (`numerics/blocks.py`).
+
+In every round a rank computes the chunks of agents that hear nobody elsewhere while the messages of the others are on
+their way, then the rest.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import set_num_threads
+
+from gossamer.arrays import AnyArray, Floats, Integers
+from gossamer.engines.horizons import Horizons, horizons_of, passes
+from gossamer.engines.results import standard_error
+from gossamer.engines.simulate import agent_lanes
+from gossamer.engines.simulate.checkpoints import Checkpoints, Position
+from gossamer.engines.simulate.halo import Exchange, Halo, load
+from gossamer.engines.simulate.kernels import PassTable
+from gossamer.engines.simulate.layouts import aligned, pass_table
+from gossamer.engines.simulate.result import Simulation
+from gossamer.engines.simulate.together import together, together_or_end
+from gossamer.engines.trials import LONG, Trials
+from gossamer.errors import InvalidInput, Unsupported
+from gossamer.methods import Method, Table, resolve
+from gossamer.networks import changing_of
+from gossamer.networks.parts import NetworkParts, parts_of
+from gossamer.numerics.blocks import BLOCK, block_sums, in_order
+from gossamer.observations import Observations
+from gossamer.progress import progress_bar
+
+StreamsOf = Callable[[range], Observations]
+"""The streams of a range of agents."""
+
+
+class Problem(NamedTuple):
+    """What is simulated, as every rank knows it."""
+
+    method: Method
+    network: NetworkParts
+    observations: Observations | StreamsOf
+    rounds: Any  #: one horizon or several, as they were asked for
+    horizons: Integers  #: ascending, all different
+    place: Any  #: where those that were asked for are
+    wanted: Trials
+    dtype: type[np.floating[Any]]
+    saving: Checkpoints
+
+    @classmethod
+    def check(
+        cls,
+        method: Method | str,
+        network: Any,
+        observations: Observations | StreamsOf,
+        rounds: int | Horizons,
+        faults: Any,
+        wanted: Trials,
+        dtype: Any,
+        saving: Checkpoints,
+    ) -> Problem:
+        method = resolve(method)
+        if dtype not in (np.float64, np.float32):
+            raise InvalidInput(f"dtype must be numpy.float64 or numpy.float32, got {dtype!r}")
+        if faults is not None or method.mixing != "matrix" or changing_of(network) is not None:
+            what = (
+                "faults"
+                if faults is not None
+                else method.label
+                if method.mixing != "matrix"
+                else repr(network)
+            )
+            raise Unsupported(
+                f"a cluster simulates methods that mix with a gossip matrix, on networks that stay and lose nothing; "
+                f"leave cluster out to simulate {what}"
+            )
+        if wanted.keep != "errors":
+            raise Unsupported(f"on a cluster keep must be 'errors', got {wanted.keep!r}")
+        horizons, one = horizons_of(rounds)
+        distinct, place = np.unique(horizons, return_inverse=True)
+        asked = (int(horizons[0]), 0) if one else (horizons, place)
+        return cls(
+            method, parts_of(network), observations, asked[0], distinct, asked[1], wanted, dtype, saving
+        )
+
+
+class Share(NamedTuple):
+    """A rank's part of the streams."""
+
+    mean: Floats  #: (n agents, components)
+    std: Floats | None  #: None: only `sample` knows
+    drift: Floats
+    variance: Floats
+    streams: Observations
+    offset: int  #: the number that the first agent here has in `streams`
+
+
+def simulate_cluster(
+    comm: Any, prepare: Callable[[], Problem], progress: bool | None
+) -> Simulation[Any, Any]:
+    """Simulate what `prepare` describes; the result is the same on every rank."""
+    # A rank has a core of its own, so it has one thread, unless the environment says otherwise.
+    set_num_threads(int(os.environ.get("NUMBA_NUM_THREADS", "1")))
+    problem = together(comm, prepare)
+    bounds = together(comm, lambda: problem.network.bounds(comm.size))
+    first, last = bounds[comm.rank], bounds[comm.rank + 1]
+    share = together(comm, lambda: _share(problem, range(first, last)))
+    rows = [together(comm, lambda: problem.network.read(first, last, 0))]
+    halo, links = together_or_end(comm, lambda: load(comm, problem.network, bounds, rows.pop()))
+    run = _Run(comm, problem, share, halo, links)
+    run.plan()
+    saved = problem.saving.open(comm, run.identity, first, last)
+    return run.result(together_or_end(comm, lambda: run.go(progress, saved)))
+
+
+def _share(problem: Problem, agents: range) -> Share:
+    given = problem.observations
+    if isinstance(given, Observations):
+        if given.agents != problem.network.agents:
+            raise InvalidInput(
+                f"one stream per agent is needed: the network has {problem.network.agents} agents, "
+                f"but the observations have {given.agents}"
+            )
+        here, offset, some = slice(agents.start, agents.stop), agents.start, given
+    else:
+        asked = agents or range(1)  # no streams exist without an agent
+        some, here, offset = given(asked), slice(len(agents)), 0
+        if not isinstance(some, Observations) or some.agents != len(asked):
+            raise InvalidInput(f"observations must give one stream for each agent of {asked}, got {some!r}")
+        if some.normal_std is None:
+            raise Unsupported(
+                f"observations as a function of the agents must be Gaussian with independent components, got {some!r}; "
+                "give the streams of all agents instead"
+            )
+    std = some.normal_std
+    return Share(
+        some.mean[here],
+        None if std is None else std[here],
+        some.drift[here],
+        some.variance[here],
+        some,
+        offset,
+    )
+
+
+class _Run:
+    """One rank's part of a simulation."""
+
+    def __init__(self, comm: Any, problem: Problem, share: Share, halo: Halo, links: Any) -> None:
+        self.comm, self.problem, self.share, self.halo = comm, problem, share, halo
+        self.distinct = sorted(
+            {w for some in comm.allgather((links.weights * links.scale).tolist()) for w in some}
+        )
+        self.bound = max(comm.allgather(links.eigenvalue_bound))
+        self.link_count = comm.allreduce(len(links.neighbors))
+        self.links = agent_lanes.chunk_links(links, BLOCK, problem.dtype)
+        chunks = np.arange(halo.room // BLOCK)
+        self.rim = halo.rim
+        self.inner = np.setdiff1d(chunks, self.rim)
+        counts = comm.allgather(len(chunks))
+        self.counts = np.array(counts)
+
+    @property
+    def agents(self) -> int:
+        return self.problem.network.agents
+
+    def plan(self) -> None:
+        """Read the method's tables, on rank 0: it may have to know the network's spectrum."""
+        problem, comm = self.problem, self.comm
+
+        def tabulate() -> list[tuple[Table, list[int]]] | None:
+            if comm.rank:
+                return None
+            facts = problem.network.facts(self.distinct, self.bound)
+            return passes(problem.method, facts, problem.horizons)
+
+        found: list[tuple[Table, list[int]]] = comm.bcast(together(comm, tabulate))
+        self.passes = [
+            (table, sorted(which, key=lambda w: int(problem.horizons[w]))) for table, which in found
+        ]
+        still = not comm.allreduce(int(self.share.drift.any() or self.share.streams.moving))
+        ends = problem.horizons[:1] if still else problem.horizons
+        targets = np.stack([self._target(int(t)) for t in ends])
+        self.targets = np.broadcast_to(targets, (len(problem.horizons), self.components))
+        sums = block_sums(self.share.variance.reshape(-1), BLOCK * self.components)
+        self.limit = float(in_order(self._everybody(sums))) / (self.agents * problem.horizons)
+
+    @property
+    def components(self) -> int:
+        return int(self.share.mean.shape[1])
+
+    def _everybody(self, sums: Floats) -> Floats:
+        """The block sums of all ranks, in their order."""
+        return np.concatenate(self.comm.allgather(sums))
+
+    def _target(self, rounds: int) -> Floats:
+        share = self.share
+        if share.streams.moving:  # its means are known as a whole alone
+            return share.streams.target(rounds)
+        here = np.asarray(share.mean + np.asarray(rounds - 1) * share.drift)
+        return np.asarray(in_order(self._everybody(block_sums(here))) / self.agents)
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What a checkpoint must agree with, as JSON holds it."""
+        problem = self.problem
+        return {
+            "network": problem.network.name,
+            "agents": self.agents,
+            "links": self.link_count,
+            "weights": self.distinct[:100],
+            "method": problem.method.label,
+            "tables": [float(sum(np.abs(part).sum() for part in table)) for table, _ in self.passes],
+            "observations": type(self.share.streams).__name__,
+            "targets": self.targets.tolist(),
+            "limit": self.limit.tolist(),
+            "horizons": problem.horizons.tolist(),
+            "trials": [problem.wanted.first, problem.wanted.count],
+            "seed": problem.wanted.seed,
+            "dtype": np.dtype(problem.dtype).name,
+        }
+
+    def go(self, progress: bool | None, saved: Position | None) -> Floats:
+        """Play all trials; (H, trials) their errors."""
+        problem, comm, checkpoints = self.problem, self.comm, self.problem.saving
+        errors = np.zeros((len(problem.horizons), problem.wanted.count))
+        tasks = [
+            (trial, number, c)
+            for trial in range(problem.wanted.count)
+            for number in range(len(self.passes))
+            for c in range(self.components)
+        ]
+        work = sum(self.passes[number][0].rounds for _, number, _ in tasks) * self.agents
+        shown = progress if comm.rank == 0 else False
+        if saved is not None:
+            errors[:] = saved.errors
+        begin = saved.task if saved is not None else 0
+        with progress_bar(shown, "simulating", work, worth_it=work > LONG, lines=True) as advance:
+            for _, number, _ in tasks[:begin]:
+                advance(self.passes[number][0].rounds * self.agents)
+            for k in range(begin, len(tasks)):
+                trial, number, c = tasks[k]
+                one = _PartPass(self, *self.passes[number], problem.wanted.first + trial, c)
+                start = one.restore(checkpoints, saved) if saved is not None and k == begin else -1
+                advance(max(start, 0) * self.agents)
+                for t, h, total in one.play(start):
+                    if h >= 0:
+                        errors[h, trial] += total
+                    advance(self.agents if t >= 0 else 0)
+                    if checkpoints.due(t + 1, one.table.rounds):
+                        checkpoints.save(Position(k, t + 1, errors), one.registers, one.told(t + 1))
+                one.close()
+        checkpoints.close()
+        return np.asarray(comm.bcast(errors))
+
+    def result(self, errors: Floats) -> Simulation[Any, Any]:
+        problem, place = self.problem, self.problem.place
+        return Simulation(
+            method=problem.method,
+            network=problem.network,
+            observations=self.share.streams,
+            agents=self.agents,
+            rounds=problem.rounds,
+            trials=problem.wanted.count,
+            seed=problem.wanted.seed,
+            total_error=errors.mean(axis=1)[place],
+            stderr=standard_error(errors)[place],
+            centralized_limit=self.limit[place],
+            errors=errors[place],
+            per_agent=np.empty((len(errors), 0))[place],
+            kept_estimates=None,
+        )
+
+
+class _PartPass:
+    """One pass over the rounds of a table, for one trial and one component."""
+
+    def __init__(self, run: _Run, table: Table, which: list[int], trial: int, component: int) -> None:
+        self.run, self.table, self.which, self.trial = run, table, which, trial
+        problem, share, room = run.problem, run.share, run.halo.room
+        kind, chunks = problem.dtype, room // BLOCK
+        fused = share.std is not None
+        self.kernel_table: PassTable = pass_table(
+            table,
+            (share.mean, share.std, share.drift),
+            problem.horizons[which],
+            run.targets[which].T,
+            problem.wanted.seed,
+            kind,
+        )
+        rows = -(-(room + len(run.halo.heard)) // BLOCK)
+        self.tasks = agent_lanes.Tasks(
+            components=np.array([component]),
+            trials=np.array([trial]),
+            work=aligned((chunks, table.registers, BLOCK), kind),
+            messages=aligned((2, rows, BLOCK), kind),
+            given=np.empty((0, 0, len(share.mean)), kind),
+            origin=0,
+            noise=aligned((chunks if fused else 0, 4, BLOCK), kind),
+            by_trial=np.zeros((1, len(which))),
+            by_chunk=np.zeros(chunks),
+            by_agent=np.empty((0, 0, 0)),
+            estimates=np.empty((0, 0, 0), kind),
+            first_agent=run.halo.first,
+        )
+        self.exchange = Exchange(run.halo, self.tasks.messages)
+
+    @property
+    def registers(self) -> AnyArray:
+        """(R, n agents) a copy."""
+        agents = self.run.halo.last - self.run.halo.first
+        return np.moveaxis(self.tasks.work, 1, 0).reshape(self.table.registers, -1)[:, :agents]
+
+    def told(self, t: int) -> AnyArray:
+        """(n agents,) the messages of round t."""
+        here: AnyArray = self.tasks.messages[t % 2].reshape(-1)[: self.run.halo.last - self.run.halo.first]
+        return here
+
+    def restore(self, checkpoints: Checkpoints, saved: Position) -> int:
+        """Go on from a checkpoint; the next round."""
+        registers, messages = checkpoints.read(self.run.halo.first, self.run.halo.last)
+        agents = self.run.halo.last - self.run.halo.first
+        flat = np.zeros((self.table.registers, self.run.halo.room), self.tasks.work.dtype)
+        flat[:, :agents] = registers
+        self.tasks.work[:] = np.moveaxis(flat.reshape(self.table.registers, -1, BLOCK), 0, 1)
+        self.told(saved.round)[:] = messages
+        if self.tasks.noise.size:
+            agent_lanes.refill(self.tasks, saved.round, self.kernel_table)
+        return saved.round
+
+    def play(self, start: int) -> Iterator[tuple[int, int, float]]:
+        """Play rounds start, start + 1, ...; after each its number, and the horizon that it ends with its error."""
+        run, rounds = self.run, self.table.rounds
+        ends = {int(run.problem.horizons[w]): h for h, w in enumerate(self.which)}
+        if start >= 0:
+            self.exchange.begin(start)
+        for t in range(start, rounds):
+            h = ends.get(t + 1, -1)
+            self._look(t)
+            self._play(run.inner, t, h)
+            if t >= 0:
+                self.exchange.finish(t)
+            self._play(run.rim, t, h)
+            if t + 1 < rounds:
+                self.exchange.begin(t + 1)
+            yield t, self.which[h] if h >= 0 else -1, self._error() if h >= 0 else 0.0
+
+    def _play(self, chunks: Integers, t: int, h: int) -> None:
+        agent_lanes.play_chunks(chunks, t, h, self.tasks, self.kernel_table, self.run.links)
+
+    def _look(self, t: int) -> None:
+        """Draw the observations of rounds t and t + 1 where the kernels cannot."""
+        share, run = self.run.share, self.run
+        if share.std is not None:
+            return
+        rounds = range(max(t, 0), min(t + 2, self.table.rounds))
+        agents = range(share.offset, share.offset + len(share.mean))
+        batches = None if np.all(self.table.batches == 1) else self.table.batches
+        drawn = share.streams.sample(
+            run.problem.wanted.seed, rounds, range(self.trial, self.trial + 1), agents, batches
+        )
+        given = drawn[None, :, :, self.tasks.components[0], 0].astype(run.problem.dtype, copy=False)
+        self.tasks = self.tasks._replace(given=np.ascontiguousarray(given), origin=max(t, 0))
+
+    def _error(self) -> float:
+        """The sum over all agents; on rank 0."""
+        run = self.run
+        everybody = np.empty(int(run.counts.sum())) if run.comm.rank == 0 else None
+        run.comm.Gatherv(self.tasks.by_chunk, None if everybody is None else [everybody, run.counts])
+        return 0.0 if everybody is None else float(in_order(everybody))
+
+    def close(self) -> None:
+        self.exchange.close()

@@ -1,0 +1,50 @@
+"""Work of all ranks of a communicator: an error on any of them ends all of them, with one message."""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from collections.abc import Callable
+from typing import Any, NoReturn, TypeVar
+
+from gossamer.errors import GossamerError, Unsupported
+
+Found = TypeVar("Found")
+
+
+def together(comm: Any, work: Callable[[], Found]) -> Found:
+    """Do this rank's share of some work; where it fails on any rank, rank 0 raises the error and the others end."""
+    found, trouble = None, None
+    try:
+        found = work()
+    except (GossamerError, OSError, MemoryError) as error:
+        trouble = error
+    told = comm.allgather(None if trouble is None else (type(trouble), str(trouble)))
+    failed = [(rank, *each) for rank, each in enumerate(told) if each is not None]
+    if not failed:
+        return found  # type: ignore[return-value]
+    if comm.rank:
+        raise SystemExit(2)
+    rank, kind, text = failed[0]
+    if trouble is not None:
+        raise trouble
+    raise (kind if issubclass(kind, GossamerError) else Unsupported)(f"rank {rank} of {comm.size}: {text}")
+
+
+def together_or_end(comm: Any, work: Callable[[], Found]) -> Found:
+    """Do work in which ranks wait for each other: an error on one of them ends all of them with its message."""
+    try:
+        return work()
+    except Exception as error:
+        if isinstance(error, GossamerError | OSError | MemoryError):
+            text = str(error) or "this does not fit into memory"
+        else:
+            text = traceback.format_exc()
+        _end(comm, f"rank {comm.rank} of {comm.size}: {text}")
+
+
+def _end(comm: Any, text: str) -> NoReturn:
+    """End all ranks with one message."""
+    print(f"error: {text}", file=sys.stderr, flush=True)
+    comm.Abort(3)
+    raise SystemExit(3)

@@ -1,0 +1,135 @@
+"""Cutting a network into parts, so that as few edges as possible join different parts."""
+
+from __future__ import annotations
+
+from os import PathLike
+from pathlib import Path
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.sparse.csgraph import reverse_cuthill_mckee
+
+from gossamer import checks
+from gossamer.arrays import Floats, Integers
+from gossamer.errors import InvalidInput, require
+from gossamer.networks.links import Links
+from gossamer.networks.network import LARGE, Network
+from gossamer.networks.shards import Shards, write_shards
+from gossamer.networks.spectrum import LargeFacts
+from gossamer.numerics.blocks import BLOCK
+
+WAYS = ("metis", "curve", "blocks")
+CURVE_BITS = 20
+
+
+def partition(network: Network, parts: int, folder: str | PathLike[str], by: str = "metis") -> Shards:
+    """Write a network to a folder in parts; its agents are numbered anew, part by part (`labels` says who is who).
+
+    by: "metis", few edges between the parts (needs pymetis); "curve", stretches of a space-filling curve, for agents
+    with positions; "blocks", stretches of the numbers that the agents have.
+
+    Parts are whole blocks of 512 agents, so that the result of a simulation depends neither on them nor on the ranks.
+    """
+    checks.choice("by", by, WAYS)
+    parts = checks.whole_number("parts", parts, least=1)
+    most = -(-network.agents // BLOCK)
+    if parts > most:
+        raise InvalidInput(
+            f"parts must be at most {most} here, since a part has whole blocks of {BLOCK} agents, got {parts}"
+        )
+    even = [k * most // parts * BLOCK for k in range(parts)]
+    if by == "metis":
+        order, bounds = _by_metis(network.links, parts)
+    elif by == "curve":
+        if network.positions is None:
+            raise InvalidInput(
+                f"by='curve' needs agents with positions, and {network.name} has none; use 'metis' or 'blocks'"
+            )
+        order, bounds = np.argsort(_along_curve(network.positions), kind="stable"), even
+    else:
+        order, bounds = np.arange(network.agents), even
+    links = renumbered(network.links, order)
+    bounds = [*bounds, network.agents]
+    shards = Shards(
+        Path(folder), network.name, network.agents, bounds, _facts(network), cut_edges(links, bounds)
+    )
+    write_shards(shards, links, [network.labels[i] for i in order.tolist()])
+    return shards
+
+
+def renumbered(links: Links, order: Integers) -> Links:
+    """The links of the same network if agent order[k] is called k."""
+    new = np.empty(len(order), np.int64)
+    new[order] = np.arange(len(order))
+    degrees = links.degrees[order]
+    starts = np.concatenate([[0], np.cumsum(degrees)])
+    # The places of the links in the old arrays, agent by agent in the new order, then sorted by the new neighbor.
+    places = np.arange(starts[-1]) + np.repeat(
+        links.starts[:-1].astype(np.int64)[order] - starts[:-1], degrees
+    )
+    neighbors = new[links.neighbors[places]]
+    agent = np.repeat(np.arange(len(order)), degrees)
+    sort = np.lexsort((neighbors, agent))
+    return links._replace(
+        starts=starts.astype(np.uint32),
+        neighbors=neighbors[sort].astype(np.uint32),
+        codes=links.codes[places[sort]],
+    )
+
+
+def cut_edges(links: Links, bounds: list[int]) -> int:
+    """How many edges join different parts."""
+    agent = np.repeat(np.arange(links.agents), links.degrees)
+    sides = (np.searchsorted(bounds, which, side="right") for which in (agent, links.neighbors))
+    return int(np.count_nonzero(np.not_equal(*sides))) // 2
+
+
+def _facts(network: Network) -> LargeFacts | None:
+    if network.agents > LARGE and not network.has_large_facts:
+        return None  # finding them would take longer than most simulations
+    return LargeFacts(
+        network.agents,
+        network.lambda_bound,
+        network.lambda_max,
+        network.lambda_2,
+        network.inverse_square_trace,
+    )
+
+
+def _by_metis(links: Links, parts: int) -> tuple[Integers, list[int]]:
+    pymetis = require("pymetis", "mpi")
+    member = np.zeros(links.agents, np.int64)
+    if parts > 1:
+        adjacency = pymetis.CSRAdjacency(links.starts.astype(np.int64), links.neighbors.astype(np.int64))
+        member = np.array(pymetis.part_graph(parts, adjacency).vertex_part)
+    # Inside a part neighbors come close together, so those whom rounding to blocks moves to the next part are a clump.
+    pattern = sp.csr_matrix(
+        (
+            np.ones(len(links.neighbors), np.uint8),
+            links.neighbors.astype(np.int32),
+            links.starts.astype(np.int32),
+        ),
+        shape=(links.agents, links.agents),
+    )
+    place = np.empty(links.agents, np.int64)
+    place[reverse_cuthill_mckee(pattern, symmetric_mode=True)] = np.arange(links.agents)
+    ends = np.cumsum(np.bincount(member, minlength=parts))[:-1]
+    bounds = [0, *(np.rint(ends / BLOCK).astype(int) * BLOCK).tolist()]
+    return np.lexsort((place, member)), bounds
+
+
+def _along_curve(positions: Floats) -> Integers:
+    """Where each position is on Hilbert's curve."""
+    low, high = positions.min(axis=0), positions.max(axis=0)
+    side = float((high - low).max()) or 1.0
+    x, y = ((positions - low) / side * (2**CURVE_BITS - 1)).astype(np.int64).T
+    place = np.zeros(len(x), np.int64)
+    for k in range(CURVE_BITS - 1, -1, -1):
+        right, upper = x >> k & 1, y >> k & 1
+        place = 4 * place + (3 * right ^ upper)
+        # The curve inside a quarter is turned.
+        mirrored = (upper == 0) & (right == 1)
+        x, y = np.where(mirrored, ~x, x), np.where(mirrored, ~y, y)
+        swapped = upper == 0
+        x, y = np.where(swapped, y, x), np.where(swapped, x, y)
+    return place

@@ -1,0 +1,159 @@
+"""Networks that are read in parts, none of which needs the others: what a cluster's ranks run on.
+
+A part is a range of agents. It begins with a block (see `numerics/blocks.py`), so that sums over all agents have the
+same last digit whoever holds them.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from gossamer.errors import InvalidInput, Unsupported
+from gossamer.networks.files import FORMATS
+from gossamer.networks.links import Links, Rows, some_rows
+from gossamer.networks.names import NAMES, named_topology, split_name
+from gossamer.networks.network import LARGE, Network
+from gossamer.networks.shards import is_sharded, open_shards
+from gossamer.networks.spectrum import LargeFacts, product_facts
+from gossamer.networks.topologies import Topology
+from gossamer.numerics.blocks import BLOCK
+
+
+class NetworkParts(ABC):
+    """A network as a cluster takes it.
+
+    name, agents  as a network's
+    weights       the rule by which its links get their weights; None: they have them
+    chance        whether it is drawn at random, and may have to be drawn again until it is connected
+    """
+
+    name: str
+    agents: int
+    weights: str | None = None
+    chance: bool = False
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name}, {self.agents} agents)"
+
+    def bounds(self, ranks: int) -> list[int]:
+        """ranks + 1 numbers: rank r holds the agents bounds[r] .. bounds[r + 1] - 1."""
+        blocks = -(-self.agents // BLOCK)
+        return [min(rank * blocks // ranks * BLOCK, self.agents) for rank in range(ranks + 1)]
+
+    @abstractmethod
+    def read(self, first: int, last: int, draw: int) -> Rows | Links:
+        """The rows of the agents first..last-1, with the numbers that their neighbors have in the whole network."""
+
+    @abstractmethod
+    def facts(self, weights: Sequence[float], bound: float) -> Any:
+        """What methods ask of the network, whose links have these weights and whose eigenvalues this bound."""
+
+    def disconnected(self) -> Exception:
+        raise NotImplementedError  # asked of networks of chance alone
+
+
+class NamedParts(NetworkParts):
+    """A network by name, generated where it is needed."""
+
+    def __init__(self, text: str, weights: str = "metropolis", seed: int = 0) -> None:
+        if weights not in ("metropolis", "laplacian", "max-degree"):
+            raise InvalidInput(
+                f"weights must be 'metropolis', 'laplacian' or 'max-degree' on a cluster, got {weights!r}"
+            )
+        self.topology: Topology = named_topology(text, seed)
+        self.text, self.weights, self.seed = text, weights, seed
+        self.name, self.agents = self.topology.name, self.topology.agents
+        self.chance = self.topology.draw is not None
+
+    def read(self, first: int, last: int, draw: int) -> Rows:
+        return self.topology.rows(first, last, draw)[0]
+
+    def facts(self, weights: Sequence[float], bound: float) -> Any:
+        if self.agents <= LARGE:  # it fits anywhere
+            return Network.named(self.text, str(self.weights), self.seed)
+        if self.topology.factors:
+            return product_facts(self.topology.factors, weights, bound)
+        return _BoundAlone(self.name, self.agents, max(2.0, bound))
+
+    def disconnected(self) -> Exception:
+        return self.topology.disconnected()
+
+
+class HeldParts(NetworkParts):
+    """A network that every rank holds."""
+
+    def __init__(self, network: Network) -> None:
+        self.network, self.name, self.agents = network, network.name, network.agents
+
+    def read(self, first: int, last: int, draw: int) -> Links:
+        links = self.network.links
+        rows = some_rows(Rows(links.starts, links.neighbors), first, last)
+        begin, end = links.starts[[first, last]]
+        return Links(*rows, links.codes[begin:end], links.weights, links.scale)
+
+    def facts(self, weights: Sequence[float], bound: float) -> Network:
+        return self.network
+
+
+class ShardedParts(NetworkParts):
+    """A folder that `partition` wrote: every rank reads one or more of its parts."""
+
+    def __init__(self, folder: Path) -> None:
+        self.shards = open_shards(folder)
+        self.name, self.agents = self.shards.name, self.shards.agents
+
+    def bounds(self, ranks: int) -> list[int]:
+        parts = len(self.shards.bounds) - 1
+        if ranks > parts:
+            raise InvalidInput(
+                f"{self.shards.folder} has {parts} parts, too few for {ranks} ranks; start at most {parts} ranks, or "
+                f"partition the network again into {ranks} parts or more"
+            )
+        return [self.shards.bounds[rank * parts // ranks] for rank in range(ranks + 1)]
+
+    def read(self, first: int, last: int, draw: int) -> Links:
+        return self.shards.links(first, last)
+
+    def facts(self, weights: Sequence[float], bound: float) -> Any:
+        known = self.shards.facts
+        return _BoundAlone(self.name, self.agents, max(2.0, bound)) if known is None else known
+
+
+class _BoundAlone:
+    """The facts of a network whose spectrum nobody knows."""
+
+    def __init__(self, name: str, agents: int, lambda_bound: float) -> None:
+        self.name, self.agents, self.lambda_bound = name, agents, lambda_bound
+
+    def __getattr__(self, fact: str) -> Any:
+        if fact not in LargeFacts._fields and fact != "condition_number":
+            raise AttributeError(fact)
+        raise Unsupported(
+            f"the method asks for {fact}, which nobody knows of {self.name}: it has no closed form, and more than "
+            f"{LARGE:,} agents; use anytime-sda with acceleration='local-heavy-ball', which asks for the weights "
+            "alone, or give the method its parameters by hand"
+        )
+
+
+def parts_of(value: Any, weights: str = "metropolis", seed: int = 0) -> NetworkParts:
+    """The parts of a network, of a network by name, of a NetworkX graph, or of a folder that `partition` wrote."""
+    if isinstance(value, NetworkParts):
+        return value
+    if isinstance(value, str | PathLike):
+        text = str(value)
+        if is_sharded(Path(text)):
+            return ShardedParts(Path(text))
+        kind, rest = split_name(text)
+        if kind in NAMES and (rest is not None or not Path(text).exists()):
+            return NamedParts(text, weights, seed)
+        if Path(text).exists() or (kind in FORMATS and rest is not None):
+            raise InvalidInput(
+                f"a cluster reads a file in parts, and {text} is whole; write parts of it with gossamer partition, or "
+                "read it with Network.read where every rank has room for all of it"
+            )
+        return NamedParts(text, weights, seed)  # which says what is wrong with it
+    return HeldParts(Network.of(value))

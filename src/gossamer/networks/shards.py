@@ -1,0 +1,108 @@
+"""Networks in a folder, a file for each part: what `partition` writes, and ranks of a cluster read without the rest.
+
+    partition.json   name, size, the parts with the agents that each holds, and what methods ask of the network
+    part-0003.npz    starts, neighbors, codes, weights: the links of a part (see `links.py`); labels: its agents' names
+
+The agents are numbered part by part. The manifest is written last, so a folder that has one is complete.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Hashable, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, NamedTuple
+from zipfile import BadZipFile
+
+import numpy as np
+
+from gossamer.errors import InvalidInput, OutputError
+from gossamer.networks.links import Links, Rows, some_rows
+from gossamer.networks.spectrum import LargeFacts
+
+MANIFEST = "partition.json"
+
+
+class Shards(NamedTuple):
+    """The manifest of a folder."""
+
+    folder: Path
+    name: str
+    agents: int
+    bounds: list[int]  #: part k holds the agents bounds[k] .. bounds[k + 1] - 1
+    facts: LargeFacts | None  #: None: its spectrum is not known
+    cut: int  #: edges between parts
+
+    def links(self, first: int, last: int) -> Links:
+        """The links of the parts that begin with these agents."""
+        parts = [k for k, low in enumerate(self.bounds[:-1]) if first <= low and self.bounds[k + 1] <= last]
+        found = [self._load(k, ("starts", "neighbors", "codes", "weights")) for k in parts]
+        if not found:
+            return Links(np.zeros(1, np.uint32), np.empty(0, np.uint32), np.empty(0, np.uint8), np.ones(1))
+        ends = np.cumsum([0, *(len(neighbors) for _, neighbors, _, _ in found)])
+        starts = [part[0][:-1] + end for part, end in zip(found, ends[:-1], strict=True)]
+        return Links(
+            np.concatenate([*starts, ends[-1:]]).astype(np.uint32),
+            np.concatenate([part[1] for part in found]),
+            np.concatenate([part[2] for part in found]),
+            found[0][3],
+        )
+
+    def labels(self) -> list[Hashable]:
+        return [name for k in range(len(self.bounds) - 1) for name in self._load(k, ("labels",))[0].tolist()]
+
+    def _load(self, part: int, names: Sequence[str]) -> list[Any]:
+        file = self.folder / _file(part)
+        try:
+            with np.load(file) as held:
+                return [held[name] for name in names]
+        except (OSError, EOFError, BadZipFile, ValueError, KeyError) as error:
+            raise InvalidInput(f"{file} cannot be read as a part of a network: {error}") from error
+
+
+def is_sharded(folder: Path) -> bool:
+    return (folder / MANIFEST).is_file()
+
+
+def open_shards(folder: Path) -> Shards:
+    try:
+        held = json.loads((folder / MANIFEST).read_text())
+        facts = None if held["facts"] is None else LargeFacts(**held["facts"])
+        return Shards(folder, held["name"], held["agents"], held["bounds"], facts, held["cut"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise InvalidInput(
+            f"{folder / MANIFEST} is not the manifest of a network in parts: {error}"
+        ) from error
+
+
+def write_shards(shards: Shards, links: Links, labels: Sequence[Hashable]) -> None:
+    """Write the links of a network whose agents are numbered part by part."""
+    whole = all(isinstance(label, int) for label in labels)
+    names = np.array(labels if whole else [str(label) for label in labels])
+    weights = links.weights * links.scale
+    try:
+        shards.folder.mkdir(parents=True, exist_ok=True)
+        (shards.folder / MANIFEST).unlink(missing_ok=True)
+        for k, (first, last) in enumerate(pairwise(shards.bounds)):
+            begin, end = links.starts[[first, last]]
+            rows = some_rows(Rows(links.starts, links.neighbors), first, last)
+            np.savez(
+                shards.folder / _file(k),
+                starts=rows.starts,
+                neighbors=rows.neighbors,
+                codes=links.codes[begin:end],
+                weights=weights,
+                labels=names[first:last],
+            )
+        content = {**shards._asdict(), "facts": None if shards.facts is None else shards.facts._asdict()}
+        del content["folder"]
+        draft = shards.folder / f"{MANIFEST}.part"
+        draft.write_text(json.dumps(content, indent=1) + "\n")
+        draft.replace(shards.folder / MANIFEST)
+    except OSError as error:
+        raise OutputError(f"{shards.folder} cannot be written: {error}") from error
+
+
+def _file(part: int) -> str:
+    return f"part-{part:04d}.npz"

@@ -1,0 +1,33 @@
+"""Sums over agents whose last digit depends neither on threads nor on who holds which agents.
+
+Agents are added in blocks of consecutive numbers, and the sums of the blocks in their order. Whoever holds whole blocks
+can therefore contribute the sums of theirs.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gossamer.arrays import AnyArray, Floats
+
+BLOCK = 512
+"""Agents that are added one after the other."""
+
+
+def block_sums(values: Floats, size: int = BLOCK) -> Floats:
+    """(blocks, ...) the sums along the first axis of every `size` entries."""
+    values = np.ascontiguousarray(values)
+    whole = len(values) // size * size
+    sums = values[:whole].reshape(-1, size, *values.shape[1:]).sum(axis=1)
+    rest = values[None, whole:].sum(axis=1)
+    return np.concatenate([sums, rest]) if whole < len(values) else sums
+
+
+def in_order(sums: AnyArray) -> AnyArray:
+    """The sum along the first axis, added from the first to the last."""
+    return np.asarray(np.add.accumulate(sums, axis=0)[-1])
+
+
+def average(values: Floats) -> Floats:
+    """The mean over agents (N, n) of what each of them has."""
+    return np.asarray(in_order(block_sums(values)) / len(values))

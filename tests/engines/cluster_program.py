@@ -1,0 +1,119 @@
+"""What the ranks of `test_cluster.py` run: cases by name, and the errors of all trials as text that keeps every bit."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from functools import partial
+
+import numpy as np
+
+import gossamer as gs
+from gossamer.networks import topologies
+from gossamer.networks.parts import NamedParts
+
+topologies.COUNTED = 1000  # so that small random networks are drawn from counters, as large ones are
+
+
+def means(agents, components=1):
+    return np.random.default_rng(agents).uniform(0, 10, (agents, components))
+
+
+def case(method, name, horizons, trials=1, *, observe=gs.Gaussian, components=1, weights=None, **options):
+    """A call of gs.simulate without its `cluster`."""
+    network = name if weights is None else gs.Network.named(name, weights)
+    agents = topologies_agents(name)
+    return partial(
+        gs.simulate, method, network, observe(means(agents, components)), horizons, trials, seed=5, **options
+    )
+
+
+def topologies_agents(name):
+    from gossamer.networks.names import named_topology
+
+    return named_topology(name).agents
+
+
+SDA = gs.SDA(step_size=0.6, momentum=0.8)
+CASES = {
+    "grid": case("anytime-sda", "grid:37x45", [3, 20, 41], 2),
+    "torus": case("anytime-sda", "torus:40x40", 30),
+    "cycle": case("dsg", "cycle:2100", [1, 2, 30]),
+    "path": case("d-masg", "path:1800", 25),
+    "hypercube": case("chebyshev", "hypercube:11", 20),
+    "geometric": case("sda", "geometric:1700", [10, 25]),
+    "erdos-renyi": case("anytime-sda", "erdos-renyi:1500", 20),
+    "expander": case("anytime-sda", "expander:1600x5", 20),
+    "several passes": case("sda", "grid:30x41", [9, 20], 2),
+    "laplacian weights": case("anytime-sda", "grid:30x41", 20, weights="laplacian"),
+    "single precision": case("anytime-sda", "grid:30x41", 20, dtype=np.float32),
+    "components": case(SDA, "grid:30x41", [5, 20], components=3, first_trial=7),
+    "drift": case(SDA, "grid:30x41", 20, observe=lambda mean: gs.Drifting(gs.Gaussian(mean), 0.1)),
+    "uneven noise": case(SDA, "grid:30x41", 20, observe=lambda mean: gs.Gaussian(mean, mean / 3)),
+    "not normal": case(SDA, "torus:30x41", 9, observe=lambda mean: gs.Uniform(mean, mean + 1)),
+    "batches": case("sstm_sc", "torus:24x24", 30),
+    "fewer agents than ranks can share": case(SDA, "grid:10x10", 20),
+}
+
+
+def hexed(result):
+    limits = [float(limit).hex() for limit in np.atleast_1d(result.centralized_limit)]
+    return [float(error).hex() for error in result.errors.ravel()], limits
+
+
+def streams(agents):
+    generator = np.random.default_rng(3)
+    generator.bit_generator.advance(agents.start)
+    return gs.Gaussian(generator.uniform(0, 10, len(agents)))
+
+
+def long_run(comm, folder, die_at=None):
+    """200 rounds with checkpoints; rank 1 may die in the middle."""
+    if die_at is not None and comm.rank == 1:
+        from gossamer.engines.simulate.halo import Exchange
+
+        begin = Exchange.begin
+
+        def deadly(self, t):
+            if t == die_at:
+                os.kill(os.getpid(), signal.SIGKILL)
+            begin(self, t)
+
+        Exchange.begin = deadly
+    parts = NamedParts("grid:37x45", "max-degree")
+    return gs.simulate(
+        "anytime-sda", parts, streams, [30, 111, 200], 2, cluster=comm, checkpoint=folder, every=30
+    )
+
+
+def main():
+    from mpi4py import MPI
+
+    comm = MPI.COMM_WORLD
+    what, *rest = sys.argv[1:]
+    if what == "cases":
+        found = {name: hexed(run(cluster=comm)) for name, run in CASES.items()}
+    elif what == "long":
+        found = hexed(long_run(comm, rest[0], int(rest[1]) if len(rest) > 1 else None))
+    elif what == "folder":
+        found = hexed(gs.simulate("anytime-sda", rest[0], streams, 40, 3, cluster=comm))
+    elif what == "error":  # one that a single rank meets
+
+        def broken(agents):
+            if comm.rank == 1:
+                raise gs.InvalidInput("these streams are broken")
+            return streams(agents)
+
+        found = hexed(gs.simulate("anytime-sda", "grid:37x45", broken, 40, cluster=comm))
+    else:
+        found = hexed(gs.simulate(what, "grid:37x45", streams, 40, cluster=comm))
+    answers = comm.gather(found)
+    if comm.rank == 0:
+        assert all(answer == found for answer in answers)  # the same result on every rank
+        print(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main()
