@@ -67,8 +67,9 @@ def run(agents: int, minutes: float, quiet: float, seed: int, port: int, folder:
     try:
         return _run(agents, minutes, quiet, seed, port, folder, disk if own_disk else None)
     finally:
-        for kept in filter(lambda name: (disk / name).is_dir(), ("logs", "status")):
-            shutil.copytree(disk / kept, folder / kept, ignore_dangling_symlinks=True)
+        for kept in ("logs", "status"):
+            if (disk / kept).exists():
+                shutil.copytree(disk / kept, folder / kept, ignore_dangling_symlinks=True)
         if own_disk:
             subprocess.run(["umount", "-l", disk], check=True)
 
@@ -174,8 +175,9 @@ def accuse(members: list[ChaosMember], liar: int, suspects: Suspects) -> None:
     for member in members:
         status = member.status()
         seen = status.get("neighbors", {})
-        about = seen.get(str(liar)) or seen.get(f"agent{liar}")
-        if about and suspects.get(member.name, {}).get("state") != "quarantined":
+        if (about := seen.get(f"agent{liar}")) and suspects.get(member.name, {}).get(
+            "state"
+        ) != "quarantined":
             suspects[member.name] = {"state": about["state"], "rejected": status["rejected"]}
 
 
@@ -183,7 +185,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.chaos", description=__doc__)
     parser.add_argument("--agents", type=int, default=30)
     parser.add_argument("--minutes", type=float, default=15.0)
-    parser.add_argument("--quiet", type=float, default=120.0, help="seconds of quiet at most")
+    parser.add_argument("--quiet", type=float, default=60.0, help="seconds of quiet at most")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--port", type=int, default=24100, help="first port of the fleet")
     parser.add_argument(

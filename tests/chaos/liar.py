@@ -49,14 +49,17 @@ def lies(low: float, high: float) -> list[Callable[[np.ndarray], None]]:
 
 
 class Lying:
-    """A transport that rewrites what is sent."""
+    """A transport that rewrites what is sent.
+
+    Behind its header a message is a list of fields, of which the rows are the first that is bytes: value, then the
+    ledger of the edge.
+    """
 
     def __init__(
         self, transport: Transport, lie: Callable[[np.ndarray], None], settings: AgentSettings
     ) -> None:
         self._transport, self.lie = transport, lie
-        self._size = Layout.of(settings).size
-        self._header = 3 + len(settings.fingerprint)  # bytes before the fields of a message
+        self._size, self._header = Layout.of(settings).size, 3 + len(settings.fingerprint)
 
     def exchange(
         self,
@@ -72,7 +75,6 @@ class Lying:
         return getattr(self._transport, name)
 
     def _rewrite(self, payload: bytes) -> bytes:
-        """Lie about the first field that is bytes: the value, then the ledger of the edge."""
         if roster_of(payload):
             return payload
         fields = msgspec.msgpack.decode(payload[self._header :])

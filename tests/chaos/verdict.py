@@ -16,8 +16,9 @@ TOLERANCE = 1e-3
 """Of estimates, whose means are between 1 and 9; a quiet minute brings a fleet much closer."""
 
 MEMORY = 100.0
-GROWTH = 8.0
-"""Megabytes that an agent may have, and by how many it may have grown since it was warm (buffers fill)."""
+GROWTH = 24.0
+"""Megabytes that an agent may have, and by how many it may have grown since it was warm: a crowd in the middle of its
+handshakes takes up to 18, once, and the allocator keeps them."""
 
 GUIDE = Path(__file__).parents[2] / "docs" / "reliability.md"
 BEGIN, END = "<!-- chaos: begin -->", "<!-- chaos: end -->"
@@ -102,10 +103,7 @@ def judge(
     )
     states = [f"{n} {about['state']} {_refused(about['rejected'])}" for n, about in suspects.items()]
     quarantined = bool(suspects) and all(about["state"] == "quarantined" for about in suspects.values())
-    if getattr(fleet.observations, "range", ()):
-        verdict.check("the liar's neighbors quarantined it", "; ".join(states), quarantined)
-    else:
-        verdict.rows.append(("the liar, as its neighbors saw it", "; ".join(states)))
+    verdict.check("the liar's neighbors quarantined it", "; ".join(states), quarantined)
     return verdict
 
 
@@ -120,7 +118,11 @@ def farthest(members: list[ChaosMember]) -> tuple[str, float]:
 
 def _done(troubles: Troubles) -> list[tuple[str, str]]:
     """What was done to the fleet, most often first."""
-    done = {what: f"{count} times" for what, count in troubles.counts.most_common() if what != "strangers"}
+    done = {
+        what: "once" if count == 1 else f"{count} times"
+        for what, count in troubles.counts.most_common()
+        if what != "strangers"
+    }
     if "flipped bits" in done:
         done["flipped bits"] += ": " + ", ".join(
             f"{count} {kind}" for kind, count in troubles.flipped.items()

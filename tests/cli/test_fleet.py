@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import signal
@@ -316,6 +317,17 @@ def test_restarts_and_unreachable_agents_fit_eighty_columns() -> None:
     assert not any("…" in line for line in lines)
     assert "running ↻12" in "\n".join(lines)
     assert "agent1: 10.0.0.1:9464: timed out" in "\n".join(lines)
+
+
+def test_the_table_says_who_follows_which_roster_and_whose_certificate_ends() -> None:
+    status = some_status(8, epoch=4, certificate_expires=time.time() + 40 * 86400)
+    assert "epoch" not in "\n".join(render(fleet_table("cycle:8", status), 80))
+    old = {"epoch": 3, "certificate_expires": time.time() + 3.2 * 86400}
+    status[2:4] = [dataclasses.replace(agent, **old) for agent in status[2:4]]
+    status[7] = dataclasses.replace(status[7], epoch=1, state="gone")  # what it followed when it lived
+    shown = "\n".join(render(fleet_table("cycle:8", status), 120))
+    assert "rosters differ: epoch 4: agent0, agent1, agent4, agent5, agent6; epoch 3: agent2, agent3" in shown
+    assert "certificates end in 3 days or later: agent2, agent3; run `gossamer fleet renew`" in shown
 
 
 def test_status_shows_the_worst_first_and_asks_where_it_is_told(tmp_path: Path) -> None:

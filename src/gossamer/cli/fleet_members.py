@@ -26,6 +26,7 @@ def add(
     listen: Annotated[
         str, typer.Option(help="Where it listens, if not on --host: 0.0.0.0:7447 in a container.")
     ] = "",
+    metrics: Annotated[str, typer.Option(help="Where it serves its metrics, host:port.")] = "",
     fleet: FleetOption = _DEFAULT,
 ) -> None:
     """Add an agent: a certificate, a place in fleet.toml, and a signed roster of the next epoch."""
@@ -34,7 +35,13 @@ def add(
 
     others = [other.strip() for other in neighbors.split(",") if other.strip()]
     made = membership.add(
-        membership.draft(fleet), name, with_port(endpoint), others, listen=listen, source=source
+        membership.draft(fleet),
+        name,
+        with_port(endpoint),
+        others,
+        listen=listen,
+        source=source,
+        metrics=metrics,
     )
     _publish(fleet, made)
     print(f"then start {name}: gossamer agent {fleet.name} --id {name}")

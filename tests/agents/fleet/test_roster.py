@@ -122,13 +122,13 @@ def test_a_roster_that_is_too_large_is_not_even_read(authority: Authority, tmp_p
     path = tmp_path / "fleet.roster"
     path.write_bytes(b"x" * (LARGEST + 10))
     with pytest.raises(
-        InvalidRoster, match=r"fleet\.roster: a roster must have at most 4,000,000 bytes, got "
+        InvalidRoster, match=r"fleet\.roster: a roster must have at most 1,000,000 bytes, got "
     ):
         read_roster(path, authority.directory / "ca.pem")
     named = tuple(
         RosterMember(id=i, name=f"{i}" + 50 * "x", endpoint="h" * 4000 + f":{i + 1}") for i in range(1000)
     )
-    with pytest.raises(InvalidRoster, match="at most 4,000,000 bytes"):
+    with pytest.raises(InvalidRoster, match="at most 1,000,000 bytes"):
         ring(members=named, edges=tuple(Edge(i, i + 1) for i in range(999))).sign(authority)
 
 

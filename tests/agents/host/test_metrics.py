@@ -22,12 +22,15 @@ from gossamer.agents.agent import Agent, Snapshot
 from gossamer.agents.fleet.tables import Member
 from gossamer.agents.host.metrics import AgentCollector, details_of, status_of
 from gossamer.agents.host.sources import FromIterable
-from gossamer.agents.host.status import status_line
+from gossamer.agents.host.status import estimate_line, status_line
 from gossamer.agents.host.web import serve
-from gossamer.agents.statistics import Layout
+from gossamer.agents.statistics import Answers, Layout
 from gossamer.agents.transports.memory import Memory
 from gossamer.errors import GossamerError, InvalidInput, OutputError
 from gossamer.networks import Network
+
+END = datetime(2027, 1, 1, tzinfo=UTC)
+"""Of a certificate."""
 
 
 def scrape(port: int) -> dict[tuple[str, tuple[str, ...]], float]:
@@ -59,6 +62,14 @@ async def some_rounds() -> Snapshot:
         return a.snapshot
 
 
+def everything() -> Answers:
+    """Answers of a fleet that is asked for all there is; half of its members have observed."""
+    layout = Layout(2, variance=True, bins=(0.0, 2.0, 5.0), replicates=2, covariance=True)
+    mean, squares, product = [1.0, 2.0], [3.0, 9.0], [4.25]
+    shares, noise = [0.1, 0.1, 0.2, 0.3, 0.5, 0.5], [0.01, 0.02, 0.03, 0.04]
+    return layout.read(np.array([0.5, *mean, *squares, *shares, *product, *noise]))
+
+
 @pytest.fixture(scope="module")
 def snapshot() -> Snapshot:
     return asyncio.run(some_rounds())
@@ -68,12 +79,7 @@ def test_metrics_say_what_the_snapshot_says(snapshot: Snapshot) -> None:
     snapshot = replace(snapshot, rejected={"garbage": 3, "late": 1})
     port = free_ports(1)[0]
     stop = serve(
-        AgentCollector(
-            lambda: snapshot,
-            "agent0",
-            bad_observations=lambda: 5,
-            certificate_end=lambda: datetime.fromtimestamp(1e9, UTC),
-        ),
+        AgentCollector(lambda: snapshot, "agent0", bad_observations=lambda: 5, certificate_end=lambda: END),
         port,
     )
     try:
@@ -93,7 +99,7 @@ def test_metrics_say_what_the_snapshot_says(snapshot: Snapshot) -> None:
     assert found["gossamer_neighbors", ()] == 1
     assert found["gossamer_neighbors_alive", ()] == 1
     assert found["gossamer_bad_observations_total", ()] == 5
-    assert found["gossamer_certificate_expiry_timestamp_seconds", ()] == 1e9
+    assert found["gossamer_certificate_expiry_timestamp_seconds", ()] == END.timestamp()
     assert found["gossamer_healthy", ()] == 1
 
 
@@ -119,9 +125,7 @@ def test_metrics_follow_the_agent_and_leave_out_what_is_unknown(snapshot: Snapsh
 
 def test_the_metrics_hold_all_that_the_status_file_does(snapshot: Snapshot) -> None:
     """So that an agent on another host can be shown as one on this machine is."""
-    layout = Layout(2, variance=True, bins=(0.0, 2.0, 5.0), replicates=2)
-    vector = np.array([0.5, 1.0, 2.0, 3.0, 9.0, 0.1, 0.1, 0.2, 0.3, 0.5, 0.5, 0.01, 0.02, 0.03, 0.04])
-    answers = layout.read(vector)
+    answers = everything()
     snapshot = replace(
         snapshot,
         answers=answers,
@@ -129,11 +133,15 @@ def test_the_metrics_hold_all_that_the_status_file_does(snapshot: Snapshot) -> N
         rejected={"garbage": 3, "late": 1},
         state="degraded",
         problem="disk full; no source",
+        epoch=7,
+        members=4,
+        least=np.array([-1.0, 0.5]),
+        largest=np.array([5.0, 6.0]),
     )
     source = FromIterable(2, [])
-    collector = AgentCollector(lambda: snapshot, "agent0", restarts=2)
+    collector = AgentCollector(lambda: snapshot, "agent0", restarts=2, certificate_end=lambda: END)
     text = generate_latest(collector.registry()).decode()
-    found, expected = details_of(text), status_line(snapshot, "agent0", source)
+    found, expected = details_of(text), status_line(snapshot, "agent0", source, END)
     extra = {"restarts": 2, "version": gossamer.__version__, "bad_observations": 0}
     assert {k: v for k, v in found.items() if k not in ("at", *extra)} == {
         k: v for k, v in expected.items() if k not in ("at", "time", "agent")
@@ -145,6 +153,23 @@ def test_the_metrics_hold_all_that_the_status_file_does(snapshot: Snapshot) -> N
     assert status.estimate == tuple(snapshot.estimate)
     assert status.lost == snapshot.neighbors[0].lost
     assert status.problem == "disk full; no source"
+    assert (status.epoch, status.certificate_expires) == (7, END.timestamp())
+    assert (found["observing"], found["total"], found["members"]) == (2.0, [4.0, 8.0], 4)
+    assert found["covariance"] == [[2.0, 0.5], [0.5, 2.0]]
+    assert (found["minimum"], found["maximum"]) == ([-1.0, 0.5], [5.0, 6.0])
+
+
+def test_what_is_not_known_of_the_members_is_left_out(snapshot: Snapshot) -> None:
+    """Neither a sum without their number, nor one where every observation counts the same."""
+    for unknown in (
+        replace(snapshot, members=0),
+        replace(snapshot, members=4, answers=Layout(2, weighting="samples").read(np.ones(3))),
+    ):
+        line = estimate_line(unknown, "agent0", FromIterable(2, []))
+        assert not {"observing", "total", "total_standard_error", "minimum", "covariance"} & set(line)
+        text = generate_latest(AgentCollector(lambda now=unknown: now, "agent0").registry()).decode()
+        assert "gossamer_total{" not in text
+        assert "observing" not in details_of(text)
 
 
 def test_text_that_is_not_an_agents_metrics_is_refused() -> None:
@@ -169,14 +194,11 @@ def test_versions_states_and_problems_are_metrics(snapshot: Snapshot) -> None:
 
 
 def test_the_documentation_lists_every_metric(snapshot: Snapshot) -> None:
-    layout = Layout(2, variance=True, bins=(0.0, 2.0), replicates=0)
-    answers = layout.read(np.full(layout.size, 0.5))
+    answers, ends = everything(), np.array([1.0, 2.0])
     now = replace(snapshot, answers=answers, variance=answers.variance, problem="x", rejected={"garbage": 1})
-    text = generate_latest(
-        AgentCollector(
-            lambda: now, "agent0", certificate_end=lambda: datetime.fromtimestamp(1e9, UTC)
-        ).registry()
-    ).decode()
+    now = replace(now, members=2, least=ends, largest=ends)
+    collector = AgentCollector(lambda: now, "agent0", certificate_end=lambda: END)
+    text = generate_latest(collector.registry()).decode()
     served = {
         sample.name + "".join(f",{label}" for label in sorted(sample.labels) if label != "agent")
         for family in text_string_to_metric_families(text)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import io
 import json
 import signal
 import subprocess
@@ -9,6 +11,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -16,10 +19,13 @@ import pytest
 from tests.agents.small_fleets import free_ports, until
 
 from gossamer.agents.fleet.file import Fleet
+from gossamer.agents.fleet.membership import draft, publish, replace
 from gossamer.agents.fleet.survey import ask
 from gossamer.agents.fleet.tables import RoundsTable
+from gossamer.agents.host.following import Following
 from gossamer.agents.host.options import Options
 from gossamer.agents.host.status import read_status
+from gossamer.agents.settings import AgentSettings
 from gossamer.errors import InvalidInput
 from gossamer.faults import Bursts, Delay, Loss, Partition
 from gossamer.networks import Network
@@ -269,3 +275,31 @@ print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
     entries = [json.loads(line)["message"] for line in (path.parent / "0.log").read_text().splitlines()]
     assert entries[-1] == "stopped"
     assert sum("read fleet.toml again" in message for message in entries) == 1
+
+
+def test_a_roster_is_followed_once_its_certificate_is_here(path: Path) -> None:
+    """An agent that was replaced gets both, in whatever order and with whatever time between."""
+    where = path.parent / "certificates"
+    own = [where / "agent0.pem", where / "agent0.key"]
+    old = [file.read_bytes() for file in own]
+    applied: list[AgentSettings] = []
+
+    async def live() -> None:
+        following = Following(Options(fleet=str(path), agent="agent0"), Fleet.read(path), io.StringIO())
+        following.agent = SimpleNamespace(  # type: ignore[assignment]  # as much of an agent as is followed with
+            settings=following.settings(),
+            snapshot=SimpleNamespace(neighbors=()),
+            apply=lambda settings: (applied.append(settings), ([], []))[1],
+        )
+        publish(path, replace(draft(path), "agent0"))
+        new = [file.read_bytes() for file in own]
+        for contents in (old, new):
+            for file, content in zip(own, contents, strict=True):
+                file.write_bytes(content)
+            for _ in range(3):
+                following.look()
+                await asyncio.sleep(0)
+            assert ("agent0@2" in {settings.name for settings in applied}) == (contents is new)
+
+    asyncio.run(live())
+    assert applied[-1].epoch == 2

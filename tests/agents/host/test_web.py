@@ -24,7 +24,7 @@ LAYOUT = Layout(1)
 
 
 def view(state: str) -> NeighborView:
-    return NeighborView(1, state, True, 0.0, 0.1, 3, 1, 0, 0.01, "valve")
+    return NeighborView(1, state, True, 0.0, 0.1, 3, 1, 0, 0.01, name="valve")
 
 
 def some_snapshot(**changes: Any) -> Snapshot:

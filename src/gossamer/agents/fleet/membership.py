@@ -54,7 +54,14 @@ def draft(path: Path) -> Fleet:
 
 
 def add(
-    fleet: Fleet, name: str, endpoint: str, neighbors: Sequence[str], *, listen: str = "", source: str = "-"
+    fleet: Fleet,
+    name: str,
+    endpoint: str,
+    neighbors: Sequence[str],
+    *,
+    listen: str = "",
+    source: str = "-",
+    metrics: str = "",
 ) -> Fleet:
     """The draft with one more agent, which talks to `neighbors`."""
     if any(member.name == name for member in fleet.agents):
@@ -75,6 +82,7 @@ def add(
         common_name=common_name(name, fleet.epoch),
         listen=listen,
         source=source,
+        metrics=metrics,
     )
     edges = [*fleet.edges, *(Edge(neighbor, new.id) for neighbor in ids)]
     return msgspec.structs.replace(fleet, agents=[*fleet.agents, new], edges=edges)

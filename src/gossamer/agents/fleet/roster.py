@@ -30,8 +30,9 @@ if TYPE_CHECKING:
 else:
     msgspec = require("msgspec", "agents")
 
-LARGEST = 4_000_000
-"""Bytes. A longer roster is not even read; this is enough for about 40,000 agents with four neighbors each."""
+LARGEST = 1_000_000
+"""Bytes. A longer roster is not even read, nor would it fit into a message (`tls.longest_message`); this is enough for
+about 10,000 agents with four neighbors each."""
 
 IDS = 2**32
 """Ids are below this; a simulated sensor has no random numbers for others."""

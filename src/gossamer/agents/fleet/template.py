@@ -106,7 +106,7 @@ A neighbor silent for this long, and for `silence` rounds, counts as dead: the o
 _LISTS = {
     "agents": """\
 One line per agent: its number, for good; its name; the host:port at which the others reach it (a host name or an
-IPv4 address); and where its observations come from (the command line can override it): "-" standard input,
+address, IPv6 in brackets); and where its observations come from (the command line can override it): "-" standard input,
 "csv:FILE[,follow]", "cmd:COMMAND", or "sim:MEAN,STD,SEED", a simulated sensor. listen = "0.0.0.0:7447" if it
 listens elsewhere (containers, NAT); metrics = "host:port", where it serves its metrics; level = "debug", a log level
 of its own; common_name is that of its certificate, if it is not its first one.""",

@@ -103,6 +103,12 @@ class Following:
             return None
         return expires(self._path.parent / self._fleet.certificates / f"{self.me.name}.pem")
 
+    def known_end(self) -> datetime | None:
+        """The same, or None while the certificate cannot be read."""
+        with suppress(GossamerError):
+            return self.certificate_end()
+        return None
+
     # -- following ------------------------------------------------------------------------------------------
 
     def reload(self) -> None:
@@ -214,11 +220,14 @@ class Following:
         self._seen = now
         if now == known or now != seen:  # as before, or still being written
             return
+        certificates = now[1:] != known[1:]
         self._stamps = now
-        if now[0] != known[0] and (data := self._read_roster()):
-            self.offer(data, "the file beside fleet.toml")
-        if now[1:] != known[1:]:  # they may be those of the new roster, which is followed first
-            self._loop.call_soon(lambda: self._follow(self._fleet, "new certificates"))
+        if (
+            signed := self._read_roster()
+        ):  # also one that could not be followed before its certificate was here
+            self.offer(signed, "the file beside fleet.toml")
+        if certificates:
+            self._loop.call_soon(lambda: self._follow(self._fleet, "new certificates"))  # after the roster
 
     def _warn_of_expiry(self) -> None:
         with suppress(GossamerError):

@@ -15,6 +15,8 @@ from contextlib import suppress
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from gossamer import __version__
 from gossamer.agents.host.status import QUANTILES, AgentStatus, interpret, largest
 from gossamer.errors import GossamerError, require
@@ -119,8 +121,26 @@ class AgentCollector:
         yield self._gauge(
             "presence", "Share of agents that have observed, or observations per round", presence
         )
+        yield self._gauge("roster_epoch", "Epoch of the roster that the agent follows", now.epoch)
+        yield self._gauge("members", "Members of the fleet; 0: unknown", now.members)
+        yield from self._statistics(now)
+
+    def _statistics(self, now: Snapshot) -> Iterable[Metric]:
+        answers, members = now.answers, now.members
+        yield self._gauge("observing_members", "Members that have observed", answers.observing(members))
+        yield self._vector("total", "Sum over the members of each one's mean", answers.total(members))
+        yield self._vector(
+            "total_standard_error", "Standard error of the total", answers.total_error(members)
+        )
         if now.variance is not None:
             yield self._vector("variance", "Variance of one observation of the network", now.variance)
+        if (covariance := answers.covariance) is not None:
+            cells = {(str(a), str(b)): float(value) for (a, b), value in np.ndenumerate(covariance)}
+            text = "Covariance of two components of one observation"
+            yield self._gauges("covariance", text, ["component", "other"], cells)
+        if now.least is not None and now.largest is not None:
+            yield self._vector("minimum", "Least observation of the members, in this epoch", now.least)
+            yield self._vector("maximum", "Largest observation of the members, in this epoch", now.largest)
         if now.answers.layout.bins:
             labels = ["quantile", "component"]
             values = {
@@ -152,6 +172,9 @@ class AgentCollector:
         yield self._gauges("round_trip_seconds", "From sending to hearing the echo", ["neighbor"], trips)
         far = {key: neighbor.distance for key, neighbor in each.items()}
         yield self._gauges("distance", "Difference from a neighbor's estimate", ["neighbor"], far)
+        epochs = {key: neighbor.epoch for key, neighbor in each.items()}
+        text = "Epoch of the roster that a neighbor follows"
+        yield self._gauges("neighbor_roster_epoch", text, ["neighbor"], epochs)
 
     def _counter(self, name: str, text: str, value: float) -> Metric:
         return self._counters(name, text, [], {(): value})
@@ -174,7 +197,7 @@ class AgentCollector:
 
     def _filled(self, family: Any, values: Values) -> Metric:
         for labels, value in values.items():
-            if not math.isnan(value):  # not known yet: no line is better than NaN
+            if math.isfinite(value):  # not known yet: no line is better than NaN
                 family.add_metric([self._name, *labels], value)
         filled: Metric = family
         return filled
@@ -234,6 +257,7 @@ class _Samples:
         states = {labels["neighbor"]: labels["state"] for labels, _ in self._all.get("neighbor_state", ())}
         distance, trip = self.by("neighbor", "distance"), self.by("neighbor", "round_trip_seconds")
         lost, late = self.by("neighbor", "messages_lost_total"), self.by("neighbor", "messages_late_total")
+        epochs = self.by("neighbor", "neighbor_roster_epoch")
         found = {
             "name": self._all["rounds_total"][0][0]["agent"],
             "at": time.time(),
@@ -245,6 +269,11 @@ class _Samples:
             "estimate": self.vector("estimate"),
             "standard_error": self.vector("standard_error"),
             "presence": self.one("presence"),
+            "epoch": self.whole("roster_epoch"),
+            "members": self.whole("members"),
+            "certificate_expires": next(
+                (end for _, end in self._all.get("certificate_expiry_timestamp_seconds", ())), None
+            ),
             "distance": largest([distance[n] for n in distance if states[n] == "alive"]),
             "neighbors_alive": self.whole("neighbors_alive"),
             "state": next(state for state, on in self.by("state", "state").items() if on),
@@ -262,12 +291,21 @@ class _Samples:
                     "round_trip": trip.get(name),
                     "lost": int(lost[name]),
                     "late": int(late[name]),
+                    "epoch": int(epochs[name]),
                 }
                 for name, state in states.items()
             },
         }
-        if "variance" in self._all:
-            found["variance"] = self.vector("variance")
+        if "observing_members" in self._all:
+            found["observing"] = self.one("observing_members")
+        for name in ("total", "total_standard_error", "variance", "minimum", "maximum"):
+            if name in self._all:
+                found[name] = self.vector(name)
+        if "covariance" in self._all:
+            rows: dict[str, list[float]] = {}
+            for labels, value in self._all["covariance"]:
+                rows.setdefault(labels["component"], []).append(value)
+            found["covariance"] = list(rows.values())
         if "quantile" in self._all:
             values: dict[str, list[float]] = {}
             for labels, value in self._all["quantile"]:

@@ -82,7 +82,7 @@ async def run(options: Options, output: TextIO | logs.LineFile, fleet: Fleet | N
                 lambda: agent.snapshot,
                 me.name,
                 bad_observations=lambda: source.bad,
-                certificate_end=following.certificate_end,
+                certificate_end=following.known_end,
                 method=settings.method.name,
                 restarts=options.restarts,
             )
@@ -94,7 +94,9 @@ async def run(options: Options, output: TextIO | logs.LineFile, fleet: Fleet | N
                     "started", extra={"endpoint": settings.endpoint, "source": options.source or me.source}
                 )
                 file = path.parent / STATUS / f"{me.name}.json"
-                status = StatusFile(file, me.name, source, settings.pace, options.restarts)
+                status = StatusFile(
+                    file, me.name, source, settings.pace, options.restarts, following.known_end
+                )
                 await _report(following, me.name, source, output, status, stopped)
         finally:
             if status is not None:  # the agent ran: report its last state, after a failure too

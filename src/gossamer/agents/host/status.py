@@ -12,7 +12,7 @@ import logging
 import math
 import os
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -51,12 +51,19 @@ class StatusFile:
     """Writes the latest snapshot to a small file, replaced as a whole, so that a reader never sees half of one."""
 
     def __init__(
-        self, path: Path, name: str, source: AnySource, pace: float | None = None, restarts: int = 0
+        self,
+        path: Path,
+        name: str,
+        source: AnySource,
+        pace: float | None = None,
+        restarts: int = 0,
+        certificate_end: Callable[[], datetime | None] = lambda: None,
     ) -> None:
         self.every = cadence(pace)
         self._path = path
         self._name = name
         self._source = source
+        self._certificate_end = certificate_end
         self._process = {"pid": os.getpid(), "restarts": restarts, "version": __version__}
         self._failed = False
 
@@ -65,9 +72,8 @@ class StatusFile:
         return min(self.every, max(age, _OFTEN))
 
     def write(self, snapshot: Snapshot) -> None:
-        content = json.dumps(
-            {**status_line(snapshot, self._name, self._source), **self._process, "every": self.every}
-        )
+        line = status_line(snapshot, self._name, self._source, self._certificate_end())
+        content = json.dumps({**line, **self._process, "every": self.every})
         try:
             files.make_folder(self._path.parent)
             files.replace(self._path, content)
@@ -97,10 +103,19 @@ def estimate_line(snapshot: Snapshot, name: str, source: AnySource) -> dict[str,
         "estimate": _values(snapshot.estimate),
         "standard_error": _values(snapshot.standard_error),
     }
+    answers, members = snapshot.answers, snapshot.members
+    if math.isfinite(observing := answers.observing(members)):
+        line["observing"] = observing
+        line["total"] = _values(answers.total(members))
+        line["total_standard_error"] = _values(answers.total_error(members))
     if snapshot.variance is not None:
         line["variance"] = _values(snapshot.variance)
-    if snapshot.answers.layout.bins:
-        line["quantiles"] = {str(q): _values(snapshot.answers.quantile(q)) for q in QUANTILES}
+    if (covariance := answers.covariance) is not None:
+        line["covariance"] = [_values(row) for row in covariance]
+    if snapshot.least is not None and snapshot.largest is not None:
+        line["minimum"], line["maximum"] = _values(snapshot.least), _values(snapshot.largest)
+    if answers.layout.bins:
+        line["quantiles"] = {str(q): _values(answers.quantile(q)) for q in QUANTILES}
     line["distance"] = largest([n.distance for n in snapshot.neighbors if n.state == "alive"])
     line["neighbors_alive"] = sum(n.state == "alive" for n in snapshot.neighbors)
     line["state"] = snapshot.state
@@ -111,15 +126,19 @@ def estimate_line(snapshot: Snapshot, name: str, source: AnySource) -> dict[str,
     return line
 
 
-def status_line(snapshot: Snapshot, name: str, source: AnySource) -> dict[str, Any]:
+def status_line(
+    snapshot: Snapshot, name: str, source: AnySource, certificate_end: datetime | None = None
+) -> dict[str, Any]:
     """What an agent writes to its status file: the estimate, and everything an operator asks for."""
     return {
         **estimate_line(snapshot, name, source),
         "at": snapshot.time,
+        "epoch": snapshot.epoch,
+        "members": snapshot.members,
+        "certificate_expires": None if certificate_end is None else certificate_end.timestamp(),
         "rounds": snapshot.age,
         "acknowledged": snapshot.acknowledged,
         "presence": _number(snapshot.answers.presence),
-        "epoch": snapshot.epoch,
         "problem": snapshot.problem or source.last_problem,
         "sent": snapshot.sent,
         "received": snapshot.received,
@@ -132,6 +151,7 @@ def status_line(snapshot: Snapshot, name: str, source: AnySource) -> dict[str, A
                 "round_trip": _number(n.round_trip),
                 "lost": n.lost,
                 "late": n.late,
+                "epoch": n.epoch,
             }
             for n in snapshot.neighbors
         },
@@ -164,6 +184,8 @@ class AgentStatus:
             "stopped", "silent" (its status is old), "gone" (its process has ended), "unreachable" (its metrics cannot
             be read) or "unknown" (never seen here); an agent that this process started can also be "starting",
             "exit 2" or "SIGKILL"
+    epoch   of the roster that it follows; 0: unknown
+    certificate_expires   when its certificate does, in seconds since 1970; None: it has none, or unknown
     """
 
     member: Member
@@ -179,6 +201,8 @@ class AgentStatus:
     rejected: int = 0
     restarts: int = 0
     problem: str = ""
+    epoch: int = 0
+    certificate_expires: float | None = None
     details: dict[str, Any] = field(default_factory=dict, repr=False)
 
 
@@ -209,6 +233,8 @@ def interpret(member: Member, found: dict[str, Any]) -> AgentStatus:
         rejected=sum(n for reason, n in found["rejected"].items() if reason not in _HARMLESS),
         restarts=found.get("restarts", 0),
         problem=found["problem"],
+        epoch=found.get("epoch", 0),
+        certificate_expires=found.get("certificate_expires"),
         details=found,
     )
 
