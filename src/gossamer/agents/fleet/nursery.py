@@ -54,7 +54,7 @@ class Nursery:
                 pass_fds=(theirs.fileno(),),
                 env=os.environ | {"OPENBLAS_NUM_THREADS": "1"},  # its threads would not survive a fork
             )
-        self._lines = _Lines()
+        self._lines = _JsonLines()
         self._running: set[int] = set()
         self._ended: dict[int, int] = {}
         self.alive = True
@@ -126,7 +126,7 @@ class Nursery:
         self._process.wait()
 
 
-class _Lines:
+class _JsonLines:
     """Lines of JSON, from pieces of them."""
 
     def __init__(self) -> None:
@@ -155,7 +155,7 @@ class _Forker:
         wake.setblocking(False)
         signal.set_wakeup_fd(wake.fileno(), warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
-        self._lines = _Lines()
+        self._lines = _JsonLines()
         self._locks: list[int] = []
         self._children: set[int] = set()
 
