@@ -32,6 +32,9 @@ LOSS = 0.2
 DISK = 64
 """Megabytes of the fleet's own disk: enough for stores and logs, quick to fill."""
 
+HEARING = 40.0
+"""Seconds at most that the liar goes on after the last trouble, until all its neighbors have heard it out."""
+
 STAY = 15.0
 """Seconds for which all members must stay at the average."""
 
@@ -120,7 +123,12 @@ def _run(
                 next_weight += 5.0
             time.sleep(0.02)
         troubles.proceed(all=True)
-        accuse(members, liar, suspects)
+        heard = time.monotonic() + HEARING  # by those too who were stopped or down while it lied the most
+        while time.monotonic() < heard and any(s["state"] != "quarantined" for s in suspects.values()):
+            supervise(members, troubles)
+            troubles.proceed()
+            accuse(members, liar, suspects)
+            time.sleep(0.2)
         if lying is not None:
             lying.kill()
             lying.wait()

@@ -74,7 +74,7 @@ class Troubles:
         self._later.clear()
         for crowd in self._crowds:
             crowd.kill()
-            crowd.wait()
+            crowd.communicate()
 
     def busy(self, member: ChaosMember) -> bool:
         return member.id in self._busy
@@ -207,13 +207,8 @@ class Troubles:
         self._crowds.append(crowd)
 
         def leave() -> None:
-            assert crowd.stdin is not None
-            crowd.stdin.close()
-            try:
-                crowd.wait(timeout=10)
-            except subprocess.TimeoutExpired:
-                crowd.kill()
-                crowd.wait()
+            crowd.kill()  # to wait for it would hold up all other troubles
+            crowd.communicate()
 
         self._for(seconds, leave)
 

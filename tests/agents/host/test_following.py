@@ -6,7 +6,7 @@ import asyncio
 import io
 import logging
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -37,8 +37,10 @@ class StandIn(SimpleNamespace):
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return Fleet.create(Network.cycle(4)).write(tmp_path / "fleet")
+def path(tmp_path: Path) -> Iterator[Path]:
+    level = logging.getLogger().level  # which is followed as well
+    yield Fleet.create(Network.cycle(4)).write(tmp_path / "fleet")
+    logging.getLogger().setLevel(level)
 
 
 def followed(path: Path, *steps: Callable[[], object]) -> tuple[Applied, bool]:
