@@ -110,11 +110,12 @@ def parse_faults(
 def agent_faults(
     fleet: Fleet, loss: str | None, burst: str | None, delay: str | None, partition: Iterable[str] | None
 ) -> dict[str, Any]:
-    """The faults to inject into a deployed fleet, as options of its agents (`agents.host.process.Options`)."""
+    """The faults to inject into a deployed fleet, as options of its agents (`agents.host.options.Options`)."""
     import numpy as np
 
     faults = parse_faults(loss=loss, burst=burst, delay=delay, partition=partition or ())
-    faults.check(len(fleet.agents), np.array([edge.pair for edge in fleet.edges]))
+    ids = 1 + max(member.id for member in fleet.agents)  # which may have gaps
+    faults.check(ids, np.array([edge.pair for edge in fleet.edges]))
     kinds = {gs.faults.Loss: "loss", gs.faults.Bursts: "burst", gs.faults.Delay: "delay"}
     return {
         "partition": faults.partitions,
