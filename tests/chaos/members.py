@@ -155,6 +155,8 @@ class ChaosMember:
         if self.running and age > WARM:
             assert self.process is not None
             text = Path(f"/proc/{self.process.pid}/status").read_text()
+            if "VmRSS:" not in text:  # it is just ending
+                return
             self.memory.append((age, int(text.partition("VmRSS:")[2].split()[0]) / 1024))
             self.growth = max(self.growth, self.memory[-1][1] - self.memory[0][1])
 
