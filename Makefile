@@ -1,12 +1,12 @@
 # make run     everything the paper shows, reproduced, with a report        make test   all checks and tests
 # make quick   the everyday tests (under 90 seconds)                        make bench  speed, as ratios in one run
-# make dist    an sdist and a wheel, in dist/
+# make chaos   a fleet in trouble for 15 minutes (docs/reliability.md)       make dist   an sdist and a wheel, in dist/
 PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.ready
 ROUND := $(wildcard setup.py src/gossamer/agents/round/*.p*)
 
-.PHONY: setup run test quick lint bench dist clean
+.PHONY: setup run test quick lint bench chaos dist clean
 .DEFAULT_GOAL := setup
 
 # Numba's code, too, is compiled here, on all cores; where nothing has changed, this is a matter of a second.
@@ -28,8 +28,8 @@ run: setup
 	$(BIN)/gossamer reproduce --out results/paper
 
 lint: .venv/.compiled
-	$(BIN)/ruff check src tests benchmarks examples setup.py
-	$(BIN)/ruff format --check src tests benchmarks examples setup.py
+	$(BIN)/ruff check src tests benchmarks examples deploy setup.py
+	$(BIN)/ruff format --check src tests benchmarks examples deploy setup.py
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
@@ -41,6 +41,9 @@ test: lint setup
 
 bench: setup
 	$(BIN)/python -m benchmarks
+
+chaos: setup
+	$(BIN)/python -m tests.chaos --agents 30 --minutes 15 --seed 0 --write
 
 dist: setup
 	$(BIN)/python -m build --no-isolation

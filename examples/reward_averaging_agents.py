@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from gossamer.agents.agent import Agent
 from gossamer.agents.fleet.file import Fleet
-from gossamer.agents.fleet.tables import ObservationsTable, RoundsTable
+from gossamer.agents.fleet.tables import ObservationsTable, RoundsTable, StatisticsTable
 from gossamer.agents.transports.memory import Memory
 from gossamer.networks import Network
 
@@ -61,7 +61,8 @@ async def main(rounds: int = 400) -> tuple[Array, Array, Array]:
 
     fleet = Fleet.create(
         network,
-        observations=ObservationsTable(dimension=STATES, replicates=0),
+        observations=ObservationsTable(dimension=STATES),
+        statistics=StatisticsTable(replicates=0),
         rounds=RoundsTable(every="0", timeout="1s"),
     )
     wires = Memory()

@@ -6,7 +6,7 @@ thermometers within reach; each one should know the mean temperature of the buil
     python examples/sensor_fleet.py
 
 The agents below are the ones that `gossamer agent` runs as processes; only the wires differ (here they are
-inside this program, there they are Zenoh with TLS). The whole thing takes about five seconds.
+inside this program, there they are TLS connections). The whole thing takes about five seconds.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ def report(when: str, agents: list[Agent], truth: float) -> float:
 
 async def main(seconds: float = 1.5) -> list[float]:
     """Run the fleet; return the largest error of any agent at each of three moments."""
-    # 1. Who can talk to whom. `Fleet.create` chooses the method's parameters from the network's spectrum; a
-    #    neighbor that is silent for 0.5 seconds counts as dead.
+    # 1. Who can talk to whom. The agents need to know no more than their neighbors; one that is silent for 0.5
+    #    seconds counts as dead.
     network = Network.random_geometric(12, seed=3)
     fleet = Fleet.create(network, rounds=RoundsTable(every="5ms", timeout="50ms", death="500ms"))
 

@@ -16,7 +16,7 @@ import pytest
 import gossamer as gs
 
 ROOT = Path(__file__).parents[1]
-HEAVY = ("numpy", "scipy", "numba", "networkx", "matplotlib", "zenoh", "typer", "rich")
+HEAVY = ("numpy", "scipy", "numba", "networkx", "matplotlib", "typer", "rich")
 
 
 def python(code: str) -> str:

@@ -2,7 +2,8 @@
 
 GossamerError
 ├── InvalidInput      (also a ValueError)  a value that cannot be used
-│   └── InvalidNetwork                     a graph or matrix that is not a valid network
+│   ├── InvalidNetwork                     a graph or matrix that is not a valid network
+│   └── InvalidRoster                      a fleet's list of members that cannot be trusted or used
 ├── Unsupported       an engine was asked for something it cannot do
 ├── MissingExtra      (also an ImportError) an optional dependency is not installed
 └── OutputError       (also an OSError)    a result could not be written
@@ -26,6 +27,10 @@ class InvalidInput(GossamerError, ValueError):
 
 class InvalidNetwork(InvalidInput):
     """A graph or matrix that does not satisfy the assumptions on a network."""
+
+
+class InvalidRoster(InvalidInput):
+    """A fleet's list of members that cannot be trusted or used."""
 
 
 class Unsupported(GossamerError):

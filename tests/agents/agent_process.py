@@ -113,7 +113,7 @@ def observations(options: dict[str, Any], go: threading.Event) -> Iterator[float
 async def main() -> None:
     from gossamer.agents.agent import Agent
     from gossamer.agents.transports.base import Faulty
-    from gossamer.agents.transports.zenoh import ZenohTransport
+    from gossamer.agents.transports.tls import TlsTransport
 
     warnings.simplefilter("ignore")
     options = json.loads(sys.stdin.readline())
@@ -131,7 +131,7 @@ async def main() -> None:
     stop = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
     record = set(options.get("record", ()))
-    transport = Faulty(ZenohTransport(settings), settings.id, cut)
+    transport = Faulty(TlsTransport(settings), settings.id, cut)
     agent = Agent(settings, transport=transport, source=observations(options, go), seed=settings.id)
     at: dict[int, float] = {}
 

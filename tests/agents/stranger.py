@@ -8,51 +8,46 @@ KIND: "none" shows no certificate, "other" one of another authority, "expired" o
 
 from __future__ import annotations
 
-import json
+import ssl
 import sys
 import tempfile
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
-
-import zenoh
 
 from gossamer.agents.fleet.certificates import Authority
 from gossamer.agents.fleet.file import Fleet
 from gossamer.agents.host import logs
-from gossamer.agents.transports.zenoh import configuration
+from gossamer.agents.settings import AgentSettings
+from gossamer.agents.transports import door
+from gossamer.agents.transports.tls import TlsTransport
 
 
-def disguised(kind: str, path: Path, agent: int) -> dict[str, Any]:
-    """The configuration of agent `agent`, changed into that of a stranger."""
+def disguised(kind: str, path: Path, agent: int) -> AgentSettings:
+    """The settings of agent `agent`, changed into those of a stranger."""
     fleet = Fleet.read(path)
     if kind == "plaintext":
-        return configuration(fleet.settings(agent, insecure=True))
-    config = configuration(fleet.settings(agent, path.parent))
-    tls = config["transport"]["link"]["tls"]
+        return fleet.settings(agent, insecure=True)
+    settings = fleet.settings(agent, path.parent)
+    assert settings.tls is not None
     if kind == "none":
-        tls["enable_mtls"] = False
-        del tls["connect_certificate"], tls["connect_private_key"]
-        return config
-    name = fleet.member(agent).name
+        empty = ssl.create_default_context(cafile=settings.tls.authority)
+        door._contexts = lambda tls: (empty, empty)
+        return settings
+    directory = Path(tempfile.mkdtemp())
     if kind == "other":
-        issued = Authority.create(Path(tempfile.mkdtemp()) / "other").issue(name, ["127.0.0.1"])
+        issued = Authority.create(directory / "other").issue(settings.name, ["127.0.0.1"])
     else:
+        authority = replace(Authority.load(path.parent / fleet.certificates), directory=directory)
         long_ago = datetime.now(UTC) - timedelta(days=9)
-        authority = Authority.load(path.parent / fleet.certificates)
-        issued = authority.issue(name, ["127.0.0.1"], start=long_ago, days=1)
-    for end in ("listen", "connect"):
-        tls[f"{end}_certificate"] = str(issued.certificate)
-        tls[f"{end}_private_key"] = str(issued.key)
-    return config
+        issued = authority.issue(settings.name, ["127.0.0.1"], start=long_ago, days=1)
+    return replace(settings, tls=replace(settings.tls, certificate=issued.certificate, key=issued.key))
 
 
 if __name__ == "__main__":
     kind, path, agent = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3])
     logs.set_up(kind)
-    with logs.capture_zenoh():
-        config = json.dumps(disguised(kind, path, agent))
-        with zenoh.open(zenoh.Config.from_json5(config)) as session:
-            for key in (f"gossamer/0/{agent}", "gossamer/0/5"):
-                session.put(key, b"let me in")
-            sys.stdin.read()
+    transport = TlsTransport(disguised(kind, path, agent))
+    transport.open()
+    sys.stdin.read()
+    transport.close()

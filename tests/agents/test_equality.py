@@ -1,4 +1,4 @@
-"""Without faults, agents compute what the simulation computes: every method, in process and over Zenoh."""
+"""Without faults, agents compute what the simulation computes: every method, in process and over the network."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from gossamer.agents.round.ledger import Ledger
 from gossamer.agents.settings import AgentSettings
 from gossamer.agents.transports.base import Transport
 from gossamer.agents.transports.memory import Memory
-from gossamer.agents.transports.zenoh import ZenohTransport
+from gossamer.agents.transports.tls import TlsTransport
 from gossamer.faults import Faults
 from gossamer.methods import METHODS, tabulate
 from gossamer.methods.base import Method
@@ -110,8 +110,8 @@ def in_process() -> list[Transport]:
 
 
 @pytest.fixture(scope="module")
-def over_zenoh() -> Iterator[list[Transport]]:
-    transports = [ZenohTransport(s) for s in fleet(NETWORK)]
+def over_tls() -> Iterator[list[Transport]]:
+    transports = [TlsTransport(s) for s in fleet(NETWORK)]
     for transport in transports:
         with pytest.warns(UserWarning, match="plaintext"):
             transport.open()
@@ -125,7 +125,7 @@ def close_to(actual: np.ndarray, expected: np.ndarray) -> None:
 
 
 @pytest.mark.parametrize("name", METHODS)
-@pytest.mark.parametrize("where", ["in_process", "over_zenoh"])
+@pytest.mark.parametrize("where", ["in_process", "over_tls"])
 def test_every_method_equals_the_simulation(name: str, where: str, request: pytest.FixtureRequest) -> None:
     method = METHODS[name]()
     cores = [node(method, i) for i in range(NETWORK.agents)]
@@ -135,7 +135,7 @@ def test_every_method_equals_the_simulation(name: str, where: str, request: pyte
 @pytest.mark.parametrize(
     "method", [gs.SDA(), gs.AnytimeSDA(), gs.AnytimeSDA("local"), gs.SSDA()], ids=lambda method: method.label
 )
-@pytest.mark.parametrize("where", ["in_process", "over_zenoh"])
+@pytest.mark.parametrize("where", ["in_process", "over_tls"])
 def test_ledgers_equal_the_simulation(method: Method, where: str, request: pytest.FixtureRequest) -> None:
     cores = [ledger(method, i) for i in range(NETWORK.agents)]
     close_to(run(request.getfixturevalue(where), cores, observed(method)), simulated(method))
@@ -216,5 +216,5 @@ def test_a_fleet_runs_the_method_that_its_file_names(tmp_path: Path, text: str, 
 
 
 @pytest.mark.filterwarnings(PLAINTEXT)
-def test_whole_agents_over_zenoh_equal_the_simulation() -> None:
+def test_whole_agents_over_tls_equal_the_simulation() -> None:
     close_to(deployed(lambda s: None), simulated(gs.AnytimeSDA()))

@@ -1,4 +1,4 @@
-"""Real faults to real processes over Zenoh on loopback. The figures are in docs/reliability.md.
+"""Real faults to real processes over loopback. The figures are in docs/reliability.md.
 
 Every process is a child of the test and is ended by its own id. Waits are for conditions, with a bound.
 Set GOSSAMER_FIGURES=1 to print the figures (pytest -s).

@@ -67,7 +67,6 @@ def test_what_is_no_endpoint(endpoint: str) -> None:
         Neighbor(1, 0.5, endpoint)
 
 
-def test_tls_does_without_ipv6_addresses() -> None:
+def test_tls_reaches_ipv6_addresses() -> None:
     tls = Tls(Path("a"), Path("b"), Path("c"))
-    with pytest.raises(InvalidInput, match="Zenoh's TLS cannot connect to an IPv6 address"):
-        settings(endpoint="[::1]:7447", tls=tls)
+    assert settings(endpoint="[::1]:7447", tls=tls).endpoint == "[::1]:7447"

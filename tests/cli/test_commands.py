@@ -18,8 +18,8 @@ from gossamer.cli.commands import FlagCommand, name_flag
 from gossamer.errors import InvalidInput, OutputError
 from gossamer.networks import reading
 
-HEAVY = ("numba", "scipy", "networkx", "numpy", "matplotlib", "joblib", "zenoh", "pandas", "dask")
-FLEET = ("init", "up", "status", "renew")
+HEAVY = ("numba", "scipy", "networkx", "numpy", "matplotlib", "joblib", "pandas", "dask")
+FLEET = ("init", "up", "status", "renew", "add", "remove", "link", "unlink", "replace", "push", "roster")
 PAGES = [
     ["--help"],
     ["--version"],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import signal
@@ -10,78 +11,22 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
-import typer
 from rich.console import Console
 from tests.agents.small_fleets import free_ports, until
-from typer.testing import CliRunner, Result
+from tests.cli.fleet_commands import gossamer, make, running
 
 from gossamer.agents.fleet.file import Fleet
 from gossamer.agents.fleet.tables import Member, RoundsTable
-from gossamer.agents.host.process import Options
+from gossamer.agents.host.options import Options
 from gossamer.agents.host.status import AgentStatus, read_status
-from gossamer.cli.fleet import agent, fleet_app
 from gossamer.cli.fleet_table import compact, fleet_line, fleet_table, small, vector
 from gossamer.errors import InvalidInput, Unsupported
+from gossamer.methods import AnytimeSDA
 from gossamer.networks import Network
-
-app = typer.Typer(pretty_exceptions_enable=False)
-app.add_typer(fleet_app, name="fleet")
-app.command()(agent)
-
-COMMAND = [
-    sys.executable,
-    "-c",
-    "import typer; from gossamer.cli.fleet import agent, fleet_app; app = typer.Typer(); "
-    "app.add_typer(fleet_app, name='fleet'); app.command()(agent); app()",
-]
-
-
-def gossamer(*words: object) -> Result:
-    return CliRunner().invoke(app, [str(word) for word in words])
-
-
-def make(directory: Path, network: Network, rounds: RoundsTable | None = None, **changes: Any) -> Path:
-    endpoints = [f"127.0.0.1:{port}" for port in free_ports(network.agents)]
-    rounds = RoundsTable(every="20ms") if rounds is None else rounds
-    return Fleet.create(network, endpoints=endpoints, rounds=rounds, **changes).write(directory)
-
-
-@contextmanager
-def running(*words: object, **options: Any) -> Iterator[subprocess.Popen[str]]:
-    """A command in a process of its own; it is gone at the end, whatever happens."""
-    process = subprocess.Popen(
-        [*COMMAND, *map(str, words)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options
-    )
-    try:
-        yield process
-    finally:
-        if process.poll() is None:
-            process.kill()
-        process.wait()
-        for pipe in (process.stdin, process.stdout, process.stderr):
-            if pipe is not None and not pipe.closed:
-                pipe.close()
-
-
-def exists(pid: int) -> bool:
-    """Whether a process runs; one that has ended and waits for its parent does not."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
-
-
-def pids(path: Path) -> dict[str, int]:
-    found = [status.details for status in read_status(Fleet.read(path), path.parent)]
-    return {status["name"]: status["pid"] for status in found if status}
-
 
 # -- init -------------------------------------------------------------------------------------------------
 
@@ -94,10 +39,23 @@ def test_init_writes_a_fleet(tmp_path: Path) -> None:
     made = Fleet.read(out / "fleet.toml")
     assert made.network == "grid:4x4"
     assert made.observations.dimension == 2
-    assert len(list((out / "certificates").glob("*.key"))) == 17
+    assert len(list((out / "certificates").glob("*.key"))) == 18  # with the authority's and the operator's
     again = gossamer("fleet", "init", "--topology", "grid:4x4", "--out", out)
     assert isinstance(again.exception, InvalidInput)
-    assert "force must be set to replace" in str(again.exception)
+    assert "exists already" in str(again.exception)
+
+
+def test_init_sets_the_range(tmp_path: Path) -> None:
+    words = ("fleet", "init", "--topology", "cycle:4", "--out")
+    assert gossamer(*words, tmp_path / "a", "--range=-40,60").exit_code == 0
+    assert Fleet.read(tmp_path / "a" / "fleet.toml").observations.range == (-40.0, 60.0)
+    both = gossamer(*words, tmp_path / "b", "--range=-40,60:0,1", "--dimension", 2)
+    assert both.exit_code == 0, both.output
+    assert Fleet.read(tmp_path / "b" / "fleet.toml").observations.range == ((-40.0, 60.0), (0.0, 1.0))
+    for wrong in ("60", "a,b", "1,2,3", ""):
+        refused = gossamer(*words, tmp_path / "c", f"--range={wrong}")
+        assert isinstance(refused.exception, InvalidInput)
+        assert "--range must be two numbers such as -40,60" in str(refused.exception)
 
 
 def test_init_chooses_the_method(tmp_path: Path) -> None:
@@ -106,8 +64,12 @@ def test_init_chooses_the_method(tmp_path: Path) -> None:
     plain = Fleet.read(tmp_path / "a" / "fleet.toml").method
     assert (plain.name, list(plain.parameters)) == (
         "anytime-sda",
-        ["step_size", "momentum", "smoothing", "gain"],
+        ["acceleration", "gain"],
     )
+    assert gossamer(*words, tmp_path / "n", "--method", "anytime-sda:acceleration=nesterov").exit_code == 0
+    tuned = Fleet.read(tmp_path / "n" / "fleet.toml")
+    assert list(tuned.method.parameters) == ["step_size", "momentum", "smoothing", "gain"]
+    assert all(edge.weight == 1 / 3 for edge in tuned.edges)
     assert gossamer(*words, tmp_path / "b", "--method", "ssda:step_size=0.1").exit_code == 0
     assert Fleet.read(tmp_path / "b" / "fleet.toml").method.in_file() == {"name": "ssda", "step_size": 0.1}
     own = Path(__file__).parents[1] / "agents" / "own_methods.py"
@@ -120,6 +82,17 @@ def test_init_chooses_the_method(tmp_path: Path) -> None:
     assert isinstance(refused.exception, Unsupported)
     assert "dsg cannot be deployed" in str(refused.exception)
     assert not (tmp_path / "d").exists()
+
+
+def test_init_says_where_metrics_are(tmp_path: Path) -> None:
+    (tmp_path / "edges").write_text("a b\nb c\n")
+    (tmp_path / "hosts").write_text("a 10.0.0.1:7447\nb 10.0.0.1:7448\nc c.example\n")
+    words = ["--edges", tmp_path / "edges", "--hosts", tmp_path / "hosts", "--out"]
+    assert gossamer("fleet", "init", *words, tmp_path / "fleet", "--metrics-port", 9464).exit_code == 0
+    made = Fleet.read(tmp_path / "fleet" / "fleet.toml")
+    assert [agent.metrics for agent in made.agents] == ["10.0.0.1:9464", "10.0.0.1:9465", "c.example:9464"]
+    refused = gossamer("fleet", "init", *words, tmp_path / "other", "--metrics-port", 65535)
+    assert "--metrics-port must be a whole number of at least 1 and at most 65534" in str(refused.exception)
 
 
 def test_init_takes_real_host_names(tmp_path: Path) -> None:
@@ -136,7 +109,7 @@ def test_init_takes_real_host_names(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ([], "give either --topology NAME or --edges FILE"),
+        ([], "give either --topology NAME_OR_FILE or --edges FILE"),
         (["--topology", "path:3", "--edges", "x"], "give either"),
         (["--topology", "path:3", "--hosts", "x"], "give --edges as well"),
         (["--topology", "gird:3x3"], "did you mean 'grid'"),
@@ -155,7 +128,7 @@ def test_init_says_what_was_required(tmp_path: Path, words: list[str], message: 
     assert not (tmp_path / "fleet").exists()
 
 
-@pytest.mark.parametrize("host", ["pümp", "[::1]", "::1"])
+@pytest.mark.parametrize("host", ["pümp", "::1"])
 def test_init_writes_nothing_for_a_host_it_cannot_use(tmp_path: Path, host: str) -> None:
     (tmp_path / "edges").write_text("a b\n")
     (tmp_path / "hosts").write_text(f"a 10.0.0.1\nb {host}\n")
@@ -223,7 +196,9 @@ def test_two_agents_agree_and_speak_json(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_an_agent_takes_up_its_store_where_it_left_it(tmp_path: Path) -> None:
     """A replayed file is not counted twice: after kill -9 the agent reads on behind what it has stored."""
-    path = make(tmp_path / "fleet", Network.path(2), RoundsTable(every="5ms", timeout="5ms"))
+    # The numbers grow, so a method that smooths over few rounds: what it says is close to what it has read.
+    rounds, method = RoundsTable(every="5ms", timeout="5ms"), AnytimeSDA()
+    path = make(tmp_path / "fleet", Network.path(2), rounds, method=method)
     data = tmp_path / "data.csv"
     data.write_text("\n".join(str(k) for k in range(400)))
     words = ("agent", path, "--id", 0, "--source", f"csv:{data}", "--store", tmp_path / "store")
@@ -292,78 +267,6 @@ def test_a_port_in_use_ends_the_agent_with_one_line(tmp_path: Path) -> None:
     assert ".rs" not in result.stderr
 
 
-# -- up and status ----------------------------------------------------------------------------------------
-
-
-@pytest.mark.slow
-def test_up_runs_the_fleet_and_status_reads_it(tmp_path: Path) -> None:
-    """The estimates agree with the average of the simulated means, and Ctrl-C leaves no process behind."""
-    path = make(tmp_path, Network.path(3), sources=[f"sim:{mean},0.1,7" for mean in (1, 2, 6)])
-    with running("fleet", "up", path, start_new_session=True) as process:
-
-        def settled() -> bool:
-            found = read_status(Fleet.read(path), tmp_path)
-            return all(status.state == "running" and status.rounds > 60 for status in found)
-
-        until(settled, "sixty rounds", 60)
-        seen = gossamer("fleet", "status", path, "--json")
-        assert seen.exit_code == 0, seen.output
-        answers = json.loads(seen.output)
-        np.testing.assert_allclose([a["estimate"] for a in answers], 3.0, atol=0.1)
-        assert {a["state"] for a in answers} == {"running"}
-        assert "agent2" in gossamer("fleet", "status", path).output
-        agents = pids(path)
-        assert len(agents) == 3
-        second = running("fleet", "up", path)
-        with second as other:
-            assert other.wait(timeout=30) == 1
-        os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to all that are in the foreground
-        output, errors = process.communicate(timeout=30)
-    assert process.returncode == 0, output + errors
-    assert "3 running" in output
-    assert "all agents stopped" in output
-    assert not any(exists(pid) for pid in agents.values())
-    assert {status.state for status in read_status(Fleet.read(path), tmp_path)} == {"stopped"}
-    assert gossamer("fleet", "status", path).exit_code == 1
-
-
-@pytest.mark.slow
-def test_no_agent_outlives_its_starter(tmp_path: Path) -> None:
-    path = make(tmp_path, Network.path(2))
-    with running("fleet", "up", path) as process:
-        until(lambda: len(pids(path)) == 2, "two agents", 60)
-        agents = pids(path)
-        assert all(exists(pid) for pid in agents.values())
-        process.kill()  # no chance to clean up
-        process.wait()
-    try:
-        until(lambda: not any(exists(pid) for pid in agents.values()), "the end of the agents", 30)
-    finally:
-        for pid in filter(exists, agents.values()):  # only if the test fails
-            os.kill(pid, signal.SIGKILL)
-    assert "the process that started this agent has ended" in (tmp_path / "logs" / "agent0.log").read_text()
-
-
-@pytest.mark.slow
-def test_an_agent_that_dies_is_shown_and_reported(tmp_path: Path) -> None:
-    path = make(tmp_path, Network.path(3))
-    with running("fleet", "up", path) as process:
-        until(lambda: len(pids(path)) == 3, "three agents", 60)
-        os.kill(pids(path)["agent2"], signal.SIGKILL)
-        until(lambda: read_status(Fleet.read(path), tmp_path)[2].state == "gone", "the status", 30)
-        process.send_signal(signal.SIGINT)
-        output, _ = process.communicate(timeout=30)
-    assert process.returncode == 1
-    assert "1 SIGKILL" in output
-    assert "1 of them ended on their own" in output
-
-
-def test_up_refuses_to_feed_standard_input_to_many(tmp_path: Path) -> None:
-    result = gossamer("fleet", "up", make(tmp_path, Network.path(2), sources=["-", "-"]))
-    assert isinstance(result.exception, InvalidInput)
-    assert "source must not be - (standard input)" in str(result.exception)
-
-
 # -- the table --------------------------------------------------------------------------------------------
 
 
@@ -404,6 +307,41 @@ def test_agents_in_trouble_come_first_where_not_all_fit() -> None:
     assert any("and 26 more agents" in line for line in lines)
     assert any("agent29: disk full" in line for line in lines)
     assert len(lines) <= 5 + 8
+
+
+def test_restarts_and_unreachable_agents_fit_eighty_columns() -> None:
+    status = some_status(3, restarts=12)
+    status[1] = AgentStatus(status[1].member, "unreachable", problem="10.0.0.1:9464: timed out")
+    lines = render(fleet_table("grid:4x4", status), 80)
+    assert all(len(line.rstrip()) <= 80 for line in lines)
+    assert not any("…" in line for line in lines)
+    assert "running ↻12" in "\n".join(lines)
+    assert "agent1: 10.0.0.1:9464: timed out" in "\n".join(lines)
+
+
+def test_the_table_says_who_follows_which_roster_and_whose_certificate_ends() -> None:
+    status = some_status(8, epoch=4, certificate_expires=time.time() + 40 * 86400)
+    assert "epoch" not in "\n".join(render(fleet_table("cycle:8", status), 80))
+    old = {"epoch": 3, "certificate_expires": time.time() + 3.2 * 86400}
+    status[2:4] = [dataclasses.replace(agent, **old) for agent in status[2:4]]
+    status[7] = dataclasses.replace(status[7], epoch=1, state="gone")  # what it followed when it lived
+    shown = "\n".join(render(fleet_table("cycle:8", status), 120))
+    assert "rosters differ: epoch 4: agent0, agent1, agent4, agent5, agent6; epoch 3: agent2, agent3" in shown
+    assert "certificates end in 3 days or later: agent2, agent3; run `gossamer fleet renew`" in shown
+
+
+def test_status_shows_the_worst_first_and_asks_where_it_is_told(tmp_path: Path) -> None:
+    path = make(tmp_path, Network.path(2))
+    nobody = f"127.0.0.1:{free_ports(1)[0]}"
+    result = gossamer("fleet", "status", path, "--metrics", nobody, "--json")
+    assert result.exit_code == 1
+    rows = json.loads(result.output)
+    assert [(row["name"], row["state"]) for row in rows] == [
+        (nobody, "unreachable"),
+        ("agent0", "unknown"),
+        ("agent1", "unknown"),
+    ]
+    assert "Connection refused" in rows[0]["problem"]
 
 
 def test_a_fleet_in_one_line() -> None:

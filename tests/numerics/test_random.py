@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy import stats  # type: ignore[import-untyped, unused-ignore]
 
 from gossamer.errors import InvalidInput
-from gossamer.numerics import philox
+from gossamer.numerics import counters, philox
 from gossamer.numerics import random as r
 
 KEY = r.key(20260)
@@ -264,3 +264,10 @@ def test_loops_are_vectorized(loop: Any, arguments: tuple[Any, ...]) -> None:
     assert re.search(
         r"\sv?(mul|add|sub|div|sqrt|fn?m(add|sub)\d+)pd\s|\sv?p(mul|add|sub)u?(dq|q)\s", assembly
     )
+
+
+def test_numbers_without_a_compiler_are_the_same():
+    """`counters` draws for agents, which must not load Numba."""
+    key = r.key(12345678901234567890)
+    for place in ((3, 0, 0, 0, 0), (19, 7, 2**24, 5, 2**33 + 1), (255, 2**32 - 1, 3, 2**24 - 1, 2**34 - 1)):
+        assert counters.uniform(key, *place) == r.uniform(key, *place)

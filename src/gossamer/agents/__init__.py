@@ -5,7 +5,7 @@ Read `methods/ledger.py` first (the rules), then `round/ledger.py` and `round/co
 
 An agent is small because it loads none of Numba, SciPy, NetworkX and Matplotlib: nothing in this package may
 import them, not even through other modules of gossamer, and `lint-imports` checks it. Names are imported when first
-used, so that settings can be read without Zenoh.
+used, so that settings can be read without what only some of them need.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _HOME = {
     "Transport": "transports.base",
     "Memory": "transports.memory",
     "MpiTransport": "transports.mpi",
-    "ZenohTransport": "transports.zenoh",
+    "TlsTransport": "transports.tls",
 }
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from gossamer.agents.transports.base import Transport as Transport
     from gossamer.agents.transports.memory import Memory as Memory
     from gossamer.agents.transports.mpi import MpiTransport as MpiTransport
-    from gossamer.agents.transports.zenoh import ZenohTransport as ZenohTransport
+    from gossamer.agents.transports.tls import TlsTransport as TlsTransport
 
 
 def __getattr__(name: str) -> Any:

@@ -12,27 +12,31 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import math
 import threading
 import time
 from collections import deque
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable
-from contextlib import aclosing, suppress
+from contextlib import aclosing
+from dataclasses import fields, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-import numpy as np
 from numpy.typing import ArrayLike
 
+from gossamer.agents.bounds import Bounds
 from gossamer.agents.host.source_kinds import LiveSource
 from gossamer.agents.host.sources import as_source
 from gossamer.agents.host.store import AgentStore, Saved
+from gossamer.agents.host.writer import StoreWriter
+from gossamer.agents.readings import Range
 from gossamer.agents.round.batching import Batcher
-from gossamer.agents.round.conversation import Conversation, Peer
+from gossamer.agents.round.conversation import Conversation
+from gossamer.agents.round.extremes import Extremes
 from gossamer.agents.round.ledger import Ledger
 from gossamer.agents.round.loop import RoundLoop
-from gossamer.agents.settings import AgentSettings
+from gossamer.agents.round.wire import Reason
+from gossamer.agents.settings import AGREED, AgentSettings, differing
 from gossamer.agents.snapshot import NeighborView, Snapshot
 from gossamer.agents.statistics import Layout
 from gossamer.agents.transports.base import Transport
@@ -48,9 +52,14 @@ _BACKLOG = 10_000
 _HURRY = 0.02
 """By what fraction an agent may run ahead of its pace in the long run, to stay in step with its neighbors."""
 
+_GATHERING = 5.0
+"""Most seconds for which an agent with a slow pace waits for its neighbors before its first round."""
+
 _SERIALS_PER_COMMIT = 2**20
 """More messages than any agent sends between two commits; see `_first_serial`."""
 
+_FIXED = ("id", "fleet", "endpoint", "listen", "store", "silence", "facts", *AGREED)
+"""Settings that cannot change while an agent runs."""
 
 ObservationStream = Iterable[ArrayLike] | AsyncIterable[ArrayLike]
 """Observations: an iterable gives one per round, an async iterable gives them as they come."""
@@ -60,7 +69,7 @@ class Agent:
     """One agent of a fleet.
 
     settings   who it is, whom it talks to, and by which method
-    transport  how it reaches its neighbors; None: Zenoh, as the settings say
+    transport  how it reaches its neighbors; None: TLS connections, as the settings say
     source     observations to take by itself, besides those given to `observe`. If it fails, the agent goes on
                without it: `Snapshot.problem` says so, and so does an error on leaving
     store      path of its SQLite file; None: settings.store
@@ -79,17 +88,23 @@ class Agent:
         self.settings = settings
         self.layout = Layout.of(settings)
         if transport is None:
-            from gossamer.agents.transports.zenoh import ZenohTransport
+            from gossamer.agents.transports.tls import TlsTransport
 
-            transport = ZenohTransport(settings)
+            transport = TlsTransport(settings)
         self._transport = transport
         self._source = None if source is None else as_source(source, self.layout.dimension)
-        program = ledger_program(settings.method, settings.facts)
+        self._range = Range(settings.range, clips=settings.outside == "clip")
+        if self._source is not None:
+            self._source.range = self._range
+        self._program = program = ledger_program(settings.method, settings.facts)
+        bounds = self._bounds(settings)
+        most = None if bounds is None else bounds.rows
         path = settings.store if store is None else store
         self._store = (
             None if path is None else AgentStore(path, settings.id, self.layout.size, program.method)
         )
         saved = self._store.load() if self._store else None
+        restored = saved.ledger if saved else None
         try:
             self._ledger = Ledger(
                 program,
@@ -98,25 +113,39 @@ class Agent:
                 self.layout.size,
                 silence=settings.silence,
                 serial=_first_serial(saved),
-                restored=saved.ledger if saved else None,
+                restored=bounds.clip(restored) if bounds and restored else restored,
+                kept=settings.kept,
+                most=most,
             )
         except InvalidInput:  # what was saved does not fit the method
             if self._store is not None:
                 self._store.close()
             raise
+        self._extremes = None
+        if settings.extremes:
+            own = saved.extremes if saved else b""
+            self._extremes = Extremes(settings.dimension, own, settings.range)
         self._conversation = Conversation(
             settings.id,
             self._ledger,
             transport,
             tuple(n.id for n in settings.neighbors),
             timeout=settings.timeout,
-            death=settings.death,
+            death=settings.dead_after,
             limits=settings.limits,
+            agreed=settings.fingerprint,
+            extremes=self._extremes,
+            most=most,
         )
+        self._conversation.follow(settings.epoch, settings.roster)
+        self._conversation.roster_came = lambda sender, data: self.roster_came(sender, data)
+        self.roster_came: Callable[[int, bytes], object] = lambda sender, data: self.refuse_roster()
+        self.farewell = b""  # a roster to tell the neighbors when this agent stops, because it was removed
+        self._change: AgentSettings | None = None  # what to go on with before the next round
         self._conversation.round = saved.round if saved else 0
         gain = getattr(settings.method, "gain", None) if program.weighted else None
         batcher = Batcher(self.layout, gain=gain, holds=not program.weighted, seed=seed)
-        self._loop = RoundLoop(batcher, self._ledger, self._conversation, self._lose_source)
+        self._loop = RoundLoop(batcher, self._ledger, self._conversation, self._lose_source, self._extremes)
         self._offered = 0  # observations given to observe() in this run
         self._position = saved.position if saved else b""  # of the source, after what the rounds have used
         self._marks: deque[tuple[int, bytes]] = deque()  # observations that wait, and the source after each
@@ -126,7 +155,7 @@ class Agent:
         self._callbacks: list[Callable[[Snapshot], None]] = []
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
-        self._writer: _Writer | None = None
+        self._writer: StoreWriter | None = None
         self._task: asyncio.Task[None] | None = None
         self._failure: BaseException | None = None
         self._source_failure: BaseException | None = None
@@ -150,7 +179,7 @@ class Agent:
             raise
         self._start_source()
         if self._store is not None:
-            self._writer = _Writer(self._store, self._acknowledge)
+            self._writer = StoreWriter(self._store, self._acknowledge)
         self._thread = threading.Thread(target=self._live, name=f"agent-{self.settings.id}", daemon=True)
         self._thread.start()
         return self
@@ -166,8 +195,9 @@ class Agent:
         await asyncio.to_thread(self._end)
         if self._failure is not None and error is None:
             raise GossamerError(f"agent {self.settings.id} stopped: {self._failure}") from self._failure
-        if self._source_failure is not None and error is None:
-            raise GossamerError(f"agent {self.settings.id}: {self._source_problem}") from self._source_failure
+        problem = self._source_problem or (self._source.failing if self._source else "")
+        if problem and error is None:
+            raise GossamerError(f"agent {self.settings.id}: {problem}") from self._source_failure
 
     def _end(self) -> None:
         if self._thread is not None:
@@ -210,18 +240,67 @@ class Agent:
             exc_info=None if expected else failure,
         )
 
+    # -- changing while it runs ----------------------------------------------------------------------------
+
+    def refuse_roster(self) -> None:
+        """Count a roster that was refused; any thread may call this."""
+        self._conversation.rejected[Reason.ROSTER] += 1
+
+    def apply(self, settings: AgentSettings) -> tuple[list[str], list[str]]:
+        """Go on with other settings from the next round on; any thread may call this.
+
+        Edges that stay keep their ledgers, and certificates are read again. Returns the names of the fields that
+        change, and of those that would need a new agent: what is averaged, and where it listens and stores.
+        """
+        differs = [
+            f.name for f in fields(settings) if getattr(settings, f.name) != getattr(self.settings, f.name)
+        ]
+        waiting = [name for name in differs if name in _FIXED]
+        self._change = replace(settings, **{name: getattr(self.settings, name) for name in waiting})
+        self._transport.wake()
+        shown = [name for name in differs if name not in ("roster", "facts")]
+        return [n for n in shown if n not in waiting], [n for n in shown if n in waiting]
+
+    def _make_change(self) -> None:
+        settings, self._change = self._change, None
+        if settings is None:
+            return
+        self._conversation.part([n.id for n in settings.neighbors], settings.roster)
+        try:
+            self._transport.rewire(settings)
+        except GossamerError as failure:
+            log.error(
+                "agent %d keeps its settings, because with new ones it failed: %s", settings.id, failure
+            )
+            return
+        self.settings = settings
+        weights = {n.id: n.weight for n in settings.neighbors}
+        bounds = self._bounds(settings)
+        most = None if bounds is None else bounds.rows
+        self._ledger.rewire(weights, settings.kept, most)
+        self._conversation.rewire(tuple(weights), most)
+        self._conversation.adjust(settings.timeout, settings.death)
+        self._conversation.follow(settings.epoch, settings.roster)
+        log.info("agent %d goes on with %d neighbors, epoch %d", settings.id, len(weights), settings.epoch)
+        self._conversation.gather(settings.timeout)
+
+    def _bounds(self, settings: AgentSettings) -> Bounds | None:
+        # With all who ever were members, so that two epochs do not disagree on what is possible.
+        return Bounds.of(self.layout, self._program, settings.members and settings.members + settings.former)
+
     # -- observing ------------------------------------------------------------------------------------------
 
     def observe(self, observation: ArrayLike) -> None:
         """Take one observation: a number, or a vector of `dimension` numbers. Never blocks; any thread may call this.
 
         It counts from the next round on, and is acknowledged (`Snapshot.acknowledged`) at the store's next
-        commit. Raises InvalidInput for NaN, infinity, a number too large for the neighbors, or a wrong shape.
+        commit. Raises InvalidInput for NaN, infinity, a number too large for the neighbors, one outside the range
+        (unless it is to be clipped), or a wrong shape.
         """
         self._observe(observation)
 
     def _observe(self, observation: ArrayLike) -> int:
-        number = self._offer(self.layout.check(observation))
+        number = self._offer(self._range.admit(self.layout.check(observation)))
         if not number:
             raise GossamerError(
                 f"agent {self.settings.id} has stopped and takes no more observations; "
@@ -280,9 +359,12 @@ class Agent:
         answers = self.layout.read(self._ledger.estimate)
         conversation, now = self._conversation, time.monotonic()
         store_problem = "" if self._store is None else (self._store.failure or "")
-        problem = "; ".join(text for text in (store_problem, self._source_problem) if text)
+        failing = self._source_problem or (self._source.failing if self._source else "")
+        doubt = self._range.doubt(answers.mean, observed=self._ledger.mean[0] > 0)
+        problems = store_problem, failing, self._strangers(), self._liars(), doubt
+        problem = "; ".join(text for text in problems if text)
         state = "stopped" if self._stop.is_set() else "degraded" if problem else "running"
-        own, present = answers.mean, self._transport.present()
+        present = self._transport.present()
         return Snapshot(
             agent=self.settings.id,
             time=time.time(),
@@ -290,7 +372,7 @@ class Agent:
             age=self._ledger.age,
             samples=int(self._ledger.samples),
             acknowledged=self._acknowledged if self._store else 0,
-            estimate=own,
+            estimate=answers.mean,
             standard_error=answers.standard_error,
             variance=answers.variance,
             answers=answers,
@@ -299,22 +381,37 @@ class Agent:
             sent=conversation.sent,
             received=conversation.received,
             rejected={str(reason): count for reason, count in conversation.rejected.copy().items()},
-            neighbors=tuple(self._view(p, own, p.id in present, now) for p in conversation.peers.values()),
+            neighbors=tuple(
+                NeighborView.of(p, answers, p.id in present, now, self.settings)
+                for p in conversation.peers.values()
+            ),
             bad=0 if self._source is None else self._source.bad,
+            store_failures=0 if self._store is None else self._store.failures,
+            epoch=self.settings.epoch,
+            members=self.settings.members,
+            least=None if self._extremes is None else self._extremes.least,
+            largest=None if self._extremes is None else self._extremes.largest,
+            clipped=self._range.clipped,
         )
 
-    def _view(self, peer: Peer, own: Floats, connected: bool, now: float) -> NeighborView:
-        if peer.dead:
-            state = "dead"
-        elif not peer.used:
-            state = "joining"
-        else:
-            state = "silent" if peer.misses > self.settings.silence else "alive"
-        distance = float(np.abs(self.layout.read(peer.value).mean - own).max()) if peer.used else math.nan
-        last = now - peer.heard_at
-        return NeighborView(
-            peer.id, state, connected, last, distance, peer.used, peer.lost, peer.late, peer.round_trip
+    def _strangers(self) -> str:
+        """Which neighbors average something else, and what differs."""
+        apart = [p for p in self._conversation.peers.values() if p.agreed]
+        return "; ".join(
+            f"neighbor {p.id} is not averaged with, because its settings differ: "
+            + ", ".join(differing(self.settings.fingerprint, p.agreed))
+            for p in apart
         )
+
+    def _liars(self) -> str:
+        """Which neighbors are in quarantine."""
+        liars = {p.id for p in self._conversation.peers.values() if p.quarantined}
+        names = [n.name for n in self.settings.neighbors if n.id in liars]
+        return f"in quarantine for claiming the impossible: {', '.join(names)}" if names else ""
+
+    def pardon(self) -> None:
+        """Hear the neighbors in quarantine again; any thread may call this."""
+        self._conversation.pardon()
 
     async def snapshots(self, every: float = 1.0) -> AsyncIterator[Snapshot]:
         """Yield a snapshot every `every` seconds until the agent stops."""
@@ -331,7 +428,10 @@ class Agent:
 
     def _live(self) -> None:
         try:
-            self._conversation.gather(self.settings.timeout)
+            # At a slow pace, who misses the first round is missed for long.
+            self._conversation.gather(
+                max(self.settings.timeout, min((self.settings.pace or 0.0) / 2, _GATHERING))
+            )
             self._play_rounds()
         except Exception as failure:  # whatever it is, the program that runs the agent must see it
             log.exception("agent %d stopped", self.settings.id)
@@ -343,9 +443,12 @@ class Agent:
                 self._writer.give_up()
 
     def _play_rounds(self) -> None:
-        pace = credit = self.settings.pace or 0.0
+        credit = self.settings.pace or 0.0
         due = time.monotonic()
         while not self._stop.is_set():
+            if self._change is not None:
+                self._make_change()
+            pace = self.settings.pace or 0.0
             began = time.monotonic()
             due = max(min(due, began) + pace, began) if pace else 0.0
             self._loop.play(due)
@@ -357,6 +460,7 @@ class Agent:
             if pace:
                 hurried = self._pause(due - min(credit, pace / 2), due)
                 credit = min(credit - hurried + _HURRY * pace, pace)
+        self._conversation.part((), self.farewell)
         with self._door:
             self._ended = True
         self._loop.last()
@@ -380,7 +484,8 @@ class Agent:
         while self._marks and self._marks[0][0] <= taken:
             self._position = self._marks.popleft()[1]
         if writer is not None and (wait or writer.wants(self.settings.commit)):
-            writer.give(Saved(self._conversation.round, self._ledger.remember(), self._position), taken)
+            own = b"" if self._extremes is None else self._extremes.own.tobytes()
+            writer.give(Saved(self._conversation.round, self._ledger.remember(), self._position, own), taken)
 
     def _acknowledge(self, saved: Saved) -> None:
         self._acknowledged = int(saved.ledger.samples)
@@ -390,89 +495,3 @@ def _first_serial(saved: Saved | None) -> int:
     """A serial above those of all earlier runs, even if the clock was set back since the last one."""
     now = time.time_ns() // 1000
     return max(now, saved.ledger.serial + _SERIALS_PER_COMMIT) if saved else now
-
-
-class _Writer:
-    """The thread that commits the newest state it was given, and wakes those whose observation is then safe."""
-
-    def __init__(self, store: AgentStore, acknowledge: Callable[[Saved], None]) -> None:
-        self._store = store
-        self._acknowledge = acknowledge
-        self._given: tuple[Saved, int] | None = None
-        self._waiting: list[tuple[int, asyncio.AbstractEventLoop, asyncio.Future[None]]] = []
-        self._last = -math.inf
-        self._safe = 0  # observations of this run that are in the store
-        self._closed = self._gave_up = False
-        self._change = threading.Condition()
-        self._thread = threading.Thread(target=self._run, name="store", daemon=True)
-        self._thread.start()
-
-    def wants(self, every: float) -> bool:
-        """Whether it is time to commit: someone is waiting, or the last commit was `every` seconds ago."""
-        return self._given is None and (bool(self._waiting) or time.monotonic() - self._last >= every)
-
-    def give(self, saved: Saved, taken: int) -> None:
-        with self._change:
-            self._given = (saved, taken)
-            self._change.notify()
-
-    def wait_for(self, ticket: int, loop: asyncio.AbstractEventLoop, done: asyncio.Future[None]) -> None:
-        with self._change:
-            self._waiting.append((ticket, loop, done))
-            self._answer()
-
-    def _run(self) -> None:
-        while True:
-            with self._change:
-                while self._given is None and not self._closed:
-                    self._change.wait()
-                if self._given is None:
-                    return
-                saved, taken = self._given
-            was_well = self._store.failure is None
-            safe = self._store.save(saved)
-            self._last = time.monotonic()
-            if safe:
-                self._acknowledge(saved)
-            if safe != was_well:
-                log.warning(
-                    "agent %d: the store %s %s",
-                    self._store.agent,
-                    self._store.path,
-                    "is written again" if safe else f"cannot be written: {self._store.failure}",
-                )
-            with self._change:
-                if self._given is not None and self._given[0] is saved:
-                    self._given = None
-                self._safe = taken if safe else self._safe
-                self._answer()
-
-    def _answer(self) -> None:
-        """Wake those whose observation is safe; all of them, once nothing more will be committed."""
-        ready = [w for w in self._waiting if self._gave_up or w[0] <= self._safe]
-        self._waiting = [w for w in self._waiting if w not in ready]
-        for number, loop, done in ready:
-            with suppress(RuntimeError):  # its program has ended
-                loop.call_soon_threadsafe(_resolve, done, number <= self._safe)
-
-    def give_up(self) -> None:
-        """The agent has failed or ended: nobody should wait for a commit anymore."""
-        with self._change:
-            self._gave_up = True
-            self._answer()
-
-    def close(self) -> None:
-        with self._change:
-            self._closed = True
-            self._change.notify()
-        self._thread.join()
-        self.give_up()
-
-
-def _resolve(done: asyncio.Future[None], safe: bool) -> None:
-    if done.done():
-        return
-    if safe:
-        done.set_result(None)
-    else:
-        done.set_exception(GossamerError("the agent stopped before the observation was in the store"))

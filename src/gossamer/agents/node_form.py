@@ -55,8 +55,12 @@ class NodeForm:
         self._observation = observation
         self._message = table.message_state[t] @ self._state + table.message_observation[t] * observation
 
+    @property
+    def serial(self) -> int:
+        return self.round + 1
+
     def tell(self, neighbor: int, holding: int = 0) -> Outgoing:
-        return Outgoing(self.round + 1, holding, True, self._message.tobytes())
+        return Outgoing(self.serial, holding, True, self._message.tobytes())
 
     def finish(self, heard: Mapping[int, Outgoing]) -> None:
         weights = self.weights

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import json
+import logging
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,6 +13,8 @@ import numpy as np
 from gossamer.agents.round.wire import LARGEST
 from gossamer.arrays import Floats
 from gossamer.errors import InvalidInput
+
+log = logging.getLogger("gossamer.agents")
 
 LARGEST_OBSERVATION = LARGEST / 1e6
 """Larger ones are refused by the agent itself: what it sends are sums of observations, and neighbors refuse messages
@@ -26,6 +30,53 @@ Vector = Floats
 
 class BadObservation(InvalidInput):
     """A line or a value that is not an observation; the text says why."""
+
+
+class Range:
+    """The values that an observation may have, and what becomes of others.
+
+    pairs    the least and the largest value of each component; empty: all are welcome
+    clips    whether others are brought to the nearest end, and counted in `clipped`; if not, they are bad
+    """
+
+    def __init__(self, pairs: Sequence[tuple[float, float]] = (), *, clips: bool = False) -> None:
+        self.low, self.high = np.array(pairs, dtype=float).reshape(-1, 2).T
+        self.clips = clips
+        self.clipped = 0
+
+    def admit(self, observation: Vector) -> Vector:
+        """Return the observation, clipped if it must be, or raise `BadObservation`."""
+        if not len(self.low) or ((observation >= self.low) & (observation <= self.high)).all():
+            return observation
+        if not self.clips:
+            raise BadObservation(
+                f"an observation must be in the range {self}, got {short(observation.tolist())}; leave it out, or "
+                "widen the range of the fleet"
+            )
+        self.clipped += 1
+        if often(self.clipped):
+            log.warning("observation outside %s clipped: %s", self, short(observation.tolist()))
+        return np.clip(observation, self.low, self.high)
+
+    def doubt(self, estimate: Vector, *, observed: bool) -> str:
+        """Why an average of observations cannot be right, if that can be seen; `observed`: there are some."""
+        if np.isnan(estimate).any():
+            return "the agent has observed, but has no estimate" if observed else ""
+        rounding = 1e-6 * (self.high - self.low)
+        if (
+            not len(self.low)
+            or ((estimate >= self.low - rounding) & (estimate <= self.high + rounding)).all()
+        ):
+            return ""
+        return f"the estimate {', '.join(f'{e:g}' for e in estimate)} is outside the range {self}"
+
+    def __str__(self) -> str:
+        return ", ".join(f"[{low:g}, {high:g}]" for low, high in zip(self.low, self.high, strict=True))
+
+
+def often(count: int) -> bool:
+    """Whether to log it again: the first few, then the 4th, 8th, ... A broken sensor must not fill the disk."""
+    return count <= 3 or count & (count - 1) == 0
 
 
 def vector(value: Any, dimension: int, largest: float = LARGEST_OBSERVATION) -> Vector:

@@ -5,7 +5,11 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass, field, replace
+from hashlib import blake2s
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from gossamer import checks
 from gossamer.errors import InvalidInput
@@ -14,6 +18,23 @@ from gossamer.methods.base import Method, SpectralFacts, UnknownFacts
 from gossamer.methods.ledger import SILENCE
 
 WEIGHTINGS = ("agents", "samples")
+OPERATOR = "operator"
+"""The common name of the operator's certificate, with which agents can be asked and told about rosters."""
+
+OUTSIDE = ("refuse", "clip")
+
+AGREED = (
+    "dimension",
+    "weighting",
+    "variance",
+    "covariance",
+    "extremes",
+    "bins",
+    "replicates",
+    "range",
+    "method",
+)
+"""The settings that neighbors must share: with another one in place, they would average different things."""
 
 MOST_SMOOTHING = 10_000
 """Rounds. An agent keeps the coefficients of each; only a path of 10,000 agents needs that many."""
@@ -26,19 +47,23 @@ class Neighbor:
     """One neighbor: its number, the gossip weight of the edge, and its address.
 
     id        the neighbor's number in the fleet
-    weight    w_ij = -L_ij, above 0; both ends of an edge must use the same number
-    endpoint  "host:port" on which the neighbor listens; empty for transports that need no address
+    weight    w_ij = -L_ij; both ends of an edge must use the same number. 0: it follows from the degrees of the two
+              ends, and changes as edges come and go
+    endpoint  "host:port" at which the neighbor is reached; empty for transports that need no address
     name      common name of the neighbor's certificate; "agent<id>" unless given
+    degree    how many neighbors it has in the roster; 0: unknown
     """
 
     id: int
-    weight: float
+    weight: float = 0.0
     endpoint: str = ""
     name: str = ""
+    degree: int = 0
 
     def __post_init__(self) -> None:
         checks.whole_number("neighbor id", self.id, least=0)
-        checks.number("neighbor weight", self.weight, above=0)
+        checks.whole_number("neighbor degree", self.degree, least=0)
+        checks.number("neighbor weight", self.weight, least=0)
         if self.endpoint:
             check_endpoint("neighbor endpoint", self.endpoint)
         if not self.name:
@@ -58,7 +83,7 @@ class Tls:
             object.__setattr__(self, name, Path(getattr(self, name)))
 
     def check_files(self) -> None:
-        """Raise for a file that is missing, before Zenoh reports it as a refused connection."""
+        """Raise for a file that is missing, before it would be reported as a refused connection."""
         for name in ("authority", "certificate", "key"):
             path: Path = getattr(self, name)
             if not path.is_file():
@@ -73,11 +98,11 @@ class Limits:
     """Limits on what an agent accepts from its neighbors; anything beyond is dropped and counted.
 
     message_bytes  longest payload that is decoded at all; 0: just enough for the agent's dimension
-    rounds_ahead   a message from a round further ahead than this is dropped
+    rounds_ahead   a message from a round further ahead than this is dropped; it is also the most that an agent jumps
     """
 
     message_bytes: int = 0
-    rounds_ahead: int = 2**40
+    rounds_ahead: int = 1_000_000
 
     def __post_init__(self) -> None:
         checks.whole_number("limits.message_bytes", self.message_bytes, least=0)
@@ -95,19 +120,31 @@ class AgentSettings:
                   sees only its own edges, so it must be given either the facts or all of the method's parameters
     dimension     how many numbers one observation has
     variance      also learn the network-wide variance
+    covariance    also learn the covariance between the components of an observation; needs variance
+    extremes      also learn the least and the largest observation
     bins          edges of a histogram, to learn network-wide quantiles; empty: none
     weighting     "agents": every agent's own mean counts the same; "samples": every observation does
     replicates    how many noise replicates carry the standard error (0: no standard error)
+    range         the least and the largest value of an observation: one pair, or one per component; empty: unknown.
+                  With `members` it also bounds what neighbors may claim, unless weighting is "samples"
+    outside       what becomes of an observation outside the range: "refuse", or "clip" to its nearest end
+    members       how many agents the fleet has; 0: unknown
+    former        how many have left it
     timeout       the most seconds that a round waits for a neighbor
     pace          seconds between the starts of two rounds; None: as fast as the neighbors answer
     silence       A: an edge moves only while each end was heard by the other within A of its own rounds
-    death         seconds of silence after which a neighbor counts as dead and its flow returns
+    death         seconds of silence after which a neighbor counts as dead and its flow returns (see `dead_after`)
     commit        seconds between two commits of the store
     fleet         name of the fleet; agents of different fleets do not hear each other
     name          common name of this agent's certificate; "agent<id>" unless given
-    endpoint      "host:port" on which this agent listens
+    endpoint      "host:port" at which its neighbors reach this agent
+    listen        "host:port" on which this agent listens, if that is another (containers, NAT)
     tls           certificate files; None: plaintext, with a warning
     limits        what is accepted from neighbors
+    kept          former neighbors that left and whose data stay in the average
+    epoch         of the roster that these neighbors come from; 0: there is none
+    roster        that roster, signed, for neighbors that are behind
+    askers        common names of all members: who may ask this agent for its roster
     store         path of the SQLite file that survives a crash; None: nothing is kept
     """
 
@@ -117,9 +154,15 @@ class AgentSettings:
     facts: SpectralFacts = field(default_factory=UnknownFacts)
     dimension: int = 1
     variance: bool = False
+    covariance: bool = False
+    extremes: bool = False
     bins: tuple[float, ...] = ()
     weighting: str = "agents"
     replicates: int = 8
+    range: tuple[tuple[float, float], ...] = ()
+    outside: str = "refuse"
+    members: int = 0
+    former: int = 0
     timeout: float = 0.2
     pace: float | None = None
     silence: int = SILENCE
@@ -128,9 +171,14 @@ class AgentSettings:
     fleet: str = "gossamer"
     name: str = ""
     endpoint: str = ""
+    listen: str = ""
     tls: Tls | None = None
     limits: Limits = field(default_factory=Limits)
     store: Path | None = None
+    kept: tuple[int, ...] = ()
+    epoch: int = 0
+    roster: bytes = field(default=b"", repr=False)
+    askers: tuple[str, ...] = field(default=(), repr=False)
 
     def __post_init__(self) -> None:
         checks.whole_number("id", self.id, least=0)
@@ -151,7 +199,24 @@ class AgentSettings:
             or any(a >= b for a, b in zip(self.bins, self.bins[1:], strict=False))
         ):
             raise InvalidInput(f"bins must be at least two increasing finite numbers, got {self.bins}")
+        if self.covariance and not (self.variance and self.dimension > 1):
+            raise InvalidInput(
+                "covariance needs variance and observations of at least two components, "
+                f"got variance={self.variance} and dimension={self.dimension}"
+            )
+        if self.extremes and getattr(self.method, "gain", None):
+            raise InvalidInput(
+                "extremes are those of all observations so far, so they need a method that forgets none, "
+                f"got gain={getattr(self.method, 'gain', None)}; leave out one of the two"
+            )
         checks.choice("weighting", self.weighting, WEIGHTINGS)
+        object.__setattr__(self, "range", _pairs(self.range, self.dimension))
+        checks.choice("outside", self.outside, OUTSIDE)
+        checks.whole_number("members", self.members, least=0)
+        if 0 < self.members <= len(self.neighbors):
+            raise InvalidInput(
+                f"members must count this agent and its {len(self.neighbors)} neighbors at least, got {self.members}"
+            )
         for name in ("timeout", "death", "commit"):
             checks.number(name, getattr(self, name), above=0)
         if self.pace is not None:
@@ -167,24 +232,37 @@ class AgentSettings:
         if not self.name:
             object.__setattr__(self, "name", agent_name(self.id))
         if self.endpoint:
-            check_endpoint("endpoint", self.endpoint, tls=self.tls is not None)
+            check_endpoint("endpoint", self.endpoint)
+        if self.listen:
+            check_endpoint("listen", self.listen)
         if self.store is not None:
             object.__setattr__(self, "store", Path(self.store))
+
+    @property
+    def dead_after(self) -> float:
+        """Seconds of silence after which a neighbor counts as dead: `death`, but never fewer than `silence` rounds.
+
+        At a slow pace a single lost message is a long silence.
+        """
+        return max(self.death, self.silence * (self.pace or 0.0))
 
     def _check_weights(self) -> None:
         """Without facts, the local form relies on weights that average; each agent sees whether its own do."""
         method, total = self.method, sum(n.weight for n in self.neighbors)
-        if (
-            not isinstance(method, AnytimeSDA)
-            or not method.acceleration.startswith("local")
-            or method.step_size is not None
-        ):
+        if not isinstance(method, AnytimeSDA) or not method.local or method.step_size is not None:
             return
         if isinstance(self.facts, UnknownFacts) and total > 1 + 1e-9:
             raise InvalidInput(
                 f"the weights of agent {self.id}'s edges must add up to at most 1, as Metropolis weights do, "
                 f"got {total:g}; give facts, or the method a step_size of at most 1.3/lambda_max"
             )
+
+    @property
+    def fingerprint(self) -> bytes:
+        """Two bytes for each of `AGREED`; agents of different fingerprints average different things."""
+        return b"".join(
+            blake2s(repr(getattr(self, name)).encode(), digest_size=2).digest() for name in AGREED
+        )
 
     def with_(self, **changes: object) -> AgentSettings:
         """Return these settings with some fields changed, checked again."""
@@ -201,21 +279,44 @@ def _check_method(method: Method) -> None:
         checks.number("smoothing", smoothing, least=0, most=MOST_SMOOTHING)
 
 
+def _pairs(range: Any, dimension: int) -> tuple[tuple[float, float], ...]:
+    """A range as one pair per component; a single pair serves all of them."""
+    try:
+        found = np.asarray(range, dtype=float)
+    except (TypeError, ValueError):
+        found = np.full(1, np.nan)
+    if found.size == 0:
+        return ()
+    pairs = found[None, :] if found.ndim == 1 else found
+    if (
+        pairs.ndim != 2
+        or pairs.shape[1] != 2
+        or len(pairs) not in (1, dimension)
+        or not np.isfinite(pairs).all()
+        or (pairs[:, 0] >= pairs[:, 1]).any()
+    ):
+        raise InvalidInput(
+            "range must be the least and the largest value of an observation, such as [-40, 60], or one such pair for "
+            f"each of the {dimension} component(s), got {range!r}"
+        )
+    return tuple((low, high) for low, high in np.broadcast_to(pairs, (dimension, 2)).tolist())
+
+
 def agent_name(agent: int) -> str:
     """The common name on the certificate of an agent."""
     return f"agent{agent}"
 
 
-def check_endpoint(name: str, value: str, *, tls: bool = False) -> None:
-    """Raise for an endpoint that is not host:port. An IPv6 address, in brackets, works only without TLS."""
+def check_endpoint(name: str, value: str) -> None:
+    """Raise for an endpoint that is not host:port; an IPv6 address is in brackets."""
     host, _, port = value.rpartition(":")
     if not (_HOST.fullmatch(host) and port.isascii() and port.isdigit() and 0 < int(port) < 65536):
         raise InvalidInput(
             f"{name} must be host:port, the host a name of ASCII letters, digits, dots and dashes or an address, "
             f"and the port from 1 to 65535, got {value!r}"
         )
-    if tls and host.startswith("["):
-        raise InvalidInput(
-            f"{name} must be a host name or an IPv4 address, because Zenoh's TLS cannot connect to an IPv6 address, "
-            f"got {value!r}"
-        )
+
+
+def differing(mine: bytes, theirs: bytes) -> list[str]:
+    """Which of `AGREED` differ between two fingerprints."""
+    return [name for k, name in enumerate(AGREED) if mine[2 * k : 2 * k + 2] != theirs[2 * k : 2 * k + 2]]

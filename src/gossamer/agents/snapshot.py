@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import numpy as np
+
+from gossamer.agents.round.conversation import Peer
+from gossamer.agents.settings import AgentSettings
 from gossamer.agents.statistics import Answers
 from gossamer.arrays import Floats
 
@@ -13,7 +18,8 @@ from gossamer.arrays import Floats
 class NeighborView:
     """What an agent knows of one neighbor.
 
-    state       "joining" (not heard yet), "alive", "silent" (missed its last A rounds) or "dead"
+    state       "joining" (not heard yet), "alive", "silent" (missed its last A rounds), "dead", or "quarantined" (not
+                heard any more, because it kept claiming the impossible)
     connected   whether the transport sees it
     last_heard  seconds since its last used message; infinite before the first
     distance    largest difference between its estimate and the agent's own, over the components
@@ -21,6 +27,8 @@ class NeighborView:
     lost        rounds for which nothing usable arrived from it in time
     late        messages that arrived for a round already over
     round_trip  smoothed seconds from sending a message to hearing it echoed; nan before the first
+    epoch       of the roster it follows, as far as it has said
+    name        its name in the fleet
     """
 
     id: int
@@ -32,6 +40,40 @@ class NeighborView:
     lost: int
     late: int
     round_trip: float
+    epoch: int = 0
+    name: str = ""
+
+    @classmethod
+    def of(
+        cls, peer: Peer, own: Answers, connected: bool, now: float, settings: AgentSettings
+    ) -> NeighborView:
+        """The view of a neighbor by an agent whose answers are `own`, at the time `now` of time.monotonic."""
+        name = next((n.name for n in settings.neighbors if n.id == peer.id), "")
+        if peer.quarantined:
+            state = "quarantined"
+        elif peer.dead:
+            state = "dead"
+        elif not peer.used:
+            state = "joining"
+        else:
+            state = "silent" if peer.misses > settings.silence else "alive"
+        distance = math.nan
+        if peer.used:
+            distance = float(np.abs(own.layout.read(peer.value).mean - own.mean).max())
+        last = now - peer.heard_at
+        return cls(
+            peer.id,
+            state,
+            connected,
+            last,
+            distance,
+            peer.used,
+            peer.lost,
+            peer.late,
+            peer.round_trip,
+            peer.epoch,
+            name,
+        )
 
 
 @dataclass(frozen=True)
@@ -43,10 +85,15 @@ class Snapshot:
     samples       observations it has used; `acknowledged` of them are safe in the store
     estimate, standard_error, variance   shape (n,), nan while nothing is known
     answers       everything averaged, for quantiles (see `statistics.Answers`)
-    state         "running", "degraded" (the store cannot be written, or the source failed; `problem` says why)
-                  or "stopped"
+    state         "running", "degraded" (the store cannot be written, the source failed, a neighbor is in quarantine,
+                  or the estimate cannot be right; `problem` says why) or "stopped"
     rejected      dropped messages by reason (see `wire.Reason`)
     bad           values of the source that were not observations
+    epoch         of the roster it follows
+    members       how many agents the fleet has; 0: unknown
+    least, largest   observation of all members in this epoch, shape (n,); None: they are not asked for
+    clipped       observations outside the range that were brought to its ends
+    store_failures  commits of the store that failed
     """
 
     agent: int
@@ -66,3 +113,9 @@ class Snapshot:
     rejected: Mapping[str, int]
     neighbors: tuple[NeighborView, ...]
     bad: int = 0
+    epoch: int = 0
+    members: int = 0
+    least: Floats | None = None
+    largest: Floats | None = None
+    clipped: int = 0
+    store_failures: int = 0

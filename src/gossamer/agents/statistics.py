@@ -6,6 +6,7 @@ Averaging is linear and runs on vectors, so anything that is a mean over the net
     r                      the observation itself
     r^2                    for the network-wide variance
     [r <= b] per bin edge  for the network-wide distribution and its quantiles
+    r_a r_b                for the covariance between components of the observation
     e_k residual           K noise replicates, for the standard error
 
 Every answer is a ratio to the first component. So an agent that has seen nothing yet does not pull the
@@ -57,16 +58,19 @@ class Layout:
     bins: tuple[float, ...] = ()
     weighting: str = "agents"
     replicates: int = 0
+    range: tuple[tuple[float, float], ...] = ()
+    covariance: bool = False
 
     @classmethod
     def of(cls, settings: AgentSettings) -> Layout:
         s = settings
-        return cls(s.dimension, s.variance, s.bins, s.weighting, s.replicates)
+        return cls(s.dimension, s.variance, s.bins, s.weighting, s.replicates, s.range, s.covariance)
 
     @cached_property
     def features(self) -> int:
         """Components without the first and the replicates."""
-        return self.dimension * (1 + self.variance + len(self.bins))
+        n = self.dimension
+        return n * (1 + self.variance + len(self.bins)) + self.covariance * n * (n - 1) // 2
 
     @cached_property
     def size(self) -> int:
@@ -77,6 +81,29 @@ class Layout:
     def largest(self) -> float:
         """The largest observation for which neighbors still accept everything that is averaged."""
         return math.sqrt(LARGEST_OBSERVATION) if self.variance else LARGEST_OBSERVATION
+
+    @property
+    def box(self) -> tuple[Floats, Floats] | None:
+        """The least and the largest value of each component in one agent's mean; None if the range does not say.
+
+        An agent that has not observed contributes zero, so zero is in all of them. Residuals are as wide as the range,
+        and a standard normal number beyond 8 is never seen. The weight of an agent is not bounded where every
+        observation counts the same.
+        """
+        if not self.range or self.weighting == "samples":
+            return None
+        low, high = np.array(self.range).T
+        one, width = np.ones(self.dimension), high - low
+        parts = [(0 * one[:1], one[:1]), (np.minimum(low, 0.0), np.maximum(high, 0.0))]
+        parts += [(0 * one, np.maximum(low**2, high**2))] * self.variance
+        parts += [(0 * one, one)] * len(self.bins)
+        if self.covariance:
+            a, b = np.triu_indices(self.dimension, 1)
+            corners = np.array([x[a] * y[b] for x in (low, high) for y in (low, high)])
+            parts.append((np.minimum(corners.min(axis=0), 0.0), np.maximum(corners.max(axis=0), 0.0)))
+        parts += [(-8 * width, 8 * width)] * self.replicates
+        least, most = zip(*parts, strict=True)
+        return np.concatenate(least), np.concatenate(most)
 
     def check(self, observation: object) -> Floats:
         """Return an observation as a new vector, or raise `BadObservation`."""
@@ -120,6 +147,33 @@ class Answers:
         return np.maximum(self._ratio[1 + n : 1 + 2 * n] - self.mean**2, 0.0)
 
     @property
+    def covariance(self) -> Floats | None:
+        """Covariance (n, n) of the components of one observation from the whole network; None if it is not averaged."""
+        n, variance = self.layout.dimension, self.variance
+        if not self.layout.covariance or variance is None:
+            return None
+        start = 1 + self.layout.features - n * (n - 1) // 2
+        found = np.diag(variance)
+        a, b = np.triu_indices(n, 1)
+        found[a, b] = found[b, a] = (
+            self._ratio[start : 1 + self.layout.features] - self.mean[a] * self.mean[b]
+        )
+        return found
+
+    def observing(self, members: int) -> float:
+        """How many of the fleet's members have observed anything; nan if that is not known."""
+        counts = members and self.layout.weighting == "agents"
+        return members * self.presence if counts else math.nan
+
+    def total(self, members: int) -> Floats:
+        """The sum over the members of the mean of what each has observed; nan if that is not known."""
+        return self.observing(members) * self.mean
+
+    def total_error(self, members: int) -> Floats:
+        """Standard error of `total`."""
+        return self.observing(members) * self.standard_error
+
+    @property
     def standard_error(self) -> Floats:
         k, n = self.layout.replicates, self.layout.dimension
         if k == 0:
@@ -137,7 +191,7 @@ class Answers:
             )
         n = self.layout.dimension
         start = 1 + n * (1 + self.layout.variance)
-        shares = self._ratio[start : 1 + self.layout.features].reshape(-1, n)
+        shares = self._ratio[start : start + n * len(self.layout.bins)].reshape(-1, n)
         increasing: Floats = np.clip(np.maximum.accumulate(shares, axis=0), 0.0, 1.0)
         return increasing
 

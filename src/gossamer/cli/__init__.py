@@ -46,7 +46,7 @@ COMMANDS = {
         "Evaluate a policy with agents that each see their own rewards: our methods, temporal differences, the limit.",
     ),
     "agent": Entry(
-        "fleet:agent",
+        "fleet_run:agent",
         "Run one agent: estimates as JSON lines on standard output, logs as JSON lines on standard error.",
     ),
     "fleet": Entry("fleet:fleet_app", "Create, run and inspect a fleet of agents."),

@@ -11,9 +11,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import gossamer as gs
 from gossamer.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from gossamer.agents.fleet.file import Fleet
 
 
 def _naming_flag(option: str, parse: Callable[[str], gs.faults.Fault], text: str) -> gs.faults.Fault:
@@ -101,6 +105,22 @@ def parse_faults(
     ]
     items = [_naming_flag(option, parse, text) for option, texts, parse in given for text in texts]
     return gs.faults.Faults(*items)
+
+
+def agent_faults(
+    fleet: Fleet, loss: str | None, burst: str | None, delay: str | None, partition: Iterable[str] | None
+) -> dict[str, Any]:
+    """The faults to inject into a deployed fleet, as options of its agents (`agents.host.options.Options`)."""
+    import numpy as np
+
+    faults = parse_faults(loss=loss, burst=burst, delay=delay, partition=partition or ())
+    ids = 1 + max(member.id for member in fleet.agents)  # which may have gaps
+    faults.check(ids, np.array([edge.pair for edge in fleet.edges]))
+    kinds = {gs.faults.Loss: "loss", gs.faults.Bursts: "burst", gs.faults.Delay: "delay"}
+    return {
+        "partition": faults.partitions,
+        **{kinds[type(fault)]: fault for fault in faults.items if type(fault) in kinds},
+    }
 
 
 def _misread(option: str, text: str, form: str) -> InvalidInput:

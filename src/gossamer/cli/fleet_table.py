@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
 
 _COLORS = {"running": "green", "starting": "cyan", "stopped": "dim", "unknown": "dim"}
 _SPEAKING = ("running", "degraded", "alone")
+_NOTICE = 14 * 86400
+"""Seconds before the end of a certificate from which on the table says so."""
+
 _NO_TROUBLE = ("running", "starting", "stopped", "unknown")
 
 
@@ -28,8 +32,8 @@ def fleet_table(
     table = Table(
         box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold", show_edge=False
     )
-    table.add_column("agent", no_wrap=True, max_width=16)
-    for heading in ("rounds", "samples", "estimate", "± s.e.", "distance", "messages", "lost"):
+    table.add_column("agent", overflow="ellipsis", max_width=16)  # the one to shrink if the screen is narrow
+    for heading in ("rounds", "samples", "estimate", "± s.e.", "distance", "msgs", "lost"):
         table.add_column(heading, justify="right", no_wrap=True)
     table.add_column("state", no_wrap=True)
     shown = list(status)
@@ -46,7 +50,7 @@ def fleet_table(
             small(agent.distance),
             compact(agent.sent + agent.received),
             _losses(agent),
-            Text(agent.state, style=_COLORS.get(agent.state, "bold red")),
+            _state(agent),
         )
     parts: list[RenderableType] = [_heading(name, status, seconds), "", table]
     if len(shown) < len(status):
@@ -55,7 +59,33 @@ def fleet_table(
         Text(f"{agent.member.name}: {agent.problem}", style="red", overflow="ellipsis", no_wrap=True)
         for agent in [agent for agent in status if agent.problem][:3]
     ]
+    parts += [Text(note, style="yellow", overflow="ellipsis", no_wrap=True) for note in _notes(status)]
     return Group(*parts)
+
+
+def _notes(status: Sequence[AgentStatus]) -> list[str]:
+    """Who follows which roster, if not all follow the same; and whose certificate ends soon."""
+    speaking = [agent for agent in status if agent.state in _SPEAKING]
+    epochs = sorted({agent.epoch for agent in speaking}, reverse=True)
+    groups = [
+        f"epoch {epoch}: {_names([agent for agent in speaking if agent.epoch == epoch])}" for epoch in epochs
+    ]
+    soon = [
+        agent
+        for agent in speaking
+        if agent.certificate_expires is not None and agent.certificate_expires - time.time() < _NOTICE
+    ]
+    notes = ["rosters differ: " + "; ".join(groups)] if len(groups) > 1 else []
+    if soon:
+        days = (min(agent.certificate_expires or 0.0 for agent in soon) - time.time()) / 86400
+        notes.append(
+            f"certificates end in {max(days, 0):.0f} days or later: {_names(soon)}; run `gossamer fleet renew`"
+        )
+    return notes
+
+
+def _names(agents: Sequence[AgentStatus]) -> str:
+    return ", ".join(agent.member.name for agent in agents) if len(agents) <= 5 else f"{len(agents)} agents"
 
 
 def fleet_line(status: Sequence[AgentStatus], seconds: float) -> str:
@@ -97,6 +127,12 @@ def _heading(name: str, status: Sequence[AgentStatus], seconds: float | None) ->
     if seconds is not None:
         text.append(f"  {seconds:.0f} s", style="dim")
     return text
+
+
+def _state(agent: AgentStatus) -> Text:
+    """The state; how often the agent was started again follows an arrow."""
+    text = Text(agent.state, style=_COLORS.get(agent.state, "bold red"))
+    return text.append(f" ↻{compact(agent.restarts)}", style="yellow") if agent.restarts else text
 
 
 def _losses(agent: AgentStatus) -> Text:

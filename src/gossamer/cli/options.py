@@ -63,6 +63,14 @@ Plot = Annotated[
     typer.Option("--plot", help="Also plot it: PNG, PDF or SVG, by the file's extension.", callback=drawable),
 ]
 
+FleetFile = Annotated[Path, typer.Argument(help="The fleet's file, fleet.toml.")]
+Source = Annotated[
+    str | None,
+    typer.Option(
+        help="Observations: - (standard input), csv:FILE or csv:FILE,follow, cmd:COMMAND, sim:MEAN,STD,SEED."
+    ),
+]
+
 Loss = Annotated[str | None, typer.Option(help="Probability that a message is lost, such as 0.3.")]
 Burst = Annotated[str | None, typer.Option(help="Bursts of loss: MEAN_LENGTH,FRACTION[,both].")]
 Delay = Annotated[str | None, typer.Option(help="Delayed messages: ROUNDS,PROBABILITY.")]

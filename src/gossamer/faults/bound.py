@@ -1,4 +1,7 @@
-"""Faults bound to a seed: what a transport asks about each message."""
+"""Faults bound to a seed: what a transport asks about each message.
+
+Deployed agents ask, too, so nothing here is compiled: Numba would double an agent's memory.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +10,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from gossamer.arrays import Floats
-from gossamer.faults.kernels import is_bad
-from gossamer.faults.kinds import Bursts, Delay, Loss
-from gossamer.numerics import random
+from gossamer.faults.kinds import PURPOSES, Bursts, Delay, Loss
+from gossamer.numerics import counters
 
 if TYPE_CHECKING:
     from gossamer.faults.combined import Faults
@@ -20,7 +22,7 @@ class BoundFaults:
 
     def __init__(self, faults: Faults, seed: int, trial: int = 0) -> None:
         self.faults = faults
-        self._key = random.key(seed)
+        self._key = counters.key(seed)
         self._trial = trial
         # A chain keeps its place, and with it its random numbers, when the others are switched off.
         chancy = [item for item in faults.items if isinstance(item, Loss | Bursts | Delay)]
@@ -51,4 +53,21 @@ class BoundFaults:
         return self.faults.alive(agent, round)
 
     def _bad(self, chains: Floats, round: int, sender: int, receiver: int) -> bool:
-        return bool(is_bad(chains, self._key, self._trial, sender, receiver, round))
+        return any(
+            self._chain_is_bad(k, chain, round, sender, receiver) for k, chain in enumerate(chains.tolist())
+        )
+
+    def _chain_is_bad(self, k: int, chain: list[float], round: int, sender: int, receiver: int) -> bool:
+        """Whether the k-th chain is bad in a round, found as `kernels.recall_states` finds it."""
+        start, enter, stay, shared = chain
+        low, high = min(enter, stay), max(enter, stay)
+        a, b = (min(sender, receiver), max(sender, receiver)) if shared else (sender, receiver)
+        flipped = False
+        while True:
+            u = counters.uniform(self._key, counters.FAULT + PURPOSES * k, self._trial, a, b, round)
+            if round == 0:
+                return (u < start) != flipped
+            if u < low or u >= high:
+                return (u < low) != flipped
+            flipped = flipped != (stay < enter)
+            round -= 1

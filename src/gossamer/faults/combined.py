@@ -14,9 +14,8 @@ from numpy.typing import NDArray
 from gossamer.arrays import Booleans, Floats, Integers
 from gossamer.errors import InvalidInput
 from gossamer.faults.bound import BoundFaults
-from gossamer.faults.kernels import ChainDraws, fill_heard
 from gossamer.faults.kinds import Bursts, Crash, Delay, Fault, Join, Loss, Partition, Restart
-from gossamer.numerics import random
+from gossamer.numerics import counters
 
 AGENT_LIMIT = 1 << 24
 """Agents must be numbered below this: a receiver's number is one 24-bit field of the random generator."""
@@ -137,6 +136,8 @@ class Faults:
         self, seed: int, agents: int, links: NDArray[np.integer], rounds: int, trials: range
     ) -> Booleans:
         """(rounds, links, trials) whether messages arrive in their round; `links` is (links, 2): from, to."""
+        from gossamer.faults.kernels import ChainDraws, fill_heard  # compiled, which an agent must not load
+
         self.check(agents)
         pairs = np.asarray(links, dtype=np.int64).reshape(-1, 2)
         if pairs.size and not 0 <= pairs.min() <= pairs.max() < agents:
@@ -144,7 +145,7 @@ class Faults:
                 f"links must join agents 0..{agents - 1}, got numbers from {pairs.min()} to {pairs.max()}"
             )
         senders, receivers = np.ascontiguousarray(pairs.T)
-        draws = ChainDraws(self.chains, random.key(seed), trials.start)
+        draws = ChainDraws(self.chains, counters.key(seed), trials.start)
         states = np.zeros((len(self.chains), len(pairs), len(trials)), dtype=np.uint8)
         quads = np.empty((-(-rounds // 4), 4, len(pairs), len(trials)), dtype=np.uint8)
         for quad, part in enumerate(quads):

@@ -13,11 +13,9 @@ from typing import NamedTuple
 import numpy as np
 
 from gossamer.arrays import Flags, Floats, Integers
+from gossamer.faults.kinds import PURPOSES
 from gossamer.numerics.compiling import compiled
 from gossamer.numerics.random import FAULT, fill_uniforms, uniform
-
-_PURPOSES = 16
-"""The k-th chain of a set of faults draws with purpose FAULT + 16 k, so that chains are independent."""
 
 
 class ChainDraws(NamedTuple):
@@ -26,15 +24,6 @@ class ChainDraws(NamedTuple):
     chains: Floats  #: (K, 4) start, enter, stay, and 1 if both directions of a link share the chain
     key: np.uint64
     first_trial: int
-
-
-@compiled
-def is_bad(chains: Floats, key: np.uint64, trial: int, sender: int, receiver: int, round: int) -> bool:
-    """Whether any chain of the directed link is bad in a round, as a pure function: no state is kept."""
-    for k in range(len(chains)):  # noqa: SIM110, since Numba compiles no generator
-        if _chain_is_bad(chains, k, key, trial, sender, receiver, round):
-            return True
-    return False
 
 
 @compiled
@@ -54,7 +43,7 @@ def _chain_is_bad(
     flipped = False
     t = round
     while True:
-        u = uniform(key, FAULT + _PURPOSES * k, trial, a, b, t)
+        u = uniform(key, FAULT + PURPOSES * k, trial, a, b, t)
         if t == 0:
             bad = u < start
             break
@@ -102,7 +91,7 @@ def fill_link(heard: Flags, states: Flags, draws: ChainDraws, quad: int, sender:
         a, b = sender, receiver
         if shared:
             a, b = min(a, b), max(a, b)
-        fill_uniforms(buffer, draws.key, FAULT + _PURPOSES * k, quad, a, b, draws.first_trial)
+        fill_uniforms(buffer, draws.key, FAULT + PURPOSES * k, quad, a, b, draws.first_trial)
         for row in range(4):
             first = quad == 0 and row == 0
             for trial in range(trials):

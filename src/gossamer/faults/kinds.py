@@ -15,6 +15,9 @@ from gossamer.arrays import Booleans, Integers
 from gossamer.errors import InvalidInput
 from gossamer.methods.ledger import SILENCE
 
+PURPOSES = 16
+"""The k-th random link fault of a set draws with purpose FAULT + 16 k, so that they are independent."""
+
 
 @dataclass(frozen=True)
 class Loss:

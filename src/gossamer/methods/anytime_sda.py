@@ -48,11 +48,12 @@ class AnytimeSDA(Method):
         changing                 "local"                      "local"
 
     What is for reliable networks is faster, and diverges where messages are lost. The local forms ask for nothing but
-    the weights of the edges: their momentum rises as min(t/(t + 8), limit), their window grows as 2 sqrt(t+1), and
-    their step size is safe on any network (0.65 and 0.95 with Metropolis weights). "local" is Nesterov's update with
-    these numbers. The limit of its momentum, 0.97, has two sides: long chains want more (0.97 serves sqrt(k) up to
-    about 66; a path of 300 agents wants 0.99), heavy loss wants less (0.99 diverges on a grid that loses half of its
-    messages). `rising.py` states the rules; "heavy-ball" also reads its answer a little ahead of x or behind it.
+    the weights of the edges: their momentum rises as min(t/(t + 8), limit), their window grows as 2 sqrt(t+1) up to
+    128, and their step size is safe on any network (0.65 and 0.95 with Metropolis weights). "local" is Nesterov's
+    update with these numbers. The limit of its momentum, 0.97, has two sides: long chains want more (0.97 serves
+    sqrt(k) up to about 66; a path of 300 agents wants 0.99), heavy loss wants less (0.99 diverges on a grid that loses
+    half of its messages). `rising.py` states the rules; "heavy-ball" also reads its answer a little ahead of x or
+    behind it.
 
     Parameters (None: chosen from the network's spectrum, or by the rules above)
         acceleration  "nesterov", "chebyshev", "heavy-ball", "local" or "local-heavy-ball"
@@ -134,6 +135,11 @@ class AnytimeSDA(Method):
             return {"step_size": c.step_size, "momentum": float(c.momentum)} | smoothing
         rule = self._rule(network)
         return {"step_size": rule.step_size, "momentum": rule.momentum, "ramp": rule.ramp} | smoothing
+
+    @property
+    def local(self) -> bool:
+        """Whether this form asks for nothing but the weights of the edges."""
+        return self.acceleration.startswith("local")
 
     @property
     def largest_step(self) -> float:

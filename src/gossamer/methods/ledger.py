@@ -137,11 +137,13 @@ class LedgerProgram(NamedTuple):
         )
 
 
-def ledger_program(method: Method, facts: SpectralFacts, rounds: int | None = None) -> LedgerProgram:
+def ledger_program(
+    method: Method, facts: SpectralFacts, rounds: int | None = None, longest: int = LONGEST
+) -> LedgerProgram:
     """Slice the program of `method` from its table, or say why it has none.
 
     With `rounds` the program is that of a run of that many rounds. Without, it is for a fleet that runs forever: the
-    method must be anytime, and the table is as long as its coefficients change, up to `LONGEST` rounds.
+    method must be anytime, and the table is as long as its coefficients change, up to `longest` rounds.
     """
     if method.mixing != "matrix":
         raise _no_program(method, method.mixes)
@@ -151,7 +153,7 @@ def ledger_program(method: Method, facts: SpectralFacts, rounds: int | None = No
             "its rounds depend on the number of rounds, and a fleet has no last one (a method of your own whose "
             "rounds do not depend on it says so by the property `anytime`)",
         )
-    coefficients = method.coefficients(facts, LONGEST if rounds is None else rounds)
+    coefficients = method.coefficients(facts, longest if rounds is None else rounds)
     weighted = "gain" in coefficients._fields
     length = _settled(coefficients) + 1 if rounds is None else rounds
     natural = tabulate(method, facts, length)
@@ -163,11 +165,14 @@ def ledger_program(method: Method, facts: SpectralFacts, rounds: int | None = No
     if not weighted:
         return _program(method, own, edge, _rows(natural, None, own, edge), weighted)
     del natural  # agents are small: what is not needed any more goes, and the rest is made piece by piece
-    pieces = [
-        _rows(*_by_weight(method, facts, length, slice(start, start + PIECE), edge), own, edge)
-        for start in range(0, length, PIECE)
-    ]
-    rows = _ProgramRows(*(np.concatenate(parts) for parts in zip(*pieces, strict=True)))
+    rows = None
+    for start in range(0, length, PIECE):
+        piece = slice(start, start + PIECE)
+        made = _rows(*_by_weight(method, facts, length, piece, edge), own, edge)
+        rows = rows or _ProgramRows(*(np.empty((length, *part.shape[1:])) for part in made))
+        for whole, part in zip(rows, made, strict=True):
+            whole[piece] = part
+    assert rows is not None
     return _program(method, own, edge, rows, weighted)
 
 

@@ -37,15 +37,15 @@ and the cosine. Vectorized loops, their remainders and single draws round alike 
 
 from __future__ import annotations
 
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 import numpy as np
 from numba.np.numpy_support import carray  # type: ignore[import-untyped, unused-ignore]
 
-from gossamer import checks
 from gossamer.arrays import AnyArray, Floats
 from gossamer.errors import InvalidInput
 from gossamer.numerics.compiling import compiled, inlined
+from gossamer.numerics.counters import FAULT, key
 from gossamer.numerics.philox import HALF, LOW, MAGIC_BITS, ONE, TWO, ZERO, cos_sin, philox, radii, to_uniform
 from gossamer.numerics.vectors import GRAIN, PANEL, as_float, prefer_wide_vectors, scratch
 
@@ -74,8 +74,6 @@ SECOND = 1
 """Purpose: a second, independent noise beside the observations."""
 ACTIVATION = 2
 """Purpose: which agents, or which edges, are active in a round."""
-FAULT = 3
-"""Purpose: lost messages, failed links and other faults."""
 PROBLEM = 4
 """Purpose: the random parts of a problem itself."""
 TOPOLOGY = 5
@@ -305,18 +303,6 @@ def _draw(
                     row = 4 * quad + k - first_round
                     if 0 <= row < rounds:
                         out[row, agent, component] = buffer[k]
-
-
-def key(seed: int) -> np.uint64:
-    """Return the 64-bit key of a seed, which the compiled functions take.
-
-    Parameters
-    ----------
-    seed
-        A whole number of at least 0, of any size.
-    """
-    number = checks.seed(seed)
-    return cast(np.uint64, np.random.SeedSequence(number).generate_state(1, np.uint64)[0])
 
 
 def _check_range(name: str, values: range, limit: int) -> None:

@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from cryptography.x509.oid import NameOID
 
-from gossamer.agents.fleet.certificates import Authority, check_name, check_private, expires
+from gossamer.agents.fleet.certificates import AGENT_DAYS, Authority, check_name, check_private, expires
 from gossamer.errors import InvalidInput
 
 
@@ -76,7 +76,7 @@ def test_a_renewed_certificate_replaces_the_old_one(authority: Authority) -> Non
     assert soon < datetime.now(UTC) + timedelta(days=1)
     second = authority.issue("a", ["localhost"])
     assert second == first
-    assert expires(second.certificate) > soon + timedelta(days=300)
+    assert expires(second.certificate) > soon + timedelta(days=AGENT_DAYS - 2)
 
 
 def test_an_authority_is_never_overwritten(authority: Authority) -> None:

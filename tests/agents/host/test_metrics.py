@@ -3,20 +3,34 @@
 from __future__ import annotations
 
 import asyncio
+import platform
+import re
+import ssl
 import urllib.request
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
 import pytest
+from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 from tests.agents.small_fleets import fleet, free_ports
 
+import gossamer
 from gossamer.agents.agent import Agent, Snapshot
-from gossamer.agents.host.metrics import AgentCollector, serve
+from gossamer.agents.fleet.tables import Member
+from gossamer.agents.host.metrics import AgentCollector, details_of, status_of
+from gossamer.agents.host.sources import FromIterable
+from gossamer.agents.host.status import estimate_line, status_line
+from gossamer.agents.host.web import serve
+from gossamer.agents.statistics import Answers, Layout
 from gossamer.agents.transports.memory import Memory
-from gossamer.errors import InvalidInput, OutputError
+from gossamer.errors import GossamerError, InvalidInput, OutputError
 from gossamer.networks import Network
+
+END = datetime(2027, 1, 1, tzinfo=UTC)
+"""Of a certificate."""
 
 
 def scrape(port: int) -> dict[tuple[str, tuple[str, ...]], float]:
@@ -48,6 +62,14 @@ async def some_rounds() -> Snapshot:
         return a.snapshot
 
 
+def everything() -> Answers:
+    """Answers of a fleet that is asked for all there is; half of its members have observed."""
+    layout = Layout(2, variance=True, bins=(0.0, 2.0, 5.0), replicates=2, covariance=True)
+    mean, squares, product = [1.0, 2.0], [3.0, 9.0], [4.25]
+    shares, noise = [0.1, 0.1, 0.2, 0.3, 0.5, 0.5], [0.01, 0.02, 0.03, 0.04]
+    return layout.read(np.array([0.5, *mean, *squares, *shares, *product, *noise]))
+
+
 @pytest.fixture(scope="module")
 def snapshot() -> Snapshot:
     return asyncio.run(some_rounds())
@@ -57,7 +79,8 @@ def test_metrics_say_what_the_snapshot_says(snapshot: Snapshot) -> None:
     snapshot = replace(snapshot, rejected={"garbage": 3, "late": 1})
     port = free_ports(1)[0]
     stop = serve(
-        AgentCollector(lambda: snapshot, "agent0", bad_observations=lambda: 5, certificate_end=1e9), port
+        AgentCollector(lambda: snapshot, "agent0", bad_observations=lambda: 5, certificate_end=lambda: END),
+        port,
     )
     try:
         found = scrape(port)
@@ -71,12 +94,12 @@ def test_metrics_say_what_the_snapshot_says(snapshot: Snapshot) -> None:
     assert found["gossamer_messages_sent_total", ()] == snapshot.sent > 0
     assert found["gossamer_messages_received_total", ()] == snapshot.received > 0
     assert found["gossamer_messages_rejected_total", ("garbage",)] == 3
-    assert found["gossamer_messages_lost_total", ("1",)] == snapshot.neighbors[0].lost
-    assert found["gossamer_round_trip_seconds", ("1",)] == snapshot.neighbors[0].round_trip > 0
+    assert found["gossamer_messages_lost_total", ("agent1",)] == snapshot.neighbors[0].lost
+    assert found["gossamer_round_trip_seconds", ("agent1",)] == snapshot.neighbors[0].round_trip > 0
     assert found["gossamer_neighbors", ()] == 1
     assert found["gossamer_neighbors_alive", ()] == 1
     assert found["gossamer_bad_observations_total", ()] == 5
-    assert found["gossamer_certificate_expiry_timestamp_seconds", ()] == 1e9
+    assert found["gossamer_certificate_expiry_timestamp_seconds", ()] == END.timestamp()
     assert found["gossamer_healthy", ()] == 1
 
 
@@ -89,12 +112,104 @@ def test_metrics_follow_the_agent_and_leave_out_what_is_unknown(snapshot: Snapsh
         assert ("gossamer_estimate", ("0",)) not in found
         assert found["gossamer_healthy", ()] == 0
         assert "gossamer_certificate_expiry_timestamp_seconds" not in {name for name, _ in found}
-        now[0] = replace(snapshot, age=2)
+        liar = replace(snapshot.neighbors[0], state="quarantined")
+        now[0] = replace(snapshot, age=2, neighbors=(liar,), clipped=4)
         found = scrape(port)
         assert found["gossamer_rounds_total", ()] == 2
+        assert found["gossamer_neighbors_quarantined", ()] == 1
+        assert found["gossamer_clipped_observations_total", ()] == 4
         assert ("gossamer_estimate", ("0",)) in found
     finally:
         stop()
+
+
+def test_the_metrics_hold_all_that_the_status_file_does(snapshot: Snapshot) -> None:
+    """So that an agent on another host can be shown as one on this machine is."""
+    answers = everything()
+    snapshot = replace(
+        snapshot,
+        answers=answers,
+        variance=answers.variance,
+        rejected={"garbage": 3, "late": 1},
+        state="degraded",
+        problem="disk full; no source",
+        epoch=7,
+        members=4,
+        least=np.array([-1.0, 0.5]),
+        largest=np.array([5.0, 6.0]),
+    )
+    source = FromIterable(2, [])
+    collector = AgentCollector(lambda: snapshot, "agent0", restarts=2, certificate_end=lambda: END)
+    text = generate_latest(collector.registry()).decode()
+    found, expected = details_of(text), status_line(snapshot, "agent0", source, END)
+    extra = {"restarts": 2, "version": gossamer.__version__, "bad_observations": 0}
+    assert {k: v for k, v in found.items() if k not in ("at", *extra)} == {
+        k: v for k, v in expected.items() if k not in ("at", "time", "agent")
+    }
+    assert {k: found[k] for k in extra} == extra
+    member = Member(id=0, name="agent0", endpoint="h:1")
+    status = status_of(member, text)
+    assert (status.state, status.rejected, status.restarts) == ("degraded", 3, 2)
+    assert status.estimate == tuple(snapshot.estimate)
+    assert status.lost == snapshot.neighbors[0].lost
+    assert status.problem == "disk full; no source"
+    assert (status.epoch, status.certificate_expires) == (7, END.timestamp())
+    assert (found["observing"], found["total"], found["members"]) == (2.0, [4.0, 8.0], 4)
+    assert found["covariance"] == [[2.0, 0.5], [0.5, 2.0]]
+    assert (found["minimum"], found["maximum"]) == ([-1.0, 0.5], [5.0, 6.0])
+
+
+def test_what_is_not_known_of_the_members_is_left_out(snapshot: Snapshot) -> None:
+    """Neither a sum without their number, nor one where every observation counts the same."""
+    for unknown in (
+        replace(snapshot, members=0),
+        replace(snapshot, members=4, answers=Layout(2, weighting="samples").read(np.ones(3))),
+    ):
+        line = estimate_line(unknown, "agent0", FromIterable(2, []))
+        assert not {"observing", "total", "total_standard_error", "minimum", "covariance"} & set(line)
+        text = generate_latest(AgentCollector(lambda now=unknown: now, "agent0").registry()).decode()
+        assert "gossamer_total{" not in text
+        assert "observing" not in details_of(text)
+
+
+def test_text_that_is_not_an_agents_metrics_is_refused() -> None:
+    for text in ("", "hello world", "up 1\n", "<html></html>", 'gossamer_rounds_total{agent="a"} 1\n'):
+        with pytest.raises(GossamerError, match="not the metrics of an agent"):
+            details_of(text)
+
+
+def test_versions_states_and_problems_are_metrics(snapshot: Snapshot) -> None:
+    now = replace(snapshot, state="degraded", problem="disk full", store_failures=7)
+    registry = AgentCollector(lambda: now, "agent0", method="ssda").registry()
+
+    def value(name: str, **labels: str) -> float | None:
+        return registry.get_sample_value(f"gossamer_{name}", {"agent": "agent0", **labels})
+
+    build = {"version": gossamer.__version__, "python": platform.python_version(), "method": "ssda"}
+    assert value("build_info", openssl=ssl.OPENSSL_VERSION, **build) == 1
+    assert [value("state", state=s) for s in ("running", "degraded", "stopped")] == [0, 1, 0]
+    assert value("problems") == value("problem_info", problem="disk full") == 1
+    assert value("store_failures_total") == 7
+    assert value("neighbor_state", neighbor="agent1", state="alive") == 1
+
+
+def test_the_documentation_lists_every_metric(snapshot: Snapshot) -> None:
+    answers, ends = everything(), np.array([1.0, 2.0])
+    now = replace(snapshot, answers=answers, variance=answers.variance, problem="x", rejected={"garbage": 1})
+    now = replace(now, members=2, least=ends, largest=ends)
+    collector = AgentCollector(lambda: now, "agent0", certificate_end=lambda: END)
+    text = generate_latest(collector.registry()).decode()
+    served = {
+        sample.name + "".join(f",{label}" for label in sorted(sample.labels) if label != "agent")
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+    page = (Path(__file__).parents[3] / "docs" / "deploy.md").read_text()
+    listed = {
+        name + "".join(f",{label}" for label in sorted(re.findall(r"\w+", labels)))
+        for name, labels in re.findall(r"^\| `(gossamer_\w+)(?:\{([\w, ]+)\})?`", page, re.MULTILINE)
+    }
+    assert listed == served
 
 
 def test_two_agents_in_one_program_do_not_collide(snapshot: Snapshot) -> None:

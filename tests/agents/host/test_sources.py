@@ -18,11 +18,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gossamer.agents.host import sources
+from gossamer.agents.host import backoff, sources
 from gossamer.agents.host.source_kinds import LiveSource, PacedSource
 from gossamer.agents.host.sources import FromIterable, FromIterator, parse_source
 from gossamer.agents.readings import LINE_LIMIT, BadObservation, Splitter, parse_line, vector
-from gossamer.errors import GossamerError, InvalidInput
+from gossamer.errors import InvalidInput
 from gossamer.observations import Gaussian
 
 
@@ -323,9 +323,42 @@ def test_a_command_that_ignores_the_request_to_end_is_killed(
         os.kill(int(pid_file.read_text()), 0)
 
 
-def test_a_command_that_fails_says_so() -> None:
-    with pytest.raises(GossamerError, match="'echo 1; exit 3' ended with code 3"):
-        collect(parse_source("cmd:echo 1; exit 3", 1, 0))
+def test_a_command_that_fails_is_started_again(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It says why, waits ever longer, and is well as soon as it delivers."""
+    monkeypatch.setattr(backoff, "FIRST", 0.01)
+    source = parse_source("cmd:echo 1; exit 3", 1, 0)
+    why = "the source failed: the command 'echo 1; exit 3' ended with code 3"
+    seen = []
+
+    async def follow() -> None:
+        async with contextlib.aclosing(aiter(source)) as values:  # type: ignore[type-var]
+            async for _ in values:
+                seen.append(source.failing)
+                if len(seen) == 4:
+                    break
+
+    asyncio.run(asyncio.wait_for(follow(), 10))
+    assert seen == ["", why, why, why]  # when the first line of each run arrives
+    assert [record.getMessage() for record in caplog.records] == [f"{why}; it is started again in 0 s"] * 3
+
+
+def test_a_command_that_delivers_again_is_well(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(backoff, "FIRST", 0.01)
+    flag = tmp_path / "flag"
+    source = parse_source(f"cmd:if [ -e {flag} ]; then echo 1; else touch {flag}; exit 7; fi", 1, 0)
+    assert collect(source) == [[1]]  # and the second run, which ended with code 0, was the last
+    assert source.failing == ""
+
+
+def test_garbage_does_not_make_a_failed_command_well(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(backoff, "FIRST", 0.01)
+    source = parse_source("cmd:echo oops; exit 1", 1, 0)
+    with pytest.raises(TimeoutError):
+        asyncio.run(asyncio.wait_for(anext(aiter(source)), 0.3))  # type: ignore[type-var, arg-type]
+    assert source.bad > 1
+    assert "ended with code 1" in source.failing
 
 
 @pytest.mark.parametrize("content", [b"1\nno\n2\n3", b""])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
+from collections.abc import Mapping
 
 import numpy as np
 import pytest
@@ -49,7 +49,6 @@ class Silence:
         outgoing: Mapping[int, bytes],
         deadline: float,
         deliver: Deliver,
-        awaited: Set[int] = frozenset(),
     ) -> None:
         self.now = max(self.now, deadline)
         while self.coming and self.coming[0][0] <= self.now:

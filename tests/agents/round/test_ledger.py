@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ from gossamer.agents.node_form import NodeForm
 from gossamer.agents.round.ledger import Ledger
 from gossamer.errors import Unsupported
 from gossamer.methods import METHODS, SDA, SSDA, AnytimeSDA, tabulate
-from gossamer.methods.base import Method
+from gossamer.methods.base import Method, UnknownFacts
 from gossamer.methods.ledger import ledger_program
 from gossamer.networks import Network
 
@@ -230,3 +230,90 @@ def test_agents_at_different_rates_stay_unbiased() -> None:
         np.testing.assert_allclose(agent.local("mean")[0], np.mean(own), atol=1e-9)
     center = np.mean([np.mean(own) for own in seen])
     np.testing.assert_allclose(estimates(agents)[:, 0], center, atol=0.05)
+
+
+# -- edges that come and go ---------------------------------------------------------------------------------
+
+
+def local_ledger(i: int, neighbors: Collection[int]) -> Ledger:
+    program = ledger_program(AnytimeSDA(acceleration="local"), UnknownFacts(), 200)
+    return Ledger(program, i, dict.fromkeys(neighbors, 0.0))
+
+
+def talk(
+    agents: dict[int, Ledger], values: dict[int, float], edges: list[tuple[int, int]], rounds: int
+) -> None:
+    """Rounds in which every agent observes its value and hears its neighbors."""
+    for _ in range(rounds):
+        for i, agent in agents.items():
+            agent.begin(np.array([values[i]]))
+        told = {(i, j): agents[i].tell(j) for a, b in edges for i, j in ((a, b), (b, a))}
+        for i, agent in agents.items():
+            agent.finish({a: message for (a, b), message in told.items() if b == i})
+
+
+def ends(agents: dict[int, Ledger]) -> list[float]:
+    return [float(agent.estimate[0]) for agent in agents.values()]
+
+
+@pytest.mark.parametrize("network", NETWORKS, ids=lambda n: n.name)
+def test_weights_from_degrees_are_metropolis_weights(network: Network) -> None:
+    values = np.random.default_rng(4).normal(size=(50, network.agents, 1))
+    free = [local_ledger(i, weights_of(network, i)) for i in range(network.agents)]
+    program = ledger_program(AnytimeSDA(acceleration="local"), UnknownFacts(), 200)
+    given = [Ledger(program, i, weights_of(network, i)) for i in range(network.agents)]
+    drive(free, network, values)
+    drive(given, network, values)
+    np.testing.assert_allclose(estimates(free), estimates(given), rtol=0, atol=1e-13)
+
+
+def test_the_degree_counts_edges_that_are_up() -> None:
+    agent = local_ledger(0, [1, 2, 3])
+    agent.begin(np.zeros(1))
+    assert agent.tell(1).degree == 3
+    agent.drop(2)
+    assert agent.tell(1).degree == 2
+    back = local_ledger(2, [0])
+    back.begin(np.zeros(1))
+    agent.finish({2: back.tell(0)})
+    assert agent.degree == 3
+
+
+SQUARE = [(0, 1), (1, 2), (2, 3), (0, 3)]
+TRIANGLE = [(0, 1), (1, 2), (0, 2)]
+VALUES = {0: 0.0, 1: 10.0, 2: 20.0, 3: 34.0}
+
+
+def neighbors_in(edges: list[tuple[int, int]], i: int) -> dict[int, float]:
+    return {j: 0.0 for a, b in edges for here, j in ((a, b), (b, a)) if here == i}
+
+
+@pytest.mark.parametrize(("kept", "average"), [((), 10.0), ((3,), 16.0)])
+def test_a_neighbor_that_leaves_takes_its_data_along_unless_they_are_kept(
+    kept: tuple[int, ...], average: float
+) -> None:
+    agents = {i: local_ledger(i, neighbors_in(SQUARE, i)) for i in range(4)}
+    talk(agents, VALUES, SQUARE, 300)
+    np.testing.assert_allclose(ends(agents), 16.0, atol=1e-6)
+    del agents[3]
+    before = agents[0].flow(1)
+    for i, agent in agents.items():
+        agent.rewire(neighbors_in(TRIANGLE, i), kept)
+    np.testing.assert_array_equal(agents[0].flow(1), before)  # edges that stay keep their ledgers
+    talk(agents, VALUES, TRIANGLE, 300)
+    np.testing.assert_allclose(ends(agents), average, atol=1e-6)
+    # What was kept survives a restart, and so does a neighbor that leaves while the agent is down.
+    program = ledger_program(AnytimeSDA(acceleration="local"), UnknownFacts(), 200)
+    again = Ledger(program, 0, neighbors_in(TRIANGLE, 0), serial=10**6, restored=agents[0].remember())
+    assert again.estimate == pytest.approx(agents[0].estimate)
+
+
+def test_a_neighbor_that_left_while_the_agent_was_down() -> None:
+    agents = {i: local_ledger(i, neighbors_in(SQUARE, i)) for i in range(4)}
+    talk(agents, VALUES, SQUARE, 300)
+    program = ledger_program(AnytimeSDA(acceleration="local"), UnknownFacts(), 200)
+    saved = agents[0].remember()
+    kept = Ledger(program, 0, {1: 0.0}, serial=10**6, restored=saved, kept=(3,))
+    gone = Ledger(program, 0, {1: 0.0}, serial=10**6, restored=saved)
+    assert float(kept.estimate[0]) == pytest.approx(16.0)
+    assert float((gone.estimate - kept.estimate)[0]) == pytest.approx(-float(agents[0].flow(3)[0, 0]))

@@ -1,9 +1,10 @@
 """A private certificate authority for one fleet, and a certificate for each of its agents.
 
-The authority is made for the fleet and signs nothing else: every holder of one of its certificates is a member. An
-agent's certificate carries its name as common name, by which access control works, and its addresses, which the
-connecting side checks. Keys are elliptic (P-256), in files of mode 0600, set before anything is written, in a
-directory of mode 0700, and never appear in a log or an error.
+The authority is made for the fleet and signs its rosters and nothing else: every holder of one of its certificates is
+a member. An
+agent's certificate carries its name (later ones NAME@EPOCH, see `roster.py`) as common name, by which access
+control works, and its addresses, which the connecting side checks. Keys are elliptic (P-256), in files of mode
+0600, set before anything is written, in a directory of mode 0700, and never appear in a log or an error.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gossamer.agents.host import files
+from gossamer.agents.settings import OPERATOR
 from gossamer.errors import InvalidInput, OutputError, require
 
 if TYPE_CHECKING:
@@ -24,7 +27,7 @@ if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
 
 AUTHORITY_DAYS = 3650
-AGENT_DAYS = 825
+AGENT_DAYS = 90
 
 _CLOCK_SKEW = timedelta(hours=1)
 """Certificates are valid from an hour ago, because clocks of different machines never quite agree."""
@@ -57,7 +60,7 @@ class Authority:
         from cryptography import x509
         from cryptography.hazmat.primitives.asymmetric import ec
 
-        if (directory / "ca.key").exists():
+        if (directory / "ca.key").exists() or (directory / "ca.pem").exists():
             raise InvalidInput(
                 f"{directory} already holds an authority, and a new one would lock out every agent "
                 "whose certificate it signed; choose another directory, or remove this one first"
@@ -75,8 +78,8 @@ class Authority:
             ],
         )
         _make_private(directory)
-        _write(directory / "ca.key", _pem_of_key(key), private=True)
-        _write(directory / "ca.pem", _pem_of_certificate(certificate))
+        write_file(directory / "ca.key", _pem_of_key(key), private=True)
+        write_file(directory / "ca.pem", _pem_of_certificate(certificate))
         return cls(directory, certificate, key)
 
     @classmethod
@@ -87,6 +90,11 @@ class Authority:
         from cryptography.hazmat.primitives.asymmetric import ec
         from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
+        if (directory / "ca.pem").exists() and not (directory / "ca.key").exists():
+            raise InvalidInput(
+                f"this needs the authority's key, {directory / 'ca.key'}, which is not here; run it where the key is "
+                "kept, or copy the key here for as long as it takes"
+            )
         try:
             certificate = x509.load_pem_x509_certificate((directory / "ca.pem").read_bytes())
             key = load_pem_private_key((directory / "ca.key").read_bytes(), password=None)
@@ -100,23 +108,31 @@ class Authority:
         return cls(directory, certificate, key)
 
     def issue(
-        self, name: str, hosts: Iterable[str], *, days: float = AGENT_DAYS, start: datetime | None = None
+        self,
+        name: str,
+        hosts: Iterable[str],
+        *,
+        common_name: str = "",
+        days: float = AGENT_DAYS,
+        start: datetime | None = None,
     ) -> Credential:
         """Write a certificate and key for the agent `name`, reachable at `hosts` (names or IP addresses).
 
-        `start` is when it becomes valid (default: now, less an hour for clocks that run slow).
+        `common_name` is that of the certificate, if it is not the name (see `roster.py`). `start` is when it becomes
+        valid (default: now, less an hour for clocks that run slow).
         """
         from cryptography import x509
         from cryptography.hazmat.primitives.asymmetric import ec
         from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
         both_ends = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
-        check_name(name)
+        if name != OPERATOR:
+            check_name(name)
         key = ec.generate_private_key(ec.SECP256R1())
         issuer = self.certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)[0].value
         addresses = [_address(host) for host in dict.fromkeys(hosts)]
         certificate = _sign(
-            name,
+            common_name or name,
             key.public_key(),
             str(issuer),
             self.key,
@@ -130,8 +146,8 @@ class Authority:
             ],
         )
         credential = Credential(self.directory / f"{name}.pem", self.directory / f"{name}.key")
-        _write(credential.key, _pem_of_key(key), private=True)
-        _write(credential.certificate, _pem_of_certificate(certificate))
+        write_file(credential.key, _pem_of_key(key), private=True)
+        write_file(credential.certificate, _pem_of_certificate(certificate))
         return credential
 
 
@@ -142,8 +158,9 @@ def check_name(name: str) -> str:
             "an agent's name must have 1 to 64 letters, digits, dots, dashes and underscores, "
             f"and start and end with a letter or a digit, got {name!r}"
         )
-    if name == "ca":
-        raise InvalidInput(f"an agent's name must not be {name!r}, which is the authority's; choose another")
+    if name in ("ca", OPERATOR):
+        whose = "the operator's" if name == OPERATOR else "the authority's"
+        raise InvalidInput(f"an agent's name must not be {name!r}, which is {whose}; choose another")
     return name
 
 
@@ -156,6 +173,7 @@ def check_private(path: Path) -> None:
             f"the agent needs its private key {path}, which cannot be read ({error.strerror}); "
             "run `gossamer fleet init`, or copy the key to this machine"
         ) from None
+    files.check(path.with_name(name) for name in ("ca.pem", f"{path.stem}.pem", path.name))
     if os.name == "posix" and mode & 0o077:
         raise InvalidInput(
             f"the key {path} must be readable only by its owner (mode 0600), got mode {mode:04o}; "
@@ -165,11 +183,25 @@ def check_private(path: Path) -> None:
 
 def expires(path: Path) -> datetime:
     """When the certificate in a PEM file expires."""
+    return read_certificate(path).not_valid_after_utc
+
+
+def common_name_of(path: Path) -> str:
+    """The common name of the certificate in a PEM file."""
+    from cryptography.x509.oid import NameOID
+
+    found = read_certificate(path).subject.get_attributes_for_oid(NameOID.COMMON_NAME)
+    return str(found[0].value) if found else ""
+
+
+def read_certificate(path: Path) -> x509.Certificate:
+    """The certificate in a PEM file."""
     require("cryptography", "agents")
     from cryptography import x509
 
+    files.check([path])
     try:
-        return x509.load_pem_x509_certificate(path.read_bytes()).not_valid_after_utc
+        return x509.load_pem_x509_certificate(path.read_bytes())
     except (OSError, ValueError) as error:
         raise InvalidInput(
             f"{path} must be a certificate in PEM form, but it cannot be read ({type(error).__name__}); "
@@ -254,14 +286,16 @@ def _make_private(directory: Path) -> None:
         raise OutputError(f"cannot make the directory {directory}: {error.strerror}") from error
 
 
-def _write(path: Path, content: bytes, *, private: bool = False) -> None:
-    """Write a file whose mode is set before its content."""
+def write_file(path: Path, content: bytes, *, private: bool = False) -> None:
+    """Replace a file as a whole, on the disk before it has its name; its mode is set before its content."""
     temporary = path.with_name(path.name + ".new")
     try:
         temporary.unlink(missing_ok=True)
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600 if private else 0o644)
         with os.fdopen(descriptor, "wb") as file:
             file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
         temporary.replace(path)
     except OSError as error:
         raise OutputError(f"cannot write {path}: {error.strerror}") from error

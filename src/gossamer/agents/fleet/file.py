@@ -1,14 +1,16 @@
 """The fleet's file: who the agents are, who talks to whom, and the numbers that all of them must share.
 
-`Fleet.create` makes a fleet from a network, `write` writes it as a commented fleet.toml with a certificate
-for each agent, `Fleet.read` reads it back and checks every field, and `settings` gives one agent its part.
+`Fleet.create` makes a fleet from a network, `write` writes it as a commented fleet.toml with a signed roster and a
+certificate for each agent, `Fleet.read` reads it back and checks every field, and `settings` gives one agent its part.
+A roster newer than fleet.toml says who the members are and who talks to whom; the file says everything else.
 """
 
 from __future__ import annotations
 
+import dataclasses
+import math
 import re
-import tomllib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
@@ -16,26 +18,34 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gossamer.agents.fleet.certificates import Authority, check_name, check_private
+from gossamer import checks
+from gossamer.agents.bounds import Bounds
+from gossamer.agents.fleet.certificates import Authority, check_private, common_name_of, write_file
 from gossamer.agents.fleet.hosts import PORT
+from gossamer.agents.fleet.parsing import parse
+from gossamer.agents.fleet.roster import Edge, Left, Roster, RosterMember, read_roster, roster_path
 from gossamer.agents.fleet.tables import (
+    LoggingTable,
     Member,
     MethodTable,
     ObservationsTable,
     RoundsTable,
+    StatisticsTable,
     WireTable,
     duration,
 )
 from gossamer.agents.fleet.template import fleet_text
+from gossamer.agents.host.logs import LEVELS
 from gossamer.agents.host.sources import parse_source
+from gossamer.agents.round.extremes import Extremes
 from gossamer.agents.round.wire import Codec
-from gossamer.agents.settings import AgentSettings, Limits, Neighbor, Tls, check_endpoint
+from gossamer.agents.settings import OPERATOR, AgentSettings, Limits, Neighbor, Tls, check_endpoint
 from gossamer.agents.statistics import Layout
 from gossamer.arrays import Floats
-from gossamer.errors import InvalidInput, InvalidNetwork, OutputError, Unsupported, require
+from gossamer.errors import InvalidInput, Unsupported, require
 from gossamer.methods.anytime_sda import AnytimeSDA
-from gossamer.methods.base import KnownFacts, Method
-from gossamer.methods.ledger import ledger_program
+from gossamer.methods.base import KnownFacts, Method, SpectralFacts, UnknownFacts
+from gossamer.methods.ledger import PIECE, ledger_program
 
 if TYPE_CHECKING:
     import msgspec
@@ -51,7 +61,8 @@ _PLACES = (
         field: f"{table}.{field}"
         for table, fields in {
             "method": ("step_size", "momentum", "smoothing", "gain"),
-            "observations": ("dimension", "weighting", "variance", "bins", "replicates"),
+            "observations": ("dimension", "weighting", "range", "outside"),
+            "statistics": ("variance", "covariance", "extremes", "bins", "replicates"),
             "rounds": ("timeout", "silence", "death", "commit"),
         }.items()
         for field in fields
@@ -70,14 +81,18 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
     format: int = FORMAT
     fleet: str = "gossamer"
+    epoch: int = 0
     network: str = ""
     certificates: str = "certificates"
     method: MethodTable = MethodTable()
     observations: ObservationsTable = ObservationsTable()
+    statistics: StatisticsTable = StatisticsTable()
     rounds: RoundsTable = RoundsTable()
     wire: WireTable = WireTable()
+    logging: LoggingTable = LoggingTable()
     agents: list[Member]
-    edges: list[tuple[int, int, float]]
+    edges: list[Edge]
+    left: list[Left] = msgspec.field(default_factory=list)
 
     # -- making ------------------------------------------------------------------------------------
 
@@ -96,17 +111,17 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     ) -> Fleet:
         """Make a fleet on `network`; by default all its agents are on this machine and simulate a sensor.
 
-        `method` is Anytime SDA unless given, with parameters from the network's spectrum; the file of a method of
-        your own is looked for in `directory`. `parts` are the tables observations, rounds and wire, where they
-        should differ from the defaults.
+        `method` is the local form of Anytime SDA unless given, which needs no spectrum; the file of a method of your
+        own is looked for in `directory`. `parts` are the tables observations, rounds and wire, where they should
+        differ from the defaults.
         """
         n = network.agents
         names = [f"agent{i}" for i in range(n)] if names is None else names
         endpoints = [f"127.0.0.1:{PORT + i}" for i in range(n)] if endpoints is None else endpoints
         sources = simulated_sources(n) if sources is None else sources
         if not isinstance(method, MethodTable):
-            method = MethodTable.of(method or AnytimeSDA(), network)
-        gossip = network.gossip
+            method = MethodTable.of(method or AnytimeSDA("local"), network)
+        weighted = [Edge(i, j, -float(network.gossip[i, j])) for i, j in network.edges.tolist()]
         made = cls(
             fleet=fleet,
             network=network.name,
@@ -115,96 +130,82 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
                 Member(id=i, name=name, endpoint=endpoint, source=source)
                 for i, (name, endpoint, source) in enumerate(zip(names, endpoints, sources, strict=True))
             ],
-            edges=[(i, j, -float(gossip[i, j])) for i, j in network.edges.tolist()],
+            epoch=1,
+            edges=[Edge(edge.a, edge.b) for edge in weighted],
             **parts,
         )
+        if not _is_local(method.build(directory)) or not all(
+            math.isclose(edge.weight, made.weights[edge.a][edge.b]) for edge in weighted
+        ):
+            made = msgspec.structs.replace(made, edges=weighted)
         made.check(directory)
         return made
 
-    def write(self, directory: Path, *, force: bool = False) -> Path:
-        """Write fleet.toml, the authority and a certificate per agent into `directory`; return the file.
+    def with_(self, **changes: Any) -> Fleet:
+        """This fleet with some fields changed."""
+        return msgspec.structs.replace(self, **changes)
 
-        With `force` an existing fleet.toml is replaced; its authority stays.
-        """
+    def write(self, directory: Path) -> Path:
+        """Write fleet.toml, its roster, the authority and a certificate per agent; return the file."""
         path = directory / "fleet.toml"
-        if path.exists() and not force:
-            raise InvalidInput(
-                f"force must be set to replace {path}, which exists already; or choose another directory"
-            )
+        for known in (path, roster_path(path)):
+            if known.exists():
+                raise InvalidInput(
+                    f"{known} exists already, and a new fleet would lock its agents out; change it by hand or with "
+                    "`gossamer fleet add`, `remove`, `link`, `unlink` and `replace`, or choose another directory"
+                )
         text = fleet_text(self)
-        self.certify(directory)
-        try:
-            path.write_text(text, encoding="utf-8")
-        except OSError as error:
-            raise OutputError(f"cannot write {path}: {error.strerror}") from error
+        authority = self.certify(directory)
+        write_file(path, text.encode())
+        write_file(roster_path(path), self.roster.sign(authority))
         return path
 
-    def certify(self, directory: Path) -> None:
-        """Give every agent a new certificate, from the existing authority or from a new one."""
+    def certify(self, directory: Path) -> Authority:
+        """Give every agent and the operator a new certificate, from the existing authority or a new one; return it."""
         where = directory / self.certificates
-        known = (where / "ca.key").exists()
+        known = (where / "ca.pem").exists()
         authority = Authority.load(where) if known else Authority.create(where, self.fleet)
         for agent in self.agents:
-            authority.issue(agent.name, [agent.endpoint.rpartition(":")[0].strip("[]")])
+            self.issue(authority, agent)
+        authority.issue(OPERATOR, [OPERATOR])
+        return authority
+
+    def issue(self, authority: Authority, agent: Member) -> None:
+        """Write a new certificate for one agent."""
+        authority.issue(agent.name, [agent.host], common_name=agent.certified)
 
     # -- reading -----------------------------------------------------------------------------------
 
     @classmethod
     def read(cls, path: Path) -> Fleet:
-        """Read and check a fleet.toml; a mistake is reported with the field it is in."""
-        try:
-            found = tomllib.loads(path.read_text(encoding="utf-8"))
-        except OSError as error:
-            raise InvalidInput(
-                f"{path} cannot be read ({error.strerror}); run `gossamer fleet init` to make a fleet"
-            ) from None
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-            raise InvalidInput(f"{path} must be a valid TOML file: {error}") from None
-        if found.get("format") != FORMAT:
-            raise InvalidInput(f"{path}: format must be {FORMAT}, got {found.get('format')!r}")
-        if isinstance(found.get("method"), dict):
-            found["method"] = MethodTable.from_file(found["method"])
-        try:
-            fleet = msgspec.convert(found, cls)
-        except msgspec.ValidationError as error:
-            problem, _, place = str(error).partition(" - at ")
-            field = place.strip("`").removeprefix("$").removeprefix(".") or "the file"
-            raise InvalidInput(f"{path}: {field}: {_plain(problem)}") from None
+        """Read and check a fleet.toml; a mistake is reported with the field it is in.
+
+        If the roster beside it is newer, the members and edges are those of the roster.
+        """
+        fleet = parse(path, cls, FORMAT)
+        roster = read_roster(roster_path(path), path.parent / fleet.certificates / "ca.pem", fleet.fleet)
+        newer = roster is not None and roster.epoch > fleet.epoch
+        if roster is not None and newer:
+            fleet = fleet.with_roster(roster)
         try:
             fleet.check(path.parent)
         except (InvalidInput, Unsupported) as error:
-            raise InvalidInput(f"{path}: {error}") from None
+            agents = f", with the agents of {roster_path(path)}" if newer else ""
+            raise InvalidInput(f"{path}{agents}: {error}") from None
         return fleet
 
     def check(self, directory: Path | None = None) -> None:
         """Raise for the first field that cannot be used."""
-        ids = [agent.id for agent in self.agents]
-        if ids != list(range(len(ids))):
-            raise InvalidInput(f"agents: ids must be 0, 1, 2, ... in this order, got {_some(ids)}")
-        if len(ids) < 2:
-            raise InvalidInput(f"agents: a fleet must have at least 2 agents, got {len(ids)}")
-        _distinct("agents: name", [agent.name for agent in self.agents])
-        _distinct("agents: endpoint", [agent.endpoint for agent in self.agents])
-        for agent in self.agents:
-            try:
-                check_name(agent.name)
-            except InvalidInput as error:
-                raise InvalidInput(f"agents[{agent.id}].name: {error}") from None
-            check_endpoint(f"agents[{agent.id}].endpoint", agent.endpoint, tls=True)
-        seen: set[tuple[int, int]] = set()
-        for k, (i, j, weight) in enumerate(self.edges):
-            pair = (min(i, j), max(i, j))
-            if i == j or pair in seen or pair[0] < 0 or pair[1] >= len(ids):
-                raise InvalidInput(
-                    f"edges[{k}]: an edge must join two different agents from 0 to {len(ids) - 1}, once, "
-                    f"got [{i}, {j}]"
-                )
-            seen.add(pair)
-            if not 0 < weight < np.inf:
-                raise InvalidInput(f"edges[{k}]: a weight must be a finite number above 0, got {weight!r}")
-        self._check_connected()
-        method = self.method.build(directory)
-        for agent in self.agents:
+        self._listed().check()
+        for k, agent in enumerate(self.agents):
+            if agent.metrics:
+                check_endpoint(f"agents[{k}].metrics", agent.metrics)
+            if agent.level:
+                checks.choice(f"agents[{k}].level", agent.level, LEVELS)
+        checks.choice("logging.level", self.logging.level, LEVELS)
+        checks.number("logging.report", duration("logging.report", self.logging.report), least=0.01)
+        method = self.deployed(directory)
+        for k, agent in enumerate(self.agents):
             self._settings(agent, method)
             if not agent.source.startswith("csv:"):  # whose file need not be on this machine
                 try:
@@ -212,32 +213,16 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
                 except InvalidInput as error:
                     text = str(error)
                     text = text if text.startswith("source ") else f"source: {text}"
-                    raise InvalidInput(f"agents[{agent.id}].{text}") from None
+                    raise InvalidInput(f"agents[{k}].{text}") from None
         self._check_method(method)
-
-    def _check_connected(self) -> None:
-        part = list(range(len(self.agents)))  # the smallest agent known to be connected to each
-
-        def root(i: int) -> int:
-            while part[i] != i:
-                part[i] = i = part[part[i]]
-            return i
-
-        for i, j, _ in self.edges:
-            a, b = root(i), root(j)
-            part[max(a, b)] = min(a, b)
-        sizes = np.unique([root(i) for i in range(len(part))], return_counts=True)[1]
-        if len(sizes) > 1:
-            raise InvalidNetwork(
-                f"averaging needs a connected network, but this graph has {len(sizes)} components "
-                f"(sizes {_some(sorted(sizes.tolist(), reverse=True))}); add an edge or use Network.components(graph)"
-            )
 
     def _check_method(self, method: Method) -> None:
         """The method must run on edges, with messages of this size, and its step size must suit the edges."""
-        program = ledger_program(method, self.facts)
-        size = Layout.of(self._settings(self.agents[0], method)).size
-        needed = Codec(0, frozenset(), size, len(program.edge), Limits()).longest
+        program = ledger_program(method, self._facts(method), longest=PIECE)
+        layout = Layout.of(self._settings(self.agents[0], method))
+        Bounds.of(layout, program, len(self.agents))  # raises if the method's registers cannot be bounded
+        extremes = Extremes(self.observations.dimension) if self.statistics.extremes else None
+        needed = Codec(0, frozenset(), layout.size, len(program.edge), Limits(), b"", extremes).longest
         if 0 < self.wire.message_bytes < needed:
             raise InvalidInput(
                 f"wire.message_bytes must be at least {needed}, the length of this fleet's messages, or 0 for just "
@@ -245,41 +230,132 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
             )
         step_size = getattr(method, "step_size", None)
         most = method.largest_step if isinstance(method, AnytimeSDA) else 1.0
-        if step_size is not None and step_size > most * (1 + 1e-6) / self.facts.lambda_max:
+        if step_size is None or step_size * 2 * self._heaviest <= most:  # no eigenvalue exceeds twice that
+            return
+        if step_size > most * (1 + 1e-6) / self.facts.lambda_max:
             raise InvalidInput(
                 f"method.step_size must be at most {most:g}/lambda_max = {most / self.facts.lambda_max:.6g} for these "
-                f"edges, or the fleet diverges, got {step_size:.6g}; run `gossamer fleet init` again after changing "
-                "edges"
+                f'edges, or the fleet diverges, got {step_size:.6g}; leave it out, or use acceleration = "local", '
+                "which needs none"
             )
+
+    def deployed(self, directory: Path | None = None) -> Method:
+        """The method that the agents run; a file of your own is looked for in `directory`."""
+        method, window = self.method.build(directory), self.statistics.window
+        if not window:
+            return method
+        rounds, every = duration("statistics.window", window), duration("rounds.every", self.rounds.every)
+        if not every or rounds < every:
+            raise InvalidInput(
+                "statistics.window must be a time of at least rounds.every, which must not be 0, "
+                f"got {window!r} with rounds every {self.rounds.every!r}"
+            )
+        if not isinstance(method, AnytimeSDA) or method.gain:
+            raise InvalidInput(
+                "statistics.window needs anytime-sda without a gain of its own, because it sets the gain, "
+                f"got {method}"
+            )
+        return dataclasses.replace(
+            method, gain=2 / (1 + rounds / every)
+        )  # as many rounds as a moving average
+
+    # -- the network -------------------------------------------------------------------------------
+
+    @cached_property
+    def roster(self) -> Roster:
+        """The part of this fleet that the authority signs and agents pass on."""
+        return self._listed().canonical()
+
+    def _listed(self) -> Roster:
+        """The roster in the order of the file."""
+        return Roster(
+            fleet=self.fleet,
+            epoch=self.epoch,
+            members=tuple(
+                RosterMember(id=m.id, name=m.name, endpoint=m.endpoint, common_name=m.common_name)
+                for m in self.agents
+            ),
+            edges=tuple(self.edges),
+            left=tuple(self.left),
+        )
+
+    def with_roster(self, roster: Roster) -> Fleet:
+        """This fleet with the members, edges and epoch of `roster`; what only an agent's own machine uses stays."""
+        members = []
+        for member in roster.members:
+            said, mine = msgspec.structs.asdict(member), self._by_id.get(member.id)
+            members.append(msgspec.structs.replace(mine, **said) if mine else Member(**said))
+        return msgspec.structs.replace(
+            self, epoch=roster.epoch, agents=members, edges=list(roster.edges), left=list(roster.left)
+        )
+
+    @cached_property
+    def weights(self) -> dict[int, dict[int, float]]:
+        """The neighbors of each agent with the weights of the edges to them.
+
+        A weight that is not given follows from the degrees, 1/(1 + max(d_i, d_j)) (Metropolis).
+        """
+        found: dict[int, dict[int, float]] = {agent.id: {} for agent in self.agents}
+        for edge in self.edges:
+            found[edge.a][edge.b] = found[edge.b][edge.a] = edge.weight
+        for edge in self.edges:
+            weight = edge.weight or 1 / (1 + max(len(found[edge.a]), len(found[edge.b])))
+            found[edge.a][edge.b] = found[edge.b][edge.a] = weight
+        return found
+
+    @cached_property
+    def _heaviest(self) -> float:
+        """The largest sum of an agent's weights; up to 1 they are those of an average."""
+        return max(sum(weights.values()) for weights in self.weights.values())
+
+    def _facts(self, method: Method) -> SpectralFacts:
+        """What the method has to know of the network: nothing, for the local form with weights that average."""
+        return UnknownFacts() if _is_local(method) and self._heaviest <= 1 + 1e-9 else self.facts
 
     @cached_property
     def facts(self) -> KnownFacts:
-        """The spectrum of the fleet's edges, for what the method's parameters leave open."""
+        """The spectrum of the fleet's edges, for methods whose parameters come from it."""
         return KnownFacts.of(np.asarray(np.linalg.eigvalsh(self.gossip()), dtype=np.float64))
 
     def gossip(self) -> Floats:
-        """The gossip matrix L, dense."""
-        matrix = np.zeros((len(self.agents), len(self.agents)))
-        for i, j, weight in self.edges:
-            matrix[i, j] = matrix[j, i] = -weight
+        """The gossip matrix L, dense, with a row per agent in the order of the file."""
+        place = {agent.id: k for k, agent in enumerate(self.agents)}
+        matrix = np.zeros((len(place), len(place)))
+        for i, weights in self.weights.items():
+            for j, weight in weights.items():
+                matrix[place[i], place[j]] = -weight
         return matrix - np.diag(matrix.sum(axis=1))
 
     # -- one agent ---------------------------------------------------------------------------------
 
+    @cached_property
+    def _by_id(self) -> dict[int, Member]:
+        return {member.id: member for member in self.agents}
+
     def member(self, agent: int | str) -> Member:
         """The agent with this number or name; a text that could be either is a name."""
-        named = [member for member in self.agents if member.name == agent]
-        found = named or [member for member in self.agents if str(member.id) == str(agent)]
+        if isinstance(agent, int):
+            found = self._by_id.get(agent)
+        else:
+            found = next((member for member in self.agents if member.name == agent), None)
+            found = found or next((member for member in self.agents if str(member.id) == agent), None)
         if found:
-            return found[0]
+            return found
+        for gone in self.left:
+            if str(agent) in (gone.name, str(gone.id)):
+                raise InvalidInput(
+                    f"agent {gone.id} ({gone.name}) was removed from this fleet in epoch {gone.epoch}; it can be added "
+                    "as a new one"
+                )
+        first, last = self.agents[0], self.agents[-1]
         raise InvalidInput(
-            f"this fleet has the agents 0 to {len(self.agents) - 1} "
-            f"({self.agents[0].name} to {self.agents[-1].name}), got {agent!r}"
+            f"this fleet has the agents {first.id} to {last.id} ({first.name} to {last.name}), got {agent!r}"
         )
 
     def some(self, text: str) -> list[Member]:
         """The agents in "0-3,7" or "pump,valve": numbers, ranges of numbers, and names."""
         names = {member.name for member in self.agents}
+        known = names | {str(member.id) for member in self.agents}
         found: list[Member] = []
         for part in (part.strip() for part in text.split(",")):
             ends = None if part in names else re.fullmatch(r"(\d+)-(\d+)", part)
@@ -290,8 +366,10 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
                 )
             try:
                 if ends:
-                    self.member(ends[2])  # fails early for a range of millions
-                    found += [self.member(str(k)) for k in range(int(ends[1]), int(ends[2]) + 1)]
+                    if int(ends[2]) > max(member.id for member in self.agents):
+                        self.member(ends[2])  # fails early for a range of millions
+                    numbers = [str(k) for k in range(int(ends[1]), int(ends[2]) + 1) if str(k) in known]
+                    found += [self.member(number) for number in numbers or [ends[1]]]
                 else:
                     found.append(self.member(part))
             except InvalidInput as error:
@@ -311,32 +389,44 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     ) -> AgentSettings:
         """The settings of one agent; `every` and `insecure` override the file, `directory` is where the file is."""
         me = self.member(agent)
-        made = self._settings(me, self.method.build(directory), every=every, store=store)
+        made = self._settings(me, self.deployed(directory), every=every, store=store)
         return made if insecure else made.with_(tls=self.tls(me.id, directory or Path()))
 
     def _settings(
         self, me: Member, method: Method, *, every: float | None = None, store: Path | None = None
     ) -> AgentSettings:
-        weights = {j if i == me.id else i: w for i, j, w in self.edges if me.id in (i, j)}
+        members, weights = self._by_id, self.weights
+        # A weight that is not given follows from the degrees, and so from the edges that are up.
+        given = {sum(edge.pair) - me.id: edge.weight for edge in self.edges if me.id in edge.pair}
         seconds = duration("rounds.every", self.rounds.every) if every is None else every
         other = self.observations
         with _named_as_in_the_file():
             return AgentSettings(
                 id=me.id,
-                name=me.name,
+                name=me.certified,
                 endpoint=me.endpoint,
+                listen=me.listen,
                 fleet=self.fleet,
                 neighbors=tuple(
-                    Neighbor(j, w, self.agents[j].endpoint, self.agents[j].name)
-                    for j, w in sorted(weights.items())
+                    Neighbor(j, given.get(j, 0.0), members[j].endpoint, members[j].certified, len(weights[j]))
+                    for j in sorted(weights[me.id])
                 ),
                 method=method,
-                facts=self.facts,
+                facts=self._facts(method),
                 dimension=other.dimension,
                 weighting=other.weighting,
-                variance=other.variance,
-                bins=other.bins,
-                replicates=other.replicates,
+                variance=self.statistics.variance,
+                covariance=self.statistics.covariance,
+                extremes=self.statistics.extremes,
+                bins=self.statistics.bins,
+                replicates=self.statistics.replicates,
+                range=other.range,  # type: ignore[arg-type]  # the settings make pairs of it
+                outside=other.outside,
+                members=len(self.agents),
+                former=len(self.left),
+                kept=tuple(gone.id for gone in self.left if gone.keep),
+                epoch=self.epoch,
+                askers=tuple(member.certified for member in self.agents),
                 pace=seconds or None,
                 timeout=duration("rounds.timeout", self.rounds.timeout),
                 silence=self.rounds.silence,
@@ -348,11 +438,17 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
     def tls(self, agent: int | str, directory: Path) -> Tls:
         """The files of an agent's certificate; only its owner may be able to read the key."""
-        name = self.member(agent).name
+        member = self.member(agent)
+        name = member.name
         where = directory / self.certificates
         check_private(where / f"{name}.key")
         found = Tls(where / "ca.pem", where / f"{name}.pem", where / f"{name}.key")
         found.check_files()
+        if (shown := common_name_of(found.certificate)) != member.certified:
+            raise InvalidInput(
+                f"{found.certificate} must be the certificate of {member.certified!r}, which the roster of epoch "
+                f"{self.epoch} expects, got that of {shown!r}; copy the new certificate and key to this machine"
+            )
         return found
 
 
@@ -372,27 +468,5 @@ def _named_as_in_the_file() -> Iterator[None]:
         raise InvalidInput(_PLACES.get(field, field) + space + rest) from None
 
 
-def _distinct(what: str, values: list[str]) -> None:
-    twice = next((value for k, value in enumerate(values) if value in values[:k]), None)
-    if twice is not None:
-        raise InvalidInput(f"{what} must be different for every agent, got {twice!r} twice")
-
-
-def _some(values: list[int]) -> str:
-    return ", ".join(map(str, values[:5])) + (", ..." if len(values) > 5 else "")
-
-
-def _plain(problem: str) -> str:
-    """Turn msgspec's sentence into ours: what was required, and what it got."""
-    rules: list[tuple[str, Callable[[re.Match[str]], str]]] = [
-        (r"Expected `(.+)`, got `(.+)`", lambda m: f"a value of type {m[1]} is required, got {m[2]}"),
-        (
-            r"Object missing required field `(.+)`",
-            lambda m: f"the field {m[1]!r} is required; add it",
-        ),
-        (r"Object contains unknown field `(.+)`", lambda m: f"there is no field {m[1]!r}; remove it"),
-    ]
-    for pattern, text in rules:
-        if match := re.fullmatch(pattern, problem):
-            return text(match)
-    return problem
+def _is_local(method: Method) -> bool:
+    return isinstance(method, AnytimeSDA) and method.local

@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gossamer.errors import InvalidInput
+from gossamer import checks
+from gossamer.agents.settings import check_endpoint
+from gossamer.errors import InvalidInput, require
 
 if TYPE_CHECKING:
+    import msgspec
+
+    from gossamer.agents.fleet.tables import Member
     from gossamer.networks import Network
+else:
+    msgspec = require("msgspec", "agents")
 
 PORT = 7447
-"""The first port of a fleet, Zenoh's own."""
+"""The first port of a fleet."""
 
 
 def read_hosts(path: Path) -> dict[str, str]:
@@ -44,6 +53,48 @@ def names_and_endpoints(network: Network, hosts: dict[str, str] | None) -> tuple
     if missing:
         raise InvalidInput(f"hosts must have a line for every agent, but {missing[0]!r} has none")
     return labels, [hosts[label] for label in labels]
+
+
+def with_metrics(members: Sequence[Member], first: int) -> list[Member]:
+    """The members, each with its metrics on its own host: on port `first`, and for others there on the next ones."""
+    taken: Counter[str] = Counter()
+    made = []
+    for member in members:
+        host = member.endpoint.rpartition(":")[0]
+        made.append(msgspec.structs.replace(member, metrics=f"{host}:{first + taken[host]}"))
+        taken[host] += 1
+    checks.whole_number("metrics_port", first, least=1, most=65536 - max(taken.values()))
+    return made
+
+
+def labels_are_addresses(network: Network) -> bool:
+    """Whether the agents are named by addresses, so that the names say where they are.
+
+    Numbers, and whatever else cannot be a host, are not: then no name is taken for an address. Names that clearly are
+    addresses (with a port or a dot) beside names that cannot be are a mistake.
+    """
+    labels = [str(label) for label in network.labels]
+    others = [label for label in labels if not _may_be_address(label)]
+    clear = [label for label in labels if label not in others and re.search("[.:]", label)]
+    if others and clear:
+        raise InvalidInput(
+            f"agents must all be named by addresses, or none of them, got {clear[0]!r} and {others[0]!r}; give hosts, "
+            "a file that says where each agent is"
+        )
+    return not others
+
+
+def _may_be_address(label: str) -> bool:
+    """Whether a name can be "host:port" or "host"; a number is not, and of numbers with dots only an IPv4 address."""
+    endpoint = with_port(label)
+    host = endpoint.rpartition(":")[0]
+    try:
+        check_endpoint("endpoint", endpoint)
+    except InvalidInput:
+        return False
+    if re.fullmatch(r"[-\d.]+", host):
+        return bool(re.fullmatch(r"(\d{1,3}\.){3}\d{1,3}", host))
+    return True
 
 
 def with_port(address: str, port: int = PORT) -> str:

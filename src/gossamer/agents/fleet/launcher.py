@@ -1,8 +1,8 @@
-"""All agents of a fleet on this machine: starting them, watching them, stopping them.
+"""All agents of a fleet on this machine: starting them, watching them, starting them again, stopping them.
 
-Each agent runs in its own process (`host/process.py`), which reads a pipe from this one: however this process ends,
-the pipes close and the agents stop. What is known of a running agent comes from its status file, so that
-`gossamer fleet status` in another terminal sees the same as `gossamer fleet up`.
+Each agent runs in its own process (`host/process.py`), forked from one that has imported everything (`nursery.py`):
+however this process ends, that one ends and so do the agents. What is known of a running agent comes from its status
+file, so that `gossamer fleet status` in another terminal sees the same as `gossamer fleet up`.
 """
 
 from __future__ import annotations
@@ -10,43 +10,72 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
-import sys
 import time
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from gossamer.agents.fleet.file import Fleet
+from gossamer.agents.fleet.nursery import Nursery
 from gossamer.agents.fleet.tables import Member
-from gossamer.agents.host.process import Options, claim
+from gossamer.agents.host import files
+from gossamer.agents.host.backoff import Backoff
+from gossamer.agents.host.options import Options
+from gossamer.agents.host.process import claim
 from gossamer.agents.host.status import STATUS, AgentStatus, read_status
-from gossamer.errors import InvalidInput, OutputError
+from gossamer.errors import GossamerError, InvalidInput, OutputError
 
 LOGS = "logs"
 _PATIENCE = 5.0
 """Seconds an agent has to stop on its own."""
 
+_WRONG_INPUT = 2
+"""The exit code of an agent that would fail the same way again."""
+
+_TAIL = 1 << 14
+"""Bytes at the end of a log in which its last error is looked for."""
+
+
+@dataclass
+class _Child:
+    """One agent: its process, how the last one ended, and when it is started again."""
+
+    member: Member
+    pid: int = 0
+    code: int | None = None  # None: it runs
+    began: float = 0.0
+    due: float | None = None  # when it is started again
+    restarts: int = 0
+    backoff: Backoff = field(default_factory=Backoff)
+
+    @property
+    def runs(self) -> bool:
+        return self.pid > 0 and self.code is None
+
 
 class LocalFleet:
-    """The agents of a fleet that run on this machine, as child processes of this one.
+    """The agents of a fleet that run on this machine, each in a process of its own.
 
-        with LocalFleet(path, options) as agents: ...
+        with LocalFleet(path, options) as agents:
+            while agents.active():
+                agents.supervise()
 
     Options are those of one agent (see `process.Options`), the same for all except `metrics_port`, which is agent
-    0's: agent i gets that port + i. `only` says which agents to start, as in "0-3,7" or "pump,valve". `killed` names
-    those that did not stop on their own.
+    0's: agent i gets that port + i. `only` says which agents to start, as in "0-3,7" or "pump,valve". An agent that
+    fails is started again by `supervise`, after a delay that grows, unless `restart` is off or its input is wrong.
+    `killed` names those that did not stop when told.
     """
 
-    def __init__(self, path: Path, only: str | None = None, **options: Any) -> None:
+    def __init__(self, path: Path, only: str | None = None, *, restart: bool = True, **options: Any) -> None:
         self.path = path
         self.fleet = Fleet.read(path)
         self.members = self.fleet.agents if only is None else self.fleet.some(only)
         self.killed: list[str] = []
+        self._restart = restart
         self._options = options
         self._claims: dict[int, int] = {}  # locks taken for agents that are not started yet
-        self._processes: dict[int, subprocess.Popen[bytes]] = {}
-        self._files: list[IO[bytes]] = []
+        self._children = {member.id: _Child(member) for member in self.members}
+        self._nursery: Nursery | None = None
         if options.get("source") == "-" or (
             options.get("source") is None and any(member.source == "-" for member in self.members)
         ):
@@ -54,7 +83,7 @@ class LocalFleet:
                 "source must not be - (standard input) where one process starts many agents; give another source, "
                 "set one in fleet.toml, or run each agent by itself with `gossamer agent`"
             )
-        first, last = options.get("metrics_port", 0), max(member.id for member in self.members)
+        first, last = options.get("metrics_port"), max(member.id for member in self.members)
         if first and not 1 <= first <= 65535 - last:
             raise InvalidInput(
                 f"metrics_port must be from 1 to {65535 - last}, because agent {last}'s port is {last} above it, "
@@ -63,10 +92,18 @@ class LocalFleet:
 
     def __enter__(self) -> LocalFleet:
         try:
-            for member in self.members:
-                self._claim(member)
-            for member in self.members:
-                self._start(member)
+            for child in self._children.values():
+                self._claim(child.member)
+            logs = self.path.parent / LOGS
+            try:
+                files.make_folder(logs)
+                files.check(
+                    logs / f"{member.name}{end}" for member in self.members for end in (".jsonl", ".log")
+                )
+            except OSError as error:
+                raise OutputError(f"cannot write logs into {logs}: {error.strerror}") from error
+            for child in self._children.values():
+                self._start(child)
         except BaseException:
             self.stop()
             raise
@@ -75,41 +112,38 @@ class LocalFleet:
     def __exit__(self, *error: object) -> None:
         self.stop()
 
+    # -- starting ------------------------------------------------------------------------------------------
+
     def _claim(self, member: Member) -> None:
         try:
             self._claims[member.id] = claim(self.path.parent, member.name)
         except OSError as error:
             raise OutputError(f"cannot write into {self.path.parent / STATUS}: {error.strerror}") from error
 
-    def _start(self, member: Member) -> None:
-        directory = self.path.parent / LOGS
-        held = self._claims[member.id]
+    def _start(self, child: _Child) -> None:
+        member = child.member
+        if member.id not in self._claims:
+            self._claim(member)
+        if self._nursery is not None and not self._nursery.alive:
+            self._nursery.close()
+            self._nursery = None
+        if self._nursery is None:
+            self._nursery = Nursery(self.path.resolve())
+        (self.path.parent / STATUS / f"{member.name}.json").unlink(missing_ok=True)
         options = Options(
             fleet=str(self.path.resolve()),
             agent=member.name,
             guarded=True,
-            claim=held,
+            logs=str((self.path.parent / LOGS).resolve()),
+            restarts=child.restarts,
             **self._own(member.id),
         )
+        held = self._claims.pop(member.id)
         try:
-            directory.mkdir(exist_ok=True)
-            (self.path.parent / STATUS / f"{member.name}.json").unlink(missing_ok=True)
-            output = (directory / f"{member.name}.jsonl").open("wb")
-            self._files.append(output)
-            errors = (directory / f"{member.name}.log").open("wb")
-            self._files.append(errors)
-        except OSError as error:
-            raise OutputError(f"cannot write logs into {directory}: {error.strerror}") from error
-        self._processes[member.id] = subprocess.Popen(
-            [sys.executable, "-m", "gossamer.agents.host.process", options.text()],
-            stdin=subprocess.PIPE,
-            stdout=output,
-            stderr=errors,
-            # In its own session, so that Ctrl-C reaches this process alone, which then stops them all.
-            start_new_session=True,
-            pass_fds=(held,),
-        )
-        os.close(self._claims.pop(member.id))  # from now on the agent holds it
+            child.pid = self._nursery.start(options, held)
+        finally:
+            os.close(held)  # from now on the agent holds it
+        child.code, child.due, child.began = None, None, time.monotonic()
 
     def _own(self, agent: int) -> dict[str, Any]:
         """The options of one agent: metrics ports are consecutive."""
@@ -118,35 +152,79 @@ class LocalFleet:
             options["metrics_port"] += agent
         return options
 
+    # -- watching ------------------------------------------------------------------------------------------
+
+    def supervise(self) -> None:
+        """See who has ended, and start again those whose time has come. Call this every now and then."""
+        self._look()
+        for child in self._children.values():
+            if child.due is not None and time.monotonic() >= child.due:
+                child.restarts += 1
+                try:
+                    self._start(child)
+                except (GossamerError, OSError):  # it runs elsewhere, or nothing can be started now
+                    child.restarts -= 1
+                    child.due = time.monotonic() + child.backoff.after(0.0)
+
+    def _look(self, wait: float = 0.0) -> None:
+        if self._nursery is None:
+            return
+        running = {child.pid: child for child in self._children.values() if child.runs}
+        for pid, code in self._nursery.ended(wait).items():
+            if (child := running.get(pid)) is None:
+                continue
+            child.code = code
+            if self._restart and code not in (0, _WRONG_INPUT):
+                now = time.monotonic()
+                child.due = now + child.backoff.after(now - child.began)
+
     @property
     def pids(self) -> dict[int, int]:
         """The process of each agent that was started."""
-        return {agent: process.pid for agent, process in self._processes.items()}
+        return {agent: child.pid for agent, child in self._children.items() if child.pid}
+
+    @property
+    def nursery(self) -> int:
+        """The process that the agents are forked from; 0 before the first."""
+        return self._nursery.pid if self._nursery else 0
 
     def running(self) -> int:
-        """How many agents are still running."""
-        return sum(process.poll() is None for process in self._processes.values())
+        """How many agents are running."""
+        self._look()
+        return sum(child.runs for child in self._children.values())
+
+    def active(self) -> int:
+        """How many agents are running, or will be started again."""
+        self._look()
+        return sum(child.runs or child.due is not None for child in self._children.values())
+
+    @property
+    def restarts(self) -> dict[str, int]:
+        """How often each agent was started again, by name; only those that were."""
+        return {child.member.name: child.restarts for child in self._children.values() if child.restarts}
 
     def status(self) -> list[AgentStatus]:
         """The state of each agent of this fleet; one that ended on its own says so."""
+        self._look()
         found = []
         for status in read_status(self.fleet, self.path.parent):
-            process = self._processes.get(status.member.id)
-            if process is None and self._processes:
+            child = self._children.get(status.member.id)
+            if child is None or not child.pid:
                 continue
-            code = None if process is None else process.poll()
-            if code is not None and status.state != "stopped":
-                status = replace(status, state=_ending(code), problem=self._last_error(status.member))
-            elif status.state == "unknown" and process is not None:
+            if child.code is not None and status.state != "stopped":
+                status = replace(status, state=_ending(child.code), problem=self._last_error(status.member))
+            elif child.runs and status.state == "unknown":
                 status = replace(status, state="starting")
-            found.append(status)
+            found.append(replace(status, restarts=child.restarts))
         return found
 
     def _last_error(self, member: Member) -> str:
         """The last error in an agent's log."""
         log = self.path.parent / LOGS / f"{member.name}.log"
         try:
-            lines = log.read_text(errors="replace").splitlines()
+            with log.open("rb") as file:
+                file.seek(max(log.stat().st_size - _TAIL, 0))
+                lines = file.read().decode(errors="replace").splitlines()
         except OSError:
             return ""
         for line in reversed(lines):
@@ -158,25 +236,38 @@ class LocalFleet:
                 return line
         return ""
 
+    # -- signals and stopping ------------------------------------------------------------------------------
+
+    def reload(self) -> None:
+        """Let every agent read fleet.toml again."""
+        self._send(signal.SIGHUP)
+
+    def _send(self, number: int) -> None:
+        for child in self._children.values():
+            if child.runs and self._nursery is not None:
+                self._nursery.send(child.pid, number)
+
     def stop(self) -> None:
         """Ask all agents to stop, and kill those that have not stopped after a few seconds."""
-        for process in self._processes.values():
-            if process.poll() is None:
-                process.send_signal(signal.SIGTERM)
-        deadline = time.monotonic() + _PATIENCE
-        for agent, process in self._processes.items():
-            try:
-                process.wait(max(deadline - time.monotonic(), 0.0))
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
-                self.killed.append(self.fleet.agents[agent].name)
-            if process.stdin is not None:
-                process.stdin.close()
-        for file in self._files:
-            file.close()
+        self._restart = False
+        self._look()
+        for child in self._children.values():
+            child.due = None
+        self._send(signal.SIGTERM)
+        self._wait(_PATIENCE)
+        self.killed += [child.member.name for child in self._children.values() if child.runs]
+        self._send(signal.SIGKILL)
+        self._wait(_PATIENCE)
+        if self._nursery is not None:
+            self._nursery.close()
+            self._nursery = None
         while self._claims:
             os.close(self._claims.popitem()[1])
+
+    def _wait(self, seconds: float) -> None:
+        deadline = time.monotonic() + seconds
+        while self.running() and (left := deadline - time.monotonic()) > 0:
+            self._look(left)
 
 
 def _ending(code: int) -> str:

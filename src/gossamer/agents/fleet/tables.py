@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from gossamer.agents.fleet.roster import RosterMember
+from gossamer.agents.host import files
+from gossamer.agents.settings import Limits
 from gossamer.errors import InvalidInput, require
 from gossamer.methods import METHODS, resolve
 from gossamer.methods.anytime_sda import AnytimeSDA
@@ -28,7 +31,7 @@ class MethodTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """The method that all agents run, by name, and its parameters. In the file both are in one table.
 
     name        a method of this package, or "my_file.py:MyMethod" with the file beside fleet.toml
-    parameters  those that are not given come from the spectrum of the fleet's edges
+    parameters  those that are not given come from the spectrum of the fleet's edges, if the method needs them
     """
 
     name: str = AnytimeSDA.name
@@ -36,7 +39,10 @@ class MethodTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
     @classmethod
     def of(cls, method: Method | str, facts: SpectralFacts) -> MethodTable:
-        """The table of a method of this package; Anytime SDA's parameters are written out, for a reader to see."""
+        """The table of a method of this package.
+
+        The parameters that Anytime SDA takes from the spectrum are written out, for a reader to see.
+        """
         method = resolve(method)
         if METHODS.get(method.name) is not type(method):
             raise InvalidInput(
@@ -49,7 +55,8 @@ class MethodTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
             name: value for name, (value, default) in given.items() if not np.array_equal(value, default)
         }
         if isinstance(method, AnytimeSDA):
-            chosen |= method.chosen(facts) | {"gain": method.gain or 0.0}
+            tuned = {} if method.local else method.chosen(facts)
+            chosen |= tuned | {"gain": method.gain or 0.0}
         return cls(name=method.name, parameters=chosen)
 
     @classmethod
@@ -67,6 +74,8 @@ class MethodTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         """The method itself; a file is looked for in `directory`, where fleet.toml is."""
         known: list[str] = []
         try:
+            if ".py:" in self.name:
+                files.check([(directory or Path()) / self.name.rpartition(":")[0]])
             kind = load_class(self.name, directory)
             known = parameters(kind)
             # TOML has no None, so a gain of 0 stands for it in methods whose gain is optional.
@@ -83,9 +92,19 @@ class ObservationsTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
 
     dimension: int = 1
     weighting: str = "agents"
-    variance: bool = False
-    bins: tuple[float, ...] = ()
+    range: tuple[float | tuple[float, float], ...] = ()
+    outside: str = "refuse"
+
+
+class StatisticsTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What the agents learn besides the mean."""
+
     replicates: int = 8
+    variance: bool = False
+    covariance: bool = False
+    bins: tuple[float, ...] = ()
+    extremes: bool = False
+    window: str = ""
 
 
 class RoundsTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -101,17 +120,30 @@ class RoundsTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 class WireTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Limits on what is accepted from neighbors."""
 
-    message_bytes: int = 0
-    rounds_ahead: int = 1_000_000
+    message_bytes: int = Limits.message_bytes
+    rounds_ahead: int = Limits.rounds_ahead
 
 
-class Member(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One agent of the fleet."""
+class LoggingTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What the agents write about themselves."""
 
-    id: int
-    name: str
-    endpoint: str
+    level: str = "info"
+    report: str = "1s"
+
+
+class Member(RosterMember, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One agent as in fleet.toml: what the others know of it, and what only its own machine uses.
+
+    listen  host:port on which it listens, where that is not its endpoint (containers, NAT); empty: the endpoint
+    source  where its observations come from
+    metrics "host:port" where it serves its metrics; empty: nowhere
+    level   its own log level; empty: the fleet's
+    """
+
+    listen: str = ""
     source: str = "-"
+    metrics: str = ""
+    level: str = ""
 
 
 def duration(name: str, text: str) -> float:

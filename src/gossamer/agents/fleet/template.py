@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+import re
+import tomllib
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from gossamer.agents.fleet.roster import Edge
 from gossamer.errors import require
 
 if TYPE_CHECKING:
+    import msgspec
+
     from gossamer.agents.fleet.file import Fleet
+else:
+    msgspec = require("msgspec", "agents")
 
 _TOP = {
     "format": "Format of this file.",
     "fleet": "Name of the fleet, part of every message's address; agents do not hear other fleets.",
+    "epoch": """\
+Number of this list of agents and edges, raised by every `gossamer fleet` command that changes them. A roster
+beside this file with a newer epoch counts instead of the agents and edges here.""",
     "network": "Where the edges came from; for people to read.",
     "certificates": """\
 Directory of the certificates, relative to this file. A host needs ca.pem, and NAME.pem and
@@ -21,13 +32,13 @@ NAME.key of its own agents; ca.key signs new members, so keep it offline.""",
 _TABLES: dict[str, tuple[str, dict[str, str]]] = {
     "method": (
         """\
-The method, and its parameters for the edges above. All agents must use the same ones; run
-`gossamer fleet init` again when the edges change. What is left out comes from the spectrum of the edges.""",
+The method, and its parameters. All agents must use the same ones. The local form of Anytime SDA needs none, whatever
+the edges; with other methods, what is left out comes from the spectrum of all edges.""",
         {
             "name": """\
 A dual method: "anytime-sda", "ssda", or one of your own as "my_file.py:MyMethod", with the file
 next to this one.""",
-            "acceleration": '"nesterov"; or "local", which needs no spectrum and bears heavy loss.',
+            "acceleration": '"local" needs no spectrum and bears heavy loss; "nesterov" is for fixed networks.',
             "step_size": """\
 eta, at most 1/lambda_max (lambda_max is the largest eigenvalue of the gossip matrix); local: 1.3/lambda_max.""",
             "momentum": """\
@@ -47,9 +58,22 @@ forgets the past; 0: plain averages of everything.""",
         {
             "dimension": "How many numbers one observation has.",
             "weighting": '"agents": every agent\'s mean counts the same. "samples": every observation does.',
-            "variance": "Learn the network-wide variance too (messages become larger).",
-            "bins": "Edges of a histogram, to learn network-wide quantiles too; empty: none.",
+            "range": """\
+The least and the largest value of an observation, such as [-40, 60], or one such pair per component; empty:
+unknown. It also bounds what members may claim (docs/security.md), unless weighting is "samples".""",
+            "outside": 'An observation outside the range: "refuse" (skipped and counted), or "clip" to its end.',
+        },
+    ),
+    "statistics": (
+        "What the agents learn besides the mean; each makes messages longer.",
+        {
             "replicates": "Noise replicates that carry the standard error; 0: no standard error.",
+            "variance": "The variance of an observation from the whole fleet.",
+            "covariance": "The covariances of its components as well.",
+            "bins": "Edges of a histogram, to learn fleet-wide quantiles; empty: none.",
+            "extremes": "The least and the largest observation of the members, since the last change of the roster.",
+            "window": """\
+Follow means that drift, by averages over about this long, such as "10m"; empty: over everything so far.""",
         },
     ),
     "rounds": (
@@ -58,7 +82,8 @@ forgets the past; 0: plain averages of everything.""",
             "every": 'Time from one round to the next. "0": as fast as the neighbors answer.',
             "timeout": "A round waits this long for a neighbor; then it goes on without that edge.",
             "silence": "An edge moves only while each end was heard by the other within this many rounds.",
-            "death": "A neighbor silent for this long counts as dead: the others average without it.",
+            "death": """\
+A neighbor silent for this long, and for `silence` rounds, counts as dead: the others average without it.""",
             "commit": "Time between two commits of the store: the most that a crash can lose.",
         },
     ),
@@ -66,17 +91,29 @@ forgets the past; 0: plain averages of everything.""",
         "Limits on what an agent accepts from its neighbors; anything beyond is dropped and counted.",
         {
             "message_bytes": "Longest message that is read at all; 0: just enough for the dimension.",
-            "rounds_ahead": "A message from a round further ahead than this is dropped.",
+            "rounds_ahead": "A message from a round further ahead than this is dropped; the most that an agent jumps.",
+        },
+    ),
+    "logging": (
+        "What the agents write. After changes here and of pace and timeouts, SIGHUP makes an agent read this again.",
+        {
+            "level": 'The least serious messages that are logged: "debug", "info", "warning" or "error".',
+            "report": "Time between two estimates on an agent's standard output, or in its .jsonl file.",
         },
     ),
 }
 
 _LISTS = {
     "agents": """\
-One line per agent: its number, the common name of its certificate, the host:port it listens on
-(a host name or an IPv4 address), and where its observations come from (the command line can override it):
-"-" standard input, "csv:FILE[,follow]", "cmd:COMMAND", or "sim:MEAN,STD,SEED", a simulated sensor.""",
-    "edges": "One line per edge: two agents, and the gossip weight w_ij that both ends use.",
+One line per agent: its number, for good; its name; the host:port at which the others reach it (a host name or an
+address, IPv6 in brackets); and where its observations come from (the command line can override it): "-" standard input,
+"csv:FILE[,follow]", "cmd:COMMAND", or "sim:MEAN,STD,SEED", a simulated sensor. listen = "0.0.0.0:7447" if it
+listens elsewhere (containers, NAT); metrics = "host:port", where it serves its metrics; level = "debug", a log level
+of its own; common_name is that of its certificate, if it is not its first one.""",
+    "edges": """\
+One line per edge: two agents. Their weight follows from their numbers of neighbors, 1/(1 + the larger one), unless a
+third number gives it.""",
+    "left": "Agents that were removed: their numbers are not used again. keep: what they observed still counts.",
 }
 
 
@@ -89,15 +126,10 @@ def fleet_text(fleet: Fleet) -> str:
     for name, text in _TOP.items():
         _explain(document, text)
         document.add(name, getattr(fleet, name))
-    for name in ("agents", "edges"):
+    for name in _LISTS:
         document.add(tomlkit.nl())
         _explain(document, _LISTS[name])
-        rows = getattr(fleet, name)
-        array = tomlkit.array()
-        for row in rows:
-            array.add_line(_member(tomlkit, row) if name == "agents" else list(row), indent="  ")
-        array.add_line(indent="")
-        document.add(name, array)
+        document.add(name, _array(getattr(fleet, name)))
     for name, (text, fields) in _TABLES.items():
         document.add(tomlkit.nl())
         table = tomlkit.table()
@@ -106,10 +138,87 @@ def fleet_text(fleet: Fleet) -> str:
         values = part.in_file() if name == "method" else {field: getattr(part, field) for field in fields}
         for field, value in values.items():
             _explain(table, fields.get(field, f"A parameter of {fleet.method.name}."))
-            table.add(field, list(value) if isinstance(value, tuple) else value)
+            table.add(field, _listed(value))
         document.add(name, table)
     written: str = tomlkit.dumps(document)
     return written
+
+
+def edited_text(text: str, fleet: Fleet) -> str:
+    """The text of a fleet.toml with the epoch, agents, edges and left ones of `fleet`; all else stays as it is.
+
+    Comments, order and what was edited by hand survive: only rows that differ are touched.
+    """
+    tomlkit = require("tomlkit", "agents")
+    document = tomlkit.parse(_with_new_fields(text))
+    document["epoch"] = fleet.epoch
+    _edit_rows(document["agents"], {agent.id: _row(agent) for agent in fleet.agents}, lambda row: row["id"])
+    _edit_rows(
+        document["edges"],
+        {edge.pair: _row(edge) for edge in fleet.edges},
+        lambda row: (min(row[0], row[1]), max(row[0], row[1])),
+    )
+    _edit_rows(document["left"], {gone.id: _row(gone) for gone in fleet.left}, lambda row: row["id"])
+    written: str = tomlkit.dumps(document)
+    return written
+
+
+def _with_new_fields(text: str) -> str:
+    """A file from before there were epochs, with the fields for them."""
+    found = tomllib.loads(text)
+    missing = ""
+    for name, empty, why in (("epoch", "0", _TOP["epoch"]), ("left", "[]", _LISTS["left"])):
+        if name not in found:
+            missing += "".join(f"# {line}\n" for line in why.splitlines()) + f"{name} = {empty}\n"
+    return re.sub(r"(?m)^[ \t]*format[ \t]*=.*\n", lambda line: line[0] + missing, text, count=1)
+
+
+def _row(entry: Any) -> Any:
+    """An agent, an edge or one that has left, as in the file: without what is not set."""
+    if isinstance(entry, Edge):
+        return [entry.a, entry.b, entry.weight] if entry.weight else [entry.a, entry.b]
+    return {name: value for name, value in msgspec.structs.asdict(entry).items() if value != ""}
+
+
+def _array(entries: Sequence[Any]) -> Any:
+    import tomlkit
+
+    array = tomlkit.array()
+    for entry in entries:
+        array.add_line(_item(_row(entry)), indent="  ")
+    array.add_line(indent="")
+    return array
+
+
+def _item(row: Any) -> Any:
+    """A row as TOML, on one line."""
+    import tomlkit
+
+    if isinstance(row, list):
+        return row
+    table = tomlkit.inline_table()
+    table.update(row)
+    return table
+
+
+def _edit_rows(rows: Any, wanted: dict[Any, Any], key: Callable[[Any], Any]) -> None:
+    """Make the rows of an array those that are wanted, each known by its key; those that stay are not touched."""
+    for k in range(len(rows) - 1, -1, -1):
+        new = wanted.get(key(rows[k]))
+        if new is None:
+            del rows[k]
+        elif isinstance(new, dict):
+            for name in [name for name in rows[k] if name not in new]:
+                del rows[k][name]
+            for name, value in new.items():
+                if rows[k].get(name) != value:
+                    rows[k][name] = value
+    known = {key(row) for row in rows}
+    for new in (row for at, row in wanted.items() if at not in known):
+        if hasattr(rows, "add_line"):
+            rows.add_line(_item(new), indent="  ")
+        else:  # [[agents]], a table per agent
+            rows.append(new)
 
 
 def _explain(container: Any, text: str) -> None:
@@ -119,8 +228,5 @@ def _explain(container: Any, text: str) -> None:
         container.add(tomlkit.comment(line))
 
 
-def _member(tomlkit: Any, member: Any) -> Any:
-    row = tomlkit.inline_table()
-    for field in ("id", "name", "endpoint", "source"):
-        row.append(field, getattr(member, field))
-    return row
+def _listed(value: Any) -> Any:
+    return [_listed(part) for part in value] if isinstance(value, tuple) else value

@@ -1,47 +1,28 @@
-"""Structured logs of an agent's process: JSON lines on standard error, with Zenoh's own messages among them.
-
-Zenoh logs nothing by default and, when it does, writes colored text to standard output. But an operator must see
-why a connection was refused, at both ends. So `capture_zenoh` replaces standard output with a pipe, turns the lines
-that matter into log records, and yields the real standard output for the estimates.
-"""
+"""Structured logs of an agent's process: JSON lines on standard error, or in files that are rotated."""
 
 from __future__ import annotations
 
+import io
 import json
 import logging
 import os
 import re
 import sys
-import threading
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import UTC, datetime
+from logging.handlers import RotatingFileHandler
+from pathlib import Path
 from typing import TextIO
 
-from gossamer.errors import require
+from gossamer.agents.host import files
 
-log = logging.getLogger("gossamer.agents.zenoh")
+LEVELS = ("debug", "info", "warning", "error")
 
-ZENOH_LEVELS = (
-    "warn,zenoh::net::runtime::orchestrator=debug,zenoh::net::routing::interceptor::access_control=info"
-)
-"""Zenoh's log levels that make a refusal visible; the environment variable RUST_LOG overrides them."""
-
-_LINE = re.compile(r"\S+Z\s+(?P<level>[A-Z]+)\s+.*?ThreadId\(\d+\)\s+(?P<target>[\w:]+):\s(?P<text>.*)")
-_PLACE = re.compile(r" at /\S+\.rs:\d+\.?")
-_COLOR = re.compile(r"\x1b\[[0-9;]*m")
-_NO_CONNECTION = re.compile(
-    r"Unable to connect to (?:configured peer )?(?P<peer>\S+?)!? (?P<why>.*?)\.* ?Retry"
-)
-_WHOM = re.compile(r"cannot connect to \S+")
+_ENDPOINT = re.compile(r"\S+:\d+")
 _DIGITS = re.compile(r"\d+")
-_REASONS = {
-    "Hint: increase the system open file limit.": "",
-    "received corrupt message of type InvalidContentType": "it does not speak TLS",
-    "peer sent no certificates": "it showed no certificate",
-}
-_CHATTER = ("Gossip is disabled", "Scouting delay elapsed")
+
+FILE_BYTES, FILES_KEPT = 10_000_000, 5
+"""A log file that has grown so long becomes NAME.1, which becomes NAME.2, and so on up to the number kept."""
 
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "taskName"}
 
@@ -90,82 +71,74 @@ class Sparing(logging.Filter):
 
 
 def _gist(text: str) -> str:
-    """A text without its digits, except for the address of a neighbor that cannot be reached."""
-    whom = _WHOM.match(text)
-    start = whom.end() if whom else 0
-    return text[:start] + _DIGITS.sub("#", text[start:])
+    """A text without its digits, unless it is an endpoint: that says which neighbor cannot be reached."""
+    return text if _ENDPOINT.fullmatch(text) else _DIGITS.sub("#", text)
 
 
-def set_up(agent: str, level: str = "info", stream: TextIO | None = None) -> None:
-    """Send this process's logs and warnings to standard error as JSON lines."""
-    handler = logging.StreamHandler(stream or sys.stderr)
+class LogFile(RotatingFileHandler):
+    """A file that is appended to and rotated by size; with `standard` also one of the process's standard streams.
+
+    So the last words of the interpreter are in the file as well. Nobody else may have prepared the file (`files.py`).
+    """
+
+    def __init__(self, path: Path, standard: int | None = None) -> None:
+        self._standard = standard
+        super().__init__(path, maxBytes=FILE_BYTES, backupCount=FILES_KEPT, encoding="utf-8")
+
+    def _open(self) -> io.TextIOWrapper:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+        stream = os.fdopen(files.open_private(Path(self.baseFilename), flags), "a", encoding="utf-8")
+        if self._standard is not None:
+            os.dup2(stream.fileno(), self._standard)
+        return stream
+
+    def reopen(self) -> None:
+        """Go on in the file of this name, if someone has moved it away or deleted it."""
+        self.acquire()
+        try:
+            before, self.stream = self.stream, self._open()  # if that fails, the old one stays
+            if before is not None:
+                before.close()
+        finally:
+            self.release()
+
+
+class LineFile(io.TextIOBase):
+    """A log file as something to print or write lines to, one at a time."""
+
+    def __init__(self, path: Path) -> None:
+        self.file = LogFile(path)
+
+    def write(self, text: str) -> int:
+        if line := text.removesuffix("\n"):  # the handler adds the end of the line
+            self.file.handle(logging.makeLogRecord({"msg": line}))
+        return len(text)
+
+
+def set_up(agent: str, level: str = "info", file: Path | None = None) -> None:
+    """Send this process's logs and warnings as JSON lines to standard error, or to a file that takes its place."""
+    handler = logging.StreamHandler(sys.stderr) if file is None else LogFile(file, standard=2)
     handler.setFormatter(JsonFormatter(agent))
     handler.addFilter(Sparing())
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
     logging.captureWarnings(True)
 
 
-@contextmanager
-def capture_zenoh() -> Iterator[TextIO]:
-    """Turn Zenoh's log lines into log records inside the block; yields the real standard output."""
-    zenoh = require("zenoh", "agents")
+def set_level(level: str) -> bool:
+    """Log what is at least this serious from now on; return whether that is a change."""
+    root, before = logging.getLogger(), logging.getLogger().level
+    root.setLevel(level.upper())
+    return root.level != before
+
+
+def reopen() -> None:
+    """Reopen the log file, if logs go to one."""
+    for handler in logging.getLogger().handlers:
+        if isinstance(handler, LogFile):
+            handler.reopen()
+
+
+def standard_output() -> TextIO:
+    """The process's standard output, without a buffer: what cannot be written is not tried again."""
     sys.stdout.flush()
-    read, write = os.pipe()
-    with os.fdopen(os.dup(1), "w", buffering=1, encoding="utf-8") as real:
-        os.dup2(write, 1)
-        os.close(write)
-        lines = os.fdopen(read, encoding="utf-8", errors="replace")
-        thread = threading.Thread(target=_forward, args=(lines,), name="zenoh-log", daemon=True)
-        thread.start()
-        zenoh.init_log_from_env_or(ZENOH_LEVELS)
-        try:
-            yield real
-        finally:
-            # The thread must see the end of the pipe: a thread that is still reading would hang Python's exit.
-            nowhere = os.open(os.devnull, os.O_WRONLY)
-            os.dup2(nowhere, 1)
-            os.close(nowhere)
-            thread.join(timeout=1)
-
-
-def _forward(lines: TextIO) -> None:
-    asked = "RUST_LOG" in os.environ  # if it is set, someone wants to read all of it
-    with lines:
-        for line in lines:
-            level, text = translate(line)
-            if text:
-                log.log(level, "%s", text)
-            elif asked:
-                log.info("%s", _COLOR.sub("", line).strip())
-
-
-def plain(text: str) -> str:
-    """One of Zenoh's sentences without its source locations, in plainer words."""
-    text = _PLACE.sub("", text)
-    for theirs, ours in _REASONS.items():
-        text = text.replace(theirs, ours)
-    return re.sub(r"Can not create a new \w+ link bound to .*?: \[(.*)\]", r"\1", text).strip(" .")
-
-
-def translate(line: str) -> tuple[int, str]:
-    """Return the level and the text, in our words, of a line of Zenoh's log; an empty text: skip it."""
-    line = _COLOR.sub("", line).strip()
-    match = _LINE.fullmatch(line)
-    if not match:
-        return logging.INFO, line
-    text, target = match["text"], match["target"]
-    if text.startswith(_CHATTER):
-        return logging.DEBUG, ""
-    text = plain(text)
-    text = text.strip(" .")
-    if failed := _NO_CONNECTION.match(text):
-        address = failed["peer"].partition("/")[2]
-        why = failed["why"].strip(" .").removeprefix(f"{address}: ")
-        return logging.WARNING, f"cannot connect to {failed['peer']}: {why}"
-    if target.startswith("zenoh_link_tls"):
-        return logging.WARNING, f"refused a connection: {text}"
-    if "did not match any configured ACL subject" in text:
-        return logging.WARNING, "an agent of this fleet that is not a neighbor connected; it is not heard"
-    if match["level"] in ("DEBUG", "TRACE") and "unauthorized" not in text:
-        return logging.DEBUG, ""
-    return getattr(logging, match["level"], logging.INFO), f"zenoh: {text}"
+    return io.TextIOWrapper(os.fdopen(os.dup(1), "wb", buffering=0), encoding="utf-8", write_through=True)

@@ -1,22 +1,37 @@
-"""Prometheus metrics of one agent, read from its snapshot at the moment of each scrape."""
+"""Prometheus metrics of one agent, read from its snapshot at the moment of each scrape, and read back from their text.
+
+They hold all that the status file does (`status.py`), so that `gossamer fleet status` can show agents of other hosts.
+`docs/deploy.md` says what each metric means; a test compares that table with the metrics.
+"""
 
 from __future__ import annotations
 
 import math
+import platform
+import ssl
+import time
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from gossamer import checks
-from gossamer.errors import OutputError, require
+import numpy as np
+
+from gossamer import __version__
+from gossamer.agents.host.status import QUANTILES, AgentStatus, interpret, largest
+from gossamer.errors import GossamerError, require
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
     from prometheus_client.metrics_core import Metric
 
+    from gossamer.agents.fleet.tables import Member
     from gossamer.agents.snapshot import Snapshot
 
 Values = Mapping[Any, float]
 """A value for each tuple of labels besides the agent's."""
+
+STATES = ("running", "degraded", "stopped")
 
 
 class AgentCollector:
@@ -25,7 +40,9 @@ class AgentCollector:
     snapshot          gives the agent's latest snapshot
     name              the agent's name
     bad_observations  gives the number of lines of its source that were not observations
-    certificate_end   when its certificate expires, in seconds since 1970; None: it has none
+    certificate_end   gives the time when its certificate expires; None: it has none
+    method            the name of its method
+    restarts          how often it was started again after a failure
     """
 
     def __init__(
@@ -34,13 +51,18 @@ class AgentCollector:
         name: str,
         *,
         bad_observations: Callable[[], int] = lambda: 0,
-        certificate_end: float | None = None,
+        certificate_end: Callable[[], datetime | None] = lambda: None,
+        method: str = "",
+        restarts: int = 0,
     ) -> None:
         require("prometheus_client", "agents")
-        self._snapshot = snapshot
+        self.snapshot = snapshot
         self._name = name
         self._bad_observations = bad_observations
         self._certificate_end = certificate_end
+        self._restarts = restarts
+        self._began = time.time()
+        self._build = (__version__, platform.python_version(), ssl.OPENSSL_VERSION, method)
 
     def registry(self) -> CollectorRegistry:
         """Its own registry, so that several agents can live in one program."""
@@ -55,22 +77,93 @@ class AgentCollector:
         return []
 
     def collect(self) -> Iterable[Metric]:
-        now = self._snapshot()
-        alive = sum(neighbor.state == "alive" for neighbor in now.neighbors)
+        now = self.snapshot()
+        yield from self._process(now)
+        yield from self._answers(now)
+        yield from self._talk(now)
+
+    def _process(self, now: Snapshot) -> Iterable[Metric]:
+        labels = ["version", "python", "openssl", "method"]
+        yield self._gauges("build_info", "Versions, and the method; always 1", labels, {self._build: 1.0})
+        yield self._gauge(
+            "start_time_seconds", "When the agent was started, in seconds since 1970", self._began
+        )
+        yield self._counter(
+            "restarts", "Times that `gossamer fleet up` started the agent again", self._restarts
+        )
+        states = {(state,): float(state == now.state) for state in dict.fromkeys([*STATES, now.state])}
+        yield self._gauges("state", "1 for the agent's state, 0 for the others", ["state"], states)
+        healthy = 1.0 if now.state == "running" else 0.0
+        yield self._gauge("healthy", "1: running; 0: degraded or stopped", healthy)
+        problems = {(text,): 1.0 for text in now.problem.split("; ") if text}
+        yield self._gauge("problems", "Number of problems the agent has now", len(problems))
+        yield self._gauges("problem_info", "What each of them is; always 1", ["problem"], problems)
+        yield self._counter("store_failures", "Commits of the store that failed", now.store_failures)
+        end = None
+        with suppress(GossamerError):  # while its file is being replaced
+            end = self._certificate_end()
+        if end is not None:
+            text = "When the agent's certificate expires, in seconds since 1970"
+            yield self._gauge("certificate_expiry_timestamp_seconds", text, end.timestamp())
+
+    def _answers(self, now: Snapshot) -> Iterable[Metric]:
         yield self._counter("rounds", "Rounds this agent took part in, across restarts", now.age)
         yield self._gauge("round", "Number of the round, shared with the neighbors", now.round)
         yield self._counter("samples", "Observations used", now.samples)
         yield self._counter("samples_acknowledged", "Observations safe in the store", now.acknowledged)
         yield self._counter("bad_observations", "Lines that were not observations", self._bad_observations())
+        yield self._counter(
+            "clipped_observations", "Observations brought to an end of the range", now.clipped
+        )
         yield self._vector("estimate", "The network's average as this agent knows it", now.estimate)
         yield self._vector("standard_error", "Standard error of the estimate", now.standard_error)
+        presence = now.answers.presence
+        yield self._gauge(
+            "presence", "Share of agents that have observed, or observations per round", presence
+        )
+        yield self._gauge("roster_epoch", "Epoch of the roster that the agent follows", now.epoch)
+        yield self._gauge("members", "Members of the fleet; 0: unknown", now.members)
+        yield from self._statistics(now)
+
+    def _statistics(self, now: Snapshot) -> Iterable[Metric]:
+        answers, members = now.answers, now.members
+        yield self._gauge("observing_members", "Members that have observed", answers.observing(members))
+        yield self._vector("total", "Sum over the members of each one's mean", answers.total(members))
+        yield self._vector(
+            "total_standard_error", "Standard error of the total", answers.total_error(members)
+        )
+        if now.variance is not None:
+            yield self._vector("variance", "Variance of one observation of the network", now.variance)
+        if (covariance := answers.covariance) is not None:
+            cells = {(str(a), str(b)): float(value) for (a, b), value in np.ndenumerate(covariance)}
+            text = "Covariance of two components of one observation"
+            yield self._gauges("covariance", text, ["component", "other"], cells)
+        if now.least is not None and now.largest is not None:
+            yield self._vector("minimum", "Least observation of the members, in this epoch", now.least)
+            yield self._vector("maximum", "Largest observation of the members, in this epoch", now.largest)
+        if now.answers.layout.bins:
+            labels = ["quantile", "component"]
+            values = {
+                (str(q), str(k)): float(value)
+                for q in QUANTILES
+                for k, value in enumerate(now.answers.quantile(q))
+            }
+            yield self._gauges("quantile", "Quantiles of the network's observations", labels, values)
+
+    def _talk(self, now: Snapshot) -> Iterable[Metric]:
         yield self._counter("messages_sent", "Messages sent", now.sent)
         yield self._counter("messages_received", "Messages received, used or not", now.received)
         rejected = {(reason,): count for reason, count in sorted(now.rejected.items())}
         yield self._counters("messages_rejected", "Messages dropped, by reason", ["reason"], rejected)
+        alive = sum(neighbor.state == "alive" for neighbor in now.neighbors)
+        barred = sum(neighbor.state == "quarantined" for neighbor in now.neighbors)
         yield self._gauge("neighbors", "Neighbors this agent should have", len(now.neighbors))
         yield self._gauge("neighbors_alive", "Neighbors heard in the last rounds", alive)
-        each = {(str(neighbor.id),): neighbor for neighbor in now.neighbors}
+        yield self._gauge("neighbors_quarantined", "Neighbors not heard because they lied", barred)
+        each = {(neighbor.name,): neighbor for neighbor in now.neighbors}
+        states = {(*key, neighbor.state): 1.0 for key, neighbor in each.items()}
+        text = "State of each neighbor (joining, alive, silent, dead or quarantined); always 1"
+        yield self._gauges("neighbor_state", text, ["neighbor", "state"], states)
         lost = {key: neighbor.lost for key, neighbor in each.items()}
         yield self._counters("messages_lost", "Rounds without a neighbor's message", ["neighbor"], lost)
         late = {key: neighbor.late for key, neighbor in each.items()}
@@ -79,13 +172,9 @@ class AgentCollector:
         yield self._gauges("round_trip_seconds", "From sending to hearing the echo", ["neighbor"], trips)
         far = {key: neighbor.distance for key, neighbor in each.items()}
         yield self._gauges("distance", "Difference from a neighbor's estimate", ["neighbor"], far)
-        healthy = 1.0 if now.state == "running" else 0.0
-        yield self._gauge(
-            "healthy", "1: running; 0: the store cannot be written, the source failed, or stopped", healthy
-        )
-        if self._certificate_end is not None:
-            text = "When the agent's certificate expires, in seconds since 1970"
-            yield self._gauge("certificate_expiry_timestamp_seconds", text, self._certificate_end)
+        epochs = {key: neighbor.epoch for key, neighbor in each.items()}
+        text = "Epoch of the roster that a neighbor follows"
+        yield self._gauges("neighbor_roster_epoch", text, ["neighbor"], epochs)
 
     def _counter(self, name: str, text: str, value: float) -> Metric:
         return self._counters(name, text, [], {(): value})
@@ -108,27 +197,118 @@ class AgentCollector:
 
     def _filled(self, family: Any, values: Values) -> Metric:
         for labels, value in values.items():
-            if not math.isnan(value):  # not known yet: no line is better than NaN
+            if math.isfinite(value):  # not known yet: no line is better than NaN
                 family.add_metric([self._name, *labels], value)
         filled: Metric = family
         return filled
 
 
-def serve(collector: AgentCollector, port: int, host: str = "127.0.0.1") -> Callable[[], None]:
-    """Serve the metrics on http://host:port/metrics in a thread; return a function that stops it."""
-    from prometheus_client import start_http_server
+# -- reading -----------------------------------------------------------------------------------------------
 
-    checks.whole_number("metrics_port", port, least=1, most=65535)
+
+def details_of(text: str) -> dict[str, Any]:
+    """What an agent's status file would hold, from the text of its metrics.
+
+    Raises GossamerError if they are not an agent's.
+    """
+    require("prometheus_client", "agents")
+    from prometheus_client.parser import text_string_to_metric_families
+
     try:
-        server, thread = start_http_server(port, addr=host, registry=collector.registry())
-    except OSError as error:
-        raise OutputError(
-            f"metrics_port must be free, but {host}:{port} cannot be used ({error.strerror}); choose another"
-        ) from error
+        found = _Samples(
+            sample for family in text_string_to_metric_families(text) for sample in family.samples
+        )
+        return found.details()
+    except (ValueError, KeyError, IndexError) as error:
+        raise GossamerError(
+            f"these are not the metrics of an agent ({type(error).__name__}: {error})"
+        ) from None
 
-    def stop() -> None:
-        server.shutdown()
-        server.server_close()
-        thread.join()
 
-    return stop
+def status_of(member: Member, text: str) -> AgentStatus:
+    """The state of an agent, from the text of its metrics; the text must be fresh."""
+    return interpret(member, details_of(text))
+
+
+class _Samples:
+    """The lines of an agent's metrics, by name."""
+
+    def __init__(self, samples: Iterable[Any]) -> None:
+        self._all: dict[str, list[tuple[dict[str, str], float]]] = {}
+        for sample in samples:
+            self._all.setdefault(sample.name.removeprefix("gossamer_"), []).append(
+                (sample.labels, sample.value)
+            )
+
+    def one(self, name: str) -> float:
+        return self._all[name][0][1]
+
+    def whole(self, name: str) -> int:
+        return int(self.one(name))
+
+    def by(self, label: str, name: str) -> dict[str, float]:
+        return {labels[label]: value for labels, value in self._all.get(name, ())}
+
+    def vector(self, name: str) -> Any:
+        values = list(self.by("component", name).values())
+        return None if not values else values[0] if len(values) == 1 else values
+
+    def details(self) -> dict[str, Any]:
+        states = {labels["neighbor"]: labels["state"] for labels, _ in self._all.get("neighbor_state", ())}
+        distance, trip = self.by("neighbor", "distance"), self.by("neighbor", "round_trip_seconds")
+        lost, late = self.by("neighbor", "messages_lost_total"), self.by("neighbor", "messages_late_total")
+        epochs = self.by("neighbor", "neighbor_roster_epoch")
+        found = {
+            "name": self._all["rounds_total"][0][0]["agent"],
+            "at": time.time(),
+            "round": self.whole("round"),
+            "rounds": self.whole("rounds_total"),
+            "samples": self.whole("samples_total"),
+            "acknowledged": self.whole("samples_acknowledged_total"),
+            "bad_observations": self.whole("bad_observations_total"),
+            "estimate": self.vector("estimate"),
+            "standard_error": self.vector("standard_error"),
+            "presence": self.one("presence"),
+            "epoch": self.whole("roster_epoch"),
+            "members": self.whole("members"),
+            "certificate_expires": next(
+                (end for _, end in self._all.get("certificate_expiry_timestamp_seconds", ())), None
+            ),
+            "distance": largest([distance[n] for n in distance if states[n] == "alive"]),
+            "neighbors_alive": self.whole("neighbors_alive"),
+            "state": next(state for state, on in self.by("state", "state").items() if on),
+            "problem": "; ".join(self.by("problem", "problem_info")),
+            "restarts": self.whole("restarts_total"),
+            "version": self._all["build_info"][0][0]["version"],
+            "sent": self.whole("messages_sent_total"),
+            "received": self.whole("messages_received_total"),
+            "rejected": {why: int(n) for why, n in self.by("reason", "messages_rejected_total").items()},
+            "lost": int(sum(lost.values())),
+            "neighbors": {
+                name: {
+                    "state": state,
+                    "distance": distance.get(name),
+                    "round_trip": trip.get(name),
+                    "lost": int(lost[name]),
+                    "late": int(late[name]),
+                    "epoch": int(epochs[name]),
+                }
+                for name, state in states.items()
+            },
+        }
+        if "observing_members" in self._all:
+            found["observing"] = self.one("observing_members")
+        for name in ("total", "total_standard_error", "variance", "minimum", "maximum"):
+            if name in self._all:
+                found[name] = self.vector(name)
+        if "covariance" in self._all:
+            rows: dict[str, list[float]] = {}
+            for labels, value in self._all["covariance"]:
+                rows.setdefault(labels["component"], []).append(value)
+            found["covariance"] = list(rows.values())
+        if "quantile" in self._all:
+            values: dict[str, list[float]] = {}
+            for labels, value in self._all["quantile"]:
+                values.setdefault(labels["quantile"], []).append(value)
+            found["quantiles"] = {q: v[0] if len(v) == 1 else v for q, v in values.items()}
+        return found

@@ -13,20 +13,26 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from gossamer.agents.agent import Agent
-from gossamer.agents.fleet.certificates import expires
 from gossamer.agents.fleet.file import Fleet
-from gossamer.agents.host import logs
-from gossamer.agents.host.locks import lock
+from gossamer.agents.fleet.tables import Member
+from gossamer.agents.host import files, logs
+from gossamer.agents.host.following import LOOK_EVERY, Following
+from gossamer.agents.host.hangup import terminal_gone
+from gossamer.agents.host.options import Options
 from gossamer.agents.host.source_kinds import AnySource
 from gossamer.agents.host.sources import parse_source
 from gossamer.agents.host.status import STATUS, StatusFile, estimate_line
+from gossamer.agents.settings import AgentSettings
 from gossamer.agents.snapshot import Snapshot
+from gossamer.agents.transports.base import Faulty, Transport
+from gossamer.agents.transports.tls import TlsTransport
 from gossamer.errors import GossamerError, InvalidInput, OutputError, require
 
 if TYPE_CHECKING:
@@ -37,96 +43,83 @@ else:
 log = logging.getLogger("gossamer.agents.host.process")
 
 STOPPING = (signal.SIGINT, signal.SIGTERM)
-_STATUS_EVERY = 0.5
+SIGNALS = (*STOPPING, signal.SIGHUP)
 
 
-class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How to run one agent; `None` leaves it to fleet.toml.
+async def run(options: Options, output: TextIO | logs.LineFile, fleet: Fleet | None = None) -> None:
+    """Run one agent until it is told to stop (SIGINT, SIGTERM), its rounds are over, or it fails.
 
-    fleet     path of fleet.toml
-    agent     the agent's number or name
-    source    where its observations come from
-    every     seconds between rounds; 0: as fast as the neighbors answer
-    store     directory of the store; None: nothing survives a crash
-    metrics_port, metrics_host   where Prometheus finds the metrics; port 0: nowhere
-    insecure  plaintext, without certificates
-    report    seconds between two lines of output
-    rounds    stop after this many rounds of this run; 0: run until stopped
-    guarded   stop when standard input is closed, that is, when the parent process is gone
-    claim     descriptor of the agent's lock, if the parent process holds it already (see `claim`)
+    `fleet` is what options.fleet holds, if that is known already.
     """
-
-    fleet: str
-    agent: str
-    source: str | None = None
-    every: float | None = None
-    store: str | None = None
-    metrics_port: int = 0
-    metrics_host: str = "127.0.0.1"
-    insecure: bool = False
-    report: float = 1.0
-    rounds: int = 0
-    guarded: bool = False
-    claim: int | None = None
-
-    def text(self) -> str:
-        """The options as the one argument of `python -m gossamer.agents.host.process`."""
-        return msgspec.json.encode(self).decode()
-
-
-async def run(options: Options, output: TextIO) -> None:
-    """Run one agent until it is told to stop (SIGINT, SIGTERM), its rounds are over, or it fails."""
     stopped = _stop_signals(options.guarded)
     path = Path(options.fleet)
-    fleet = Fleet.read(path)
-    me = fleet.member(options.agent)
+    following = Following(options, fleet or Fleet.read(path), output)
+    following.left = stopped.set
+    me = following.me
+    logs.set_level(following.level())
     if options.claim is None:
         with suppress(OSError):  # nothing can be written here; the status file reports it
             claim(path.parent, me.name)
-    store = _store(options.store, me.name)
-    settings = fleet.settings(me.id, path.parent, insecure=options.insecure, every=options.every, store=store)
+    settings = following.settings(store=_store(options.store, me.name))
     source = parse_source(options.source or me.source, settings.dimension, me.id)
     if options.guarded and (options.source or me.source) == "-":
         raise InvalidInput(
             "source must not be - (standard input) for an agent that another process started; choose another"
         )
-    end = None if settings.tls is None else expires(settings.tls.certificate)
-    _warn_of_expiry(end)
-    agent = Agent(settings, source=source)
+    _warn_of_expiry(following.certificate_end())
+    agent = Agent(settings, source=source, transport=_transport(options, settings, following))
+    following.agent = agent
+    agent.roster_came = lambda sender, roster: following.offer(roster, f"neighbor {sender}")
     if options.rounds:
         _stop_after(agent, options.rounds, stopped)
+    _on_hangup(following.reload, stopped)
     with ExitStack() as stack:
-        if options.metrics_port:
-            from gossamer.agents.host.metrics import AgentCollector, serve
+        if address := _metrics_address(options, me):
+            from gossamer.agents.host.metrics import AgentCollector
+            from gossamer.agents.host.web import serve
 
             collector = AgentCollector(
                 lambda: agent.snapshot,
                 me.name,
                 bad_observations=lambda: source.bad,
-                certificate_end=end.timestamp() if end else None,
+                certificate_end=following.known_end,
+                method=settings.method.name,
+                restarts=options.restarts,
             )
-            stack.callback(serve(collector, options.metrics_port, options.metrics_host))
+            stack.callback(serve(collector, *address))
         status: StatusFile | None = None
         try:
             async with agent:
                 log.info(
                     "started", extra={"endpoint": settings.endpoint, "source": options.source or me.source}
                 )
-                status = StatusFile(path.parent / STATUS / f"{me.name}.json", me.name, source)
-                await _report(agent, me.name, source, options.report, output, status, stopped)
+                file = path.parent / STATUS / f"{me.name}.json"
+                status = StatusFile(
+                    file, me.name, source, settings.pace, options.restarts, following.known_end
+                )
+                await _report(following, me.name, source, output, status, stopped)
         finally:
             if status is not None:  # the agent ran: report its last state, after a failure too
                 last = agent.snapshot
                 status.write(last)
-                print(json.dumps(estimate_line(last, me.name, source)), file=output, flush=True)
+                _say(estimate_line(last, me.name, source), output)
                 log.info("stopped", extra={"round": last.round, "samples": last.samples})
+
+
+def _metrics_address(options: Options, me: Member) -> tuple[int, str] | None:
+    """Port and host of the metrics: as the options say, otherwise as fleet.toml does."""
+    if options.metrics_port is None and me.metrics:
+        host, _, port = me.metrics.rpartition(":")
+        return int(port), host.strip("[]")
+    return (options.metrics_port, options.metrics_host) if options.metrics_port else None
 
 
 def claim(directory: Path, name: str) -> int:
     """Take the lock of the agent `name`, held until the descriptor is closed; raise if it already runs."""
     path = directory / STATUS / f"{name}.lock"
-    path.parent.mkdir(exist_ok=True)
-    if (descriptor := lock(path)) is None:
+    files.make_folder(path.parent)
+    files.check(path.with_suffix(end) for end in (".json", ".new"))
+    if (descriptor := files.lock(path)) is None:
         raise InvalidInput(
             f"{name} is already running from {directory.resolve()}; stop it first, or see `gossamer fleet status`"
         )
@@ -134,26 +127,48 @@ def claim(directory: Path, name: str) -> int:
 
 
 async def _report(
-    agent: Agent,
+    following: Following,
     name: str,
     source: AnySource,
-    every: float,
-    output: TextIO,
+    output: TextIO | logs.LineFile,
     status: StatusFile,
     stopped: asyncio.Event,
 ) -> None:
-    """Write status and estimates at their times until the agent is stopped."""
-    status_due = report_due = time.monotonic()
-    while not stopped.is_set() and (now := agent.snapshot).state != "stopped":
-        if time.monotonic() >= status_due:
-            status.write(now)
-            status_due += _STATUS_EVERY
-        if time.monotonic() >= report_due:
-            print(json.dumps(estimate_line(now, name, source)), file=output, flush=True)
-            report_due = max(report_due + every, time.monotonic())
+    """Write status and estimates at their times, and look for what has changed, until the agent is stopped."""
+    agent = following.agent
+    assert agent is not None
+    began = status_due = report_due = now = time.monotonic()
+    look_due = now + LOOK_EVERY
+    while not stopped.is_set() and (snapshot := agent.snapshot).state != "stopped":
+        if now >= look_due:
+            following.look()
+            look_due = _next(look_due, LOOK_EVERY, now)
+        if now >= status_due:
+            status.write(snapshot)
+            status_due = _next(status_due, status.pause(status_due - began), now)
+        if now >= report_due:
+            _say(estimate_line(snapshot, name, source), output)
+            report_due = _next(report_due, following.every(), now)
         with suppress(TimeoutError):
-            wait = min(status_due, report_due) - time.monotonic()
+            wait = min(status_due, report_due, look_due) - time.monotonic()
             await asyncio.wait_for(stopped.wait(), max(wait, 0.001))
+        now = time.monotonic()
+
+
+def _next(due: float, every: float, now: float) -> float:
+    """The first time after `now` that is a multiple of `every` after `due`; so what can wake up together does."""
+    return due + every * (1 + (now - due) // every)
+
+
+def _say(line: dict[str, Any], output: TextIO | logs.LineFile) -> None:
+    """Print a line of output; a disk that is full does not end an agent, a reader that is gone does."""
+    try:
+        output.write(json.dumps(line) + "\n")
+        output.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        log.warning("estimates cannot be written to standard output (%s)", error.strerror)
 
 
 def _stop_signals(guarded: bool) -> asyncio.Event:
@@ -173,6 +188,15 @@ def _stop_signals(guarded: bool) -> asyncio.Event:
 
         loop.add_reader(0, look)
     return stopped
+
+
+def _on_hangup(reload: Callable[[], None], stopped: asyncio.Event) -> None:
+    """From now on SIGHUP reloads, unless it comes because the terminal was closed: then the agent stops."""
+    gone = terminal_gone()
+    asyncio.get_running_loop().add_signal_handler(
+        signal.SIGHUP, lambda: stopped.set() if gone() else reload()
+    )
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGHUP])
 
 
 def _stop_after(agent: Agent, rounds: int, stopped: asyncio.Event) -> None:
@@ -202,6 +226,15 @@ def _store(directory: str | None, name: str) -> Path | None:
     return Path(directory) / f"{name}.sqlite"
 
 
+def _transport(options: Options, settings: AgentSettings, following: Following) -> Transport:
+    """TLS connections; with the faults of the options, if there are any: seed 0, so a simulation can lose the same."""
+    transport = TlsTransport(settings, following.answer)
+    if not (faults := options.faults).items:
+        return transport
+    log.warning("faults are injected into what this agent sends: %s", ", ".join(map(str, faults.items)))
+    return Faulty(transport, settings.id, faults.bind(seed=0))
+
+
 def _warn_of_expiry(end: datetime | None) -> None:
     if end is None:
         log.warning("running without TLS: anyone on the network can read and forge messages")
@@ -216,27 +249,29 @@ def _warn_of_expiry(end: datetime | None) -> None:
         log.warning("this agent's certificate expires in %d days; run `gossamer fleet renew`", int(days))
 
 
-def main(options: Options) -> int:
+def main(options: Options, fleet: Fleet | None = None) -> int:
     """Run one agent in this process; return the exit code."""
-    signal.pthread_sigmask(signal.SIG_BLOCK, STOPPING)  # until `run` handles them
-    logs.set_up(options.agent)
+    signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)  # until `run` handles them
+    folder = None if options.logs is None else Path(options.logs)
     try:
-        with logs.capture_zenoh() as output:
-            asyncio.run(run(options, output))
+        logs.set_up(options.agent, file=folder and folder / f"{options.agent}.log")
+        output = (
+            logs.standard_output() if folder is None else logs.LineFile(folder / f"{options.agent}.jsonl")
+        )
+        asyncio.run(run(options, output, fleet))
     except GossamerError as error:
         log.error("%s", error)
         return 2 if isinstance(error, InvalidInput) else 3 if isinstance(error, OutputError) else 1
     except BrokenPipeError:
         log.error("standard output was closed, so estimates cannot be written")
         return 1
-    except Exception as error:
-        # Whatever else ends an agent goes into its log, which is JSON to the last line. Zenoh's errors (a port
-        # in use, a bad certificate) explain themselves; anything else needs its traceback.
-        expected = type(error).__module__.startswith("zenoh")
-        log.error("%s", logs.plain(str(error)), exc_info=None if expected else error)
+    except (
+        Exception
+    ) as error:  # whatever else ends an agent goes into its log, which is JSON to the last line
+        log.error("%s", error, exc_info=error)
         return 1
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(msgspec.json.decode(sys.argv[1], type=Options)))
+    sys.exit(main(Options.parse(sys.argv[1])))

@@ -8,13 +8,16 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from typing import Any, ClassVar
 
-from gossamer.agents.readings import LARGEST_OBSERVATION, BadObservation, Vector, parse_line
+from gossamer.agents.readings import LARGEST_OBSERVATION, BadObservation, Range, Vector, often, parse_line
 
 log = logging.getLogger("gossamer.agents.host.sources")
 
 
 class Source:
-    """What all sources share: the number of observations, the number of bad lines, and what was wrong."""
+    """What all sources share: the number of observations, the number of bad lines, and what was wrong.
+
+    `failing` says why the source delivers nothing at the moment, if it is trying to; its agent is degraded meanwhile.
+    """
 
     replays: ClassVar[bool] = False
     """Whether the source starts over when its agent is restarted: then the observations that the agent has
@@ -23,10 +26,12 @@ class Source:
     def __init__(self, dimension: int) -> None:
         self.dimension = dimension
         self.largest = LARGEST_OBSERVATION
+        self.range = Range()
         self.skip = 0
         self.good = 0
         self.bad = 0
         self.last_problem = ""
+        self.failing = ""
 
     def begin(self, stored: int, largest: float) -> None:
         """Prepare for an agent that has `stored` observations in its store, and takes none larger than `largest`.
@@ -52,6 +57,7 @@ class Source:
         """Return the observation in `item`, unless it is bad or to be skipped; count it either way."""
         try:
             value = self.understand(item)
+            value = None if value is None else self.range.admit(value)
         except BadObservation as problem:
             self.complain(str(problem))
             return None
@@ -64,8 +70,7 @@ class Source:
         """Count and log something that is not an observation."""
         self.bad += 1
         self.last_problem = problem
-        # The first few, then the 4th, 8th, 16th, ...: a broken sensor must not fill the disk with its log.
-        if self.bad <= 3 or self.bad & (self.bad - 1) == 0:
+        if often(self.bad):
             log.warning("observation skipped: %s", problem, extra={"skipped": self.bad})
 
 

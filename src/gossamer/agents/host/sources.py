@@ -41,6 +41,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from gossamer.agents.host.backoff import Backoff
 from gossamer.agents.host.csv_files import parse_csv
 from gossamer.agents.host.source_kinds import AnySource, LiveSource, PacedSource
 from gossamer.agents.readings import (
@@ -50,7 +51,8 @@ from gossamer.agents.readings import (
     vector,
 )
 from gossamer.arrays import Floats
-from gossamer.errors import GossamerError, InvalidInput
+from gossamer.errors import InvalidInput
+from gossamer.numerics import counters
 
 log = logging.getLogger("gossamer.agents.host.sources")
 
@@ -99,20 +101,48 @@ class StandardInput(LiveSource):
 
 
 class Command(LiveSource):
-    """The lines that a shell command writes. It is stopped with the agent, and so is everything it started."""
+    """The lines that a shell command writes. It is stopped with the agent, and so is everything it started.
+
+    A command that fails is started again after a delay that grows; one that ends with code 0 has said all it had to.
+    """
 
     def __init__(self, dimension: int, command: str) -> None:
         super().__init__(dimension)
         self.command = command
+        self._ending = ""
 
     async def raw(self) -> AsyncGenerator[str]:
-        process = await asyncio.create_subprocess_shell(
-            self.command,
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
-            limit=LINE_LIMIT,
-            start_new_session=True,
-        )
+        backoff = Backoff()
+        while True:
+            since: float | None = None  # when it delivered its first observation
+            async with contextlib.aclosing(self._run()) as lines:
+                async for line in lines:
+                    good = self.good
+                    yield line
+                    if self.good > good:  # the line held an observation
+                        since = since or time.monotonic()
+                        self.failing = ""
+            if not self._ending:
+                return
+            delay = backoff.after(time.monotonic() - since if since else 0.0)
+            self.failing = f"the source failed: the command {self.command!r} {self._ending}"
+            log.warning("%s", f"{self.failing}; it is started again in {delay:.0f} s")
+            await asyncio.sleep(delay)
+
+    async def _run(self) -> AsyncGenerator[str]:
+        """The lines of one run; `_ending` says how it failed, or is empty."""
+        self._ending = "was stopped"
+        try:
+            process = await asyncio.create_subprocess_shell(
+                self.command,
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=asyncio.subprocess.PIPE,
+                limit=LINE_LIMIT,
+                start_new_session=True,
+            )
+        except OSError as error:  # no processes or memory left
+            self._ending = f"cannot be started: {error.strerror}"
+            return
         output = process.stdout
         assert output is not None
         code: int | None = None
@@ -123,8 +153,7 @@ class Command(LiveSource):
         finally:
             if code is None:
                 await _end(process)
-        if code:
-            raise GossamerError(f"the command {self.command!r} ended with code {code}")
+        self._ending = f"ended with code {code}" if code else ""
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:
@@ -258,17 +287,10 @@ def _normals(seed: int, agent: int, components: int, start: int, count: int) -> 
     That module explains them. It is compiled by Numba, which would double an agent's memory and the time it takes to
     start, just for a few numbers per second, so NumPy draws them here. A test compares the two.
     """
-    low, half = np.uint64(0xFFFFFFFF), np.uint64(32)
-    key = np.random.SeedSequence(seed).generate_state(1, np.uint64)[0]
-    k0, k1 = key & low, key >> half
     quads = np.arange(start // 4, (start + count + 3) // 4, dtype=np.uint64)[:, None]
     c3 = np.arange(components, dtype=np.uint64)[None, :]
     c0, c1, c2, c3 = np.broadcast_arrays(quads, np.uint64(agent), np.uint64(0), c3)
-    for _ in range(10):
-        p0, p1 = c0 * np.uint64(0xD2511F53), c2 * np.uint64(0xCD9E8D57)
-        c0, c1, c2, c3 = (p1 >> half) ^ c1 ^ k0, p1 & low, (p0 >> half) ^ c3 ^ k1, p0 & low
-        k0, k1 = (k0 + np.uint64(0x9E3779B9)) & low, (k1 + np.uint64(0xBB67AE85)) & low
-    words = np.stack([c0, c1, c2, c3], axis=1) * 2.0**-32
+    words = np.stack(counters.philox(c0, c1, c2, c3, counters.key(seed)), axis=1) * 2.0**-32
     radius = np.sqrt(-2 * np.log(words[:, 0::2] + 2.0**-33))
     angle = 2 * np.pi * words[:, 1::2]
     pairs = np.stack([radius * np.cos(angle), radius * np.sin(angle)], axis=2)

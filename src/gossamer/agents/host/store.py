@@ -25,8 +25,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from gossamer.agents.host import store_file
-from gossamer.agents.host.locks import lock
+from gossamer.agents.host import files, store_file
 from gossamer.agents.host.store_file import ERRORS, Damaged, Record
 from gossamer.agents.round.ledger import LedgerState
 from gossamer.arrays import Floats
@@ -38,11 +37,12 @@ log = logging.getLogger("gossamer.agents.host.store")
 
 @dataclass(frozen=True)
 class Saved:
-    """What the store holds: the round the agent was in, its ledger's state, and where its source was."""
+    """What the store holds: the round the agent was in, its ledger's state, where its source was, and extremes."""
 
     round: int
     ledger: LedgerState
     position: bytes = b""
+    extremes: bytes = b""
 
 
 class AgentStore:
@@ -55,6 +55,7 @@ class AgentStore:
         self.method = method
         self.failure: str | None = None
         """Why the last save did not work, or None."""
+        self.failures = 0
         self._db: sqlite3.Connection | None = None
         self._lock: int | None = None
         try:
@@ -140,12 +141,14 @@ class AgentStore:
             local=_bytes(state.local),
             flows={j: _bytes(flow) for j, flow in state.flows.items()},
             position=saved.position,
+            extremes=saved.extremes,
         )
         try:
             if not self._write(record):
                 self._renew(record)
         except (*ERRORS, OSError) as error:
             self.failure = str(error)
+            self.failures += 1
             return False
         self.failure = None
         return True
@@ -195,7 +198,9 @@ class AgentStore:
 
 def hold(path: Path) -> int:
     """Lock a store; raises InvalidInput if another process holds it."""
-    held = lock(path.with_name(path.name + ".lock"))
+    new = path.with_name(path.name + ".new")
+    files.check((path, *store_file.companions(path), new, *store_file.companions(new)))
+    held = files.lock(path.with_name(path.name + ".lock"))
     if held is None:
         raise InvalidInput(
             f"the store {path} is in use by another process; stop that process first, "
@@ -207,7 +212,7 @@ def hold(path: Path) -> int:
 def _saved(record: Record) -> Saved:
     flows = {j: record.array(flow) for j, flow in record.flows.items()}
     ledger = LedgerState(record.age, record.serial, record.samples, record.array(record.local), flows)
-    return Saved(record.round, ledger, record.position)
+    return Saved(record.round, ledger, record.position, record.extremes)
 
 
 def _bytes(values: Floats) -> bytes:

@@ -55,6 +55,7 @@ class Damaged(InvalidInput):
 class Record(msgspec.Struct, frozen=True, kw_only=True):
     """What an agent must remember. Arrays are rows of `dimension` little-endian doubles.
 
+    extremes  of its observations (see `Extremes.own`)
     position  where its source was (see `Source.resume`), after the last observation in this record
     empty     nothing has been saved yet
     """
@@ -70,6 +71,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     samples: float = 0.0
     local: bytes = b""
     flows: dict[int, bytes] = msgspec.field(default_factory=dict)
+    extremes: bytes = b""
     position: bytes = b""
 
     def array(self, content: bytes) -> Floats:

@@ -42,7 +42,7 @@ class Batcher:
         self._random = np.random.default_rng(seed)
         self._nothing = np.zeros(layout.size)
         noise = np.zeros((_BLOCK, layout.replicates))  # drawn many at a time
-        self._features = Features(layout.dimension, layout.bins, layout.variance, noise)
+        self._features = Features(layout.dimension, layout.bins, layout.variance, noise, layout.covariance)
         self._lines = 0  # lines of the noise that are left
 
     def batch(self, new: Sequence[Floats], mean: Floats, samples: float, age: int) -> Batch:

@@ -7,22 +7,26 @@ from gossamer.agents.round.wire cimport Codec
 cdef class Peer:
     cdef public object id
     cdef public Received current, ahead, last
-    cdef public long long newest, misses, silent, used, lost, late
-    cdef public double quiet, came_at, heard_at, round_trip
-    cdef public bint dead
+    cdef public bytes agreed
+    cdef public long long newest, misses, silent, used, lost, late, lies, epoch
+    cdef public double quiet, came_at, heard_at, round_trip, reminded_at
+    cdef public bint dead, answered, quarantined
 
 
 cdef class Conversation:
-    cdef public object core, transport, rejected
+    cdef public object core, transport, rejected, roster_came
     cdef public dict peers
     cdef public long long round, sent, received
     cdef tuple _all
+    cdef long long _born, _serial, _stride
+    cdef frozenset _barred
     cdef double _timeout, _death, _was, _slot
     cdef object _clock
+    cdef bytes _roster
     cdef Codec _codec
     cdef dict _sent_at
     cdef set _missing
-    cdef bint _stopped, _uneven, _in_step, _behind
+    cdef bint _stopped, _uneven, _in_step, _behind, _far
 
     @cython.locals(peer=Peer, started=double, told=Outgoing)
     cpdef step(self, observation, double samples=*, weight=*, double until=*)
@@ -31,7 +35,10 @@ cdef class Conversation:
     cdef _hear(self, dict outgoing, double started, double until)
     @cython.locals(peer=Peer, waits=bint, least=cython.longlong)
     cdef double _patience(self, bint alone)
+    cdef _present(self)
+    @cython.locals(peer=Peer)
     cdef _take(self, sender, bytes payload)
+    cdef _suspect(self, Peer peer, reason)
     @cython.locals(now=double)
     cdef _accept(self, Peer peer, Received message)
     @cython.locals(peer=Peer, now=double, elapsed=double)

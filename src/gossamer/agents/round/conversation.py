@@ -8,27 +8,47 @@ In a round the agent tells every neighbor, hears them, and finishes.
 - It does not wait for a neighbor whose message for a later round is already here: that one has moved on.
 - With a pace, a round stays open for missing neighbors until the next one is due, so that a slow agent is heard as
   often as it speaks.
-- Round numbers are Lamport clocks: an agent two or more rounds behind a neighbor jumps to that neighbor's round.
+- Round numbers are Lamport clocks: an agent two or more rounds behind a neighbor jumps to that neighbor's round, at
+  most `rounds_ahead` at once. A message from beyond that is not used, but the agent goes so far toward it: a fleet that
+  ran for years without an agent, or that a liar sent ahead, can still be joined.
 - A message from an earlier round is late, and late is lost.
+- Every message carries the epoch of its sender's roster. A neighbor that is behind is sent the newest one, again and
+  again until it has caught up.
+- A neighbor that keeps claiming what is impossible is quarantined: it is neither heard nor told anything, as if dead,
+  until this agent restarts or pardons it.
 """
 
 from __future__ import annotations
 
+import logging
 import math
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 import numpy as np
 
 from gossamer.agents.round.core import Core
+from gossamer.agents.round.extremes import Extremes
 from gossamer.agents.round.messages import Received
-from gossamer.agents.round.wire import Codec, Reason
+from gossamer.agents.round.wire import Codec, Reason, roster_of, roster_payload
 from gossamer.agents.settings import Limits
 from gossamer.agents.transports.base import Transport
 from gossamer.arrays import Floats
 
+log = logging.getLogger("gossamer.agents")
+
 _MOST_HALVINGS = 4
+
+_FAREWELLS = 5
+"""How often those that are neighbors no more are told why: messages get lost, and there is no second occasion."""
+
+_REMIND = 2.0
+"""Seconds after which a neighbor that is still behind is sent the roster again."""
+_LIES = frozenset({Reason.VALUE, Reason.FLOW, Reason.ECHO})
+_MOST_LIES = 5
+"""An honest agent claims nothing impossible (`bounds.py`), so one such message would be proof enough; a few are
+forgiven because they change nothing, and two versions of a fleet's file may meet while a new one is handed out."""
 
 
 class Peer:
@@ -47,9 +67,15 @@ class Peer:
         self.heard_at = -math.inf  # when its newest used message was used
         self.round_trip = math.nan
         self.dead = False
+        self.answered = False  # whether it has echoed a message of this run
+        self.lies = 0  # its messages that claimed the impossible
+        self.quarantined = False
         self.used = 0
         self.lost = 0
         self.late = 0
+        self.epoch = 0  # of its roster
+        self.reminded_at = -math.inf  # when it was last sent the roster
+        self.agreed = b""  # fingerprint of its settings, if they are not this agent's
 
     @property
     def value(self) -> Floats:
@@ -70,6 +96,9 @@ class Conversation:
         timeout: float,
         death: float = math.inf,
         limits: Limits | None = None,
+        agreed: bytes = b"",
+        extremes: Extremes | None = None,
+        most: Floats | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.core = core
@@ -83,7 +112,22 @@ class Conversation:
         self._timeout = timeout
         self._death = death
         self._clock = clock
-        self._codec = Codec(me, frozenset(neighbors), core.dimension, core.edge_registers, limits or Limits())
+        self._codec = Codec(
+            me,
+            frozenset(neighbors),
+            core.dimension,
+            core.edge_registers,
+            limits or Limits(),
+            agreed,
+            extremes,
+        )
+        self._codec.limit(most)
+        self.roster_came: Callable[[int, bytes], object] | None = None
+        self._roster = b""  # what a neighbor that is behind is sent
+        self._born = self._serial = core.serial  # of this run's first message, and of its newest
+        self._stride = limits.rounds_ahead if limits else Limits().rounds_ahead
+        self._barred: frozenset[int] = frozenset()  # the neighbors in quarantine
+        self._far = False  # whether a neighbor is further ahead than that
         self._sent_at: dict[int, float] = {}  # when the two newest serials were sent
         self._was = clock()
         self._slot = 0.0  # the longest time a round was given, that is, the pace
@@ -93,17 +137,54 @@ class Conversation:
         self._in_step = False  # whether the last round heard every neighbor
         self._behind = False  # whether a neighbor is two or more rounds ahead
 
+    def rewire(self, neighbors: Collection[int], most: Floats | None = None) -> None:
+        """Go on with other neighbors; what is known of those that stay is kept."""
+        self._codec.limit(most)
+        self.peers = {j: self.peers.get(j) or Peer(j) for j in neighbors}
+        self._all = tuple(self.peers.values())
+        self._codec.neighbors = frozenset(neighbors)
+        self._missing.clear()
+
+    def part(self, neighbors: Collection[int], roster: bytes) -> None:
+        """Tell those that are neighbors no more why: an agent that was removed stops when it reads the roster."""
+        told = {
+            j: roster_payload(roster)
+            for j in self.transport.present()
+            if j not in neighbors and j in self.peers
+        }
+        for later in range(_FAREWELLS if told and roster else 0):
+            self.transport.exchange(self.round + later, told, 0.0, self._deliver_all)
+
+    def follow(self, epoch: int, roster: bytes) -> None:
+        """Say this epoch from now on, and send the signed roster to neighbors that are behind."""
+        if self._codec.extremes is not None and epoch != self._codec.epoch:
+            self._codec.extremes.begin_epoch()
+        self._codec.epoch, self._roster = epoch, roster
+
     def gather(self, seconds: float) -> bool:
         """Wait until all neighbors are connected, at most `seconds`; return whether they are."""
         deadline = self._clock() + seconds
-        while not (together := self.transport.present() >= self.peers.keys()) and self._clock() < deadline:
-            self.listen(min(deadline, self._clock() + 0.02))
+        while not (together := self.transport.present() >= self.peers.keys()):
+            if self._stopped or self._clock() >= deadline:
+                break
+            self.listen(deadline)  # until a neighbor connects
         return together
+
+    def adjust(self, timeout: float, death: float) -> None:
+        """Wait for neighbors so long from now on; any thread may call this."""
+        self._timeout, self._death, self._slot = timeout, death, 0.0
 
     def stop(self) -> None:
         """End the current round without waiting for anyone; any thread may call this."""
         self._stopped = True
         self.transport.wake()
+
+    def pardon(self) -> None:
+        """Hear the neighbors in quarantine again; any thread may call this."""
+        for peer in self._all:
+            peer.lies = 0
+            peer.quarantined = False
+        self._barred = frozenset()
 
     def listen(self, deadline: float, *, until_called: bool = False) -> None:
         """Take messages in until the deadline, or until the next one if `until_called`; send nothing."""
@@ -121,13 +202,17 @@ class Conversation:
         started = self._clock()
         self._slot = max(self._slot, until - started)
         self.core.begin(observation, samples, weight)
+        self._serial = self.core.serial
         # An agent that may have fallen behind looks first; among agents in step nobody is more than a round ahead.
         if not self._in_step or started - self._was > self._timeout / 16:
             self.listen(started)
+        if self._far:
+            self._far = False
+            self.round += self._stride
         for peer in self._all:
             if peer.ahead and peer.ahead.round > self.round:  # jump to the latest round heard
                 self.round = peer.ahead.round
-        present = self.transport.present()
+        present = self._present()
         outgoing: dict[int, bytes] = {}
         self._missing.clear()
         for peer in self._all:
@@ -168,7 +253,7 @@ class Conversation:
         patience = self._patience(alone)
         while not self._stopped:
             deadline = max(started + patience, until) if patience else 0.0
-            self.transport.exchange(self.round, outgoing, deadline, self._deliver, self._missing)
+            self.transport.exchange(self.round, outgoing, deadline, self._deliver)
             patience = self._patience(alone)
             if not patience or self._behind or self._clock() >= deadline:
                 return
@@ -177,7 +262,7 @@ class Conversation:
     def _patience(self, alone: bool) -> float:
         """Seconds this round may last, for the neighbors still missing; 0 when nobody is."""
         if alone:
-            return 0.0 if self.transport.present() else self._timeout
+            return 0.0 if self._present() else self._timeout
         if not self._missing:
             return 0.0
         present = self.transport.present()
@@ -190,6 +275,11 @@ class Conversation:
                 # If one has been silent, each message may end the wait for the others.
                 self._uneven = self._uneven or peer.silent > 0
         return self._timeout / (1 << least) if waits else 0.0
+
+    def _present(self) -> frozenset[int]:
+        """The neighbors that are connected and not in quarantine."""
+        present = self.transport.present()
+        return present - self._barred if self._barred else present
 
     def _deliver(self, sender: int, payload: bytes) -> bool:
         self._take(sender, payload)
@@ -205,17 +295,62 @@ class Conversation:
 
     def _take(self, sender: int, payload: bytes) -> None:
         self.received += 1
+        peer = self.peers.get(sender)
+        if peer is not None and peer.quarantined:
+            self.rejected[Reason.QUARANTINE] += 1
+            return
         found = self._codec.decode(sender, payload, self.round)
         if isinstance(found, Received):
             self._accept(self.peers[sender], found)
         else:
-            self.rejected[found] += 1
+            self._refuse(sender, payload, found)
+
+    def _refuse(self, sender: int, payload: bytes, reason: Reason) -> None:
+        if reason in (Reason.SIZE, Reason.GARBAGE) and (roster := roster_of(payload)) and self.roster_came:
+            self.roster_came(sender, roster)
+            return
+        self.rejected[reason] += 1
+        self._far = self._far or reason is Reason.FUTURE
+        if reason is Reason.SETTINGS and sender in self.peers:
+            self.peers[sender].agreed = self._codec.agreed(payload)
+        if reason in _LIES:
+            self._suspect(self.peers[sender], reason)
+
+    def _suspect(self, peer: Peer, reason: Reason) -> None:
+        """Count a claim of the impossible; too many of them, and the neighbor is heard no more."""
+        peer.lies += 1
+        if peer.lies >= _MOST_LIES:
+            peer.quarantined = True
+            self._barred |= {peer.id}
+            peer.current = peer.ahead = None
+            self._missing.discard(peer.id)
+            log.error(
+                "agent %d: neighbor %d is in quarantine, because it claimed the impossible (%s) %d times; its flow "
+                "returns, and the others average without it until this agent restarts or reloads",
+                self._codec.me,
+                peer.id,
+                reason,
+                peer.lies,
+            )
 
     def _accept(self, peer: Peer, message: Received) -> None:
         if message.serial <= peer.newest:
             self.rejected[Reason.STALE] += 1
             return
+        if message.echo > self._serial:
+            self.rejected[Reason.ECHO] += 1
+            if (
+                peer.answered
+            ):  # else it may mean an earlier run, which had another clock and whose store is lost
+                self._suspect(peer, Reason.ECHO)
+            return
+        if message.echo >= self._born:
+            peer.answered = True
         peer.newest = message.serial
+        peer.epoch = message.epoch
+        peer.agreed = b""
+        if self._codec.extremes is not None and message.epoch == self._codec.epoch:
+            self._codec.extremes.hear(message.extremes)
         peer.quiet = 0.0
         peer.silent = 0
         peer.came_at = now = self._clock()
@@ -241,6 +376,7 @@ class Conversation:
         self._was = now
         heard = {}
         died = []
+        behind = {}
         for peer in self._all:
             if peer.current:
                 heard[peer.id] = peer.last = peer.current
@@ -249,12 +385,15 @@ class Conversation:
                 peer.dead = False
                 peer.used += 1
                 peer.heard_at = now
+                if peer.epoch < self._codec.epoch and self._roster and now - peer.reminded_at >= _REMIND:
+                    peer.reminded_at = now
+                    behind[peer.id] = roster_payload(self._roster)
             else:
                 peer.misses += 1
                 peer.silent += 1
                 peer.lost += 1
                 peer.quiet += min(elapsed, now - peer.came_at)
-                if peer.quiet >= self._death and not peer.dead:
+                if (peer.quiet >= self._death or peer.quarantined) and not peer.dead:
                     peer.dead = True
                     peer.newest = 0  # if it comes back, it may have lost its store and its clock
                     died.append(peer.id)
@@ -263,3 +402,5 @@ class Conversation:
         for j in died:
             self.core.drop(j)
         self.round += 1
+        if behind:
+            self.transport.exchange(self.round, behind, 0.0, self._deliver_all)

@@ -15,6 +15,10 @@ class Core(Protocol):
     dimension: int
     edge_registers: int
 
+    @property
+    def serial(self) -> int:
+        """Number of the round's message: no neighbor has heard a later one."""
+
     def begin(self, observation: Floats, samples: float = 1.0, weight: float | None = None) -> None:
         """Start a round with the mean of this round's `samples` observations; see `Ledger.begin`."""
 

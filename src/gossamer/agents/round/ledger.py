@@ -9,14 +9,19 @@ from an earlier run is refused as stale.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+
+import numpy as np
 
 from gossamer.agents.round.messages import Outgoing
 from gossamer.agents.round.numbers import Numbers
 from gossamer.arrays import Floats
 from gossamer.errors import InvalidInput
 from gossamer.methods.ledger import SILENCE, LedgerProgram
+
+KEPT = -1
+"""Stands for a neighbor: the flow to agents that left and whose data stay in the average. Nothing moves on its edge."""
 
 
 @dataclass(frozen=True)
@@ -27,17 +32,20 @@ class LedgerState:
     serial: int
     samples: float
     local: Floats  #: (own registers, n)
-    flows: Mapping[int, Floats]  #: neighbor -> (edge registers, n)
+    flows: Mapping[int, Floats]  #: neighbor, or `KEPT` -> (edge registers, n)
 
 
 class Ledger:
     """One agent of a dual method in ledger form. Pure: no clock, no transport.
 
     program   the method's rounds, by the agent's own age; the last row holds from then on
-    weights   neighbor -> w_ij = -L_ij
+    weights   neighbor -> w_ij = -L_ij. 0: the Metropolis weight, 1/(1 + the larger degree of the two ends), where an
+              edge counts unless its neighbor was dropped
     silence   A, in rounds
     serial    number of the first message, above every number this agent ever used before
     restored  what an earlier run saved
+    kept      former neighbors whose flow, if it was saved, stays (see `rewire`)
+    most      (1 + E, n) the largest size of what a neighbor is told, if it is known (see `bounds.py`)
     """
 
     def __init__(
@@ -50,6 +58,8 @@ class Ledger:
         silence: int = SILENCE,
         serial: int = 1,
         restored: LedgerState | None = None,
+        kept: Collection[int] = (),
+        most: Floats | None = None,
     ) -> None:
         self.program = program
         self.me = me
@@ -57,34 +67,65 @@ class Ledger:
         self.silence = silence
         self.edge_registers = len(program.edge)
         self._rounds = program.rounds
-        self._place = {j: k for k, j in enumerate(sorted(weights))}
-        degree = len(self._place)
-        self._numbers = Numbers(*program.maps([weights[j] for j in self._place]), dimension)
-        self._used = [0] * degree  # serial of each neighbor's newest used message
-        self._settled = [False] * degree
-        self._echoed = [False] * degree  # whether the neighbor has echoed a message from this run
+        self._place: dict[int, int] = {}
+        self._used: list[int] = []  # serial of each neighbor's newest used message
+        self._settled: list[bool] = []
+        self._echoed: list[bool] = []  # whether the neighbor has echoed a message from this run
+        self._up: list[bool] = []  # whether the edge counts, that is, was not dropped
+        self._free: list[bool] = []  # whether its weight follows from the degrees
         self._born = serial
         self.serial = serial
-        self.age = 0
-        self.samples = 0.0
-        if restored is not None:
-            self._restore(restored)
-        self._now = max(min(self.age, self._rounds) - 1, 0)  # the row in use
-        self._numbers.conclude(self._now)
-
-    def _restore(self, state: LedgerState) -> None:
+        state = restored or LedgerState(0, serial, 0.0, np.zeros((len(program.own), dimension)), {})
         self.age, self.samples = state.age, state.samples
-        flows = {self._place[j]: flow for j, flow in state.flows.items() if j in self._place}
-        expected = [self._numbers.own.shape, *[(self.edge_registers, self.dimension)] * len(flows)]
-        found = [state.local.shape, *(flow.shape for flow in flows.values())]
+        self._now = max(min(self.age, self._rounds) - 1, 0)  # the row in use
+        self._lay(weights, state, kept, most)
+
+    def rewire(
+        self, weights: Mapping[int, float], kept: Collection[int] = (), most: Floats | None = None
+    ) -> None:
+        """Go on with these neighbors: ledgers of edges that stay are kept, new edges begin at zero.
+
+        The flow to a neighbor that leaves returns, so that its data leave the average; unless it is in `kept`: then
+        the flow stays as it is, and its data with it.
+        """
+        self._lay(weights, self.remember(), kept, most)
+
+    def _lay(
+        self, weights: Mapping[int, float], state: LedgerState, kept: Collection[int], most: Floats | None
+    ) -> None:
+        """Lay the edges out anew, with the registers and flows of `state`."""
+        edge = (self.edge_registers, self.dimension)
+        expected = [(len(self.program.own), self.dimension), *[edge] * len(state.flows)]
+        found = [state.local.shape, *(flow.shape for flow in state.flows.values())]
         if found != expected:
             raise InvalidInput(
                 f"what is restored must have the registers of {self.program.method}, shapes {expected}, got {found}; "
                 "start over, or go back to the method that was saved"
             )
+        flows = {j: flow for j, flow in state.flows.items() if j in weights}
+        if still := [
+            flow for j, flow in state.flows.items() if j == KEPT or (j in kept and j not in weights)
+        ]:
+            flows[KEPT] = np.sum(still, axis=0)
+        order = sorted(weights)
+        known = {
+            j: (self._used[k], self._settled[k], self._echoed[k], self._up[k]) for j, k in self._place.items()
+        }
+        facts = [known.get(j, (0, False, False, True)) for j in order]
+        self._used = [fact[0] for fact in facts]
+        self._settled = [fact[1] for fact in facts]
+        self._echoed = [fact[2] for fact in facts]
+        self._up = [fact[3] for fact in facts]
+        self._free = [weights[j] == 0.0 for j in order]
+        self.degree = sum(self._up)
+        self._place = {j: k for k, j in enumerate(order)}
+        rows = {**self._place, KEPT: len(order)} if KEPT in flows else self._place
+        maps = self.program.maps([weights.get(j, 0.0) for j in rows])
+        self._numbers = Numbers(*maps, self.dimension, most=most)
         self._numbers.own[:] = state.local
-        for k, flow in flows.items():
-            self._numbers.tells[k, 1:] = flow
+        for j, flow in flows.items():
+            self._numbers.tells[rows[j], 1:] = flow
+        self._numbers.conclude(self._now)
 
     # -- a round ------------------------------------------------------------------------------------------
 
@@ -103,7 +144,9 @@ class Ledger:
 
     def tell(self, neighbor: int, holding: int = 0) -> Outgoing:
         k = self._place[neighbor]
-        return Outgoing(self.serial, holding or self._used[k], self._settled[k], self._numbers.told(k))
+        return Outgoing(
+            self.serial, holding or self._used[k], self._settled[k], self._numbers.told(k), self.degree
+        )
 
     def finish(self, heard: Mapping[int, Outgoing]) -> None:
         for j, message in heard.items():
@@ -117,8 +160,14 @@ class Ledger:
                 self._numbers.adopt(k, message.rows)
             self._settled[k] = True
             self._used[k] = message.serial
+            self._up[k] = True
             if 0 <= unheard <= self.silence:
+                if self._free[k]:
+                    self._numbers.weigh(k, 1.0 / (1 + max(self.degree, message.degree)))
                 self._numbers.move(k, self._now, message.rows)
+        self.degree = sum(
+            self._up
+        )  # from the next message on: both ends of an edge use what they told each other
         self._numbers.finish(self._now)
         self.serial += 1
         self.age += 1
@@ -150,10 +199,15 @@ class Ledger:
         """The neighbor is dead: its flow returns, and if it comes back, a new edge starts."""
         k = self._place[neighbor]
         self._numbers.tells[k, 1:] = 0.0
+        self._settled[k] = self._echoed[k] = self._up[k] = False
+        self.degree = sum(self._up)
+        self._used[k] = 0
         self._settled[k] = self._echoed[k] = False
         self._numbers.conclude(self._now)
 
     def remember(self) -> LedgerState:
         """A copy of what must survive a restart."""
         flows = {j: self.flow(j) for j in self._place}
+        if len(self._numbers.tells) > len(flows):
+            flows[KEPT] = self._numbers.tells[-1, 1:].copy()
         return LedgerState(self.age, self.serial, self.samples, self._numbers.own.copy(), flows)

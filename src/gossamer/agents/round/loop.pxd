@@ -12,7 +12,7 @@ cdef class RoundLoop:
     cdef Batcher _batcher
     cdef Ledger _ledger
     cdef Conversation _conversation
-    cdef object _failed, _mean
+    cdef object _failed, _extremes
 
     @cython.locals(batch=Batch)
     cpdef play(self, double due)

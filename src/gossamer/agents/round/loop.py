@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 
 from gossamer.agents.round.batching import Batch, Batcher
 from gossamer.agents.round.conversation import Conversation
+from gossamer.agents.round.extremes import Extremes
 from gossamer.agents.round.ledger import Ledger
 from gossamer.arrays import Floats
 
@@ -26,6 +27,7 @@ class RoundLoop:
         ledger: Ledger,
         conversation: Conversation,
         failed: Callable[[BaseException], None],
+        extremes: Extremes | None = None,
     ) -> None:
         self.pending: deque[Floats] = deque()
         self.paced: Iterator[Floats | None] = iter(())
@@ -34,7 +36,7 @@ class RoundLoop:
         self._ledger = ledger
         self._conversation = conversation
         self._failed = failed
-        self._mean = ledger.mean  # a view: it always shows the current mean
+        self._extremes = extremes
 
     def play(self, due: float) -> None:
         """Play one round, which stays open for missing neighbors at least until `due`."""
@@ -58,4 +60,6 @@ class RoundLoop:
                 new.append(observation)
         except Exception as failure:
             self._failed(failure)
-        return self._batcher.batch(new, self._mean, self._ledger.samples, self._ledger.age)
+        if new and self._extremes is not None:
+            self._extremes.observe(new)
+        return self._batcher.batch(new, self._ledger.mean, self._ledger.samples, self._ledger.age)

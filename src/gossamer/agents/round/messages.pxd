@@ -4,7 +4,7 @@ cimport cython
 # They hold no containers, so the garbage collector need not look for cycles.
 @cython.no_gc
 cdef class Outgoing:
-    cdef readonly long long serial, echo
+    cdef readonly long long serial, echo, degree
     cdef readonly bint settled
     cdef readonly bytes rows
 
@@ -13,4 +13,5 @@ cdef class Outgoing:
 @cython.final
 cdef class Received(Outgoing):
     cdef readonly object sender
-    cdef readonly long long round
+    cdef readonly long long round, epoch
+    cdef public bytes extremes

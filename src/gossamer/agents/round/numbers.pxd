@@ -6,9 +6,12 @@ cdef class Numbers:
     cdef const double[:, :, ::1] _tell, _slope, _step
     cdef const double[:, ::1] _estimate
     cdef const long long[::1] _columns
-    cdef const double[::1] _weights
+    cdef double[::1] _weights
+    cdef const double[:, ::1] _most
+    cdef bint _bounded
     cdef Py_ssize_t _own, _degree, _registers, _dimension, _size
 
+    cpdef weigh(self, Py_ssize_t k, double weight)
     cpdef begin(self, Py_ssize_t t, const double[::1] observation, double weight)
     cpdef bytes told(self, Py_ssize_t k)
     cpdef adopt(self, Py_ssize_t k, bytes rows)
@@ -25,9 +28,11 @@ cdef class Features:
     cdef const double[::1] _bins
     cdef const double[:, ::1] _noise
     cdef bint _variance
+    cdef Py_ssize_t _products
 
     cpdef begin(self, const double[::1] mean)
     cpdef add(self, const double[::1] observation, double seen, Py_ssize_t line)
 
 
 cpdef double square(bytes numbers)
+cpdef Py_ssize_t beyond(bytes numbers, const double[::1] most)

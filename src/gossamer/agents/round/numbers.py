@@ -20,7 +20,8 @@ class Numbers:
     """What one agent holds, in one block of rows, and the linear maps that a round applies to it.
 
     The maps are `LedgerMaps`. The rows are its own L registers, the observation, and for each neighbor what
-    it is told: the agent's message (which no map reads), then the E registers of their edge.
+    it is told: the agent's message (which no map reads), then the E registers of their edge. `most`, (1 + E, n), is
+    the largest size of what a neighbor is told; registers of an edge are clipped to it.
     """
 
     def __init__(
@@ -32,6 +33,8 @@ class Numbers:
         columns: Integers,
         weights: Floats,
         dimension: int,
+        *,
+        most: Floats | None = None,
     ) -> None:
         own, registers = tell.shape[1] - 1, step.shape[1]
         self.rows = np.zeros((len(columns), dimension))
@@ -43,6 +46,11 @@ class Numbers:
         self._scales[:, 0, 0] = weights
         self._after = np.zeros((1 + own, dimension))
         self._answer: Floats = np.zeros(dimension)
+        self._most = None if most is None else most[1:]
+
+    def weigh(self, k: int, weight: float) -> None:
+        """Give the k-th edge this weight from now on."""
+        self._scales[k, 0, 0] = weight
 
     def begin(self, t: int, observation: Floats, weight: float) -> None:
         """Take the observation, and compute this round's message."""
@@ -65,6 +73,8 @@ class Numbers:
         edge = self.tells[k]
         np.subtract(self._after[0], np.frombuffer(rows, count=edge.shape[1]), out=edge[0])
         edge[1:] = (self._step[t] * self._scales[k]).dot(edge)
+        if self._most is not None:
+            np.clip(edge[1:], -self._most, self._most, out=edge[1:])
 
     def finish(self, t: int) -> None:
         """Move on to the registers of the next round."""
@@ -85,19 +95,24 @@ class Features:
     """The components that an agent averages for its observations; `statistics.py` says what they are.
 
     row    their sum over the observations of one round, shape (components,)
+    pairs  whether products of two components of the observation are among them
     noise  (any, K): standard normal numbers, of which each observation uses one line
     """
 
-    def __init__(self, dimension: int, bins: Sequence[float], variance: bool, noise: Floats) -> None:
+    def __init__(
+        self, dimension: int, bins: Sequence[float], variance: bool, noise: Floats, pairs: bool = False
+    ) -> None:
         n = dimension
         replicates = noise.shape[1]
+        self._one, self._other = np.triu_indices(n if pairs else 0, 1)
         self.noise = noise
-        self.row = np.zeros(1 + n * (1 + variance + len(bins) + replicates))
+        self.row = np.zeros(1 + n * (1 + variance + len(bins) + replicates) + len(self._one))
         self._bins = np.array(bins)[:, None]
         self._own = np.zeros(n)  # the agent's own mean
         self._seen = self.row[1 : 1 + n]
         self._squares = self.row[1 + n :][: n * variance].reshape(-1, n)
         self._below = self.row[1 + n * (1 + variance) :][: n * len(bins)].reshape(-1, n)
+        self._products = self.row[1 + n * (1 + variance + len(bins)) :][: len(self._one)]
         self._replicates = self.row[len(self.row) - n * replicates :].reshape(replicates, n)
 
     def begin(self, mean: Floats) -> None:
@@ -114,6 +129,7 @@ class Features:
         self._seen += observation
         self._squares += observation**2
         self._below += observation <= self._bins
+        self._products += observation[self._one] * observation[self._other]
         self._replicates += self.noise[line][:, None] * (surprise * math.sqrt((seen - 1) / seen))
         self._own += surprise / seen
 
@@ -123,3 +139,9 @@ def square(numbers: bytes) -> float:
     found = np.frombuffer(numbers)
     with np.errstate(over="ignore", invalid="ignore"):
         return float(found.dot(found))
+
+
+def beyond(numbers: bytes, most: Floats) -> int:
+    """The place of the first of these float64 numbers whose size is not at most that of `most`; -1: there is none."""
+    wrong = ~(np.abs(np.frombuffer(numbers)) <= most)
+    return int(wrong.argmax()) if wrong.any() else -1

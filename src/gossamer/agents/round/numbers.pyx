@@ -17,7 +17,7 @@ cdef int check(Py_ssize_t found, Py_ssize_t needed) except -1:
 
 
 cdef class Numbers:
-    def __init__(self, tell, slope, step, estimate, columns, weights, dimension):
+    def __init__(self, tell, slope, step, estimate, columns, weights, dimension, *, most=None):
         own, registers = tell.shape[1] - 1, step.shape[1]
         self.rows = np.zeros((len(columns), dimension))
         self.own = self.rows[:own]
@@ -27,9 +27,16 @@ cdef class Numbers:
         self._size = (1 + registers) * dimension * sizeof(double)
         self._tell, self._slope = np.ascontiguousarray(tell), np.ascontiguousarray(slope)
         self._step, self._estimate = np.ascontiguousarray(step), np.ascontiguousarray(estimate)
-        self._columns, self._weights = columns, weights
+        self._columns, self._weights = columns, np.array(weights)
         self._after = np.zeros((1 + own, dimension))
         self._edge, self._answer = np.zeros(registers), np.zeros(dimension)
+        self._bounded = most is not None
+        if self._bounded:
+            check(most.size, (1 + registers) * dimension)
+            self._most = np.ascontiguousarray(most, dtype=float)
+
+    cpdef weigh(self, Py_ssize_t k, double weight):
+        self._weights[k] = weight
 
     cpdef begin(self, Py_ssize_t t, const double[::1] observation, double weight):
         cdef Py_ssize_t row, k, c, column
@@ -63,7 +70,7 @@ cdef class Numbers:
     cpdef move(self, Py_ssize_t k, Py_ssize_t t, bytes rows):
         cdef const double* said = self._read(rows)
         cdef Py_ssize_t row, column, c
-        cdef double difference
+        cdef double difference, most
         for c in range(self._dimension):
             difference = self._after[0, c] - said[c]
             for row in range(self._registers):
@@ -72,6 +79,9 @@ cdef class Numbers:
                     self._edge[row] += self._step[t, row, 1 + column] * self._tells[k, 1 + column, c]
             for row in range(self._registers):
                 self._tells[k, 1 + row, c] = self._edge[row]
+                if self._bounded:
+                    most = self._most[1 + row, c]
+                    self._tells[k, 1 + row, c] = min(max(self._edge[row], -most), most)
 
     cdef const double* _read(self, bytes rows) except NULL:
         check(len(rows), self._size)
@@ -106,9 +116,10 @@ cdef class Numbers:
 
 
 cdef class Features:
-    def __init__(self, dimension, bins, variance, noise):
+    def __init__(self, dimension, bins, variance, noise, pairs=False):
         self.noise = noise
-        self.row = np.zeros(1 + dimension * (1 + variance + len(bins) + noise.shape[1]))
+        self._products = dimension * (dimension - 1) // 2 if pairs else 0
+        self.row = np.zeros(1 + dimension * (1 + variance + len(bins) + noise.shape[1]) + self._products)
         self._row, self._noise = self.row, noise
         self._bins = np.array(bins, dtype=float)
         self._own = np.zeros(dimension)
@@ -123,7 +134,7 @@ cdef class Features:
             self._own[c] = mean[1 + c] if mean[0] == 0.0 else mean[1 + c] / mean[0]
 
     cpdef add(self, const double[::1] observation, double seen, Py_ssize_t line):
-        cdef Py_ssize_t n = self._own.shape[0], c, k, place
+        cdef Py_ssize_t n = self._own.shape[0], c, k, place, product = 1 + n * (1 + self._variance + self._bins.shape[0])
         cdef double value, surprise, scale = sqrt((seen - 1.0) / seen)
         check(observation.shape[0], n)
         self._row[0] += 1.0
@@ -138,6 +149,11 @@ cdef class Features:
             for k in range(self._bins.shape[0]):
                 place += n
                 self._row[place] += value <= self._bins[k]
+            if self._products:
+                for k in range(c + 1, n):
+                    self._row[product] += value * observation[k]
+                    product += 1
+                place += self._products
             for k in range(self._noise.shape[1]):
                 place += n
                 self._row[place] += self._noise[line, k] * (surprise * scale)
@@ -151,3 +167,13 @@ cpdef double square(bytes numbers):
     for i in range(len(numbers) // <Py_ssize_t>sizeof(double)):
         total += found[i] * found[i]
     return total
+
+
+cpdef Py_ssize_t beyond(bytes numbers, const double[::1] most):
+    cdef const double* found = <const double*><const char*>numbers
+    cdef Py_ssize_t i
+    check(len(numbers), most.shape[0] * <Py_ssize_t>sizeof(double))
+    for i in range(most.shape[0]):
+        if not -most[i] <= found[i] <= most[i]:
+            return i
+    return -1

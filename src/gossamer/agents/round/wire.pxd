@@ -1,4 +1,6 @@
-from gossamer.agents.round.numbers cimport square
+cimport cython
+
+from gossamer.agents.round.numbers cimport beyond, square
 from gossamer.agents.round.messages cimport Outgoing, Received
 
 
@@ -6,13 +8,17 @@ cdef bytes _little(bytes numbers)
 
 
 cdef class Codec:
-    cdef public object me
+    cdef public object me, epoch, extremes
     cdef readonly tuple _shape
-    cdef frozenset _neighbors
+    cdef public frozenset neighbors
+    cdef bytes _header
     cdef Py_ssize_t _bytes
     cdef readonly Py_ssize_t longest
     cdef long long _rounds_ahead
+    cdef bint _bounded
+    cdef const double[::1] _most
     cdef object _pack, _unpack
 
     cpdef encode(self, round, Outgoing content)
+    @cython.locals(place=Py_ssize_t)
     cpdef decode(self, sender, bytes payload, long long round)

@@ -1,10 +1,13 @@
 """Messages as bytes: versioned, limited in size, and accepted only after every check.
 
-A payload is two bytes "Gs", one byte of protocol version, then a MessagePack array (msgspec) of
+A payload is two bytes "Gs", one byte of protocol version, the fingerprint of the settings that all agents must share
+(`settings.fingerprint`), then a MessagePack array (msgspec) of
 
-    sender, round, serial, echo, settled, rows ((1 + E) x n float64, little endian)
+    sender, round, serial, echo, settled, degree, epoch, rows, extremes
 
-rows are the sender's value, then its ledger of the edge (see `messages.py`).
+rows, (1 + E) x n float64, little endian, are the sender's value, then its ledger of the edge (see `messages.py`); epoch
+is that of its roster; extremes, 2n float64, are empty unless they are asked for (see `extremes.py`). A roster
+travels in a payload of its own: "Gr", the version, then the signed roster as it is (see `fleet/roster.py`).
 
 `Codec.decode` never raises: it returns the message, or the reason why it was dropped.
 """
@@ -17,9 +20,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 
+from gossamer.agents.round.extremes import Extremes
 from gossamer.agents.round.messages import Outgoing, Received
-from gossamer.agents.round.numbers import square
+from gossamer.agents.round.numbers import beyond, square
 from gossamer.agents.settings import Limits
+from gossamer.arrays import Floats
 from gossamer.errors import require
 
 if TYPE_CHECKING:
@@ -27,10 +32,10 @@ if TYPE_CHECKING:
 else:
     msgspec = require("msgspec", "agents")
 
-VERSION = 1
+VERSION = 2
 _MAGIC = b"Gs"
-_HEADER = _MAGIC + bytes([VERSION])
-_ENVELOPE = 64
+_ROSTER = b"Gr" + bytes([VERSION])
+_ENVELOPE = 96
 """Bytes that header, numbers and MessagePack's own framing need at most."""
 
 LARGEST = 1e100
@@ -48,12 +53,18 @@ class Reason(StrEnum):
     SIZE = "size"  # longer than any valid message
     GARBAGE = "garbage"  # not a message at all
     VERSION = "version"  # another protocol version
+    SETTINGS = "settings"  # from an agent that averages something else
+    ROSTER = "roster"  # a roster that is not valid, not newer, or not asked for
     SENDER = "sender"  # speaks as another agent, or is not a neighbor
     DIMENSION = "dimension"  # vectors of another length
     NUMBERS = "numbers"  # NaN, infinity or absurdly large
     FUTURE = "future"  # a round too far ahead to be plausible
     STALE = "stale"  # a serial seen before: a replay, a duplicate, an earlier run
     LATE = "late"  # a round already over
+    VALUE = "value"  # a value beyond what range and members make possible
+    FLOW = "flow"  # a flow beyond that
+    ECHO = "echo"  # says that it heard what was never sent
+    QUARANTINE = "quarantine"  # from a neighbor that kept sending such claims
 
 
 _Count = Annotated[int, msgspec.Meta(ge=0)]
@@ -65,7 +76,10 @@ class _Message(msgspec.Struct, array_like=True, frozen=True, gc=False, forbid_un
     serial: _Count
     echo: _Count
     settled: bool
+    degree: _Count
+    epoch: _Count
     rows: bytes
+    extremes: bytes
 
 
 class Codec:
@@ -74,45 +88,106 @@ class Codec:
     me                 this agent, the sender in its messages
     neighbors          whose messages it accepts
     dimension          n, and `edge_registers` E: the shape it expects
+    agreed             fingerprint of the settings that sender and receiver must share
+    epoch              of the roster this agent follows
+    extremes           what it knows of them, if it does
     """
 
     def __init__(
-        self, me: int, neighbors: frozenset[int], dimension: int, edge_registers: int, limits: Limits
+        self,
+        me: int,
+        neighbors: frozenset[int],
+        dimension: int,
+        edge_registers: int,
+        limits: Limits,
+        agreed: bytes = b"",
+        extremes: Extremes | None = None,
     ) -> None:
         self.me = me
-        self._neighbors = neighbors
+        self.neighbors = neighbors
+        self.epoch = 0
+        self.extremes = extremes
+        self._header = _MAGIC + bytes([VERSION]) + agreed
         self._shape = (1 + edge_registers, dimension)
         self._bytes = 8 * self._shape[0] * dimension
         self._rounds_ahead = limits.rounds_ahead
-        self.longest = limits.message_bytes or _ENVELOPE + self._bytes
+        self.limit(None)
+        beside = 0 if extremes is None else extremes.known.nbytes
+        self.longest = limits.message_bytes or _ENVELOPE + self._bytes + beside
         self._pack = msgspec.msgpack.Encoder().encode
         self._unpack = msgspec.msgpack.Decoder(_Message).decode
 
+    def limit(self, most: Floats | None) -> None:
+        """Accept numbers up to these sizes, (1 + E, n), from now on; None: up to `LARGEST`."""
+        self._bounded = most is not None
+        self._most = np.zeros(0) if most is None else np.ascontiguousarray(most).ravel()
+
     def encode(self, round: int, content: Outgoing) -> bytes:
-        fields = self.me, round, content.serial, content.echo, content.settled, _little(content.rows)
-        return _HEADER + self._pack(fields)
+        rows = _little(content.rows)
+        fields = (
+            self.me,
+            round,
+            content.serial,
+            content.echo,
+            content.settled,
+            content.degree,
+            self.epoch,
+            rows,
+            b"" if self.extremes is None else _little(self.extremes.known.tobytes()),
+        )
+        return self._header + self._pack(fields)
 
     def decode(self, sender: int, payload: bytes, round: int) -> Received | Reason:
         """Read a message that the transport says `sender` sent, in this agent's `round`."""
         if len(payload) > self.longest:
             return Reason.SIZE
-        if not payload.startswith(_HEADER):
-            return Reason.VERSION if payload[:2] == _MAGIC and len(payload) > 2 else Reason.GARBAGE
+        if not payload.startswith(self._header):
+            return self._foreign(payload)
         try:
-            message = self._unpack(payload[3:])
+            message = self._unpack(payload[len(self._header) :])
         except (msgspec.MsgspecError, ValueError):  # ValueError: a string that is not UTF-8
             return Reason.GARBAGE
-        if message.sender != sender or sender not in self._neighbors:
+        if message.sender != sender or sender not in self.neighbors:
             return Reason.SENDER
         ahead, serial, echo = message.round, message.serial, message.echo
-        if ahead > round + self._rounds_ahead or max(ahead, serial, echo) > LAST_ROUND:
+        degree, epoch = message.degree, message.epoch
+        if ahead > round + self._rounds_ahead or max(ahead, serial, echo, degree, epoch) > LAST_ROUND:
             return Reason.FUTURE
         if len(message.rows) != self._bytes:
             return Reason.DIMENSION
         rows = _little(message.rows)
         if not square(rows) <= _LARGEST_SQUARE:  # one sum finds all that is NaN, infinite or absurd
             return Reason.NUMBERS
-        return Received(sender, ahead, serial, echo, message.settled, rows)
+        if self._bounded and (place := beyond(rows, self._most)) >= 0:
+            return Reason.VALUE if place < self._shape[1] else Reason.FLOW
+        found = Received(sender, ahead, serial, echo, message.settled, rows, degree, epoch)
+        if self.extremes is not None:
+            found.extremes = _little(message.extremes)
+            if not self.extremes.plausible(found.extremes):
+                return Reason.VALUE
+        elif message.extremes:
+            return Reason.GARBAGE
+        return found
+
+    def _foreign(self, payload: bytes) -> Reason:
+        """Why a payload is not one of this fleet's messages."""
+        if payload[:2] != _MAGIC or len(payload) < 3:
+            return Reason.GARBAGE
+        return Reason.SETTINGS if payload[:3] == self._header[:3] else Reason.VERSION
+
+    def agreed(self, payload: bytes) -> bytes:
+        """The fingerprint of the sender's settings, in a message refused for `Reason.SETTINGS`."""
+        return payload[3 : len(self._header)]
+
+
+def roster_payload(signed: bytes) -> bytes:
+    """A signed roster as a message."""
+    return _ROSTER + signed
+
+
+def roster_of(payload: bytes) -> bytes:
+    """The signed roster in a message; empty: it is none."""
+    return payload[len(_ROSTER) :] if payload.startswith(_ROSTER) else b""
 
 
 def _little(numbers: bytes) -> bytes:

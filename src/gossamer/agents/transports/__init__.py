@@ -1,1 +1,1 @@
-"""How agents reach each other: in process, over Eclipse Zenoh, over MPI."""
+"""How agents reach each other: in process, over mutual TLS, over MPI."""

@@ -7,13 +7,13 @@ messages: the agent tolerates that. It must never deliver a message under anothe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Callable, Mapping
 from typing import Protocol, runtime_checkable
+
+from gossamer.agents.settings import AgentSettings
 
 Deliver = Callable[[int, bytes], bool]
 """Called with (sender, payload) for each message; returns whether the round has now heard enough."""
-
-NOBODY: Set[int] = frozenset()
 
 
 @runtime_checkable
@@ -29,16 +29,17 @@ class Transport(Protocol):
         outgoing: Mapping[int, bytes],
         deadline: float,
         deliver: Deliver,
-        awaited: Set[int] = NOBODY,
     ) -> None:
         """Send each neighbor its message, then deliver what arrives.
 
         Returns when `deliver` says that it heard enough, when `deadline` (of time.monotonic) has passed,
         when a neighbor connects or disconnects, or when `wake` was called. Messages that have arrived already
         are delivered even after the deadline, so an empty `outgoing` and a deadline in the past drain the
-        inbox. `awaited` is the set of neighbors whose messages are still needed, which `deliver` updates: a
-        transport that must choose whom to wait for chooses among them. Never raises for an absent neighbor.
+        inbox. Never raises for an absent neighbor.
         """
+
+    def rewire(self, settings: AgentSettings) -> None:
+        """Go on with the neighbors, addresses and certificates of these settings; connections that stay are kept."""
 
     def present(self) -> frozenset[int]:
         """The neighbors known to be connected now; all of them, if the transport cannot know."""
@@ -81,12 +82,11 @@ class Faulty:
         outgoing: Mapping[int, bytes],
         deadline: float,
         deliver: Deliver,
-        awaited: Set[int] = NOBODY,
     ) -> None:
         due = [item for item in self._held if item[0] <= round] if self._held and outgoing else []
         for item in due:
             self._held.remove(item)
-            self._transport.exchange(round, {item[1]: item[2]}, 0.0, deliver, awaited)
+            self._transport.exchange(round, {item[1]: item[2]}, 0.0, deliver)
         on_time = {}
         for receiver, payload in outgoing.items():
             if self._faults.lost(round, self._me, receiver):
@@ -96,7 +96,10 @@ class Faulty:
                 self._held.append((round + late, receiver, payload))
             else:
                 on_time[receiver] = payload
-        self._transport.exchange(round, on_time, deadline, deliver, awaited)
+        self._transport.exchange(round, on_time, deadline, deliver)
+
+    def rewire(self, settings: AgentSettings) -> None:
+        self._transport.rewire(settings)
 
     def present(self) -> frozenset[int]:
         return self._transport.present()

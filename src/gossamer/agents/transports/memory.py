@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Set
+from collections.abc import Mapping
 from queue import Empty, Queue
 
-from gossamer.agents.transports.base import NOBODY, Deliver
+from gossamer.agents.settings import AgentSettings
+from gossamer.agents.transports.base import Deliver
 
 Inbox = Queue[tuple[int, bytes] | None]
 """(sender, payload) in the order of arrival; None only wakes.
@@ -65,13 +66,16 @@ class MemoryTransport:
         outgoing: Mapping[int, bytes],
         deadline: float,
         deliver: Deliver,
-        awaited: Set[int] = NOBODY,
     ) -> None:
         for neighbor, payload in outgoing.items():
             member = self._network._members.get(neighbor)
             if member is not None and self.me in member.neighbors:
                 member._inbox.put((self.me, payload))
         listen(self._inbox, deadline, deliver)
+
+    def rewire(self, settings: AgentSettings) -> None:
+        self.neighbors = frozenset(n.id for n in settings.neighbors)
+        self._tell_neighbors()
 
     def present(self) -> frozenset[int]:
         return self.neighbors & self._network._members.keys()

@@ -8,11 +8,12 @@ MPI cannot tell whether a neighbor is up, so all of them always count as connect
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Set
+from collections.abc import Mapping
 from typing import Any
 
-from gossamer.agents.transports.base import NOBODY, Deliver
-from gossamer.errors import InvalidInput, require
+from gossamer.agents.settings import AgentSettings
+from gossamer.agents.transports.base import Deliver
+from gossamer.errors import InvalidInput, Unsupported, require
 
 _TAG = 71
 _NAP = 5e-5
@@ -43,7 +44,6 @@ class MpiTransport:
         outgoing: Mapping[int, bytes],
         deadline: float,
         deliver: Deliver,
-        awaited: Set[int] = NOBODY,
     ) -> None:
         self._pending = [(request, data) for request, data in self._pending if not request.Test()]
         for neighbor, payload in outgoing.items():
@@ -66,6 +66,11 @@ class MpiTransport:
                 looks += 1
                 if looks > 20:
                     time.sleep(_NAP)
+
+    def rewire(self, settings: AgentSettings) -> None:
+        raise Unsupported(
+            "the ranks of an MPI job must keep their neighbors; start another job with the new ones"
+        )
 
     def present(self) -> frozenset[int]:
         return self.neighbors

@@ -1,0 +1,85 @@
+"""The state of a whole fleet, whatever hosts its agents are on: from status files here, and from metrics elsewhere."""
+
+from __future__ import annotations
+
+import time
+import urllib.request
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from functools import partial
+from http.client import HTTPException
+from pathlib import Path
+
+from gossamer.agents.fleet.file import Fleet
+from gossamer.agents.fleet.tables import Member
+from gossamer.agents.host.metrics import status_of
+from gossamer.agents.host.status import AgentStatus, read_status
+from gossamer.agents.settings import check_endpoint
+from gossamer.errors import GossamerError
+
+_AT_ONCE = 32
+_LONGEST = 4_000_000
+"""Bytes of metrics that are read; an agent with a thousand neighbors has a tenth of it."""
+
+_HERE = ("running", "degraded", "alone")
+"""States of an agent whose status file is fresh; nobody knows more of it than this machine."""
+
+
+def survey(
+    fleet: Fleet, directory: Path, places: Sequence[str] | None = None, *, timeout: float = 2.0
+) -> list[AgentStatus]:
+    """The state of every agent: from its status file if that is fresh, otherwise from its metrics.
+
+    `places` are addresses, "host:port", to ask instead of those in fleet.toml; who is there is seen from the answer.
+    An agent that does not answer within `timeout` seconds is "unreachable".
+    """
+    found = {status.member.name: status for status in read_status(fleet, directory)}
+    if places is None:
+        away = [s.member for s in found.values() if s.member.metrics and s.state not in _HERE]
+        asking = partial(ask, timeout=timeout)
+    else:
+        for place in places:
+            check_endpoint("metrics", place)
+        known = {member.metrics: member for member in fleet.agents}
+        away = [
+            known.get(place) or Member(id=-1, name=place, endpoint=place, metrics=place) for place in places
+        ]
+        asking = partial(_ask_whoever, fleet, timeout)
+    with ThreadPoolExecutor(max(min(len(away), _AT_ONCE), 1)) as pool:
+        answers = list(pool.map(asking, away))
+    for answer in answers:
+        before = found.get(answer.member.name)
+        # What a file says of an agent that ended here says more than that nobody answers.
+        if answer.state != "unreachable" or before is None or before.state == "unknown":
+            found[answer.member.name] = answer
+    return list(found.values())
+
+
+def ask(member: Member, timeout: float = 2.0) -> AgentStatus:
+    """The state of one agent, as its metrics say."""
+    try:
+        return status_of(member, _metrics(member.metrics, timeout))
+    except (GossamerError, OSError, HTTPException) as error:
+        reason = getattr(error, "reason", error)
+        text = getattr(reason, "strerror", None) or str(reason) or type(reason).__name__
+        return AgentStatus(member, "unreachable", problem=f"{member.metrics}: {text}")
+
+
+def _ask_whoever(fleet: Fleet, timeout: float, member: Member) -> AgentStatus:
+    """The state of the member of the fleet that answers in the place of `member`."""
+    answer = ask(member, timeout)
+    name = answer.details.get("name", member.name)
+    return replace(answer, member=next((m for m in fleet.agents if m.name == name), member))
+
+
+def _metrics(place: str, timeout: float) -> str:
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    deadline = time.monotonic() + timeout
+    content = bytearray()
+    with opener.open(f"http://{place}/metrics", timeout=timeout) as answer:
+        while (piece := answer.read1()) and len(content) < _LONGEST:
+            content += piece
+            if time.monotonic() > deadline:
+                raise TimeoutError("timed out")
+    return content.decode(errors="replace")

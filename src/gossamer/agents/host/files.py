@@ -1,0 +1,145 @@
+"""Files of an agent that nobody else may have prepared, and locks on them.
+
+Someone with an account on the machine must not make an agent read another configuration, run other code or overwrite
+another file. So a file is opened only if it is a regular file, not reached through a symbolic link, that nobody but its
+owner can write, in a folder where nobody else can put files. That is checked on the descriptor that is then used, so
+nothing can be exchanged in between. Trusted are root, the user that runs the agent, and the owner of the folder.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import stat
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from gossamer.errors import InvalidInput
+
+_REMEDY = "put a regular file there, owned by the user that runs the agent"
+
+
+def read(path: Path) -> str:
+    """The text of a file that only its owner can have written."""
+    descriptor = open_private(path, os.O_RDONLY)
+    with os.fdopen(descriptor, encoding="utf-8") as file:
+        return file.read()
+
+
+def open_private(path: Path, flags: int, mode: int = 0o644) -> int:
+    """Open a file as `os.open` does, if nobody else can have prepared it; raise InvalidInput if someone can.
+
+    What is in the file is removed (O_TRUNC) only once that is certain.
+    """
+    with _folder(path.parent) as folder:
+        try:
+            # O_NONBLOCK: a pipe in its place must not hold the agent up; for a file it means nothing
+            opening = flags & ~os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+            descriptor = os.open(path.name, opening, mode, dir_fd=folder)
+        except OSError as error:
+            if error.errno in (errno.ELOOP, errno.EMLINK, errno.ENXIO):
+                raise InvalidInput(
+                    f"{path} must be a regular file, got a symbolic link or pipe; {_REMEDY}"
+                ) from None
+            raise
+        try:
+            _check_file(path, os.fstat(descriptor), os.fstat(folder))
+            if flags & os.O_TRUNC:
+                os.ftruncate(descriptor, 0)
+        except BaseException:
+            os.close(descriptor)
+            raise
+    return descriptor
+
+
+def replace(path: Path, text: str) -> None:
+    """Put a file in place as a whole, so that a reader never sees half of one, and no link is followed."""
+    new = path.with_suffix(".new")
+    with suppress(FileNotFoundError):
+        os.unlink(new)
+    descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        file.write(text)
+    os.replace(new, path)
+
+
+def check(paths: Iterable[Path]) -> None:
+    """Raise for the first of these files, and for the folder of each, that someone else may have prepared.
+
+    Files that are not there are fine. This is for files that other code opens by name: the folder is one in which
+    nobody else can exchange them.
+    """
+    for path in paths:
+        with suppress(FileNotFoundError), _folder(path.parent) as folder:
+            found = os.stat(path.name, dir_fd=folder, follow_symlinks=False)
+            if not stat.S_ISDIR(found.st_mode):  # whoever opens that will say what is wrong
+                _check_file(path, found, os.fstat(folder))
+
+
+def make_folder(path: Path) -> None:
+    """Make a folder that only its owner can write, if it is not there; raise if it is another's."""
+    with suppress(FileExistsError):
+        path.mkdir(mode=0o755)
+    if path.is_symlink():
+        raise InvalidInput(
+            f"{path} must be a folder, got a symbolic link; remove the link, or make a folder there"
+        )
+    with _folder(path):
+        pass
+
+
+@contextmanager
+def _folder(path: Path) -> Iterator[int]:
+    """The descriptor of a folder in which only those who are trusted can exchange files."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        found = os.fstat(descriptor)
+        if _others_write(found) and not found.st_mode & stat.S_ISVTX:
+            raise InvalidInput(
+                f"{path} must be a folder that only its owner can write, got mode {found.st_mode & 0o7777:o}: others "
+                f"could exchange the agent's files; run `chmod go-w {path}`"
+            )
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _check_file(path: Path, found: os.stat_result, folder: os.stat_result) -> None:
+    if not stat.S_ISREG(found.st_mode):
+        kind = "a symbolic link" if stat.S_ISLNK(found.st_mode) else "something else"
+        raise InvalidInput(f"{path} must be a regular file, got {kind}; {_REMEDY}")
+    if found.st_uid not in (0, os.geteuid(), folder.st_uid):
+        raise InvalidInput(
+            f"{path} must belong to the user that runs the agent, got user {found.st_uid}; "
+            "run `chown` on it, or remove it"
+        )
+    if _others_write(found):
+        raise InvalidInput(
+            f"{path} must be a file that only its owner can write, got mode {found.st_mode & 0o7777:o}; "
+            f"check what is in it, then run `chmod go-w {path}`"
+        )
+
+
+def _others_write(found: os.stat_result) -> bool:
+    """Whether others than the owner can write. A group of the owner's number is the owner's own, as most Linux
+    systems make one for each user."""
+    return bool(found.st_mode & 0o002 or (found.st_mode & 0o020 and found.st_gid != found.st_uid))
+
+
+def lock(path: Path) -> int | None:
+    """Lock a file, which is created if needed; None: another process holds the lock.
+
+    The lock lasts until the returned descriptor is closed, here and in every process that inherited it.
+    """
+    descriptor = open_private(path, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        return None
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor

@@ -1,0 +1,160 @@
+"""What an agent serves over HTTP: its metrics, whether it lives, and whether it is ready.
+
+    /metrics   for Prometheus
+    /healthz   200 while the process lives
+    /readyz    200 if the agent runs and hears a neighbor, or has none; otherwise 503, with the reason
+
+Anyone may connect, so nobody may get in the way of others: a connection has a few seconds, and there are at most
+a few of them. One more, and the oldest is closed, because an honest one takes milliseconds.
+"""
+
+from __future__ import annotations
+
+import logging
+import socket
+import sys
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import TYPE_CHECKING, Any
+
+from gossamer import checks
+from gossamer.errors import OutputError
+
+if TYPE_CHECKING:
+    from gossamer.agents.host.metrics import AgentCollector
+    from gossamer.agents.snapshot import Snapshot
+
+log = logging.getLogger("gossamer.agents.host.web")
+
+CONNECTIONS = 16
+_PATIENCE = 5.0
+"""Seconds without a byte after which a connection is closed."""
+
+_PLAIN = "text/plain; charset=utf-8"
+
+Answer = tuple[int, str, bytes]
+"""Status, content type, and content."""
+
+
+def readiness(now: Snapshot) -> str:
+    """Why an agent is not ready; empty if it is."""
+    if now.state != "running":
+        return f"{now.state}: {now.problem}" if now.problem else now.state
+    if now.neighbors and not any(neighbor.state == "alive" for neighbor in now.neighbors):
+        return "alone: it hears none of its neighbors"
+    return ""
+
+
+def serve(collector: AgentCollector, port: int, host: str = "127.0.0.1") -> Callable[[], None]:
+    """Serve an agent's metrics, health and readiness in a thread; return a function that stops it."""
+    from prometheus_client.exposition import choose_encoder
+
+    checks.whole_number("metrics_port", port, least=1, most=65535)
+    registry = collector.registry()
+
+    def answer(path: str, accept: str) -> Answer:
+        if path == "/metrics":
+            encode, content_type = choose_encoder(accept)
+            return 200, content_type, encode(registry)
+        if path == "/healthz":
+            return 200, _PLAIN, b"ok\n"
+        if path == "/readyz":
+            why = readiness(collector.snapshot())
+            return (503, _PLAIN, f"{why}\n".encode()) if why else (200, _PLAIN, b"ok\n")
+        return 404, _PLAIN, b"there are /metrics, /healthz and /readyz\n"
+
+    try:
+        server = _Server((host, port), answer)
+    except OSError as error:
+        raise OutputError(
+            f"metrics_port must be free, but {host}:{port} cannot be used ({error.strerror}); choose another"
+        ) from error
+    thread = threading.Thread(target=server.run, name="metrics", daemon=True)
+    thread.start()
+
+    def stop() -> None:
+        server.end()
+        thread.join()
+        server.server_close()
+
+    return stop
+
+
+class _Handler(BaseHTTPRequestHandler):
+    """GET and HEAD; anything else is answered with 501."""
+
+    timeout = _PATIENCE
+    server: _Server
+
+    def do_GET(self) -> None:
+        self._answer(body=True)
+
+    def do_HEAD(self) -> None:
+        self._answer(body=False)
+
+    def _answer(self, *, body: bool) -> None:
+        status, content_type, content = self.server.answer(
+            self.path.partition("?")[0], self.headers.get("Accept", "")
+        )
+        self.send_response(status)
+        self.send_header("Content-Type", content_type)
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        if body:
+            self.wfile.write(content)
+
+    def version_string(self) -> str:
+        return "gossamer"  # and not which Python
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Nothing: a line per scrape would fill the log."""
+
+
+class _Server(ThreadingHTTPServer):
+    """A thread for each connection, and the oldest connection closed if there are too many."""
+
+    daemon_threads = True
+    request_queue_size = 64
+
+    def __init__(self, address: tuple[str, int], answer: Callable[[str, str], Answer]) -> None:
+        self.answer = answer
+        self._ended = False
+        self._open: dict[socket.socket, None] = {}
+        self._door = threading.Lock()
+        super().__init__(address, _Handler)
+
+    def run(self) -> None:
+        """Answer until the end. Unlike `serve_forever` this does not wake up twice a second to see if it has come."""
+        while not self._ended:
+            self.handle_request()
+
+    def end(self) -> None:
+        self._ended = True
+        with suppress(OSError):  # one more connection, to wake it up
+            socket.create_connection(self.socket.getsockname()[:2], timeout=1.0).close()
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        with self._door:
+            self._open[request] = None
+            if len(self._open) > CONNECTIONS:
+                oldest = next(iter(self._open))
+                del self._open[oldest]
+                _hang_up(oldest)
+        super().process_request(request, client_address)
+
+    def shutdown_request(self, request: Any) -> None:
+        with self._door:
+            self._open.pop(request, None)
+        super().shutdown_request(request)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Log what went wrong, unless the client went away, or was sent away."""
+        if not isinstance(sys.exception(), OSError):
+            log.exception("an answer to %s failed", client_address[0])
+
+
+def _hang_up(connection: socket.socket) -> None:
+    with suppress(OSError):  # it is closed already
+        connection.shutdown(socket.SHUT_RDWR)  # its thread reads the end, and closes it

@@ -1,0 +1,280 @@
+"""Agents over mutual TLS: one connection per edge, and each message on it behind its length.
+
+An agent listens on its own endpoint; of two neighbors the one with the larger number connects, and keeps trying
+(`door.py`). The agent's own thread sends and receives, with nothing in between: no thread is switched to, nothing is
+copied twice, and an agent that waits for its next round is not woken by anything but a message.
+
+A connection belongs to one neighbor, by its certificate, so nobody can speak as somebody else. Messages that a
+neighbor does not take in time are lost, not queued, and a message longer than any valid one is cut, not kept: what a
+neighbor can use up here is bounded.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import os
+import select
+import ssl
+import struct
+import threading
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+
+from gossamer.agents.settings import AgentSettings, Neighbor
+from gossamer.agents.statistics import Layout
+from gossamer.agents.transports.base import Deliver
+from gossamer.agents.transports.door import Answer, Door
+from gossamer.agents.transports.hall import Secured
+
+log = logging.getLogger("gossamer.agents")
+
+_LENGTH = struct.Struct("<I")
+_CHUNK = 1 << 16
+_BUSY = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
+
+_LATE = 16
+"""How often an exchange looks for more after its deadline: a neighbor that never stops sending must not hold it."""
+
+
+def longest_message(settings: AgentSettings) -> int:
+    """More bytes than any valid message has: what a transport must be able to hold, and need not exceed."""
+    return max(1 << 20, 2 * settings.limits.message_bytes, 512 * Layout.of(settings).size)
+
+
+class Connection:
+    """The connection to one neighbor."""
+
+    def __init__(self, id: int, connection: Secured, end: float, longest: int) -> None:
+        self.id = id
+        self._longest = longest
+        self.socket = connection
+        self.end = end
+        self.descriptor = connection.fileno()
+        self.unsent = b""
+        self._arrived = bytearray()
+        self._excess = 0  # bytes still to come of a message that was too long
+
+    def send(self, payload: bytes) -> bool:
+        """Send a message; return whether all of it is sent. It is lost if the one before is not sent yet."""
+        if not self.unsent or self.flush():
+            self.unsent = _LENGTH.pack(len(payload)) + payload
+        return self.flush()
+
+    def flush(self) -> bool:
+        """Send what is left of the last message; return whether nothing is."""
+        try:
+            while self.unsent:
+                self.unsent = self.unsent[self.socket.send(self.unsent) :]
+        except _BUSY:
+            return False
+        return True
+
+    def receive(self) -> bool:
+        """Take in what has arrived; return whether the neighbor is still there."""
+        connection, arrived = self.socket, self._arrived
+        with suppress(*_BUSY):
+            while True:
+                piece = connection.recv(_CHUNK)
+                if not piece:
+                    return False
+                if self._excess:
+                    skipped = min(self._excess, len(piece))
+                    piece = piece[skipped:]
+                    self._excess -= skipped
+                arrived += piece
+                more = isinstance(connection, ssl.SSLSocket) and connection.pending()
+                if not more or len(arrived) > _CHUNK:
+                    break
+        return True
+
+    def take(self) -> bytes | None:
+        """The next message, if it is all here; one that is too long comes without its end."""
+        arrived = self._arrived
+        if len(arrived) < _LENGTH.size:
+            return None
+        (length,) = _LENGTH.unpack_from(arrived)
+        end = _LENGTH.size + min(length, self._longest)
+        if len(arrived) < end:
+            return None
+        payload = bytes(arrived[_LENGTH.size : end])
+        self._excess = max(length - self._longest, 0)
+        skipped = min(self._excess, len(arrived) - end)
+        self._excess -= skipped
+        del arrived[: end + skipped]
+        return payload
+
+
+class TlsTransport:
+    """One agent's end of a network of TLS connections, as its settings say."""
+
+    def __init__(self, settings: AgentSettings, answer: Answer | None = None) -> None:
+        self.settings = settings
+        self.connected: frozenset[int] = frozenset()
+        self._door = Door(settings, self._admit, answer)
+        self._connections: dict[int, Connection] = {}
+        self._places: dict[int, Connection] = {}  # by descriptor
+        self._waiting: list[Connection] = []  # whose messages have arrived, but are not delivered
+        self._arrivals: list[tuple[Neighbor, Connection]] = []
+        self._lock = threading.Lock()  # of `connected` and `_arrivals`
+        self._poll = select.poll()
+        self._bell = self._rope = -1
+        self._end = math.inf  # when the first of their certificates ends
+        self._longest = longest_message(settings)
+
+    def open(self) -> None:
+        self._bell, self._rope = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        self._poll.register(self._bell, select.POLLIN)
+        self._door.open()
+
+    def rewire(self, settings: AgentSettings) -> None:
+        self._door.rewire(settings)
+        before = {n.id: n.name for n in self.settings.neighbors}
+        here = {n.id: n.name for n in settings.neighbors}
+        self.settings = settings
+        for connection in list(self._connections.values()):
+            if here.get(connection.id) != before.get(connection.id):  # it left, or was replaced
+                self._lose(connection)
+
+    def present(self) -> frozenset[int]:
+        return self.connected
+
+    def exchange(
+        self,
+        round: int,
+        outgoing: Mapping[int, bytes],
+        deadline: float,
+        deliver: Deliver,
+    ) -> None:
+        if time.time() >= self._end:
+            self._lose_expired()
+        if self._arrivals:
+            self._answer_bell()
+        connections = self._connections
+        for id, payload in outgoing.items():
+            if (connection := connections.get(id)) is not None:
+                self._send(connection, payload)
+        if self._waiting and self._hand_over(deliver):
+            return
+        late, changed = 0, False
+        while not changed and late < _LATE:
+            seconds = deadline - time.monotonic()
+            if seconds <= 0:
+                late += 1
+            ready = self._poll.poll(max(1000 * seconds, 0))
+            for descriptor, event in ready:
+                if descriptor == self._bell:
+                    changed = self._answer_bell()
+                elif (place := self._places.get(descriptor)) is not None:
+                    changed = not self._attend(place, event) or changed
+            if self._waiting and self._hand_over(deliver):
+                return
+            if late and not ready:
+                return
+
+    def _send(self, connection: Connection, payload: bytes) -> None:
+        try:
+            if not connection.send(payload):
+                self._poll.modify(connection.descriptor, select.POLLIN | select.POLLOUT)
+        except OSError:
+            self._lose(connection)
+
+    def _attend(self, connection: Connection, event: int) -> bool:
+        """Send and receive what can be; return whether the connection goes on."""
+        try:
+            if event & select.POLLOUT and connection.flush():
+                self._poll.modify(connection.descriptor, select.POLLIN)
+            goes_on = not event & ~select.POLLOUT or connection.receive()
+        except OSError:
+            goes_on = False
+        self._waiting.append(connection)
+        if not goes_on:
+            self._lose(connection)
+        return goes_on
+
+    def _hand_over(self, deliver: Deliver) -> bool:
+        """Deliver the messages that are here; return whether that was enough."""
+        waiting = self._waiting
+        while waiting:
+            connection = waiting[-1]
+            while (payload := connection.take()) is not None:
+                if deliver(connection.id, payload):
+                    return True
+            waiting.pop()
+        return False
+
+    # -- coming and going ---------------------------------------------------------------------------------
+
+    def _admit(self, neighbor: Neighbor, secured: Secured, end: float) -> None:
+        """A neighbor is connected; called by the door."""
+        with self._lock:
+            if self._rope < 0:  # closed in the meantime
+                secured.close()
+                return
+            self._arrivals.append((neighbor, Connection(neighbor.id, secured, end, self._longest)))
+            self.connected |= {neighbor.id}
+        log.info("agent %d: neighbor %d connected", self.settings.id, neighbor.id)
+        self.wake()
+
+    def _answer_bell(self) -> bool:
+        with suppress(BlockingIOError):
+            os.read(self._bell, 4096)
+        with self._lock:
+            arrivals, self._arrivals = self._arrivals, []
+            for neighbor, connection in arrivals:
+                if all((n.id, n.name) != (neighbor.id, neighbor.name) for n in self.settings.neighbors):
+                    connection.socket.close()  # it left, or was replaced, while it came in
+                    self.connected -= {neighbor.id}
+                    continue
+                if (earlier := self._connections.get(neighbor.id)) is not None:
+                    self._forget(earlier)
+                self._connections[neighbor.id] = connection
+                self._places[connection.descriptor] = connection
+                self._poll.register(connection.descriptor, select.POLLIN)
+                self._end = min(self._end, connection.end)
+        return True
+
+    def _lose_expired(self) -> None:
+        """A certificate that has ended is no longer good for a connection that it opened."""
+        for connection in list(self._connections.values()):
+            if connection.end <= time.time():
+                self._lose(connection)
+        self._end = min((c.end for c in self._connections.values()), default=math.inf)
+
+    def _lose(self, connection: Connection) -> None:
+        """A connection has ended; whoever made it makes it again."""
+        if self._connections.get(connection.id) is not connection:
+            return
+        with self._lock:
+            self._forget(connection)
+            if not any(neighbor.id == connection.id for neighbor, _ in self._arrivals):
+                self.connected -= {connection.id}
+        log.info("agent %d: neighbor %d disconnected", self.settings.id, connection.id)
+        for n in self.settings.neighbors:
+            if n.id == connection.id and n.id < self.settings.id:
+                self._door.call(n)
+
+    def _forget(self, connection: Connection) -> None:
+        del self._connections[connection.id], self._places[connection.descriptor]
+        self._poll.unregister(connection.descriptor)
+        connection.socket.close()
+
+    def wake(self) -> None:
+        with suppress(OSError):  # closed in the meantime, or rung often enough
+            os.write(self._rope, b"x")
+
+    def close(self) -> None:
+        self._door.close()
+        with self._lock:
+            for connection in [*self._connections.values(), *(c for _, c in self._arrivals)]:
+                connection.socket.close()
+            self._connections.clear()
+            self._places.clear()
+            self._arrivals.clear()
+            self.connected = frozenset()
+            self._poll = select.poll()
+            for descriptor in (self._bell, self._rope):
+                if descriptor >= 0:
+                    os.close(descriptor)
+            self._bell = self._rope = -1

@@ -1,0 +1,190 @@
+"""gossamer fleet add|remove|link|unlink|replace|sign|push|roster: who belongs to a fleet, and who talks to whom."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from gossamer.errors import InvalidInput, OutputError
+
+if TYPE_CHECKING:
+    from gossamer.agents.fleet.file import Fleet
+
+FleetOption = Annotated[Path, typer.Option("--fleet", "-f", help="The fleet's file.")]
+_DEFAULT = Path("fleet/fleet.toml")
+Name = Annotated[str, typer.Argument(help="The agent's name or number.")]
+
+
+def add(
+    name: Annotated[str, typer.Argument(help="Name of the new agent.")],
+    endpoint: Annotated[str, typer.Option("--host", help="Where the others reach it, host:port.")],
+    neighbors: Annotated[str, typer.Option(help="The agents it talks to: A,B.")],
+    source: Annotated[str, typer.Option(help="Where its observations come from.")] = "-",
+    listen: Annotated[
+        str, typer.Option(help="Where it listens, if not on --host: 0.0.0.0:7447 in a container.")
+    ] = "",
+    metrics: Annotated[str, typer.Option(help="Where it serves its metrics, host:port.")] = "",
+    fleet: FleetOption = _DEFAULT,
+) -> None:
+    """Add an agent: a certificate, a place in fleet.toml, and a signed roster of the next epoch."""
+    from gossamer.agents.fleet import membership
+    from gossamer.agents.fleet.hosts import with_port
+
+    others = [other.strip() for other in neighbors.split(",") if other.strip()]
+    made = membership.add(
+        membership.draft(fleet),
+        name,
+        with_port(endpoint),
+        others,
+        listen=listen,
+        source=source,
+        metrics=metrics,
+    )
+    _publish(fleet, made)
+    print(f"then start {name}: gossamer agent {fleet.name} --id {name}")
+
+
+def remove(
+    name: Name,
+    keep: Annotated[bool, typer.Option("--keep", help="What it observed stays in the average.")] = False,
+    fleet: FleetOption = _DEFAULT,
+) -> None:
+    """Remove an agent for good: from then on the others refuse it, also with a valid certificate."""
+    from gossamer.agents.fleet import membership
+
+    _publish(fleet, membership.remove(membership.draft(fleet), name, keep=keep))
+
+
+def link(
+    a: Name,
+    b: Name,
+    fleet: FleetOption = _DEFAULT,
+) -> None:
+    """Let two agents talk to each other."""
+    from gossamer.agents.fleet import membership
+
+    _publish(fleet, membership.link(membership.draft(fleet), a, b))
+
+
+def unlink(
+    a: Name,
+    b: Name,
+    fleet: FleetOption = _DEFAULT,
+) -> None:
+    """Let two agents no longer talk to each other."""
+    from gossamer.agents.fleet import membership
+
+    _publish(fleet, membership.unlink(membership.draft(fleet), a, b))
+
+
+def replace(
+    name: Name,
+    fleet: FleetOption = _DEFAULT,
+) -> None:
+    """Give an agent a new certificate in the same place; the old one is refused from then on."""
+    from gossamer.agents.fleet import membership
+
+    _publish(fleet, membership.replace(membership.draft(fleet), name))
+
+
+def sign(fleet: FleetOption = _DEFAULT) -> None:
+    """Sign the agents and edges as they were edited by hand in fleet.toml."""
+    from gossamer.agents.fleet import membership
+
+    _publish(fleet, membership.draft(fleet))
+
+
+def push(
+    fleet: Annotated[Path, typer.Argument(help="The fleet's file, fleet.toml.")] = _DEFAULT,
+    to: Annotated[str, typer.Option(help="The agent to give it to; otherwise the first that answers.")] = "",
+) -> None:
+    """Give the signed roster to one running agent, which passes it on, over the same mutual TLS as the agents'."""
+    from gossamer.agents.fleet.file import Fleet
+    from gossamer.agents.fleet.membership import operator_files
+    from gossamer.agents.fleet.roster import roster_path
+    from gossamer.agents.settings import Neighbor
+    from gossamer.agents.transports.door import ask
+
+    found = Fleet.read(fleet)
+    try:
+        signed = roster_path(fleet).read_bytes()
+    except OSError:
+        raise InvalidInput(f"there is no {roster_path(fleet)}; make one with `gossamer fleet sign`") from None
+    tls = operator_files(fleet, found)
+    problem = ""
+    for member in [found.member(to)] if to else found.agents:
+        contact = Neighbor(member.id, endpoint=member.endpoint, name=member.certified)
+        try:
+            print(ask(tls, found.fleet, contact, signed).decode())
+        except OSError as error:
+            problem = f"{member.name}: {error}"
+            continue
+        return
+    raise OutputError(f"no agent took the roster; {problem}")
+
+
+def roster(
+    fleet: Annotated[Path, typer.Argument(help="The fleet's file, fleet.toml.")] = _DEFAULT,
+) -> None:
+    """Show the members, edges and epoch of a fleet, who has left, and whether the roster's signature is good."""
+    from gossamer.agents.fleet.file import Fleet
+    from gossamer.agents.fleet.membership import signed_roster
+    from gossamer.agents.fleet.roster import roster_path
+
+    found = Fleet.read(fleet)
+    signed = signed_roster(fleet, found)
+    print(f"{found.fleet}: epoch {found.epoch}, {_count(found)}")
+    if signed is None:
+        print(f"no roster: there is no {roster_path(fleet)}; make one with `gossamer fleet sign`")
+    elif signed == found.roster:
+        print(f"{roster_path(fleet)}: epoch {signed.epoch}, the signature of the fleet's authority is good")
+    else:
+        print(
+            f"{roster_path(fleet)}: epoch {signed.epoch}, signed, but {fleet} says otherwise; "
+            "sign that with `gossamer fleet sign`"
+        )
+    _table(found)
+
+
+def _table(found: Fleet) -> None:
+    from rich import box
+    from rich.table import Table
+
+    from gossamer.cli.output import console
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, header_style="bold")
+    for heading in ("id", "agent", "endpoint", "certificate", "neighbors"):
+        table.add_column(heading, justify="right" if heading == "id" else "left")
+    for member in found.agents:
+        near = " ".join(found.member(j).name for j in sorted(found.weights[member.id]))
+        table.add_row(str(member.id), member.name, member.endpoint, member.certified, near)
+    for gone in found.left:
+        kept = "its data stayed" if gone.keep else "with its data"
+        table.add_row(str(gone.id), gone.name, f"left in epoch {gone.epoch}, {kept}", "", "", style="dim")
+    console().print(table)
+
+
+def _publish(path: Path, made: Fleet) -> None:
+    from gossamer.agents.fleet.membership import publish
+    from gossamer.agents.fleet.roster import roster_path
+
+    written = publish(path, made)
+    print(f"{path}: epoch {made.epoch}, {_count(made)}")
+    if written:
+        print(f"new certificates: {', '.join(map(str, written))}")
+        print(f"copy them, {path.name}, {roster_path(path).name} and ca.pem to the agent's host")
+    print(
+        f"next, give {roster_path(path)} to any one running agent: `gossamer fleet push`, or copy it beside that "
+        f"agent's {path.name}"
+    )
+
+
+def _count(found: Fleet) -> str:
+    edges = len(found.edges)
+    return f"{len(found.agents)} agents, {edges} edge{'' if edges == 1 else 's'}"
+
+
+COMMANDS: Sequence[Callable[..., None]] = (add, remove, link, unlink, replace, sign, push, roster)

@@ -1,0 +1,115 @@
+"""What a running agent takes from its files: rosters and certificates that someone has put there."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import logging
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from gossamer.agents.fleet.file import Fleet
+from gossamer.agents.fleet.membership import draft, link, publish, remove, replace
+from gossamer.agents.fleet.roster import roster_path
+from gossamer.agents.host.following import Following
+from gossamer.agents.host.options import Options
+from gossamer.agents.settings import AgentSettings
+from gossamer.networks import Network
+
+Applied = list[AgentSettings]
+
+
+class StandIn(SimpleNamespace):
+    """As much of an agent as is followed with: it remembers which settings were applied."""
+
+    def __init__(self, settings: AgentSettings) -> None:
+        super().__init__(settings=settings, applied=[], snapshot=SimpleNamespace(neighbors=()))
+
+    def apply(self, settings: AgentSettings) -> tuple[list[str], list[str]]:
+        self.applied.append(settings)
+        self.settings = settings
+        return [], []
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Iterator[Path]:
+    level = logging.getLogger().level  # which is followed as well
+    yield Fleet.create(Network.cycle(4)).write(tmp_path / "fleet")
+    logging.getLogger().setLevel(level)
+
+
+def followed(path: Path, *steps: Callable[[], object]) -> tuple[Applied, bool]:
+    """The settings that agent0 applied after these steps, with two looks after each, and whether it left."""
+
+    async def live() -> tuple[Applied, bool]:
+        left: list[bool] = []
+        following = Following(Options(fleet=str(path), agent="agent0"), Fleet.read(path), io.StringIO())
+        agent: Any = StandIn(following.settings())
+        following.agent, following.left = agent, lambda: left.append(True)
+        for step in steps:
+            step()
+            for _ in range(3):
+                following.look()
+                await asyncio.sleep(0)
+        return agent.applied, bool(left)
+
+    return asyncio.run(live())
+
+
+def touch(*files: Path) -> None:
+    for file in files:
+        file.write_bytes(file.read_bytes())
+        os.utime(file, (1e9, 1e9))
+
+
+def certificate(path: Path) -> Path:
+    return path.parent / "certificates" / "agent0.pem"
+
+
+def test_nothing_changes_by_itself(path: Path) -> None:
+    assert followed(path, lambda: None) == ([], False)
+
+
+def test_a_roster_that_is_put_beside_the_file_is_followed(path: Path) -> None:
+    applied, _ = followed(path, lambda: publish(path, link(draft(path), "0", "2")))
+    assert [(s.epoch, [n.id for n in s.neighbors]) for s in applied] == [(2, [1, 2, 3])]
+    assert applied[0].roster == roster_path(path).read_bytes()
+
+
+def test_new_certificates_are_followed_also_with_a_copy_of_the_old_roster(path: Path) -> None:
+    """As when the whole folder is copied again."""
+    applied, _ = followed(
+        path,
+        lambda: touch(certificate(path)),
+        lambda: (Fleet.read(path).certify(path.parent), touch(roster_path(path))),
+    )
+    assert len(applied) == 2
+
+
+def test_an_agent_that_was_replaced_follows_its_roster_before_its_certificate(
+    path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Both come at once, and the certificate is right only with the roster."""
+    applied, _ = followed(path, lambda: publish(path, replace(draft(path), "agent0")))
+    assert {s.name for s in applied} == {"agent0@2"}
+    assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
+
+
+def test_an_agent_that_was_removed_leaves(path: Path) -> None:
+    assert followed(path, lambda: publish(path, remove(draft(path), "agent0"))) == ([], True)
+
+
+def test_a_roster_that_is_a_pipe_changes_nothing(path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    file = roster_path(path)
+
+    def spoil() -> None:
+        file.unlink()
+        os.mkfifo(file)
+
+    assert followed(path, spoil) == ([], False)
+    assert "must be a regular file" in caplog.text

@@ -1,0 +1,70 @@
+"""How often an agent writes its status, and when a reader finds it old."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.agents.small_fleets import free_ports
+
+from gossamer.agents.fleet.file import Fleet
+from gossamer.agents.host.process import _next
+from gossamer.agents.host.sources import parse_source
+from gossamer.agents.host.status import STATUS, StatusFile, cadence, read_status
+from gossamer.networks import Network
+
+
+@pytest.mark.parametrize(
+    ("pace", "seconds"),
+    [(None, 0.5), (0.01, 0.5), (0.1, 0.5), (1.0, 1.0), (3.0, 3.0), (10.0, 5.0), (3600.0, 5.0)],
+)
+def test_a_status_is_written_as_often_as_it_changes(pace: float | None, seconds: float) -> None:
+    """But not faster than a reader could follow, nor so seldom that a hanging agent goes unnoticed."""
+    assert cadence(pace) == seconds
+
+
+def test_an_agent_that_has_just_started_writes_more_often(tmp_path: Path) -> None:
+    status = StatusFile(tmp_path / "a.json", "a", parse_source("sim:0,1,0", 1, 0), pace=10.0)
+    due, times = 0.0, []
+    while due < 30:
+        times.append(due)
+        due = _next(due, status.pause(due), due)
+    assert times == [0.0, 0.5, 1.0, 2.0, 4.0, 8.0, 13.0, 18.0, 23.0, 28.0]
+
+
+def test_a_late_wake_up_returns_to_the_beat() -> None:
+    """So what is due every second and what is due every two wake the agent up together."""
+    assert _next(10.0, 2.0, 10.3) == 12.0
+    assert _next(10.0, 1.0, 13.5) == 14.0  # suspended meanwhile: what was missed is not made up for
+    assert _next(10.0, 1.0, 13.0) == 14.0
+
+
+@pytest.mark.parametrize(
+    ("every", "age", "state"),
+    [
+        (0.5, 2.9, "running"),
+        (0.5, 3.1, "silent"),
+        (1.0, 3.9, "running"),
+        (5.0, 11.0, "running"),
+        (5.0, 13.0, "silent"),
+        (None, 2.9, "running"),  # written by an earlier version
+        (None, 3.1, "silent"),
+    ],
+)
+def test_a_reader_knows_when_a_status_is_old(
+    tmp_path: Path, every: float | None, age: float, state: str
+) -> None:
+    fleet = Fleet.create(Network.path(2), endpoints=[f"127.0.0.1:{port}" for port in free_ports(2)])
+    facts: dict[str, Any] = dict.fromkeys(
+        ("rounds", "samples", "sent", "received", "lost", "estimate", "standard_error", "distance"), 0
+    )
+    facts |= {"at": 1000.0, "state": "running", "neighbors_alive": 1, "pid": os.getpid()}
+    facts |= {"rejected": {}, "problem": ""}
+    if every is not None:
+        facts["every"] = every
+    (tmp_path / STATUS).mkdir()
+    (tmp_path / STATUS / f"{fleet.agents[0].name}.json").write_text(json.dumps(facts))
+    assert [s.state for s in read_status(fleet, tmp_path, now=1000.0 + age)] == [state, "unknown"]

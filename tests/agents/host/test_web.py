@@ -1,0 +1,138 @@
+"""What an agent serves over HTTP: the paths, and that nobody can get in the way of others."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.agents.small_fleets import free_ports
+
+from gossamer.agents.host.web import CONNECTIONS, readiness, serve
+from gossamer.agents.snapshot import NeighborView, Snapshot
+from gossamer.agents.statistics import Layout
+
+LAYOUT = Layout(1)
+
+
+def view(state: str) -> NeighborView:
+    return NeighborView(1, state, True, 0.0, 0.1, 3, 1, 0, 0.01, name="valve")
+
+
+def some_snapshot(**changes: Any) -> Snapshot:
+    vector = np.array([1.0, 5.0])
+    now = Snapshot(
+        agent=0,
+        time=time.time(),
+        round=7,
+        age=6,
+        samples=5,
+        acknowledged=4,
+        estimate=vector[1:],
+        standard_error=np.array([0.1]),
+        variance=None,
+        answers=LAYOUT.read(vector),
+        state="running",
+        problem="",
+        sent=3,
+        received=2,
+        rejected={},
+        neighbors=(view("alive"),),
+    )
+    return replace(now, **changes)
+
+
+class Place:
+    """An agent's metrics on a port, and the snapshot they show."""
+
+    def __init__(self) -> None:
+        from gossamer.agents.host.metrics import AgentCollector
+
+        self.now = some_snapshot()
+        self.port = free_ports(1)[0]
+        self.stop = serve(AgentCollector(lambda: self.now, "pump"), self.port)
+
+    def get(self, path: str, method: str = "GET") -> tuple[int, str, str]:
+        request = urllib.request.Request(f"http://127.0.0.1:{self.port}{path}", method=method)
+        try:
+            with urllib.request.urlopen(request, timeout=10) as answer:
+                return answer.status, answer.read().decode(), answer.headers["Content-Type"]
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code, error.read().decode(), error.headers["Content-Type"]
+
+
+@pytest.fixture
+def place() -> Iterator[Place]:
+    made = Place()
+    try:
+        yield made
+    finally:
+        made.stop()
+
+
+def test_the_paths(place: Place) -> None:
+    status, text, kind = place.get("/metrics")
+    assert status == 200
+    assert kind.startswith("text/plain; version=")
+    assert 'gossamer_round{agent="pump"} 7.0' in text
+    assert place.get("/metrics?name[]=x")[0] == 200
+    assert place.get("/healthz")[:2] == (200, "ok\n")
+    assert place.get("/readyz")[:2] == (200, "ok\n")
+    for path in ("/", "/metric", "/metrics/", "/../etc/passwd", "/favicon.ico"):
+        assert place.get(path)[0] == 404
+
+
+def test_only_reading_is_answered(place: Place) -> None:
+    assert place.get("/metrics", "HEAD")[:2] == (200, "")
+    for method in ("POST", "PUT", "DELETE", "OPTIONS"):
+        assert place.get("/metrics", method)[0] == 501
+
+
+def test_ready_means_running_and_heard(place: Place) -> None:
+    for changes, why in (
+        ({"state": "degraded", "problem": "disk full"}, "degraded: disk full"),
+        ({"state": "stopped"}, "stopped"),
+        ({"neighbors": (view("joining"), view("dead"))}, "alone: it hears none of its neighbors"),
+    ):
+        place.now = some_snapshot(**changes)
+        assert place.get("/readyz")[:2] == (503, f"{why}\n")
+        assert place.get("/healthz")[0] == 200  # the process lives: nothing to restart it for
+    assert readiness(some_snapshot(neighbors=())) == ""
+
+
+def test_idle_connections_keep_nobody_out_and_cost_few_threads(place: Place) -> None:
+    before = threading.active_count()
+    idle = [socket.create_connection(("127.0.0.1", place.port)) for _ in range(3 * CONNECTIONS)]
+    try:
+        for k, connection in enumerate(idle):
+            if k % 2:
+                connection.sendall(b"GET /metr")
+        assert place.get("/metrics")[0] == 200
+        deadline = time.monotonic() + 10
+        while threading.active_count() - before > CONNECTIONS + 1 and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert threading.active_count() - before <= CONNECTIONS + 1
+        assert place.get("/healthz")[0] == 200
+    finally:
+        for connection in idle:
+            connection.close()
+
+
+def test_a_failing_answer_is_logged_and_the_next_one_works(
+    place: Place, caplog: pytest.LogCaptureFixture
+) -> None:
+    place.now = SimpleNamespace()  # type: ignore[assignment]
+    with pytest.raises((urllib.error.URLError, ConnectionError)):
+        place.get("/readyz")
+    assert "an answer to 127.0.0.1 failed" in caplog.text
+    place.now = some_snapshot()
+    assert place.get("/readyz")[0] == 200

@@ -1,0 +1,70 @@
+"""A crowd of strangers at one port: so many connections kept open, each opened again as soon as it is refused.
+
+    python hostile.py KIND COUNT HOST PORT [CERTIFICATE KEY]
+
+KIND: "garbage" sends bytes that are not TLS, "idle" sends nothing, "stalled" begins a TLS handshake and leaves it
+there, "none" shakes hands without a certificate, "other" with the given one, which is of another authority.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+import sys
+from contextlib import suppress
+
+GARBAGE = b"GET / HTTP/1.1\r\nHost: agent\r\n\r\n" * 4
+FAILURES = (OSError, asyncio.IncompleteReadError, TimeoutError)
+
+
+def client_context(certificate: list[str]) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    if certificate:
+        context.load_cert_chain(*certificate)
+    return context
+
+
+def client_hello(context: ssl.SSLContext) -> bytes:
+    outgoing = ssl.MemoryBIO()
+    with suppress(ssl.SSLWantReadError):
+        context.wrap_bio(ssl.MemoryBIO(), outgoing).do_handshake()
+    return outgoing.read()
+
+
+async def knock(kind: str, host: str, port: int, context: ssl.SSLContext) -> None:
+    """One connection, until the other end has had enough of it."""
+    tls = context if kind in ("none", "other") else None
+    reader, writer = await asyncio.wait_for(asyncio.open_connection(host, port, ssl=tls), 60)
+    try:
+        if kind == "garbage":
+            writer.write(GARBAGE)
+        elif kind == "stalled":
+            writer.write(client_hello(context))
+        while await reader.read(4096):
+            pass
+    finally:
+        writer.transport.abort()
+
+
+async def keep_knocking(kind: str, host: str, port: int, context: ssl.SSLContext) -> None:
+    while True:
+        with suppress(*FAILURES):
+            await knock(kind, host, port, context)
+        await asyncio.sleep(0.01)
+
+
+async def main() -> None:
+    kind, count, host, port, *certificate = sys.argv[1:]
+    context = client_context(certificate)
+    strangers = [
+        asyncio.create_task(keep_knocking(kind, host, int(port), context)) for _ in range(int(count))
+    ]
+    await asyncio.to_thread(sys.stdin.read)
+    for stranger in strangers:
+        stranger.cancel()
+    await asyncio.gather(*strangers, return_exceptions=True)
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

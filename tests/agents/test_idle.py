@@ -1,0 +1,131 @@
+"""An agent between two rounds costs next to nothing: it sleeps, and writes nothing that has not changed."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+from tests.agents.small_fleets import PLAINTEXT, fleet
+from tests.agents.test_agent import enter, in_memory, leave, wait_for
+
+from gossamer.agents.agent import Agent
+from gossamer.agents.host.store import AgentStore, Saved
+from gossamer.agents.transports.memory import Memory
+from gossamer.networks import Network
+
+SLOW = 60.0
+
+
+def wake_ups(thread: threading.Thread) -> int:
+    """How often a thread has waited for something so far."""
+    lines = Path(f"/proc/self/task/{thread.native_id}/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("voluntary_ctxt_switches"))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="counts context switches in /proc")
+@pytest.mark.filterwarnings(PLAINTEXT)
+def test_nothing_looks_at_a_waiting_agent() -> None:
+    """Between two rounds over the network the agent's thread sleeps, and so do all others."""
+
+    async def main() -> None:
+        before = set(threading.enumerate())
+        agents = [Agent(s) for s in fleet(Network.path(2), pace=SLOW)]
+        await enter(agents)
+        await wait_for(lambda: all(a.snapshot.age == 1 for a in agents), "the first round")
+        await asyncio.sleep(0.1)  # the last messages may be on their way
+        ours = set(threading.enumerate()) - before
+        assert {"agent-0", "agent-1"} <= {thread.name for thread in ours}
+        counts = {thread: wake_ups(thread) for thread in ours}
+        await asyncio.sleep(0.5)
+        woken = {thread.name: wake_ups(thread) - count for thread, count in counts.items()}
+        assert max(woken.values()) <= 3, woken  # looking every 20 ms would be 25
+        await leave(agents)
+
+    asyncio.run(main())
+
+
+def test_waiting_takes_few_exchanges_per_round(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As many as there are messages and moments of interest, however long the wait."""
+    memory, calls = Memory(), 0
+    agents = in_memory(fleet(Network.cycle(3), pace=0.2), memory)
+    exchange = agents[0]._transport.exchange
+
+    def counted(*arguments: object) -> None:
+        nonlocal calls
+        calls += 1
+        exchange(*arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(agents[0]._transport, "exchange", counted)
+
+    async def main() -> None:
+        await enter(agents)
+        await wait_for(lambda: agents[0].snapshot.age >= 3, "three rounds")
+        await leave(agents)
+
+    asyncio.run(main())
+    # Two neighbors connect; a round is to look once, exchange, wait until early and until due, and be called twice.
+    assert calls <= 4 + 8 * (agents[0].snapshot.age + 1)
+
+
+def test_a_store_is_written_once_per_round_at_most(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    saved: list[int] = []
+    save = AgentStore.save
+
+    def counted(self: AgentStore, state: Saved) -> bool:
+        saved.append(state.round)
+        return save(self, state)
+
+    monkeypatch.setattr(AgentStore, "save", counted)
+
+    async def main() -> None:
+        memory, (first, second) = Memory(), fleet(Network.path(2), pace=SLOW, commit=0.001)
+        agents = in_memory([first], memory, store=tmp_path / "0.sqlite") + in_memory([second], memory)
+        await enter(agents)
+        await wait_for(lambda: bool(saved), "the first commit")
+        agents[0].observe(1.0)  # counts from the next round on
+        await asyncio.sleep(0.1)
+        assert saved == [1]
+        await leave(agents)
+        assert saved == [1, 1]  # with the last observation
+
+    asyncio.run(main())
+
+
+def test_at_a_slow_pace_one_lost_message_is_no_death() -> None:
+    settings = fleet(Network.path(2), pace=10.0, death=5.0, silence=5)[0]
+    assert settings.dead_after == 50.0
+    assert settings.with_(pace=0.1).dead_after == settings.with_(pace=None).dead_after == 5.0
+
+
+def test_a_dead_neighbor_was_silent_for_many_rounds() -> None:
+    async def main() -> None:
+        agents = in_memory(fleet(Network.path(2), timeout=0.01, death=0.02, pace=0.02, silence=20))
+        await enter(agents)
+        await wait_for(lambda: agents[0].snapshot.neighbors[0].used > 0, "hearing the neighbor")
+        await leave(agents[1:])
+        await wait_for(lambda: agents[0].snapshot.neighbors[0].state == "dead", "its death")
+        assert agents[0].snapshot.neighbors[0].lost >= 10  # of 20: a round may take twice its time
+        await leave(agents[:1])
+
+    asyncio.run(main())
+
+
+def test_a_slow_fleet_meets_before_its_first_round() -> None:
+    """A neighbor that starts a little later is heard in the first round, not one pace later; a stop ends the wait."""
+
+    async def main() -> None:
+        agents = in_memory(fleet(Network.path(2), pace=SLOW, timeout=0.01))
+        await enter(agents[:1])
+        await asyncio.sleep(0.1)
+        await enter(agents[1:])
+        await wait_for(lambda: all(a.snapshot.neighbors[0].used for a in agents), "the first round")
+        await leave(agents)
+        (alone, _) = in_memory(fleet(Network.path(2), pace=SLOW))
+        async with asyncio.timeout(4), alone:
+            alone.observe(1.0)
+        assert alone.estimate == 1.0
+
+    asyncio.run(main())

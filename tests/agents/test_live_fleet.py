@@ -1,0 +1,298 @@
+"""A fleet of real processes whose members change while it runs.
+
+Every agent has a folder of its own, as on its own host: what it knows of the others comes from the first roster, and
+then from its neighbors.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from tests.agents.small_fleets import free_ports, until
+
+from gossamer.agents.fleet import membership, roster
+from gossamer.agents.fleet.certificates import Authority
+from gossamer.agents.fleet.file import Fleet
+from gossamer.agents.fleet.tables import ObservationsTable, RoundsTable
+from gossamer.agents.host.options import Options
+from gossamer.agents.host.sources import parse_source
+from gossamer.agents.settings import Neighbor, Tls
+from gossamer.agents.transports.door import ask
+from gossamer.faults import Loss
+from gossamer.networks import Network
+
+DIMENSION = 20
+PACE = "25ms"
+STD = 3.0
+
+
+class Hosts:
+    """The operator's folder, and one folder per agent with the files that belong on its host."""
+
+    def __init__(self, folder: Path, network: Network, **parts: Any) -> None:
+        self.folder = folder
+        ports = free_ports(network.agents)
+        made = Fleet.create(
+            network,
+            endpoints=[f"127.0.0.1:{port}" for port in ports],
+            sources=[source(i) for i in range(network.agents)],
+            observations=ObservationsTable(dimension=DIMENSION),
+            rounds=RoundsTable(every=PACE, timeout="200ms", death="3s"),
+            **parts,
+        )
+        self.file = made.write(folder / "operator")
+        self.processes: dict[str, subprocess.Popen[bytes]] = {}
+        for member in made.agents:
+            self.copy(member.name)
+
+    @property
+    def fleet(self) -> Fleet:
+        return Fleet.read(self.file)
+
+    def copy(self, name: str) -> None:
+        """Give a host what it needs."""
+        here, there = self.file.parent, self.folder / name
+        (there / "certificates").mkdir(parents=True, exist_ok=True)
+        for file in ("fleet.toml", "fleet.roster", "certificates/ca.pem", *self.own(name)):
+            shutil.copy2(here / file, there / file)
+
+    def own(self, name: str) -> list[str]:
+        return [f"certificates/{name}.pem", f"certificates/{name}.key"]
+
+    def start(self, name: str) -> None:
+        there = self.folder / name
+        options = Options(
+            fleet=str(there / "fleet.toml"),
+            agent=name,
+            store=str(there / "store"),
+            logs=str(there),
+            loss=Loss(0.2),
+        )
+        self.processes[name] = subprocess.Popen(
+            [sys.executable, "-m", "gossamer.agents.host.process", options.text()],
+            stdin=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+
+    def stop(self) -> None:
+        for process in self.processes.values():
+            process.kill()
+            process.wait()
+
+    def change(self, changed: Fleet, to: str) -> str:
+        """Publish a draft, and give its roster to one agent."""
+        membership.publish(self.file, changed)
+        return self.push(roster.roster_path(self.file).read_bytes(), to)
+
+    def push(self, signed: bytes, to: str, by: Tls | None = None) -> str:
+        fleet = self.fleet
+        member = fleet.member(to)
+        contact = Neighbor(member.id, endpoint=member.endpoint, name=member.certified)
+        return ask(
+            by or membership.operator_files(self.file, fleet), fleet.fleet, contact, signed, timeout=10.0
+        ).decode()
+
+    def status(self, name: str) -> dict[str, Any]:
+        try:
+            found: dict[str, Any] = json.loads((self.folder / name / "status" / f"{name}.json").read_text())
+        except FileNotFoundError:
+            return {}
+        return found
+
+    def all_at(self, epoch: int, names: Sequence[str]) -> bool:
+        return all(self.status(name).get("epoch") == epoch for name in names)
+
+    def log(self, name: str) -> str:
+        return (self.folder / name / f"{name}.log").read_text()
+
+
+def source(i: int) -> str:
+    return f"sim:{10 + i},{STD},5"
+
+
+def seen_by(agent: int, samples: int) -> np.ndarray:
+    """The mean of an agent's first observations."""
+    stream = iter(parse_source(source(agent), DIMENSION, agent))  # type: ignore[arg-type]
+    return np.mean([next(stream) for _ in range(samples)], axis=0)
+
+
+@pytest.fixture
+def hosts(tmp_path: Path) -> Iterator[Hosts]:
+    made = Hosts(tmp_path, Network.grid(3, 4))
+    yield made
+    made.stop()
+
+
+def rounds(hosts: Hosts, names: Sequence[str], least: int) -> None:
+    until(lambda: all(hosts.status(name).get("rounds", 0) >= least for name in names), f"{least} rounds", 120)
+
+
+@pytest.mark.slow
+def test_a_fleet_grows_and_shrinks_under_loss_and_a_crash(hosts: Hosts) -> None:
+    """From 12 to 16 to 9, a fifth of all messages lost, one agent away during three changes; nobody is restarted."""
+    first = [member.name for member in hosts.fleet.agents]
+    for name in first:
+        hosts.start(name)
+    rounds(hosts, first, 100)
+
+    grown = membership.draft(hosts.file)
+    for k, (near, port) in enumerate(zip([(0, 3), (3, 7), (8, 12), (11, 13)], free_ports(4), strict=True)):
+        names = [f"agent{j}" if j < 12 else f"new{j}" for j in near]
+        grown = membership.add(grown, f"new{12 + k}", f"127.0.0.1:{port}", names, source=source(12 + k))
+    assert hosts.change(grown, "agent5").startswith("agent5 follows epoch 2")
+    new = [f"new{k}" for k in range(12, 16)]
+    for name in new:
+        hosts.copy(name)
+        hosts.start(name)
+    until(lambda: hosts.all_at(2, first + new), "epoch 2 everywhere", 60)
+    until(
+        lambda: all(hosts.status(name).get("neighbors_alive", 0) for name in new),
+        "the new ones are heard",
+        60,
+    )
+
+    away = hosts.processes["agent6"]
+    acknowledged = hosts.status("agent6")["acknowledged"]
+    assert acknowledged > 100
+    away.send_signal(signal.SIGKILL)
+    away.wait()
+
+    stolen = [f"../../agent2/certificates/agent2.{kind}" for kind in ("pem", "key")]
+    gone = ["agent0", "agent1", "agent4", "new12", "agent8", "new14", "agent2"]
+    for epoch, (who, to) in enumerate(
+        [(gone[:3], "agent9"), (gone[3:5], "new15"), (gone[5:], "agent7")], start=3
+    ):
+        shrunk = membership.draft(hosts.file)
+        if epoch == 4:  # or it would fall apart
+            shrunk = membership.link(shrunk, "new14", "new15")
+        for name in who:
+            shrunk = membership.remove(shrunk, name)
+        assert "follows epoch" in hosts.change(shrunk, to)
+    members = [member.name for member in hosts.fleet.agents]
+    assert len(members) == 9
+    others = [name for name in members if name != "agent6"]
+    until(lambda: hosts.all_at(5, others), "epoch 5 everywhere", 60)
+    hosts.start("agent6")  # with the roster of epoch 1 or 2
+    until(lambda: hosts.all_at(5, members), "epoch 5 everywhere", 90)
+    for name in gone:
+        assert hosts.processes[name].wait(30) == 0
+        assert "this agent was removed from the fleet" in hosts.log(name)
+    rounds(hosts, members, max(hosts.status(name)["rounds"] for name in members) + 600)
+
+    ids = {member.name: member.id for member in hosts.fleet.agents}
+    truth = np.mean([10 + ids[name] for name in members])
+    now = {name: hosts.status(name) for name in members}
+    center = np.mean([seen_by(ids[name], now[name]["samples"]) for name in members], axis=0)
+    found = np.array([now[name]["estimate"] for name in members])
+    ideal = STD**2 * np.mean([1 / now[name]["samples"] for name in members]) / len(members)
+    apart = float(((found - center) ** 2).mean())
+    assert apart < 0.1 * ideal, (apart / ideal, truth, center[:3], found[:, :3])
+    assert now["agent6"]["samples"] >= acknowledged
+    for name in members:
+        assert hosts.processes[name].poll() is None
+        assert now[name]["state"] == "running", now[name]["problem"]
+    # A removed agent is refused, though its certificate is valid.
+    with pytest.raises(OSError, match="cannot be asked"):
+        hosts.push(
+            b"", "agent3", by=Tls(*(hosts.file.parent / "certificates" / f for f in ("ca.pem", *stolen)))
+        )
+    until(lambda: "agent2 may not ask anything here" in hosts.log("agent3"), "the refusal is in the log")
+
+
+def forged(hosts: Hosts) -> dict[str, tuple[bytes, str]]:
+    """Rosters that must not count, each with what is said of it."""
+    authority = Authority.load(hosts.file.parent / "certificates")
+    fine = msgspec.structs.replace(hosts.fleet.roster, epoch=7)
+    signed = fine.sign(authority)
+
+    def signed_anyway(made: roster.Roster) -> bytes:
+        body = msgspec.json.encode(made)
+        signature = authority.key.sign(roster._MAGIC + body, ec.ECDSA(hashes.SHA256()))
+        return roster._MAGIC + roster._LENGTHS.pack(len(signature), len(body)) + signature + body
+
+    alone = [edge for edge in fine.edges if 0 not in edge.pair]
+    cut = msgspec.structs.replace(fine, edges=tuple(alone))
+    other = msgspec.structs.replace(fine, epoch=hosts.fleet.epoch, edges=fine.edges[:-1])
+    return {
+        "forged": (signed[:-1] + bytes([signed[-1] ^ 1]), "must be signed by this fleet's authority"),
+        "truncated": (signed[: len(signed) // 2], "must have the"),
+        "old": (msgspec.structs.replace(fine, epoch=0).sign(authority), "is not newer than epoch 1"),
+        "cut": (signed_anyway(cut), "averaging needs a connected network"),
+        "twice": (other.sign(authority), "two rosters of one epoch must be the same"),
+    }
+
+
+@pytest.mark.slow
+def test_rosters_that_do_not_count(tmp_path: Path) -> None:
+    hosts = Hosts(tmp_path, Network.cycle(4))
+    names = [member.name for member in hosts.fleet.agents]
+    try:
+        for name in names:
+            hosts.start(name)
+        rounds(hosts, names, 20)
+        for name, (data, text) in forged(hosts).items():
+            assert text in hosts.push(data, "agent1"), name
+            if name != "old":
+                assert text in hosts.log("agent1"), name
+        until(lambda: hosts.status("agent1")["rejected"].get("roster") == 4, "they are counted")
+        # The same, put beside fleet.toml.
+        (tmp_path / "agent2" / "fleet.roster").write_bytes(forged(hosts)["cut"][0])
+        until(
+            lambda: "refused a roster from the file beside fleet.toml" in hosts.log("agent2"),
+            "it is seen",
+            20,
+        )
+        rounds(hosts, names, hosts.status("agent0")["rounds"] + 100)
+        assert hosts.all_at(1, names)
+        # And one that is right.
+        linked = membership.link(membership.draft(hosts.file), "agent0", "agent2")
+        hosts.change(linked, "agent3")
+        until(lambda: hosts.all_at(2, names), "epoch 2 everywhere", 30)
+        # New certificates are taken into use without a restart.
+        before = {name: hosts.processes[name].pid for name in names}
+        hosts.fleet.certify(hosts.file.parent)
+        for name in names:
+            hosts.copy(name)
+        until(lambda: all("new certificates" in hosts.log(name) for name in names), "they are read", 30)
+        rounds(hosts, names, hosts.status("agent0")["rounds"] + 100)
+        assert all(hosts.status(name)["neighbors_alive"] >= 2 for name in names)
+        assert before == {name: hosts.processes[name].pid for name in names}
+    finally:
+        hosts.stop()
+
+
+@pytest.mark.slow
+def test_an_agent_whose_neighbors_have_all_changed_asks_around(tmp_path: Path) -> None:
+    hosts = Hosts(tmp_path, Network.path(4))
+    names = [member.name for member in hosts.fleet.agents]
+    others = [name for name in names if name != "agent2"]
+    try:
+        for name in others:
+            hosts.start(name)
+        rounds(hosts, others, 20)
+        moved = membership.draft(hosts.file)
+        for a, b in (("agent1", "agent3"), ("agent0", "agent2")):
+            moved = membership.link(moved, a, b)
+        for a, b in (("agent1", "agent2"), ("agent2", "agent3")):
+            moved = membership.unlink(moved, a, b)
+        hosts.change(moved, "agent0")
+        hosts.push(roster.roster_path(hosts.file).read_bytes(), "agent3")  # which agent 2 has cut off
+        until(lambda: hosts.all_at(2, others), "epoch 2")
+        hosts.start("agent2")  # which knows neither
+        until(lambda: hosts.status("agent2").get("epoch") == 2, "it learns of its new neighbor", 60)
+        until(lambda: hosts.status("agent2")["neighbors_alive"] == 1, "and is heard", 30)
+        assert "agent2 is an agent of this fleet, but not a neighbor" in hosts.log("agent1")
+    finally:
+        hosts.stop()

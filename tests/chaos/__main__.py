@@ -1,0 +1,218 @@
+"""A fleet in chaos: `make chaos`, or `python -m tests.chaos --minutes 2 --agents 10`.
+
+A fleet of real processes on a random geometric network, with TLS, stores and 20% of all messages lost. For the time
+given, agents are killed and stopped, bits flip in their stores, the disk is full, strangers crowd their ports, and one
+member lies. Then it is quiet for a while, and every member must be at the members' average, with nothing lost that it
+had acknowledged. The report goes to standard output, and with --write into docs/reliability.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import networkx as nx
+import numpy as np
+from tests.chaos.members import ChaosMember
+from tests.chaos.troubles import Troubles, mounted
+from tests.chaos.verdict import TOLERANCE, Suspects, Verdict, farthest, judge, report, write
+
+from gossamer.agents.fleet.file import Fleet
+from gossamer.agents.fleet.tables import ObservationsTable, RoundsTable
+from gossamer.networks import Network
+
+RANGE = (0.0, 10.0)
+LOSS = 0.2
+DISK = 64
+"""Megabytes of the fleet's own disk: enough for stores and logs, quick to fill."""
+
+HEARING = 40.0
+"""Seconds at most that the liar goes on after the last trouble, until all its neighbors have heard it out."""
+
+STAY = 15.0
+"""Seconds for which all members must stay at the average."""
+
+FEED = 0.5
+"""Seconds between two rows for each agent that follows a file."""
+
+
+def network_of(agents: int, seed: int) -> tuple[Network, int]:
+    """A geometric network, and the liar: the busiest member without which the others are still connected."""
+    network = Network.named(f"geometric:{agents}", "metropolis", seed)
+    graph = network.to_networkx()
+    bridges = set(nx.articulation_points(graph))
+    liar = max((node for node in graph if node not in bridges), key=graph.degree)
+    return network, int(liar)
+
+
+def make_fleet(folder: Path, network: Network, port: int) -> Fleet:
+    fleet = Fleet.create(
+        network,
+        endpoints=[f"127.0.0.1:{port + i}" for i in range(network.agents)],
+        observations=ObservationsTable(range=RANGE),
+        rounds=RoundsTable(every="100ms", timeout="200ms", death="5s"),
+    )
+    fleet.write(folder)
+    return fleet
+
+
+def run(agents: int, minutes: float, quiet: float, seed: int, port: int, folder: Path) -> Verdict:
+    """All of it: the fleet, the chaos, the quiet, the verdict. Every process is ended by its own id."""
+    disk = folder / "disk"
+    disk.mkdir()
+    own_disk = mounted(disk, DISK)
+    try:
+        return _run(agents, minutes, quiet, seed, port, folder, disk if own_disk else None)
+    finally:
+        for kept in ("logs", "status"):
+            if (disk / kept).exists():
+                shutil.copytree(disk / kept, folder / kept, ignore_dangling_symlinks=True)
+        if own_disk:
+            subprocess.run(["umount", "-l", disk], check=True)
+
+
+def _run(
+    agents: int, minutes: float, quiet: float, seed: int, port: int, folder: Path, disk: Path | None
+) -> Verdict:
+    network, liar = network_of(agents, seed)
+    home = folder / "disk"
+    fleet = make_fleet(home, network, port)
+    data = folder / "data"
+    data.mkdir()
+    means = np.random.default_rng(seed).integers(8, 72, agents) / 8  # 1 to 9, in eighths
+    members = [
+        ChaosMember(place, home, data, float(means[place.id]), LOSS)
+        for place in fleet.agents
+        if place.id != liar
+    ]
+    troubles = Troubles(members, seed, disk)
+    lying: subprocess.Popen[bytes] | None = None
+    suspects: Suspects = {}
+    chance = random.Random(seed + 1)
+    try:
+        for member in members:
+            member.feed()
+            member.start()
+        began = time.monotonic()
+        end = began + 60 * minutes
+        next_trouble = began + min(10.0, 10 * minutes)
+        next_feed = next_weight = began
+        while (now := time.monotonic()) < end:
+            troubles.proceed()
+            supervise(members, troubles)
+            if now >= next_trouble:
+                if lying is None:
+                    lying = start_liar(home, fleet.agents[liar].name)
+                    troubles.note(f"{fleet.agents[liar].name} lies")
+                troubles.make()
+                next_trouble += chance.expovariate(agents / 20)
+            if now >= next_feed:
+                for member in members:
+                    member.feed()
+                next_feed += FEED
+            if now >= next_weight:
+                for member in members:
+                    member.weigh()
+                accuse(members, liar, suspects)
+                next_weight += 5.0
+            time.sleep(0.02)
+        troubles.proceed(all=True)
+        heard = time.monotonic() + HEARING  # by those too who were stopped or down while it lied the most
+        while time.monotonic() < heard and any(s["state"] != "quarantined" for s in suspects.values()):
+            supervise(members, troubles)
+            troubles.proceed()
+            accuse(members, liar, suspects)
+            time.sleep(0.2)
+        if lying is not None:
+            lying.kill()
+            lying.wait()
+        troubles.note("quiet")
+        began, reached, noted = time.monotonic(), None, 0.0
+        while (passed := time.monotonic() - began) < (
+            quiet if reached is None else min(quiet, reached + STAY)
+        ):
+            supervise(members, troubles)
+            worst, off = farthest(members)
+            if off >= TOLERANCE:
+                reached = None
+            elif reached is None:
+                reached = passed
+            if passed >= noted:
+                troubles.note(f"farthest from the average: {worst}, by {off:.2g}")
+                noted += 5.0
+            time.sleep(0.2)
+        for member in members:
+            member.weigh()
+        return judge(members, troubles, fleet, liar, suspects, minutes, reached)
+    finally:
+        troubles.abandon()
+        if lying is not None:
+            lying.kill()
+            lying.wait()
+        for member in members:
+            member.stop()
+
+
+def supervise(members: list[ChaosMember], troubles: Troubles) -> None:
+    """Start again what has ended on its own: an agent that starts on a full disk cannot open its store."""
+    for member in members:
+        if not member.running and not troubles.busy(member):
+            assert member.process is not None
+            said = member.log.read_text(errors="replace").splitlines()[-1:]
+            troubles.counts["ended on its own (started on a full disk)"] += 1
+            troubles.note(f"{member.name} ended on its own, code {member.process.returncode}: {said}")
+            if not troubles.lately_full:
+                member.complaints.append(f"ended on its own, code {member.process.returncode}: {said}")
+            troubles.pause(member)
+
+
+def start_liar(home: Path, name: str) -> subprocess.Popen[bytes]:
+    words = [str(Path(__file__).parent / "liar.py"), str(home / "fleet.toml"), name, *map(str, RANGE)]
+    with (home / f"{name}.liar.log").open("wb") as log:
+        return subprocess.Popen([sys.executable, *words], stderr=log, stdout=log)
+
+
+def accuse(members: list[ChaosMember], liar: int, suspects: Suspects) -> None:
+    """Note what the liar's neighbors think of it, and what they refused; one that restarts forgets it for a while."""
+    for member in members:
+        status = member.status()
+        seen = status.get("neighbors", {})
+        if (about := seen.get(f"agent{liar}")) and suspects.get(member.name, {}).get(
+            "state"
+        ) != "quarantined":
+            suspects[member.name] = {"state": about["state"], "rejected": status["rejected"]}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.chaos", description=__doc__)
+    parser.add_argument("--agents", type=int, default=30)
+    parser.add_argument("--minutes", type=float, default=15.0)
+    parser.add_argument("--quiet", type=float, default=60.0, help="seconds of quiet at most")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--port", type=int, default=24100, help="first port of the fleet")
+    parser.add_argument(
+        "--folder", type=Path, help="an empty folder to keep logs and stores; a temporary one"
+    )
+    parser.add_argument("--write", action="store_true", help="put the report into docs/reliability.md")
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = given.folder or Path(temporary)
+        folder.mkdir(exist_ok=True, parents=True)
+        verdict = run(given.agents, given.minutes, given.quiet, given.seed, given.port, folder.resolve())
+    print(*verdict.entries, sep="\n")
+    text = report(verdict)
+    print(text)
+    print(*verdict.failures, sep="\n")
+    if given.write:
+        write(text)
+    return 1 if verdict.failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,223 @@
+"""What is done to a fleet: each trouble begins at once and says what ends it, and when."""
+
+from __future__ import annotations
+
+import contextlib
+import heapq
+import itertools
+import os
+import random
+import resource
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from tests.chaos.members import ChaosMember
+
+from gossamer.agents.host import store_care
+from gossamer.errors import GossamerError
+
+HOSTILE = Path(__file__).parents[1] / "agents" / "hostile.py"
+
+WEIGHTS = {"kill": 50, "stop": 25, "flip": 10, "restore": 5, "disk": 3, "strangers": 7}
+"""How often each trouble is chosen, relative to the others."""
+
+
+_MOMENT = 3.0
+"""Seconds for which a full disk is still an excuse: starting takes a while."""
+
+
+class Troubles:
+    """Makes trouble at random times; `counts` and `entries` say what was done, and when."""
+
+    def __init__(self, members: list[ChaosMember], seed: int, disk: Path | None) -> None:
+        self.members = members
+        self.disk = disk
+        self.counts: Counter[str] = Counter()
+        self.entries: list[str] = []
+        self.flipped: Counter[str] = Counter()
+        self.full = False
+        self._freed = -_MOMENT
+        self.began = time.monotonic()
+        self._random = random.Random(seed)
+        self._first = list(WEIGHTS)
+        self._random.shuffle(self._first)
+        self._busy: set[int] = set()
+        self._later: list[tuple[float, int, Callable[[], None]]] = []
+        self._order = itertools.count()
+        self._crowds: list[subprocess.Popen[bytes]] = []
+
+    def note(self, text: str) -> None:
+        self.entries.append(f"{time.monotonic() - self.began:7.1f} s  {text}")
+
+    def make(self) -> None:
+        """One trouble, to members that have none at the moment; at first one of each kind."""
+        kind = self._random.choices(list(WEIGHTS), list(WEIGHTS.values()))[0]
+        if self._first:
+            kind = self._first.pop()
+        idle = [member for member in self.members if member.id not in self._busy and member.running]
+        if idle:
+            getattr(self, f"_{kind}")(self._random.choice(idle))
+
+    def proceed(self, *, all: bool = False) -> None:
+        """End the troubles whose time is over; with `all`, every one."""
+        while self._later and (all or self._later[0][0] <= time.monotonic()):
+            heapq.heappop(self._later)[2]()
+
+    def abandon(self) -> None:
+        """Send the crowds away, and forget what else was to be done."""
+        self._later.clear()
+        for crowd in self._crowds:
+            crowd.kill()
+            crowd.communicate()
+
+    def busy(self, member: ChaosMember) -> bool:
+        return member.id in self._busy
+
+    def _for(self, seconds: float, end: Callable[[], None], member: ChaosMember | None = None) -> None:
+        """Call `end` after so many seconds; until then the member has no other trouble."""
+
+        def finish() -> None:
+            end()
+            if member is not None:
+                self._busy.discard(member.id)
+
+        if member is not None:
+            self._busy.add(member.id)
+        heapq.heappush(self._later, (time.monotonic() + seconds, next(self._order), finish))
+
+    @property
+    def lately_full(self) -> bool:
+        """Whether the disk is full, or was a moment ago."""
+        return self.full or time.monotonic() - self._freed < _MOMENT
+
+    def pause(self, member: ChaosMember) -> None:
+        """Start a member that has ended on its own, as a supervisor would, after a second."""
+        self._for(1.0, member.start, member)
+
+    def _count(self, kind: str, text: str) -> None:
+        self.counts[kind] += 1
+        self.note(text)
+
+    # -- the troubles ------------------------------------------------------------------------------------------
+
+    def _kill(self, member: ChaosMember) -> None:
+        seconds = self._random.uniform(0, 8)
+        self._count("kill -9", f"{member.name} killed for {seconds:.1f} s")
+        member.kill()
+        self._for(seconds, member.start, member)
+
+    def _stop(self, member: ChaosMember) -> None:
+        seconds = self._random.uniform(1, 15)
+        self._count("SIGSTOP", f"{member.name} stopped for {seconds:.1f} s")
+        member.give(signal.SIGSTOP)
+        self._for(seconds, lambda: member.give(signal.SIGCONT), member)
+
+    def _flip(self, member: ChaosMember) -> None:
+        """Bits of its store flip while it is down: they change nothing, or the store is set aside."""
+        member.kill()
+        bits = self._random.choice((1, 1, 3, 20))
+        self._count("flipped bits", f"{bits} bits flipped in the store of {member.name}")
+        self._damage(member, bits)
+        try:
+            self.flipped[
+                "harmless" if store_care.check(member.store).samples >= member.owed else "older"
+            ] += 1
+        except GossamerError:
+            self.flipped["recognized"] += 1
+        self._for(self._random.uniform(0, 4), member.start, member)
+
+    def _restore(self, member: ChaosMember) -> None:
+        """A copy is made, then the store is ruined while the agent is down, and restored from the copy."""
+        copy = member.store.with_suffix(f".copy{next(self._order)}")
+        try:
+            kept = store_care.backup(member.store, copy)
+        except GossamerError as error:
+            if not self.full:
+                member.complaints.append(f"no backup: {error}")
+            return
+        member.kill()
+        self._damage(member, 2000)
+        self._count(
+            "store restored",
+            f"the store of {member.name} ruined and restored: {kept.samples:.0f} observations",
+        )
+        try:
+            store_care.restore(member.store, copy)
+            member.owed = int(kept.samples)
+        except GossamerError as error:
+            member.complaints.append(f"no restore: {error}")
+        copy.unlink(missing_ok=True)
+        self._for(self._random.uniform(0, 4), member.start, member)
+
+    def _damage(self, member: ChaosMember, bits: int) -> None:
+        files = [file for file in member.store.parent.glob(f"{member.store.name}*") if _is_store(file)]
+        if not files:  # it was killed before it had made its store
+            return
+        file = self._random.choice(files)
+        content = bytearray(file.read_bytes())
+        for _ in range(bits):
+            content[self._random.randrange(len(content))] ^= 1 << self._random.randrange(8)
+        with file.open("r+b") as target:
+            target.write(content)
+
+    def _disk(self, member: ChaosMember) -> None:
+        """The disk of the whole fleet is full; where none could be mounted, one agent cannot write its files."""
+        seconds = self._random.uniform(3, 10)
+        if self.disk is None:
+            self._count("file size limit", f"{member.name} cannot write files for {seconds:.1f} s")
+            assert member.process is not None
+            pid, limits = member.process.pid, resource.getrlimit(resource.RLIMIT_FSIZE)
+            resource.prlimit(pid, resource.RLIMIT_FSIZE, (1, limits[1]))
+
+            def lift() -> None:
+                with contextlib.suppress(ProcessLookupError):
+                    resource.prlimit(pid, resource.RLIMIT_FSIZE, limits)
+
+            self._for(seconds, lift, member)
+            return
+        if self.full:
+            return
+        self._count("full disk", f"the disk is full for {seconds:.1f} s")
+        filler, self.full = self.disk / "filler", True
+        with filler.open("wb", buffering=0) as file, contextlib.suppress(OSError):
+            while True:
+                file.write(bytes(4096))
+
+        def free() -> None:
+            filler.unlink()
+            self.full, self._freed = False, time.monotonic()
+
+        self._for(seconds, free)
+
+    def _strangers(self, member: ChaosMember) -> None:
+        kind = self._random.choice(("garbage", "idle", "stalled", "none"))
+        count = self._random.choice((10, 100, 300))
+        seconds = self._random.uniform(5, 20)
+        self._count("crowds of strangers", f"{count} strangers ({kind}) at {member.name} for {seconds:.1f} s")
+        self.counts["strangers"] += count
+        host, _, port = member.endpoint.rpartition(":")
+        words = [sys.executable, str(HOSTILE), kind, str(count), host, port]
+        crowd = subprocess.Popen(words, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        self._crowds.append(crowd)
+
+        def leave() -> None:
+            crowd.kill()  # to wait for it would hold up all other troubles
+            crowd.communicate()
+
+        self._for(seconds, leave)
+
+
+def _is_store(file: Path) -> bool:
+    return file.suffix in (".sqlite", ".sqlite-wal") and file.stat().st_size > 0
+
+
+def mounted(folder: Path, megabytes: int) -> bool:
+    """Mount a small disk of its own on a folder, where that is allowed."""
+    words: list[Any] = ["mount", "-t", "tmpfs", "-o", f"size={megabytes}m,mode=700", "tmpfs", folder]
+    return os.geteuid() == 0 and subprocess.run(words, capture_output=True, check=False).returncode == 0

@@ -1,0 +1,158 @@
+"""What is true of the fleet after the chaos, and the table that says so."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from tests.chaos.members import ChaosMember
+from tests.chaos.troubles import Troubles
+
+from gossamer.agents.fleet.file import Fleet
+
+TOLERANCE = 1e-3
+"""Of estimates, whose means are between 1 and 9; a quiet minute brings a fleet much closer."""
+
+MEMORY = 100.0
+GROWTH = 24.0
+"""Megabytes that an agent may have, and by how many it may have grown since it was warm: a crowd in the middle of its
+handshakes takes up to 18, once, and the allocator keeps them."""
+
+GUIDE = Path(__file__).parents[2] / "docs" / "reliability.md"
+BEGIN, END = "<!-- chaos: begin -->", "<!-- chaos: end -->"
+
+
+Suspects = dict[str, dict[str, Any]]
+"""What each neighbor of the liar thinks of it."""
+
+
+@dataclass
+class Verdict:
+    """The rows of the report, what failed, and all that happened."""
+
+    title: str
+    rows: list[tuple[str, str]]
+    entries: list[str]
+    failures: list[str] = field(default_factory=list)
+
+    def check(self, what: str, found: str, ok: bool) -> None:
+        self.rows.append((what, found if ok else f"**{found}**"))
+        if not ok:
+            self.failures.append(f"FAILED {what}: {found}")
+
+
+def judge(
+    members: list[ChaosMember],
+    troubles: Troubles,
+    fleet: Fleet,
+    liar: int,
+    suspects: Suspects,
+    minutes: float,
+    reached: float | None,
+) -> Verdict:
+    """Compare what the agents say with what they were given."""
+    name = fleet.agents[liar].name
+    size = f"{len(fleet.agents)} agents, {fleet.network}, {len(fleet.edges)} edges"
+    title = f"{size}, TLS, stores, 20% loss, {minutes:g} minutes"
+    verdict = Verdict(title, _done(troubles), troubles.entries)
+    statuses = {member.name: member.status() for member in members}
+    for member in members:
+        member.settle()
+    right = float(np.mean([member.average for member in members]))
+    worst, off = farthest(members)
+    when = "never" if reached is None else f"after {reached:.0f} s of quiet"
+    verdict.check(
+        "every member is at the members' average",
+        f"average {right:.6f}: all within {TOLERANCE:g} {when}; in the end the farthest, {worst}, is off by {off:.1g}",
+        off < TOLERANCE,
+    )
+    followers = [member for member in members if member.file is not None]
+    uneven = [
+        f"{m.name} {statuses[m.name].get('samples')} of {m.rows}"
+        for m in followers
+        if statuses[m.name].get("samples") != m.rows or statuses[m.name].get("acknowledged") != m.rows
+    ]
+    verdict.check(
+        "members that follow a file have used every row once",
+        ", ".join(uneven) or f"{sum(m.rows for m in followers)} rows, {len(followers)} members",
+        not uneven,
+    )
+    complaints = [f"{m.name}: {text}" for m in members for text in m.complaints]
+    restarts = sum(member.restarts for member in members)
+    verdict.check(
+        "no restart lost what was acknowledged",
+        "; ".join(complaints[:5]) or f"{restarts} restarts",
+        not complaints,
+    )
+    unwell = [
+        f"{n} {s.get('state')} ({s.get('problem')})"
+        for n, s in statuses.items()
+        if s.get("state") != "running" and not _only_quarantine(s, name)
+    ]
+    verdict.check(
+        "every member is running", "; ".join(unwell) or f"{len(members)} of {len(members)}", not unwell
+    )
+    heavy = max(members, key=lambda member: member.megabytes)
+    grown = max(members, key=lambda member: member.growth)
+    verdict.check(
+        "no agent's memory grew",
+        f"at most {heavy.megabytes:.0f} MB; by at most {grown.growth:.1f} MB since its first 20 s",
+        heavy.megabytes < MEMORY and grown.growth < GROWTH,
+    )
+    states = [f"{n} {about['state']} {_refused(about['rejected'])}" for n, about in suspects.items()]
+    quarantined = bool(suspects) and all(about["state"] == "quarantined" for about in suspects.values())
+    verdict.check("the liar's neighbors quarantined it", "; ".join(states), quarantined)
+    return verdict
+
+
+def farthest(members: list[ChaosMember]) -> tuple[str, float]:
+    """The member whose estimate is farthest from the members' average, and by how much."""
+    right = float(np.mean([member.average for member in members]))
+    found = {member.name: member.status().get("estimate") for member in members}
+    off = {name: np.inf if estimate is None else abs(estimate - right) for name, estimate in found.items()}
+    worst = max(off, key=lambda name: off[name])
+    return worst, float(off[worst])
+
+
+def _done(troubles: Troubles) -> list[tuple[str, str]]:
+    """What was done to the fleet, most often first."""
+    done = {
+        what: "once" if count == 1 else f"{count} times"
+        for what, count in troubles.counts.most_common()
+        if what != "strangers"
+    }
+    if "flipped bits" in done:
+        done["flipped bits"] += ": " + ", ".join(
+            f"{count} {kind}" for kind, count in troubles.flipped.items()
+        )
+    if "crowds of strangers" in done:
+        done["crowds of strangers"] += f", {troubles.counts['strangers']} connections kept open in all"
+    return list(done.items())
+
+
+def _only_quarantine(status: dict[str, Any], liar: str) -> bool:
+    """Whether an agent is degraded for no other reason than that it has found the liar out."""
+    problems = status.get("problem", "").split("; ")
+    return status.get("state") == "degraded" and all("in quarantine" in p and liar in p for p in problems)
+
+
+def _refused(rejected: dict[str, int]) -> str:
+    return (
+        ", ".join(f"{why} {count}" for why, count in rejected.items() if why not in ("late", "stale"))
+        or "nothing refused"
+    )
+
+
+def report(verdict: Verdict) -> str:
+    """The table, in Markdown."""
+    lines = [f"{verdict.title}:", "", "| what | result |", "|---|---|"]
+    return "\n".join([*lines, *(f"| {what} | {found} |" for what, found in verdict.rows)])
+
+
+def write(text: str) -> None:
+    """Put the table between the two marks in docs/reliability.md."""
+    before, _, rest = GUIDE.read_text(encoding="utf-8").partition(BEGIN)
+    _, _, after = rest.partition(END)
+    GUIDE.write_text(f"{before}{BEGIN}\n{text}\n{END}{after}", encoding="utf-8")

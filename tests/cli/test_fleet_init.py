@@ -1,0 +1,66 @@
+"""gossamer fleet init: the networks that it takes, and where their agents are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import networkx as nx
+import pytest
+import typer
+from typer.testing import CliRunner, Result
+
+from gossamer.agents.fleet.file import Fleet
+from gossamer.cli.fleet import fleet_app
+
+app = typer.Typer(pretty_exceptions_enable=False)
+app.add_typer(fleet_app, name="fleet")
+
+
+def gossamer(*words: object) -> Result:
+    return CliRunner().invoke(app, [str(word) for word in words])
+
+
+@pytest.mark.parametrize("flag", ["--edges", "--topology"])
+@pytest.mark.parametrize("text", ["0 1\n1 2\n", "1 2\n2 10.5\n", "node_1! b\nb c\n"])
+def test_nodes_that_are_not_addresses_run_on_this_machine(tmp_path: Path, flag: str, text: str) -> None:
+    """Numbers in a file of edges once became the addresses 0:7447, 1:7447, ..."""
+    (tmp_path / "edges").write_text(text)
+    out = tmp_path / "fleet"
+    result = gossamer("fleet", "init", flag, tmp_path / "edges", "--out", out, "--port", 24500)
+    assert result.exit_code == 0, result.output
+    assert "all on this machine, ports 24500 to 24502" in result.output
+    assert ("agent0 is" in result.output) == (text[0] != "0")
+    assert "gossamer fleet up" in result.output
+    made = Fleet.read(out / "fleet.toml").agents
+    assert [agent.name for agent in made] == ["agent0", "agent1", "agent2"]
+    assert [agent.endpoint for agent in made] == [f"127.0.0.1:{port}" for port in range(24500, 24503)]
+    assert all(agent.source.startswith("sim:") for agent in made)
+
+
+def test_nodes_that_are_addresses_stay_addresses(tmp_path: Path) -> None:
+    (tmp_path / "edges").write_text("10.0.0.1 hostB:9000\nhostB:9000 c3\n")
+    words = ("fleet", "init", "--edges", tmp_path / "edges", "--out", tmp_path / "fleet")
+    result = gossamer(*words)
+    assert result.exit_code == 0, result.output
+    made = Fleet.read(tmp_path / "fleet" / "fleet.toml").agents
+    assert [agent.endpoint for agent in made] == ["10.0.0.1:7447", "hostB:9000", "c3:7447"]
+    assert "on each host: gossamer agent" in result.output
+    assert "--port has no effect" in str(gossamer(*words, "--port", 24500).exception)
+    (tmp_path / "edges").write_text("10.0.0.1 7\n7 c3\n")
+    assert "got '10.0.0.1' and '7'; give hosts" in str(gossamer(*words).exception)
+
+
+def test_the_topology_may_be_any_file_of_a_network(tmp_path: Path) -> None:
+    for text, name in (("0,1,0\n1,0,1\n0,1,0\n", "matrix.csv"), (None, "net.graphml")):
+        file = tmp_path / name
+        if text is None:
+            nx.write_graphml(nx.cycle_graph(4), file)
+        else:
+            file.write_text(text)
+        result = gossamer("fleet", "init", "--topology", file, "--out", tmp_path / file.stem)
+        assert result.exit_code == 0, result.output
+        edges = Fleet.read(tmp_path / file.stem / "fleet.toml").edges
+        assert len(edges) == (2 if text else 4)
+    assert "or a file: edge list" in " ".join(
+        gossamer("fleet", "init", "--help").output.replace("│", "").split()
+    )
