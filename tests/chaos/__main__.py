@@ -193,7 +193,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.chaos", description=__doc__)
     parser.add_argument("--agents", type=int, default=30)
     parser.add_argument("--minutes", type=float, default=15.0)
-    parser.add_argument("--quiet", type=float, default=60.0, help="seconds of quiet at most")
+    parser.add_argument("--quiet", type=float, default=180.0, help="seconds of quiet at most")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--port", type=int, default=24100, help="first port of the fleet")
     parser.add_argument(
