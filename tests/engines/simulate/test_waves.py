@@ -12,6 +12,7 @@ import gossamer as gs
 from gossamer.engines.simulate import agent_lanes, layouts
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("make", "several"),
     [
