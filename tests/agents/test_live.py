@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import Callable
 from contextlib import AsyncExitStack
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -92,6 +93,19 @@ def test_what_is_averaged_cannot_change_while_the_agent_runs() -> None:
     agent = Agent(member(0, (1,)), transport=Memory().transport(0, (1,)))
     changed, waiting = agent.apply(member(0, (1,), pace=0.5, weighting="samples"))
     assert (changed, waiting) == (["pace"], ["weighting"])
+
+
+def test_a_slow_pace_still_bears_lost_messages_after_a_change() -> None:
+    """Death never comes before `silence` rounds, also for an agent whose settings have changed."""
+    told: list[tuple[float, float]] = []
+    agent = Agent(member(0, (1,)), transport=Memory().transport(0, (1,)))
+    agent._conversation = SimpleNamespace(  # type: ignore[assignment]
+        adjust=lambda timeout, death: told.append((timeout, death)),
+        **dict.fromkeys(("part", "rewire", "follow", "gather"), lambda *given: None),
+    )
+    agent.apply(member(0, (1,), pace=10.0, death=5.0))
+    agent._make_change()
+    assert told == [(0.05, 50.0)]
 
 
 def test_a_neighbor_with_other_settings_is_not_averaged_with() -> None:

@@ -279,7 +279,7 @@ class Agent:
         most = None if bounds is None else bounds.rows
         self._ledger.rewire(weights, settings.kept, most)
         self._conversation.rewire(tuple(weights), most)
-        self._conversation.adjust(settings.timeout, settings.death)
+        self._conversation.adjust(settings.timeout, settings.dead_after)
         self._conversation.follow(settings.epoch, settings.roster)
         log.info("agent %d goes on with %d neighbors, epoch %d", settings.id, len(weights), settings.epoch)
         self._conversation.gather(settings.timeout)

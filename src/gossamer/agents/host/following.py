@@ -11,7 +11,6 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -222,31 +221,24 @@ class Following:
             return
         certificates = now[1:] != known[1:]
         self._stamps = now
-        if (
-            signed := self._read_roster()
-        ):  # also one that could not be followed before its certificate was here
+        signed = self._read_roster()  # also one that could not be followed before its certificate was here
+        if signed:
             self.offer(signed, "the file beside fleet.toml")
         if certificates:
             self._loop.call_soon(lambda: self._follow(self._fleet, "new certificates"))  # after the roster
 
     def _warn_of_expiry(self) -> None:
-        with suppress(GossamerError):
-            end = self.certificate_end()
-            left = None if end is None else (end - datetime.now(UTC)).days
-            if (
-                left is not None
-                and left < _NOTICE
-                and self._warned != (today := datetime.now(UTC).toordinal())
-            ):
-                self._warned = today
-                log.warning("this agent's certificate expires in %d days; run `gossamer fleet renew`", left)
+        end, now = self.known_end(), datetime.now(UTC)
+        if end is not None and (end - now).days < _NOTICE and self._warned != now.toordinal():
+            self._warned = now.toordinal()
+            left = (end - now).days
+            log.warning("this agent's certificate expires in %d days; run `gossamer fleet renew`", left)
 
     async def _ask_around(self) -> None:
         """Ask the next member for its roster, by its certificate."""
-        others = [member for member in self._fleet.agents if member.id != self.me.id]
         member = next(self._others, None)
         if member is None:
-            self._others = itertools.chain(others)
+            self._others = iter([member for member in self._fleet.agents if member.id != self.me.id])
             return
         where = self._path.parent
         with suppress(OSError, GossamerError):

@@ -339,9 +339,7 @@ class Conversation:
             return
         if message.echo > self._serial:
             self.rejected[Reason.ECHO] += 1
-            if (
-                peer.answered
-            ):  # else it may mean an earlier run, which had another clock and whose store is lost
+            if peer.answered:  # else it may mean an earlier run, with another clock, whose store is lost
                 self._suspect(peer, Reason.ECHO)
             return
         if message.echo >= self._born:
