@@ -9,6 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numba
 import numpy as np
 import pytest
 from tests.engines import cluster_program
@@ -159,7 +160,9 @@ def test_the_command_line_gives_one_table_and_the_numbers_of_one_process():
 def test_one_rank_is_any_communicator():
     mpi = pytest.importorskip("mpi4py.MPI")
     run = cluster_program.CASES["grid"]
+    threads = numba.get_num_threads()
     alone = run(cluster=mpi.COMM_SELF)
+    assert numba.get_num_threads() == threads
     np.testing.assert_array_equal(alone.errors, run(keep="errors").errors)
     assert alone.per_agent.shape == (3, 0)
     with pytest.raises(gs.InvalidInput, match="kept no estimates"):

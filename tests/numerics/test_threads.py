@@ -33,7 +33,7 @@ def test_work_is_spread_over_as_many_threads_as_numba_takes(monkeypatch):
     assert done == [0, 1, 2]
 
 
-@pytest.mark.skipif(numba.config.NUMBA_NUM_THREADS == 1, reason="needs a second thread")
+@pytest.mark.skipif(numba.get_num_threads() == 1, reason="needs a second thread")
 def test_what_fails_in_another_thread_reaches_the_caller():
     caller, both = threading.get_ident(), threading.Barrier(2, timeout=60)
 

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import set_num_threads
+from numba import get_num_threads, set_num_threads
 
 from gossamer.arrays import AnyArray, Floats, Integers
 from gossamer.engines.horizons import Horizons, horizons_of, passes
@@ -105,9 +105,16 @@ def simulate_cluster(
     comm: Any, prepare: Callable[[], Problem], progress: bool | None
 ) -> Simulation[Any, Any]:
     """Simulate what `prepare` describes; the result is the same on every rank."""
+    threads = get_num_threads()
     # A rank has a core of its own, so it has one thread, unless the environment says otherwise.
     set_num_threads(int(os.environ.get("NUMBA_NUM_THREADS", "1")))
-    problem = together(comm, prepare)
+    try:
+        return _simulate(comm, together(comm, prepare), progress)
+    finally:
+        set_num_threads(threads)
+
+
+def _simulate(comm: Any, problem: Problem, progress: bool | None) -> Simulation[Any, Any]:
     bounds = together(comm, lambda: problem.network.bounds(comm.size))
     first, last = bounds[comm.rank], bounds[comm.rank + 1]
     share = together(comm, lambda: _share(problem, range(first, last)))
