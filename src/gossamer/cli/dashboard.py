@@ -42,7 +42,7 @@ def dashboard(
 def command_of(scenario: Scenario) -> str:
     """What the playground shows, as one command for each method; a network from a file is that file."""
     graph = scenario.file[0] if scenario.network == "file" and scenario.file else scenario.network
-    words = ["--rounds", f"1:{scenario.rounds}", "--trials", "1", "--seed", f"{scenario.seed}"]
+    words = ["--rounds", f"{scenario.first}:{scenario.rounds}", "--trials", "1", "--seed", f"{scenario.seed}"]
     words += ["--spread", repr(scenario.spread)]
     if scenario.noise != "bernoulli":
         words += ["--std", repr(scenario.std)]

@@ -35,7 +35,7 @@ def to_python(scenario: Scenario) -> str:
         f"network = {_network(scenario)}",
         f"means = {MEANS[scenario.means].format(**given)}",
         f"streams = {NOISE[scenario.noise].format(**given)}",
-        f"rounds = sorted({{round(t) for t in np.geomspace(1, {scenario.rounds}, {HORIZONS})}})",
+        f"rounds = sorted({{round(t) for t in np.geomspace({scenario.first}, {scenario.rounds}, {HORIZONS})}})",
     ]
     faults = [as_python(event) for event in in_order(scenario.events)]
     if faults:

@@ -49,7 +49,8 @@ def _lattice(kind: str, agents: int, sizes: str) -> Floats | None:
     if kind == "hypercube":
         angle = math.pi * (np.arange(max(1, int(math.log2(agents)))) + 0.5) / math.log2(agents)
         bits = number[:, None] >> np.arange(len(angle)) & 1
-        return np.asarray(bits @ np.column_stack([np.cos(angle), np.sin(angle)]))
+        length = 1 + 0.1 * np.arange(len(angle))  # all the same would put agents on top of each other
+        return np.asarray(bits @ np.column_stack([length * np.cos(angle), length * np.sin(angle)]))
     return None
 
 
@@ -81,4 +82,4 @@ def _fitted(found: Floats) -> Floats:
     """Moved and scaled into the unit square, centered in it."""
     low, high = found.min(axis=0), found.max(axis=0)
     size = max(float((high - low).max()), 1e-9)
-    return np.asarray((found - (low + high) / 2) / size + 0.5)
+    return np.clip((found - (low + high) / 2) / size + 0.5, 0, 1)

@@ -50,7 +50,7 @@ PRESETS: list[dict[str, Any]] = [
         "name": "Mobile robots",
         "sentence": "Robots roam and talk only to those nearby; never is everybody connected, and still all agree.",
         "scenario": {
-            "network": "mobile:40,radius=0.16,speed=0.01",
+            "network": "mobile:40,radius=0.14,speed=0.01",
             "methods": [["anytime-sda", {"acceleration": "local"}], ["dsg", {}]],
             "rounds": 1000,
         },

@@ -126,6 +126,7 @@ def _run(
     """One method's run: its error after some numbers of rounds, and everybody's estimate after every round."""
     run = _simulated(method, network, streams, scenario, faults, "iterates")
     estimates = run.iterates["estimate"][0, :, :, 0].astype(np.float32)
+    estimates[: method.averages_since(scenario.rounds) or 0] = np.nan  # it has no answer before
     header = {
         "method": number,
         "label": method.label,

@@ -93,9 +93,14 @@ class Scenario:
         return cls(**{**state, **_checked(state)})
 
     @property
+    def first(self) -> int:
+        """The smallest number of rounds that leaves every method an answer, after its burn-in."""
+        return min(self.rounds, 1 + max(method.averages_since(1) or 0 for method in self.build_methods()))
+
+    @property
     def horizons(self) -> list[int]:
         """The numbers of rounds at which errors are computed."""
-        return sorted({round(t) for t in np.geomspace(1, self.rounds, HORIZONS)})
+        return sorted({round(t) for t in np.geomspace(self.first, self.rounds, HORIZONS)})
 
     def build_network(self) -> gs.Network | gs.ChangingNetwork:
         """The network, if it is small enough for a page."""

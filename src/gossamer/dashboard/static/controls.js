@@ -44,6 +44,12 @@ export class Controls {
 
   /** Show a scenario. */
   show(scenario) {
+    const focused = document.activeElement?.name;
+    this.fill(scenario);
+    if (focused) this.form.querySelector(`[name="${focused}"]`)?.focus(); // its field may be a new one
+  }
+
+  fill(scenario) {
     this.scenario = scenario;
     const { catalog } = this;
     const kind = scenario.network === "file" ? FILE : scenario.network.split(":")[0];
@@ -124,7 +130,7 @@ export class Controls {
 
   methodFields([name, values], number) {
     const open = this.field("methods").children[number]?.querySelector("details")?.open ?? false;
-    const select = element("select", { ariaLabel: `Method ${number + 1}` });
+    const select = element("select", { ariaLabel: `Method ${number + 1}`, name: `method-${number}` });
     fill(select, Object.keys(this.catalog.methods), name);
     select.addEventListener("change", () => this.replaceMethod(number, [select.value, {}]));
     const remove = element("button", { type: "button", className: "quiet", textContent: "✕" });

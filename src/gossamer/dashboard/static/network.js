@@ -120,8 +120,9 @@ export class NetworkCanvas {
   }
 
   radius() {
-    const area = this.canvas.clientWidth * this.canvas.clientHeight;
-    return Math.max(2.6, Math.min(13, 0.24 * Math.sqrt(area / this.network.agents)));
+    const { clientWidth: width, clientHeight: height } = this.canvas;
+    const area = this.network.square ? Math.min(width, height) ** 2 : width * height;
+    return Math.max(2.6, Math.min(12, 0.22 * Math.sqrt(area / this.network.agents)));
   }
 
   draw() {

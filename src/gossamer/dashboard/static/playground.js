@@ -27,7 +27,8 @@ class Playground {
       onMark: (agent) => this.mark(agent),
     });
     this.stage.isCut = (ends, round) => this.isCut(ends, round);
-    this.stage.isDead = (agent, round) => this.dead.has(agent) && !happen.aliveAt(this.scenario.events, agent, round - 1);
+    this.stage.isDead = (agent, round) => this.dead.has(agent) && !happen.aliveAt(this.scenario.events, agent, round);
+    this.stage.breaks = (round) => this.breaks(round);
     this.chart = new Chart(at("chart"), {
       xLabel: "rounds",
       yLabel: "total error",
@@ -49,7 +50,6 @@ class Playground {
     this.dead = new Set(
       this.scenario.events.filter((event) => ["crash", "join"].includes(event.kind)).map((event) => event.agent),
     );
-    this.stage.anyCut = this.scenario.events.some((event) => ["cut", "partition"].includes(event.kind));
     if (!keep) this.round = 1;
     this.controls?.show(this.scenario);
     this.showAlways();
@@ -64,6 +64,10 @@ class Playground {
   }
 
   act(events) {
+    if (this.results && this.round >= this.results.network.rounds && this.round > 1) {
+      notify("The run ends here, so nothing could follow: go back a little, or take more rounds.");
+      return;
+    }
     this.stage.marked.clear();
     this.change({ events });
   }
@@ -210,7 +214,6 @@ class Playground {
     at("scrub").value = this.round;
     at("scrub").setAttribute("aria-valuetext", `round ${this.round}`);
     at("round").textContent = `round ${this.round}`;
-    this.stage.linksChanged = true;
     this.stage.show(this.round);
     this.chart.setAt(this.round);
     const loss = happen.lossAt(this.scenario.events, this.round);
@@ -263,6 +266,13 @@ class Playground {
       if (event.kind === "partition") return event.agents.includes(a) !== event.agents.includes(b);
       return event.edges.some(([c, d]) => (c === a && d === b) || (c === b && d === a));
     });
+  }
+
+  /** Which events are in force in a round, as a text. */
+  breaks(round) {
+    const begun = (event) => (event.round ?? event.start) <= round && !(event.stop <= round && event.stop !== null);
+    const kinds = ["crash", "restart", "join", "cut", "partition"];
+    return JSON.stringify(this.scenario.events.filter((event) => kinds.includes(event.kind) && begun(event)));
   }
 
   cutOff(agents) {

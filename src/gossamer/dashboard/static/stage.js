@@ -15,7 +15,10 @@ export class Stage {
     this.round = 1;
     this.span = "run";
     this.marked = new Set();
+    this.shown = null; // what is broken in the canvases
     this.isCut = () => false;
+    this.isDead = () => false;
+    this.breaks = () => ""; // a text that changes with what is broken
     document.addEventListener("themechange", () => {
       this.drawRamp();
       this.showCaptions();
@@ -27,7 +30,9 @@ export class Stage {
     this.steady = !frame.changing;
     this.moving = frame.arrays.positions.shape.length === 3;
     this.marked.clear();
-    this.spread = frame.arrays.means.reduce((most, mean) => Math.max(most, Math.abs(mean - frame.target)), 0) || 1;
+    // As far from the average as 19 of 20 means: one agent apart must not make all others look the same.
+    const away = [...frame.arrays.means].map((mean) => Math.abs(mean - frame.target)).sort((a, b) => a - b);
+    this.spread = away[Math.floor(0.95 * (away.length - 1))] || away.at(-1) || 1;
     this.views.forEach((view) => this.place(view));
   }
 
@@ -62,6 +67,7 @@ export class Stage {
   }
 
   place(view) {
+    this.shown = null;
     const { positions, links } = this.network.arrays;
     const size = 2 * this.network.agents;
     view.canvas.setNetwork({
@@ -123,22 +129,28 @@ export class Stage {
     if (!this.network) return;
     const range = this.range();
     const links = this.links();
-    const cut = new Uint8Array(links.length / 2);
-    if (this.anyCut) {
-      for (let k = 0; k < cut.length; k++) cut[k] = this.isCut([links[2 * k], links[2 * k + 1]], round) ? 1 : 0;
-    }
     const size = 2 * this.network.agents;
     const at = Math.min(round - 1, this.network.rounds - 1);
+    const broken = this.broken(links, round);
     this.views.forEach((view, number) => {
       const values = this.estimates(number);
-      const dead = this.isDead ? Uint8Array.from({ length: this.network.agents }, (_, k) => +this.isDead(k, round)) : undefined;
-      const frame = { values, range, marked: this.marked };
-      if (this.linksChanged || !this.steady) Object.assign(frame, { dead, cut });
+      const frame = { values, range, marked: this.marked, ...broken };
       if (!this.steady) frame.links = links;
       if (this.moving) frame.positions = this.network.arrays.positions.subarray(at * size, (at + 1) * size);
       view.canvas.setFrame(frame);
     });
     this.drawRamp();
+  }
+
+  /** Who is dead and what is cut, if that is not what the canvases show already. */
+  broken(links, round) {
+    const key = `${this.views.length} ${this.breaks(round)}`;
+    if (this.steady && this.shown === key) return {};
+    this.shown = key;
+    const dead = Uint8Array.from({ length: this.network.agents }, (_, k) => +this.isDead(k, round));
+    const cut = new Uint8Array(links.length / 2);
+    for (let k = 0; k < cut.length; k++) cut[k] = +this.isCut([links[2 * k], links[2 * k + 1]], round);
+    return { dead, cut };
   }
 
   showCaptions() {
@@ -189,7 +201,10 @@ export class Stage {
     }
     if (!this.network) return;
     const [low, high] = this.range();
+    const beyond = this.span === "run";
     const texts = [short(low), `average ${short(this.network.target)}`, short(high)];
+    if (beyond) texts[0] = `${texts[0]} or less`;
+    if (beyond) texts[2] = `${texts[2]} or more`;
     texts.forEach((text, k) => {
       if (words.children[k].textContent !== text) words.children[k].textContent = text;
     });
@@ -203,7 +218,8 @@ export class Stage {
     if (found.agent !== undefined) {
       const value = this.estimates(number)?.[found.agent];
       const mean = this.network.arrays.means[found.agent];
-      const known = Number.isFinite(value) ? `estimate ${short(value)}` : "stopped";
+      const none = this.isDead(found.agent, this.round) ? "stopped" : "no answer yet";
+      const known = Number.isFinite(value) ? `estimate ${short(value)}` : none;
       tip.textContent = `agent ${this.name(found.agent)}: ${known}\nits own mean ${short(mean)}`;
     } else {
       const [a, b] = this.ends(found.link);
