@@ -82,4 +82,4 @@ def _fitted(found: Floats) -> Floats:
     """Moved and scaled into the unit square, centered in it."""
     low, high = found.min(axis=0), found.max(axis=0)
     size = max(float((high - low).max()), 1e-9)
-    return np.clip((found - (low + high) / 2) / size + 0.5, 0, 1)
+    return np.asarray(np.clip((found - (low + high) / 2) / size + 0.5, 0, 1))

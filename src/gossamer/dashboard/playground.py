@@ -40,6 +40,8 @@ def playground(command_of: Callable[[Scenario], str]) -> Page:
                         await _show_code(channel, message, command_of)
                 except GossamerError as error:
                     await channel.complain(error, id=which)
+                    if message["type"] == "run":
+                        await channel.send("done", id=which)
         finally:
             if running is not None:
                 await _end(running)
