@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import base64
+import json
 import shutil
 import threading
+import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -45,6 +48,13 @@ def serving(pages: Sequence[Page] | None = None, host: str = "127.0.0.1", port: 
         assert not thread.is_alive()
 
 
+def in_address(scenario: dict[str, Any]) -> str:
+    """A scenario as the page writes it into its address."""
+    squeeze = zlib.compressobj(wbits=-zlib.MAX_WBITS)
+    content = squeeze.compress(json.dumps({"scenario": scenario}).encode()) + squeeze.flush()
+    return base64.urlsafe_b64encode(content).decode().rstrip("=")
+
+
 class View:
     """The playground in a browser, and everything it asked for or complained about."""
 
@@ -65,10 +75,8 @@ class View:
 
     def open(self, **scenario: Any) -> None:
         """Show the playground, with a scenario if there is one."""
-        self.page.goto(self.address)
+        self.page.goto(self.address + (f"#{in_address(scenario)}" if scenario else ""))
         self.done()
-        if scenario:
-            self.set(**scenario)
 
     def done(self) -> None:
         """Wait until everything is computed."""

@@ -155,7 +155,8 @@ def test_every_method_and_its_parameters(view):
     # All see the same observations, and show the same round.
     view.js("playground.goTo(17)")
     shown = view.js("playground.stage.views.map((_, k) => playground.stage.estimates(k)[3])")
-    assert shown == [view.estimates(k)[16][3] for k in range(3)]
+    for k in (0, 2):  # SDA, the second, has no answer yet
+        assert shown[k] == view.estimates(k)[16][3]
     view.page.click("[aria-label='Remove method 2']")
     view.done()
     assert view.page.locator("#networks canvas").count() == 2
@@ -249,7 +250,7 @@ def test_acting_on_a_run(view):
     }
     assert view.js("playground.stage.views[0].canvas.frame.cut.reduce((a, b) => a + b)") == 4
     view.js("playground.goTo(45)")
-    view.page.click("text=mend")
+    view.page.click("[aria-label^=Mend]")
     view.done()
     assert view.scenario["events"][-1]["stop"] == 45
 

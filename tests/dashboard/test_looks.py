@@ -120,15 +120,14 @@ def contrast(one, other):
 def test_light_and_dark_follow_the_system_and_the_switch(view):
     view.page.emulate_media(color_scheme="dark")
     view.open(**SMALL)
-    shown = lambda: view.js("document.documentElement.dataset.shown")  # noqa: E731
-    assert shown() == "dark"
+    view.page.wait_for_selector("html[data-shown=dark]")
     view.page.emulate_media(color_scheme="light")
-    assert shown() == "light"
+    view.page.wait_for_selector("html[data-shown=light]")
     pictures = {}
     for wanted in ("light", "dark"):
         while view.page.inner_text("#theme").lower() != wanted:
             view.page.click("#theme")
-        assert shown() == wanted
+        view.page.wait_for_selector(f"html[data-shown={wanted}]")
         colors = view.js(
             "() => ['body', '.card', '.facts', '#play', '.legend'].map((selector) => {"
             " const style = getComputedStyle(document.querySelector(selector));"
@@ -141,7 +140,7 @@ def test_light_and_dark_follow_the_system_and_the_switch(view):
     assert pictures["light"] != pictures["dark"]
     view.page.reload()
     view.done()
-    assert shown() == "dark"  # the switch is remembered
+    view.page.wait_for_selector("html[data-shown=dark]")  # the switch is remembered
 
 
 @pytest.mark.parametrize(("width", "height"), [(1440, 900), (900, 1000), (390, 800)])

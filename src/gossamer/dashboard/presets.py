@@ -7,12 +7,12 @@ from typing import Any
 PRESETS: list[dict[str, Any]] = [
     {
         "name": "The price of a burn-in",
-        "sentence": "SDA throws its first half away: no answer until half time, then twice the error of a center. "
+        "sentence": "SDA throws its first half away: no answer until half time, then more than twice a center's error. "
         "Anytime SDA keeps everything and ends beside the center.",
         "scenario": {
-            "network": "erdos-renyi:60",
+            "network": "erdos-renyi:40x0.3",
             "methods": [["sda", {}], ["anytime-sda", {}]],
-            "rounds": 2000,
+            "rounds": 1000,
         },
     },
     {
@@ -32,7 +32,7 @@ PRESETS: list[dict[str, Any]] = [
         "scenario": {
             "network": "erdos-renyi:60",
             "methods": [["sda", {}], ["dsg", {}]],
-            "rounds": 3000,
+            "rounds": 1000,
         },
     },
     {
