@@ -1,0 +1,85 @@
+"""Where agents are drawn: lattices at their coordinates, others where springs between neighbors leave them."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import networkx as nx
+import numpy as np
+
+import gossamer as gs
+from gossamer.arrays import AnyArray, Floats
+from gossamer.networks.contacts import Waypoints
+from gossamer.networks.names import split_name
+
+FEW = 150
+"""Up to so many agents, all distances in the picture follow those in the network (Kamada, Kawai)."""
+
+
+def places(network: gs.Network | gs.ChangingNetwork, name: str, rounds: int) -> AnyArray:
+    """(N, 2), or (rounds, N, 2) where agents move: within the unit square, with equal scales on both axes."""
+    if isinstance(network, gs.ChangingNetwork) and isinstance(network.contacts, Waypoints):
+        return network.contacts.positions(range(rounds)).astype(np.float32)
+    kind, rest = split_name(name)
+    if kind in ("dropout", "switching"):
+        kind, rest = split_name((rest or "").split(",")[0].split("+")[0])
+    found = _lattice(kind, network.agents, rest or "")
+    if found is None:
+        found = getattr(network, "positions", None)
+    if found is None:
+        edges = network.edges if isinstance(network, gs.Network) else network.edges_at(0)
+        found = _springs(network.agents, edges)
+    return _fitted(found).astype(np.float32)
+
+
+def _lattice(kind: str, agents: int, sizes: str) -> Floats | None:
+    """The places of a network that has some by its nature."""
+    number = np.arange(agents)
+    if kind == "path":
+        return np.column_stack([number, np.zeros(agents)]) if agents <= 24 else _spiral(agents)
+    if kind in ("cycle", "complete", "matchings"):
+        return _circle(agents)
+    if kind == "star":
+        return np.concatenate([np.zeros((1, 2)), _circle(agents - 1)])
+    if kind in ("grid", "torus"):
+        columns = int(sizes.lower().replace(",", "x").split("x")[1])
+        found = np.column_stack([number % columns, -(number // columns)]).astype(float)
+        return found if found[:, 0].max() >= -found[:, 1].min() else found[:, ::-1] * -1
+    if kind == "hypercube":
+        angle = math.pi * (np.arange(max(1, int(math.log2(agents)))) + 0.5) / math.log2(agents)
+        bits = number[:, None] >> np.arange(len(angle)) & 1
+        length = 1 + 0.1 * np.arange(len(angle))  # all the same would put agents on top of each other
+        return np.asarray(bits @ np.column_stack([length * np.cos(angle), length * np.sin(angle)]))
+    return None
+
+
+def _circle(agents: int) -> Floats:
+    angle = math.pi / 2 - 2 * math.pi * np.arange(agents) / agents
+    return np.column_stack([np.cos(angle), np.sin(angle)])
+
+
+def _spiral(agents: int) -> Floats:
+    """Equal steps on a spiral of Archimedes, whose turns are a step and a half apart."""
+    turn = 1.6 / (2 * math.pi)
+    angle = np.sqrt(2 * (np.arange(agents) + 6) / turn)
+    radius = turn * angle
+    return np.column_stack([radius * np.cos(angle), radius * np.sin(angle)])
+
+
+def _springs(agents: int, edges: Any) -> Floats:
+    graph: nx.Graph = nx.Graph()
+    graph.add_nodes_from(range(agents))
+    graph.add_edges_from(map(tuple, edges.tolist()))
+    if agents <= FEW and nx.is_connected(graph):
+        found = nx.kamada_kawai_layout(graph)
+    else:
+        found = nx.spring_layout(graph, seed=0, iterations=60, k=1.6 / math.sqrt(agents))
+    return np.array([found[agent] for agent in range(agents)])
+
+
+def _fitted(found: Floats) -> Floats:
+    """Moved and scaled into the unit square, centered in it."""
+    low, high = found.min(axis=0), found.max(axis=0)
+    size = max(float((high - low).max()), 1e-9)
+    return np.asarray(np.clip((found - (low + high) / 2) / size + 0.5, 0, 1))
