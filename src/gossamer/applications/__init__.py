@@ -1,7 +1,9 @@
-"""The paper's two applications: distributed linear estimation and decentralized policy evaluation."""
+"""What averages are good for: linear estimation and policy evaluation (the paper's two), and maximum likelihood."""
 
 from __future__ import annotations
 
+from gossamer.applications.likelihood.estimation import LikelihoodEstimation
+from gossamer.applications.likelihood.families import Family, Gamma, Huber, Logistic, Poisson, Softmax
 from gossamer.applications.linear.estimation import LinearEstimation
 from gossamer.applications.linear.rivals import KarMoura, XiaoBoydLall
 from gossamer.applications.policy import problems
@@ -12,9 +14,16 @@ from gossamer.applications.solvers import Alone, Centralized
 __all__ = [
     "Alone",
     "Centralized",
+    "Family",
+    "Gamma",
+    "Huber",
     "KarMoura",
+    "LikelihoodEstimation",
     "LinearEstimation",
+    "Logistic",
+    "Poisson",
     "PolicyEvaluation",
+    "Softmax",
     "TemporalDifference",
     "XiaoBoydLall",
     "problems",
