@@ -243,8 +243,8 @@ class DecentralizedPoissonRegressor(_DecentralizedRegressor):
 class DecentralizedHuberRegressor(_DecentralizedRegressor):
     """Linear regression that bears outliers, its scale estimated as well, found by every agent of a network.
 
-    It minimizes what scikit-learn's `HuberRegressor` with the same `epsilon` and `alpha` does; `scale_` is the scale. The
-    other parameters are those of `DecentralizedLogisticRegression`.
+    It minimizes what scikit-learn's `HuberRegressor` with the same `epsilon` and `alpha` does; `scale_` is the scale.
+    The other parameters are those of `DecentralizedLogisticRegression`.
 
     Examples
     --------

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from gossamer import checks
 from gossamer.applications.likelihood.families import Family, Softmax
@@ -82,6 +83,10 @@ class DataAtRest:
         self, method: Fitter = NEWTON, rounds: int = 1000, *, tolerance: float = 1e-9, steps: int = 200
     ) -> Fit:
         """See `LikelihoodEstimation.fit`."""
+        with threadpool_limits(1, user_api="blas"):  # agents' matrices are small: threads would only wait
+            return self._fitted(method, rounds, tolerance, steps)
+
+    def _fitted(self, method: Fitter, rounds: int, tolerance: float, steps: int) -> Fit:
         if isinstance(method, GradientMethod):
             return self._descend(method, checks.rounds(rounds))
         if isinstance(method, Centralized):
@@ -108,7 +113,14 @@ class DataAtRest:
         return Fits(tuple(self.fit(method, rounds) for method in methods), target)
 
     def _fit(
-        self, method: str, theta: Floats, rounds: Any, sent: Any, errors: Any, note: str = "", scale: Any = None
+        self,
+        method: str,
+        theta: Floats,
+        rounds: Any,
+        sent: Any,
+        errors: Any,
+        note: str = "",
+        scale: Any = None,
     ) -> Fit:
         return Fit(
             method=method,
@@ -237,7 +249,9 @@ def data_at_rest(
 ) -> DataAtRest:
     """The rows of every agent, with a column of ones for the intercept, and the model to fit."""
     if len(features) != network.agents:
-        raise InvalidInput(f"every agent needs rows: {network.agents} agents, got {len(features)} sets of rows")
+        raise InvalidInput(
+            f"every agent needs rows: {network.agents} agents, got {len(features)} sets of rows"
+        )
     if intercept:
         features = [np.column_stack([x, np.ones(len(x))]) for x in features]
     penalty = np.full(len(names), ridge)
