@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from gossamer import checks
-from gossamer.applications.likelihood.families import Family, family_of
+from gossamer.applications.likelihood.at_rest import RIVALS, DataAtRest, Fitter, data_at_rest
+from gossamer.applications.likelihood.families import Family, Softmax, family_of
+from gossamer.applications.likelihood.fits import Fit, Fits
+from gossamer.applications.linear.dealing import deal
 from gossamer.arrays import Floats
 from gossamer.errors import InvalidInput
 from gossamer.networks import Network, NetworkLike
@@ -57,6 +61,7 @@ class LikelihoodEstimation:
         ridge: float = 0.0,
         names: Sequence[str] | None = None,
     ) -> None:
+        self.at_rest: DataAtRest | None = None
         self.network = network = Network.of(network)
         self.family = family_of(family)
         self.dimension = checks.whole_number("dimension", dimension, least=1, most=1000)
@@ -78,6 +83,110 @@ class LikelihoodEstimation:
         if len(given) != self.dimension:
             raise InvalidInput(f"names needs one entry per covariate ({self.dimension}), got {len(given)}")
         self.names = [*given, "intercept"] if self.intercept else given
+
+    @classmethod
+    def from_data(
+        cls,
+        X: Any,
+        y: Any,
+        agents: int | NetworkLike | None = None,
+        split: Any = "contiguous",
+        *,
+        family: Family | str = "logistic",
+        intercept: bool = True,
+        ridge: float = 0.0,
+        seed: int = 0,
+    ) -> LikelihoodEstimation:
+        """Rows of data dealt to agents, who keep them; `fit` finds the model that all rows together determine.
+
+        Parameters
+        ----------
+        X
+            An array (rows, covariates), a dictionary of columns, or a pandas or polars frame.
+        y
+            One label per row, or the name of a column of the frame.
+        agents
+            How many agents (on an Erdos-Renyi graph), or the network itself.
+        split
+            "contiguous" blocks of rows, "random", "sorted" (blocks of rows sorted by label, which makes agents differ
+            most), "by:<column>" (one agent per value of that column, which is then not a covariate), or an array with
+            the agent of each row.
+        family, intercept, ridge
+            As for the class. "softmax" has as many classes as there are labels, and a predictor for each.
+        seed
+            Of the random split.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import gossamer as gs
+        >>> x = np.random.default_rng(0).normal(size=(200, 2))
+        >>> y = (x[:, 0] + np.random.default_rng(1).logistic(size=200) > 0).astype(float)
+        >>> fit = gs.LikelihoodEstimation.from_data(x, y, agents=gs.Network.cycle(5)).fit()
+        >>> fit.estimates.shape
+        (5, 3)
+        >>> bool(fit.error[-1] < 1e-9)
+        True
+        """
+        network = None if agents is None or isinstance(agents, int | np.integer) else Network.of(agents)
+        count = network.agents if network is not None else agents
+        rows = deal(X, y, count, split, False, checks.seed(seed))  # type: ignore[arg-type]
+        network = Network.erdos_renyi(len(rows.features)) if network is None else network
+        if isinstance(family, str) and family == "softmax":
+            family = Softmax(max(2, int(max(part.max() for part in rows.targets)) + 1), symmetric=True)
+        problem = cls(
+            network,
+            family,
+            len(rows.names),
+            samples=[len(part) for part in rows.targets],
+            intercept=intercept,
+            ridge=ridge,
+            names=rows.names,
+        )
+        problem.at_rest = data_at_rest(
+            network,
+            problem.family,
+            rows.features,
+            rows.targets,
+            intercept=problem.intercept,
+            ridge=problem.ridge,
+            names=problem.names,
+        )
+        return problem
+
+    def fit(
+        self, method: Fitter = "newton", rounds: int = 1000, *, tolerance: float = 1e-9, steps: int = 200
+    ) -> Fit:
+        """Fit the rows of `from_data`: every agent's parameters, and the rounds and bytes that these took.
+
+        Parameters
+        ----------
+        method
+            "newton", or one of the rivals `Extra`, `ExactDiffusion`, `GradientTracking`, `Centralized`, `Alone` of
+            `gs.applications`.
+        rounds
+            How many rounds a gradient method has; Newton's method needs no number.
+        tolerance
+            Newton's method stops when no agent's estimate moves by more than this, relative to its size.
+        steps
+            The most steps that Newton's method may take.
+        """
+        return self._at_rest().fit(method, rounds, tolerance=tolerance, steps=steps)
+
+    def compare_fits(
+        self, methods: Sequence[Fitter] = RIVALS, rounds: int = 1000, *, target: float = 1e-6
+    ) -> Fits:
+        """Fit the rows of `from_data` by several methods: which error each reached, and the rounds and bytes it took to
+        come within `target` of the fit in one place."""
+        return self._at_rest().compare(methods, rounds, target=target)
+
+    def _at_rest(self) -> DataAtRest:
+        if self.at_rest is None:
+            raise InvalidInput(
+                "fit() is for rows that agents hold (LikelihoodEstimation.from_data); streams have online() and "
+                "simulate()"
+            )
+        return self.at_rest
 
     def __repr__(self) -> str:
         return f"LikelihoodEstimation({self.network!r}, {self.family.name}, {self.size} parameters)"
