@@ -34,6 +34,12 @@ _PREDICTORS = np.linspace(-3.1, 3.3, 37)
 """Where the two functions of a family are compared."""
 
 
+def _odds(samples: int) -> tuple[float, float]:
+    """Log odds that so many samples can tell from certainty."""
+    most = 2 + float(np.log(samples))
+    return -most, most
+
+
 class Family(ABC):
     """A convex loss of a label and of `outputs` linear predictors, by its derivatives.
 
@@ -61,9 +67,17 @@ class Family(ABC):
     def outside(self, y: Floats) -> Booleans:
         """Which of these finite labels the family does not have."""
 
-    def trusted(self, y: Floats) -> tuple[Floats, Floats]:
-        """The predictors that each label makes plausible: samples are not linearized far outside of them."""
-        return np.full_like(y, -np.inf), np.full_like(y, np.inf)
+    def start(self, y: Floats) -> Floats:
+        """(m, ...) where a sample is linearized while there is no estimate yet: what its label alone suggests."""
+        return np.zeros((self.outputs, *y.shape))
+
+    def plausible(self, low: Floats, high: Floats, samples: int) -> tuple[Any, Any]:
+        """Between which predictors an agent linearizes, which has seen labels from `low` to `high` so far.
+
+        Before the network has mixed, estimates are wild, and a curvature that grows with the predictor would let a
+        few samples outweigh all others for good.
+        """
+        return -np.inf, np.inf
 
     def mean(self, predictors: Floats) -> Floats:
         """(m, ...) what the predictors say of a label: its mean, or the probability of each class but the first."""
@@ -157,6 +171,9 @@ class Logistic(_OnePredictor):
     def outside(self, y: Floats) -> Booleans:
         return np.asarray((y != 0) & (y != 1))
 
+    def plausible(self, low: Floats, high: Floats, samples: int) -> tuple[Any, Any]:
+        return _odds(samples)
+
     def draw(self, rng: np.random.Generator, predictors: Floats) -> Floats:
         return (rng.random(predictors.shape[1:]) < self.mean(predictors[0])).astype(float)
 
@@ -206,6 +223,9 @@ class Softmax(Family):
     def outside(self, y: Floats) -> Booleans:
         return np.asarray((y < 0) | (y >= self.classes) | (y != np.floor(y)))
 
+    def plausible(self, low: Floats, high: Floats, samples: int) -> tuple[Any, Any]:
+        return _odds(samples)
+
     def draw(self, rng: np.random.Generator, predictors: Floats) -> Floats:
         p = self.mean(predictors)
         p = p[1:] if self.symmetric else p
@@ -231,6 +251,12 @@ class Poisson(_OnePredictor):
 
     def outside(self, y: Floats) -> Booleans:
         return np.asarray((y < 0) | (y != np.floor(y)))
+
+    def start(self, y: Floats) -> Floats:
+        return np.log(y + 0.5)[None]
+
+    def plausible(self, low: Floats, high: Floats, samples: int) -> tuple[Any, Any]:
+        return -np.inf, np.log(high + 1)
 
     def draw(self, rng: np.random.Generator, predictors: Floats) -> Floats:
         return np.asarray(rng.poisson(np.exp(predictors[0])), dtype=float)
@@ -259,6 +285,12 @@ class Gamma(_OnePredictor):
 
     def outside(self, y: Floats) -> Booleans:
         return np.asarray(y <= 0)
+
+    def start(self, y: Floats) -> Floats:
+        return np.log(y)[None]
+
+    def plausible(self, low: Floats, high: Floats, samples: int) -> tuple[Any, Any]:
+        return np.log(low) - 0.5, np.log(high) + 0.5
 
     def draw(self, rng: np.random.Generator, predictors: Floats) -> Floats:
         return np.asarray(rng.gamma(self.shape, np.exp(predictors[0]) / self.shape))
@@ -292,6 +324,12 @@ class Huber(_OnePredictor):
 
     def outside(self, y: Floats) -> Booleans:
         return np.zeros(y.shape, dtype=bool)
+
+    def start(self, y: Floats) -> Floats:
+        return y[None]
+
+    def plausible(self, low: Floats, high: Floats, samples: int) -> tuple[Any, Any]:
+        return low, high
 
     def draw(self, rng: np.random.Generator, predictors: Floats) -> Floats:
         return np.asarray(predictors[0] + rng.standard_t(self.freedom, predictors.shape[1:]))
