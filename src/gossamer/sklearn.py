@@ -15,11 +15,11 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from gossamer.applications.likelihood.estimation import LikelihoodEstimation
-from gossamer.applications.likelihood.families import Family, Logistic, Poisson, Softmax
 from gossamer.applications.likelihood.fits import Fit
 from gossamer.applications.likelihood.newton import ScaledHuber
 from gossamer.arrays import AnyArray, Booleans, Floats
 from gossamer.errors import require
+from gossamer.families import Family, Logistic, Poisson, Softmax
 from gossamer.networks import NetworkLike
 
 require("sklearn", "data")

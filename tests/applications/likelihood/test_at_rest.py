@@ -15,10 +15,10 @@ import gossamer as gs
 from gossamer.applications import Alone, Centralized
 from gossamer.applications.likelihood.at_rest import RIVALS
 from gossamer.applications.likelihood.estimation import LikelihoodEstimation
-from gossamer.applications.likelihood.families import Family, Huber, Softmax
 from gossamer.applications.likelihood.newton import Exchange, ScaledHuber
 from gossamer.applications.likelihood.rivals_at_rest import GRID, ExactDiffusion, Extra, GradientTracking
 from gossamer.errors import InvalidInput, Unsupported
+from gossamer.families import Family, Huber, Softmax
 
 NETWORK = gs.Network.grid(2, 4)
 SPLITS = ("contiguous", "random", "sorted")

@@ -11,7 +11,6 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from gossamer import checks
-from gossamer.applications.likelihood.families import Family, Softmax
 from gossamer.applications.likelihood.fits import Fit, Fits
 from gossamer.applications.likelihood.newton import (
     Exchange,
@@ -33,6 +32,7 @@ from gossamer.applications.likelihood.rivals_at_rest import (
 from gossamer.applications.solvers import Alone, Centralized
 from gossamer.arrays import Floats
 from gossamer.errors import InvalidInput, Unsupported
+from gossamer.families import Family, Softmax
 from gossamer.networks import Network
 
 NEWTON = "newton"
@@ -77,7 +77,7 @@ class DataAtRest:
     @property
     def solution(self) -> Floats:
         """(p,) the parameters of all rows in one place."""
-        return self._center.theta[0]
+        return np.asarray(self._center.theta[0])
 
     def fit(
         self, method: Fitter = NEWTON, rounds: int = 1000, *, tolerance: float = 1e-9, steps: int = 200

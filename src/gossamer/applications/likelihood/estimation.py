@@ -10,11 +10,11 @@ from numpy.typing import ArrayLike
 
 from gossamer import checks
 from gossamer.applications.likelihood.at_rest import RIVALS, DataAtRest, Fitter, data_at_rest
-from gossamer.applications.likelihood.families import Family, Softmax, family_of
 from gossamer.applications.likelihood.fits import Fit, Fits
 from gossamer.applications.linear.dealing import deal
 from gossamer.arrays import Floats
 from gossamer.errors import InvalidInput
+from gossamer.families import Family, Softmax, family_of
 from gossamer.networks import Network, NetworkLike
 from gossamer.observations import Gaussian, Observations, check_match
 

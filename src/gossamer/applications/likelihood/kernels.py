@@ -65,9 +65,7 @@ def respond(out: Floats, x: Floats, responses: Floats, first: int, group: int) -
 
 
 @contracted
-def play(
-    registers: Floats, observations: Floats, first_round: int, table: Table, gossip: SparseRows
-) -> None:
+def play(registers: Floats, observations: Floats, first_round: int, table: Table, gossip: SparseRows) -> None:
     """Play rounds of a method from `first_round` on: registers (N, n, R, B), observations (rounds, N, n, B)."""
     rounds, agents, components, lanes = observations.shape
     size = registers.shape[2]

@@ -77,7 +77,9 @@ class Newton(NamedTuple):
 
     theta: Floats
     known: Booleans  #: (..., p) by eigenvector
-    directions: Floats  #: (..., p, p) the eigenvectors, in columns, of the curvature of covariates scaled alike
+    directions: (
+        Floats  #: (..., p, p) the eigenvectors, in columns, of the curvature of covariates scaled alike
+    )
     scale: Floats  #: (..., p) by which covariates were divided
 
     @property

@@ -28,17 +28,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from scipy import linalg
 from scipy.sparse import csgraph
 
-from gossamer.applications.likelihood.families import Family, Huber, Softmax
 from gossamer.applications.linear.sensors import in_words, pack, unpack
 from gossamer.applications.solvers import settled
 from gossamer.arrays import Floats
 from gossamer.errors import InvalidInput
+from gossamer.families import Family, Huber, Softmax
 from gossamer.networks import Network
 
 ACCURACY = 1e-3
@@ -232,7 +232,7 @@ def _sums(model: Model, rows: Rows, theta: Floats, scale: float) -> Floats:
     else:
         bends = family.curvatures(predictors, y)
     curvature = curvature_of(x, bends)
-    parts = [[float(len(y))], pack(curvature), curvature @ theta - (slopes @ x).ravel()]
+    parts: list[Any] = [[float(len(y))], pack(curvature), curvature @ theta - (slopes @ x).ravel()]
     if isinstance(model.family, ScaledHuber):
         near = residuals[0] <= family.threshold  # type: ignore[attr-defined]
         parts.append([float(residuals[0][near] @ residuals[0][near]), float(np.sum(~near))])
