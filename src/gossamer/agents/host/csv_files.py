@@ -8,7 +8,7 @@ import json
 import logging
 import os
 import re
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -226,8 +226,8 @@ def _row_before(path: Path, end: int) -> str | None:
     return None
 
 
-def parse_csv(rest: str, dimension: int) -> AnySource:
-    """Return the source that the rest of csv:FILE,... describes."""
+def parse_csv(rest: str, dimension: int, covariates: Sequence[str] = ()) -> AnySource:
+    """Return the source that the rest of csv:FILE,... describes; `covariates` are those of the fleet's model."""
     name, *options = rest.split(",")
     columns: list[str] | None = None
     kind: type[CsvFile] | type[GrowingCsvFile] = CsvFile
@@ -236,8 +236,16 @@ def parse_csv(rest: str, dimension: int) -> AnySource:
             kind = GrowingCsvFile
         elif option.startswith("columns="):
             columns = option.removeprefix("columns=").split("+")
+        elif option.startswith("target="):
+            if not covariates:
+                raise InvalidInput(f"{option} is for fleets that learn a model; give fleet.toml a [model]")
+            columns = [*covariates, option.removeprefix("target=")]
         else:
-            raise InvalidInput(f"csv:FILE takes the options follow and columns=a+b, got {option!r}")
+            raise InvalidInput(f"csv:FILE takes the options follow, columns=a+b and target=y, got {option!r}")
+    if covariates and columns is None:
+        raise InvalidInput(
+            "a fleet that learns a model needs to know which column is the label; write csv:FILE,target=COLUMN"
+        )
     return kind(dimension, Path(name), columns)
 
 
@@ -247,5 +255,7 @@ def _places(path: Path, columns: list[str]) -> list[int]:
         names = cells(file.readline().removeprefix(_MARK))
     missing = [column for column in columns if column not in names]
     if missing:
-        raise InvalidInput(f"columns= must be among {', '.join(names)} of {path}, got {missing[0]!r}")
+        raise InvalidInput(
+            f"columns= and target= must be among {', '.join(names)} of {path}, got {missing[0]!r}"
+        )
     return [names.index(column) for column in columns]
