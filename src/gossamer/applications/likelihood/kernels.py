@@ -51,7 +51,7 @@ def linearize(out: Floats, x: Floats, curvatures: Floats, first: int, group: int
 
 @contracted
 def respond(out: Floats, x: Floats, responses: Floats, first: int, group: int) -> None:
-    """Add z times x of each sample to out (samples / group, N, n, B), from `first` on; responses z (m, samples, N, B)."""
+    """Add z times x of each sample to out (samples / group, N, n, B), from `first` on; z (m, samples, N, B)."""
     outputs, samples, agents, lanes = responses.shape
     width = x.shape[2]
     for t in range(samples):
@@ -65,9 +65,7 @@ def respond(out: Floats, x: Floats, responses: Floats, first: int, group: int) -
 
 
 @contracted
-def play(
-    registers: Floats, observations: Floats, first_round: int, table: Table, gossip: SparseRows
-) -> None:
+def play(registers: Floats, observations: Floats, first_round: int, table: Table, gossip: SparseRows) -> None:
     """Play rounds of a method from `first_round` on: registers (N, n, R, B), observations (rounds, N, n, B)."""
     rounds, agents, components, lanes = observations.shape
     size = registers.shape[2]
