@@ -15,11 +15,11 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from gossamer.applications.likelihood.estimation import LikelihoodEstimation
-from gossamer.applications.likelihood.families import Family, Logistic, Poisson, Softmax
 from gossamer.applications.likelihood.fits import Fit
 from gossamer.applications.likelihood.newton import ScaledHuber
 from gossamer.arrays import AnyArray, Booleans, Floats
 from gossamer.errors import require
+from gossamer.families import Family, Logistic, Poisson, Softmax
 from gossamer.networks import NetworkLike
 
 require("sklearn", "data")
@@ -243,8 +243,8 @@ class DecentralizedPoissonRegressor(_DecentralizedRegressor):
 class DecentralizedHuberRegressor(_DecentralizedRegressor):
     """Linear regression that bears outliers, its scale estimated as well, found by every agent of a network.
 
-    It minimizes what scikit-learn's `HuberRegressor` with the same `epsilon` and `alpha` does; `scale_` is the scale. The
-    other parameters are those of `DecentralizedLogisticRegression`.
+    It minimizes what scikit-learn's `HuberRegressor` with the same `epsilon` and `alpha` does; `scale_` is the scale.
+    The other parameters are those of `DecentralizedLogisticRegression`.
 
     Examples
     --------

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from gossamer.applications.likelihood.estimation import LikelihoodEstimation
-from gossamer.applications.likelihood.families import Family, Gamma, Huber, Logistic, Poisson, Softmax
+from gossamer.applications.likelihood.rivals import DSGD, DSGT
 from gossamer.applications.linear.estimation import LinearEstimation
 from gossamer.applications.linear.rivals import KarMoura, XiaoBoydLall
 from gossamer.applications.policy import problems
 from gossamer.applications.policy.evaluation import PolicyEvaluation
 from gossamer.applications.policy.rivals import TemporalDifference
 from gossamer.applications.solvers import Alone, Centralized
+from gossamer.families import Family, Gamma, Huber, Logistic, Poisson, Softmax
 
 __all__ = [
+    "DSGD",
+    "DSGT",
     "Alone",
     "Centralized",
     "Family",

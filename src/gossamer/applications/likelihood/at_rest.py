@@ -8,9 +8,9 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from gossamer import checks
-from gossamer.applications.likelihood.families import Family, Softmax
 from gossamer.applications.likelihood.fits import Fit, Fits
 from gossamer.applications.likelihood.newton import (
     Exchange,
@@ -32,6 +32,7 @@ from gossamer.applications.likelihood.rivals_at_rest import (
 from gossamer.applications.solvers import Alone, Centralized
 from gossamer.arrays import Floats
 from gossamer.errors import InvalidInput, Unsupported
+from gossamer.families import Family, Softmax
 from gossamer.networks import Network
 
 NEWTON = "newton"
@@ -76,12 +77,16 @@ class DataAtRest:
     @property
     def solution(self) -> Floats:
         """(p,) the parameters of all rows in one place."""
-        return self._center.theta[0]
+        return np.asarray(self._center.theta[0])
 
     def fit(
         self, method: Fitter = NEWTON, rounds: int = 1000, *, tolerance: float = 1e-9, steps: int = 200
     ) -> Fit:
         """See `LikelihoodEstimation.fit`."""
+        with threadpool_limits(1, user_api="blas"):  # agents' matrices are small: threads would only wait
+            return self._fitted(method, rounds, tolerance, steps)
+
+    def _fitted(self, method: Fitter, rounds: int, tolerance: float, steps: int) -> Fit:
         if isinstance(method, GradientMethod):
             return self._descend(method, checks.rounds(rounds))
         if isinstance(method, Centralized):
@@ -108,7 +113,14 @@ class DataAtRest:
         return Fits(tuple(self.fit(method, rounds) for method in methods), target)
 
     def _fit(
-        self, method: str, theta: Floats, rounds: Any, sent: Any, errors: Any, note: str = "", scale: Any = None
+        self,
+        method: str,
+        theta: Floats,
+        rounds: Any,
+        sent: Any,
+        errors: Any,
+        note: str = "",
+        scale: Any = None,
     ) -> Fit:
         return Fit(
             method=method,
@@ -237,7 +249,9 @@ def data_at_rest(
 ) -> DataAtRest:
     """The rows of every agent, with a column of ones for the intercept, and the model to fit."""
     if len(features) != network.agents:
-        raise InvalidInput(f"every agent needs rows: {network.agents} agents, got {len(features)} sets of rows")
+        raise InvalidInput(
+            f"every agent needs rows: {network.agents} agents, got {len(features)} sets of rows"
+        )
     if intercept:
         features = [np.column_stack([x, np.ones(len(x))]) for x in features]
     penalty = np.full(len(names), ridge)

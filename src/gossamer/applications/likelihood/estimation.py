@@ -11,7 +11,6 @@ from numpy.typing import ArrayLike
 
 from gossamer import checks
 from gossamer.applications.likelihood.at_rest import RIVALS, DataAtRest, Fitter, data_at_rest
-from gossamer.applications.likelihood.families import Family, Softmax, family_of
 from gossamer.applications.likelihood.fits import Fit, Fits
 from gossamer.applications.likelihood.learning import LearningRuns, Solver, learn
 from gossamer.applications.likelihood.online import OnlineLikelihood
@@ -19,6 +18,7 @@ from gossamer.applications.likelihood.streaming import in_blocks, newton
 from gossamer.applications.linear.dealing import deal
 from gossamer.arrays import Floats, Integers
 from gossamer.errors import InvalidInput
+from gossamer.families import Family, Softmax, family_of
 from gossamer.faults import Fault, Faults
 from gossamer.methods import AnytimeSDA
 from gossamer.networks import ChangingNetwork, Network, NetworkLike

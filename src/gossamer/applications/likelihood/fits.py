@@ -1,4 +1,4 @@
-"""What fitting data at rest returns, beside each other: error, rounds and bytes of Newton's method and of its rivals."""
+"""What fitting data at rest returns: estimates, errors, rounds and bytes of Newton's method and of its rivals."""
 
 from __future__ import annotations
 

@@ -26,9 +26,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from gossamer.applications.likelihood import kernels
-from gossamer.applications.likelihood.families import Family
 from gossamer.applications.linear.sensors import unpack
 from gossamer.arrays import Booleans, Floats
+from gossamer.families import Family
 
 if TYPE_CHECKING:
     from gossamer.applications.likelihood.estimation import LikelihoodEstimation

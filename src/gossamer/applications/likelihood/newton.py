@@ -28,16 +28,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
+from scipy import linalg
 from scipy.sparse import csgraph
 
-from gossamer.applications.likelihood.families import Family, Huber, Softmax
 from gossamer.applications.linear.sensors import in_words, pack, unpack
 from gossamer.applications.solvers import settled
 from gossamer.arrays import Floats
 from gossamer.errors import InvalidInput
+from gossamer.families import Family, Huber, Softmax
 from gossamer.networks import Network
 
 ACCURACY = 1e-3
@@ -89,21 +90,20 @@ class Model(NamedTuple):
     def solve(self, curvature: Floats, response: Floats, scale: float = 1.0) -> Floats:
         """theta with (curvature + penalty) theta = response."""
         total = curvature + np.diag(scale * self.penalty)
-        if self.singles_out:  # the sum over the classes of what is not penalized changes nothing: keep it at 0
+        if self.singles_out:  # the sum over the classes of what has no penalty changes nothing: keep it at 0
             free = np.tile(
                 np.diag((self.penalty == 0).reshape(self.family.outputs, -1)[0]), (self.family.outputs,) * 2
             )
             total = total + np.trace(curvature) / len(curvature) * free
-        size = np.sqrt(np.diag(total))
+        size = np.sqrt(np.maximum(np.diag(total), 0.0))
         size[size == 0] = 1.0
         try:
-            scaled = np.linalg.cholesky(total / np.outer(size, size))
-        except np.linalg.LinAlgError:
-            scaled = np.zeros((1, 1))
-        if np.diag(scaled).min() < 1e-7:
+            factor = linalg.cho_factor(total / np.outer(size, size))
+        except linalg.LinAlgError:
+            raise Singular(total) from None
+        if np.abs(np.diag(factor[0])).min() < 1e-7:
             raise Singular(total)
-        half = np.linalg.solve(scaled, response / size)
-        return np.asarray(np.linalg.solve(scaled.T, half) / size)
+        return np.asarray(linalg.cho_solve(factor, response / size) / size)
 
 
 class Singular(Exception):
@@ -125,6 +125,7 @@ class Exchange:
         self.rounds = 0
         self.bytes = 0
         self.agents = 1 if network is None else network.agents
+        self._averaging: dict[int, Floats] = {}  # what so many rounds make of the agents' values
         if network is not None:
             graph = network.gossip
             self._diameter = int(csgraph.shortest_path(graph != 0, unweighted=True).max())
@@ -142,7 +143,9 @@ class Exchange:
             return values
         rounds = 1 if self._rate < 1e-9 else int(np.ceil(np.log(2 / accuracy) / -np.log(self._rate)))
         self._spend(rounds, values.shape[1])
-        return settled("chebyshev", self.network, values, rounds)
+        if rounds not in self._averaging:
+            self._averaging[rounds] = settled("chebyshev", self.network, np.eye(self.agents), rounds)
+        return np.asarray(self._averaging[rounds] @ values)
 
     def largest(self, values: Floats) -> Floats:
         """(n,) the largest of the agents' values (N, n), passed on until everybody has it."""
@@ -200,7 +203,7 @@ def newton(
         )
         change, recedes, moved = found.tolist()
         if recedes <= 0 and change > 0.1:  # near a minimum there is nothing to fear
-            raise _receding(model, way[0])
+            raise _receding(model, way[0] * (model.penalty == 0))
         length = 1.0
         if change > 1 and not isinstance(model.family, Huber):
             length = _search(model, data, exchange, theta, way, changes, change)
@@ -229,7 +232,7 @@ def _sums(model: Model, rows: Rows, theta: Floats, scale: float) -> Floats:
     else:
         bends = family.curvatures(predictors, y)
     curvature = curvature_of(x, bends)
-    parts = [[float(len(y))], pack(curvature), curvature @ theta - (slopes @ x).ravel()]
+    parts: list[Any] = [[float(len(y))], pack(curvature), curvature @ theta - (slopes @ x).ravel()]
     if isinstance(model.family, ScaledHuber):
         near = residuals[0] <= family.threshold  # type: ignore[attr-defined]
         parts.append([float(residuals[0][near] @ residuals[0][near]), float(np.sum(~near))])
@@ -261,16 +264,18 @@ def _scales(family: ScaledHuber, scale: Floats, near: Floats, beyond: Floats) ->
 def _measures(
     model: Model, rows: Rows, theta: Floats, changes: Floats, way: Floats, stretched: float
 ) -> Floats:
-    """One agent's part of what all must know: the largest change of a predictor (for several, of their differences),
-    whether its loss grows far along the way (above 0), and how far its estimates move, relative to their size."""
+    """One agent's part of what all must know: the largest change of a predictor (for several, of their differences);
+    whether its loss grows far along the part of the way that has no penalty (above 0); and how far its estimates move,
+    relative to their size."""
     spread = changes.max(axis=0) - changes.min(axis=0) if len(changes) > 1 else np.abs(changes)
     largest = float(spread.max(initial=0.0))
-    growth = 1.0
-    if not model.penalty.any():
-        size = float((np.abs(rows.x) @ np.abs(way).reshape(len(changes), -1).T).max(initial=1e-300))
+    growth, free = 1.0, way * (model.penalty == 0)
+    size = float((np.abs(rows.x) @ np.abs(free).reshape(len(changes), -1).T).max(initial=0.0))
+    if size > 0:
         with np.errstate(all="ignore"):
-            far = model.predictors(theta, rows.x) + changes * (_FAR / size)
-            slopes = (model.family.slopes(far, rows.y) * changes).sum(axis=0) / size
+            along = model.predictors(free, rows.x) / size
+            far = model.predictors(theta, rows.x) + along * _FAR
+            slopes = (model.family.slopes(far, rows.y) * along).sum(axis=0)
         growth = float(np.nan_to_num(slopes, nan=1.0).max(initial=-1.0)) - 1e-6
     moved = float(np.abs(way).max() / (1 + np.abs(theta).max()))
     return np.array([largest, growth, max(moved, abs(float(stretched) - 1))])
@@ -311,9 +316,9 @@ def _search(
 
 def _singular(model: Model, curvature: Floats, step: int) -> InvalidInput:
     """Why a step cannot be computed: a covariate that nobody varies, or curvature that has vanished."""
-    size = np.sqrt(np.diag(curvature))
+    size = np.sqrt(np.maximum(np.diag(curvature), 0.0))
     safe = np.where(size > 0, size, 1.0)
-    values, vectors = np.linalg.eigh(curvature / np.outer(safe, safe))
+    _, vectors = np.linalg.eigh(curvature / np.outer(safe, safe))
     unseen = size == 0
     direction = unseen.astype(float) if unseen.any() else vectors[:, 0] / safe
     direction = direction * np.sign(direction[np.argmax(np.abs(direction))])

@@ -1,4 +1,4 @@
-"""Gradient methods for data at rest, for comparison with Newton's: they send theta instead of curvature, but more often.
+"""Gradient methods for data at rest, for comparison: they send theta instead of curvature, but more often.
 
 Each minimizes the mean over agents of f_i, agent i's share of the loss, with W = I - L and full gradients.
 """
@@ -100,8 +100,8 @@ class ExactDiffusion(GradientMethod):
 
 @dataclass(frozen=True)
 class GradientTracking(GradientMethod):
-    """Gradient tracking, DIGing (Nedic, Olshevsky, Shi: Achieving geometric convergence for distributed optimization over
-    time-varying graphs, 2017); with one sample per gradient it is DSGT (Pu, Nedic 2021).
+    """Gradient tracking, DIGing (Nedic, Olshevsky, Shi: Achieving geometric convergence for distributed optimization
+    over time-varying graphs, 2017); with one sample per gradient it is DSGT (Pu, Nedic 2021).
 
         x_{k+1} = W x_k - a s_k,   s_{k+1} = W s_k + grad f(x_{k+1}) - grad f(x_k),   s_0 = grad f(x_0)
     """

@@ -11,7 +11,6 @@ from gossamer import checks
 from gossamer.arrays import Floats, Integers
 from gossamer.errors import InvalidInput, nearest
 
-
 _RULES = ("contiguous", "random", "sorted")
 
 
