@@ -50,6 +50,9 @@ class Family(ABC):
     labels: ClassVar[str]
     """Which labels it has, in words."""
 
+    separates: ClassVar[bool] = False
+    """Whether labels can be told apart without error, so that the loss falls forever (separable data)."""
+
     @property
     def outputs(self) -> int:
         """How many linear predictors a sample has."""
@@ -156,6 +159,7 @@ class Logistic(_OnePredictor):
     """Labels 0 and 1 with log odds eta."""
 
     name: ClassVar[str] = "logistic"
+    separates: ClassVar[bool] = True
     labels: ClassVar[str] = "0 or 1"
 
     def mean(self, predictors: Floats) -> Floats:
@@ -187,6 +191,7 @@ class Softmax(Family):
     symmetric: bool = False
 
     name: ClassVar[str] = "softmax"
+    separates: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         checks.whole_number("classes", self.classes, least=2)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gossamer.applications.likelihood.estimation import LikelihoodEstimation
+from gossamer.applications.likelihood.rivals import DSGD, DSGT
 from gossamer.applications.linear.estimation import LinearEstimation
 from gossamer.applications.linear.rivals import KarMoura, XiaoBoydLall
 from gossamer.applications.policy import problems
@@ -12,6 +13,8 @@ from gossamer.applications.solvers import Alone, Centralized
 from gossamer.families import Family, Gamma, Huber, Logistic, Poisson, Softmax
 
 __all__ = [
+    "DSGD",
+    "DSGT",
     "Alone",
     "Centralized",
     "Family",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -11,11 +12,16 @@ from numpy.typing import ArrayLike
 from gossamer import checks
 from gossamer.applications.likelihood.at_rest import RIVALS, DataAtRest, Fitter, data_at_rest
 from gossamer.applications.likelihood.fits import Fit, Fits
+from gossamer.applications.likelihood.learning import LearningRuns, Solver, learn
+from gossamer.applications.likelihood.online import OnlineLikelihood
+from gossamer.applications.likelihood.streaming import in_blocks, newton
 from gossamer.applications.linear.dealing import deal
-from gossamer.arrays import Floats
+from gossamer.arrays import Floats, Integers
 from gossamer.errors import InvalidInput
 from gossamer.families import Family, Softmax, family_of
-from gossamer.networks import Network, NetworkLike
+from gossamer.faults import Fault, Faults
+from gossamer.methods import AnytimeSDA
+from gossamer.networks import ChangingNetwork, Network, NetworkLike
 from gossamer.observations import Gaussian, Observations, check_match
 
 
@@ -62,6 +68,7 @@ class LikelihoodEstimation:
         names: Sequence[str] | None = None,
     ) -> None:
         self.at_rest: DataAtRest | None = None
+        self._centralized: dict[tuple[Any, ...], Floats] = {}
         self.network = network = Network.of(network)
         self.family = family_of(family)
         self.dimension = checks.whole_number("dimension", dimension, least=1, most=1000)
@@ -187,6 +194,79 @@ class LikelihoodEstimation:
                 "simulate()"
             )
         return self.at_rest
+
+    @property
+    def per_round(self) -> float:
+        """How many samples an agent has in a round, on average."""
+        return float(self.samples.mean())
+
+    @cached_property
+    def penalty(self) -> Floats:
+        """(size,) the ridge penalty of each parameter."""
+        each = np.full((self.family.outputs, self.width), self.ridge)
+        each[:, self.dimension :] = 0.0
+        return each.ravel()
+
+    @cached_property
+    def mean_square(self) -> float:
+        """The largest mean square of any agent's covariates, by which gradient methods measure their steps."""
+        assert self.covariates is not None
+        squares = (self.covariates.mean**2 + self.covariates.variance).sum(axis=1)
+        return float(squares.max()) + self.intercept
+
+    def simulate(
+        self,
+        methods: Solver | Sequence[Solver],
+        rounds: int | Sequence[int] | Integers,
+        trials: int = 100,
+        seed: int = 0,
+        *,
+        faults: Faults | Fault | None = None,
+        network: ChangingNetwork | None = None,
+    ) -> Any:
+        """Run one method, or several of them on the same samples, in `trials` independent trials.
+
+        Parameters
+        ----------
+        methods
+            `AnytimeSDA` or its name, or one of `DSGD`, `DSGT`, `Alone`, `Centralized` of `gs.applications`; or a list.
+        rounds
+            One number of rounds, or several.
+        trials, seed
+            How many trials, and which.
+        faults
+            What goes wrong (`gs.faults`); then `AnytimeSDA` runs by the rules of the edge ledger.
+        network
+            A changing network in place of the problem's own.
+
+        Returns
+        -------
+        LearningRun or LearningRuns
+            Errors beside samples, rounds and bytes; of a list, all of them.
+
+        Examples
+        --------
+        >>> import gossamer as gs
+        >>> problem = gs.LikelihoodEstimation.random(gs.Network.cycle(10), "poisson", dimension=2)
+        >>> run = problem.simulate("anytime-sda", rounds=200, trials=8)
+        >>> bool(run.over_limit < 2)
+        True
+        """
+        some = methods if isinstance(methods, list | tuple) else [methods]
+        runs = [learn(self, each, rounds, trials, seed, faults, network) for each in some]
+        return LearningRuns(runs) if isinstance(methods, list | tuple) else runs[0]
+
+    def centralized(self, rounds: tuple[int, ...], trials: int, seed: int) -> Floats:
+        """(H, trials, N, p): the estimate of a center that holds everybody's samples; computed once for each call."""
+        asked = (rounds, trials, seed)
+        if asked not in self._centralized:
+            found = in_blocks(self, trials, seed, newton(self, np.array(rounds)))
+            self._centralized[asked] = found.estimates
+        return self._centralized[asked]
+
+    def online(self, method: AnytimeSDA | None = None) -> OnlineLikelihood:
+        """Estimates that are refined whenever samples come in, with standard errors."""
+        return OnlineLikelihood(self, method)
 
     def __repr__(self) -> str:
         return f"LikelihoodEstimation({self.network!r}, {self.family.name}, {self.size} parameters)"

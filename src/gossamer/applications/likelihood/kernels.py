@@ -51,7 +51,7 @@ def linearize(out: Floats, x: Floats, curvatures: Floats, first: int, group: int
 
 @contracted
 def respond(out: Floats, x: Floats, responses: Floats, first: int, group: int) -> None:
-    """Add z times x of each sample to out (samples / group, N, n, B), from `first` on; responses z (m, samples, N, B)."""
+    """Add z times x of each sample to out (samples / group, N, n, B), from `first` on; z (m, samples, N, B)."""
     outputs, samples, agents, lanes = responses.shape
     width = x.shape[2]
     for t in range(samples):

@@ -6,8 +6,8 @@ A sample (x, y) of agent i, linearized at the predictor eta = x'r_i of the agent
     pseudo-response   b = (l''(eta) eta - l'(eta)) x
 
 (with several predictors, Kronecker products of these). The network averages the sums of each round; an agent that holds
-the averages (A, b) solves A theta = b, which is a Newton step for everybody's samples. Four rules make it as good as the
-maximum likelihood estimate of all samples:
+the averages (A, b) solves A theta = b, a Newton step for everybody's samples. Four rules make it as good as the maximum
+likelihood estimate of all samples:
 
 - Whenever its age in rounds has doubled, an agent takes its estimate as its reference, and linearizes its first
   `MEMORY` samples again. The change is added to its next observation, so that its running mean is that of all samples
@@ -28,6 +28,7 @@ import numpy as np
 from gossamer.applications.likelihood import kernels
 from gossamer.applications.linear.sensors import unpack
 from gossamer.arrays import Booleans, Floats
+from gossamer.families import Family
 
 if TYPE_CHECKING:
     from gossamer.applications.likelihood.estimation import LikelihoodEstimation
@@ -42,7 +43,7 @@ def refreshes(rounds: int) -> bool:
 
 
 class Layout(NamedTuple):
-    """Where the averaged numbers lie: curvature, pseudo-response and, for standard errors, squared scores and counts."""
+    """Where the averaged numbers lie: curvature, pseudo-response and, for standard errors, squared scores, counts."""
 
     size: int
     errors: bool
@@ -72,7 +73,7 @@ class Layout(NamedTuple):
         return held[..., -1]
 
 
-class Newton(NamedTuple):
+class Solved(NamedTuple):
     """What averages say: the estimates (..., p), and the directions that are known."""
 
     theta: Floats
@@ -87,7 +88,7 @@ class Newton(NamedTuple):
         return np.asarray(self.known.all(axis=-1))
 
 
-def newton(curvature: Floats, response: Floats, reference: Floats, penalty: Floats, rounds: int) -> Newton:
+def solve(curvature: Floats, response: Floats, reference: Floats, penalty: Floats, rounds: int) -> Solved:
     """Solve curvature theta = response with penalty/2 theta^2, and stay at the reference along unknown directions."""
     whole = curvature + penalty[..., None] * np.eye(penalty.shape[-1])
     diagonal = np.einsum("...ii->...i", whole)
@@ -99,7 +100,7 @@ def newton(curvature: Floats, response: Floats, reference: Floats, penalty: Floa
     known = values > max(1.0 / rounds, 1e-9)
     along = np.einsum("...ji,...j->...i", vectors, np.where(finite[..., None], pull, 0.0))
     step = np.einsum("...ij,...j->...i", vectors, along * known / np.where(known, values, 1.0)) / scale
-    return Newton(reference + step, known, vectors, scale)
+    return Solved(reference + step, known, vectors, scale)
 
 
 class Linearizer:
@@ -143,7 +144,7 @@ class Linearizer:
         self._change[:] = 0.0
         return observations
 
-    def refer(self, estimate: Newton) -> None:
+    def refer(self, estimate: Solved) -> None:
         """Take these estimates (N, B, p) as references, and linearize the kept samples again."""
         self.trusted = estimate.ready
         theta = np.where(self.trusted[..., None], estimate.theta, 0.0)
@@ -159,29 +160,35 @@ class Linearizer:
         self._change += again - self._held
         self._held = again
 
-    def solve(self, held: Floats, rounds: int, per_round: Floats | float) -> Newton:
+    def solve(self, held: Floats, rounds: int, per_round: Floats | float) -> Solved:
         """Estimates from what the agents hold, (N, n, B), after some rounds with so many samples each."""
         held = np.moveaxis(held, 1, 2)
         reference = np.moveaxis(self.reference, 1, 2)
         penalty = self.penalty * np.broadcast_to(per_round, held.shape[:-1])[..., None]
-        return newton(self.layout.curvature(held), self.layout.response(held), reference, penalty, rounds)
+        return solve(self.layout.curvature(held), self.layout.response(held), reference, penalty, rounds)
 
     def _linearize(self, x: Floats, y: Floats, weights: Floats, group: int) -> Floats:
-        family, layout = self.family, self.layout
-        samples, agents, _, lanes = x.shape
-        predictors = np.empty((family.outputs, samples, agents, lanes))
+        predictors = np.empty((self.family.outputs, *y.shape))
         kernels.predict(predictors, x, self.reference)
-        low, high = family.plausible(self._low, self._high, self._samples)
+        low, high = self.family.plausible(self._low, self._high, self._samples)
         np.clip(predictors, low, high, out=predictors)
         if not self.trusted.all():
-            predictors = np.where(self.trusted, predictors, family.start(y))
-        slopes = family.slopes(predictors, y) * weights[:, :, None]
-        curvatures = family.curvatures(predictors, y) * weights[:, :, None]
-        responses = (curvatures * predictors).sum(axis=1) - slopes
-        out = np.zeros((samples // group, agents, layout.components, lanes))
-        kernels.linearize(out, x, curvatures, 0, group)
-        kernels.respond(out, x, responses, layout.packed, group)
-        if layout.errors:
-            kernels.linearize(out, x, slopes[:, None] * slopes, layout.packed + layout.size, group)
-            out[:, :, -1] = weights.reshape(-1, group, agents).sum(axis=1)[..., None]
-        return out
+            predictors = np.where(self.trusted, predictors, self.family.start(y))
+        return linearized(self.family, self.layout, x, y, weights, predictors, group)
+
+
+def linearized(
+    family: Family, layout: Layout, x: Floats, y: Floats, weights: Floats, predictors: Floats, group: int
+) -> Floats:
+    """(samples / group, N, n, B): the sums over groups of samples of what is averaged, linearized at `predictors`."""
+    samples, agents, _, lanes = x.shape
+    slopes = family.slopes(predictors, y) * weights[:, :, None]
+    curvatures = family.curvatures(predictors, y) * weights[:, :, None]
+    responses = (curvatures * predictors).sum(axis=1) - slopes
+    out = np.zeros((samples // group, agents, layout.components, lanes))
+    kernels.linearize(out, x, curvatures, 0, group)
+    kernels.respond(out, x, responses, layout.packed, group)
+    if layout.errors:
+        kernels.linearize(out, x, slopes[:, None] * slopes, layout.packed + layout.size, group)
+        out[:, :, -1] = weights.reshape(-1, group, agents).sum(axis=1)[..., None]
+    return out
