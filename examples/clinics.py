@@ -19,7 +19,6 @@ addresses in fleet.toml. It takes about ten seconds.
 from __future__ import annotations
 
 import socket
-import sys
 import tempfile
 import time
 from pathlib import Path
@@ -64,8 +63,8 @@ def found_fleet(directory: Path) -> Path:
             comments="",
         )
 
-    # 2. Who talks to whom, and what is learned. fleet.toml, with its certificates, is all that the clinics must agree on;
-    #    an agent whose model differs is not averaged with. Weighting by samples: every patient counts the same.
+    # 2. Who talks to whom, and what is learned: fleet.toml and its certificates are all that the clinics must agree on.
+    #    An agent whose model differs is not averaged with. Weighting by samples: every patient counts the same.
     fleet = Fleet.create(
         Network.hypercube(3),
         names=CLINICS,
@@ -138,4 +137,4 @@ def fit(table: Array) -> Array:
 
 
 if __name__ == "__main__":
-    sys.exit(main() is None)
+    main()
