@@ -14,7 +14,7 @@ from tests.agents.small_fleets import fleet
 from gossamer.agents.agent import Agent
 from gossamer.agents.fleet.file import Fleet
 from gossamer.agents.fleet.tables import ModelTable, ObservationsTable, RoundsTable
-from gossamer.agents.host.csv_files import CsvFile
+from gossamer.agents.host.csv_files import CsvTable, GrowingCsvFile
 from gossamer.agents.learning import ModelLayout, RowBatcher
 from gossamer.agents.settings import AgentSettings, FleetModel, differing
 from gossamer.agents.transports.base import Faulty
@@ -56,7 +56,7 @@ def pooled(data: list[np.ndarray], family: Family, ridge: float = 0.0) -> np.nda
 
 
 def settings_of(family: str, network: Network, weighting: str = "samples", **changes) -> list[AgentSettings]:
-    model = FleetModel(family, COVARIATES, **changes)
+    model = FleetModel(family, COVARIATES, **{"least": 1} | changes)
     return [
         replace(s, model=model, dimension=3, weighting=weighting, replicates=16)
         for s in fleet(network, dimension=3)
@@ -146,29 +146,37 @@ def test_a_third_of_all_messages_may_be_lost():
 
 
 @pytest.mark.slow
-def test_a_restart_goes_on_from_the_store(tmp_path: Path):
-    """The rows are in CSV files, the agents stop after half of them, and no row is read twice."""
+@pytest.mark.parametrize("kind", [CsvTable, GrowingCsvFile])
+def test_a_restart_goes_on_from_the_store(kind, tmp_path: Path):
+    """The agents stop early. A table is read again; of a file that grows, rows keep the sums that they had."""
     data, settings = rows("logistic", 3), settings_of("logistic", Network.cycle(3))
     for i, part in enumerate(data):
         np.savetxt(tmp_path / f"{i}.csv", part, delimiter=",", header="age,dose,sick", comments="")
 
     def start() -> list[Agent]:
-        files = [CsvFile(3, tmp_path / f"{s.id}.csv", [*COVARIATES, "sick"]) for s in settings]
+        files = [kind(3, tmp_path / f"{s.id}.csv", [*COVARIATES, "sick"]) for s in settings]
         stored = [replace(s, store=tmp_path / f"{s.id}.db") for s in settings]
         return agents_of(stored, files)
 
-    first = start()
-    asyncio.run(learn(first, 25))
-    before = [agent.snapshot.samples for agent in first]
+    asyncio.run(learn(start(), 25))
     again = start()
     estimates, _ = asyncio.run(learn(again, 500))
-    assert all(25 <= count < len(part) for count, part in zip(before, data, strict=True))
     assert [agent.snapshot.samples for agent in again] == [len(part) for part in data]
     known = pooled(data, settings[0].model.build())
-    np.testing.assert_allclose(
-        estimates, np.tile(known, (3, 1)), atol=0.05
-    )  # early rows are linearized as before
+    tolerance = 1e-5 if kind is CsvTable else 0.1
+    np.testing.assert_allclose(estimates, np.tile(known, (3, 1)), atol=tolerance)
     assert np.ptp(estimates, axis=0).max() < 1e-5
+
+
+def test_few_rows_are_not_told(caplog: pytest.LogCaptureFixture):
+    """Neither at the start nor later: the difference between two messages must not be that of a row."""
+    layout = ModelLayout(3, weighting="samples", model=FleetModel("logistic", COVARIATES, least=4))
+    data = rows("logistic", 1)[0]
+    batcher = RowBatcher(layout, lambda: np.zeros(layout.size), np.zeros(layout.size), 0, seed=1)
+    assert batcher.batch([data[:3]], np.zeros(0), 0, 0).weight == 0
+    assert "a table of 3 rows is not used: fewer than 4 are not told" in caplog.text
+    counts = [batcher.batch([row], np.zeros(0), k, k).observation[0] for k, row in enumerate(data[:11])]
+    assert counts == [0, 0, 0, 4, 4, 4, 4, 8, 8, 8, 8]
 
 
 def test_an_estimate_is_withheld_until_all_directions_are_known():
@@ -203,7 +211,7 @@ def test_labels_of_another_family_are_refused():
 
 def test_rows_beyond_the_memory_are_linearized_once():
     """Sums are linear, so those of many rows are those of their parts, whichever are kept."""
-    layout = ModelLayout(3, weighting="samples", model=FleetModel("logistic", COVARIATES, memory=4))
+    layout = ModelLayout(3, weighting="samples", model=FleetModel("logistic", COVARIATES, memory=4, least=3))
     data = rows("logistic", 1)[0][:9]
     batcher = RowBatcher(layout, lambda: np.zeros(layout.size), np.zeros(layout.size), 0, seed=1)
     batcher.batch(list(data[:3]), np.zeros(0), 3, 0)
@@ -290,7 +298,8 @@ def test_labels_in_csv_files(tmp_path: Path):
         Network.path(2), model=ModelTable(family="logistic", covariates=COVARIATES), sources=["-", "-"]
     )
     source = made.source(f"csv:{file},target=sick", 0)
-    assert [row.tolist() for row in source] == [[40, 1.5, 1], [50, 2.5, 0]]
+    source.begin(0, 1e20)
+    assert [table.tolist() for table in source] == [[[40, 1.5, 1], [50, 2.5, 0]]]
     with pytest.raises(InvalidInput, match=r"which column is the label; write csv:FILE,target=COLUMN"):
         made.source(f"csv:{file}", 0)
     with pytest.raises(InvalidInput, match=r"must be among id, dose, sick, age of .*, got 'ill'"):

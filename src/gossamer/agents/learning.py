@@ -16,12 +16,15 @@ estimate, a row is linearized at what its label suggests.
 The replicates are those of `statistics.py`, of the scores: e_k is a standard normal number that a row keeps, so that
 A^{-1} sum of e_k l' x varies as theta does (the sandwich), whatever the network has done with the sums.
 
-A restart loses the rows in memory, and keeps their sums as they were; an agent never stores a row. Rows beyond
-`FleetModel.memory` are linearized once, at a reference that is good by then.
+A table (a CSV file that is not followed) is read as a whole, at every start. Other rows are taken as they come, but at
+least `FleetModel.least` at a time: the difference between two messages is that of the sums, and must not be a row. An
+agent never stores a row, so after a restart those that came keep their sums as they were, and so do rows beyond
+`FleetModel.memory`.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -35,6 +38,8 @@ from gossamer.agents.settings import AgentSettings, FleetModel
 from gossamer.agents.statistics import Answers, Layout
 from gossamer.arrays import Floats
 from gossamer.families import Family
+
+log = logging.getLogger("gossamer.agents")
 
 STEP = 2.0
 """By how much a predictor may change when an agent takes a new reference."""
@@ -221,14 +226,15 @@ class RowBatcher(Batcher):
         self._frozen = own * samples if by_agents else own.copy()
         self._kept = _Kept(layout)
         self._sums = np.zeros(layout.size)  # of the rows in memory
+        self._waiting: list[Floats] = []
         self._theta: Floats | None = None
         self._renewed = 0
 
     def batch(self, new: Sequence[Floats], mean: Floats, samples: float, age: int) -> Batch:
         if age - self._renewed > self._renewed // 4:
             self._renew(age)
-        if new:
-            rows = np.array(new)
+        rows, count = self._take(new, samples)
+        if len(rows):
             noise = self._random.standard_normal((len(rows), self.layout.replicates))
             room = max(self.layout.model.memory - len(self._kept.rows), 0)
             for part, sums in ((slice(room), self._sums), (slice(room, None), self._frozen)):
@@ -238,7 +244,24 @@ class RowBatcher(Batcher):
         total = self._frozen + self._sums
         if not total[0]:
             return Batch(total, 0, 0.0)
-        return Batch(total / total[0] if self._by_agents else total, len(new), 1.0)
+        return Batch(total / total[0] if self._by_agents else total, count, 1.0)
+
+    def _take(self, new: Sequence[Floats], samples: float) -> tuple[Floats, int]:
+        """The rows to add now, and how many of them are new to an agent that had `samples` before."""
+        least, count = self.layout.model.least, 0
+        rows = np.zeros((0, self.layout.dimension))
+        for table in (item for item in new if item.ndim == 2):
+            if len(table) < least:
+                log.warning("a table of %d rows is not used: fewer than %d are not told", len(table), least)
+                continue
+            rows, count = table, max(len(table) - int(samples), 0)
+            self._frozen[:] = 0.0  # it has all rows that this agent had before it was restarted
+        self._waiting += [item for item in new if item.ndim == 1]
+        if len(self._waiting) >= least:
+            rows = np.vstack([rows, *self._waiting])
+            count += len(self._waiting)
+            self._waiting = []
+        return rows, count
 
     def _renew(self, age: int) -> None:
         """Take the estimate of now as the reference, and linearize the rows in memory again."""

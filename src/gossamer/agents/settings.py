@@ -122,6 +122,7 @@ class FleetModel:
     classes     how many classes softmax has, labeled 0, 1, ...
     threshold   of the Huber loss
     memory      how many rows an agent keeps in memory, to linearize them again
+    least       an agent tells sums of so many rows or more; until then, new rows wait
     """
 
     family: str = "logistic"
@@ -131,6 +132,7 @@ class FleetModel:
     classes: int = 3
     threshold: float = Huber.threshold
     memory: int = 10_000
+    least: int = 20
 
     def __post_init__(self) -> None:
         checks.choice("model.family", self.family, FAMILIES)
@@ -144,6 +146,7 @@ class FleetModel:
         checks.whole_number("model.classes", self.classes, least=2)
         checks.number("model.threshold", self.threshold, above=0)
         checks.whole_number("model.memory", self.memory, least=0)
+        checks.whole_number("model.least", self.least, least=1)
 
     def build(self) -> Family:
         """The family, with its parameters."""

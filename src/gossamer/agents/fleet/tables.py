@@ -117,6 +117,7 @@ class ModelTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     classes: int = FleetModel.classes
     threshold: float = FleetModel.threshold
     memory: int = FleetModel.memory
+    least: int = FleetModel.least
 
     def build(self) -> FleetModel | None:
         """The model itself; None: there is none."""

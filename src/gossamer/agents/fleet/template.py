@@ -89,6 +89,7 @@ Names of the covariates, in the order of a row; csv:FILE,target=LABEL finds them
             "classes": "How many classes softmax has; their labels are 0, 1, ...",
             "threshold": "From which residual on the Huber loss is linear.",
             "memory": "How many rows an agent keeps in memory, to linearize them again; no row is stored or sent.",
+            "least": "An agent tells sums of so many rows or more; until then, new rows wait.",
         },
     ),
     "rounds": (

@@ -12,6 +12,8 @@ from collections.abc import AsyncGenerator, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from gossamer.agents.host.source_kinds import AnySource, LiveSource, PacedSource, Source
 from gossamer.agents.readings import BadObservation, Splitter, Vector, cells, parse_row
 from gossamer.errors import InvalidInput
@@ -88,6 +90,22 @@ class CsvFile(_Rows, PacedSource):
         with self.path.open(encoding="utf-8", errors="replace") as file:
             yield from file
         self.count_from_here()
+
+
+class CsvTable(_Rows, PacedSource):
+    """The rows of a file all at once, in the first round, and again whenever the agent starts: for models."""
+
+    def begin(self, stored: int, largest: float) -> None:
+        Source.begin(self, 0, largest)
+        with self.path.open(encoding="utf-8", errors="replace") as file:
+            rows = [value for value in map(self.accept, file) if value is not None]
+        self._table = np.array(rows).reshape(-1, self.dimension)
+
+    def raw(self) -> Iterator[Vector]:
+        yield self._table
+
+    def rounds(self) -> Iterator[Vector | None]:
+        yield from self.raw()
 
 
 class GrowingCsvFile(_Rows, LiveSource):
@@ -230,7 +248,7 @@ def parse_csv(rest: str, dimension: int, covariates: Sequence[str] = ()) -> AnyS
     """Return the source that the rest of csv:FILE,... describes; `covariates` are those of the fleet's model."""
     name, *options = rest.split(",")
     columns: list[str] | None = None
-    kind: type[CsvFile] | type[GrowingCsvFile] = CsvFile
+    kind: type[CsvFile | CsvTable | GrowingCsvFile] = CsvTable if covariates else CsvFile
     for option in options:
         if option == "follow":
             kind = GrowingCsvFile
