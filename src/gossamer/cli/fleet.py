@@ -61,7 +61,8 @@ def init(
         str | None,
         typer.Option(
             help="Learn a model from rows instead of averaging: FAMILY:COVARIATE+COVARIATE+..., such as "
-            "logistic:age+dose; sources are then csv:FILE,target=LABEL, or lines of covariates and a label."
+            "logistic:age+dose; sources are then csv:FILE,target=LABEL (by default NAME.csv, label), or lines of "
+            "covariates and a label."
         ),
     ] = None,
     every: Annotated[
@@ -117,7 +118,7 @@ def init(
         network,
         names=names,
         endpoints=endpoints,
-        sources=sources if source is None else [source] * network.agents,
+        sources=_sources(source, names, sources, model),
         fleet=name,
         method=chosen,
         directory=None if own_file is None else own_file.parent,
@@ -147,6 +148,15 @@ def _numbering(network: Network) -> str:
         return ""
     shown = [f"agent{i} is {label}" for i, label in enumerate(labels[:3])]
     return f"; {', '.join(shown)}{', ...' if len(labels) > 3 else ''}"
+
+
+def _sources(
+    given: str | None, names: Sequence[str], usual: Sequence[str], model: str | None
+) -> Sequence[str]:
+    """Where observations come from; to learn a model, from a file of each agent's name unless given."""
+    if given is not None:
+        return [given] * len(names)
+    return usual if model is None else [f"csv:{name}.csv,target=label" for name in names]
 
 
 def _model(text: str | None) -> ModelTable:

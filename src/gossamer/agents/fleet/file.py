@@ -112,7 +112,8 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         directory: Path | None = None,
         **parts: Any,
     ) -> Fleet:
-        """Make a fleet on `network`; by default all its agents are on this machine and simulate a sensor.
+        """Make a fleet on `network`; by default all its agents are on this machine and simulate a sensor, or, to
+        learn a model, read rows from standard input.
 
         `method` is the local form of Anytime SDA unless given, which needs no spectrum; the file of a method of your
         own is looked for in `directory`. `parts` are the tables observations, rounds and wire, where they should
@@ -121,7 +122,8 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         n = network.agents
         names = [f"agent{i}" for i in range(n)] if names is None else names
         endpoints = [f"127.0.0.1:{PORT + i}" for i in range(n)] if endpoints is None else endpoints
-        sources = simulated_sources(n) if sources is None else sources
+        if sources is None:
+            sources = ["-"] * n if parts.get("model", ModelTable()).family else simulated_sources(n)
         if not isinstance(method, MethodTable):
             method = MethodTable.of(method or AnytimeSDA("local"), network)
         weighted = [Edge(i, j, -float(network.gossip[i, j])) for i, j in network.edges.tolist()]

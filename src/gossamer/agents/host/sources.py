@@ -267,6 +267,10 @@ def parse_source(text: str, dimension: int, agent: int, covariates: Sequence[str
         return Command(dimension, rest)
     if kind == "csv" and rest.strip():
         return parse_csv(rest, dimension, covariates)
+    if kind == "sim" and covariates:
+        raise InvalidInput(
+            f"a fleet that learns a model needs rows with labels, got {text!r}; use csv:, cmd: or -"
+        )
     if kind == "sim" and rest.strip():
         return _simulated(rest, dimension, agent)
     raise InvalidInput(f"source must be {FORMS}, got {text!r}")
