@@ -163,8 +163,9 @@ class LinearEstimation:
         X       an array (rows, features), a dictionary of columns, or a pandas or polars frame
         y       one value per row, or the name of a column of the frame
         agents  how many agents (on an Erdos-Renyi graph), or the network itself
-        split   "contiguous" blocks of rows, "random", "by:<column>" (one agent per value of that column, which
-                is then not a feature), or an array with one label per row
+        split   "contiguous" blocks of rows, "random", "sorted" (blocks of rows sorted by y, which makes agents differ
+                most), "by:<column>" (one agent per value of that column, which is then not a feature), or an array
+                with one label per row
         intercept  add a column of ones
 
         The data are fixed, so there is no noise: an agent's error is its distance from the pooled fit.

@@ -1,0 +1,131 @@
+"""Stochastic gradients over a network: the earlier way to fit a model to streams, for comparison.
+
+In round t agent i takes a step along the gradient g_i of its newest samples, averaged over them; W = I - L.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from gossamer import checks
+from gossamer.applications.likelihood import kernels
+from gossamer.applications.likelihood.streaming import Draws, Learned, in_blocks
+from gossamer.arrays import Booleans, Floats, Integers
+
+if TYPE_CHECKING:
+    from gossamer.applications.likelihood.estimation import LikelihoodEstimation
+
+GRID = 4.0 ** np.arange(1, -6, -1)
+"""The step sizes that tuning tries, as multiples of 1/(the largest mean square of any agent's covariates)."""
+
+LANES = 128
+"""Rounds are played one by one, so that many trials side by side are worth it."""
+
+Mix = Callable[[Floats], Floats]
+
+
+@dataclass(frozen=True)
+class StochasticGradient(ABC):
+    """Steps a_t = a/sqrt(t+1); the estimate is the mean of all iterates, weighted by their rounds.
+
+    step   a, as a multiple of 1/(the largest mean square of any agent's covariates); None: the best of `GRID`, by the
+           error after the last round, which only somebody who knows the answer can choose
+    """
+
+    step: float | None = 1.0
+
+    name: ClassVar[str]
+    vectors: ClassVar[int] = 1
+    """How many vectors of theta's length one message has."""
+
+    def __post_init__(self) -> None:
+        if self.step is not None:
+            checks.number("step", self.step, above=0)
+
+    @property
+    def label(self) -> str:
+        return f"{self.name}, {'best step' if self.step is None else f'step={self.step:g}'}"
+
+    @abstractmethod
+    def advance(self, state: tuple[Floats, ...], slope: Floats, step: float, mix: Mix) -> tuple[Floats, ...]:
+        """The registers after a round whose gradient is `slope`: theta, all that there is at first, and more."""
+
+    def learned(self, problem: LikelihoodEstimation, horizons: Integers, trials: int, seed: int) -> Learned:
+        """Every agent's estimates after each of the ascending horizons."""
+        if self.step is None:
+            tried = [replace(self, step=a).learned(problem, horizons, trials, seed) for a in GRID.tolist()]
+            errors = [_error(problem, found) for found in tried]
+            return tried[int(np.argmin(np.nan_to_num(errors, nan=np.inf)))]
+        with np.errstate(over="ignore", invalid="ignore"):
+            return in_blocks(
+                problem, trials, seed, lambda draws: self._learn(problem, draws, horizons), LANES
+            )
+
+    def _learn(
+        self, problem: LikelihoodEstimation, draws: Draws, horizons: Integers
+    ) -> tuple[Floats, Booleans]:
+        assert self.step is not None
+        agents, lanes = problem.network.agents, len(draws.trials)
+        shape = (agents, problem.size, lanes)
+        gossip, size = problem.network.gossip, self.step / problem.mean_square
+        state: tuple[Floats, ...] = (np.zeros(shape),)
+        average, found = np.zeros(shape), []
+        predictors = np.empty((problem.family.outputs, draws.group, agents, lanes))
+
+        def mix(values: Floats) -> Floats:
+            return np.asarray(values - (gossip @ values.reshape(agents, -1)).reshape(shape))
+
+        with np.errstate(over="ignore", invalid="ignore"):
+            for piece, (x, y, weights, group) in draws.pieces(range(int(horizons[-1])), set()):
+                for t in piece:
+                    new = slice((t - piece.start) * group, (t - piece.start + 1) * group)
+                    kernels.predict(predictors, x[new], state[0])
+                    slopes = problem.family.slopes(predictors, y[new]) * weights[new][:, :, None]
+                    slope = np.einsum("asnb,snkb->nakb", slopes, x[new]).reshape(shape)
+                    slope = slope / problem.per_round + problem.penalty[:, None] * state[0]
+                    state = self.advance(state, slope, size / np.sqrt(t + 1), mix)
+                    average += 2.0 / (t + 2) * (state[0] - average)  # weights 1, 2, 3, ...
+                    if t + 1 in horizons:
+                        found.append(average.copy())
+        return np.stack(found), np.zeros((len(found), agents, lanes), dtype=bool)
+
+
+def _error(problem: LikelihoodEstimation, found: Learned) -> float:
+    with np.errstate(over="ignore", invalid="ignore"):
+        return float(((found.estimates[-1] - problem.parameter) ** 2).mean())
+
+
+@dataclass(frozen=True)
+class DSGD(StochasticGradient):
+    """Distributed stochastic gradients (Nedic, Ozdaglar 2009; Lian and others 2017), averaged (Polyak, Juditsky 1992).
+
+    theta_i <- sum_j W_ij theta_j - a_t g_i(theta_i)
+    """
+
+    name: ClassVar[str] = "DSGD"
+
+    def advance(self, state: tuple[Floats, ...], slope: Floats, step: float, mix: Mix) -> tuple[Floats, ...]:
+        return (mix(state[0]) - step * slope,)
+
+
+@dataclass(frozen=True)
+class DSGT(StochasticGradient):
+    """Distributed stochastic gradient tracking (Pu, Nedic 2021), averaged like `DSGD`.
+
+    s_i <- sum_j W_ij s_j + g_i(theta_i) - the last g_i,   theta_i <- sum_j W_ij (theta_j - a_t s_j)
+
+    It sends theta and s, so its messages are twice as long.
+    """
+
+    name: ClassVar[str] = "DSGT"
+    vectors: ClassVar[int] = 2
+
+    def advance(self, state: tuple[Floats, ...], slope: Floats, step: float, mix: Mix) -> tuple[Floats, ...]:
+        theta = state[0]
+        tracked = slope if len(state) == 1 else mix(state[1]) + slope - state[2]
+        return mix(theta - step * tracked), tracked, slope
