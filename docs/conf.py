@@ -34,7 +34,7 @@ extensions = [
     "sphinx_design",
     "sphinx_copybutton",
 ]
-source_suffix = {".md": "myst-nb", ".rst": "restructuredtext"}
+source_suffix = {".rst": "restructuredtext", ".md": "myst-nb"}
 exclude_patterns = ["_build", "_generated", "gallery", "**/*.ipynb", "**/.ipynb_checkpoints"]
 templates_path = ["_templates"]
 needs_sphinx = "8.0"

@@ -63,7 +63,9 @@ def _prose(text: str | None) -> str:
     """Help as Markdown: examples, which are indented there, are code."""
     blocks = []
     for block in re.split(r"\n\s*\n", (text or "").replace("\b\n", "").strip()):
-        code = all(line.startswith("  ") for line in block.splitlines()) or block.strip().startswith("gossamer ")
+        code = all(line.startswith("  ") for line in block.splitlines()) or block.strip().startswith(
+            "gossamer "
+        )
         lines = [line.strip() for line in block.splitlines()]
         blocks.append("```sh\n" + "\n".join(lines) + "\n```" if code else _escape(" ".join(lines)))
     return "\n\n".join(blocks)
@@ -77,7 +79,8 @@ def _escape(text: str) -> str:
     """Text that means itself in Markdown; flags and file names look like code."""
     pieces = re.split(r"((?<![\w-])--[a-z][\w-]*|\b\w[\w/]*\.(?:toml|py|csv|roster|pem|key)\b)", text)
     return "".join(
-        f"`{piece}`" if k % 2 else re.sub(r"([\\*_<>\[\]$])", r"\\\1", piece) for k, piece in enumerate(pieces)
+        f"`{piece}`" if k % 2 else re.sub(r"([\\*_<>\[\]$])", r"\\\1", piece)
+        for k, piece in enumerate(pieces)
     )
 
 
@@ -95,6 +98,7 @@ def fleet_file() -> str:
 
 
 # -- choose a method: every number measured ----------------------------------------------------------------
+
 
 def _streams(network: Any) -> Any:
     import numpy as np
@@ -156,11 +160,16 @@ def under_loss() -> str:
 
     graphs = {"path": gs.Network.path(100), "cycle": gs.Network.cycle(100), "grid": gs.Network.grid(10, 10)}
     cases: dict[str, Any] = {
-        f"{name}, {int(p * 100)}% lost": (net, gs.faults.Loss(p)) for p in (0.1, 0.5) for name, net in graphs.items()
+        f"{name}, {int(p * 100)}% lost": (net, gs.faults.Loss(p))
+        for p in (0.1, 0.5)
+        for name, net in graphs.items()
     }
     cases["moving agents"] = (gs.ChangingNetwork.mobile(60, radius=0.2, speed=0.01), None)
     cases["random matchings"] = (gs.ChangingNetwork.matchings(60), None)
-    forms = {f'`AnytimeSDA("{name}")`': gs.AnytimeSDA(name) for name in ("heavy-ball", "nesterov", "local-heavy-ball", "local")}
+    forms = {
+        f'`AnytimeSDA("{name}")`': gs.AnytimeSDA(name)
+        for name in ("heavy-ball", "nesterov", "local-heavy-ball", "local")
+    }
     forms["`DSG()`"] = gs.DSG()
     center = {n: run(gs.DSG(), gs.Network.complete(n)).estimates for n in (60, 100)}
     rows = []

@@ -2,7 +2,8 @@
 Means that drift
 ================
 
-The average moves. With a constant gain agents forget the past and follow; a plain average of everything so far lags behind.
+The average moves. With a constant gain agents forget the past and follow; a plain average of everything so
+far lags behind.
 """
 
 import matplotlib.pyplot as plt

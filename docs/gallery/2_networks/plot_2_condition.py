@@ -2,7 +2,8 @@
 What counts is the square root of the condition number
 ======================================================
 
-How many rounds until a method is within a factor of two of a center, on chains, rings, grids and random graphs of many sizes?
+How many rounds until a method is within a factor of two of a center, on chains, rings, grids and random
+graphs of many sizes?
 """
 
 import matplotlib.pyplot as plt
@@ -31,12 +32,21 @@ for method, color, power in (("anytime-sda", "#0072B2", 1), ("dsg", "#D55E00", 2
     for marker, (kind, networks) in zip("os^D", kinds.items(), strict=True):
         root = np.array([np.sqrt(net.condition_number) for net in networks])
         needed = np.array([first(method, net) for net in networks])
-        ax.loglog(root, needed, marker, color=color, mfc=color if power == 1 else "none", label=kind if power == 1 else None)
+        ax.loglog(
+            root,
+            needed,
+            marker,
+            color=color,
+            mfc=color if power == 1 else "none",
+            label=kind if power == 1 else None,
+        )
         ratios.extend(needed / root**power)
     reach = np.array([2, 80 if power == 1 else 14])
     ax.loglog(reach, np.nanmedian(ratios) * reach**power, color=color, lw=0.8)
 ax.text(30, 100, "Anytime SDA: like √κ", color="#0072B2")
 ax.text(3.2, 9000, "plain averaging (DSG): like κ", color="#D55E00", ha="left")
+ax.set(xticks=[2, 5, 10, 20, 50, 100], xticklabels=["2", "5", "10", "20", "50", "100"])
+ax.minorticks_off()
 ax.set(xlabel="√κ", ylabel="rounds until within 2 times a center's error")
 ax.legend(loc="upper right")
 plt.show()

@@ -2,8 +2,8 @@
 Your own graph
 ==============
 
-Any NetworkX graph, and any common file (``gs.Network.read("graph.graphml")``), is a network. Here: Zachary's karate club,
-before it split. Dark members hear the news late.
+Any NetworkX graph, and any common file (``gs.Network.read("graph.graphml")``), is a network. Here:
+Zachary's karate club, before it split. Dark members hear the news late.
 """
 
 import matplotlib.pyplot as plt

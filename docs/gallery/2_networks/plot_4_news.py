@@ -2,8 +2,9 @@
 How news travels
 ================
 
-How much of the middle agent's samples is in everybody's answer, some rounds later. White is the fair share, 1/N: where all is
-white, everybody knows as much as a center. News travels one edge per round at most; plain averaging spreads like heat.
+How much of the middle agent's samples is in everybody's answer, some rounds later. White is the fair share,
+1/N: where all is white, everybody knows as much as a center. News travels one edge per round at most; plain
+averaging spreads like heat.
 """
 
 import matplotlib.pyplot as plt

@@ -2,8 +2,8 @@
 Links that go one way
 =====================
 
-Where links have a direction agents cannot agree on weights that average; push-sum sends shares of a sum and of a weight,
-and answers with their quotient.
+Where links have a direction agents cannot agree on weights that average; push-sum sends shares of a sum and
+of a weight, and answers with their quotient.
 """
 
 import matplotlib.pyplot as plt
@@ -20,7 +20,9 @@ rounds = [10, 20, 40, 80, 160, 320, 640]
 
 fig, (left, right) = plt.subplots(1, 2, figsize=(7.4, 3.6))
 place = nx.circular_layout(graph)
-nx.draw_networkx_edges(graph, place, ax=left, edge_color="#56B4E9", arrowsize=7, width=0.6, connectionstyle="arc3,rad=0.15")
+nx.draw_networkx_edges(
+    graph, place, ax=left, edge_color="#56B4E9", arrowsize=7, width=0.6, connectionstyle="arc3,rad=0.15"
+)
 nx.draw_networkx_nodes(graph, place, ax=left, node_size=35, node_color="#0072B2")
 left.axis("off")
 for decay, label in ((1.0, "decay 1"), (1.25, "decay 1.25 (default)"), (np.inf, "decay ∞")):

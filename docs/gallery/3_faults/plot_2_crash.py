@@ -2,8 +2,8 @@
 An agent dies, and comes back
 =============================
 
-Agent 0 alone sees large values. When it dies its flow returns, and the survivors find *their* average; when it is back,
-everybody finds the average of all again.
+Agent 0 alone sees large values. When it dies its flow returns, and the survivors find *their* average; when
+it is back, everybody finds the average of all again.
 """
 
 import matplotlib.pyplot as plt

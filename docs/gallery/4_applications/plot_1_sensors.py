@@ -2,8 +2,8 @@
 Sensors that see two numbers, and learn five
 ============================================
 
-Each of 25 sensors measures two combinations of five unknowns: alone it can never find them. With its neighbors it comes
-close to a data center, faster than earlier methods do.
+Each of 25 sensors measures two combinations of five unknowns: alone it can never find them. With its
+neighbors it comes close to a data center, faster than earlier methods do.
 """
 
 import matplotlib.pyplot as plt
@@ -12,7 +12,9 @@ import numpy as np
 import gossamer as gs
 from gossamer.applications import KarMoura
 
-sensors = gs.LinearEstimation.random(gs.Network.grid(5, 5), dimension=5, measurements=2, weighting="precision")
+sensors = gs.LinearEstimation.random(
+    gs.Network.grid(5, 5), dimension=5, measurements=2, weighting="precision"
+)
 rounds = np.unique(np.geomspace(20, 1000, 14).astype(int))
 
 fig, ax = plt.subplots()

@@ -1,9 +1,9 @@
 """
-One robot's view of a world it never saw paid for
-=================================================
+What a place is worth to the team
+=================================
 
-Twelve robots follow one policy through a grid world. Only the first is paid for reaching the goal, the last for stepping
-into the pit; after 300 rounds every robot knows what each place is worth to the *team*.
+Twelve robots follow one policy through a grid world, and each is paid only its own share of the reward. Talking
+to its neighbors, every robot learns what each place is worth to the *team*.
 """
 
 import matplotlib.pyplot as plt
@@ -13,7 +13,9 @@ import gossamer as gs
 from gossamer.applications import problems
 
 world = problems.grid_world(8, 8)
-team = gs.PolicyEvaluation.from_problem(gs.Network.cycle(12), world, discount=0.9, rule="split", reward_std=0.5)
+team = gs.PolicyEvaluation.from_problem(
+    gs.Network.cycle(12), world, discount=0.9, rule="split", reward_std=0.5
+)
 rng = np.random.default_rng(0)
 cumulative = np.cumsum(team.transitions.toarray(), axis=1)
 online = team.online()

@@ -2,11 +2,11 @@
 Plug-in against temporal differences
 ====================================
 
-Averaging rewards and solving the Bellman equation, or mixing value functions step by step? All see the same samples.
+Averaging rewards and solving the Bellman equation, or mixing value functions step by step? All see the same
+samples.
 """
 
 import matplotlib.pyplot as plt
-import numpy as np
 
 import gossamer as gs
 from gossamer.applications import Centralized, TemporalDifference, problems

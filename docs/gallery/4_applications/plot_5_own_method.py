@@ -2,7 +2,8 @@
 A method of your own
 ====================
 
-Twenty lines make a method, and every engine runs it: here DSG that moves only part of the way, next to DSG itself.
+Twenty lines make a method, and every engine runs it: here DSG that moves only part of the way, next to DSG
+itself.
 """
 
 from dataclasses import dataclass
@@ -51,5 +52,6 @@ for laziness in (0.1, 0.25, 0.5, 1.0):
     ax.loglog(rounds, gs.exact(LazyDSG(laziness), net, obs, rounds).over_limit, label=f"laziness {laziness}")
 ax.loglog(rounds, gs.exact("anytime-sda", net, obs, rounds).over_limit, "k--", label="Anytime SDA")
 ax.set(xlabel="rounds", ylabel="error over a center's")
-ax.legend(loc="lower left")
+ax.set_ylim(0.8, 3e4)
+ax.legend(ncols=2, loc="upper right")
 plt.show()
