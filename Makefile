@@ -1,12 +1,14 @@
 # make run     everything the paper shows, reproduced, with a report        make test   all checks and tests
 # make quick   the everyday tests (under 90 seconds)                        make bench  speed, as ratios in one run
 # make chaos   a fleet in trouble for 15 minutes (docs/reliability.md)       make dist   an sdist and a wheel, in dist/
+# make docs    the documentation site, in docs/_build/html
 PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.ready
+CODE := src tests benchmarks examples deploy docs/conf.py docs/_ext docs/gallery setup.py
 ROUND := $(wildcard setup.py src/gossamer/agents/round/*.p*)
 
-.PHONY: setup run test quick lint bench chaos dist clean
+.PHONY: setup run test quick lint docs bench chaos dist clean
 .DEFAULT_GOAL := setup
 
 # Numba's code, too, is compiled here, on all cores; where nothing has changed, this is a matter of a second.
@@ -28,15 +30,20 @@ run: setup
 	$(BIN)/gossamer reproduce --out results/paper
 
 lint: .venv/.compiled
-	$(BIN)/ruff check src tests benchmarks examples deploy setup.py
-	$(BIN)/ruff format --check src tests benchmarks examples deploy setup.py
+	$(BIN)/ruff check $(CODE)
+	$(BIN)/ruff format --check $(CODE)
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
 quick: setup
 	$(BIN)/python -m pytest -n 2 --dist loadgroup -m "not slow"
 
-test: lint setup
+# Offline, warnings are errors. From scratch: what is generated may not depend on what was there before.
+docs: setup
+	rm -rf docs/_build docs/_generated docs/auto_gallery docs/reference/api
+	$(BIN)/python -m sphinx -b html -q -W --keep-going -n -j 2 docs docs/_build/html
+
+test: lint docs
 	$(BIN)/python -m pytest -n 2 --dist loadgroup
 
 bench: setup
@@ -50,4 +57,5 @@ dist: setup
 
 clean:
 	find src -name '*.so' -delete
+	rm -rf docs/_build docs/_generated docs/auto_gallery docs/reference/api
 	rm -rf .venv build dist results .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

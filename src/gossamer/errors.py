@@ -18,15 +18,40 @@ from types import ModuleType
 
 
 class GossamerError(Exception):
-    """Root of every error this package raises on purpose."""
+    """Root of every error this package raises on purpose.
+
+    Examples
+    --------
+    >>> try:
+    ...     gs.SDA(step_size=-1)
+    ... except gs.GossamerError as error:
+    ...     print(type(error).__name__)
+    InvalidInput
+    """
 
 
 class InvalidInput(GossamerError, ValueError):
-    """A value that cannot be used; the text says what was required and what we got."""
+    """A value that cannot be used; the text says what was required and what we got.
+
+    Examples
+    --------
+    >>> gs.SDA(burn_in=-1)
+    Traceback (most recent call last):
+    gossamer.errors.InvalidInput: burn_in must be a whole number of at least 0, got -1
+    """
 
 
 class InvalidNetwork(InvalidInput):
-    """A graph or matrix that does not satisfy the assumptions on a network."""
+    """A graph or matrix that does not satisfy the assumptions on a network.
+
+    Examples
+    --------
+    >>> try:
+    ...     gs.Network.from_edges(4, [(0, 1), (2, 3)])
+    ... except gs.InvalidNetwork as error:
+    ...     print("components" in str(error))
+    True
+    """
 
 
 class InvalidRoster(InvalidInput):
@@ -34,15 +59,36 @@ class InvalidRoster(InvalidInput):
 
 
 class Unsupported(GossamerError):
-    """An engine was asked for something it cannot do; the text says what can."""
+    """An engine was asked for something it cannot do; the text says what can.
+
+    Examples
+    --------
+    >>> try:
+    ...     gs.exact("pairwise", "cycle:5", gs.Gaussian(np.zeros(5)), 10)
+    ... except gs.Unsupported as error:
+    ...     print(str(error).split(";")[-1])
+     simulate it
+    """
 
 
 class MissingExtra(GossamerError, ImportError):
-    """An optional dependency is missing; the text says how to install it."""
+    """An optional dependency is missing; the text says how to install it.
+
+    Examples
+    --------
+    >>> issubclass(gs.MissingExtra, gs.GossamerError)
+    True
+    """
 
 
 class OutputError(GossamerError, OSError):
-    """A result could not be written where it was asked for."""
+    """A result could not be written where it was asked for.
+
+    Examples
+    --------
+    >>> issubclass(gs.OutputError, gs.GossamerError)
+    True
+    """
 
 
 def nearest(word: str, choices: Iterable[str]) -> str:

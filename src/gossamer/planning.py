@@ -55,7 +55,14 @@ ROUNDING = 1e-12
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Plan(Result):
-    """What a target error costs. samples are per agent; messages and bytes are those of the whole network."""
+    """What a target error costs. samples are per agent; messages and bytes are those of the whole network.
+
+    Examples
+    --------
+    >>> plan = gs.plan("grid:4x4", gs.Gaussian(np.arange(16.0)), target=0.01)
+    >>> plan.reached, plan.total_error <= 0.01, plan.messages == 48 * plan.rounds
+    (True, True, True)
+    """
 
     method: Method
     network: Network
@@ -119,7 +126,14 @@ class Plan(Result):
 
 
 class Plans(list[Plan], Result):
-    """Several plans, one per combination that was asked for."""
+    """Several plans, one per combination that was asked for.
+
+    Examples
+    --------
+    >>> plans = gs.plan("grid:4x4", gs.Gaussian(np.arange(16.0)), 0.01, ["sda", "anytime-sda"])
+    >>> plans.cheapest(by="messages").method.name
+    'anytime-sda'
+    """
 
     title = "What a target error costs"
     shown = ("network", "method", *Plan.shown)
@@ -209,12 +223,24 @@ def plan(
     """Return the smallest number of rounds with total error <= target, and what it costs.
 
     One network, target and method give a `Plan`; sequences of any of them give `Plans`, one per combination,
-    with `.cheapest(by=...)`. The default method is AnytimeSDA. Observations may be a function of the network.
+    with `.cheapest(by=...)`. Observations may be a function of the network.
 
     Every number of rounds is examined as far as that is affordable: up to ONE_BY_ONE, and far beyond for methods
     whose error after any number of rounds comes from one pass (`anytime`, or SDA with its burn-in). Means that move in
     their own way (`Moving`) are followed for at most `MOVING` rounds. Where some were left out, `note` says so.
     A target that is missed has a note that says why, and as `total_error` the least that was found.
+
+    Parameters
+    ----------
+    network, observations, target, method
+        As for `gs.exact`; the default method is AnytimeSDA.
+    most_rounds : int
+        Where the search ends.
+
+    Examples
+    --------
+    >>> gs.plan("cycle:20", gs.Gaussian(np.arange(20.0)), target=0.01).rounds
+    113
     """
     networks, one_network = _listed("network", network, (Network, DirectedNetwork, Graph, Changing, str))
     targets, one_target = _listed("target", target, (float, int, np.number))

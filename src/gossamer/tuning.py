@@ -44,8 +44,18 @@ Point = tuple[float, ...]
 class Tuned(StreamResult[int, float]):
     """A method with the parameters that minimize the exact error, next to what it started from.
 
-    start   the method before
-    before  its total error
+    Attributes
+    ----------
+    method, start : Method
+        With the chosen parameters, and as it was given.
+    total_error, before : float
+        The total error of either.
+
+    Examples
+    --------
+    >>> tuned = gs.tune("sda", gs.Network.cycle(10), gs.Gaussian(np.arange(10.0)), rounds=100)
+    >>> tuned.total_error < tuned.before
+    True
     """
 
     start: Method
@@ -75,8 +85,20 @@ def tune(
 ) -> Tuned:
     """Choose the parameters that minimize the exact error after `rounds`: burn-in, step size, momentum, smoothing.
 
-    `parameters` names the ones to choose; by default all that the method's `tunable` lists. The result is never
-    worse than the method as it was given.
+    The result is never worse than the method as it was given.
+
+    Parameters
+    ----------
+    method, network, observations, rounds
+        As for `gs.exact`.
+    parameters : str or sequence of str, optional
+        Those to choose; by default all that the method's `tunable` lists.
+
+    Examples
+    --------
+    >>> tuned = gs.tune("sda", "cycle:10", gs.Gaussian(np.arange(10.0)), 100, parameters="burn_in")
+    >>> tuned.method.burn_in
+    11
     """
     method = analyzable(method)
     network = check_match(network, observations)

@@ -28,6 +28,21 @@ _HOME = {
     "TlsTransport": "transports.tls",
 }
 
+__all__ = [
+    "Agent",
+    "AgentSettings",
+    "Faulty",
+    "Limits",
+    "Memory",
+    "MpiTransport",
+    "Neighbor",
+    "NeighborView",
+    "Snapshot",
+    "Tls",
+    "TlsTransport",
+    "Transport",
+]
+
 if TYPE_CHECKING:
     from gossamer.agents.agent import Agent as Agent
     from gossamer.agents.settings import AgentSettings as AgentSettings

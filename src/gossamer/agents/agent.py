@@ -1,12 +1,4 @@
-"""The agent: one member of a fleet, inside any asyncio program.
-
-    async with Agent(settings) as agent:
-        agent.observe(21.5)
-        print(agent.estimate, agent.standard_error)
-
-The rounds run in their own thread, so that a program that computes for a while does not hold up the
-neighbors; a second thread writes the store. Both start on entering and end on leaving.
-"""
+"""The agent: one member of a fleet, inside any asyncio program."""
 
 from __future__ import annotations
 
@@ -27,7 +19,7 @@ from numpy.typing import ArrayLike
 from gossamer.agents.bounds import Bounds
 from gossamer.agents.host.source_kinds import LiveSource
 from gossamer.agents.host.sources import as_source
-from gossamer.agents.host.store import AgentStore, Saved
+from gossamer.agents.host.store import AgentStore, Saved, first_serial
 from gossamer.agents.host.writer import StoreWriter
 from gossamer.agents.learning import batcher_of, layout_of, range_of
 from gossamer.agents.round.conversation import Conversation
@@ -53,9 +45,6 @@ _HURRY = 0.02
 _GATHERING = 5.0
 """Most seconds for which an agent with a slow pace waits for its neighbors before its first round."""
 
-_SERIALS_PER_COMMIT = 2**20
-"""More messages than any agent sends between two commits; see `_first_serial`."""
-
 _FIXED = ("id", "fleet", "endpoint", "listen", "store", "silence", "facts", *AGREED)
 """Settings that cannot change while an agent runs."""
 
@@ -66,12 +55,30 @@ ObservationStream = Iterable[ArrayLike] | AsyncIterable[ArrayLike]
 class Agent:
     """One agent of a fleet.
 
-    settings   who it is, whom it talks to, and by which method
-    transport  how it reaches its neighbors; None: TLS connections, as the settings say
-    source     observations to take by itself, besides those given to `observe`. If it fails, the agent goes on
-               without it: `Snapshot.problem` says so, and so does an error on leaving
-    store      path of its SQLite file; None: settings.store
-    seed       of the noise replicates; None: from the system
+    The rounds run in their own thread, so that a program that computes for a while does not hold up the neighbors;
+    a second thread writes the store. Both start on entering `async with` and end on leaving.
+
+    Parameters
+    ----------
+    settings : AgentSettings
+        Who it is, whom it talks to, and by which method.
+    transport : Transport, optional
+        How it reaches its neighbors; None: TLS connections, as the settings say.
+    source : iterable or async iterable, optional
+        Observations to take by itself, besides those given to `observe`. If it fails, the agent goes on without it:
+        `Snapshot.problem` says so, and so does an error on leaving.
+    store : path, optional
+        Of its SQLite file; None: settings.store.
+    seed : int, optional
+        Of the noise replicates; None: from the system.
+
+    Examples
+    --------
+    `Memory` shows two agents that average.
+
+    >>> settings = gs.AgentSettings(0, (gs.Neighbor(1),), method=gs.AnytimeSDA("local"))
+    >>> gs.Agent(settings, transport=gs.agents.Memory().transport(0, (1,))).snapshot.samples
+    0
     """
 
     def __init__(
@@ -110,7 +117,7 @@ class Agent:
                 {n.id: n.weight for n in settings.neighbors},
                 self.layout.size,
                 silence=settings.silence,
-                serial=_first_serial(saved),
+                serial=first_serial(saved),
                 restored=bounds.clip(restored) if bounds and restored else restored,
                 kept=settings.kept,
                 most=most,
@@ -486,9 +493,3 @@ class Agent:
 
     def _acknowledge(self, saved: Saved) -> None:
         self._acknowledged = int(saved.ledger.samples)
-
-
-def _first_serial(saved: Saved | None) -> int:
-    """A serial above those of all earlier runs, even if the clock was set back since the last one."""
-    now = time.time_ns() // 1000
-    return max(now, saved.ledger.serial + _SERIALS_PER_COMMIT) if saved else now

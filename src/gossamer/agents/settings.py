@@ -48,12 +48,24 @@ _HOST = re.compile(r"[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\]")
 class Neighbor:
     """One neighbor: its number, the gossip weight of the edge, and its address.
 
-    id        the neighbor's number in the fleet
-    weight    w_ij = -L_ij; both ends of an edge must use the same number. 0: it follows from the degrees of the two
-              ends, and changes as edges come and go
-    endpoint  "host:port" at which the neighbor is reached; empty for transports that need no address
-    name      common name of the neighbor's certificate; "agent<id>" unless given
-    degree    how many neighbors it has in the roster; 0: unknown
+    Parameters
+    ----------
+    id : int
+        The neighbor's number in the fleet.
+    weight : float
+        w_ij = -L_ij; both ends of an edge must use the same number. 0: it follows from the degrees of the two
+        ends, and changes as edges come and go.
+    endpoint : str
+        "host:port" at which the neighbor is reached; empty for transports that need no address.
+    name : str
+        Common name of the neighbor's certificate; "agent<id>" unless given.
+    degree : int
+        How many neighbors it has in the roster; 0: unknown.
+
+    Examples
+    --------
+    >>> gs.Neighbor(3, endpoint="10.0.0.3:7447").name
+    'agent3'
     """
 
     id: int
@@ -74,7 +86,15 @@ class Neighbor:
 
 @dataclass(frozen=True)
 class Tls:
-    """The PEM files of mutual TLS: the fleet's authority, this agent's certificate and its private key."""
+    """The PEM files of mutual TLS: the fleet's authority, this agent's certificate and its private key.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> folder = Path("fleet/certificates")
+    >>> gs.agents.Tls(folder / "ca.pem", folder / "valve.pem", folder / "valve.key").authority.name
+    'ca.pem'
+    """
 
     authority: Path
     certificate: Path
@@ -99,8 +119,17 @@ class Tls:
 class Limits:
     """Limits on what an agent accepts from its neighbors; anything beyond is dropped and counted.
 
-    message_bytes  longest payload that is decoded at all; 0: just enough for the agent's dimension
-    rounds_ahead   a message from a round further ahead than this is dropped; it is also the most that an agent jumps
+    Parameters
+    ----------
+    message_bytes : int
+        Longest payload that is decoded at all; 0: just enough for the agent's dimension.
+    rounds_ahead : int
+        A message from a round further ahead than this is dropped; it is also the most that an agent jumps.
+
+    Examples
+    --------
+    >>> gs.agents.Limits().rounds_ahead
+    1000000
     """
 
     message_bytes: int = 0
@@ -159,40 +188,70 @@ class FleetModel:
 class AgentSettings:
     """What one agent needs: who it is, whom it talks to, its method, its timeouts and its keys.
 
-    id            this agent's number in the fleet
-    neighbors     the agents it talks to
-    method        a dual method (`methods.ledger.ledger_program` says which can be deployed); all agents need the same
-    facts         the network's spectrum, as far as it is known, for parameters that the method leaves open. An agent
-                  sees only its own edges, so it must be given either the facts or all of the method's parameters
-    dimension     how many numbers one observation has
-    variance      also learn the network-wide variance
-    covariance    also learn the covariance between the components of an observation; needs variance
-    extremes      also learn the least and the largest observation
-    model         the model to learn; None: the mean of observations. Observations are then rows: covariates and a label
-    bins          edges of a histogram, to learn network-wide quantiles; empty: none
-    weighting     "agents": every agent's own mean counts the same; "samples": every observation does
-    replicates    how many noise replicates carry the standard error (0: no standard error)
-    range         the least and the largest value of an observation: one pair, or one per component; empty: unknown.
-                  With `members` it also bounds what neighbors may claim, unless weighting is "samples"
-    outside       what becomes of an observation outside the range: "refuse", or "clip" to its nearest end
-    members       how many agents the fleet has; 0: unknown
-    former        how many have left it
-    timeout       the most seconds that a round waits for a neighbor
-    pace          seconds between the starts of two rounds; None: as fast as the neighbors answer
-    silence       A: an edge moves only while each end was heard by the other within A of its own rounds
-    death         seconds of silence after which a neighbor counts as dead and its flow returns (see `dead_after`)
-    commit        seconds between two commits of the store
-    fleet         name of the fleet; agents of different fleets do not hear each other
-    name          common name of this agent's certificate; "agent<id>" unless given
-    endpoint      "host:port" at which its neighbors reach this agent
-    listen        "host:port" on which this agent listens, if that is another (containers, NAT)
-    tls           certificate files; None: plaintext, with a warning
-    limits        what is accepted from neighbors
-    kept          former neighbors that left and whose data stay in the average
-    epoch         of the roster that these neighbors come from; 0: there is none
-    roster        that roster, signed, for neighbors that are behind
-    bringers      common names of all members: who may bring this agent a roster
-    store         path of the SQLite file that survives a crash; None: nothing is kept
+    Parameters
+    ----------
+    id : int
+        This agent's number in the fleet.
+    neighbors : tuple of Neighbor
+        The agents it talks to.
+    method : Method
+        A dual method (`methods.ledger.ledger_program` says which can be deployed); all agents need the same.
+    facts : SpectralFacts
+        The network's spectrum, as far as it is known, for parameters that the method leaves open. An agent
+        sees only its own edges, so it must be given either the facts or all of the method's parameters.
+    dimension : int
+        How many numbers one observation has.
+    variance, covariance, extremes : bool
+        Also learn the network-wide variance; the covariance between the components of an observation, which needs
+        variance; the least and the largest observation.
+    model : FleetModel, optional
+        The model to learn; None: the mean of observations. Observations are then rows: covariates and a label.
+    bins : tuple of float
+        Edges of a histogram, to learn network-wide quantiles; empty: none.
+    weighting : str
+        "agents": every agent's own mean counts the same; "samples": every observation does.
+    replicates : int
+        How many noise replicates carry the standard error (0: no standard error).
+    range : tuple
+        The least and the largest value of an observation: one pair, or one per component; empty: unknown.
+        With `members` it also bounds what neighbors may claim, unless weighting is "samples".
+    outside : str
+        What becomes of an observation outside the range: "refuse", or "clip" to its nearest end.
+    members, former : int
+        How many agents the fleet has, 0: unknown; how many have left it.
+    timeout, pace : float
+        The most seconds that a round waits for a neighbor; seconds between the starts of two rounds, None: as fast as
+        the neighbors answer.
+    silence : int
+        A: an edge moves only while each end was heard by the other within A of its own rounds.
+    death, commit : float
+        Seconds of silence after which a neighbor counts as dead and its flow returns (see `dead_after`); seconds
+        between two commits of the store.
+    fleet, name : str
+        Name of the fleet; agents of different fleets do not hear each other. Common name of this agent's certificate;
+        "agent<id>" unless given.
+    endpoint, listen : str
+        "host:port" at which its neighbors reach this agent, and on which it listens, if that is another
+        (containers, NAT).
+    tls : Tls, optional
+        Certificate files; None: plaintext, with a warning.
+    limits : Limits
+        What is accepted from neighbors.
+    kept : tuple
+        Former neighbors that left and whose data stay in the average.
+    epoch, roster
+        Of the roster that these neighbors come from, 0: there is none; that roster, signed, for neighbors that are
+        behind.
+    bringers : tuple of str
+        Common names of all members: who may bring this agent a roster.
+    store : path, optional
+        Of the SQLite file that survives a crash; None: nothing is kept.
+
+    Examples
+    --------
+    >>> settings = gs.AgentSettings(0, (gs.Neighbor(1), gs.Neighbor(2)), method=gs.AnytimeSDA("local"), timeout=0.5)
+    >>> settings.name, settings.timeout, settings.silence
+    ('agent0', 0.5, 5)
     """
 
     id: int

@@ -18,17 +18,33 @@ from gossamer.arrays import Floats
 class NeighborView:
     """What an agent knows of one neighbor.
 
-    state       "joining" (not heard yet), "alive", "silent" (missed its last A rounds), "dead", or "quarantined" (not
-                heard any more, because it kept claiming the impossible)
-    connected   whether the transport sees it
-    last_heard  seconds since its last used message; infinite before the first
-    distance    largest difference between its estimate and the agent's own, over the components
-    used        how many of its messages took part in a round
-    lost        rounds for which nothing usable arrived from it in time
-    late        messages that arrived for a round already over
-    round_trip  smoothed seconds from sending a message to hearing it echoed; nan before the first
-    epoch       of the roster it follows, as far as it has said
-    name        its name in the fleet
+    Attributes
+    ----------
+    state : str
+        "joining" (not heard yet), "alive", "silent" (missed its last A rounds), "dead", or "quarantined" (not
+        heard any more, because it kept claiming the impossible).
+    connected : bool
+        Whether the transport sees it.
+    last_heard : float
+        Seconds since its last used message; infinite before the first.
+    distance : float
+        Largest difference between its estimate and the agent's own, over the components.
+    used, lost, late : int
+        How many of its messages took part in a round; rounds for which nothing usable arrived from it in time;
+        messages that arrived for a round already over.
+    round_trip : float
+        Smoothed seconds from sending a message to hearing it echoed; nan before the first.
+    epoch : int
+        Of the roster it follows, as far as it has said.
+    name : str
+        Its name in the fleet.
+
+    Examples
+    --------
+    >>> settings = gs.AgentSettings(0, (gs.Neighbor(1),), method=gs.AnytimeSDA("local"))
+    >>> agent = gs.Agent(settings, transport=gs.agents.Memory().transport(0, (1,)))
+    >>> agent.snapshot.neighbors[0].state
+    'joining'
     """
 
     id: int
@@ -80,20 +96,41 @@ class NeighborView:
 class Snapshot:
     """The agent at one moment: what tables, JSON lines and metrics show.
 
-    round         Lamport number of the current round, shared with the neighbors
-    age           rounds this agent has taken part in, across restarts
-    samples       observations it has used; `acknowledged` of them are safe in the store
-    estimate, standard_error, variance   shape (n,), nan while nothing is known
-    answers       everything averaged, for quantiles (see `statistics.Answers`)
-    state         "running", "degraded" (the store cannot be written, the source failed, a neighbor is in quarantine,
-                  or the estimate cannot be right; `problem` says why) or "stopped"
-    rejected      dropped messages by reason (see `wire.Reason`)
-    bad           values of the source that were not observations
-    epoch         of the roster it follows
-    members       how many agents the fleet has; 0: unknown
-    least, largest   observation of all members in this epoch, shape (n,); None: they are not asked for
-    clipped       observations outside the range that were brought to its ends
-    store_failures  commits of the store that failed
+    Attributes
+    ----------
+    round : int
+        Lamport number of the current round, shared with the neighbors.
+    age : int
+        Rounds this agent has taken part in, across restarts.
+    samples : int
+        Observations it has used; `acknowledged` of them are safe in the store.
+    estimate, standard_error, variance : ndarray
+        Shape (n,), nan while nothing is known.
+    answers : Answers
+        Everything averaged, for quantiles (see `statistics.Answers`).
+    state : str
+        "running", "degraded" (the store cannot be written, the source failed, a neighbor is in quarantine,
+        or the estimate cannot be right; `problem` says why) or "stopped".
+    rejected : mapping
+        Dropped messages by reason (see `wire.Reason`).
+    bad : int
+        Values of the source that were not observations.
+    epoch, members : int
+        Of the roster it follows; how many agents the fleet has, 0: unknown.
+    least, largest : ndarray, optional
+        Observation of all members in this epoch, shape (n,); None: they are not asked for.
+    clipped : int
+        Observations outside the range that were brought to its ends.
+    store_failures : int
+        Commits of the store that failed.
+
+    Examples
+    --------
+    >>> settings = gs.AgentSettings(0, (gs.Neighbor(1),), method=gs.AnytimeSDA("local"))
+    >>> agent = gs.Agent(settings, transport=gs.agents.Memory().transport(0, (1,)))
+    >>> now = agent.snapshot
+    >>> now.samples, now.estimate
+    (0, array([nan]))
     """
 
     agent: int

@@ -16,8 +16,18 @@ from gossamer.results import Record, Result
 class Comparison(Result):
     """One row per network, method and number of rounds.
 
-    rows     the values of every row, by `points.COLUMNS`
-    partial  whether it was interrupted: then only the finished points are here
+    Attributes
+    ----------
+    rows : list of tuple
+        The values of every row, by `points.COLUMNS`.
+    partial : bool
+        Whether it was interrupted: then only the finished points are here.
+
+    Examples
+    --------
+    >>> found = gs.compare("dsg", "cycle:6", gs.Gaussian(np.zeros(6)), rounds=[10, 100])
+    >>> found.column("rounds"), len(found.to_frame())
+    ([10, 100], 2)
     """
 
     rows: list[tuple[Any, ...]]

@@ -32,3 +32,16 @@ from gossamer.faults.kinds import Join as Join
 from gossamer.faults.kinds import Loss as Loss
 from gossamer.faults.kinds import Partition as Partition
 from gossamer.faults.kinds import Restart as Restart
+
+__all__ = [
+    "BoundFaults",
+    "Bursts",
+    "Crash",
+    "Delay",
+    "Event",
+    "Faults",
+    "Join",
+    "Loss",
+    "Partition",
+    "Restart",
+]

@@ -24,7 +24,13 @@ _CHAIN_LIMIT = 15
 
 
 class Event(NamedTuple):
-    """Something that happens to an agent at the start of a round: it begins, ends, or is declared dead."""
+    """Something that happens to an agent at the start of a round: it begins, ends, or is declared dead.
+
+    Examples
+    --------
+    >>> gs.faults.Faults(gs.faults.Crash(3, 100, notice=5)).events
+    (Event(round=100, what='end', agent=3), Event(round=105, what='drop', agent=3))
+    """
 
     round: int
     what: str
@@ -33,7 +39,19 @@ class Event(NamedTuple):
 
 @dataclass(frozen=True, init=False)
 class Faults:
-    """Several faults together: a message is heard only if none of them stops it."""
+    """Several faults together: a message is heard only if none of them stops it.
+
+    Parameters
+    ----------
+    *items : Fault
+        Loss, Bursts, Delay, Crash, Restart, Join or Partition.
+
+    Examples
+    --------
+    >>> faults = gs.faults.Faults(gs.faults.Loss(0.3), gs.faults.Crash(2, 50), gs.faults.Restart(2, 80))
+    >>> faults.alive(agent=2, round=60), faults.alive(agent=2, round=80)
+    (False, True)
+    """
 
     items: tuple[Fault, ...]
 

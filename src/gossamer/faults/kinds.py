@@ -24,9 +24,19 @@ class Loss:
     """Each message of rounds start .. stop - 1 is lost with probability `probability`, independently of all others.
 
     Parameters
-        probability   of every message
-        start         the first round in which messages are lost
-        stop          the round from which on they arrive again; None: never
+    ----------
+    probability : float
+        Of every message.
+    start : int
+        The first round in which messages are lost.
+    stop : int, optional
+        The round from which on they arrive again; None: never.
+
+    Examples
+    --------
+    >>> net, obs = gs.Network.cycle(6), gs.Gaussian(np.arange(6.0))
+    >>> gs.simulate("anytime-sda", net, obs, 300, 20, faults=gs.faults.Loss(0.5)).mse < 0.01
+    True
     """
 
     probability: float
@@ -45,9 +55,19 @@ class Bursts:
     """Each directed link switches between good and bad, and loses every message while it is bad (Gilbert, Elliott).
 
     Parameters
-        mean_length   mean number of rounds that a link stays bad, geometrically distributed
-        fraction      share of the time that a link is bad; the first state is drawn with it
-        both          whether the two directions of a link are bad together; False: each on its own
+    ----------
+    mean_length : float
+        Mean number of rounds that a link stays bad, geometrically distributed.
+    fraction : float
+        Share of the time that a link is bad; the first state is drawn with it.
+    both : bool
+        Whether the two directions of a link are bad together; False: each on its own.
+
+    Examples
+    --------
+    >>> net, obs = gs.Network.complete(6), gs.Gaussian(np.arange(6.0))
+    >>> gs.simulate("anytime-sda", net, obs, 300, 20, faults=gs.faults.Bursts(10, 0.2)).mse < 0.01
+    True
     """
 
     mean_length: float
@@ -70,6 +90,12 @@ class Delay:
     """A message takes `rounds` more rounds with probability `probability`.
 
     Late is lost: a message from an earlier round is not used.
+
+    Examples
+    --------
+    >>> bound = gs.faults.Faults(gs.faults.Delay(2, 1.0)).bind(seed=0)
+    >>> bound.delay(round=7, sender=0, receiver=1), bound.heard(round=7, sender=0, receiver=1)
+    (2, False)
     """
 
     rounds: int
@@ -82,7 +108,13 @@ class Delay:
 
 @dataclass(frozen=True)
 class Crash:
-    """The agent is gone from the start of `round`; its neighbors declare it dead `notice` rounds later."""
+    """The agent is gone from the start of `round`; its neighbors declare it dead `notice` rounds later.
+
+    Examples
+    --------
+    >>> gs.faults.Faults(gs.faults.Crash(agent=1, round=10)).alive(1, 10)
+    False
+    """
 
     agent: int
     round: int
@@ -94,7 +126,14 @@ class Crash:
 
 @dataclass(frozen=True)
 class Restart:
-    """A crashed agent is back from the start of `round` on, with the observations it had and new edges."""
+    """A crashed agent is back from the start of `round` on, with the observations it had and new edges.
+
+    Examples
+    --------
+    >>> faults = gs.faults.Faults(gs.faults.Crash(1, 10), gs.faults.Restart(1, 20))
+    >>> [faults.alive(1, t) for t in (9, 10, 20)]
+    [True, False, True]
+    """
 
     agent: int
     round: int
@@ -105,7 +144,13 @@ class Restart:
 
 @dataclass(frozen=True)
 class Join:
-    """The agent takes part only from the start of `round` on."""
+    """The agent takes part only from the start of `round` on.
+
+    Examples
+    --------
+    >>> [gs.faults.Faults(gs.faults.Join(1, 30)).alive(1, t) for t in (29, 30)]
+    [False, True]
+    """
 
     agent: int
     round: int
@@ -119,10 +164,21 @@ class Partition:
     """No message crosses between the groups, or along the given edges, in rounds start .. stop - 1.
 
     Parameters
-        groups   a group of agents, or several; all agents that are not named form one more group
-        start    the first round of the partition
-        stop     the round in which it heals; None: never
-        edges    pairs of agents that do not hear each other, in place of groups or beside them
+    ----------
+    groups : iterable
+        A group of agents, or several; all agents that are not named form one more group.
+    start : int
+        The first round of the partition.
+    stop : int, optional
+        The round in which it heals; None: never.
+    edges : iterable of pairs
+        Pairs of agents that do not hear each other, in place of groups or beside them.
+
+    Examples
+    --------
+    >>> bound = gs.faults.Faults(gs.faults.Partition([0, 1], start=5, stop=8)).bind(seed=0)
+    >>> [bound.heard(t, sender=1, receiver=2) for t in (4, 5, 7, 8)]
+    [True, False, False, True]
     """
 
     groups: tuple[frozenset[int], ...]

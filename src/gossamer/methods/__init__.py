@@ -44,7 +44,13 @@ METHODS: dict[str, type[Method]] = {
 
 
 def resolve(method: Any) -> Method:
-    """Return `method` itself, or the registered method of that name with its default parameters."""
+    """Return `method` itself, or the registered method of that name with its default parameters.
+
+    Examples
+    --------
+    >>> gs.methods.resolve("Anytime SDA") == gs.AnytimeSDA()
+    True
+    """
     if isinstance(method, Method):
         check_tuple(method, "State", getattr(method, "State", None))
         return method

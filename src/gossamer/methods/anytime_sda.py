@@ -26,6 +26,8 @@ from gossamer.methods.rising import RULES, Rising
 class AnytimeSDA(Method):
     """SDA whose estimate is good at any moment: no horizon to choose, no burn-in, constant memory.
 
+    ::
+
         M_t = M_{t-1} + (R_t - M_{t-1})/(t+1)              running mean of the agent's own stream
         S_t = S_{t-1} + a_t (M_t - S_{t-1})                a_t = max(1/(t+1), 1/w)
         theta_t = x_t + S_t                                what neighbors hear
@@ -42,10 +44,13 @@ class AnytimeSDA(Method):
 
     Which one to choose depends on two questions: is the network known, and does every message arrive?
 
-                                 every message arrives        messages may be lost
-        known                    "heavy-ball", "chebyshev"    "nesterov"
-        unknown                  "local-heavy-ball"           "local"
-        changing                 "local"                      "local"
+    ========  ==========================  ====================
+    network   every message arrives       messages may be lost
+    ========  ==========================  ====================
+    known     "heavy-ball", "chebyshev"   "nesterov"
+    unknown   "local-heavy-ball"          "local"
+    changing  "local"                     "local"
+    ========  ==========================  ====================
 
     What is for reliable networks is faster, and diverges where messages are lost. The local forms ask for nothing but
     the weights of the edges: their momentum rises as min(t/(t + 8), limit), their window grows as 2 sqrt(t+1) up to
@@ -55,13 +60,30 @@ class AnytimeSDA(Method):
     half of its messages). `rising.py` states the rules; "heavy-ball" also reads its answer a little ahead of x or
     behind it.
 
-    Parameters (None: chosen from the network's spectrum, or by the rules above)
-        acceleration  "nesterov", "chebyshev", "heavy-ball", "local" or "local-heavy-ball"
-        smoothing     w in rounds; 0 switches it off. In the local forms w_t = smoothing sqrt(t+1)
-        gain          a constant floor of the running mean's gain, to track drifting means
-        step_size     eta (not for Chebyshev)
-        momentum      zeta (not for Chebyshev); the limit to which it rises, except for Nesterov
-        ramp          rounds until a rising momentum is one half (neither for Nesterov nor for Chebyshev)
+    None stands for what is chosen from the network's spectrum, or by the rules above.
+
+    Parameters
+    ----------
+    acceleration : str
+        "nesterov", "chebyshev", "heavy-ball", "local" or "local-heavy-ball".
+    smoothing : float, optional
+        w in rounds; 0 switches it off. In the local forms w_t = smoothing sqrt(t+1).
+    gain : float, optional
+        A constant floor of the running mean's gain, to track drifting means.
+    step_size : float, optional
+        eta (not for Chebyshev).
+    momentum : float, optional
+        zeta (not for Chebyshev); the limit to which it rises, except for Nesterov.
+    ramp : float, optional
+        Rounds until a rising momentum is one half (neither for Nesterov nor for Chebyshev).
+
+    Examples
+    --------
+    >>> net, obs = gs.Network.cycle(10), gs.Gaussian(np.arange(10.0))
+    >>> gs.exact(gs.AnytimeSDA(), net, obs, rounds=200).over_limit
+    1.0204
+    >>> gs.exact(gs.AnytimeSDA("local"), net, obs, rounds=200).over_limit
+    1.0764
     """
 
     acceleration: str = "nesterov"

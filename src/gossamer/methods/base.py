@@ -39,12 +39,26 @@ AVERAGING_BOUND = 2.0
 class SpectralFacts(Protocol):
     """All that a method may know of a network: its size and a few numbers of its spectrum. Every `Network` has them.
 
-    agents                N
-    lambda_bound          a bound on all eigenvalues from the weights alone, without the spectrum
-    lambda_max            the largest eigenvalue of the gossip matrix
-    lambda_2              its smallest nonzero eigenvalue
-    condition_number      lambda_max / lambda_2
-    inverse_square_trace  the sum of 1/lambda^2 over the nonzero eigenvalues
+    Attributes
+    ----------
+    agents : int
+        N.
+    lambda_bound : float
+        A bound on all eigenvalues from the weights alone, without the spectrum.
+    lambda_max : float
+        The largest eigenvalue of the gossip matrix.
+    lambda_2 : float
+        Its smallest nonzero eigenvalue.
+    condition_number : float
+        lambda_max / lambda_2.
+    inverse_square_trace : float
+        The sum of 1/lambda^2 over the nonzero eigenvalues.
+
+    Examples
+    --------
+    >>> facts: gs.methods.SpectralFacts = gs.Network.complete(4)
+    >>> facts.lambda_max, facts.condition_number
+    (1.0, 1.0)
     """
 
     @property
@@ -67,7 +81,14 @@ class SpectralFacts(Protocol):
 
 
 class KnownFacts(NamedTuple):
-    """`SpectralFacts` as plain numbers, for code that has eigenvalues but no `Network`, such as a deployed agent."""
+    """`SpectralFacts` as plain numbers, for code that has eigenvalues but no `Network`, such as a deployed agent.
+
+    Examples
+    --------
+    >>> facts = gs.methods.KnownFacts.of(np.array([0.0, 0.5, 1.0]))
+    >>> facts.lambda_2, facts.condition_number
+    (0.5, 2.0)
+    """
 
     agents: int
     lambda_max: float
@@ -97,6 +118,11 @@ class UnknownFacts:
     """`SpectralFacts` of a network that is not known: asking for one raises an error that says what to do.
 
     The exception is what needs no knowledge: the weights are taken for those of an average, as Metropolis weights are.
+
+    Examples
+    --------
+    >>> gs.methods.UnknownFacts().lambda_bound
+    2.0
     """
 
     lambda_bound: float = AVERAGING_BOUND
@@ -113,8 +139,18 @@ class UnknownFacts:
 class Tunable(NamedTuple):
     """A parameter that `gs.tune` may choose: where to start, and the bounds within which every value makes sense.
 
-    whole   whether it is a number of rounds; otherwise it is continuous, searched on a logit scale where it has an
-            upper bound and on a log scale where it has none
+    Attributes
+    ----------
+    start, least, most : float
+        Where the search begins, and its bounds.
+    whole : bool
+        Whether it is a number of rounds; otherwise it is continuous, searched on a logit scale where it has an
+        upper bound and on a log scale where it has none.
+
+    Examples
+    --------
+    >>> gs.SDA().tunable(gs.Network.cycle(10), rounds=100)["burn_in"]
+    Tunable(start=50, least=0, most=99, whole=True)
     """
 
     start: float
@@ -124,7 +160,18 @@ class Tunable(NamedTuple):
 
 
 class Method(ABC):
-    """A linear method for averaging streams over a network. Subclasses are frozen dataclasses of parameters."""
+    """A linear method for averaging streams over a network. Subclasses are frozen dataclasses of parameters.
+
+    See Also
+    --------
+    gossamer.METHODS : the methods of this package, by name.
+
+    Examples
+    --------
+    >>> method = gs.methods.resolve("anytime-sda")
+    >>> method.label, method.anytime
+    ('anytime-sda', True)
+    """
 
     name: ClassVar[str]
     """What the method is called on the command line and in `METHODS`."""

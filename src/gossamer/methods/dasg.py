@@ -15,9 +15,24 @@ from gossamer.methods.primal import AcceleratedGradient, momentum_of, smallest_s
 class DASG(AcceleratedGradient):
     """Distributed accelerated stochastic gradient with a constant step size.
 
+    ::
+
         y = (1+beta) x_k - beta x_{k-1};   x_{k+1} = W_1 y - alpha (y - R_k),   W_1 = I - L/2
 
     Its error stops falling at a level set by alpha. Default alpha = lambda_N(W_1)/2, the first stage of D-MASG.
+
+    Parameters
+    ----------
+    step_size : float, optional
+        alpha.
+    momentum : float, optional
+        beta; by default (1 - sqrt alpha)/(1 + sqrt alpha).
+
+    Examples
+    --------
+    >>> net, obs = gs.Network.cycle(10), gs.Gaussian(np.arange(10.0))
+    >>> gs.exact(gs.DASG(step_size=0.01), net, obs, rounds=400).mse
+    0.10302
     """
 
     step_size: float | None = None

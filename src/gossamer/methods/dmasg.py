@@ -18,11 +18,24 @@ from gossamer.methods.primal import AcceleratedGradient, momentum_of, smallest_s
 class DMASG(AcceleratedGradient):
     """D-ASG in stages: each stage halves the step size twice and lasts twice as long.
 
+    ::
+
         t_k = 2^k ceil(7 sqrt(kt) ln 2) for k = 2..K,   kt = 2/lambda_N(W_1),   t_1 = the rounds before them
         alpha_1 = lambda_N/2,   alpha_k = lambda_N/2^(2k+1),   beta_k = (1 - sqrt a_k)/(1 + sqrt a_k)
 
     The momentum restarts with each stage. The paper runs T = 2 (t_2 + ... + t_K) rounds (`rounds_for`); for
     other T, K is the largest number of stages with that sum <= T/2, and stage 1 takes the rounds left over.
+
+    Parameters
+    ----------
+    stages : int, optional
+        K; by default as many as fit.
+
+    Examples
+    --------
+    >>> net, obs = gs.Network.cycle(10), gs.Gaussian(np.arange(10.0))
+    >>> gs.exact(gs.DMASG(), net, obs, rounds=2000).over_limit
+    7.1338
     """
 
     stages: int | None = None

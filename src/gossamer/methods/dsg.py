@@ -16,9 +16,17 @@ from gossamer.methods.primal import check_averaging
 class DSG(Method):
     """A gradient step with size 1/(t+1), then one average with the neighbors.
 
-    theta_{t+1} = W [theta_t + (R_t - theta_t)/(t+1)],   W = I - L
+    ::
+
+        theta_{t+1} = W [theta_t + (R_t - theta_t)/(t+1)],   W = I - L
 
     Not accelerated, but its noise is the least possible once the network has mixed: sigma^2/T.
+
+    Examples
+    --------
+    >>> net, obs = gs.Network.complete(10), gs.Gaussian(np.arange(10.0))
+    >>> gs.exact(gs.DSG(), net, obs, rounds=200).over_limit
+    1.0
     """
 
     name: ClassVar[str] = "dsg"

@@ -17,10 +17,23 @@ from gossamer.methods.base import Number, SpectralFacts, StaticMethod, first_rou
 class MSDA(StaticMethod):
     """Multi-step dual acceleration: each outer step gossips with the polynomial P_K(L), K = floor(sqrt k).
 
+    ::
+
         u_0 = v,  u_1 = (I - g L) v,  u_{j+1} = om_j (u_j - g L u_j - u_{j-1}) + u_{j-1};   P_K(L) v = v - u_K
 
     with g and om_j of Chebyshev's acceleration (`acceleration.py`). The outer recursion is SSDA's with P_K(L) in
     place of L; k here is the condition number. One outer step takes K rounds.
+
+    Parameters
+    ----------
+    samples : int
+        How many observations each agent averages in round 0.
+
+    Examples
+    --------
+    >>> net, obs = gs.Network.cycle(10), gs.Gaussian(np.arange(10.0), std=0.0)
+    >>> gs.exact(gs.MSDA(), net, obs, rounds=60).total_error < 1e-3
+    True
     """
 
     samples: int = 1

@@ -21,8 +21,27 @@ from gossamer.methods.table import Table
 def tabulate(
     method: Method, network: SpectralFacts, rounds: int, *, piece: slice = slice(None), **changes: float
 ) -> Table:
-    """Read the coefficients of `method` on `network` for `rounds` rounds, or a piece of these; `changes` replaces
-    some of them."""
+    """Read the coefficients of `method` on `network` for `rounds` rounds, or a piece of these.
+
+    Parameters
+    ----------
+    method : Method
+        What to read.
+    network : SpectralFacts
+        A network, or what is known of one.
+    rounds : int
+        The horizon that the method is told.
+    piece : slice
+        Which of the rounds to keep.
+    **changes : float
+        Coefficients to replace, by name.
+
+    Examples
+    --------
+    >>> table = gs.methods.tabulate(gs.DSG(), gs.Network.cycle(10), rounds=4)
+    >>> table.message_observation.tolist()
+    [1.0, 0.5, 0.3333, 0.25]
+    """
     rounds = checks.rounds(rounds)
     c = method.coefficients(network, rounds)
     check_tuple(method, "Coefficients", type(c))
@@ -35,6 +54,12 @@ def tabulate_all(methods: Sequence[Method], network: SpectralFacts, rounds: int)
     """The tables of variants of one method, which differ in their parameters alone, one after the other in one table.
 
     What the functions of a method do is the same for every variant, so all of them are read at once.
+
+    Examples
+    --------
+    >>> variants = [gs.SDA(step_size=0.3), gs.SDA(step_size=0.4)]
+    >>> gs.methods.tabulate_all(variants, gs.Network.cycle(10), rounds=4).step_mixed.shape[0]
+    8
     """
     rounds = checks.rounds(rounds)
     each = [method.coefficients(network, rounds) for method in methods]

@@ -20,7 +20,7 @@ class PushSum(Method):
     On links that go one way (`gs.DirectedNetwork`) agents cannot agree on weights that average, but each can divide
     what it holds among those to whom it sends: the columns of A sum to 1, so nothing is lost. Shares pile up where many
     links lead; a weight w that travels with the sum x piles up alike, so x/w does not. With running means
-    M_t = M_{t-1} + (R_t - M_{t-1})/(t+1),
+    M_t = M_{t-1} + (R_t - M_{t-1})/(t+1), ::
 
         x_{t+1} = A [(1 - g_t) x_t + M_t - (1 - g_t) M_{t-1}]
         w_{t+1} = A [(1 - g_t) w_t + g_t]                            g_t = (t+1)^-decay
@@ -29,12 +29,17 @@ class PushSum(Method):
     Whatever the g_t, the x add up to the sum of the running means and the w to N. w is what x would be if everybody
     observed 1, so the functions below serve both.
 
-    decay   at least 1: how fast the share g_t of fresh weight falls. With 1 this is x <- A (x + R_t), w <- A (w + 1),
-            both divided by t+1: estimates are averages of observations, and their bias falls like 1/T. If infinite,
-            agents track the running means with w <- A w: the bias falls exponentially, but not before shares have
-            mixed. Values in between have some of both merits.
+    Parameters
+    ----------
+    decay : float
+        At least 1: how fast the share g_t of fresh weight falls. With 1 this is x <- A (x + R_t), w <- A (w + 1),
+        both divided by t+1: estimates are averages of observations, and their bias falls like 1/T. If infinite,
+        agents track the running means with w <- A w: the bias falls exponentially, but not before shares have
+        mixed. Values in between have some of both merits.
 
-    Total error over the centralized limit after 100, 300 and 1000 rounds, means from 0 to 4, standard deviation 1:
+    Notes
+    -----
+    Total error over the centralized limit after 100, 300 and 1000 rounds, means from 0 to 4, standard deviation 1::
 
         decay                                        1              1.25             infinite
         one-way ring of 30 agents               50.5 7.60 3.89   118 19.4 1.42    902 298 1.77
@@ -47,6 +52,13 @@ class PushSum(Method):
 
     Kempe, Dobra and Gehrke, "Gossip-based computation of aggregate information", FOCS 2003; Nedic and Olshevsky,
     "Distributed optimization over time-varying directed graphs", IEEE Transactions on Automatic Control 60, 2015.
+
+    Examples
+    --------
+    >>> ring = gs.DirectedNetwork.from_links(5, [(k, (k + 1) % 5) for k in range(5)])
+    >>> run = gs.simulate(gs.PushSum(), ring, gs.Gaussian(np.arange(5.0)), rounds=300, trials=20)
+    >>> np.abs(run.estimates - 2.0).max() < 0.3
+    True
     """
 
     decay: float = 1.25

@@ -25,13 +25,28 @@ MOST_DOUBLINGS = 60
 class RRMA(Method):
     """Outer restarts with doubling batches around RRMA-AC-SA^2.
 
-    AC-SA, lam strongly convex, H smooth, t = 1, 2, ...: a = 2/(t+1), ga = 4H/(t(t+1)), D = ga + (1-a^2) lam
-        md = (1-a)(lam+ga)/D ag + a((1-a)lam+ga)/D x;   g = L (md + R) + the gradient of the regularizer
-        x  <- [a lam md + ((1-a)lam+ga) x - a g]/(lam+ga);   ag <- a x + (1-a) ag
-    AC-SA^2: two runs, the second from the first's output.
-    RRMA: floor(log2(H/lam)) stages; after stage s the term lam 2^(s-1) ||x - xh_s||^2 joins the objective.
-    Restart r: `effort` sqrt(k) ln(k) gradients, k the condition number, with batches of `batch` 2^r samples.
-    output: ag + the mean of a fresh last batch (in the last round, which needs no exchange)
+    ::
+
+        AC-SA, lam strongly convex, H smooth, t = 1, 2, ...: a = 2/(t+1), ga = 4H/(t(t+1)), D = ga + (1-a^2) lam
+            md = (1-a)(lam+ga)/D ag + a((1-a)lam+ga)/D x;   g = L (md + R) + the gradient of the regularizer
+            x  <- [a lam md + ((1-a)lam+ga) x - a g]/(lam+ga);   ag <- a x + (1-a) ag
+        AC-SA^2: two runs, the second from the first's output.
+        RRMA: floor(log2(H/lam)) stages; after stage s the term lam 2^(s-1) ||x - xh_s||^2 joins the objective.
+        Restart r: `effort` sqrt(k) ln(k) gradients, k the condition number, with batches of `batch` 2^r samples.
+        output: ag + the mean of a fresh last batch (in the last round, which needs no exchange)
+
+    Parameters
+    ----------
+    batch : int
+        Samples of the first restart's rounds.
+    effort : float
+        How many gradients a restart takes.
+
+    Examples
+    --------
+    >>> net, obs = gs.Network.cycle(10), gs.Gaussian(np.arange(10.0))
+    >>> gs.exact(gs.RRMA(), net, obs, rounds=300).samples > 300
+    True
     """
 
     batch: int = 1

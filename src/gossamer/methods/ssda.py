@@ -14,9 +14,24 @@ from gossamer.methods.base import Number, SpectralFacts, StaticMethod, first_rou
 class SSDA(StaticMethod):
     """Single-step dual acceleration: SDA's recursion on a value that does not change.
 
+    ::
+
         y_{t+1} = x_t - eta L (x_t + v);   x_{t+1} = y_{t+1} + zeta (y_{t+1} - y_t);   output x_T + v
 
     v is the mean of `samples` observations, all taken in round 0.
+
+    Parameters
+    ----------
+    samples : int
+        How many observations each agent averages in round 0.
+    step_size, momentum : float, optional
+        eta and zeta; by default from the spectrum, as for SDA.
+
+    Examples
+    --------
+    >>> net, obs = gs.Network.cycle(10), gs.Gaussian(np.arange(10.0), std=0.0)
+    >>> gs.exact(gs.SSDA(), net, obs, rounds=60).total_error < 1e-6
+    True
     """
 
     samples: int = 1

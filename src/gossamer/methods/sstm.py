@@ -15,7 +15,9 @@ from gossamer.methods.base import Method, Number, SpectralFacts, batch_sizes
 
 @dataclass(frozen=True)
 class SSTM(Method):
-    """Similar triangles for a strongly convex dual, with large batches of samples.
+    r"""Similar triangles for a strongly convex dual, with large batches of samples.
+
+    ::
 
         c_k = 1 + A_k mu;  alpha = [c_k + sqrt(c_k^2 + 4 H A_k c_k)]/(2 H);  A_{k+1} = A_k + alpha;  A_0 = 0
         xt = (A_k x^k + alpha z^k)/A_{k+1};   g = L (xt + R_k)
@@ -26,16 +28,27 @@ class SSTM(Method):
     exchange, so T rounds make T - 1 dual steps.
 
     Batches (the paper's, from Corollary 5.14 of the source), with q = k^(-3/2), s = lambda_max N,
-    G = (1 + sqrt(3 ln n))^2 and R = ||mu - mubar||:
+    G = (1 + sqrt(3 ln n))^2 and R = \|\|mu - mubar\|\|::
 
         r_t = max(1, q n^2 s G/eps)
         r_T = max(1, q n s G/eps^2, q n^2 s G R^2/eps^2, s G R^2/eps^2)
 
     Parameters
-        accuracy   eps, the error that the batches are made for
-        spread     R; None: sqrt(N/12), what means uniform on [0, 1] have (the paper's experiment)
-        counting   what n is: "agents" (as the paper writes) or "iterations" (as its source means)
-        batch      set batches by hand instead: a number, or one per round (the last for the output)
+    ----------
+    accuracy : float
+        eps, the error that the batches are made for.
+    spread : float, optional
+        R; None: sqrt(N/12), what means uniform on [0, 1] have (the paper's experiment).
+    counting : str
+        What n is: "agents" (as the paper writes) or "iterations" (as its source means).
+    batch : float or tuple of float, optional
+        Set batches by hand instead: a number, or one per round (the last for the output).
+
+    Examples
+    --------
+    >>> net, obs = gs.Network.cycle(10), gs.Gaussian(np.linspace(0, 1, 10))
+    >>> gs.exact(gs.SSTM(accuracy=0.1), net, obs, rounds=40).total_error < 0.1
+    True
     """
 
     accuracy: float = 0.01

@@ -22,6 +22,12 @@ class Table(NamedTuple):
     """Coefficients of a method on one network for one number of rounds; R registers, T rounds.
 
     A tuple of arrays, so that compiled code takes it as it is.
+
+    Examples
+    --------
+    >>> table = gs.methods.tabulate(gs.AnytimeSDA(), gs.Network.cycle(10), rounds=3)
+    >>> table.step_state.shape
+    (3, 4, 4)
     """
 
     message_state: Floats  #: (T, R)

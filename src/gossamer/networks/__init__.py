@@ -10,3 +10,5 @@ from gossamer.networks.network import Changing as Changing
 from gossamer.networks.network import Graph as Graph
 from gossamer.networks.network import Network as Network
 from gossamer.networks.network import NetworkLike as NetworkLike
+
+__all__ = ["ChangingNetwork", "DirectedNetwork", "Network"]

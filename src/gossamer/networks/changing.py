@@ -70,16 +70,25 @@ def _no_spectrum(name: str) -> Unsupported:
 class ChangingNetwork(_NoSpectrum):
     """Agents whose edges come and go: in each round those in contact exchange one message, as on a `Network`.
 
-        agents     how many agents, N
-        name       what it is called
-        labels     the names of the agents
-        edges_at   the edges of a round
-
     The same object gives the same edges in every trial. Two are equal if they are made in the same way.
 
-    >>> net = ChangingNetwork.mobile(60, radius=0.2, speed=0.01)
+    Attributes
+    ----------
+    agents : int
+        How many agents, N.
+    name : str
+        What it is called.
+    labels : tuple
+        The names of the agents.
+
+    Examples
+    --------
+    >>> net = gs.ChangingNetwork.mobile(60, radius=0.2, speed=0.01)
     >>> net.edges_at(0).shape[1]
     2
+    >>> obs = gs.Gaussian(np.zeros(60))
+    >>> gs.simulate(gs.AnytimeSDA("local"), net, obs, rounds=300, trials=20).mse < 0.001
+    True
     """
 
     contacts: Contacts

@@ -21,11 +21,6 @@ from gossamer.networks.gossip import _TOLERANCE, square_matrix
 class DirectedNetwork:
     """Agents and one-way links, over which every agent sends shares of what it holds.
 
-        agents    how many agents, N
-        links     (E, 2) array of agent numbers: who sends, who receives
-        weights   A, a SciPy CSR matrix: A_ij is the share of what j holds that it sends to i, A_jj what it keeps
-        labels    the names of the agents, where the graph had names
-
     A is column-stochastic: at least zero, nonzero only on links and the diagonal, and columns sum to 1, so that shares
     move and nothing is lost. It is strongly connected, so that everybody hears of everybody, and aperiodic, so that
     shares settle. By default an agent divides equally among itself and those to whom it sends,
@@ -33,6 +28,25 @@ class DirectedNetwork:
 
     Averaging rows, as on a `Network`, would need symmetry; `gs.PushSum` averages here, and in `gs.simulate`.
     Two networks are equal if they have the same weights and labels.
+
+    Attributes
+    ----------
+    agents : int
+        How many agents, N.
+    links : ndarray
+        (E, 2) agent numbers: who sends, who receives.
+    weights : csr_matrix
+        A: A_ij is the share of what j holds that it sends to i, A_jj what it keeps.
+    labels : list
+        The names of the agents, where the graph had names.
+
+    Examples
+    --------
+    >>> ring = gs.DirectedNetwork.from_links(3, [(0, 1), (1, 2), (2, 0)])
+    >>> ring.weights.toarray()
+    array([[0.5, 0. , 0.5],
+           [0.5, 0.5, 0. ],
+           [0. , 0.5, 0.5]])
     """
 
     def __init__(

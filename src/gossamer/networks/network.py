@@ -66,20 +66,36 @@ class Network:
     the diagonal, and its kernel is the constant vectors. The default L = I - W has Metropolis-Hastings weights
     W_ij = 1/(1 + max(d_i, d_j)).
 
-        agents            how many agents, N
-        edges             (E, 2) array of agent numbers
-        gossip            L, a SciPy CSR matrix
-        lambda_max        the largest eigenvalue of L
-        lambda_2          the smallest nonzero eigenvalue of L (the paper's lambda_{N-1})
-        condition_number  lambda_max / lambda_2
-        labels            the names of the agents, where the graph had names
-        origin            how the file was read that the network comes from, where its format had to be guessed
-
     Two networks are equal if they have the same gossip matrix and labels.
 
     Spectra are computed on first use: closed form for path, cycle, star, complete, torus, hypercube (and grid
     with equal weights), dense up to `DENSE_LIMIT` agents, iterative beyond. The facts of lattices of more than `LARGE`
     agents follow from their sides alone (see `product_facts`).
+
+    Attributes
+    ----------
+    agents : int
+        How many agents, N.
+    edges : ndarray
+        (E, 2) agent numbers.
+    gossip : csr_matrix
+        L.
+    lambda_max, lambda_2 : float
+        The largest eigenvalue of L, and the smallest nonzero one (the paper's lambda_{N-1}).
+    condition_number : float
+        lambda_max / lambda_2.
+    labels : list
+        The names of the agents, where the graph had names.
+    origin : str
+        How the file was read that the network comes from, where its format had to be guessed.
+
+    Examples
+    --------
+    >>> net = gs.Network.grid(10, 10)
+    >>> net
+    Network(grid:10x10, 100 agents, 180 edges)
+    >>> net.condition_number
+    76.34
     """
 
     def __init__(

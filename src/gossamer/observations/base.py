@@ -20,9 +20,20 @@ LARGEST_BATCH = 100_000
 class Observations(ABC):
     """Streams of N agents with n components: means, variances, and how to draw them.
 
-    mean      (N, n) expected value of every stream (at round 0, where it drifts)
-    variance  (N, n)
-    drift     (N, n) change of the mean per round; zero unless `Drifting`
+    Attributes
+    ----------
+    mean : ndarray
+        (N, n) expected value of every stream (at round 0, where it drifts).
+    variance : ndarray
+        (N, n).
+    drift : ndarray
+        (N, n) change of the mean per round; zero unless `Drifting`.
+
+    Examples
+    --------
+    >>> obs: gs.Observations = gs.Bernoulli([0.2, 0.5])
+    >>> obs.agents, obs.components, obs.variance.ravel().tolist()
+    (2, 1, [0.16, 0.25])
     """
 
     mean: Floats
@@ -114,7 +125,7 @@ class Observations(ABC):
 class UniformDriven(Observations):
     """Streams that turn uniform random numbers into samples: `from_uniforms` is all that a new kind needs.
 
-    A kind of your own sets `mean` and `variance` (N, n) and says what becomes of uniform numbers, such as
+    A kind of your own sets `mean` and `variance` (N, n) and says what becomes of uniform numbers, such as ::
 
         class Laplace(gs.UniformDriven):
             def __init__(self, mean, scale):
@@ -128,6 +139,16 @@ class UniformDriven(Observations):
                 return self.mean[agents, :, None] + noise
 
     and runs in every engine. Means and variances must be those of the samples: the exact errors rely on them.
+
+    Examples
+    --------
+    >>> class Coins(gs.UniformDriven):
+    ...     mean, variance = np.zeros((4, 1)), np.ones((4, 1))
+    ...
+    ...     def from_uniforms(self, agents, *uniforms):
+    ...         return np.where(uniforms[0] < 0.5, -1.0, 1.0)
+    >>> gs.exact("anytime-sda", gs.Network.cycle(4), Coins(), rounds=100).over_limit
+    1.0047
     """
 
     uniforms: ClassVar[tuple[int, ...]] = (random.OBSERVATION,)

@@ -46,7 +46,21 @@ class Shifted(Observations):
 
 
 class Drifting(Shifted):
-    """Streams whose means move by `rate` per round (a scalar, (N,) or (N, n)); the noise is that of `base`."""
+    """Streams whose means move by `rate` per round; the noise is that of `base`.
+
+    Parameters
+    ----------
+    base : Observations
+        The streams at round 0.
+    rate : array_like
+        A scalar, (N,) or (N, n).
+
+    Examples
+    --------
+    >>> obs = gs.Drifting(gs.Gaussian(np.zeros(4)), rate=0.01)
+    >>> gs.exact(gs.AnytimeSDA(gain=0.1), gs.Network.cycle(4), obs, rounds=400).mse
+    0.021914
+    """
 
     normal: ClassVar[bool] = True  # as far as its base is
 
@@ -70,7 +84,18 @@ class Drifting(Shifted):
 class Moving(Shifted):
     """Streams whose means are any function of the round; the noise is that of `base`.
 
-    mean_at   mean_at(t) gives the means of round t = 0, 1, ... as (N,) or (N, n); or an array (T, N) or (T, N, n)
+    Parameters
+    ----------
+    base : Observations
+        Whose noise they have.
+    mean_at : callable or array_like
+        mean_at(t) gives the means of round t = 0, 1, ... as (N,) or (N, n); or an array (T, N) or (T, N, n).
+
+    Examples
+    --------
+    >>> obs = gs.Moving(gs.Gaussian(np.zeros(4)), lambda t: np.full(4, np.sin(t / 50)))
+    >>> gs.exact(gs.AnytimeSDA(gain=0.1), gs.Network.cycle(4), obs, rounds=100).mse < 0.1
+    True
     """
 
     def __init__(self, base: Observations, mean_at: Callable[[int], ArrayLike] | ArrayLike) -> None:

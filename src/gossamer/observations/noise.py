@@ -19,10 +19,20 @@ from gossamer.observations.shapes import as_means, as_numbers, check_finite, lik
 class Gaussian(Observations):
     """Normal samples.
 
-    mean        (N,) or (N, n)
-    std         a number, or one per agent and component (0: no noise); 1 by default
-    covariance  instead of std, where the components of a stream depend on each other: (n, n), or (N, n, n)
-                with one matrix per agent
+    Parameters
+    ----------
+    mean : array_like
+        (N,) or (N, n).
+    std : array_like, optional
+        A number, or one per agent and component (0: no noise); 1 by default.
+    covariance : array_like, optional
+        Instead of std, where the components of a stream depend on each other: (n, n), or (N, n, n) with one
+        matrix per agent.
+
+    Examples
+    --------
+    >>> gs.Gaussian([1.0, 2.0, 3.0], std=0.5)
+    Gaussian(3 agents, means 1 to 3, std 0.5)
     """
 
     normal: ClassVar[bool] = True
@@ -107,7 +117,18 @@ class Gaussian(Observations):
 
 
 class Bernoulli(UniformDriven):
-    """1 with probability p, otherwise 0. p (N,) or (N, n)."""
+    """1 with probability p, otherwise 0.
+
+    Parameters
+    ----------
+    p : array_like
+        (N,) or (N, n).
+
+    Examples
+    --------
+    >>> gs.Bernoulli([0.1, 0.9]).variance.ravel()
+    array([0.09, 0.09])
+    """
 
     def __init__(self, p: ArrayLike) -> None:
         self.mean = as_means(p)
@@ -120,7 +141,18 @@ class Bernoulli(UniformDriven):
 
 
 class Uniform(UniformDriven):
-    """Uniform between low and high, each (N,) or (N, n) or a scalar for one of them."""
+    """Uniform between low and high.
+
+    Parameters
+    ----------
+    low, high : array_like
+        Each (N,) or (N, n), or a scalar for one of them.
+
+    Examples
+    --------
+    >>> gs.Uniform(0.0, [1.0, 3.0]).mean.ravel()
+    array([0.5, 1.5])
+    """
 
     def __init__(self, low: ArrayLike, high: ArrayLike) -> None:
         low, high = as_numbers(low, "low"), as_numbers(high, "high")
@@ -141,7 +173,22 @@ class Uniform(UniformDriven):
 
 
 class StudentT(UniformDriven):
-    """Heavy tails: Student's t with `df` degrees of freedom, scaled to the given mean and standard deviation."""
+    """Heavy tails: Student's t with `df` degrees of freedom, scaled to the given mean and standard deviation.
+
+    Parameters
+    ----------
+    mean : array_like
+        (N,) or (N, n).
+    std : array_like
+        A number, or one per agent and component.
+    df : float
+        Above 2; at most 4 means that the fourth moment is infinite, and standard errors mean little.
+
+    Examples
+    --------
+    >>> gs.StudentT([0.0, 1.0], std=2.0, df=5).variance.ravel()
+    array([4., 4.])
+    """
 
     uniforms: ClassVar[tuple[int, ...]] = (random.OBSERVATION, random.SECOND)
 
@@ -163,9 +210,17 @@ class StudentT(UniformDriven):
 
 
 class Empirical(UniformDriven):
-    """Recorded samples, drawn again at random: an array (N, K) or (N, K, n), K recordings per agent.
+    """Recorded samples, drawn again at random. Means and variances are those of the recordings.
 
-    Means and variances are those of the recordings.
+    Parameters
+    ----------
+    samples : array_like
+        (N, K) or (N, K, n), K recordings per agent.
+
+    Examples
+    --------
+    >>> gs.Empirical([[1.0, 3.0], [2.0, 6.0]]).mean.ravel()
+    array([2., 4.])
     """
 
     def __init__(self, samples: ArrayLike) -> None:

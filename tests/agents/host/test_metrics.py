@@ -204,7 +204,7 @@ def test_the_documentation_lists_every_metric(snapshot: Snapshot) -> None:
         for family in text_string_to_metric_families(text)
         for sample in family.samples
     }
-    page = (Path(__file__).parents[3] / "docs" / "deploy.md").read_text()
+    page = (Path(__file__).parents[3] / "docs" / "reference" / "metrics.md").read_text()
     listed = {
         name + "".join(f",{label}" for label in sorted(re.findall(r"\w+", labels)))
         for name, labels in re.findall(r"^\| `(gossamer_\w+)(?:\{([\w, ]+)\})?`", page, re.MULTILINE)

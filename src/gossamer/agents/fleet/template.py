@@ -93,7 +93,7 @@ Names of the covariates, in the order of a row; csv:FILE,target=LABEL finds them
         },
     ),
     "rounds": (
-        'Pace and timeouts; times are "100ms", "2s", "1m". docs/deploy.md says how to choose them.',
+        'Pace and timeouts; times are "100ms", "2s", "1m". docs/timeouts.md says how to choose them.',
         {
             "every": 'Time from one round to the next. "0": as fast as the neighbors answer.',
             "timeout": "A round waits this long for a neighbor; then it goes on without that edge.",

@@ -1,7 +1,7 @@
 """Prometheus metrics of one agent, read from its snapshot at the moment of each scrape, and read back from their text.
 
 They hold all that the status file does (`status.py`), so that `gossamer fleet status` can show agents of other hosts.
-`docs/deploy.md` says what each metric means; a test compares that table with the metrics.
+`docs/reference/metrics.md` says what each metric means; a test compares that table with the metrics.
 """
 
 from __future__ import annotations

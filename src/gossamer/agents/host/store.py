@@ -21,6 +21,7 @@ from __future__ import annotations
 import logging
 import os
 import sqlite3
+import time
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -217,3 +218,13 @@ def _saved(record: Record) -> Saved:
 
 def _bytes(values: Floats) -> bytes:
     return values.astype("<f8").tobytes()
+
+
+_SERIALS_PER_COMMIT = 2**20
+"""More messages than any agent sends between two commits."""
+
+
+def first_serial(saved: Saved | None) -> int:
+    """A serial above those of all earlier runs, even if the clock was set back since the last one."""
+    now = time.time_ns() // 1000
+    return max(now, saved.ledger.serial + _SERIALS_PER_COMMIT) if saved else now

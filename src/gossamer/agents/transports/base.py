@@ -18,7 +18,13 @@ Deliver = Callable[[int, bytes], bool]
 
 @runtime_checkable
 class Transport(Protocol):
-    """What an agent needs from a network. All but `wake` are called from the agent's own thread."""
+    """What an agent needs from a network. All but `wake` are called from the agent's own thread.
+
+    Examples
+    --------
+    >>> isinstance(gs.agents.Memory().transport(0, (1,)), gs.agents.Transport)
+    True
+    """
 
     def open(self) -> None:
         """Start listening and connecting to the neighbors; return at once, whether or not any is up."""
@@ -65,6 +71,22 @@ class Faulty:
     """A transport with deliberate faults: it loses and delays this agent's messages as `faults` says.
 
     A message that is k rounds late is handed to the transport in the first exchange whose round is k later.
+
+    Parameters
+    ----------
+    transport : Transport
+        What it sends by.
+    me : int
+        This agent's number.
+    faults : MessageFaults
+        What happens to each message; `gossamer.faults.Faults.bind` gives one.
+
+    Examples
+    --------
+    >>> inner = gs.agents.Memory().transport(0, (1,))
+    >>> lossy = gs.agents.Faulty(inner, 0, gs.faults.Faults(gs.faults.Loss(0.3)).bind(seed=1))
+    >>> isinstance(lossy, gs.agents.Transport)
+    True
     """
 
     def __init__(self, transport: Transport, me: int, faults: MessageFaults) -> None:

@@ -36,8 +36,21 @@ def listen(inbox: Inbox, deadline: float, deliver: Deliver) -> None:
 class Memory:
     """A network inside one process.
 
-    network = Memory()
-    a, b = network.transport(0, (1,)), network.transport(1, (0,))
+    Examples
+    --------
+    >>> async def two():
+    ...     wires = gs.agents.Memory()
+    ...     def agent(me, other):
+    ...         settings = gs.AgentSettings(me, (gs.Neighbor(other, weight=0.5),), method=gs.AnytimeSDA("local"))
+    ...         return gs.Agent(settings, transport=wires.transport(me, (other,)))
+    ...     async with agent(0, 1) as a, agent(1, 0) as b:
+    ...         a.observe(1.0), b.observe(3.0)
+    ...         async for now in a.snapshots(every=0.01):
+    ...             if now.age > 100:
+    ...                 return now.estimate
+    >>> import asyncio
+    >>> asyncio.run(two())
+    array([2.])
     """
 
     def __init__(self) -> None:

@@ -21,7 +21,24 @@ _NAP = 5e-5
 
 
 class MpiTransport:
-    """One rank's end. Neighbors are ranks of `communicator` (the world by default)."""
+    """One rank's end. Neighbors are ranks of `communicator` (the world by default).
+
+    Parameters
+    ----------
+    neighbors : tuple of int
+        Their ranks.
+    communicator : mpi4py.MPI.Comm, optional
+        Which ranks there are.
+
+    Examples
+    --------
+    Under `mpiexec`, one agent per rank on a ring::
+
+        from mpi4py import MPI
+
+        me, size = MPI.COMM_WORLD.rank, MPI.COMM_WORLD.size
+        transport = gs.agents.MpiTransport(((me - 1) % size, (me + 1) % size))
+    """
 
     def __init__(self, neighbors: tuple[int, ...], communicator: Any = None) -> None:
         self._mpi = require("mpi4py.MPI", "mpi")

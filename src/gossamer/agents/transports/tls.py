@@ -107,7 +107,22 @@ class Connection:
 
 
 class TlsTransport:
-    """One agent's end of a network of TLS connections, as its settings say."""
+    """One agent's end of a network of TLS connections, as its settings say.
+
+    Parameters
+    ----------
+    settings : AgentSettings
+        Its neighbors, addresses and certificates.
+    answer : callable, optional
+        Answers those who ask for the roster.
+
+    Examples
+    --------
+    >>> neighbor = gs.Neighbor(1, endpoint="127.0.0.1:7448")
+    >>> settings = gs.AgentSettings(0, (neighbor,), endpoint="127.0.0.1:7447", method=gs.AnytimeSDA("local"))
+    >>> gs.agents.TlsTransport(settings).present()
+    frozenset()
+    """
 
     def __init__(self, settings: AgentSettings, answer: Answer | None = None) -> None:
         self.settings = settings

@@ -19,12 +19,26 @@ class FaultySimulation(TrialResult[Rounds, Value]):
 
     Who is alive differs between horizons, so with several of them these arrays, too, have the horizons first.
 
-    agents  how many agents are alive
-    alive   (N,) who they are; the estimates and errors of the others are NaN
-    target  (n,) the average of the means of the agents alive, against which their errors are measured
-    parts   in how many pieces those alive are; agents of two pieces cannot reach each other, because of crashes or, on
-            a changing network, because no chain of contacts has joined them in all these rounds
-    rule    "ledger": the method ran in its edge-ledger form; "skip": it left neighbors that it did not hear out
+    Attributes
+    ----------
+    agents : int
+        How many agents are alive.
+    alive : ndarray
+        (N,) who they are; the estimates and errors of the others are NaN.
+    target : ndarray
+        (n,) the average of the means of the agents alive, against which their errors are measured.
+    parts : int
+        In how many pieces those alive are; agents of two pieces cannot reach each other, because of crashes or, on
+        a changing network, because no chain of contacts has joined them in all these rounds.
+    rule : str
+        "ledger": the method ran in its edge-ledger form; "skip": it left neighbors that it did not hear out.
+
+    Examples
+    --------
+    >>> net, obs = gs.Network.cycle(6), gs.Gaussian(np.arange(6.0))
+    >>> run = gs.simulate("anytime-sda", net, obs, 200, trials=5, faults=gs.faults.Crash(5, 100))
+    >>> run.agents, run.target, run.rule
+    (5, array([2.]), 'ledger')
     """
 
     network: Any  #: a Network or a ChangingNetwork

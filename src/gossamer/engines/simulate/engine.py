@@ -144,29 +144,58 @@ def simulate(
 
     Trial r uses the random streams (seed, r, agent), so a run can be split with `first_trial` and does not
     depend on threads. Memory: about 8 (R + 7 + 2 H) bytes per agent and trial in flight (R registers, H horizons),
-    plus what is kept; in flight are at most 128 trials for each thread, or as many as fit in 128 MB. `progress`
-    shows a bar on long runs when standard error is a terminal (None), always (True) or never (False). Ctrl-C
+    plus what is kept; in flight are at most 128 trials for each thread, or as many as fit in 128 MB. Ctrl-C
     returns the trials finished so far, marked partial (with keep="errors", their `per_agent` is unknown).
 
-    `keep` says what the result holds of every trial:
+    Parameters
+    ----------
+    method : Method or str
+        A method or its name.
+    network : Network, ChangingNetwork, DirectedNetwork, NetworkX graph or str
+        Who talks to whom. A `DirectedNetwork` is for `gs.PushSum`, which runs on undirected networks, too, with every
+        edge as two links.
+    observations : Observations
+        What the agents see.
+    rounds : int or sequence of int
+        One horizon, or several.
+    trials, seed : int
+        How many trials, and their random numbers.
+    faults : Faults or Fault, optional
+        With faults the method runs in its edge-ledger form (see `methods/ledger.py`); a method that has none leaves
+        the neighbors that it does not hear out of its sum (`rule` of the result says which). So it does on a changing
+        network, with or without faults.
+    first_trial : int
+        The number of the first trial.
+    keep : str, optional
+        What the result holds of every trial: "errors", its errors alone; "estimates", the agents' estimates at each
+        horizon as well (the default); "iterates", every register and the estimate after every round, too; of several
+        horizons, those of the run of the largest one.
+    dtype : dtype
+        Numbers of double or single precision.
+    progress : bool, optional
+        A bar on long runs when standard error is a terminal (None), always (True) or never (False).
+    cluster : MPI communicator, optional
+        Such as MPI.COMM_WORLD: the agents are spread over its ranks, each of which makes this call; the result, the
+        same on every rank, holds errors alone (`per_agent` is empty) and equals that of one process bit for bit.
+        `network` is then best a name or a folder that `gossamer partition` wrote, so that no rank holds all of it, and
+        `observations` may be a function that gives the Gaussian streams of a range of agents.
+    checkpoint, every : path and int, optional
+        The state is saved in this folder after so many rounds, and the same call, with any number of ranks, goes on
+        from the last one.
 
-        "errors"     its errors alone
-        "estimates"  the agents' estimates at each horizon as well (the default)
-        "iterates"   every register and the estimate after every round, too; of several horizons, those of the run
-                     of the largest one
+    Returns
+    -------
+    Simulation or FaultySimulation
+        Errors with their standard errors, and what was kept.
 
-    With `faults` the method runs in its edge-ledger form (see `methods/ledger.py`); a method that has none leaves
-    the neighbors that it does not hear out of its sum (`rule` of the result says which). So it does on a changing
-    network, with or without faults.
-
-    A `DirectedNetwork` is for `gs.PushSum`, which runs on undirected networks, too, with every edge as two links.
-
-    With `cluster`, an MPI communicator such as MPI.COMM_WORLD, the agents are spread over its ranks, each of which
-    makes this call; the result, the same on every rank, holds errors alone (`per_agent` is empty) and equals that of
-    one process bit for bit. `network` is then best a name or a folder that `gossamer partition` wrote, so that no rank
-    holds all of it, and `observations` may be a function that gives the Gaussian streams of a range of agents. With a
-    folder `checkpoint`, the state is saved there after `every` so many rounds, and the same call, with any number of
-    ranks, goes on from the last one.
+    Examples
+    --------
+    >>> net, obs = gs.Network.grid(5, 5), gs.Gaussian(np.arange(25.0))
+    >>> run = gs.simulate("anytime-sda", net, obs, rounds=500, trials=200)
+    >>> abs(run.total_error - gs.exact("anytime-sda", net, obs, 500).total_error) < 4 * run.stderr
+    True
+    >>> gs.simulate("anytime-sda", net, obs, 500, trials=20, faults=gs.faults.Loss(0.5)).mse < 0.001
+    True
     """
     if cluster is not None:
 

@@ -15,7 +15,27 @@ from gossamer.observations import fourth_moment_note
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Simulation(TrialResult[Rounds, Value]):
-    """Trials in which every message arrives, so that they can be held against the exact error."""
+    """Trials in which every message arrives, so that they can be held against the exact error.
+
+    Attributes
+    ----------
+    total_error, mse, over_limit, stderr : float or ndarray
+        The mean over trials in three forms, and the standard error of total_error.
+    errors : ndarray
+        (trials,) the total error of each trial.
+    per_agent : ndarray
+        (N,) mean over trials of each agent's squared error.
+    estimates : ndarray
+        (trials, N, n).
+    iterates : mapping
+        "estimate" and the method's registers, each (trials, T, N, n), if they were kept.
+
+    Examples
+    --------
+    >>> run = gs.simulate("dsg", gs.Network.cycle(6), gs.Gaussian(np.zeros(6)), rounds=50, trials=10)
+    >>> run.estimates.shape, run.per_agent.shape
+    ((10, 6, 1), (6,))
+    """
 
     network: Any  #: a Network, or for push gossip a DirectedNetwork
 

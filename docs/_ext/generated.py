@@ -1,0 +1,219 @@
+"""What the site reads off the program: every command, fleet.toml, and the measured tables of "Choose a method".
+
+Each is written as Markdown into docs/_generated before the pages that include it are read.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from sphinx.application import Sphinx
+
+# -- the command line --------------------------------------------------------------------------------------
+
+
+def commands() -> str:
+    from gossamer.cli import COMMANDS
+
+    parts = []
+    for name, entry in COMMANDS.items():
+        parts += _command(f"gossamer {name}", entry.load(name))
+    return "\n".join(parts)
+
+
+def _command(path: str, command: Any) -> Iterator[str]:
+    yield f"## {path}\n"
+    yield f"{_prose(command.help)}\n"
+    children: Mapping[str, Any] = getattr(command, "commands", {})
+    arguments = [param for param in command.params if param.param_type_name == "argument"]
+    options = [param for param in command.params if param.param_type_name == "option" and not param.hidden]
+    if not children:
+        words = [_argument(param) for param in arguments]
+        yield f"```sh\n{' '.join([path, *words, '[OPTIONS]' if options else '']).strip()}\n```\n"
+    if arguments or options:
+        yield "| | | default |\n|---|---|---|"
+        for param in arguments:
+            yield f"| `{(param.name or '').upper()}` | {_cell(param.help)} | {_default(param)} |"
+        for param in options:
+            flags = ", ".join(f"`{word}`" for word in [*param.opts, *param.secondary_opts])
+            yield f"| {flags} | {_cell(param.help)} | {_default(param)} |"
+        yield ""
+    for name, child in children.items():
+        yield from _command(f"{path} {name}", child)
+
+
+def _argument(param: Any) -> str:
+    name = (param.name or "").upper() + ("..." if param.nargs == -1 else "")
+    return name if param.required else f"[{name}]"
+
+
+def _default(param: Any) -> str:
+    value = param.default
+    if param.required:
+        return "required"
+    if value is None or value is False or value == () or callable(value):
+        return ""
+    return f"`{value}`"
+
+
+def _prose(text: str | None) -> str:
+    """Help as Markdown: examples, which are indented there, are code."""
+    blocks = []
+    for block in re.split(r"\n\s*\n", (text or "").replace("\b\n", "").strip()):
+        code = all(line.startswith("  ") for line in block.splitlines()) or block.strip().startswith(
+            "gossamer "
+        )
+        lines = [line.strip() for line in block.splitlines()]
+        blocks.append("```sh\n" + "\n".join(lines) + "\n```" if code else _escape(" ".join(lines)))
+    return "\n\n".join(blocks)
+
+
+def _cell(text: str | None) -> str:
+    return _escape(" ".join((text or "").split())).replace("|", "\\|")
+
+
+def _escape(text: str) -> str:
+    """Text that means itself in Markdown; flags and file names look like code."""
+    pieces = re.split(r"((?<![\w-])--[a-z][\w-]*|\b\w[\w/]*\.(?:toml|py|csv|roster|pem|key)\b)", text)
+    return "".join(
+        f"`{piece}`" if k % 2 else re.sub(r"([\\*_<>\[\]$])", r"\\\1", piece)
+        for k, piece in enumerate(pieces)
+    )
+
+
+# -- fleet.toml --------------------------------------------------------------------------------------------
+
+
+def fleet_file() -> str:
+    """A fleet of three as `gossamer fleet init` writes it: every field, with its explanation."""
+    from gossamer.agents.fleet.file import Fleet
+    from gossamer.agents.fleet.template import fleet_text
+    from gossamer.networks import Network
+
+    fleet = Fleet.create(Network.path(3), endpoints=[f"10.0.0.{k}:7447" for k in (1, 2, 3)])
+    return f"```toml\n{fleet_text(fleet).strip()}\n```"
+
+
+# -- choose a method: every number measured ----------------------------------------------------------------
+
+
+def _streams(network: Any) -> Any:
+    import numpy as np
+
+    import gossamer as gs
+
+    return gs.Gaussian(np.random.default_rng(38).uniform(0, 10, network.agents), std=1.0)
+
+
+def _graphs() -> dict[str, Any]:
+    import gossamer as gs
+
+    return {
+        "path": gs.Network.path(100),
+        "cycle": gs.Network.cycle(100),
+        "star": gs.Network.star(100),
+        "grid": gs.Network.grid(10, 10),
+        "random": gs.Network.erdos_renyi(100, seed=1),
+    }
+
+
+def choices() -> str:
+    """The exact error of every choice, over that of a center, on five graphs."""
+    import gossamer as gs
+
+    forms = {
+        '`AnytimeSDA("heavy-ball")`': gs.AnytimeSDA("heavy-ball"),
+        '`AnytimeSDA("chebyshev")`': gs.AnytimeSDA("chebyshev"),
+        "`AnytimeSDA()` (Nesterov)": gs.AnytimeSDA(),
+        '`AnytimeSDA("local-heavy-ball")`': gs.AnytimeSDA("local-heavy-ball"),
+        '`AnytimeSDA("local")`': gs.AnytimeSDA("local"),
+        "`SDA()` (the paper's)": gs.SDA(),
+        "`DSG()`": gs.DSG(),
+        "`DMASG()`": gs.DMASG(),
+    }
+    found = gs.compare(forms, _graphs(), _streams, [300, 1000], progress=False).records()
+    value = {(row["method"], row["network"], row["rounds"]): row["over_limit"] for row in found}
+    graphs = list(_graphs())
+    head = ["method"] + [f"{graph}, {rounds}" for rounds in (300, 1000) for graph in graphs]
+    rows = [
+        [label] + [_number(value[label, graph, rounds]) for rounds in (300, 1000) for graph in graphs]
+        for label in forms
+    ]
+    return _table(head, rows)
+
+
+def under_loss() -> str:
+    """The same where messages get lost and edges come and go: simulated, 20 trials.
+
+    What the network costs is how far the agents are from a center that sees the same samples; the total is 1 plus that.
+    On a complete graph plain averaging is the center: every agent holds the mean of everybody's samples.
+    """
+    import numpy as np
+
+    import gossamer as gs
+
+    def run(method: Any, net: Any, faults: Any = None) -> Any:
+        return gs.simulate(method, net, _streams(net), 1000, 20, faults=faults, progress=False)
+
+    graphs = {"path": gs.Network.path(100), "cycle": gs.Network.cycle(100), "grid": gs.Network.grid(10, 10)}
+    cases: dict[str, Any] = {
+        f"{name}, {int(p * 100)}% lost": (net, gs.faults.Loss(p))
+        for p in (0.1, 0.5)
+        for name, net in graphs.items()
+    }
+    cases["moving agents"] = (gs.ChangingNetwork.mobile(60, radius=0.2, speed=0.01), None)
+    cases["random matchings"] = (gs.ChangingNetwork.matchings(60), None)
+    forms = {
+        f'`AnytimeSDA("{name}")`': gs.AnytimeSDA(name)
+        for name in ("heavy-ball", "nesterov", "local-heavy-ball", "local")
+    }
+    forms["`DSG()`"] = gs.DSG()
+    center = {n: run(gs.DSG(), gs.Network.complete(n)).estimates for n in (60, 100)}
+    rows = []
+    for label, method in forms.items():
+        row = [label]
+        for net, faults in cases.values():
+            try:
+                found = run(method, net, faults)
+                with np.errstate(over="ignore", invalid="ignore"):
+                    share = ((found.estimates - center[net.agents]) ** 2).sum(axis=(1, 2)).mean()
+                row.append(_number(1 + share / found.centralized_limit))
+            except gs.Unsupported:
+                row.append("-")
+        rows.append(row)
+    return _table(["method", *cases], rows)
+
+
+def _number(value: float) -> str:
+    """Three digits; what has not come near the limit is said to be large, or to diverge."""
+    if not value < 1e6:
+        return "diverges"
+    return f"{value:.3f}" if value < 2 else f"{value:.3g}" if value < 1000 else f"{value:,.0f}"
+
+
+def _table(head: list[str], rows: list[list[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+PAGES: dict[str, Callable[[], str]] = {
+    "commands": commands,
+    "fleet": fleet_file,
+    "choices": choices,
+    "under_loss": under_loss,
+}
+
+
+def write(app: Sphinx) -> None:
+    folder = Path(app.srcdir) / "_generated"
+    folder.mkdir(exist_ok=True)
+    for name, make in PAGES.items():
+        (folder / f"{name}.md").write_text(make() + "\n", encoding="utf-8")
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    app.connect("builder-inited", write)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,0 +1,22 @@
+"""
+Four methods and two limits
+===========================
+
+The exact expected error, no sampling: the paper's SDA, the primal methods it compares with, and Anytime
+SDA, which runs along the limit. The thin gray lines are what no method can beat.
+"""
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+import gossamer as gs
+
+net = gs.Network.cycle(60)
+obs = gs.Gaussian(np.random.default_rng(1).uniform(0, 10, 60), std=1.0)
+rounds = np.unique(np.geomspace(10, 5000, 40).astype(int))
+
+found = gs.compare(
+    ["sda", "anytime-sda", "dsg", "d-masg"], {"a cycle of 60 agents": net}, obs, rounds, progress=False
+)
+found.plot()
+plt.show()

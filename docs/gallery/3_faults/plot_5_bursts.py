@@ -1,0 +1,40 @@
+"""
+Silence in bursts
+=================
+
+Links that fall silent for ten rounds at a time are harder than single losses of the same share: on a ring,
+ten silent rounds cut the network.
+"""
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+import gossamer as gs
+
+networks = {
+    "cycle": gs.Network.cycle(40),
+    "grid": gs.Network.grid(6, 7),
+    "random": gs.Network.erdos_renyi(40, seed=1),
+}
+kinds = {
+    "single losses": gs.faults.Loss(0.3),
+    "bursts of 5 rounds": gs.faults.Bursts(5, 0.3),
+    "bursts of 20 rounds": gs.faults.Bursts(20, 0.3),
+}
+fig, ax = plt.subplots()
+for k, (label, fault) in enumerate(kinds.items()):
+    cost = []
+    for net in networks.values():
+        obs = gs.Gaussian(np.random.default_rng(0).uniform(0, 10, net.agents), std=1.0)
+        center = gs.simulate(
+            "dsg", gs.Network.complete(net.agents), obs, 1500, 40
+        )  # the same samples in one place
+        cost.append(
+            gs.simulate(gs.AnytimeSDA("local"), net, obs, 1500, 40, faults=fault, keep="errors").total_error
+            / center.total_error
+        )
+    ax.bar(np.arange(3) + 0.27 * (k - 1), cost, 0.25, label=f"30% lost in {label}")
+ax.set(yscale="log", xticks=range(3), xticklabels=networks, ylabel="error over a center's, 1500 rounds")
+ax.axhline(1, color="gray", ls=":")
+ax.legend()
+plt.show()
