@@ -107,7 +107,10 @@ def _agents_side_by_side(kind: type[np.floating[Any]] = np.float64) -> None:
         simulate(AnytimeSDA(), Network.cycle(agents), obs, ROUNDS, 1, dtype=kind, progress=False)
     try:
         from mpi4py import MPI
-    except (ImportError, RuntimeError):  # not installed, or without its library: then there are no ranks either
+    except (
+        ImportError,
+        RuntimeError,
+    ):  # not installed, or without its library: then there are no ranks either
         return
     simulate(
         AnytimeSDA(), f"cycle:{LARGE}", obs, ROUNDS, 1, dtype=kind, cluster=MPI.COMM_SELF, progress=False
