@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-import math
-import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rich import box
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from gossamer.agents.fleet.survey import notes, summary
 from gossamer.cli.formatting import compact, small, vector
 
 if TYPE_CHECKING:
     from gossamer.agents.host.status import AgentStatus
 
 _COLORS = {"running": "green", "starting": "cyan", "stopped": "dim", "unknown": "dim"}
-_SPEAKING = ("running", "degraded", "alone")
-_NOTICE = 14 * 86400
-"""Seconds before the end of a certificate from which on the table says so."""
-
 _NO_TROUBLE = ("running", "starting", "stopped", "unknown")
 
 
@@ -59,33 +54,8 @@ def fleet_table(
         Text(f"{agent.member.name}: {agent.problem}", style="red", overflow="ellipsis", no_wrap=True)
         for agent in [agent for agent in status if agent.problem][:3]
     ]
-    parts += [Text(note, style="yellow", overflow="ellipsis", no_wrap=True) for note in _notes(status)]
+    parts += [Text(note, style="yellow", overflow="ellipsis", no_wrap=True) for note in notes(status)]
     return Group(*parts)
-
-
-def _notes(status: Sequence[AgentStatus]) -> list[str]:
-    """Who follows which roster, if not all follow the same; and whose certificate ends soon."""
-    speaking = [agent for agent in status if agent.state in _SPEAKING]
-    epochs = sorted({agent.epoch for agent in speaking}, reverse=True)
-    groups = [
-        f"epoch {epoch}: {_names([agent for agent in speaking if agent.epoch == epoch])}" for epoch in epochs
-    ]
-    soon = [
-        agent
-        for agent in speaking
-        if agent.certificate_expires is not None and agent.certificate_expires - time.time() < _NOTICE
-    ]
-    notes = ["rosters differ: " + "; ".join(groups)] if len(groups) > 1 else []
-    if soon:
-        days = (min(agent.certificate_expires or 0.0 for agent in soon) - time.time()) / 86400
-        notes.append(
-            f"certificates end in {max(days, 0):.0f} days or later: {_names(soon)}; run `gossamer fleet renew`"
-        )
-    return notes
-
-
-def _names(agents: Sequence[AgentStatus]) -> str:
-    return ", ".join(agent.member.name for agent in agents) if len(agents) <= 5 else f"{len(agents)} agents"
 
 
 def fleet_line(status: Sequence[AgentStatus], seconds: float) -> str:
@@ -97,23 +67,6 @@ def fleet_line(status: Sequence[AgentStatus], seconds: float) -> str:
         words += [f"estimate {facts['estimate']:.6g}", f"spread {facts['spread']:.3g}"]
     problem = next((f"{agent.member.name}: {agent.problem}" for agent in status if agent.problem), "")
     return ", ".join(words) + (f" ({problem})" if problem else "")
-
-
-def summary(status: Sequence[AgentStatus]) -> dict[str, Any]:
-    """The fleet in a few numbers: how many in which state, and how well those that run agree."""
-    states: dict[str, int] = {}
-    for agent in status:
-        states[agent.state] = states.get(agent.state, 0) + 1
-    speaking = [agent for agent in status if agent.state in _SPEAKING] or status
-    known = [agent.estimate[0] for agent in speaking if agent.estimate and agent.estimate[0] is not None]
-    return {
-        "states": states,
-        "rounds": max((agent.rounds for agent in status), default=0),
-        "samples": sum(agent.samples for agent in status),
-        "lost": sum(agent.lost for agent in status),
-        "estimate": math.fsum(known) / len(known) if known else None,
-        "spread": max(known) - min(known) if known else None,
-    }
 
 
 def _heading(name: str, status: Sequence[AgentStatus], seconds: float | None) -> Text:
