@@ -71,7 +71,10 @@ Source = Annotated[
     ),
 ]
 
-Loss = Annotated[str | None, typer.Option(help="Probability that a message is lost, such as 0.3.")]
+Loss = Annotated[
+    str | None,
+    typer.Option(help="Probability that a message is lost, such as 0.3, or for some rounds, 0.3@200-1200."),
+]
 Burst = Annotated[str | None, typer.Option(help="Bursts of loss: MEAN_LENGTH,FRACTION[,both].")]
 Delay = Annotated[str | None, typer.Option(help="Delayed messages: ROUNDS,PROBABILITY.")]
 Crash = Annotated[list[str] | None, typer.Option(help="An agent crashes: AGENT@ROUND.")]

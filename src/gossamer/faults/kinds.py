@@ -21,12 +21,23 @@ PURPOSES = 16
 
 @dataclass(frozen=True)
 class Loss:
-    """Each message is lost with probability `probability`, independently of all others."""
+    """Each message of rounds start .. stop - 1 is lost with probability `probability`, independently of all others.
+
+    Parameters
+        probability   of every message
+        start         the first round in which messages are lost
+        stop          the round from which on they arrive again; None: never
+    """
 
     probability: float
+    start: int = 0
+    stop: int | None = None
 
     def __post_init__(self) -> None:
         checks.probability("probability", self.probability)
+        _whole_numbers(self, start=0)
+        if self.stop is not None:
+            _whole_numbers(self, stop=self.start + 1)
 
 
 @dataclass(frozen=True)

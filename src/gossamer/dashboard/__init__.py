@@ -1,0 +1,12 @@
+"""Pages in the browser: a playground, and a live view of a fleet.
+
+No mathematics here: pages show what `gs.exact`, `gs.simulate` and `gs.theory` give, and what agents publish.
+
+    safety.py      who may speak to the server, and how much
+    frames.py      numbers on their way to a page
+    server.py      pages, their sessions, and the server's life
+    scenario.py    everything a playground shows, as one value: the state in the address, and the code to copy
+    worker.py      computations in a process of their own, which can be killed
+    playground.py  a session of the playground
+    static/        the pages: plain modules of JavaScript, no build step
+"""
