@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from gossamer.agents.fleet.file import Fleet
+from gossamer.agents.host.files import replace
 from gossamer.agents.host.status import STATUS
 from gossamer.networks import Network
 
@@ -23,17 +24,14 @@ class WrittenFleet:
     """
 
     def __init__(self, directory: Path, network: Network, **parts: Any) -> None:
-        self.path = Fleet.create(network, **parts).write(directory)
+        self.fleet = Fleet.create(network, **parts)
+        self.path = self.fleet.write(directory)
         self.directory = directory
-        self.rounds = 0
+        self.rounds = self.more_lost = 0
         self.changes: dict[str, dict[str, Any]] = {}
         self.missing: set[str] = set()
         self._random = np.random.default_rng(7)
         (directory / STATUS).mkdir()
-
-    @property
-    def fleet(self) -> Fleet:
-        return Fleet.read(self.path)
 
     def file(self, name: str) -> Path:
         return self.directory / STATUS / f"{name}.json"
@@ -50,11 +48,11 @@ class WrittenFleet:
                 continue
             neighbors = {names[j]: self.neighbor() for j in fleet.weights[member.id]}
             line = self.line(member.id, member.name, k, at, neighbors) | self.changes.get(member.name, {})
-            file.write_text(json.dumps(line))
+            replace(file, json.dumps(line))
 
     def neighbor(self) -> dict[str, Any]:
         known = {"state": "alive", "distance": 0.01, "round_trip": 0.001, "late": 0, "epoch": 1}
-        return known | {"lost": 2 + self.rounds // 100, "last_heard": 0.05}
+        return known | {"lost": 2 + self.more_lost, "last_heard": 0.05}
 
     def line(self, id: int, name: str, k: int, at: float, neighbors: dict[str, Any]) -> dict[str, Any]:
         t = max(self.rounds, 1)

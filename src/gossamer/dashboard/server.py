@@ -38,6 +38,10 @@ class Channel:
         """Send a frame; waits while the page has not taken what was sent before."""
         await self._websocket.send_bytes(packed({"type": type, **header}, **(arrays or {})))
 
+    async def pass_on(self, frame: bytes) -> None:
+        """Send a frame that is packed already."""
+        await self._websocket.send_bytes(frame)
+
     async def complain(self, error: GossamerError, **header: Any) -> None:
         """Show an error on the page."""
         await self.send("error", message=str(error), **header)
@@ -95,7 +99,7 @@ def application(pages: Sequence[Page], host: str, port: int, token: str | None) 
                 pass
             finally:
                 open_sessions.discard(websocket)
-                with contextlib.suppress(RuntimeError):
+                with contextlib.suppress(RuntimeError, WebSocketDisconnect):
                     await websocket.close()
 
         return talking
