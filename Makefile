@@ -6,7 +6,7 @@ BIN := .venv/bin
 STAMP := .venv/.ready
 ROUND := $(wildcard setup.py src/gossamer/agents/round/*.p*)
 
-.PHONY: setup run test quick lint bench chaos dist clean
+.PHONY: setup run test quick lint bench chaos dist clean chromium
 .DEFAULT_GOAL := setup
 
 # Numba's code, too, is compiled here, on all cores; where nothing has changed, this is a matter of a second.
@@ -36,8 +36,15 @@ lint: .venv/.compiled
 quick: setup
 	$(BIN)/python -m pytest -n 2 -m "not slow"
 
-test: lint setup
+test: lint setup chromium
 	$(BIN)/python -m pytest -n 2
+
+# The dashboard is tested in a real browser; without one those tests are skipped, and say so.
+chromium:
+	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null \
+	|| { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null \
+	  && { apt-get -qq update; apt-get -qq install --no-install-recommends -y chromium; } >/dev/null 2>&1; } \
+	|| echo "No Chromium: tests in the browser will be skipped. On Debian or Ubuntu: apt-get install chromium"
 
 bench: setup
 	$(BIN)/python -m benchmarks

@@ -99,10 +99,13 @@ def parse_faults(
     names: Sequence[Hashable] = (),
 ) -> gs.faults.Faults:
     """The faults that the options describe; `names` are the agents' names, in order."""
+    losses = [] if loss is None else loss.split(",")
+    # A random fault's place decides its random numbers: a later loss must not change those of the rounds before it.
     given: list[tuple[str, Iterable[str], Callable[[str], gs.faults.Fault]]] = [
-        ("--loss", [] if loss is None else loss.split(","), parse_loss),
+        ("--loss", losses[:1], parse_loss),
         ("--burst", [] if burst is None else [burst], parse_bursts),
         ("--delay", [] if delay is None else [delay], parse_delay),
+        ("--loss", losses[1:], parse_loss),
         ("--crash", crash, partial(parse_crash, names=names)),
         ("--restart", restart, partial(parse_restart, names=names)),
         ("--join", join, partial(parse_join, names=names)),

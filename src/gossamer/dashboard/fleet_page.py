@@ -25,7 +25,7 @@ from gossamer.agents.host.status import AgentStatus, worst_first
 from gossamer.arrays import AnyArray, Floats
 from gossamer.dashboard.fleet import FACTS, LINKS, FleetReader, View
 from gossamer.dashboard.frames import packed
-from gossamer.dashboard.layout import places
+from gossamer.dashboard.layout import fleet_places
 from gossamer.dashboard.server import Channel, Page
 from gossamer.errors import InvalidInput
 
@@ -128,7 +128,7 @@ class Shown:
         self.view = view
         self._directory = directory
         self._place = {agent.member.name: k for k, agent in enumerate(view.agents)}
-        self._positions: Floats = (
+        self._positions: AnyArray = (
             before._positions
             if before is not None and before._wiring == self._wiring
             else self._laid_out(before)
@@ -144,9 +144,10 @@ class Shown:
     def _wiring(self) -> tuple[Any, ...]:
         return tuple(self._place), tuple(self._links)
 
-    def _laid_out(self, before: Shown | None) -> Floats:
+    def _laid_out(self, before: Shown | None) -> AnyArray:
         known = {} if before is None else dict(zip(before._place, before._positions, strict=True))
-        return places(list(self._place), self._links, known)
+        fleet = self.view.fleet
+        return fleet_places(fleet.network if fleet.epoch <= 1 else "", list(self._place), self._links, known)
 
     @cached_property
     def frame(self) -> bytes:
@@ -188,7 +189,7 @@ class Shown:
         agents = self.view.agents
         loss = [_mean(self.view.losses[agent.member.name].values()) for agent in agents]
         return {
-            "positions": self._positions.astype(np.float32),
+            "positions": self._positions,
             "speaking": np.array([agent.state in SPEAKING for agent in agents], dtype=np.uint8),
             "estimate": _column(agent.estimate[:1] for agent in agents),
             "error": _column(agent.standard_error[:1] for agent in agents),

@@ -26,9 +26,6 @@ MOST_SESSIONS = 24
 MOST_MESSAGE = 2**20
 """Bytes that a page may send in one message, an uploaded file included."""
 
-REFUSED = 4403
-"""The code with which a web socket of a stranger is closed."""
-
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; connect-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -133,7 +130,7 @@ class Guard:
 
 
 def _refuse(text: str, live: bool) -> ASGIApp:
-    return WebSocketClose(REFUSED, text) if live else PlainTextResponse(text, 403)
+    return WebSocketClose(reason=text) if live else PlainTextResponse(text, 403)
 
 
 def _hardened(send: Send) -> Send:

@@ -152,7 +152,11 @@ class Server:
         try:
             self._server.run(sockets=[self._socket])
         finally:
-            self._socket.close()
+            self.close()
+
+    def close(self) -> None:
+        """Give the port back."""
+        self._socket.close()
 
     def stop(self) -> None:
         """End `run`, from any thread."""
@@ -161,12 +165,9 @@ class Server:
 
 def _listen(host: str, port: int) -> socket.socket:
     try:
-        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        found = socket.socket(family, kind, protocol)
-        found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        found.bind(address)
+        family, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        return socket.create_server(address[:2], family=family)  # it listens: whoever comes early waits
     except OSError as error:
         raise InvalidInput(
             f"host and port must be an address of this machine that is free, got {host} and {port}: {error}"
         ) from error
-    return found

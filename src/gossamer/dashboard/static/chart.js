@@ -67,18 +67,21 @@ export class Chart {
       font,
       stroke: ink,
       size,
-      labelSize: 22,
-      grid: { stroke: rule, width: 1 },
-      ticks: { stroke: rule, width: 1, size: 5 },
-      ...(this.log ? { values: (_, splits) => splits.map(power) } : {}),
+      labelSize: 18,
+      labelGap: 0,
+      grid: { stroke: rule, width: 1, ...(this.log ? { filter: powers } : {}) },
+      ticks: { stroke: rule, width: 1, size: 4, ...(this.log ? { filter: powers } : {}) },
+      ...(this.log ? { values: (_, splits) => splits.map(power), filter: powers } : {}),
     });
     const scale = this.log ? { distr: 3, log: 10 } : {};
+    const snug = this.log ? { range: (_, low, high) => [low, Math.max(high, 1.01 * low)] } : {};
+    const airy = this.log ? { range: (_, low, high) => [low / 1.6, 1.6 * high] } : {};
     const options = {
       ...this.size(),
       legend: { show: false },
       cursor: { points: { show: false }, drag: { x: false, y: false }, y: false },
-      scales: { x: { time: this.time, ...scale }, y: scale },
-      axes: [axis(this.xLabel, 42), axis(this.yLabel, 62)],
+      scales: { x: { time: this.time, ...scale, ...snug }, y: { ...scale, ...airy } },
+      axes: [axis(this.xLabel, 28), axis(this.yLabel, 52)],
       series: [
         {},
         ...this.curves.map((curve) => ({
@@ -121,11 +124,18 @@ export class Chart {
 
 const RAISED = { "-": "⁻", 0: "⁰", 1: "¹", 2: "²", 3: "³", 4: "⁴", 5: "⁵", 6: "⁶", 7: "⁷", 8: "⁸", 9: "⁹" };
 
+const isPower = (value) => value > 0 && Math.abs(value / 10 ** Math.round(Math.log10(value)) - 1) < 1e-6;
+
+/** Of the places that an axis offers, the powers of ten, and on a short axis, where these are few, all. */
+export function powers(_, splits) {
+  return splits.filter(isPower).length > 1 ? splits.map((value) => (isPower(value) ? value : null)) : splits;
+}
+
 /** Powers of ten as they are written; others between them have no label. */
-function power(value) {
+export function power(value) {
   if (value === null || value === undefined) return "";
+  if (!isPower(value)) return `${+value.toPrecision(2)}`;
   const exponent = Math.round(Math.log10(value));
-  if (Math.abs(value / 10 ** exponent - 1) > 1e-6) return "";
   if (exponent >= -2 && exponent <= 3) return `${10 ** exponent}`.length > 4 ? "0.01" : `${+(10 ** exponent).toPrecision(1)}`;
   return `10${[...`${exponent}`].map((digit) => RAISED[digit]).join("")}`;
 }

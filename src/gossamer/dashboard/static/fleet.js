@@ -189,7 +189,7 @@ function drawNetwork({ names, states, arrays }) {
   const layout = `${names.join(" ")}|${arrays.links.join()}`;
   if (layout !== view.layout) {
     view.layout = layout;
-    canvas.setNetwork({ positions: arrays.positions, links: arrays.links, names });
+    canvas.setNetwork({ positions: arrays.positions, links: arrays.links, names, square: true });
   }
   const here = Array.from(arrays.estimate, (value, k) => (arrays.speaking[k] ? value : NaN));
   const range = around(known(here));

@@ -1,5 +1,6 @@
 // Charts of a fleet over time, with uPlot: data flow in twice a second, so a plot is kept and only its numbers change.
 
+import { power, powers } from "./chart.js";
 import { variable } from "./colors.js";
 import { clock, number } from "./fleet_states.js";
 
@@ -78,7 +79,7 @@ export class TimeChart {
       axes: [
         axis(26, (plot, splits) => splits.map((at) => label(at, plot.scales.x.max - plot.scales.x.min)), 70),
         this.log
-          ? axis(54, (_, splits) => splits.map(power), 24, (_, splits) => splits.map((value) => (power(value) ? value : null)))
+          ? axis(54, (_, splits) => splits.map(power), 24, powers)
           : axis(54, (_, splits) => splits.map((value) => tidy(value, splits)), 34),
       ],
       series: [
@@ -117,14 +118,4 @@ function tidy(value, splits) {
   const step = Math.abs(splits[1] - splits[0]) || 1;
   const digits = Math.max(0, Math.min(8, -Math.floor(Math.log10(step) + 1e-9)));
   return Math.abs(value) >= 1e5 ? number(value, 3) : value.toFixed(digits).replace("-", "−");
-}
-
-const RAISED = { "-": "⁻", 0: "⁰", 1: "¹", 2: "²", 3: "³", 4: "⁴", 5: "⁵", 6: "⁶", 7: "⁷", 8: "⁸", 9: "⁹" };
-
-function power(value) {
-  if (!value) return "";
-  const exponent = Math.round(Math.log10(value));
-  if (Math.abs(value / 10 ** exponent - 1) > 1e-6) return "";
-  if (exponent >= -2 && exponent <= 2) return `${+(10 ** exponent).toFixed(2)}`;
-  return `10${[...`${exponent}`].map((digit) => RAISED[digit]).join("")}`;
 }

@@ -28,9 +28,9 @@ export class NetworkCanvas {
     this.listen();
   }
 
-  /** positions (N, 2) in the unit square; links (E, 2); names of the agents. */
-  setNetwork({ positions, links, names }) {
-    this.network = { positions, links, names: names ?? null, agents: positions.length / 2 };
+  /** positions (N, 2) in the unit square, with equal scales if `square`; links (E, 2); names of the agents. */
+  setNetwork({ positions, links, names, square = false }) {
+    this.network = { positions, links, names: names ?? null, agents: positions.length / 2, square };
     this.frame = {};
     this.chosen = null;
     this.hover = null;
@@ -109,15 +109,20 @@ export class NetworkCanvas {
   }
 
   place(agent) {
-    const { positions } = this.network;
-    const width = this.canvas.clientWidth - 2 * MARGIN;
-    const height = this.canvas.clientHeight - 2 * MARGIN;
-    return [MARGIN + positions[2 * agent] * width, MARGIN + (1 - positions[2 * agent + 1]) * height];
+    const { positions, square } = this.network;
+    let width = this.canvas.clientWidth - 2 * MARGIN;
+    let height = this.canvas.clientHeight - 2 * MARGIN;
+    const spare = square ? width - height : 0;
+    if (square) width = height = Math.min(width, height);
+    const left = MARGIN + Math.max(0, spare) / 2;
+    const top = MARGIN + Math.max(0, -spare) / 2;
+    return [left + positions[2 * agent] * width, top + (1 - positions[2 * agent + 1]) * height];
   }
 
   radius() {
-    const area = this.canvas.clientWidth * this.canvas.clientHeight;
-    return Math.max(2.6, Math.min(13, 0.24 * Math.sqrt(area / this.network.agents)));
+    const { clientWidth: width, clientHeight: height } = this.canvas;
+    const area = this.network.square ? Math.min(width, height) ** 2 : width * height;
+    return Math.max(2.6, Math.min(12, 0.22 * Math.sqrt(area / this.network.agents)));
   }
 
   draw() {
