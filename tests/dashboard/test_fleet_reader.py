@@ -18,7 +18,7 @@ from gossamer.agents.host.metrics import AgentCollector
 from gossamer.agents.host.sources import FromIterable
 from gossamer.agents.host.status import StatusFile
 from gossamer.agents.host.web import serve
-from gossamer.dashboard.fleet import CROWD, EVENTS, FACTS, FleetReader, View
+from gossamer.dashboard.fleet import CROWD, EVENTS, FACTS, FleetReader, FleetView
 from gossamer.networks import Network
 
 ENDED = {"pid": 2**22 - 3}
@@ -30,7 +30,7 @@ def four(tmp_path: Path) -> WrittenFleet:
     return WrittenFleet(tmp_path / "fleet", Network.path(4))
 
 
-def states(view: View) -> dict[str, str]:
+def states(view: FleetView) -> dict[str, str]:
     return {agent.member.name: agent.state for agent in view.agents}
 
 

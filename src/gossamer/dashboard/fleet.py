@@ -20,6 +20,7 @@ from gossamer.agents.fleet.file import Fleet
 from gossamer.agents.fleet.roster import roster_path
 from gossamer.agents.fleet.survey import SPEAKING, notes, summary, survey
 from gossamer.agents.host.status import AgentStatus
+from gossamer.agents.settings import check_endpoint
 from gossamer.arrays import Floats
 from gossamer.dashboard.history import History
 from gossamer.errors import GossamerError
@@ -108,7 +109,7 @@ class Recent:
         return max(float(count(last) - count(first)), 0.0) / (last.at - first.at)
 
 
-class Event(NamedTuple):
+class Change(NamedTuple):
     """A change that was seen: when, of whom, what, and whether that is bad."""
 
     time: float
@@ -118,7 +119,7 @@ class Event(NamedTuple):
 
 
 @dataclass(frozen=True)
-class View:
+class FleetView:
     """The fleet at one moment.
 
     number     grows with every look
@@ -139,7 +140,7 @@ class View:
     facts: Floats
     reasons: Sequence[str]
     agents_over_time: Floats
-    events: Sequence[Event]
+    events: Sequence[Change]
     notes: Sequence[str]
     summary: Mapping[str, Any]
     problem: str = ""
@@ -164,14 +165,16 @@ class FleetReader:
     _reasons: list[str] = field(default_factory=list)
     _facts: History = field(default_factory=History)
     _each: History = field(default_factory=History)
-    _events: deque[Event] = field(default_factory=lambda: deque(maxlen=EVENTS))
+    _events: deque[Change] = field(default_factory=lambda: deque(maxlen=EVENTS))
     _order: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
+        for place in self.places or ():
+            check_endpoint("metrics", place)
         self._stamp = self._stamps()
         self.fleet = Fleet.read(self.path)
 
-    def look(self) -> View:
+    def look(self) -> FleetView:
         """See how the fleet is now."""
         self._follow()
         found = survey(self.fleet, self.path.parent, self.places, timeout=TIMEOUT)
@@ -186,7 +189,7 @@ class FleetReader:
         rates = np.array([self._rate(agent) for agent in agents])
         said = summary(agents)
         self._remember(agents, rates, said["spread"], now)
-        return View(
+        return FleetView(
             number=self._number,
             time=now,
             fleet=self.fleet,
@@ -251,7 +254,7 @@ class FleetReader:
                 told.setdefault((text, agent.state not in _CALM), []).append(name)
         for (text, bad), names in told.items():
             who = names if len(names) <= CROWD else [f"{len(names)} agents"]
-            self._events += [Event(now, name, text, bad) for name in who]
+            self._events += [Change(now, name, text, bad) for name in who]
         self._states = states
 
     def _remember(

@@ -23,7 +23,7 @@ from gossamer.agents.fleet.survey import SPEAKING
 from gossamer.agents.host.logs import tail
 from gossamer.agents.host.status import AgentStatus, worst_first
 from gossamer.arrays import AnyArray, Floats
-from gossamer.dashboard.fleet import FACTS, LINKS, FleetReader, View
+from gossamer.dashboard.fleet import FACTS, LINKS, FleetReader, FleetView
 from gossamer.dashboard.frames import packed
 from gossamer.dashboard.layout import fleet_places
 from gossamer.dashboard.server import Channel, Page
@@ -54,7 +54,7 @@ class FleetWatch:
     def __init__(self, reader: FleetReader, every: float = EVERY) -> None:
         self._reader = reader
         self._every = every
-        self._shown: Shown | None = None
+        self._shown: FleetFrames | None = None
         self._change = asyncio.Condition()
 
     @contextlib.asynccontextmanager
@@ -75,12 +75,12 @@ class FleetWatch:
                 self._change.notify_all()
             await asyncio.sleep(max(self._every, seconds / SHARE))
 
-    def _look_once(self) -> tuple[Shown, float]:
+    def _look_once(self) -> tuple[FleetFrames, float]:
         began = time.thread_time()
-        shown = Shown(self._reader.look(), self._reader.path.parent, self._shown)
+        shown = FleetFrames(self._reader.look(), self._reader.path.parent, self._shown)
         return shown, time.thread_time() - began
 
-    async def _newer(self, than: int) -> Shown:
+    async def _newer(self, than: int) -> FleetFrames:
         """The newest view, once there is one with a larger number."""
         async with self._change:
             await self._change.wait_for(lambda: self._shown is not None and self._shown.view.number > than)
@@ -121,10 +121,10 @@ class FleetWatch:
                 await pushing
 
 
-class Shown:
+class FleetFrames:
     """A view of a fleet in the form in which pages get it, made once for all of them."""
 
-    def __init__(self, view: View, directory: Path, before: Shown | None = None) -> None:
+    def __init__(self, view: FleetView, directory: Path, before: FleetFrames | None = None) -> None:
         self.view = view
         self._directory = directory
         self._place = {agent.member.name: k for k, agent in enumerate(view.agents)}
@@ -144,7 +144,7 @@ class Shown:
     def _wiring(self) -> tuple[Any, ...]:
         return tuple(self._place), tuple(self._links)
 
-    def _laid_out(self, before: Shown | None) -> AnyArray:
+    def _laid_out(self, before: FleetFrames | None) -> AnyArray:
         known = {} if before is None else dict(zip(before._place, before._positions, strict=True))
         fleet = self.view.fleet
         return fleet_places(fleet.network if fleet.epoch <= 1 else "", list(self._place), self._links, known)
@@ -187,7 +187,7 @@ class Shown:
 
     def _now(self) -> dict[str, AnyArray]:
         agents = self.view.agents
-        loss = [_mean(self.view.losses[agent.member.name].values()) for agent in agents]
+        loss = [self._loss(agent) for agent in agents]
         return {
             "positions": self._positions,
             "speaking": np.array([agent.state in SPEAKING for agent in agents], dtype=np.uint8),
@@ -202,6 +202,16 @@ class Shown:
             "rate": self.view.rates,
             "loss": np.array(loss, dtype=np.float64),
         }
+
+    def _loss(self, agent: AgentStatus) -> float:
+        """The mean loss from the neighbors that are alive; nan if there is none."""
+        losses, neighbors = self.view.losses[agent.member.name], agent.details.get("neighbors", {})
+        known = [
+            loss
+            for name, loss in losses.items()
+            if not math.isnan(loss) and neighbors[name].get("state") == "alive"
+        ]
+        return math.fsum(known) / len(known) if known else math.nan
 
     def _edges(self) -> dict[str, AnyArray]:
         """The links as both ends see them; of two words, the worse one."""
@@ -297,11 +307,6 @@ def _column(values: Any) -> Floats:
     """The first of some numbers each, nan where there is none."""
     firsts = [next(iter(value), None) for value in values]
     return np.array([math.nan if first is None else first for first in firsts], dtype=np.float64)
-
-
-def _mean(values: Any) -> float:
-    known = [value for value in values if not math.isnan(value)]
-    return math.fsum(known) / len(known) if known else math.nan
 
 
 def _json(value: Any) -> Any:

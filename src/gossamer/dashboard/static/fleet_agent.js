@@ -76,12 +76,12 @@ export class AgentPanel {
   }
 
   facts({ details, endpoint, rejected }) {
-    const vector = (value) => (Array.isArray(value) ? value : [value]).map((v) => number(v ?? NaN)).join(", ");
+    const vector = (value, digits) => (Array.isArray(value) ? value : [value]).map((v) => number(v ?? NaN, digits)).join(", ");
     const refused = Object.entries(rejected).map(([why, many]) => `${why} ${count(many)}`).join(", ");
     const expires = details.certificate_expires;
     const pairs = [
       ["Estimate", details.estimate === undefined ? "–" : vector(details.estimate)],
-      ["Standard error", details.standard_error === undefined ? "–" : vector(details.standard_error)],
+      ["Standard error", details.standard_error === undefined ? "–" : vector(details.standard_error, 2)],
       ["Rounds", count(details.rounds ?? NaN)],
       ["Observations", count(details.samples ?? NaN)],
       ["Messages", `${count(details.sent ?? NaN)} sent, ${count(details.received ?? NaN)} received`],
