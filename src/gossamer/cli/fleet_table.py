@@ -10,7 +10,6 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from gossamer.agents.fleet.survey import notes, summary
 from gossamer.cli.formatting import compact, small, vector
 
 if TYPE_CHECKING:
@@ -24,6 +23,8 @@ def fleet_table(
     name: str, status: Sequence[AgentStatus], *, seconds: float | None = None, rows: int | None = None
 ) -> RenderableType:
     """The fleet's agents in a table of at most `rows` rows, those in trouble first if not all fit."""
+    from gossamer.agents.fleet.survey import notes
+
     table = Table(
         box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold", show_edge=False
     )
@@ -60,6 +61,8 @@ def fleet_table(
 
 def fleet_line(status: Sequence[AgentStatus], seconds: float) -> str:
     """The whole fleet in one line, where there is no terminal."""
+    from gossamer.agents.fleet.survey import summary
+
     facts = summary(status)
     words = [f"{seconds:.0f}s", *(f"{count} {state}" for state, count in facts["states"].items())]
     words += [f"rounds {facts['rounds']}", f"samples {facts['samples']}", f"lost {facts['lost']}"]
@@ -70,6 +73,8 @@ def fleet_line(status: Sequence[AgentStatus], seconds: float) -> str:
 
 
 def _heading(name: str, status: Sequence[AgentStatus], seconds: float | None) -> Text:
+    from gossamer.agents.fleet.survey import summary
+
     facts = summary(status)
     text = Text(no_wrap=True, overflow="ellipsis")
     text.append(name, style="bold")

@@ -35,6 +35,8 @@ const charts = {
   refused: new TimeChart(at("refused-chart"), { zero: true, onAt: (k) => readings(k) }),
 };
 
+globalThis.fleet = { view, canvas, charts, panel }; // for whoever looks at the page from outside
+
 const live = new Live("/fleet", {
   onFrame: (frame) => {
     if (frame.type === "fleet") {
