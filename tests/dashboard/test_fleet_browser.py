@@ -56,9 +56,8 @@ class Watcher:
 
     def later(self, frames: int = 1) -> None:
         """Wait until so many more looks at the fleet are shown."""
-        self.page.wait_for_function(
-            "n => Number(document.documentElement.dataset.number) >= n", arg=self.number + frames
-        )
+        code = "n => Number(document.documentElement.dataset.number) >= n"
+        self.page.wait_for_function(code, arg=self.number + frames)
 
     def text(self, selector: str) -> str:
         return str(self.page.inner_text(selector))
@@ -71,8 +70,10 @@ class Watcher:
         """How many pixels of a canvas are not empty."""
         return int(
             self.page.evaluate(
-                "selector => { const canvas = document.querySelector(selector);"
-                " const { data } = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);"
+                "selector => { const shown = document.querySelector(selector);"
+                " const copy = new OffscreenCanvas(shown.width, shown.height);"
+                " const pen = copy.getContext('2d', { willReadFrequently: true }); pen.drawImage(shown, 0, 0);"
+                " const { data } = pen.getImageData(0, 0, copy.width, copy.height);"
                 " let count = 0; for (let k = 3; k < data.length; k += 4) count += data[k] > 0; return count; }",
                 selector,
             )
@@ -104,7 +105,7 @@ def test_nine_agents_of_which_one_is_killed(tmp_path: Path, browser: Any) -> Non
         assert watcher.text("#fleet-name") == "grid:3x3"
         assert watcher.row("agent4")[1] == "running"
         assert float(watcher.row("agent4")[6]) > 0  # rounds per second
-        assert watcher.page.is_visible("#events-none")
+        assert watcher.page.query_selector_all("#events li[data-bad=true]") == []
 
         watcher.page.click("#agents button:text-is('agent4')")
         watcher.page.wait_for_selector("#agent-log >> text=neighbor 1 connected")
@@ -183,8 +184,9 @@ def test_windows_and_themes(written: WrittenFleet, browser: Any, width: int, hei
         assert watcher.text("#notes") == "agent1 (degraded): no space left"
         for canvas in ("#network", "#estimate-chart canvas", "#rate-chart canvas", "#refused-chart canvas"):
             assert watcher.ink(canvas) > 100, canvas
-        page, ink, paper = watcher.page.evaluate(
-            "['--page', '--ink', '--paper'].map((name) => getComputedStyle(document.documentElement).getPropertyValue(name))"
+        colors = "getComputedStyle(document.documentElement)"
+        page, ink = (
+            watcher.page.evaluate(f"{colors}.getPropertyValue('{name}')") for name in ("--page", "--ink")
         )
         assert (page < ink) == (theme == "dark")
         watcher.close()
@@ -265,7 +267,7 @@ def test_one_agent_by_pointer_keyboard_and_address_and_its_log_is_text(
         assert watcher.text("#agent-name") == "agent1"
         box = watcher.page.locator("#network").bounding_box()
         watcher.page.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
-        watcher.page.wait_for_function("document.getElementById('agent-name').textContent === 'agent4'")
+        watcher.page.wait_for_function("() => document.getElementById('agent-name').textContent === 'agent4'")
         assert watcher.page.url.endswith("#agent4")
         watcher.close()
 
@@ -280,7 +282,7 @@ def test_many_agents_are_bands_with_the_chosen_one_over_them(tmp_path: Path, bro
         assert len(watcher.page.query_selector_all("#agents tbody tr")) == 60
         before = watcher.page.evaluate("fleet.charts.estimate.plot.series.length")
         watcher.page.click("#agents button:text-is('agent7')")
-        watcher.page.wait_for_function(f"fleet.charts.estimate.plot.series.length > {before}")
+        watcher.page.wait_for_function(f"() => fleet.charts.estimate.plot.series.length > {before}")
         watcher.close()
 
 
