@@ -5,17 +5,27 @@ from __future__ import annotations
 import shlex
 import webbrowser
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from gossamer.cli.commands import refuse
 from gossamer.errors import require
 
 if TYPE_CHECKING:
     from gossamer.dashboard.scenario import Scenario
+    from gossamer.dashboard.server import Server
 
 
 def dashboard(
+    fleet: Annotated[
+        Path | None, typer.Argument(help="A fleet's file, fleet.toml, to watch the fleet live.")
+    ] = None,
+    metrics: Annotated[
+        str | None,
+        typer.Option(help="Ask these addresses, HOST:PORT,HOST:PORT,..., instead of those in fleet.toml."),
+    ] = None,
     host: Annotated[
         str,
         typer.Option(help="Where to listen; beyond this machine, the page needs the token that is printed."),
@@ -23,20 +33,33 @@ def dashboard(
     port: Annotated[int, typer.Option(help="The port to listen on; 0: any free one.")] = 0,
     open_: Annotated[bool, typer.Option("--open", help="Open the page in the browser.")] = False,
 ) -> None:
-    """Open the playground in the browser: watch methods run on networks, and act on them.
+    """Open the playground in the browser: watch methods run on networks, and act on them; or watch a fleet.
 
     Everything comes from this machine. Stop it with Ctrl-C.
     """
-    for module in ("starlette", "uvicorn", "websockets"):
-        require(module, "dashboard")
-    from gossamer.dashboard.playground import playground
-    from gossamer.dashboard.server import Server
-
-    server = Server([playground(command_of)], host, port)
+    if fleet is None:
+        refuse("metrics", "without a fleet")
+    server = server_of(fleet, metrics, host, port)
     print(server.address, flush=True)
     if open_:
         webbrowser.open(server.address)
     server.run()
+
+
+def server_of(
+    fleet: Path | None, metrics: str | None = None, host: str = "127.0.0.1", port: int = 0
+) -> Server:
+    """A server of a fleet's page, or else of the playground: beside a fleet nobody should compute."""
+    for module in ("starlette", "uvicorn", "websockets"):
+        require(module, "dashboard")
+    from gossamer.dashboard.fleet_page import fleet_page
+    from gossamer.dashboard.playground import playground
+    from gossamer.dashboard.server import Server
+
+    if fleet is None:
+        return Server([playground(command_of)], host, port)
+    places = None if metrics is None else [place.strip() for place in metrics.split(",")]
+    return Server([fleet_page(fleet, places)], host, port)
 
 
 def command_of(scenario: Scenario) -> str:

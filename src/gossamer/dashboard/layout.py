@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import networkx as nx
@@ -31,6 +32,53 @@ def places(network: gs.Network | gs.ChangingNetwork, name: str, rounds: int) -> 
         edges = network.edges if isinstance(network, gs.Network) else network.edges_at(0)
         found = _springs(network.agents, edges)
     return _fitted(found).astype(np.float32)
+
+
+def fleet_places(
+    name: str, agents: Sequence[str], links: Sequence[tuple[str, str]], before: Mapping[str, Floats]
+) -> AnyArray:
+    """(N, 2) for the members of a fleet; those that were in the picture `before` stay about where they were."""
+    place = {agent: k for k, agent in enumerate(agents)}
+    edges = np.array([(place[a], place[b]) for a, b in links], dtype=np.int64).reshape(-1, 2)
+    if before:
+        found = _springs(len(agents), edges, _start(agents, links, before))
+    else:
+        kind, rest = split_name(name)
+        lattice = _lattice(kind, len(agents), rest or "")
+        found = _upright(_springs(len(agents), edges)) if lattice is None else lattice
+    return _fitted(found).astype(np.float32)
+
+
+def _start(
+    agents: Sequence[str], links: Sequence[tuple[str, str]], before: Mapping[str, Floats]
+) -> dict[int, Floats]:
+    """Where to begin: as before, and who is new between its neighbors, a little aside."""
+    near: dict[str, list[Floats]] = {agent: [np.full(2, 0.5)] for agent in agents}
+    for a, b in links:
+        near[a] += [before[b]] if b in before else []
+        near[b] += [before[a]] if a in before else []
+    return {
+        k: before[agent]
+        if agent in before
+        else np.mean(near[agent][-3:], axis=0) + 0.04 * np.array([math.cos(2.4 * k), math.sin(2.4 * k)])
+        for k, agent in enumerate(agents)
+    }
+
+
+def _upright(positions: Floats) -> Floats:
+    """The picture turned such that its box is smallest, the longer side lying."""
+
+    def turned(angle: float) -> Floats:
+        turn = np.array([[math.cos(angle), -math.sin(angle)], [math.sin(angle), math.cos(angle)]])
+        return np.asarray(positions @ turn)
+
+    return min(
+        map(turned, np.radians(np.arange(0, 180, 2))),
+        key=lambda each: (
+            round(float(np.prod(np.ptp(each, axis=0))), 6),
+            np.ptp(each[:, 1]) > np.ptp(each[:, 0]),
+        ),
+    )
 
 
 def _lattice(kind: str, agents: int, sizes: str) -> Floats | None:
@@ -67,14 +115,14 @@ def _spiral(agents: int) -> Floats:
     return np.column_stack([radius * np.cos(angle), radius * np.sin(angle)])
 
 
-def _springs(agents: int, edges: Any) -> Floats:
+def _springs(agents: int, edges: Any, start: Mapping[int, Floats] | None = None) -> Floats:
     graph: nx.Graph = nx.Graph()
     graph.add_nodes_from(range(agents))
     graph.add_edges_from(map(tuple, edges.tolist()))
     if agents <= FEW and nx.is_connected(graph):
-        found = nx.kamada_kawai_layout(graph)
+        found = nx.kamada_kawai_layout(graph, pos=start)
     else:
-        found = nx.spring_layout(graph, seed=0, iterations=60, k=1.6 / math.sqrt(agents))
+        found = nx.spring_layout(graph, pos=start, seed=0, iterations=60, k=1.6 / math.sqrt(agents))
     return np.array([found[agent] for agent in range(agents)])
 
 

@@ -127,12 +127,12 @@ const RAISED = { "-": "⁻", 0: "⁰", 1: "¹", 2: "²", 3: "³", 4: "⁴", 5: "
 const isPower = (value) => value > 0 && Math.abs(value / 10 ** Math.round(Math.log10(value)) - 1) < 1e-6;
 
 /** Of the places that an axis offers, the powers of ten, and on a short axis, where these are few, all. */
-function powers(_, splits) {
+export function powers(_, splits) {
   return splits.filter(isPower).length > 1 ? splits.map((value) => (isPower(value) ? value : null)) : splits;
 }
 
 /** Powers of ten as they are written; others between them have no label. */
-function power(value) {
+export function power(value) {
   if (value === null || value === undefined) return "";
   if (!isPower(value)) return `${+value.toPrecision(2)}`;
   const exponent = Math.round(Math.log10(value));

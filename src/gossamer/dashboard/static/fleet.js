@@ -1,0 +1,471 @@
+// The live view of a fleet. A page asks for the next frame once it has drawn the last, and not while it is hidden or
+// paused, so it always goes on with the newest state. Every frame is complete (see fleet_page.py).
+
+import { RAMPS, theme, variable } from "./colors.js";
+import { AgentPanel } from "./fleet_agent.js";
+import { TimeChart, tint } from "./fleet_charts.js";
+import { FleetCanvas, gradeOf, inkLink } from "./fleet_network.js";
+import { clock, count, duration, kindOf, markOf, number, percent } from "./fleet_states.js";
+import { AgentTable } from "./fleet_table.js";
+import { notify, showState, startFrame } from "./frame.js";
+import { Live } from "./live.js";
+
+const at = (id) => document.getElementById(id);
+const DASHES = [[], [6, 3], [2, 3], [8, 3, 2, 3]];
+
+const view = {
+  frame: null,
+  layout: "", // which network is on the canvas
+  byState: false,
+  span: 600,
+  paused: false,
+  waiting: false, // for a frame that was asked for
+  lines: false, // whether the last charts had a line for each agent
+};
+
+startFrame();
+
+const canvas = new FleetCanvas(at("network"), { onAgent: (agent) => choose(view.frame.names[agent]), onLink: () => {}, onHover: tip });
+const table = new AgentTable(at("agents"), at("filter"), choose);
+const panel = new AgentPanel(at("agent"), choose);
+const charts = {
+  estimate: new TimeChart(at("estimate-chart"), { onAt: (k) => readings(k) }),
+  spread: new TimeChart(at("spread-chart"), { log: true, onAt: (k) => readings(k) }),
+  rate: new TimeChart(at("rate-chart"), { zero: true, onAt: (k) => readings(k) }),
+  refused: new TimeChart(at("refused-chart"), { zero: true, onAt: (k) => readings(k) }),
+};
+
+globalThis.fleet = { view, canvas, charts, panel }; // for whoever looks at the page from outside
+
+const live = new Live("/fleet", {
+  onFrame: (frame) => {
+    if (frame.type === "fleet") {
+      view.waiting = false;
+      view.frame = frame;
+      requestAnimationFrame(draw); // which does not run while the page is hidden
+    } else if (frame.type === "agent") {
+      panel.show(frame);
+    } else if (frame.message) {
+      notify(frame.message);
+    }
+  },
+  onState: (state) => {
+    view.waiting = false;
+    view.connected = state === "live";
+    showConnection();
+    if (state === "live") {
+      if (panel.name) live.send("look", { agent: panel.name });
+      askForNext();
+    }
+  },
+});
+
+function askForNext() {
+  if (view.waiting || view.paused || document.hidden) return;
+  view.waiting = true;
+  live.send("next");
+}
+
+document.addEventListener("visibilitychange", askForNext);
+
+at("pause").addEventListener("click", () => {
+  view.paused = !view.paused;
+  at("pause").setAttribute("aria-pressed", `${view.paused}`);
+  at("pause").textContent = view.paused ? "Resume" : "Pause";
+  showConnection();
+  askForNext();
+});
+
+function showConnection() {
+  if (!view.connected) showState("lost", "no connection, trying again");
+  else if (view.paused) showState("busy", `paused at ${view.frame ? clock(view.frame.time) : "the start"}`);
+  else showState("live", view.frame ? `live, ${clock(view.frame.time)}` : "live");
+}
+
+for (const button of document.querySelectorAll("[data-color]")) {
+  button.addEventListener("click", () => {
+    view.byState = button.dataset.color === "state";
+    press(button, "[data-color]");
+    if (view.frame) drawNetwork(view.frame);
+  });
+}
+
+for (const button of document.querySelectorAll("[data-span]")) {
+  button.addEventListener("click", () => {
+    view.span = Number(button.dataset.span);
+    press(button, "[data-span]");
+    if (view.frame) drawCharts(view.frame);
+  });
+}
+
+function press(button, group) {
+  for (const other of document.querySelectorAll(group)) other.setAttribute("aria-pressed", `${other === button}`);
+}
+
+document.addEventListener("themechange", () => view.frame && draw(false));
+addEventListener("hashchange", () => follow());
+addEventListener("keydown", (event) => event.key === "Escape" && choose(""));
+
+/** Show one agent, or none; who it is stands in the address. */
+function choose(name) {
+  if (decodeURIComponent(location.hash.slice(1)) === name) return;
+  history.replaceState(null, "", name ? `#${encodeURIComponent(name)}` : location.pathname);
+  follow();
+}
+
+function follow() {
+  panel.choose(decodeURIComponent(location.hash.slice(1)));
+  live.send("look", { agent: panel.name });
+  if (view.frame) draw(false);
+}
+
+panel.choose(decodeURIComponent(location.hash.slice(1)));
+
+// --- drawing a frame
+
+function draw(fresh = true) {
+  const { frame } = view;
+  drawFacts(frame);
+  drawNotes(frame);
+  drawNetwork(frame);
+  drawCharts(frame);
+  table.show(frame, panel.name);
+  drawEvents(frame);
+  showConnection();
+  document.documentElement.dataset.number = frame.number;
+  if (fresh !== false) askForNext();
+}
+
+function drawFacts({ name, network, epoch, summary, arrays, refused, dimension }) {
+  set(at("fleet-name"), network || name);
+  set(at("fleet-network"), `${network ? `fleet ${name}, ` : ""}epoch ${epoch}`);
+  const errors = known(arrays.error);
+  const rates = known(arrays.rate);
+  const worrying = Object.entries(refused).filter(([why]) => why !== "late" && why !== "stale");
+  const facts = [
+    ["Agents", words(summary.states)],
+    [dimension > 1 ? "Estimate (first of " + dimension + ")" : "Estimate", `${number(summary.estimate ?? NaN)} ± ${number(median(errors), 2)}`],
+    ["Spread", number(summary.spread ?? NaN, 3)],
+    ["Rounds per second", number(median(rates), 3)],
+    ["Rounds", count(summary.rounds)],
+    ["Observations", count(summary.samples)],
+    ["Refused", count(worrying.reduce((total, [, many]) => total + many, 0))],
+  ];
+  const list = at("facts");
+  if (list.children.length !== facts.length) {
+    list.replaceChildren(...facts.map(() => element("div", {}, element("dt"), element("dd"))));
+  }
+  facts.forEach(([label, value], k) => {
+    const [term, said] = list.children[k].children;
+    set(term, label);
+    if (k) set(said, value);
+    else if (said.dataset.said !== JSON.stringify(value)) {
+      said.dataset.said = JSON.stringify(value);
+      said.replaceChildren(...value.map(([state, many]) => badge(state, `${many} ${state}`)));
+    }
+  });
+}
+
+function words(states) {
+  return Object.entries(states).sort((a, b) => b[1] - a[1]);
+}
+
+function badge(state, text) {
+  return element("span", { className: "badge", kind: kindOf(state) }, text);
+}
+
+function drawNotes({ notes, states, problems, names }) {
+  const said = states
+    .map((state, k) => [state, problems[k], names[k]])
+    .filter(([, problem]) => problem)
+    .map(([state, problem, name]) => `${name} (${state}): ${problem}`);
+  const all = [...notes, ...said.slice(0, 3), ...(said.length > 3 ? [`and ${said.length - 3} more with a problem`] : [])];
+  const place = at("notes");
+  if (place.dataset.said === all.join("\n")) return;
+  place.dataset.said = all.join("\n");
+  place.hidden = !all.length;
+  place.replaceChildren(...all.map((text) => element("li", {}, text)));
+}
+
+function drawNetwork({ names, states, arrays }) {
+  const layout = `${names.join(" ")}|${arrays.links.join()}`;
+  if (layout !== view.layout) {
+    view.layout = layout;
+    canvas.setNetwork({ positions: arrays.positions, links: arrays.links, names, square: true });
+  }
+  const here = Array.from(arrays.estimate, (value, k) => (arrays.speaking[k] ? value : NaN));
+  const range = around(known(here));
+  const mine = names.indexOf(panel.name);
+  canvas.setFleet({
+    states,
+    byState: view.byState,
+    values: here,
+    range,
+    loss: arrays.linkLoss,
+    heard: arrays.linkHeard,
+    down: Array.from(arrays.linkState, (state, k) => state >= 4 || !(arrays.speaking[arrays.links[2 * k]] && arrays.speaking[arrays.links[2 * k + 1]])),
+    marked: new Set(mine < 0 ? [] : [mine]),
+  });
+  drawLegend(range, states);
+}
+
+/** An interval about the median that holds all numbers, so that what agrees has the middle color. */
+function around(values) {
+  if (!values.length) return [0, 1];
+  const middle = median(values);
+  const reach = Math.max(...values.map((value) => Math.abs(value - middle))) || Math.abs(middle) * 1e-9 || 1e-9;
+  return [middle - reach, middle + reach];
+}
+
+function drawLegend([low, high], states) {
+  const place = at("legend");
+  const seen = [...new Set(states.map(kindOf))];
+  const said = [theme(), view.byState, view.byState ? "" : [low, high].map((v) => number(v)).join(), seen.join()].join("|");
+  if (place.dataset.said === said) return;
+  place.dataset.said = said;
+  const items = [];
+  if (view.byState) items.push(...seen.map((state) => badge(state, state)));
+  else {
+    const strip = element("canvas", { className: "strip", width: RAMPS.light.length, height: 1 });
+    const pen = strip.getContext("2d");
+    RAMPS[theme()].forEach((color, k) => {
+      pen.fillStyle = color;
+      pen.fillRect(k, 0, 1, 1);
+    });
+    if (states.some((state) => kindOf(state) === "running")) {
+      items.push(element("span", { className: "scale" }, number(low), strip, number(high)));
+    }
+    items.push(...seen.filter((state) => markOf(state)).map((state) => badge(state, state)));
+  }
+  const samples = [["0 1", "link"], ["2 1", "loses 10%"], ["3 1", "30% or more"], ["0 0", "not heard for 2 s"], ["down", "down"]];
+  items.push(...samples.map(([key, text]) => element("span", {}, sample(key), text)));
+  place.replaceChildren(...items);
+}
+
+/** A link as the network draws it. */
+function sample(key) {
+  const made = element("canvas", { className: "sample", width: 56, height: 16 });
+  const pen = made.getContext("2d");
+  pen.scale(2, 2);
+  inkLink(pen, key);
+  pen.beginPath();
+  pen.moveTo(1, 4);
+  pen.lineTo(27, 4);
+  pen.stroke();
+  return made;
+}
+
+// --- charts
+
+function drawCharts(frame) {
+  const { arrays, center, facts, names } = frame;
+  const [columns, rows] = arrays.history.shape;
+  const since = view.span ? frame.time - view.span : -Infinity;
+  let first = arrays.times.findIndex((time) => time >= since);
+  first = first < 0 ? 0 : first;
+  const times = Array.from(arrays.times.subarray(first));
+  const column = (name, shift = 0) => {
+    const k = facts.indexOf(name);
+    return Float64Array.from(arrays.history.subarray(k * rows + first, (k + 1) * rows), (value) => value + shift);
+  };
+  view.charted = { first, times, column, rows, columns, reasons: frame.reasons };
+  const accent = () => variable("--accent");
+  const chosen = panel.historyOf(first);
+  if (arrays.lines.shape[1]) drawLines(times, first, frame, chosen);
+  else drawBands(times, column, center, chosen);
+  charts.spread.set(times, [{ label: "spread", y: column("spread"), color: accent }]);
+  drawQuantiles(charts.rate, times, column, "rate", names.length > 1);
+  drawRefused(times, column, frame);
+  readings(null);
+}
+
+/** A line for each agent, in its band of one standard error. */
+function drawLines(times, first, { arrays, center, names }, chosen) {
+  const [, agents, rows] = arrays.lines.shape;
+  const cut = (kind, agent) => arrays.lines.subarray((kind * agents + agent) * rows + first, (kind * agents + agent + 1) * rows);
+  const series = [];
+  const bands = [];
+  for (let k = 0; k < agents; k++) {
+    const [estimate, error] = [cut(0, k), cut(1, k)];
+    const faint = chosen && names[k] !== panel.name;
+    const place = series.length;
+    const strong = chosen && !faint;
+    series.push(
+      { label: `${names[k]} ${faint ? "faint" : ""}`, y: Array.from(estimate, (v) => v + center), color: () => (faint ? tint("--accent", 0.3) : variable(strong ? "--ink" : "--accent")), width: strong ? 2.4 : 1.3 },
+      { label: "", y: Array.from(estimate, (v, i) => v + center + error[i]), color: none, width: 0 },
+      { label: "", y: Array.from(estimate, (v, i) => v + center - error[i]), color: none, width: 0 },
+    );
+    bands.push([place + 1, place + 2, () => tint("--accent", faint ? 0.02 : strong ? 0.2 : 0.07)]);
+  }
+  charts.estimate.set(times, series, bands);
+}
+
+/** Where all agents are, most of them, and the middle one; and the chosen one. */
+function drawBands(times, column, center, chosen) {
+  const series = bandSeries(column, "estimate", center);
+  const bands = bandFills();
+  const middle = column("estimate0.5", center);
+  const error = column("error0.5");
+  for (const sign of [1, -1]) {
+    series.push({ label: "error", y: middle.map((v, i) => v + sign * error[i]), color: () => variable("--soft"), width: 1, dash: [4, 4] });
+  }
+  if (chosen) {
+    const place = series.length;
+    series.push(
+      { label: panel.name, y: chosen.estimate, color: () => variable("--ink"), width: 2.2 },
+      { label: "", y: chosen.estimate.map((v, i) => v + chosen.error[i]), color: none, width: 0 },
+      { label: "", y: chosen.estimate.map((v, i) => v - chosen.error[i]), color: none, width: 0 },
+    );
+    bands.push([place + 1, place + 2, () => tint("--ink", 0.12)]);
+  }
+  charts.estimate.set(times, series, bands);
+}
+
+const none = () => "transparent";
+
+function bandSeries(column, what, shift = 0) {
+  return [1, 0.9, 0.5, 0.1, 0].map((share) => ({
+    label: `${what}${share}`,
+    y: column(`${what}${share}`, shift),
+    color: share === 0.5 ? () => variable("--accent") : none,
+    width: share === 0.5 ? 1.8 : 0,
+  }));
+}
+
+function bandFills() {
+  return [[0, 4, () => tint("--accent", 0.12)], [1, 3, () => tint("--accent", 0.2)]];
+}
+
+function drawQuantiles(chart, times, column, what, many) {
+  chart.set(times, bandSeries(column, what), many ? bandFills() : []);
+}
+
+function drawRefused(times, column, { reasons, refused }) {
+  const shown = reasons.filter((why) => refused[why]);
+  at("refused-none").hidden = shown.length > 0;
+  at("refused-chart").hidden = !shown.length; // the sentence takes its place
+  const colors = ["--accent", "--loss-2", "--alone", "--soft"];
+  view.shownReasons = shown;
+  if (!shown.length) return;
+  charts.refused.set(
+    times,
+    shown.map((why, k) => ({ label: why, y: column(why), color: () => variable(colors[k % 4]), dash: DASHES[(k + Math.floor(k / 4)) % 4], width: 1.8 })),
+  );
+}
+
+/** The numbers under the pointer, or else the newest, beside the titles. */
+function readings(k) {
+  const { frame, charted } = view;
+  if (!charted) return;
+  const { times, column } = charted;
+  const place = k ?? times.length - 1;
+  const value = (name, shift = 0) => column(name, shift)[place];
+  const when = k === null ? "" : `${clock(times[place])}  `;
+  const { center } = frame;
+  set(at("estimate-now"), `${when}${number(value("estimate0.5", center))} ± ${number(value("error0.5"), 2)}, from ${number(value("estimate0", center))} to ${number(value("estimate1", center))}`);
+  set(at("spread-now"), `${when}${number(value("spread"), 3)}`);
+  set(at("rate-now"), `${when}${number(value("rate0.5"), 3)}, from ${number(value("rate0"), 3)} to ${number(value("rate1"), 3)}`);
+  drawReasons(when, value);
+}
+
+/** The legend of the refused messages, with their lines. */
+function drawReasons(when, value) {
+  const place = at("refused-now");
+  const shown = view.shownReasons ?? [];
+  const colors = ["--accent", "--loss-2", "--alone", "--soft"];
+  const key = `${theme()}|${shown.join()}`;
+  if (place.dataset.key !== key) {
+    place.dataset.key = key;
+    place.replaceChildren(
+      ...shown.map((why, k) => {
+        const made = element("canvas", { className: "sample", width: 40, height: 16 });
+        const pen = made.getContext("2d");
+        pen.scale(2, 2);
+        pen.strokeStyle = variable(colors[k % 4]);
+        pen.lineWidth = 1.8;
+        pen.setLineDash(DASHES[(k + Math.floor(k / 4)) % 4]);
+        pen.beginPath();
+        pen.moveTo(0, 4);
+        pen.lineTo(20, 4);
+        pen.stroke();
+        return element("span", {}, made, element("span"));
+      }),
+    );
+  }
+  shown.forEach((why, k) => set(place.children[k].lastChild, `${why} ${number(value(why), 2)}`));
+}
+
+// --- events, and the tip at the pointer
+
+function drawEvents({ events }) {
+  const place = at("events");
+  const key = events.length ? `${events.length} ${events.at(-1)[0]} ${events.at(-1)[1]}` : "";
+  if (place.dataset.key === key) return;
+  place.dataset.key = key;
+  at("events-none").hidden = events.length > 0;
+  place.replaceChildren(
+    ...events.toReversed().map(([time, agent, text, bad]) => {
+      const name = element("button", { type: "button", className: "quiet", textContent: agent });
+      name.addEventListener("click", () => choose(agent));
+      return element("li", { bad: `${bad}` }, element("time", {}, clock(time)), name, element("span", {}, text));
+    }),
+  );
+}
+
+function tip(found, event) {
+  const place = document.querySelector(".tip");
+  const text = found && view.frame ? describe(found, view.frame) : "";
+  place.hidden = !text;
+  if (!text) return;
+  place.textContent = text;
+  const [x, y] = event ? [event.clientX, event.clientY] : corner();
+  place.style.left = `${Math.min(x + 14, innerWidth - place.offsetWidth - 8)}px`;
+  place.style.top = `${Math.min(y + 16, innerHeight - place.offsetHeight - 8)}px`;
+}
+
+function corner() {
+  const box = at("network").getBoundingClientRect();
+  return [box.left, box.bottom - 60];
+}
+
+function describe({ agent, link }, { names, states, arrays, linkStates }) {
+  if (agent !== undefined) {
+    if (agent >= names.length) return "";
+    const rate = arrays.rate[agent];
+    return `${names[agent]}, ${states[agent]}\n${number(arrays.estimate[agent])} ± ${number(arrays.error[agent], 2)}${Number.isFinite(rate) ? `\n${number(rate, 3)} rounds per second` : ""}`;
+  }
+  const [a, b] = [arrays.links[2 * link], arrays.links[2 * link + 1]];
+  const lost = arrays.linkLoss[link];
+  const heard = arrays.linkHeard[link];
+  return [
+    `${names[a]} to ${names[b]}, ${linkStates[arrays.linkState[link]]}`,
+    `lost lately: ${percent(lost)}`,
+    Number.isFinite(heard) ? `last message ${duration(heard)} ago` : "no message yet",
+  ].join("\n");
+}
+
+// --- small helpers
+
+export function element(tag, properties = {}, ...children) {
+  const made = document.createElement(tag);
+  for (const [name, value] of Object.entries(properties)) {
+    if (name in made) made[name] = value;
+    else made.dataset[name] = value;
+  }
+  made.append(...children);
+  return made;
+}
+
+function set(place, text) {
+  if (place.textContent !== text) place.textContent = text;
+}
+
+function known(values) {
+  return Array.from(values).filter(Number.isFinite);
+}
+
+function median(values) {
+  const sorted = [...values].sort((a, b) => a - b);
+  const half = sorted.length >> 1;
+  return sorted.length ? (sorted.length % 2 ? sorted[half] : (sorted[half - 1] + sorted[half]) / 2) : NaN;
+}
