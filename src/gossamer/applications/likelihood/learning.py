@@ -135,6 +135,9 @@ def learn(
         squares = np.where(found.withheld, np.nanmean(np.where(found.withheld, np.nan, squares)), squares)
     errors, limits = squares.sum(axis=2), limits.sum(axis=2)
     ratio = errors.mean(axis=1) / limits.mean(axis=1)
+    with np.errstate(invalid="ignore"):  # what has diverged has no standard error
+        stderr = standard_error(errors)
+        ratio_stderr = standard_error(errors - ratio[:, None] * limits) / limits.mean(axis=1)
     place: Any = order[0] if one else order
     samples = ordered * float(problem.samples.sum())
     return LearningRun(
@@ -146,9 +149,9 @@ def learn(
         trials=trials,
         seed=seed,
         total_error=errors.mean(axis=1)[place],
-        stderr=standard_error(errors)[place],
+        stderr=stderr[place],
         centralized_limit=limits.mean(axis=1)[place],
-        over_limit_stderr=(standard_error(errors - ratio[:, None] * limits) / limits.mean(axis=1))[place],
+        over_limit_stderr=ratio_stderr[place],
         errors=errors[place],
         per_agent=squares.mean(axis=1)[place],
         estimates=found.estimates[place],
