@@ -138,11 +138,12 @@ class OnlineLikelihood:
         if not self._problem.family.separates or self._problem.ridge > 0:
             return
         contradictions = self._linearizer.layout.contradictions(self._held) * self.rounds * len(theta)
-        if np.any(contradictions < 0.5):
+        if np.any(contradictions < theta.shape[1] - 0.5):
             i = int(np.argmin(contradictions))
             raise InvalidInput(
-                f"the labels are separable so far: there is no finite estimate, because the loss falls forever along "
-                f"the direction {in_words(theta[i], self._names())} (agent {i}); observe more, or add a ridge penalty "
+                f"the labels are separable so far, or nearly (of {max(contradictions[i], 0):.0f} the model says the "
+                "opposite): there is no finite estimate, because the loss falls forever along the direction "
+                f"{in_words(theta[i], self._names())} (agent {i}); observe more, or add a ridge penalty "
                 "(ridge=1e-4, say)"
             )
 

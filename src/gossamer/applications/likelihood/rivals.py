@@ -20,7 +20,7 @@ from gossamer.arrays import Booleans, Floats, Integers
 if TYPE_CHECKING:
     from gossamer.applications.likelihood.estimation import LikelihoodEstimation
 
-GRID = 4.0 ** np.arange(2, -5, -1)
+GRID = 2.0 ** np.arange(4, -7, -1)
 """The step sizes that tuning tries, as multiples of 1/(the largest mean curvature of any agent at the start)."""
 
 LANES = 128
