@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from gossamer.applications.likelihood.estimation import LikelihoodEstimation
+from gossamer.applications.likelihood.newton import ScaledHuber
 from gossamer.applications.likelihood.rivals import DSGD, DSGT
+from gossamer.applications.likelihood.rivals_at_rest import ExactDiffusion, Extra, GradientTracking
 from gossamer.applications.linear.estimation import LinearEstimation
 from gossamer.applications.linear.rivals import KarMoura, XiaoBoydLall
 from gossamer.applications.policy import problems
@@ -17,8 +19,11 @@ __all__ = [
     "DSGT",
     "Alone",
     "Centralized",
+    "ExactDiffusion",
+    "Extra",
     "Family",
     "Gamma",
+    "GradientTracking",
     "Huber",
     "KarMoura",
     "LikelihoodEstimation",
@@ -26,6 +31,7 @@ __all__ = [
     "Logistic",
     "Poisson",
     "PolicyEvaluation",
+    "ScaledHuber",
     "Softmax",
     "TemporalDifference",
     "XiaoBoydLall",

@@ -15,7 +15,7 @@ import gossamer as gs
 from gossamer.applications import Alone, Centralized
 from gossamer.applications.likelihood.at_rest import RIVALS
 from gossamer.applications.likelihood.estimation import LikelihoodEstimation
-from gossamer.applications.likelihood.newton import Exchange, ScaledHuber
+from gossamer.applications.likelihood.newton import Consensus, ScaledHuber
 from gossamer.applications.likelihood.rivals_at_rest import GRID, ExactDiffusion, Extra, GradientTracking
 from gossamer.errors import InvalidInput, Unsupported
 from gossamer.families import Family, Huber, Softmax
@@ -162,7 +162,7 @@ def test_far_from_the_minimum_the_loss_still_falls():
 def test_rounds_and_bytes_are_those_of_the_messages():
     x, y = small()
     fit = LikelihoodEstimation.from_data(x, y, gs.Network.complete(4), ridge=0.1).fit()
-    first = Exchange(gs.Network.complete(4))
+    first = Consensus(gs.Network.complete(4))
     first.average(np.zeros((4, 15)), 1e-3)  # 1 + 4 * 5 / 2 + 4 numbers, over 12 links, in one round
     first.largest(np.zeros((4, 3)))
     assert fit.bytes[0] >= first.bytes == 8 * 12 * (15 + 3)
@@ -174,7 +174,7 @@ def test_rounds_and_bytes_are_those_of_the_messages():
 
 def test_averaging_is_as_accurate_as_it_says():
     network, values = gs.Network.path(9), np.random.default_rng(0).normal(size=(9, 3))
-    exchange = Exchange(network)
+    exchange = Consensus(network)
     held = exchange.average(values, 1e-3)
     spread = np.linalg.norm(values - values.mean(axis=0), axis=0)
     assert np.all(np.linalg.norm(held - values.mean(axis=0), axis=0) <= 1e-3 * spread)

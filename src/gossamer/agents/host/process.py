@@ -27,7 +27,6 @@ from gossamer.agents.host.following import LOOK_EVERY, Following
 from gossamer.agents.host.hangup import terminal_gone
 from gossamer.agents.host.options import Options
 from gossamer.agents.host.source_kinds import AnySource
-from gossamer.agents.host.sources import parse_source
 from gossamer.agents.host.status import STATUS, StatusFile, estimate_line
 from gossamer.agents.settings import AgentSettings
 from gossamer.agents.snapshot import Snapshot
@@ -61,12 +60,12 @@ async def run(options: Options, output: TextIO | logs.LineFile, fleet: Fleet | N
         with suppress(OSError):  # nothing can be written here; the status file reports it
             claim(path.parent, me.name)
     settings = following.settings(store=_store(options.store, me.name))
-    source = parse_source(options.source or me.source, settings.dimension, me.id)
+    source = following.source()
     if options.guarded and (options.source or me.source) == "-":
         raise InvalidInput(
             "source must not be - (standard input) for an agent that another process started; choose another"
         )
-    _warn_of_expiry(following.certificate_end())
+    _check_certificate(following.certificate_end())
     agent = Agent(settings, source=source, transport=_transport(options, settings, following))
     following.agent = agent
     agent.roster_came = lambda sender, roster: following.offer(roster, f"neighbor {sender}")
@@ -235,7 +234,7 @@ def _transport(options: Options, settings: AgentSettings, following: Following) 
     return Faulty(transport, settings.id, faults.bind(seed=0))
 
 
-def _warn_of_expiry(end: datetime | None) -> None:
+def _check_certificate(end: datetime | None) -> None:
     if end is None:
         log.warning("running without TLS: anyone on the network can read and forge messages")
         return
@@ -245,8 +244,6 @@ def _warn_of_expiry(end: datetime | None) -> None:
             f"this agent's certificate expired {-days:.0f} days ago, so its neighbors would refuse it; "
             "run `gossamer fleet renew` where the authority is, and copy the new files here"
         )
-    if days < 30:
-        log.warning("this agent's certificate expires in %d days; run `gossamer fleet renew`", int(days))
 
 
 def main(options: Options, fleet: Fleet | None = None) -> int:

@@ -1,4 +1,4 @@
-"""Rows of data that agents hold and keep: fitted over the network, in one place, or by each agent alone."""
+"""AgentRows of data that agents hold and keep: fitted over the network, in one place, or by each agent alone."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from threadpoolctl import threadpool_limits
 from gossamer import checks
 from gossamer.applications.likelihood.fits import Fit, Fits
 from gossamer.applications.likelihood.newton import (
-    Exchange,
+    AgentRows,
+    Consensus,
     Model,
     NewtonStep,
-    Rows,
     ScaledHuber,
     curvature_of,
     newton,
@@ -53,14 +53,14 @@ _LOOKS = 200
 
 
 class DataAtRest:
-    """Rows of every agent, and the model to fit to them.
+    """AgentRows of every agent, and the model to fit to them.
 
     network  who talks to whom
     model    the loss, the penalty and the names of the parameters
     data     the rows of each agent
     """
 
-    def __init__(self, network: Network, model: Model, data: Sequence[Rows]) -> None:
+    def __init__(self, network: Network, model: Model, data: Sequence[AgentRows]) -> None:
         self.network = network
         self.model = model
         self.data = list(data)
@@ -70,8 +70,8 @@ class DataAtRest:
     @cached_property
     def _center(self) -> NewtonStep:
         """The fit of all rows in one place."""
-        together = Rows(*(np.concatenate(part) for part in zip(*self.data, strict=True)))
-        *_, last = newton(self.model, [together], Exchange(None), tolerance=1e-12, most=200)
+        together = AgentRows(*(np.concatenate(part) for part in zip(*self.data, strict=True)))
+        *_, last = newton(self.model, [together], Consensus(None), tolerance=1e-12, most=200)
         return last
 
     @property
@@ -96,7 +96,7 @@ class DataAtRest:
         checks.choice("method", method, (NEWTON,))
         tolerance = checks.number("tolerance", tolerance, above=0)
         most = checks.whole_number("steps", steps, least=1)
-        taken = list(newton(self.model, self.data, Exchange(self.network), tolerance=tolerance, most=most))
+        taken = list(newton(self.model, self.data, Consensus(self.network), tolerance=tolerance, most=most))
         return self._fit(
             NEWTON,
             taken[-1].theta,
@@ -152,7 +152,7 @@ class DataAtRest:
         theta = np.full((self.network.agents, len(self.solution)), np.nan)
         for i, rows in enumerate(self.data):
             try:
-                *_, last = newton(self.model, [rows], Exchange(None), tolerance=1e-10, most=200)
+                *_, last = newton(self.model, [rows], Consensus(None), tolerance=1e-10, most=200)
             except InvalidInput:
                 continue
             theta[i] = last.theta[0]
@@ -261,4 +261,4 @@ def data_at_rest(
         first = 0 if isinstance(family, Softmax) and family.symmetric else 1
         called = [f"{name} ({first + k})" for k in range(family.outputs) for name in names]
     model = Model(family, np.tile(penalty, family.outputs), called)
-    return DataAtRest(network, model, [Rows(x, y) for x, y in zip(features, targets, strict=True)])
+    return DataAtRest(network, model, [AgentRows(x, y) for x, y in zip(features, targets, strict=True)])

@@ -77,7 +77,7 @@ class Fit(Result):
     def curve(self, against: str = "rounds") -> plotting.Curve:
         """The error against "rounds" or "bytes"."""
         used = getattr(self, against)
-        drawn = (used > 0) & np.isfinite(self.error)
+        drawn = (used > 0) & (self.error > 0) & np.isfinite(self.error)
         return plotting.Curve(self.method, used[drawn], self.error[drawn])
 
 

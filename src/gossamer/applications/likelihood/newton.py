@@ -64,7 +64,7 @@ class ScaledHuber(Huber):
     name: ClassVar[str] = "huber with scale"
 
 
-class Rows(NamedTuple):
+class AgentRows(NamedTuple):
     """One agent's rows: covariates, with the intercept's column if there is one, and labels."""
 
     x: Floats
@@ -114,7 +114,7 @@ class Singular(Exception):
         self.curvature = curvature
 
 
-class Exchange:
+class Consensus:
     """What the agents compute together, and what it costs: rounds, and bytes of the whole network.
 
     Without a network there is one agent, which holds everything, and nothing costs anything.
@@ -166,7 +166,7 @@ class NewtonStep(NamedTuple):
 
 
 def newton(
-    model: Model, data: Sequence[Rows], exchange: Exchange, *, tolerance: float, most: int
+    model: Model, data: Sequence[AgentRows], exchange: Consensus, *, tolerance: float, most: int
 ) -> Iterator[NewtonStep]:
     """Newton's steps, until no estimate moves by more than `tolerance` times its size."""
     agents, size = len(data), len(model.penalty)
@@ -217,7 +217,7 @@ def newton(
     )
 
 
-def _sums(model: Model, rows: Rows, theta: Floats, scale: float) -> Floats:
+def _sums(model: Model, rows: AgentRows, theta: Floats, scale: float) -> Floats:
     """What one agent feeds to the averages: its number of rows, A and b, and what a scale needs."""
     x, y = rows
     family = model.family
@@ -262,7 +262,7 @@ def _scales(family: ScaledHuber, scale: Floats, near: Floats, beyond: Floats) ->
 
 
 def _measures(
-    model: Model, rows: Rows, theta: Floats, changes: Floats, way: Floats, stretched: float
+    model: Model, rows: AgentRows, theta: Floats, changes: Floats, way: Floats, stretched: float
 ) -> Floats:
     """One agent's part of what all must know: the largest change of a predictor (for several, of their differences);
     whether its loss grows far along the part of the way that has no penalty (above 0); and how far its estimates move,
@@ -283,8 +283,8 @@ def _measures(
 
 def _search(
     model: Model,
-    data: Sequence[Rows],
-    exchange: Exchange,
+    data: Sequence[AgentRows],
+    exchange: Consensus,
     theta: Floats,
     way: Floats,
     changes: Sequence[Floats],

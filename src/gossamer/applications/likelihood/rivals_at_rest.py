@@ -18,7 +18,7 @@ from gossamer.arrays import Floats
 Mix = Callable[[Floats], Floats]
 Gradient = Callable[[Floats], Floats]
 
-GRID = 2.0 ** np.arange(3, -9, -1)
+GRID = 2.0 ** np.arange(5, -9, -1)
 """The step sizes that tuning tries, as multiples of 1/(the largest curvature of any agent at the start)."""
 
 
