@@ -97,12 +97,16 @@ class DataAtRest:
         tolerance = checks.number("tolerance", tolerance, above=0)
         most = checks.whole_number("steps", steps, least=1)
         taken = list(newton(self.model, self.data, Consensus(self.network), tolerance=tolerance, most=most))
+        moved, note = taken[-1].moved, ""
+        if moved > tolerance:
+            note = f"nearly collinear: rounding still moves estimates by {moved:.0e} of their size"
         return self._fit(
             NEWTON,
             taken[-1].theta,
             [step.rounds for step in taken],
             [step.bytes for step in taken],
             [self._error(step.theta) for step in taken],
+            note,
             scale=taken[-1].scale if isinstance(self.model.family, ScaledHuber) else None,
         )
 
