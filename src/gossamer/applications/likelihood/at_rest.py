@@ -18,7 +18,6 @@ from gossamer.applications.likelihood.newton import (
     Model,
     NewtonStep,
     ScaledHuber,
-    curvature_of,
     newton,
 )
 from gossamer.applications.likelihood.rivals_at_rest import (
@@ -32,7 +31,7 @@ from gossamer.applications.likelihood.rivals_at_rest import (
 from gossamer.applications.solvers import Alone, Centralized
 from gossamer.arrays import Floats
 from gossamer.errors import InvalidInput, Unsupported
-from gossamer.families import Family, Softmax
+from gossamer.families import Family, Softmax, curvature_of
 from gossamer.networks import Network
 
 NEWTON = "newton"

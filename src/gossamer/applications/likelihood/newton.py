@@ -38,7 +38,7 @@ from gossamer.applications.linear.sensors import in_words, pack, unpack
 from gossamer.applications.solvers import settled
 from gossamer.arrays import Floats
 from gossamer.errors import InvalidInput
-from gossamer.families import Family, Huber, Softmax
+from gossamer.families import Family, Huber, Softmax, curvature_of
 from gossamer.networks import Network
 
 ACCURACY = 1e-3
@@ -248,16 +248,6 @@ def _sums(model: Model, rows: AgentRows, theta: Floats, scale: float) -> Floats:
         near = residuals[0] <= family.threshold  # type: ignore[attr-defined]
         parts.append([float(residuals[0][near] @ residuals[0][near]), float(np.sum(~near))])
     return np.concatenate(parts)
-
-
-def curvature_of(x: Floats, bends: Floats) -> Floats:
-    """(p, p) the sum over rows of l'' x x', from (n, width) and (m, m, n)."""
-    m, width = len(bends), x.shape[1]
-    found = np.empty((m, width, m, width))
-    for a in range(m):
-        for b in range(a + 1):
-            found[a, :, b, :] = found[b, :, a, :] = (x.T * bends[a, b]) @ x
-    return found.reshape(m * width, m * width)
 
 
 def _scales(family: ScaledHuber, scale: Floats, near: Floats, beyond: Floats) -> Floats:
