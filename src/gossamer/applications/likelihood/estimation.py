@@ -196,6 +196,14 @@ class LikelihoodEstimation:
         return self.at_rest
 
     @property
+    def parameter_names(self) -> list[str]:
+        """What the numbers of theta are called; with several predictors, name[class]."""
+        classes = (
+            range(self.family.classes)[-self.family.outputs :] if isinstance(self.family, Softmax) else ()
+        )
+        return [f"{name}[{k}]" for k in classes for name in self.names] or self.names
+
+    @property
     def per_round(self) -> float:
         """How many samples an agent has in a round, on average."""
         return float(self.samples.mean())

@@ -74,9 +74,7 @@ class LearningRun(ErrorResult[Rounds, Value]):
         yield from super()._notes(which)
         share = float(np.atleast_1d(self.withheld)[which])
         if share > 0:
-            yield (
-                f"{share:.2g} of the estimates would be withheld: too few samples so far to know all directions"
-            )
+            yield (f"{share:.2g} of the estimates would be withheld: too few samples so far for a finite one")
 
     def plot(self, ax: Any = None) -> Any:
         return plotting.draw_errors(ax, self.curves(), self.title, plotting.PARAMETER_ERROR)
@@ -139,7 +137,7 @@ def learn(
         stderr = standard_error(errors)
         ratio_stderr = standard_error(errors - ratio[:, None] * limits) / limits.mean(axis=1)
     place: Any = order[0] if one else order
-    samples = ordered * float(problem.samples.sum())
+    samples = ordered * int(problem.samples.sum())
     return LearningRun(
         problem=problem,
         method=solver,

@@ -115,11 +115,10 @@ class OnlineLikelihood:
         if late.size:
             i = int(late[0])
             k = int(np.argmin(solved.known[i, 0]))
-            names = self._names()
-            way = solved.directions[i, 0, :, k] / solved.scale[i, 0]
+            way = in_words(solved.directions[i, 0, :, k] / solved.scale[i, 0], self._problem.parameter_names)
             raise InvalidInput(
                 f"too few samples so far: after {self.rounds} rounds {len(late)} of {len(solved.ready)} agents do not "
-                f"know all directions (agent {i} not {in_words(way, names)}); observe more, or look at ready. If this "
+                f"know all directions (agent {i} not {way}); observe more, or look at ready. If this "
                 "lasts, nobody's covariates vary along it: drop one of them, or add a ridge penalty"
             )
         theta = solved.theta[:, 0]
@@ -128,22 +127,17 @@ class OnlineLikelihood:
         self._check_separable(theta)
         return theta
 
-    def _names(self) -> list[str]:
-        problem = self._problem
-        if problem.family.outputs == 1:
-            return problem.names
-        return [f"{name}[{k}]" for k in range(problem.family.outputs) for name in problem.names]
-
     def _check_separable(self, theta: Floats) -> None:
         if not self._problem.family.separates or self._problem.ridge > 0:
             return
         contradictions = self._linearizer.layout.contradictions(self._held) * self.rounds * len(theta)
         if np.any(contradictions < theta.shape[1] - 0.5):
             i = int(np.argmin(contradictions))
+            way = in_words(theta[i], self._problem.parameter_names)
             raise InvalidInput(
                 f"the labels are separable so far, or nearly (of {max(contradictions[i], 0):.0f} the model says the "
                 "opposite): there is no finite estimate, because the loss falls forever along the direction "
-                f"{in_words(theta[i], self._names())} (agent {i}); observe more, or add a ridge penalty "
+                f"{way} (agent {i}); observe more, or add a ridge penalty "
                 "(ridge=1e-4, say)"
             )
 
