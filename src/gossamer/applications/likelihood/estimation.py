@@ -84,7 +84,7 @@ class LikelihoodEstimation:
                     f"covariates need one component per covariate ({self.dimension}), got {covariates.components}"
                 )
         self.covariates = covariates
-        self.samples = np.broadcast_to(checks.array("samples", samples), (network.agents,))
+        self.samples = _samples(samples, network.agents)
         default = [f"x{k}" for k in range(self.dimension)]
         given = default if names is None else [str(name) for name in checks.listed("names", names)]
         if len(given) != self.dimension:
@@ -196,6 +196,14 @@ class LikelihoodEstimation:
         return self.at_rest
 
     @property
+    def parameter_names(self) -> list[str]:
+        """What the numbers of theta are called; with several predictors, name[class]."""
+        classes = (
+            range(self.family.classes)[-self.family.outputs :] if isinstance(self.family, Softmax) else ()
+        )
+        return [f"{name}[{k}]" for k in classes for name in self.names] or self.names
+
+    @property
     def per_round(self) -> float:
         """How many samples an agent has in a round, on average."""
         return float(self.samples.mean())
@@ -208,11 +216,12 @@ class LikelihoodEstimation:
         return each.ravel()
 
     @cached_property
-    def mean_square(self) -> float:
-        """The largest mean square of any agent's covariates, by which gradient methods measure their steps."""
+    def steepness(self) -> float:
+        """The largest mean curvature of any agent where theta = 0, by which gradient methods measure their steps."""
         assert self.covariates is not None
         squares = (self.covariates.mean**2 + self.covariates.variance).sum(axis=1)
-        return float(squares.max()) + self.intercept
+        bends = self.family.curvatures(np.zeros((self.family.outputs, 1)), np.ones(1))
+        return float((squares.max() + self.intercept) * max(bends.max(), 1e-3))
 
     def simulate(
         self,
@@ -301,3 +310,18 @@ class LikelihoodEstimation:
             intercept=intercept,
             ridge=ridge,
         )
+
+
+def _samples(samples: Any, agents: int) -> Floats:
+    """(N,) whole numbers, not all of them zero."""
+    found = checks.array("samples", samples)
+    if (
+        found.shape not in ((), (agents,))
+        or np.any((found < 0) | (found != np.floor(found)))
+        or not found.any()
+    ):
+        raise InvalidInput(
+            f"samples must be whole numbers of at least 0, one for all agents or one for each of {agents}, and not all "
+            f"zero, got {checks.brief(samples)}"
+        )
+    return np.broadcast_to(found, (agents,))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from gossamer import checks, plotting
-from gossamer.applications.likelihood.linearization import Layout
+from gossamer.applications.likelihood.linearization import SampleLayout
 from gossamer.applications.likelihood.rivals import StochasticGradient
 from gossamer.applications.likelihood.streaming import (
     Learned,
@@ -74,9 +74,7 @@ class LearningRun(ErrorResult[Rounds, Value]):
         yield from super()._notes(which)
         share = float(np.atleast_1d(self.withheld)[which])
         if share > 0:
-            yield (
-                f"{share:.2g} of the estimates would be withheld: too few samples so far to know all directions"
-            )
+            yield (f"{share:.2g} of the estimates would be withheld: too few samples so far for a finite one")
 
     def plot(self, ax: Any = None) -> Any:
         return plotting.draw_errors(ax, self.curves(), self.title, plotting.PARAMETER_ERROR)
@@ -135,8 +133,11 @@ def learn(
         squares = np.where(found.withheld, np.nanmean(np.where(found.withheld, np.nan, squares)), squares)
     errors, limits = squares.sum(axis=2), limits.sum(axis=2)
     ratio = errors.mean(axis=1) / limits.mean(axis=1)
+    with np.errstate(invalid="ignore"):  # what has diverged has no standard error
+        stderr = standard_error(errors)
+        ratio_stderr = standard_error(errors - ratio[:, None] * limits) / limits.mean(axis=1)
     place: Any = order[0] if one else order
-    samples = ordered * float(problem.samples.sum())
+    samples = ordered * int(problem.samples.sum())
     return LearningRun(
         problem=problem,
         method=solver,
@@ -146,9 +147,9 @@ def learn(
         trials=trials,
         seed=seed,
         total_error=errors.mean(axis=1)[place],
-        stderr=standard_error(errors)[place],
+        stderr=stderr[place],
         centralized_limit=limits.mean(axis=1)[place],
-        over_limit_stderr=(standard_error(errors - ratio[:, None] * limits) / limits.mean(axis=1))[place],
+        over_limit_stderr=ratio_stderr[place],
         errors=errors[place],
         per_agent=squares.mean(axis=1)[place],
         estimates=found.estimates[place],
@@ -212,4 +213,4 @@ def _numbers(problem: LikelihoodEstimation, solver: Solver) -> int:
     links = 2 * len(problem.network.edges)
     if isinstance(solver, StochasticGradient):
         return links * solver.vectors * problem.size
-    return links * Layout(problem.size, errors=False).components
+    return links * SampleLayout(problem.size, errors=False).components

@@ -21,7 +21,7 @@ likelihood estimate of all samples:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -42,8 +42,9 @@ def refreshes(rounds: int) -> bool:
     return rounds > 0 and rounds & (rounds - 1) == 0
 
 
-class Layout(NamedTuple):
-    """Where the averaged numbers lie: curvature, pseudo-response and, for standard errors, squared scores, counts."""
+class SampleLayout(NamedTuple):
+    """Where the averaged numbers lie: curvature and pseudo-response; for standard errors also squared scores, how many
+    labels contradict their predictor, and how many samples there are."""
 
     size: int
     errors: bool
@@ -55,7 +56,7 @@ class Layout(NamedTuple):
     @property
     def components(self) -> int:
         """How many numbers a message carries."""
-        return self.packed + self.size + (self.packed + 1 if self.errors else 0)
+        return self.packed + self.size + (self.packed + 2 if self.errors else 0)
 
     def curvature(self, held: Floats) -> Floats:
         """(..., p, p) from (..., n)."""
@@ -66,7 +67,11 @@ class Layout(NamedTuple):
 
     def scores(self, held: Floats) -> Floats:
         """(..., p, p) the mean over rounds of the sums of squared scores."""
-        return unpack(held[..., self.packed + self.size : -1], self.size)
+        return unpack(held[..., self.packed + self.size : -2], self.size)
+
+    def contradictions(self, held: Floats) -> Floats:
+        """(...) samples per agent and round whose label is the less likely one: a slope above 1/2."""
+        return held[..., -2]
 
     def counts(self, held: Floats) -> Floats:
         """(...) samples per agent and round."""
@@ -103,12 +108,25 @@ def solve(curvature: Floats, response: Floats, reference: Floats, penalty: Float
     return Solved(reference + step, known, vectors, scale)
 
 
+def sandwich(layout: SampleLayout, held: Floats, penalty: Floats) -> Floats:
+    """(..., p, p): A^{-1} J A^{-1} of what is held, (..., n): the variance of an estimate, but for one factor.
+
+    That factor is the sum of the squared weights with which rounds of all agents count in an average, 1/(N t) if they
+    count equally.
+    """
+    curvature = layout.curvature(held) + (penalty * layout.counts(held)[..., None])[..., None] * np.eye(
+        layout.size
+    )
+    half = np.linalg.solve(curvature, layout.scores(held))
+    return np.asarray(np.linalg.solve(curvature, np.swapaxes(half, -2, -1)))
+
+
 class Linearizer:
     """The samples of all agents in B trials side by side: references, kept samples, and what is observed of them."""
 
     def __init__(self, problem: LikelihoodEstimation, lanes: int, *, errors: bool = False) -> None:
         self.family = problem.family
-        self.layout = Layout(problem.size, errors)
+        self.layout = SampleLayout(problem.size, errors)
         agents = problem.network.agents
         self.penalty = problem.penalty
         self.reference = np.zeros((agents, problem.size, lanes))
@@ -121,17 +139,18 @@ class Linearizer:
         self._change = np.zeros_like(self._held)
         self._low, self._high = np.full((agents, lanes), np.inf), np.full((agents, lanes), -np.inf)
         self._samples = 0
+        self._bounds: tuple[Any, Any] = (-np.inf, np.inf)
 
     def observe(self, x: Floats, y: Floats, weights: Floats, group: int = 1) -> Floats:
         """(rounds, N, n, B): the observations of rounds of `group` samples each.
 
         x (samples, N, width, B), y (samples, N, B), weights (samples, N): 1, or 0 where an agent has no sample.
         """
+        observations = self._linearize(x, y, weights, group)
         there = weights[:, :, None] > 0
         self._low = np.minimum(self._low, np.where(there, y, np.inf).min(axis=0))
         self._high = np.maximum(self._high, np.where(there, y, -np.inf).max(axis=0))
         self._samples += len(y)
-        observations = self._linearize(x, y, weights, group)
         room = (MEMORY - self._kept) // group * group
         if room > 0:
             some = slice(0, room)
@@ -149,6 +168,9 @@ class Linearizer:
         self.trusted = estimate.ready
         theta = np.where(self.trusted[..., None], estimate.theta, 0.0)
         self.reference = np.ascontiguousarray(np.swapaxes(theta, 1, 2))
+        seen = self._low <= self._high
+        low, high = np.where(seen, self._low, 1.0), np.where(seen, self._high, 1.0)
+        self._bounds = self.family.plausible(low, high, max(1, self._samples))
         if not self._kept:
             return
         if len(self._kept_x) > 1:
@@ -170,15 +192,20 @@ class Linearizer:
     def _linearize(self, x: Floats, y: Floats, weights: Floats, group: int) -> Floats:
         predictors = np.empty((self.family.outputs, *y.shape))
         kernels.predict(predictors, x, self.reference)
-        low, high = self.family.plausible(self._low, self._high, self._samples)
-        np.clip(predictors, low, high, out=predictors)
+        np.clip(predictors, *self._bounds, out=predictors)
         if not self.trusted.all():
             predictors = np.where(self.trusted, predictors, self.family.start(y))
         return linearized(self.family, self.layout, x, y, weights, predictors, group)
 
 
 def linearized(
-    family: Family, layout: Layout, x: Floats, y: Floats, weights: Floats, predictors: Floats, group: int
+    family: Family,
+    layout: SampleLayout,
+    x: Floats,
+    y: Floats,
+    weights: Floats,
+    predictors: Floats,
+    group: int,
 ) -> Floats:
     """(samples / group, N, n, B): the sums over groups of samples of what is averaged, linearized at `predictors`."""
     samples, agents, _, lanes = x.shape
@@ -190,5 +217,7 @@ def linearized(
     kernels.respond(out, x, responses, layout.packed, group)
     if layout.errors:
         kernels.linearize(out, x, slopes[:, None] * slopes, layout.packed + layout.size, group)
+        contradicted = (np.abs(slopes).max(axis=0) > 0.5).reshape(-1, group, agents, lanes)
+        out[:, :, -2] = contradicted.sum(axis=1)
         out[:, :, -1] = weights.reshape(-1, group, agents).sum(axis=1)[..., None]
     return out

@@ -9,7 +9,7 @@ import numpy as np
 
 from gossamer import checks
 from gossamer.applications.likelihood.learning import running_mean
-from gossamer.applications.likelihood.linearization import Linearizer, Solved, refreshes
+from gossamer.applications.likelihood.linearization import Linearizer, Solved, refreshes, sandwich
 from gossamer.applications.linear.sensors import in_words
 from gossamer.applications.streams import Stream
 from gossamer.arrays import Booleans, Floats
@@ -20,9 +20,6 @@ from gossamer.observations import Gaussian
 
 if TYPE_CHECKING:
     from gossamer.applications.likelihood.estimation import LikelihoodEstimation
-
-SEPARATED = 0.05
-"""Where scores are so much smaller than the curvature says, labels are told apart without error."""
 
 
 class OnlineLikelihood:
@@ -118,11 +115,10 @@ class OnlineLikelihood:
         if late.size:
             i = int(late[0])
             k = int(np.argmin(solved.known[i, 0]))
-            names = self._names()
-            way = solved.directions[i, 0, :, k] / solved.scale[i, 0]
+            way = in_words(solved.directions[i, 0, :, k] / solved.scale[i, 0], self._problem.parameter_names)
             raise InvalidInput(
                 f"too few samples so far: after {self.rounds} rounds {len(late)} of {len(solved.ready)} agents do not "
-                f"know all directions (agent {i} not {in_words(way, names)}); observe more, or look at ready. If this "
+                f"know all directions (agent {i} not {way}); observe more, or look at ready. If this "
                 "lasts, nobody's covariates vary along it: drop one of them, or add a ridge penalty"
             )
         theta = solved.theta[:, 0]
@@ -131,23 +127,17 @@ class OnlineLikelihood:
         self._check_separable(theta)
         return theta
 
-    def _names(self) -> list[str]:
-        problem = self._problem
-        if problem.family.outputs == 1:
-            return problem.names
-        return [f"{name}[{k}]" for k in range(problem.family.outputs) for name in problem.names]
-
     def _check_separable(self, theta: Floats) -> None:
         if not self._problem.family.separates or self._problem.ridge > 0:
             return
-        layout = self._linearizer.layout
-        scores = np.linalg.solve(layout.curvature(self._held), layout.scores(self._held))
-        share = np.einsum("nii->n", scores) / layout.size
-        if np.any(share < SEPARATED):
-            i = int(np.argmin(share))
+        contradictions = self._linearizer.layout.contradictions(self._held) * self.rounds * len(theta)
+        if np.any(contradictions < theta.shape[1] - 0.5):
+            i = int(np.argmin(contradictions))
+            way = in_words(theta[i], self._problem.parameter_names)
             raise InvalidInput(
-                f"the labels are separable so far: there is no finite estimate, because the loss falls forever along "
-                f"the direction {in_words(theta[i], self._names())} (agent {i}); observe more, or add a ridge penalty "
+                f"the labels are separable so far, or nearly (of {max(contradictions[i], 0):.0f} the model says the "
+                "opposite): there is no finite estimate, because the loss falls forever along the direction "
+                f"{way} (agent {i}); observe more, or add a ridge penalty "
                 "(ridge=1e-4, say)"
             )
 
@@ -160,14 +150,9 @@ class OnlineLikelihood:
         spread, which multiplies the variance by what the exact engine says for this method and network.
         """
         self.estimates()
-        layout, network, problem = self._linearizer.layout, self._problem.network, self._problem
-        counts = layout.counts(self._held)
-        penalty = problem.penalty * counts[:, None]
-        curvature = layout.curvature(self._held) + penalty[..., None] * np.eye(layout.size)
-        half = np.linalg.solve(curvature, layout.scores(self._held))
-        whole = np.linalg.solve(curvature, np.swapaxes(half, 1, 2))
-        streams = Gaussian(np.zeros(network.agents), 1.0)
+        network, streams = self._problem.network, Gaussian(np.zeros(self._problem.network.agents), 1.0)
         spread = np.asarray(exact(self._method, network, streams, self.rounds).per_agent)
+        whole = sandwich(self._linearizer.layout, self._held, self._problem.penalty)
         return np.asarray(whole * spread[:, None, None])
 
     def standard_errors(self) -> Floats:

@@ -20,8 +20,8 @@ from gossamer.arrays import Booleans, Floats, Integers
 if TYPE_CHECKING:
     from gossamer.applications.likelihood.estimation import LikelihoodEstimation
 
-GRID = 4.0 ** np.arange(1, -6, -1)
-"""The step sizes that tuning tries, as multiples of 1/(the largest mean square of any agent's covariates)."""
+GRID = 2.0 ** np.arange(4, -7, -1)
+"""The step sizes that tuning tries, as multiples of 1/(the largest mean curvature of any agent at the start)."""
 
 LANES = 128
 """Rounds are played one by one, so that many trials side by side are worth it."""
@@ -33,8 +33,8 @@ Mix = Callable[[Floats], Floats]
 class StochasticGradient(ABC):
     """Steps a_t = a/sqrt(t+1); the estimate is the mean of all iterates, weighted by their rounds.
 
-    step   a, as a multiple of 1/(the largest mean square of any agent's covariates); None: the best of `GRID`, by the
-           error after the last round, which only somebody who knows the answer can choose
+    step   a, as a multiple of 1/(the largest mean curvature of any agent at the start); None: the best of `GRID`, by
+           the error after the last round, which only somebody who knows the answer can choose
     """
 
     step: float | None = 1.0
@@ -72,7 +72,7 @@ class StochasticGradient(ABC):
         assert self.step is not None
         agents, lanes = problem.network.agents, len(draws.trials)
         shape = (agents, problem.size, lanes)
-        gossip, size = problem.network.gossip, self.step / problem.mean_square
+        gossip, size = problem.network.gossip, self.step / problem.steepness
         state: tuple[Floats, ...] = (np.zeros(shape),)
         average, found = np.zeros(shape), []
         predictors = np.empty((problem.family.outputs, draws.group, agents, lanes))
