@@ -177,8 +177,8 @@ def under_loss() -> str:
         row = [label]
         for net, faults in cases.values():
             try:
-                found = run(method, net, faults)
                 with np.errstate(over="ignore", invalid="ignore"):
+                    found = run(method, net, faults)
                     share = ((found.estimates - center[net.agents]) ** 2).sum(axis=(1, 2)).mean()
                 row.append(_number(1 + share / found.centralized_limit))
             except gs.Unsupported:

@@ -162,10 +162,6 @@ class Tunable(NamedTuple):
 class Method(ABC):
     """A linear method for averaging streams over a network. Subclasses are frozen dataclasses of parameters.
 
-    See Also
-    --------
-    gossamer.METHODS : the methods of this package, by name.
-
     Examples
     --------
     >>> method = gs.methods.resolve("anytime-sda")
