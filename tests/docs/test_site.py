@@ -21,7 +21,7 @@ import pytest
 
 SITE = Path(__file__).parents[2] / "docs" / "_build" / "html"
 CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
-PAGES = sorted(page.relative_to(SITE).as_posix() for page in SITE.rglob("*.html")) if SITE.is_dir() else []
+PAGES = sorted(p.relative_to(SITE).as_posix() for p in SITE.rglob("*.html") if "_static" not in p.parts)
 PHONE = {"width": 390, "height": 844}
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(not PAGES, reason="the site is not built: make docs")]

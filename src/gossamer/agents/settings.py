@@ -194,8 +194,8 @@ class AgentSettings:
     epoch, roster
         Of the roster that these neighbors come from, 0: there is none; that roster, signed, for neighbors that are
         behind.
-    askers : frozenset of str
-        Common names of all members: who may ask this agent for its roster.
+    bringers : tuple of str
+        Common names of all members: who may bring this agent a roster.
     store : path, optional
         Of the SQLite file that survives a crash; None: nothing is kept.
 
@@ -236,7 +236,7 @@ class AgentSettings:
     kept: tuple[int, ...] = ()
     epoch: int = 0
     roster: bytes = field(default=b"", repr=False)
-    askers: tuple[str, ...] = field(default=(), repr=False)
+    bringers: tuple[str, ...] = field(default=(), repr=False)
 
     def __post_init__(self) -> None:
         checks.whole_number("id", self.id, least=0)
