@@ -42,7 +42,7 @@ class SpectralFacts(Protocol):
     Attributes
     ----------
     agents : int
-        N.
+        How many agents, N.
     lambda_bound : float
         A bound on all eigenvalues from the weights alone, without the spectrum.
     lambda_max : float
