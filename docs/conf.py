@@ -16,6 +16,12 @@ os.environ["PYTHONPATH"] = os.pathsep.join(
 os.environ["MPLBACKEND"] = "agg"
 os.environ["PYDEVD_DISABLE_FILE_VALIDATION"] = "1"
 
+# Kernels of notebooks have settings of their own: what is in a home folder does not count, and only errors are printed.
+os.environ["IPYTHONDIR"] = str(HERE / "_generated" / "ipython")
+profile = HERE / "_generated" / "ipython" / "profile_default"
+profile.mkdir(parents=True, exist_ok=True)
+(profile / "ipython_kernel_config.json").write_text('{"IPKernelApp": {"log_level": 40}}')
+
 from gossamer import __version__  # noqa: E402
 
 project = "gossamer"

@@ -16,6 +16,7 @@ def reset(_conf: Any, _name: str) -> None:
             "figure.figsize": (6.0, 4.0),
             "figure.dpi": 110,
             "savefig.dpi": 110,
+            "savefig.bbox": "tight",
             "axes.prop_cycle": mpl.cycler(color=plotting.COLORS),
             "axes.axisbelow": True,
         }

@@ -137,12 +137,12 @@ def choices() -> str:
     found = gs.compare(forms, _graphs(), _streams, [300, 1000], progress=False).records()
     value = {(row["method"], row["network"], row["rounds"]): row["over_limit"] for row in found}
     graphs = list(_graphs())
-    head = ["method"] + [f"{graph}, {rounds}" for rounds in (300, 1000) for graph in graphs]
     rows = [
-        [label] + [_number(value[label, graph, rounds]) for rounds in (300, 1000) for graph in graphs]
+        [label]
+        + [" → ".join(_number(value[label, graph, rounds]) for rounds in (300, 1000)) for graph in graphs]
         for label in forms
     ]
-    return _table(head, rows)
+    return _table(["after 300 → 1000 rounds", *graphs], rows)
 
 
 def under_loss() -> str:
@@ -177,8 +177,8 @@ def under_loss() -> str:
         row = [label]
         for net, faults in cases.values():
             try:
-                found = run(method, net, faults)
                 with np.errstate(over="ignore", invalid="ignore"):
+                    found = run(method, net, faults)
                     share = ((found.estimates - center[net.agents]) ** 2).sum(axis=(1, 2)).mean()
                 row.append(_number(1 + share / found.centralized_limit))
             except gs.Unsupported:

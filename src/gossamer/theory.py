@@ -228,7 +228,7 @@ def corollary_2(
     discount : float
         gamma.
     rounds : int
-        T.
+        How many rounds, T.
     constant : float
         C_2.
 

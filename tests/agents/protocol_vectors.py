@@ -1,6 +1,6 @@
 """Writes `protocol-vectors.json`, what docs/reference/protocol.md says in bytes and numbers, from the package itself.
 
-    python -m tests.agents.protocol_vectors
+python -m tests.agents.protocol_vectors
 """
 
 from __future__ import annotations
@@ -43,7 +43,14 @@ def messages() -> list[dict[str, Any]]:
     fields = (
         {"round": 7, "serial": 1007, "echo": 5006, "settled": True, "degree": 2, "rows": [2.5, 0.125, -0.25]},
         {"round": 0, "serial": 1, "echo": 0, "settled": False, "degree": 1, "rows": [0.0, 0.0, 0.0]},
-        {"round": 2**40, "serial": 2**50, "echo": 2**50 - 1, "settled": True, "degree": 300, "rows": [1e99, -1.0, 3.0]},
+        {
+            "round": 2**40,
+            "serial": 2**50,
+            "echo": 2**50 - 1,
+            "settled": True,
+            "degree": 300,
+            "rows": [1e99, -1.0, 3.0],
+        },
     )
     found = []
     for each in fields:
@@ -85,15 +92,33 @@ def script() -> Iterable[tuple[float | None, dict[int, dict[str, Any]], int | No
     """What agent 1 sees, what it hears, and who is declared dead, round by round."""
 
     def heard(j: int, t: int, echo: int, settled: bool, degree: int, *values: float) -> dict[str, Any]:
-        return {"serial": SERIALS[j] + t, "echo": echo, "settled": settled, "degree": degree, "rows": list(values)}
+        return {
+            "serial": SERIALS[j] + t,
+            "echo": echo,
+            "settled": settled,
+            "degree": degree,
+            "rows": list(values),
+        }
 
     yield 3.0, {0: heard(0, 0, 0, False, 1, 1.0, 0.0, 0.0), 2: heard(2, 0, 0, False, 1, 8.0, 0.0, 0.0)}, None
     yield 3.5, {0: heard(0, 1, 1000, True, 1, 1.5, 0.4, 0.4)}, None  # nothing came from 2
-    yield None, {0: heard(0, 2, 1001, True, 1, 1.75, 0.5, 0.5), 2: heard(2, 2, 1000, True, 3, 7.0, -1.0, -1.0)}, None
+    yield (
+        None,
+        {0: heard(0, 2, 1001, True, 1, 1.75, 0.5, 0.5), 2: heard(2, 2, 1000, True, 3, 7.0, -1.0, -1.0)},
+        None,
+    )
     for t in range(3, 9):  # agent 0 hears nothing any more, and its echo grows old
-        yield 2.0, {0: heard(0, t, 1001, True, 2, 2.0, 0.6, 0.6), 2: heard(2, t, 999 + t, True, 3, 6.0, 0.0, 0.0)}, None
+        yield (
+            2.0,
+            {0: heard(0, t, 1001, True, 2, 2.0, 0.6, 0.6), 2: heard(2, t, 999 + t, True, 3, 6.0, 0.0, 0.0)},
+            None,
+        )
     yield 4.0, {2: heard(2, 9, 1008, True, 3, 5.0, 0.0, 0.0)}, 0  # and is declared dead
-    yield 4.0, {0: heard(0, 10, 0, False, 2, 2.5, 0.0, 0.0), 2: heard(2, 10, 1009, True, 3, 5.0, 0.0, 0.0)}, None
+    yield (
+        4.0,
+        {0: heard(0, 10, 0, False, 2, 2.5, 0.0, 0.0), 2: heard(2, 10, 1009, True, 3, 5.0, 0.0, 0.0)},
+        None,
+    )
 
 
 def rounds() -> list[dict[str, Any]]:
@@ -112,7 +137,10 @@ def rounds() -> list[dict[str, Any]]:
             for j, out in told.items()
         }
         ledger.finish(
-            {j: Outgoing(m["serial"], m["echo"], m["settled"], rows(*m["rows"]), m["degree"]) for j, m in heard.items()}
+            {
+                j: Outgoing(m["serial"], m["echo"], m["settled"], rows(*m["rows"]), m["degree"])
+                for j, m in heard.items()
+            }
         )
         if dead is not None:
             ledger.drop(dead)
@@ -136,7 +164,10 @@ def vectors() -> dict[str, Any]:
     own = settings()
     return {
         "greeting": {"fleet": "gossamer", "id": 7, "bytes": door._greeting("gossamer", 7).hex()},
-        "fingerprint": {"texts": [repr(getattr(own, name)) for name in AGREED], "bytes": own.fingerprint.hex()},
+        "fingerprint": {
+            "texts": [repr(getattr(own, name)) for name in AGREED],
+            "bytes": own.fingerprint.hex(),
+        },
         "messages": messages(),
         "refused": {"me": 1, "from": 0, "round": 7, "payloads": refused()},
         "ledger": {"me": 1, "neighbors": [0, 2], "first_serial": SERIALS[1], "rounds": rounds()},

@@ -10,9 +10,9 @@ from typing import Any
 
 import msgspec
 import pytest
+from tests.agents import protocol_vectors
 
 from gossamer.agents.round.messages import Received
-from tests.agents import protocol_vectors
 
 KNOWN: dict[str, Any] = json.loads(protocol_vectors.FILE.read_text())
 
@@ -110,7 +110,9 @@ def test_an_agent_written_from_the_page_gives_the_same_states():
     agent = PlainAgent(KNOWN["ledger"]["me"], KNOWN["ledger"]["neighbors"], KNOWN["ledger"]["first_serial"])
     for t, step in enumerate(KNOWN["ledger"]["rounds"]):
         tells = agent.begin(step["observation"])
-        assert _numbers({str(j): tells[j] for j in tells}) == pytest.approx(_numbers(step["tells"]), abs=1e-12), t
+        assert _numbers({str(j): tells[j] for j in tells}) == pytest.approx(
+            _numbers(step["tells"]), abs=1e-12
+        ), t
         agent.finish({int(j): message for j, message in step["hears"].items()}, step["dies"])
         state = [agent.estimate, agent.mean, agent.smooth, *agent.edges[0], *agent.edges[2], agent.degree]
         expected = [step["estimate"], step["mean"], step["smooth"], *step["edges"]["0"], *step["edges"]["2"]]

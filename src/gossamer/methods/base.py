@@ -42,7 +42,7 @@ class SpectralFacts(Protocol):
     Attributes
     ----------
     agents : int
-        N.
+        How many agents, N.
     lambda_bound : float
         A bound on all eigenvalues from the weights alone, without the spectrum.
     lambda_max : float
@@ -161,10 +161,6 @@ class Tunable(NamedTuple):
 
 class Method(ABC):
     """A linear method for averaging streams over a network. Subclasses are frozen dataclasses of parameters.
-
-    See Also
-    --------
-    gossamer.METHODS : the methods of this package, by name.
 
     Examples
     --------

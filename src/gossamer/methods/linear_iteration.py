@@ -45,7 +45,7 @@ class LinearIteration(Iteration):
     samples : int
         How many observations each agent averages in round 0.
     step_size : float, optional
-        a.
+        The step size a.
 
     Examples
     --------

@@ -79,7 +79,7 @@ class Network:
     edges : ndarray
         (E, 2) agent numbers.
     gossip : csr_matrix
-        L.
+        The gossip matrix L.
     lambda_max, lambda_2 : float
         The largest eigenvalue of L, and the smallest nonzero one (the paper's lambda_{N-1}).
     condition_number : float

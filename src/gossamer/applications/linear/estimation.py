@@ -174,15 +174,21 @@ class LinearEstimation:
     ) -> LinearEstimation:
         """Rows of data dealt to agents; beta* is the least squares solution of all rows together.
 
-        X       an array (rows, features), a dictionary of columns, or a pandas or polars frame
-        y       one value per row, or the name of a column of the frame
-        agents  how many agents (on an Erdos-Renyi graph), or the network itself
-        split   "contiguous" blocks of rows, "random", "sorted" (blocks of rows sorted by y, which makes agents differ
-                most), "by:<column>" (one agent per value of that column, which is then not a feature), or an array
-                with one label per row
-        intercept  add a column of ones
-
         The data are fixed, so there is no noise: an agent's error is its distance from the pooled fit.
+
+        Parameters
+        ----------
+        X, y
+            An array (rows, features), a dictionary of columns, or a pandas or polars frame; one value per row, or the
+            name of a column of the frame.
+        agents
+            How many agents (on an Erdos-Renyi graph), or the network itself.
+        split
+            "contiguous" blocks of rows, "random", "sorted" (blocks of rows sorted by y, which makes agents differ most),
+            "by:<column>" (one agent per value of that column, which is then not a feature), or an array with one label
+            per row.
+        intercept
+            Add a column of ones.
         """
         network = None if agents is None or isinstance(agents, int | np.integer) else Network.of(agents)
         count = network.agents if network is not None else agents
@@ -341,9 +347,9 @@ class LinearEstimation:
     ) -> EstimationRun[Any, Any]:
         """Run `solver` in `trials` independent trials.
 
-        gram         how A_i'A_i is averaged: "same" as the measurements (no error in the mean), "exact" (everybody
-                     knows Abar), or any method, such as "chebyshev" or gs.SDA(output="last") as in the paper
-        gram_rounds  for how many rounds; by default `rounds`
+        `gram` says how A_i'A_i is averaged: "same" as the measurements (no error in the mean), "exact" (everybody
+        knows Abar), or any method, such as "chebyshev" or gs.SDA(output="last") as in the paper; `gram_rounds`, for how
+        many rounds (by default `rounds`).
         """
         horizons, one = horizons_of(rounds)
         trials = checks.whole_number("trials", trials, least=1)

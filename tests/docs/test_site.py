@@ -1,0 +1,135 @@
+"""The built site in a browser: nothing from another host, nothing broken, nothing too wide, no formula left as text.
+
+`make test` builds the site before it runs the tests; without it, or without Chromium, these are skipped.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+import shutil
+import threading
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urldefrag, urljoin
+
+import pytest
+
+SITE = Path(__file__).parents[2] / "docs" / "_build" / "html"
+CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
+PAGES = sorted(p.relative_to(SITE).as_posix() for p in SITE.rglob("*.html") if "_static" not in p.parts)
+PHONE = {"width": 390, "height": 844}
+
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(not PAGES, reason="the site is not built: make docs")]
+
+
+class Links(HTMLParser):
+    """What a page points to, and the places in it that can be pointed to."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.targets: set[str] = set()
+        self.places: set[str] = set()
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        for name, value in attrs:
+            if name == "id" or (tag == "a" and name == "name"):
+                self.places.add(value or "")
+            elif name in ("href", "src") and value and tag != "link":
+                self.targets.add(value)
+
+
+@functools.cache
+def page(path: str) -> Links:
+    return Links((SITE / path).read_text(encoding="utf-8"))
+
+
+def test_all_parts_of_the_site_are_there():
+    parts = (
+        "index",
+        "start",
+        "choose",
+        "tutorials/index",
+        "howto",
+        "explanation",
+        "reference/index",
+        "benchmarks",
+    )
+    assert {f"{part}.html" for part in (*parts, "changelog", "auto_gallery/index")} <= set(PAGES)
+    assert len([p for p in PAGES if re.fullmatch(r"auto_gallery/\w+/plot_\w+\.html", p)]) >= 15
+    for name in ("first-hour", "paper-hour"):
+        assert any(SITE.glob(f"**/{name}.ipynb")), f"{name}.ipynb cannot be downloaded"
+
+
+def test_no_link_leads_nowhere():
+    broken = []
+    for path in PAGES:
+        for target in page(path).targets:
+            if re.match(r"[a-z]+:", target):
+                if not target.startswith(("https://", "http://127.", "mailto:", "data:", "#")):
+                    broken.append((path, target))
+                continue
+            file, place = urldefrag(unquote(urljoin(path, target.partition("?")[0])))
+            found = SITE / (file or path)
+            found = found / "index.html" if found.is_dir() else found
+            if not found.is_file() or (
+                place
+                and found.suffix == ".html"
+                and place not in page(found.relative_to(SITE).as_posix()).places
+            ):
+                broken.append((path, target))
+    assert broken == []
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    class Quiet(SimpleHTTPRequestHandler):
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=str(SITE)))
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_address[1]}"
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+LOOK = """() => ({
+  images: [...document.images].filter(i => !i.closest('.sd-d-none') && i.complete && !i.naturalWidth).map(i => i.src),
+  wide: document.documentElement.scrollWidth - document.documentElement.clientWidth,
+  errors: document.querySelectorAll('[data-mml-node=merror], mjx-merror').length,
+  formulas: document.querySelectorAll('.math').length,
+  drawn: document.querySelectorAll('.math mjx-container svg').length,
+})"""
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium to look at the site with")
+def test_every_page_in_a_browser(address: str):
+    sync_api = pytest.importorskip("playwright.sync_api")
+    wrong, outside = [], []
+    with sync_api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=CHROMIUM, args=["--no-sandbox", "--disable-background-networking"]
+        )
+        tab = browser.new_page(viewport=PHONE)
+        tab.on("request", lambda r: None if r.url.startswith((address, "data:")) else outside.append(r.url))
+        tab.on("pageerror", lambda error: wrong.append((tab.url, str(error))))
+        tab.on("response", lambda r: wrong.append((r.url, r.status)) if r.status >= 400 else None)
+        for path in PAGES:
+            tab.goto(f"{address}/{path}", wait_until="load")
+            if tab.query_selector(".math"):
+                tab.wait_for_function("() => window.MathJax && MathJax.startup && MathJax.startup.promise")
+                tab.evaluate("() => MathJax.startup.promise")
+            seen = tab.evaluate(LOOK)
+            if seen["images"] or seen["wide"] > 0 or seen["errors"] or seen["drawn"] < seen["formulas"]:
+                wrong.append((path, seen))
+        browser.close()
+    assert outside == []
+    assert wrong == []
