@@ -308,7 +308,9 @@ class Playground {
       button.setAttribute("aria-pressed", same);
       if (same) sentence = preset.sentence;
     });
-    at("sentence").textContent = sentence;
+    const names = this.scenario.methods.map(([name]) => name).join(" and ");
+    const { network, rounds } = this.scenario;
+    at("sentence").textContent = sentence || `${names} on ${network === "file" ? this.scenario.file[0] : network}, ${rounds} rounds.`;
   }
 
   showEvents() {
