@@ -101,7 +101,17 @@ def test_work_is_canceled_replaced_and_ended_with_its_page():
             run(socket, 6, SMALL)
             assert until(socket, "done")[1]["id"] == 6
 
+            # Killed by somebody else, for its memory perhaps: the page hears of it, and the next run works.
             run(socket, 7, LONG)
+            until(socket, "network")
+            (busy,) = workers()
+            busy.kill()
+            assert until(socket, "error")[1]["message"].startswith("the computation ended before its time")
+            until(socket, "done")
+            run(socket, 8, SMALL)
+            assert until(socket, "done")[1]["id"] == 8
+
+            run(socket, 9, LONG)
             until(socket, "network")
             (busy,) = workers()
         # The page is closed: so is its work.

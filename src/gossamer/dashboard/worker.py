@@ -16,6 +16,8 @@ import threading
 from collections.abc import AsyncGenerator, AsyncIterator
 from typing import Any
 
+from gossamer.errors import GossamerError
+
 MOST_AT_ONCE = 2
 """Workers that compute at a time; other sessions wait for their turn."""
 
@@ -51,10 +53,14 @@ class Worker:
         self.idle = False
         self._process.stdin.write(json.dumps(job).encode() + b"\n")
         await self._process.stdin.drain()
-        with contextlib.suppress(asyncio.IncompleteReadError):
+        try:
             while size := int.from_bytes(await self._process.stdout.readexactly(_SIZE), "little"):
                 yield await self._process.stdout.readexactly(size)
-            self.idle = True
+        except asyncio.IncompleteReadError:
+            raise GossamerError(
+                "the computation ended before its time, perhaps for want of memory; make it smaller"
+            ) from None
+        self.idle = True
 
     async def kill(self) -> None:
         with contextlib.suppress(ProcessLookupError):
