@@ -143,6 +143,7 @@ class Playground {
       this.fresh = {
         network: frame,
         labels: this.scenario.methods.map(([name]) => name),
+        faulty: this.scenario.events.length > 0,
         runs: [],
         exact: [],
         bounds: [],
