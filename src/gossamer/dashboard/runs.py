@@ -11,6 +11,7 @@ import numpy as np
 
 import gossamer as gs
 from gossamer.arrays import AnyArray, Floats
+from gossamer.dashboard.code import to_python
 from gossamer.dashboard.frames import packed
 from gossamer.dashboard.layout import places
 from gossamer.dashboard.scenario import Scenario
@@ -24,9 +25,15 @@ FACTS_UP_TO = 1500
 
 
 def frames_of(job: dict[str, Any]) -> Iterator[bytes]:
-    """The frames of a job {"id": ..., "scenario": ...}; one that cannot be done ends with an error."""
+    """The frames of a job {"id": ..., "scenario": ...}; one that cannot be done ends with an error.
+
+    With {"python": true} it is the scenario as code.
+    """
     which = job["id"]
     try:
+        if job.get("python"):
+            yield packed({"type": "code", "id": which, "text": to_python(Scenario.of(job["scenario"]))})
+            return
         for kind, header, arrays in _parts(Scenario.of(job["scenario"])):
             yield packed({"type": kind, "id": which, **header}, **arrays)
     except GossamerError as error:

@@ -11,6 +11,7 @@ import contextlib
 import json
 import os
 import queue
+import resource
 import sys
 import threading
 from collections.abc import AsyncGenerator, AsyncIterator
@@ -20,6 +21,9 @@ from gossamer.errors import GossamerError
 
 MOST_AT_ONCE = 2
 """Workers that compute at a time; other sessions wait for their turn."""
+
+MOST_MEMORY = 4 * 2**30
+"""Bytes that a worker may use: a small file can describe a huge network."""
 
 _SIZE = 8
 
@@ -105,6 +109,7 @@ class Workers:
 
 def main() -> None:
     """The life of a worker."""
+    resource.setrlimit(resource.RLIMIT_DATA, (MOST_MEMORY, MOST_MEMORY))
     output = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # whatever is printed goes to the server's standard error
     jobs: queue.Queue[str] = queue.Queue()

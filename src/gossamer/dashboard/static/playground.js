@@ -432,9 +432,9 @@ class Playground {
   async copyCode(which) {
     const id = `code-${Math.random()}`;
     const answer = new Promise((resolve) => this.waitingForCode.set(id, resolve));
-    this.live.send("code", { id, scenario: this.scenario });
+    this.live.send(which, { id, scenario: this.scenario });
     const code = await answer;
-    if (code) this.copy(code[which], which === "python" ? "Python" : "The command");
+    if (code) this.copy(code.text, which === "python" ? "Python" : "The command");
   }
 
   async copy(text, what) {
