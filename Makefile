@@ -5,7 +5,6 @@
 PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.ready
-CODE := src tests benchmarks examples deploy docs/conf.py docs/_ext docs/gallery setup.py
 ROUND := $(wildcard setup.py src/gossamer/agents/round/*.p*)
 
 .PHONY: setup run test quick lint docs chromium bench chaos dist clean
@@ -28,10 +27,11 @@ $(STAMP): pyproject.toml constraints.txt
 
 run: setup
 	$(BIN)/gossamer reproduce --out results/paper
+	@echo "See it move: $(BIN)/gossamer dashboard --open"
 
 lint: .venv/.compiled
-	$(BIN)/ruff check $(CODE)
-	$(BIN)/ruff format --check $(CODE)
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
