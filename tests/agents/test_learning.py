@@ -162,6 +162,8 @@ def test_a_restart_goes_on_from_the_store(kind, tmp_path: Path):
     again = start()
     estimates, _ = asyncio.run(learn(again, 500))
     assert [agent.snapshot.samples for agent in again] == [len(part) for part in data]
+    rows_each = np.mean([len(part) for part in data])  # no row counts twice
+    assert [a.snapshot.answers.presence for a in again] == pytest.approx([rows_each] * 3, rel=1e-3)
     known = pooled(data, settings[0].model.build())
     tolerance = 1e-5 if kind is CsvTable else 0.1
     np.testing.assert_allclose(estimates, np.tile(known, (3, 1)), atol=tolerance)
