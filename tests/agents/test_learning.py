@@ -170,6 +170,18 @@ def test_a_restart_goes_on_from_the_store(kind, tmp_path: Path):
     assert np.ptp(estimates, axis=0).max() < 1e-5
 
 
+def test_a_store_belongs_to_its_model(tmp_path: Path):
+    first, other = (
+        replace(settings_of(family, Network.path(2))[0], store=tmp_path / "agent.db")
+        for family in ("poisson", "gamma")
+    )
+    asyncio.run(learn(agents_of([first], [list(rows("poisson", 1)[0])]), 50))
+    with pytest.raises(
+        InvalidInput, match=r"for Gamma\(.*of age, dose and a constant, but it belongs to .*Poisson"
+    ):
+        agents_of([other], [None])
+
+
 def test_few_rows_are_not_told(caplog: pytest.LogCaptureFixture):
     """Neither at the start nor later: the difference between two messages must not be that of a row."""
     layout = ModelLayout(3, weighting="samples", model=FleetModel("logistic", COVARIATES, least=4))
