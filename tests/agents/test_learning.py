@@ -158,7 +158,7 @@ def test_a_restart_goes_on_from_the_store(kind, tmp_path: Path):
         stored = [replace(s, store=tmp_path / f"{s.id}.db") for s in settings]
         return agents_of(stored, files)
 
-    asyncio.run(learn(start(), 25))
+    asyncio.run(learn(start(), 100))
     again = start()
     estimates, _ = asyncio.run(learn(again, 500))
     assert [agent.snapshot.samples for agent in again] == [len(part) for part in data]
