@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from functools import cached_property
 from typing import Any
 
@@ -194,6 +195,15 @@ class LikelihoodEstimation:
                 "simulate()"
             )
         return self.at_rest
+
+    def on(self, network: NetworkLike) -> LikelihoodEstimation:
+        """The same samples on another network of as many agents; what a center knows is computed once for both."""
+        network = Network.of(network)
+        if network.agents != self.network.agents:
+            raise InvalidInput(f"a network of {self.network.agents} agents is needed, got {network.agents}")
+        other = copy(self)
+        other.network = network
+        return other
 
     @property
     def parameter_names(self) -> list[str]:

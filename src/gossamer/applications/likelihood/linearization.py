@@ -21,7 +21,7 @@ likelihood estimate of all samples:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -139,7 +139,7 @@ class Linearizer:
         self._change = np.zeros_like(self._held)
         self._low, self._high = np.full((agents, lanes), np.inf), np.full((agents, lanes), -np.inf)
         self._samples = 0
-        self._bounds: tuple[Any, Any] = (-np.inf, np.inf)
+        self._known = self._low, self._high, 1  # the labels so far when references were last renewed
 
     def observe(self, x: Floats, y: Floats, weights: Floats, group: int = 1) -> Floats:
         """(rounds, N, n, B): the observations of rounds of `group` samples each.
@@ -168,9 +168,7 @@ class Linearizer:
         self.trusted = estimate.ready
         theta = np.where(self.trusted[..., None], estimate.theta, 0.0)
         self.reference = np.ascontiguousarray(np.swapaxes(theta, 1, 2))
-        seen = self._low <= self._high
-        low, high = np.where(seen, self._low, 1.0), np.where(seen, self._high, 1.0)
-        self._bounds = self.family.plausible(low, high, max(1, self._samples))
+        self._known = self._low, self._high, max(1, self._samples)
         if not self._kept:
             return
         if len(self._kept_x) > 1:
@@ -192,7 +190,12 @@ class Linearizer:
     def _linearize(self, x: Floats, y: Floats, weights: Floats, group: int) -> Floats:
         predictors = np.empty((self.family.outputs, *y.shape))
         kernels.predict(predictors, x, self.reference)
-        np.clip(predictors, *self._bounds, out=predictors)
+        low, high, count = self._known
+        np.clip(
+            predictors,
+            *self.family.plausible(np.minimum(low, y), np.maximum(high, y), count),
+            out=predictors,
+        )
         if not self.trusted.all():
             predictors = np.where(self.trusted, predictors, self.family.start(y))
         return linearized(self.family, self.layout, x, y, weights, predictors, group)

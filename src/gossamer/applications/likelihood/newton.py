@@ -174,7 +174,6 @@ def newton(
     """Newton's steps, until no estimate moves by more than `tolerance` times its size, or rounding moves them all the
     time: then there were `_STALLED` steps without a shorter one, near the minimum."""
     agents, size = len(data), len(model.penalty)
-    packed = size * (size + 1) // 2
     scaled = isinstance(model.family, ScaledHuber)
     theta, scale = np.zeros((agents, size)), np.ones(agents)
     if scaled:
@@ -182,35 +181,24 @@ def newton(
         held = exchange.average(squares, _SEARCH_ACCURACY)
         scale = np.sqrt(np.maximum(held[:, 1] / held[:, 0], 1e-12))
     shortest, since, waits, moved = np.inf, 0, 0, np.inf
-    told = held = np.zeros((agents, 1 + packed + size + 2 * scaled))
+    told = held = np.zeros((agents, 1 + size * (size + 3) // 2 + 2 * scaled))
     for step in range(most):
         fresh = np.stack([_sums(model, *args) for args in zip(data, theta, scale, strict=True)])
         held, told = exchange.average(held + fresh - told, ACCURACY), fresh
         means = held[:, 1:] / held[:, :1]
-        target, behind, unsolved = theta.copy(), scale, np.zeros(agents)
-        for i, row in enumerate(means):
-            factor = scale[i] if scaled else 1.0
-            try:
-                target[i] = model.solve(unpack(row[:packed], size), row[packed : packed + size], factor)
-            except Singular as found:
-                unsolved[i], singular = 1.0, found.curvature
+        way, singular = _ways(model, means, theta, scale if scaled else np.ones(agents))
+        behind = scale
         if scaled:
             scale = _scales(model.family, scale, *means[:, -2:].T)  # type: ignore[arg-type]
-        way = target - theta
         changes = [model.predictors(v, rows.x) for v, rows in zip(way, data, strict=True)]
-        measured = exchange.largest(
-            np.stack(
-                [
-                    _measures(model, *args)
-                    for args in zip(data, theta, changes, way, scale / behind, unsolved, strict=True)
-                ]
-            )
-        )
-        change, recedes, moved, stuck = measured.tolist()
-        waits = waits + 1 if stuck else 0
+        stuck = [float(i in singular) for i in range(agents)]
+        mine = zip(data, theta, changes, way, scale / behind, stuck, strict=True)
+        measured = exchange.largest(np.stack([_measures(model, *args) for args in mine]))
+        change, recedes, moved, anybody = measured.tolist()
+        waits = waits + 1 if anybody else 0
         if waits > _STALLED:
-            raise _singular(model, singular, step == _STALLED)
-        if stuck:  # somebody's average is not good enough to solve: average once more
+            raise _singular(model, next(iter(singular.values())), step == _STALLED)
+        if anybody:  # has an average that is not good enough to solve: average once more
             continue
         if recedes <= 0 and change > 0.1:  # near a minimum there is nothing to fear
             raise _receding(model, way[0] * (model.penalty == 0))
@@ -226,6 +214,21 @@ def newton(
         f"no minimum was reached after {most} of Newton's steps: the last one still moved estimates by {moved:.3g} of "
         "their size; add a ridge penalty, rescale the covariates, or allow more steps"
     )
+
+
+def _ways(model: Model, means: Floats, theta: Floats, scale: Floats) -> tuple[Floats, dict[int, Floats]]:
+    """Newton's step of every agent, (N, p), and the curvature of those that cannot take one."""
+    size = theta.shape[1]
+    packed = size * (size + 1) // 2
+    way, singular = np.zeros_like(theta), {}
+    for i, row in enumerate(means):
+        try:
+            target = model.solve(unpack(row[:packed], size), row[packed : packed + size], scale[i])
+        except Singular as found:
+            singular[i] = found.curvature
+        else:
+            way[i] = target - theta[i]
+    return way, singular
 
 
 def _sums(model: Model, rows: AgentRows, theta: Floats, scale: float) -> Floats:

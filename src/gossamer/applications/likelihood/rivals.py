@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 GRID = 2.0 ** np.arange(4, -7, -1)
 """The step sizes that tuning tries, as multiples of 1/(the largest mean curvature of any agent at the start)."""
 
-LANES = 128
+LANES = 64
 """Rounds are played one by one, so that many trials side by side are worth it."""
 
 Mix = Callable[[Floats], Floats]
@@ -52,52 +52,52 @@ class StochasticGradient(ABC):
         return f"{self.name}, {'best step' if self.step is None else f'step={self.step:g}'}"
 
     @abstractmethod
-    def advance(self, state: tuple[Floats, ...], slope: Floats, step: float, mix: Mix) -> tuple[Floats, ...]:
+    def advance(self, state: tuple[Floats, ...], slope: Floats, step: Floats, mix: Mix) -> tuple[Floats, ...]:
         """The registers after a round whose gradient is `slope`: theta, all that there is at first, and more."""
 
     def learned(self, problem: LikelihoodEstimation, horizons: Integers, trials: int, seed: int) -> Learned:
-        """Every agent's estimates after each of the ascending horizons."""
-        if self.step is None:
-            tried = [replace(self, step=a).learned(problem, horizons, trials, seed) for a in GRID.tolist()]
-            errors = [_error(problem, found) for found in tried]
-            return tried[int(np.argmin(np.nan_to_num(errors, nan=np.inf)))]
+        """Every agent's estimates after each of the ascending horizons, all steps of the grid side by side."""
+        steps = GRID if self.step is None else np.array([self.step])
+        found = in_blocks(
+            problem, trials, seed, lambda draws: self._learn(problem, draws, horizons, steps), LANES
+        )
+        estimates = found.estimates.reshape(len(steps), len(horizons), *found.estimates.shape[1:])
         with np.errstate(over="ignore", invalid="ignore"):
-            return in_blocks(
-                problem, trials, seed, lambda draws: self._learn(problem, draws, horizons), LANES
-            )
+            errors = ((estimates[:, -1] - problem.parameter) ** 2).mean(axis=(1, 2, 3))
+        best = int(np.argmin(np.nan_to_num(errors, nan=np.inf)))
+        return Learned(estimates[best], found.withheld[: len(horizons)])
 
     def _learn(
-        self, problem: LikelihoodEstimation, draws: Draws, horizons: Integers
+        self, problem: LikelihoodEstimation, draws: Draws, horizons: Integers, steps: Floats
     ) -> tuple[Floats, Booleans]:
-        assert self.step is not None
-        agents, lanes = problem.network.agents, len(draws.trials)
-        shape = (agents, problem.size, lanes)
-        gossip, size = problem.network.gossip, self.step / problem.steepness
+        """Estimates (steps x H, N, p, B)."""
+        agents, trials, count = problem.network.agents, len(draws.trials), len(steps)
+        shape = (agents, problem.size, count * trials)
+        gossip, sizes = problem.network.gossip, np.repeat(steps / problem.steepness, trials)
         state: tuple[Floats, ...] = (np.zeros(shape),)
         average, found = np.zeros(shape), []
-        predictors = np.empty((problem.family.outputs, draws.group, agents, lanes))
+        predictors = np.empty((problem.family.outputs, draws.group, agents, count * trials))
 
         def mix(values: Floats) -> Floats:
             return np.asarray(values - (gossip @ values.reshape(agents, -1)).reshape(shape))
 
         with np.errstate(over="ignore", invalid="ignore"):
             for piece, (x, y, weights, group) in draws.pieces(range(int(horizons[-1])), set()):
+                covariates, labels = np.tile(x, count), np.tile(y, count)
                 for t in piece:
                     new = slice((t - piece.start) * group, (t - piece.start + 1) * group)
-                    kernels.predict(predictors, x[new], state[0])
-                    slopes = problem.family.slopes(predictors, y[new]) * weights[new][:, :, None]
-                    slope = np.einsum("asnb,snkb->nakb", slopes, x[new]).reshape(shape)
+                    kernels.predict(predictors, covariates[new], state[0])
+                    slopes = problem.family.slopes(predictors, labels[new]) * weights[new][:, :, None]
+                    slope = (
+                        (slopes[:, :, :, None] * covariates[new]).sum(axis=1).swapaxes(0, 1).reshape(shape)
+                    )
                     slope = slope / problem.per_round + problem.penalty[:, None] * state[0]
-                    state = self.advance(state, slope, size / np.sqrt(t + 1), mix)
+                    state = self.advance(state, slope, sizes / np.sqrt(t + 1), mix)
                     average += 2.0 / (t + 2) * (state[0] - average)  # weights 1, 2, 3, ...
                     if t + 1 in horizons:
-                        found.append(average.copy())
-        return np.stack(found), np.zeros((len(found), agents, lanes), dtype=bool)
-
-
-def _error(problem: LikelihoodEstimation, found: Learned) -> float:
-    with np.errstate(over="ignore", invalid="ignore"):
-        return float(((found.estimates[-1] - problem.parameter) ** 2).mean())
+                        found.append(average.reshape(*shape[:2], count, trials).copy())
+        estimates = np.moveaxis(np.stack(found), 3, 0).reshape(-1, *shape[:2], trials)
+        return estimates, np.zeros((len(estimates), agents, trials), dtype=bool)
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,7 @@ class DSGD(StochasticGradient):
 
     name: ClassVar[str] = "DSGD"
 
-    def advance(self, state: tuple[Floats, ...], slope: Floats, step: float, mix: Mix) -> tuple[Floats, ...]:
+    def advance(self, state: tuple[Floats, ...], slope: Floats, step: Floats, mix: Mix) -> tuple[Floats, ...]:
         return (mix(state[0]) - step * slope,)
 
 
@@ -125,7 +125,7 @@ class DSGT(StochasticGradient):
     name: ClassVar[str] = "DSGT"
     vectors: ClassVar[int] = 2
 
-    def advance(self, state: tuple[Floats, ...], slope: Floats, step: float, mix: Mix) -> tuple[Floats, ...]:
+    def advance(self, state: tuple[Floats, ...], slope: Floats, step: Floats, mix: Mix) -> tuple[Floats, ...]:
         theta = state[0]
         tracked = slope if len(state) == 1 else mix(state[1]) + slope - state[2]
         return mix(theta - step * tracked), tracked, slope
