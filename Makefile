@@ -26,6 +26,7 @@ $(STAMP): pyproject.toml constraints.txt
 
 run: setup
 	$(BIN)/gossamer reproduce --out results/paper
+	@echo "See it move: $(BIN)/gossamer dashboard --open"
 
 lint: .venv/.compiled
 	$(BIN)/ruff check src tests benchmarks examples deploy setup.py

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -155,6 +156,13 @@ def test_sizes_of_windows(view, width, height):
         assert box["x"] >= 0
         assert box["x"] + box["width"] <= width + 1
     assert view.page.locator("#networks canvas").first.bounding_box()["height"] > 150
+    # Nothing lies on top of anything else.
+    below = [
+        view.page.locator(name).last.bounding_box()
+        for name in ("#networks figure", ".under", ".player", "#legend")
+    ]
+    for upper, lower in pairwise(below):
+        assert upper["y"] + upper["height"] <= lower["y"] + 1
 
 
 MACHADO = {

@@ -244,6 +244,16 @@ def test_a_method_that_cannot_run_says_so_and_the_others_run():
     assert calm["unknown"][0][0]["message"].startswith("exact errors need one gossip matrix")
 
 
+def test_a_mistake_of_ours_does_not_leave_a_page_waiting(monkeypatch, capsys):
+    monkeypatch.setattr("gossamer.dashboard.runs.places", lambda *_: 1 / 0)
+    found = frames(network="grid:3x3", rounds=5)
+    assert list(found) == ["error", "done"]
+    assert found["error"][0][0]["message"].startswith(
+        "this could not be computed (ZeroDivisionError: division"
+    )
+    assert "Traceback" in capsys.readouterr().err
+
+
 def test_forks_keep_the_curves_of_earlier_versions():
     base = {"network": "grid:3x3", "rounds": 30, "methods": [["anytime-sda", {}], ["dsg", {}]]}
     crash = {"kind": "crash", "agent": 0, "round": 10}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import signal
@@ -101,13 +102,47 @@ def test_work_is_canceled_replaced_and_ended_with_its_page():
             run(socket, 6, SMALL)
             assert until(socket, "done")[1]["id"] == 6
 
+            # Killed by somebody else, for its memory perhaps: the page hears of it, and the next run works.
             run(socket, 7, LONG)
+            until(socket, "network")
+            (busy,) = workers()
+            busy.kill()
+            assert until(socket, "error")[1]["message"].startswith("the computation ended before its time")
+            until(socket, "done")
+            run(socket, 8, SMALL)
+            assert until(socket, "done")[1]["id"] == 8
+
+            run(socket, 9, LONG)
             until(socket, "network")
             (busy,) = workers()
         # The page is closed: so is its work.
         eventually(lambda: not busy.is_running())
         eventually(lambda: len(workers()) == 1)
     assert workers() == []
+
+
+BOMBS = {
+    "huge.mtx": b"%%MatrixMarket matrix array real general\n2000000 2000000\n1\n",
+    "huge.g6": b"~~" + b"?B" + b"~" * 4 + b"\n",
+    "laughs.graphml": b'<!DOCTYPE a [<!ENTITY a "'
+    + b"ha" * 500
+    + b'">'
+    + b"".join(b'<!ENTITY a%d "%s">' % (k, b"&a%d;" % (k - 1) * 10 if k else b"&a;" * 10) for k in range(9))
+    + b"]><graphml>&a8;</graphml>",
+}
+
+
+def test_a_small_file_that_describes_something_huge_is_refused():
+    with serving() as server, opened(server) as socket:
+        until(socket, "hello")
+        for name, content in BOMBS.items():
+            scenario = {"network": "file", "file": [name, base64.b64encode(content).decode()]}
+            for kind in ("run", "python"):
+                socket.send(json.dumps({"type": kind, "id": 1, "scenario": scenario}))
+                assert until(socket, "error")[1]["message"].startswith(f"{name} could not be read")
+                until(socket, "done")
+        run(socket, 2, SMALL)
+        assert "run" in until(socket, "done")[0]
 
 
 def test_the_command_prints_its_address_and_leaves_nothing_behind():

@@ -40,7 +40,7 @@ PRESETS: list[dict[str, Any]] = [
         "sentence": "Every second message vanishes, and ledgers on the links still bring all agents to the average; "
         "DSG, which has none, ends far off.",
         "scenario": {
-            "network": "grid:8x8",
+            "network": "geometric:80",
             "methods": [["anytime-sda", {"acceleration": "local"}], ["dsg", {}]],
             "rounds": 1000,
             "events": [{"kind": "loss", "probability": 0.5, "start": 0, "stop": None}],

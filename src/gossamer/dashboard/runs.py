@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import traceback
 import warnings
 from collections.abc import Iterator
 from typing import Any
@@ -10,27 +11,41 @@ import numpy as np
 
 import gossamer as gs
 from gossamer.arrays import AnyArray, Floats
+from gossamer.dashboard.code import to_python
 from gossamer.dashboard.frames import packed
 from gossamer.dashboard.layout import places
 from gossamer.dashboard.scenario import Scenario
 from gossamer.errors import GossamerError
+
+THEOREMS = ((gs.SDA(), gs.theory.theorem_1, "Theorem 1"), (gs.DSG(), gs.theory.theorem_2, "Theorem 2"))
+"""What the paper proves, of methods with the paper's parameters."""
 
 FACTS_UP_TO = 1500
 """Agents of a network whose eigenvalues are shown: beyond it they take seconds."""
 
 
 def frames_of(job: dict[str, Any]) -> Iterator[bytes]:
-    """The frames of a job {"id": ..., "scenario": ...}; one that cannot be done ends with an error."""
+    """The frames of a job {"id": ..., "scenario": ...}; one that cannot be done ends with an error.
+
+    With {"python": true} it is the scenario as code.
+    """
     which = job["id"]
     try:
-        for type, header, arrays in _parts(Scenario.of(job["scenario"])):
-            yield packed({"type": type, "id": which, **header}, **arrays)
+        if job.get("python"):
+            yield packed({"type": "code", "id": which, "text": to_python(Scenario.of(job["scenario"]))})
+            return
+        for kind, header, arrays in _parts(Scenario.of(job["scenario"])):
+            yield packed({"type": kind, "id": which, **header}, **arrays)
     except GossamerError as error:
         yield packed({"type": "error", "id": which, "message": str(error)})
     except MemoryError:
-        yield packed(
-            {"type": "error", "id": which, "message": "this does not fit into memory; make it smaller"}
-        )
+        message = "this does not fit into memory; make it smaller"
+        yield packed({"type": "error", "id": which, "message": message})
+    except Exception as error:  # a mistake of ours must not leave the page waiting
+        traceback.print_exc()
+        what = f"{type(error).__name__}: {error}"
+        message = f"this could not be computed ({what}); the terminal of the dashboard tells more"
+        yield packed({"type": "error", "id": which, "message": message})
     yield packed({"type": "done", "id": which})
 
 
@@ -154,11 +169,11 @@ def _expected(
         yield "unknown", {"method": number, "message": str(error)}, {}
         return
     yield "exact", {"method": number, "rounds": horizons, "error": _numbers(exact.total_error)}, {}
-    theorem = {gs.SDA(): gs.theory.theorem_1, gs.DSG(): gs.theory.theorem_2}.get(method)
-    if theorem is not None:
+    for plain, theorem, words in THEOREMS:
+        if method != plain:
+            continue
         bounds = [theorem(network, streams, t) for t in horizons]
         values = [bound.total if bound.applies else np.nan for bound in bounds]
-        words = {"theorem_1": "Theorem 1", "theorem_2": "Theorem 2"}[theorem.__name__]
         header = {"method": number, "rounds": horizons, "error": _numbers(values), "label": words}
         yield "bound", {**header, "condition": bounds[-1].condition}, {}
 

@@ -132,7 +132,8 @@ class Server:
         self._socket = _listen(host, port)
         self.port = int(self._socket.getsockname()[1])
         token = None if is_loopback(host) else secrets.token_urlsafe(24)
-        name = f"[{host}]" if ":" in host else host
+        everywhere = host in ("0.0.0.0", "::")
+        name = socket.gethostname() if everywhere else f"[{host}]" if ":" in host else host
         self.address = f"http://{name}:{self.port}{pages[0].path}" + (
             f"?token={quote(token)}" if token else ""
         )
@@ -141,7 +142,10 @@ class Server:
             log_level="warning",
             access_log=False,
             server_header=False,
+            proxy_headers=False,
+            limit_concurrency=4 * MOST_SESSIONS,
             ws_max_size=MOST_MESSAGE,
+            ws_per_message_deflate=False,  # packing numbers costs more than sending them
             ws_ping_interval=20,
             timeout_graceful_shutdown=1,
         )

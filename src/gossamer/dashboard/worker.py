@@ -11,13 +11,19 @@ import contextlib
 import json
 import os
 import queue
+import resource
 import sys
 import threading
 from collections.abc import AsyncGenerator, AsyncIterator
 from typing import Any
 
+from gossamer.errors import GossamerError
+
 MOST_AT_ONCE = 2
 """Workers that compute at a time; other sessions wait for their turn."""
+
+MOST_MEMORY = 4 * 2**30
+"""Bytes that a worker may use: a small file can describe a huge network."""
 
 _SIZE = 8
 
@@ -51,10 +57,14 @@ class Worker:
         self.idle = False
         self._process.stdin.write(json.dumps(job).encode() + b"\n")
         await self._process.stdin.drain()
-        with contextlib.suppress(asyncio.IncompleteReadError):
+        try:
             while size := int.from_bytes(await self._process.stdout.readexactly(_SIZE), "little"):
                 yield await self._process.stdout.readexactly(size)
-            self.idle = True
+        except asyncio.IncompleteReadError:
+            raise GossamerError(
+                "the computation ended before its time, perhaps for want of memory; make it smaller"
+            ) from None
+        self.idle = True
 
     async def kill(self) -> None:
         with contextlib.suppress(ProcessLookupError):
@@ -99,6 +109,7 @@ class Workers:
 
 def main() -> None:
     """The life of a worker."""
+    resource.setrlimit(resource.RLIMIT_DATA, (MOST_MEMORY, MOST_MEMORY))
     output = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # whatever is printed goes to the server's standard error
     jobs: queue.Queue[str] = queue.Queue()

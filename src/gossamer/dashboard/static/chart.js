@@ -20,7 +20,7 @@ export class Chart {
   }
 
   /**
-   * Show curves: [{label, x, y, color, dash, width, faint, points}], x ascending, y null or NaN where there is nothing.
+   * Show curves: [{label, x, y, color, dash, width, faint, points, aside}], x ascending, y null where there is nothing.
    * `bands` are pairs of places in the list between which the chart is filled: [[upper, lower, color]].
    */
   set(curves, bands = []) {
@@ -37,6 +37,13 @@ export class Chart {
 
   size() {
     return { width: Math.max(200, this.place.clientWidth), height: Math.max(140, this.place.clientHeight) };
+  }
+
+  /** What the vertical axis spans: all curves but those that are `aside`, which may leave the chart. */
+  heights() {
+    const main = this.curves.filter((curve) => !curve.aside);
+    const values = (main.length ? main : this.curves).flatMap((curve) => curve.y).filter((y) => y > 0 && y < 1e300);
+    return values.length ? [Math.min(...values) / 1.6, 1.6 * Math.max(...values)] : [0.1, 10];
   }
 
   /** All curves on one common axis, as uPlot wants them. */
@@ -75,7 +82,7 @@ export class Chart {
     });
     const scale = this.log ? { distr: 3, log: 10 } : {};
     const snug = this.log ? { range: (_, low, high) => [low, Math.max(high, 1.01 * low)] } : {};
-    const airy = this.log ? { range: (_, low, high) => [low / 1.6, 1.6 * high] } : {};
+    const airy = this.log ? { range: () => this.heights() } : {};
     const options = {
       ...this.size(),
       legend: { show: false },
@@ -126,9 +133,13 @@ const RAISED = { "-": "⁻", 0: "⁰", 1: "¹", 2: "²", 3: "³", 4: "⁴", 5: "
 
 const isPower = (value) => value > 0 && Math.abs(value / 10 ** Math.round(Math.log10(value)) - 1) < 1e-6;
 
-/** Of the places that an axis offers, the powers of ten, and on a short axis, where these are few, all. */
-export function powers(_, splits) {
-  return splits.filter(isPower).length > 1 ? splits.map((value) => (isPower(value) ? value : null)) : splits;
+/** Of the places that an axis offers, the powers of ten that have room; all, on a short axis where these are few. */
+export function powers(plot, splits, axis) {
+  const found = splits.filter(isPower);
+  if (found.length < 2) return splits;
+  const length = (axis ? plot.bbox.height : plot.bbox.width) / devicePixelRatio;
+  const every = Math.max(1, Math.ceil((22 * found.length) / length));
+  return splits.map((value) => (isPower(value) && Math.round(Math.log10(value)) % every === 0 ? value : null));
 }
 
 /** Powers of ten as they are written; others between them have no label. */

@@ -19,9 +19,9 @@ export function curvesOf(results) {
       add(`fork ${fork + 1}${of}`, rounds, error, { color, width: 2, faint: true });
     }
     const bound = results.bounds[k];
-    if (bound) add(`${bound.label}${of}`, bound.rounds, bound.error, { color, dash: [1, 3], width: 2.2 });
+    if (bound) add(`${bound.label}${of}`, bound.rounds, bound.error, { color, dash: [1, 3], width: 2.2, aside: true });
     const exact = results.exact[k];
-    if (exact) add(`expected${of}`, exact.rounds, exact.error, { color, dash: [7, 4], width: 2 });
+    if (exact) add(`expected${results.faulty ? " without faults" : ""}${of}`, exact.rounds, exact.error, { color, dash: [7, 4], width: 2 });
     const run = results.runs[k];
     if (run) add(`this run${of}`, run.rounds, run.error, { color, width: 2.4, points: true });
   });

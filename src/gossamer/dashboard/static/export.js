@@ -61,12 +61,14 @@ function curves(found, round) {
   const box = { left: 80, right: WIDTH - 250, top: TOP + 10, bottom: HEIGHT - 50 };
   const points = found.flatMap((curve) => curve.x.map((x, k) => [x, curve.y[k]])).filter(([, y]) => y > 0);
   if (!points.length) return "";
-  const logs = [0, 1].map((axis) => points.map((point) => Math.log10(point[axis])));
+  const main = found.filter((curve) => !curve.aside).flatMap((curve) => curve.y.filter((y) => y > 0));
+  const logs = [points.map((point) => Math.log10(point[0])), main.map((y) => Math.log10(y))];
   const [[x0, x1], [y0, y1]] = logs.map((values) => [Math.min(...values), Math.max(...values) + 1e-9]);
   const x = (value) => box.left + ((Math.log10(value) - x0) / (x1 - x0)) * (box.right - box.left);
   const y = (value) => box.bottom - ((Math.log10(value) - y0) / (y1 - y0)) * (box.bottom - box.top);
   const soft = variable("--soft");
-  const parts = [];
+  const clip = `<clipPath id="chart"><rect x="${box.left}" y="${box.top}" width="${box.right - box.left}" height="${box.bottom - box.top}"/></clipPath>`;
+  const parts = [clip];
   for (let power = Math.ceil(x0); power <= x1; power++) {
     const at = x(10 ** power);
     parts.push(
@@ -88,7 +90,7 @@ function curves(found, round) {
     const look = `stroke="${curve.color}" stroke-width="${curve.width}" ${dash} opacity="${curve.faint ? 0.35 : 1}"`;
     const top = box.top + 14 + 22 * k;
     parts.push(
-      `<polyline points="${text}" fill="none" ${look}/>`,
+      `<polyline points="${text}" fill="none" clip-path="url(#chart)" ${look}/>`,
       `<line x1="${box.right + 20}" x2="${box.right + 50}" y1="${top - 5}" y2="${top - 5}" ${look}/>`,
       `<text x="${box.right + 58}" y="${top}" font-size="13" fill="${variable("--ink")}">${escaped(curve.label)}</text>`,
     );

@@ -6,6 +6,7 @@ import { RAMPS, stepOf, theme, variable } from "./colors.js";
 
 const MARGIN = 26;
 const REACH = 12; // pixels within which a pointer hits
+const CROSSES = 24; // up to so many links that are cut have a cross
 
 export class NetworkCanvas {
   /**
@@ -173,7 +174,8 @@ export class NetworkCanvas {
     pen.strokeStyle = variable("--broken");
     this.lines(pen, broken);
     pen.setLineDash([]);
-    if (broken.length < 400) this.crosses(pen, broken.filter((k) => cut?.[k]));
+    const apart = broken.filter((k) => cut?.[k]);
+    if (apart.length <= CROSSES) this.crosses(pen, apart);
   }
 
   lines(pen, which) {

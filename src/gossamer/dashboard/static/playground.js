@@ -143,6 +143,7 @@ class Playground {
       this.fresh = {
         network: frame,
         labels: this.scenario.methods.map(([name]) => name),
+        faulty: this.scenario.events.length > 0,
         runs: [],
         exact: [],
         bounds: [],
@@ -308,7 +309,9 @@ class Playground {
       button.setAttribute("aria-pressed", same);
       if (same) sentence = preset.sentence;
     });
-    at("sentence").textContent = sentence;
+    const names = this.scenario.methods.map(([name]) => name).join(" and ");
+    const { network, rounds } = this.scenario;
+    at("sentence").textContent = sentence || `${names} on ${network === "file" ? this.scenario.file[0] : network}, ${rounds} rounds.`;
   }
 
   showEvents() {
@@ -429,9 +432,9 @@ class Playground {
   async copyCode(which) {
     const id = `code-${Math.random()}`;
     const answer = new Promise((resolve) => this.waitingForCode.set(id, resolve));
-    this.live.send("code", { id, scenario: this.scenario });
+    this.live.send(which, { id, scenario: this.scenario });
     const code = await answer;
-    if (code) this.copy(code[which], which === "python" ? "Python" : "The command");
+    if (code) this.copy(code.text, which === "python" ? "Python" : "The command");
   }
 
   async copy(text, what) {
