@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import Any
 
 import networkx as nx
@@ -17,6 +18,7 @@ FEW = 150
 """Up to so many agents, all distances in the picture follow those in the network (Kamada, Kawai)."""
 
 
+@lru_cache(maxsize=4)
 def places(network: gs.Network | gs.ChangingNetwork, name: str, rounds: int) -> AnyArray:
     """(N, 2), or (rounds, N, 2) where agents move: within the unit square, with equal scales on both axes."""
     if isinstance(network, gs.ChangingNetwork) and isinstance(network.contacts, Waypoints):
@@ -31,6 +33,20 @@ def places(network: gs.Network | gs.ChangingNetwork, name: str, rounds: int) -> 
         edges = network.edges if isinstance(network, gs.Network) else network.edges_at(0)
         found = _springs(network.agents, edges)
     return _fitted(found).astype(np.float32)
+
+
+def is_regular(name: str) -> bool:
+    """Whether a network has a shape of its own, which must not be stretched."""
+    return split_name(name)[0] in (
+        "path",
+        "cycle",
+        "star",
+        "complete",
+        "grid",
+        "torus",
+        "hypercube",
+        "matchings",
+    )
 
 
 def _lattice(kind: str, agents: int, sizes: str) -> Floats | None:
