@@ -96,7 +96,7 @@ def _processor_time(pid: int) -> float:
 # -- a fleet with and without open pages -----------------------------------------------------------------------
 
 
-NINE, PAGES, TURNS, TURN = 9, 5, 8, 4.0
+NINE, PAGES, TURNS, TURN = 9, 5, 8, 3.0
 LEAST = 0.97
 """Of the rounds that a fleet plays unseen, those that it plays before open pages."""
 
@@ -133,7 +133,7 @@ def _compared(
                 show(open_now)
                 if not open_now:
                     server.send_signal(signal.SIGSTOP)
-                time.sleep(1.5)
+                time.sleep(1.0)
                 rates[open_now].append(_rate(path, TURN))
             server.send_signal(signal.SIGCONT)
     ratio = statistics.median(a / b for a, b in zip(rates[True], rates[False], strict=True))

@@ -26,7 +26,7 @@ from gossamer.agents.host.status import AgentStatus, worst_first
 from gossamer.arrays import AnyArray, Floats
 from gossamer.dashboard.fleet import FACTS, LINKS, FleetReader, FleetView
 from gossamer.dashboard.frames import packed
-from gossamer.dashboard.layout import fleet_places
+from gossamer.dashboard.layout import fleet_places, is_regular
 from gossamer.dashboard.server import Channel, Page
 from gossamer.errors import InvalidInput
 
@@ -164,8 +164,12 @@ class FleetFrames:
 
     def _laid_out(self, before: FleetFrames | None) -> AnyArray:
         known = {} if before is None else dict(zip(before._place, before._positions, strict=True))
-        fleet = self.view.fleet
-        return fleet_places(fleet.network if fleet.epoch <= 1 else "", list(self._place), self._links, known)
+        return fleet_places(self._shape, list(self._place), self._links, known)
+
+    @property
+    def _shape(self) -> str:
+        """The name of the network, as long as nobody has come or left."""
+        return self.view.fleet.network if self.view.fleet.epoch <= 1 else ""
 
     @cached_property
     def frame(self) -> bytes:
@@ -188,6 +192,7 @@ class FleetFrames:
             "problems": [agent.problem for agent in agents],
             "worst": [self._place[agent.member.name] for agent in worst_first(agents)],
             "linkStates": LINKS,
+            "square": is_regular(self._shape),
             "facts": [*FACTS, *view.reasons],
             "reasons": view.reasons,
             "refused": self._refused(),

@@ -178,11 +178,11 @@ function drawNotes({ notes, states, problems, names }) {
   place.replaceChildren(...all.map((text) => element("li", {}, text)));
 }
 
-function drawNetwork({ names, states, arrays }) {
+function drawNetwork({ names, states, arrays, square }) {
   const layout = `${names.join(" ")}|${arrays.links.join()}`;
   if (layout !== view.layout) {
     view.layout = layout;
-    canvas.setNetwork({ positions: arrays.positions, links: arrays.links, names, square: true });
+    canvas.setNetwork({ positions: arrays.positions, links: arrays.links, names, square });
   }
   const here = Array.from(arrays.estimate, (value, k) => (arrays.speaking[k] ? value : NaN));
   const range = around(known(here));
