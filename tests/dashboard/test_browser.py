@@ -304,7 +304,7 @@ def test_a_method_without_faults_says_so_in_words(view):
     view.js("playground.goTo(10)")
     view.page.fill("#loss", "0.5")
     view.done()
-    assert view.notice.startswith("pairwise: pairwise cannot run with faults")
+    assert view.notice.startswith("pairwise cannot run with faults")
     assert "runs without a ledger" in view.page.inner_text("#notes")
     view.js("playground.goTo(60)")
     view.page.mouse.click(*view.place(5))

@@ -286,6 +286,34 @@ def test_looking_takes_a_bounded_share_of_a_core(nine: WrittenFleet, monkeypatch
     assert pauses == [2.0 / pages.SHARE, pages.EVERY]
 
 
+@pytest.mark.slow
+@pytest.mark.usefixtures("quick")
+def test_a_look_that_fails_is_followed_by_others(
+    nine: WrittenFleet, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    look, times = FleetReader.look, iter(range(1000))
+
+    def some_fail(self: FleetReader) -> Any:
+        if next(times) in (1, 2, 3):
+            raise RuntimeError("can't start new thread")
+        return look(self)
+
+    monkeypatch.setattr(FleetReader, "look", some_fail)
+
+    async def watch(server: Server) -> None:
+        async with page_of(server) as page:
+            numbers = [(await page.ask())["number"] for _ in range(3)]
+            assert numbers == sorted(set(numbers))
+            assert next(times) > 4
+
+    nine.play(1)
+    with serving([fleet_page(nine.path)]) as server:
+        asyncio.run(watch(server))
+    assert [record.message for record in caplog.records if record.name.startswith("gossamer")] == [
+        "cannot look at the fleet; trying again"
+    ]
+
+
 def everything_in(directory: Path) -> dict[str, tuple[int, bytes]]:
     files = [path for path in directory.rglob("*") if path.is_file()]
     return {str(path): (path.stat().st_mtime_ns, path.read_bytes()) for path in files}

@@ -21,9 +21,9 @@ pytestmark = pytest.mark.slow
 
 SMALL = {"network": "grid:3x3", "rounds": 20}
 LONG = {
-    "network": "grid:30x30",
+    "network": "grid:15x15",
     "methods": [["sda", {}]] * 3,
-    "rounds": 3000,
+    "rounds": 17_000,
     "events": [{"kind": "loss", "probability": 0.5}],
 }
 

@@ -102,7 +102,7 @@ def up(
     if insecure:
         warning = "anyone on the network can read and forge messages"
         screen.print(Text.assemble(("plaintext:", "bold red"), " ", warning))
-    with _signals() as caught, agents, _page(fleet, screen, dashboard) as address:
+    with _signals() as caught, _page(fleet, screen, dashboard) as address, agents:
         _watch(agents, screen, caught, seconds, address)
         early = len(agents.members) - agents.running()
     screen.print("all agents stopped", style="dim")

@@ -8,5 +8,7 @@ No mathematics here: pages show what `gs.exact`, `gs.simulate` and `gs.theory` g
     scenario.py    everything a playground shows, as one value: the state in the address, and the code to copy
     worker.py      computations in a process of their own, which can be killed
     playground.py  a session of the playground
+    fleet.py       a fleet as its agents describe it, now and over time (history.py)
+    fleet_page.py  what pages of a fleet get, and when
     static/        the pages: plain modules of JavaScript, no build step
 """

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import logging
 import math
 import time
 from collections.abc import AsyncIterator, Sequence
@@ -25,9 +26,11 @@ from gossamer.agents.host.status import AgentStatus, worst_first
 from gossamer.arrays import AnyArray, Floats
 from gossamer.dashboard.fleet import FACTS, LINKS, FleetReader, FleetView
 from gossamer.dashboard.frames import packed
-from gossamer.dashboard.layout import fleet_places
+from gossamer.dashboard.layout import fleet_places, is_regular
 from gossamer.dashboard.server import Channel, Page
 from gossamer.errors import InvalidInput
+
+log = logging.getLogger("gossamer.dashboard.fleet_page")
 
 EVERY = 0.5
 """Seconds between two looks at status files, which agents write as often; at metrics, which cost agents more, 2."""
@@ -69,8 +72,17 @@ class FleetWatch:
                 await looking
 
     async def _look(self) -> None:
+        """Look again and again; if one look fails, pages keep what they have, and the next may succeed."""
+        failing = False
         while True:
-            self._shown, seconds = await asyncio.to_thread(self._look_once)
+            seconds = 0.0
+            try:
+                self._shown, seconds = await asyncio.to_thread(self._look_once)
+                failing = False
+            except Exception:
+                if not failing:
+                    log.exception("cannot look at the fleet; trying again")
+                failing = True
             async with self._change:
                 self._change.notify_all()
             await asyncio.sleep(max(self._every, seconds / SHARE))
@@ -102,8 +114,8 @@ class FleetWatch:
                 if asked:
                     await channel.pass_on(await asyncio.to_thread(shown.agent, asked))
 
-        pushing = asyncio.create_task(push())
-        try:
+        async def listen() -> None:
+            nonlocal asked
             async for message in channel:
                 if message["type"] == "next":
                     wanted.set()
@@ -115,10 +127,16 @@ class FleetWatch:
                     await channel.complain(
                         InvalidInput('a page must ask for "next" or "look"; it can only see')
                     )
+
+        tasks = [asyncio.create_task(each()) for each in (push, listen)]
+        try:
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            pushing.cancel()
-            with contextlib.suppress(asyncio.CancelledError, Exception):
-                await pushing
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+        for task in done:
+            task.result()  # raises what ended it
 
 
 class FleetFrames:
@@ -146,8 +164,12 @@ class FleetFrames:
 
     def _laid_out(self, before: FleetFrames | None) -> AnyArray:
         known = {} if before is None else dict(zip(before._place, before._positions, strict=True))
-        fleet = self.view.fleet
-        return fleet_places(fleet.network if fleet.epoch <= 1 else "", list(self._place), self._links, known)
+        return fleet_places(self._shape, list(self._place), self._links, known)
+
+    @property
+    def _shape(self) -> str:
+        """The name of the network, as long as nobody has come or left."""
+        return self.view.fleet.network if self.view.fleet.epoch <= 1 else ""
 
     @cached_property
     def frame(self) -> bytes:
@@ -170,6 +192,7 @@ class FleetFrames:
             "problems": [agent.problem for agent in agents],
             "worst": [self._place[agent.member.name] for agent in worst_first(agents)],
             "linkStates": LINKS,
+            "square": is_regular(self._shape),
             "facts": [*FACTS, *view.reasons],
             "reasons": view.reasons,
             "refused": self._refused(),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 import networkx as nx
@@ -18,6 +19,7 @@ FEW = 150
 """Up to so many agents, all distances in the picture follow those in the network (Kamada, Kawai)."""
 
 
+@lru_cache(maxsize=4)
 def places(network: gs.Network | gs.ChangingNetwork, name: str, rounds: int) -> AnyArray:
     """(N, 2), or (rounds, N, 2) where agents move: within the unit square, with equal scales on both axes."""
     if isinstance(network, gs.ChangingNetwork) and isinstance(network.contacts, Waypoints):
@@ -78,6 +80,20 @@ def _upright(positions: Floats) -> Floats:
             round(float(np.prod(np.ptp(each, axis=0))), 6),
             np.ptp(each[:, 1]) > np.ptp(each[:, 0]),
         ),
+    )
+
+
+def is_regular(name: str) -> bool:
+    """Whether a network has a shape of its own, which must not be stretched."""
+    return split_name(name)[0] in (
+        "path",
+        "cycle",
+        "star",
+        "complete",
+        "grid",
+        "torus",
+        "hypercube",
+        "matchings",
     )
 
 

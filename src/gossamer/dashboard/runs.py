@@ -13,7 +13,7 @@ import gossamer as gs
 from gossamer.arrays import AnyArray, Floats
 from gossamer.dashboard.code import to_python
 from gossamer.dashboard.frames import packed
-from gossamer.dashboard.layout import places
+from gossamer.dashboard.layout import is_regular, places
 from gossamer.dashboard.scenario import Scenario
 from gossamer.errors import GossamerError
 
@@ -90,6 +90,7 @@ def _network(scenario: Scenario, network: gs.Network | gs.ChangingNetwork, strea
         if list(network.labels) == list(range(network.agents))
         else [str(x) for x in network.labels],
         "origin": network.origin,
+        "square": is_regular(scenario.network),
         "changing": isinstance(network, gs.ChangingNetwork),
     }
     arrays: dict[str, AnyArray] = {"positions": positions, "means": streams.mean[:, 0].astype(np.float32)}

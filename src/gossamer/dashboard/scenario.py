@@ -15,6 +15,7 @@ import tempfile
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -104,11 +105,7 @@ class Scenario:
 
     def build_network(self) -> gs.Network | gs.ChangingNetwork:
         """The network, if it is small enough for a page."""
-        if self.network != "file":
-            _check_size(self.network)
-            network = parse_network(self.network, self.weights, self.seed)
-        else:
-            network = _uploaded(self.file, self.weights)
+        network = _built(self.network, self.weights, self.seed, self.file)
         agents = checks.whole_number("agents of a playground", network.agents, most=MOST_AGENTS)
         if isinstance(network, gs.Network):
             checks.whole_number("links of a playground", len(network.edges), most=MOST_LINKS)
@@ -130,6 +127,17 @@ class Scenario:
         """What goes wrong, or in an earlier version of the run did; None: nothing."""
         items = [made(event) for event in in_order(self.events if events is None else events)]
         return gs.faults.Faults(*items) if items else None
+
+
+@lru_cache(maxsize=4)
+def _built(
+    text: str, weights: str, seed: int, file: tuple[str, str] | None
+) -> gs.Network | gs.ChangingNetwork:
+    """A network, with the spectrum that it finds: one that is acted on is built once."""
+    if text == "file":
+        return _uploaded(file, weights)
+    _check_size(text)
+    return parse_network(text, weights, seed)
 
 
 def _checked(state: dict[str, Any]) -> dict[str, Any]:

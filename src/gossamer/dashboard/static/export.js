@@ -25,9 +25,10 @@ function network(stage, number, label, left, width, round) {
   const { positions, agents } = canvas.network;
   const { links } = canvas.network;
   const size = Math.min(width - 60, TOP - 90);
+  const top = 56 + (TOP - 90 - size) / 2;
   const place = (agent) => [
     (left + (width - size) / 2 + positions[2 * agent] * size).toFixed(1),
-    (60 + (1 - positions[2 * agent + 1]) * size).toFixed(1),
+    (top + (1 - positions[2 * agent + 1]) * size).toFixed(1),
   ];
   const parts = [
     `<text x="${left + width / 2}" y="32" text-anchor="middle" font-size="16" fill="${variable("--ink")}">${escaped(label)}, round ${round}</text>`,

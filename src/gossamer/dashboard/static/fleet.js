@@ -1,26 +1,22 @@
 // The live view of a fleet. A page asks for the next frame once it has drawn the last, and not while it is hidden or
 // paused, so it always goes on with the newest state. Every frame is complete (see fleet_page.py).
 
-import { RAMPS, theme, variable } from "./colors.js";
+import { RAMPS, theme } from "./colors.js";
 import { AgentPanel } from "./fleet_agent.js";
-import { TimeChart, tint } from "./fleet_charts.js";
-import { FleetCanvas, gradeOf, inkLink } from "./fleet_network.js";
+import { at, element, known, median, sampleOf, set } from "./fleet_elements.js";
+import { FleetCanvas, inkLink } from "./fleet_network.js";
+import { OverTime } from "./fleet_over_time.js";
 import { clock, count, duration, kindOf, markOf, number, percent } from "./fleet_states.js";
 import { AgentTable } from "./fleet_table.js";
 import { notify, showState, startFrame } from "./frame.js";
 import { Live } from "./live.js";
 
-const at = (id) => document.getElementById(id);
-const DASHES = [[], [6, 3], [2, 3], [8, 3, 2, 3]];
-
 const view = {
   frame: null,
   layout: "", // which network is on the canvas
   byState: false,
-  span: 600,
   paused: false,
   waiting: false, // for a frame that was asked for
-  lines: false, // whether the last charts had a line for each agent
 };
 
 startFrame();
@@ -28,14 +24,9 @@ startFrame();
 const canvas = new FleetCanvas(at("network"), { onAgent: (agent) => choose(view.frame.names[agent]), onLink: () => {}, onHover: tip });
 const table = new AgentTable(at("agents"), at("filter"), choose);
 const panel = new AgentPanel(at("agent"), choose);
-const charts = {
-  estimate: new TimeChart(at("estimate-chart"), { onAt: (k) => readings(k) }),
-  spread: new TimeChart(at("spread-chart"), { log: true, onAt: (k) => readings(k) }),
-  rate: new TimeChart(at("rate-chart"), { zero: true, onAt: (k) => readings(k) }),
-  refused: new TimeChart(at("refused-chart"), { zero: true, onAt: (k) => readings(k) }),
-};
+const overTime = new OverTime(panel);
 
-globalThis.fleet = { view, canvas, charts, panel }; // for whoever looks at the page from outside
+globalThis.fleet = { view, canvas, overTime, panel }; // for whoever looks at the page from outside
 
 const live = new Live("/fleet", {
   onFrame: (frame) => {
@@ -92,9 +83,9 @@ for (const button of document.querySelectorAll("[data-color]")) {
 
 for (const button of document.querySelectorAll("[data-span]")) {
   button.addEventListener("click", () => {
-    view.span = Number(button.dataset.span);
+    overTime.span = Number(button.dataset.span);
     press(button, "[data-span]");
-    if (view.frame) drawCharts(view.frame);
+    if (view.frame) overTime.show(view.frame);
   });
 }
 
@@ -128,7 +119,7 @@ function draw(fresh = true) {
   drawFacts(frame);
   drawNotes(frame);
   drawNetwork(frame);
-  drawCharts(frame);
+  overTime.show(frame);
   table.show(frame, panel.name);
   drawEvents(frame);
   showConnection();
@@ -187,11 +178,11 @@ function drawNotes({ notes, states, problems, names }) {
   place.replaceChildren(...all.map((text) => element("li", {}, text)));
 }
 
-function drawNetwork({ names, states, arrays }) {
+function drawNetwork({ names, states, arrays, square }) {
   const layout = `${names.join(" ")}|${arrays.links.join()}`;
   if (layout !== view.layout) {
     view.layout = layout;
-    canvas.setNetwork({ positions: arrays.positions, links: arrays.links, names, square: true });
+    canvas.setNetwork({ positions: arrays.positions, links: arrays.links, names, square });
   }
   const here = Array.from(arrays.estimate, (value, k) => (arrays.speaking[k] ? value : NaN));
   const range = around(known(here));
@@ -238,161 +229,8 @@ function drawLegend([low, high], states) {
     items.push(...seen.filter((state) => markOf(state)).map((state) => badge(state, state)));
   }
   const samples = [["0 1", "link"], ["2 1", "loses 10%"], ["3 1", "30% or more"], ["0 0", "not heard for 2 s"], ["down", "down"]];
-  items.push(...samples.map(([key, text]) => element("span", {}, sample(key), text)));
+  items.push(...samples.map(([key, text]) => element("span", {}, sampleOf(28, (pen) => inkLink(pen, key)), text)));
   place.replaceChildren(...items);
-}
-
-/** A link as the network draws it. */
-function sample(key) {
-  const made = element("canvas", { className: "sample", width: 56, height: 16 });
-  const pen = made.getContext("2d");
-  pen.scale(2, 2);
-  inkLink(pen, key);
-  pen.beginPath();
-  pen.moveTo(1, 4);
-  pen.lineTo(27, 4);
-  pen.stroke();
-  return made;
-}
-
-// --- charts
-
-function drawCharts(frame) {
-  const { arrays, center, facts, names } = frame;
-  const [columns, rows] = arrays.history.shape;
-  const since = view.span ? frame.time - view.span : -Infinity;
-  let first = arrays.times.findIndex((time) => time >= since);
-  first = first < 0 ? 0 : first;
-  const times = Array.from(arrays.times.subarray(first));
-  const column = (name, shift = 0) => {
-    const k = facts.indexOf(name);
-    return Float64Array.from(arrays.history.subarray(k * rows + first, (k + 1) * rows), (value) => value + shift);
-  };
-  view.charted = { first, times, column, rows, columns, reasons: frame.reasons };
-  const accent = () => variable("--accent");
-  const chosen = panel.historyOf(first);
-  if (arrays.lines.shape[1]) drawLines(times, first, frame, chosen);
-  else drawBands(times, column, center, chosen);
-  charts.spread.set(times, [{ label: "spread", y: column("spread"), color: accent }]);
-  drawQuantiles(charts.rate, times, column, "rate", names.length > 1);
-  drawRefused(times, column, frame);
-  readings(null);
-}
-
-/** A line for each agent, in its band of one standard error. */
-function drawLines(times, first, { arrays, center, names }, chosen) {
-  const [, agents, rows] = arrays.lines.shape;
-  const cut = (kind, agent) => arrays.lines.subarray((kind * agents + agent) * rows + first, (kind * agents + agent + 1) * rows);
-  const series = [];
-  const bands = [];
-  for (let k = 0; k < agents; k++) {
-    const [estimate, error] = [cut(0, k), cut(1, k)];
-    const faint = chosen && names[k] !== panel.name;
-    const place = series.length;
-    const strong = chosen && !faint;
-    series.push(
-      { label: `${names[k]} ${faint ? "faint" : ""}`, y: Array.from(estimate, (v) => v + center), color: () => (faint ? tint("--accent", 0.3) : variable(strong ? "--ink" : "--accent")), width: strong ? 2.4 : 1.3 },
-      { label: "", y: Array.from(estimate, (v, i) => v + center + error[i]), color: none, width: 0 },
-      { label: "", y: Array.from(estimate, (v, i) => v + center - error[i]), color: none, width: 0 },
-    );
-    bands.push([place + 1, place + 2, () => tint("--accent", faint ? 0.02 : strong ? 0.2 : 0.07)]);
-  }
-  charts.estimate.set(times, series, bands);
-}
-
-/** Where all agents are, most of them, and the middle one; and the chosen one. */
-function drawBands(times, column, center, chosen) {
-  const series = bandSeries(column, "estimate", center);
-  const bands = bandFills();
-  const middle = column("estimate0.5", center);
-  const error = column("error0.5");
-  for (const sign of [1, -1]) {
-    series.push({ label: "error", y: middle.map((v, i) => v + sign * error[i]), color: () => variable("--soft"), width: 1, dash: [4, 4] });
-  }
-  if (chosen) {
-    const place = series.length;
-    series.push(
-      { label: panel.name, y: chosen.estimate, color: () => variable("--ink"), width: 2.2 },
-      { label: "", y: chosen.estimate.map((v, i) => v + chosen.error[i]), color: none, width: 0 },
-      { label: "", y: chosen.estimate.map((v, i) => v - chosen.error[i]), color: none, width: 0 },
-    );
-    bands.push([place + 1, place + 2, () => tint("--ink", 0.12)]);
-  }
-  charts.estimate.set(times, series, bands);
-}
-
-const none = () => "transparent";
-
-function bandSeries(column, what, shift = 0) {
-  return [1, 0.9, 0.5, 0.1, 0].map((share) => ({
-    label: `${what}${share}`,
-    y: column(`${what}${share}`, shift),
-    color: share === 0.5 ? () => variable("--accent") : none,
-    width: share === 0.5 ? 1.8 : 0,
-  }));
-}
-
-function bandFills() {
-  return [[0, 4, () => tint("--accent", 0.12)], [1, 3, () => tint("--accent", 0.2)]];
-}
-
-function drawQuantiles(chart, times, column, what, many) {
-  chart.set(times, bandSeries(column, what), many ? bandFills() : []);
-}
-
-function drawRefused(times, column, { reasons, refused }) {
-  const shown = reasons.filter((why) => refused[why]);
-  at("refused-none").hidden = shown.length > 0;
-  at("refused-chart").hidden = !shown.length; // the sentence takes its place
-  const colors = ["--accent", "--loss-2", "--alone", "--soft"];
-  view.shownReasons = shown;
-  if (!shown.length) return;
-  charts.refused.set(
-    times,
-    shown.map((why, k) => ({ label: why, y: column(why), color: () => variable(colors[k % 4]), dash: DASHES[(k + Math.floor(k / 4)) % 4], width: 1.8 })),
-  );
-}
-
-/** The numbers under the pointer, or else the newest, beside the titles. */
-function readings(k) {
-  const { frame, charted } = view;
-  if (!charted) return;
-  const { times, column } = charted;
-  const place = k ?? times.length - 1;
-  const value = (name, shift = 0) => column(name, shift)[place];
-  const when = k === null ? "" : `${clock(times[place])}  `;
-  const { center } = frame;
-  set(at("estimate-now"), `${when}${number(value("estimate0.5", center))} ± ${number(value("error0.5"), 2)}, from ${number(value("estimate0", center))} to ${number(value("estimate1", center))}`);
-  set(at("spread-now"), `${when}${number(value("spread"), 3)}`);
-  set(at("rate-now"), `${when}${number(value("rate0.5"), 3)}, from ${number(value("rate0"), 3)} to ${number(value("rate1"), 3)}`);
-  drawReasons(when, value);
-}
-
-/** The legend of the refused messages, with their lines. */
-function drawReasons(when, value) {
-  const place = at("refused-now");
-  const shown = view.shownReasons ?? [];
-  const colors = ["--accent", "--loss-2", "--alone", "--soft"];
-  const key = `${theme()}|${shown.join()}`;
-  if (place.dataset.key !== key) {
-    place.dataset.key = key;
-    place.replaceChildren(
-      ...shown.map((why, k) => {
-        const made = element("canvas", { className: "sample", width: 40, height: 16 });
-        const pen = made.getContext("2d");
-        pen.scale(2, 2);
-        pen.strokeStyle = variable(colors[k % 4]);
-        pen.lineWidth = 1.8;
-        pen.setLineDash(DASHES[(k + Math.floor(k / 4)) % 4]);
-        pen.beginPath();
-        pen.moveTo(0, 4);
-        pen.lineTo(20, 4);
-        pen.stroke();
-        return element("span", {}, made, element("span"));
-      }),
-    );
-  }
-  shown.forEach((why, k) => set(place.children[k].lastChild, `${why} ${number(value(why), 2)}`));
 }
 
 // --- events, and the tip at the pointer
@@ -442,30 +280,4 @@ function describe({ agent, link }, { names, states, arrays, linkStates }) {
     `lost lately: ${percent(lost)}`,
     Number.isFinite(heard) ? `last message ${duration(heard)} ago` : "no message yet",
   ].join("\n");
-}
-
-// --- small helpers
-
-export function element(tag, properties = {}, ...children) {
-  const made = document.createElement(tag);
-  for (const [name, value] of Object.entries(properties)) {
-    if (name in made) made[name] = value;
-    else made.dataset[name] = value;
-  }
-  made.append(...children);
-  return made;
-}
-
-function set(place, text) {
-  if (place.textContent !== text) place.textContent = text;
-}
-
-function known(values) {
-  return Array.from(values).filter(Number.isFinite);
-}
-
-function median(values) {
-  const sorted = [...values].sort((a, b) => a - b);
-  const half = sorted.length >> 1;
-  return sorted.length ? (sorted.length % 2 ? sorted[half] : (sorted[half - 1] + sorted[half]) / 2) : NaN;
 }

@@ -2,9 +2,9 @@
 
 import { variable } from "./colors.js";
 import { TimeChart, tint } from "./fleet_charts.js";
+import { at } from "./fleet_elements.js";
 import { count, duration, number, percent, showState } from "./fleet_states.js";
 
-const at = (id) => document.getElementById(id);
 const HEADS = ["Name", "State", "Distance", "Round trip", "Lost", "Last heard"];
 
 export class AgentPanel {

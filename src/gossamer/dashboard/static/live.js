@@ -24,7 +24,6 @@ export class Live {
     this.onFrame = onFrame;
     this.onState = onState;
     this.wait = 300;
-    this.full = false;
     this.connect();
   }
 

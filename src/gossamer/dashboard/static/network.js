@@ -6,6 +6,7 @@ import { RAMPS, stepOf, theme, variable } from "./colors.js";
 
 const MARGIN = 26;
 const REACH = 12; // pixels within which a pointer hits
+const WIDEST = 1.8; // how much longer one side of a network may be than the other
 const CROSSES = 24; // up to so many links that are cut have a cross
 
 export class NetworkCanvas {
@@ -113,10 +114,12 @@ export class NetworkCanvas {
     const { positions, square } = this.network;
     let width = this.canvas.clientWidth - 2 * MARGIN;
     let height = this.canvas.clientHeight - 2 * MARGIN;
-    const spare = square ? width - height : 0;
-    if (square) width = height = Math.min(width, height);
-    const left = MARGIN + Math.max(0, spare) / 2;
-    const top = MARGIN + Math.max(0, -spare) / 2;
+    const [wide, high] = [width, height];
+    const most = square ? 1 : WIDEST; // how much longer one side may be than the other
+    width = Math.min(wide, most * high);
+    height = Math.min(high, most * wide);
+    const left = MARGIN + (wide - width) / 2;
+    const top = MARGIN + (high - height) / 2;
     return [left + positions[2 * agent] * width, top + (1 - positions[2 * agent + 1]) * height];
   }
 
@@ -166,7 +169,7 @@ export class NetworkCanvas {
         this.lines(pen, [k]);
       }
     } else {
-      pen.globalAlpha = count > 3000 ? Math.max(0.12, 900 / count) : 1;
+      pen.globalAlpha = Math.min(1, Math.max(0.35, 3000 / count));
       this.lines(pen, plain);
     }
     pen.globalAlpha = 1;

@@ -155,7 +155,8 @@ class Playground {
       this.results = this.fresh;
       if (same) this.stage.network = frame;
       else this.stage.setNetwork(frame);
-      this.stage.setMethods(this.results.labels);
+      this.going = same && this.stage.labels.length === this.results.labels.length;
+      this.stage.setMethods(this.results.labels, this.going);
       this.round = Math.min(this.round, frame.rounds);
       at("scrub").max = frame.rounds;
       this.showFacts(frame);
@@ -167,19 +168,19 @@ class Playground {
       this.stage.labels = results.labels;
       this.stage.setRun(frame);
       this.goTo(this.round);
-      this.drawCurves();
+      if (!this.going) this.drawCurves();
     } else if (frame.type === "missing") {
+      delete this.stage.runs[frame.method];
       results.labels[frame.method] = frame.label;
-      results.notes.push(`${frame.label}: ${frame.message}`);
       this.stage.showCaptions();
-      notify(`${frame.label}: ${frame.message}`);
+      notify(frame.message);
     } else if (frame.type === "unknown") {
-      results.notes.push(frame.message);
+      if (results.runs[frame.method]) results.notes.push(frame.message);
     } else if (frame.type === "exact" || frame.type === "bound") {
       (frame.type === "exact" ? results.exact : results.bounds)[frame.method] = frame;
     } else if (frame.type === "limits") {
       results.limits = frame;
-      this.drawCurves();
+      if (!this.going) this.drawCurves();
     } else if (frame.type === "fork") {
       results.forks.push(frame);
     } else if (frame.type === "error") {

@@ -36,10 +36,10 @@ export class Stage {
     this.views.forEach((view) => this.place(view));
   }
 
-  /** How many networks there are, one for each method. */
-  setMethods(labels) {
+  /** How many networks there are, one for each method; `keep` shows the runs of before until new ones come. */
+  setMethods(labels, keep) {
     this.labels = labels;
-    this.runs = [];
+    if (!keep) this.runs = [];
     const place = document.getElementById("networks");
     while (this.views.length > labels.length) this.views.pop().figure.remove();
     while (this.views.length < labels.length) {
@@ -74,7 +74,7 @@ export class Stage {
       positions: this.moving ? positions.subarray(0, size) : positions,
       links: this.steady ? links : links.subarray(0, 0),
       names: this.network.names,
-      square: true,
+      square: this.network.square,
     });
   }
 
