@@ -97,12 +97,15 @@ class Hosts:
         return self.push(roster.roster_path(self.file).read_bytes(), to)
 
     def push(self, signed: bytes, to: str, by: Tls | None = None) -> str:
+        return self.ask(to, signed, by).decode()
+
+    def ask(self, to: str, question: bytes = b"", by: Tls | None = None) -> bytes:
         fleet = self.fleet
         member = fleet.member(to)
         contact = Neighbor(member.id, endpoint=member.endpoint, name=member.certified)
         return ask(
-            by or membership.operator_files(self.file, fleet), fleet.fleet, contact, signed, timeout=10.0
-        ).decode()
+            by or membership.operator_files(self.file, fleet), fleet.fleet, contact, question, timeout=10.0
+        )
 
     def status(self, name: str) -> dict[str, Any]:
         try:
@@ -187,7 +190,7 @@ def test_a_fleet_grows_and_shrinks_under_loss_and_a_crash(hosts: Hosts) -> None:
     hosts.start("agent6")  # with the roster of epoch 1 or 2
     until(lambda: hosts.all_at(5, members), "epoch 5 everywhere", 90)
     for name in gone:
-        assert hosts.processes[name].wait(30) == 0
+        assert hosts.processes[name].wait(90) == 0
         assert "this agent was removed from the fleet" in hosts.log(name)
     rounds(hosts, members, max(hosts.status(name)["rounds"] for name in members) + 600)
 
@@ -203,12 +206,14 @@ def test_a_fleet_grows_and_shrinks_under_loss_and_a_crash(hosts: Hosts) -> None:
     for name in members:
         assert hosts.processes[name].poll() is None
         assert now[name]["state"] == "running", now[name]["problem"]
-    # A removed agent is refused, though its certificate is valid.
+    # A removed agent is refused, though its certificate is valid: all it hears is that it is out.
+    thief = Tls(*(hosts.file.parent / "certificates" / f for f in ("ca.pem", *stolen)))
     with pytest.raises(OSError, match="cannot be asked"):
-        hosts.push(
-            b"", "agent3", by=Tls(*(hosts.file.parent / "certificates" / f for f in ("ca.pem", *stolen)))
-        )
-    until(lambda: "agent2 may not ask anything here" in hosts.log("agent3"), "the refusal is in the log")
+        hosts.push(b"a roster", "agent3", by=thief)
+    why = "agent2 is not a member of this fleet, so it may bring nothing"
+    until(lambda: why in hosts.log("agent3"), "the refusal is in the log")
+    signed = roster.roster_path(hosts.file).read_bytes()
+    assert hosts.ask("agent3", by=thief) == signed
 
 
 def forged(hosts: Hosts) -> dict[str, tuple[bytes, str]]:
@@ -232,6 +237,28 @@ def forged(hosts: Hosts) -> dict[str, tuple[bytes, str]]:
         "cut": (signed_anyway(cut), "averaging needs a connected network"),
         "twice": (other.sign(authority), "two rosters of one epoch must be the same"),
     }
+
+
+@pytest.mark.slow
+def test_who_was_away_when_it_was_removed_is_told_when_it_is_back(tmp_path: Path) -> None:
+    hosts = Hosts(tmp_path, Network.cycle(4))
+    names = [member.name for member in hosts.fleet.agents]
+    try:
+        for name in names:
+            hosts.start(name)
+        rounds(hosts, names, 20)
+        away = hosts.processes["agent2"]
+        away.send_signal(signal.SIGKILL)
+        away.wait()
+        assert "follows epoch 2" in hosts.change(
+            membership.remove(membership.draft(hosts.file), "agent2"), "agent1"
+        )
+        until(lambda: hosts.all_at(2, ["agent0", "agent1", "agent3"]), "epoch 2 everywhere", 60)
+        hosts.start("agent2")
+        assert hosts.processes["agent2"].wait(90) == 0
+        assert "this agent was removed from the fleet" in hosts.log("agent2")
+    finally:
+        hosts.stop()
 
 
 @pytest.mark.slow

@@ -144,7 +144,7 @@ class AgentSettings:
     kept          former neighbors that left and whose data stay in the average
     epoch         of the roster that these neighbors come from; 0: there is none
     roster        that roster, signed, for neighbors that are behind
-    askers        common names of all members: who may ask this agent for its roster
+    bringers      common names of all members: who may bring this agent a roster
     store         path of the SQLite file that survives a crash; None: nothing is kept
     """
 
@@ -178,7 +178,7 @@ class AgentSettings:
     kept: tuple[int, ...] = ()
     epoch: int = 0
     roster: bytes = field(default=b"", repr=False)
-    askers: tuple[str, ...] = field(default=(), repr=False)
+    bringers: tuple[str, ...] = field(default=(), repr=False)
 
     def __post_init__(self) -> None:
         checks.whole_number("id", self.id, least=0)

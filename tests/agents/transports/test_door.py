@@ -63,7 +63,7 @@ class Office:
     def __init__(self, directory: Path) -> None:
         self.certificates = make_certificates(directory / "c", 3)
         self.settings = replace(
-            fleet(Network.path(2), certificates=self.certificates)[0], askers=("agent0", "agent2")
+            fleet(Network.path(2), certificates=self.certificates)[0], bringers=("agent0", "agent2")
         )
         Authority.load(self.certificates).issue(OPERATOR, [])
         Authority.create(directory / "other", "another").issue("agent2", [])
@@ -93,18 +93,22 @@ def test_the_operator_and_members_may_ask(name: str, office: Office) -> None:
     assert office.transport.present() == frozenset()  # a question makes nobody a neighbor
 
 
+def test_a_removed_member_is_told_the_roster(office: Office) -> None:
+    assert office.ask("agent1") == b"agent1 asked "
+
+
 @pytest.mark.parametrize(
     ("name", "why"),
     [
-        ("agent1", "agent1 may not ask anything here"),
+        ("agent1", "agent1 is not a member of this fleet, so it may bring nothing"),
         ("stranger", "invalid peer certificate: unable to get local issuer certificate"),
     ],
 )
-def test_a_removed_member_and_a_stranger_may_not_ask(
+def test_a_removed_member_and_a_stranger_may_bring_nothing(
     name: str, why: str, office: Office, caplog: pytest.LogCaptureFixture
 ) -> None:
     with pytest.raises(OSError, match="cannot be asked"):
-        office.ask(name)
+        office.ask(name, b"a roster")
     until(lambda: why in caplog.text, why)
     assert office.ask(OPERATOR, b"still there?") == b"operator asked still there?"
 

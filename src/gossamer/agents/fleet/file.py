@@ -426,7 +426,7 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
                 former=len(self.left),
                 kept=tuple(gone.id for gone in self.left if gone.keep),
                 epoch=self.epoch,
-                askers=tuple(member.certified for member in self.agents),
+                bringers=tuple(member.certified for member in self.agents),
                 pace=seconds or None,
                 timeout=duration("rounds.timeout", self.rounds.timeout),
                 silence=self.rounds.silence,

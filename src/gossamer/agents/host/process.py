@@ -66,7 +66,7 @@ async def run(options: Options, output: TextIO | logs.LineFile, fleet: Fleet | N
         raise InvalidInput(
             "source must not be - (standard input) for an agent that another process started; choose another"
         )
-    _warn_of_expiry(following.certificate_end())
+    _check_certificate(following.certificate_end())
     agent = Agent(settings, source=source, transport=_transport(options, settings, following))
     following.agent = agent
     agent.roster_came = lambda sender, roster: following.offer(roster, f"neighbor {sender}")
@@ -235,7 +235,7 @@ def _transport(options: Options, settings: AgentSettings, following: Following) 
     return Faulty(transport, settings.id, faults.bind(seed=0))
 
 
-def _warn_of_expiry(end: datetime | None) -> None:
+def _check_certificate(end: datetime | None) -> None:
     if end is None:
         log.warning("running without TLS: anyone on the network can read and forge messages")
         return
@@ -245,8 +245,6 @@ def _warn_of_expiry(end: datetime | None) -> None:
             f"this agent's certificate expired {-days:.0f} days ago, so its neighbors would refuse it; "
             "run `gossamer fleet renew` where the authority is, and copy the new files here"
         )
-    if days < 30:
-        log.warning("this agent's certificate expires in %d days; run `gossamer fleet renew`", int(days))
 
 
 def main(options: Options, fleet: Fleet | None = None) -> int:

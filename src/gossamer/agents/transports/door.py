@@ -230,13 +230,16 @@ class Door:
         return neighbor
 
     def _reply(self, connection: Secured) -> Steps:
-        """Answer the question of a member or of the operator."""
+        """Answer a question. An empty one, for the roster, may come from anybody with a certificate of the authority:
+        a removed agent that was not there when it was told learns in this way why nobody hears it."""
         name = _name_of(connection) if isinstance(connection, ssl.SSLSocket) else ""
-        if self._answer is None or name not in (OPERATOR, *self._settings.askers):
+        if self._answer is None or not name:
             raise Refused(f"{name or 'someone'} may not ask anything here")
         (length,) = _LENGTH.unpack((yield from _read(connection, _LENGTH.size)))
         if length > LONGEST_QUESTION:
             raise Refused(f"{name} asks with {length} bytes, which is too long")
+        if length and name not in (OPERATOR, *self._settings.bringers):
+            raise Refused(f"{name} is not a member of this fleet, so it may bring nothing")
         question = yield from _read(connection, length)
         answer = self._answer(name, question)
         left = _LENGTH.pack(len(answer)) + answer
