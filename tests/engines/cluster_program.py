@@ -11,6 +11,7 @@ from functools import partial
 import numpy as np
 
 import gossamer as gs
+from gossamer.engines.simulate import agent_lanes
 from gossamer.networks import topologies
 from gossamer.networks.parts import NamedParts
 
@@ -39,6 +40,8 @@ def topologies_agents(name):
 SDA = gs.SDA(step_size=0.6, momentum=0.8)
 CASES = {
     "grid": case("anytime-sda", "grid:37x45", [3, 20, 41], 2),
+    "waves": case(SDA, "grid:300x40", [7, 30]),
+    "waves on a torus": case(SDA, "torus:300x40", 23, dtype=np.float32),
     "torus": case("anytime-sda", "torus:40x40", 30),
     "cycle": case("dsg", "cycle:2100", [1, 2, 30]),
     "path": case("d-masg", "path:1800", 25),
@@ -99,9 +102,26 @@ def refused(run):
     raise AssertionError("this should have been refused")
 
 
+def waves(run):
+    """How many rounds the longest wave of a run has."""
+    depths, play = [1], agent_lanes.play_wave
+
+    def noted(tasks, rounds, *rest):
+        depths.append(rounds[1] - rounds[0])
+        play(tasks, rounds, *rest)
+
+    agent_lanes.play_wave = noted
+    try:
+        run()
+    finally:
+        agent_lanes.play_wave = play
+    return max(depths)
+
+
 def everything(comm, folders):
     """All cases on one communicator, and networks from folders of three parts each."""
     found = {name: hexed(run(cluster=comm)) for name, run in CASES.items()}
+    found["depths"] = [waves(partial(CASES[name], cluster=comm)) for name in ("waves", "waves on a torus")]
     for folder in folders:
         read = partial(gs.simulate, "anytime-sda", folder, streams, 40, 3, cluster=comm)
         found[folder] = hexed(read()) if comm.size <= 3 else refused(read)

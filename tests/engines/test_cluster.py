@@ -114,6 +114,11 @@ def test_parts_from_a_folder_give_the_bits_of_one_process(by, folders, job):
     assert "has 3 parts, too few for 4 ranks" in job["4"][str(folders[by])]
 
 
+def test_ranks_play_several_rounds_while_a_chunk_is_in_the_cache(job):
+    """The bits of these cases are compared above; here, that they came from waves."""
+    assert [min(job[count]["depths"]) > 1 for count in ("2", "3", "4")] == [True] * 3
+
+
 def test_what_all_ranks_refuse_is_said_by_the_first(job):
     for count in job:
         assert "a cluster simulates methods that mix with a gossip matrix" in job[count]["pairwise"]
