@@ -48,6 +48,8 @@ EVERYDAY = [
     "plan grid:3x3 --target 0.1",
     "estimate grid:3x3 --rounds 20,40 --trials 20",
     "evaluate-policy grid:3x3 --rounds 20,40 --trials 5",
+    "learn grid:3x3 --rounds 20,40 --trials 5 --intercept",
+    "learn grid:3x3 --family softmax --rounds 20 --trials 5 --loss 0.2 --no-rivals",
 ]
 
 

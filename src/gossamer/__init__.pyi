@@ -9,6 +9,7 @@ from . import theory as theory
 from .agents.agent import Agent as Agent
 from .agents.settings import AgentSettings as AgentSettings
 from .agents.settings import Neighbor as Neighbor
+from .applications import LikelihoodEstimation as LikelihoodEstimation
 from .applications import LinearEstimation as LinearEstimation
 from .applications import PolicyEvaluation as PolicyEvaluation
 from .comparison import Comparison as Comparison

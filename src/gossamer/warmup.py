@@ -163,6 +163,13 @@ def _policy_evaluation() -> None:
         task.simulate(learner, ROUNDS, TRIALS)
 
 
+def _likelihood() -> None:
+    from gossamer.applications import LikelihoodEstimation
+    from gossamer.networks import Network
+
+    LikelihoodEstimation.random(Network.cycle(AGENTS), "logistic", 2).simulate("anytime-sda", ROUNDS, TRIALS)
+
+
 def _paper() -> None:
     from gossamer.paper.pipeline.run import one_caller_at_a_time
 
@@ -175,6 +182,7 @@ TASKS: dict[str, Callable[[], None]] = {
     "exact errors": _exact_errors,
     "linear estimation": _linear_estimation,
     "policy evaluation": _policy_evaluation,
+    "maximum likelihood": _likelihood,
     "agents side by side": _agents_side_by_side,
     "agents side by side (single precision)": _agents_in_single_precision,
     "faults": _faults,

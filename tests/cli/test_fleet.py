@@ -292,6 +292,21 @@ def render(content: Any, width: int) -> list[str]:
         return console.export_text().splitlines()
 
 
+def test_the_coefficients_of_a_model_are_below_the_agents() -> None:
+    status = some_status(
+        2,
+        estimate=(0.5, -2.25),
+        standard_error=(0.01, 0.125),
+        details={"coefficients": ["age", "intercept"]},
+    )
+    lines = render(fleet_table("clinics", status), 80)
+    assert [line.split() for line in lines if line.startswith(("age ", "intercept "))] == [
+        ["age", "0.50000", "0.010", "0.0"],
+        ["intercept", "-2.2500", "0.12", "0.0"],
+    ]
+    assert not any("coefficient" in line for line in render(fleet_table("clinics", some_status(2)), 80))
+
+
 def test_the_table_fits_eighty_columns_with_large_numbers() -> None:
     lines = render(fleet_table("grid:4x4", some_status(3)), 80)
     assert all(len(line.rstrip()) <= 80 for line in lines)

@@ -37,6 +37,19 @@ def test_nodes_that_are_not_addresses_run_on_this_machine(tmp_path: Path, flag: 
     assert all(agent.source.startswith("sim:") for agent in made)
 
 
+def test_a_fleet_that_learns_a_model(tmp_path: Path) -> None:
+    words = ("fleet", "init", "--topology", "cycle:3", "--out", tmp_path / "fleet", "--model")
+    result = gossamer(*words, "logistic:age + dose")
+    assert result.exit_code == 0, result.output
+    made = Fleet.read(tmp_path / "fleet" / "fleet.toml")
+    assert (made.model.family, made.model.covariates) == ("logistic", ("age", "dose"))
+    assert made.observations.weighting == "samples"
+    assert [agent.source for agent in made.agents] == [f"csv:agent{i}.csv,target=label" for i in range(3)]
+    assert "--model must be FAMILY:COVARIATE" in str(gossamer(*words, "logistic").exception)
+    refused = gossamer(*words, "logistic:age", "--source", "sim:1,1,0")
+    assert "a fleet that learns a model needs rows with labels" in str(refused.exception)
+
+
 def test_nodes_that_are_addresses_stay_addresses(tmp_path: Path) -> None:
     (tmp_path / "edges").write_text("10.0.0.1 hostB:9000\nhostB:9000 c3\n")
     words = ("fleet", "init", "--edges", tmp_path / "edges", "--out", tmp_path / "fleet")

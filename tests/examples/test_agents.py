@@ -32,6 +32,14 @@ def test_sensor_fleet(capsys: pytest.CaptureFixture[str]) -> None:
     assert "without the boiler room" in capsys.readouterr().out
 
 
+@pytest.mark.slow
+def test_clinics(capsys: pytest.CaptureFixture[str]) -> None:
+    """Every clinic's process finds the fit of all rows, from which a clinic alone is far."""
+    found, pooled = load("clinics").main()
+    np.testing.assert_allclose(found, np.tile(pooled, (8, 1)), rtol=1e-3)
+    assert "one table" in capsys.readouterr().out
+
+
 def test_linear_estimation(capsys: pytest.CaptureFixture[str]) -> None:
     answers, center = asyncio.run(load("linear_estimation_agents").main(rounds=200))
     np.testing.assert_allclose(answers, np.broadcast_to(center, answers.shape), atol=0.02)

@@ -21,8 +21,7 @@ from gossamer.agents.host.source_kinds import LiveSource
 from gossamer.agents.host.sources import as_source
 from gossamer.agents.host.store import AgentStore, Saved, first_serial
 from gossamer.agents.host.writer import StoreWriter
-from gossamer.agents.readings import Range
-from gossamer.agents.round.batching import Batcher
+from gossamer.agents.learning import batcher_of, layout_of, range_of
 from gossamer.agents.round.conversation import Conversation
 from gossamer.agents.round.extremes import Extremes
 from gossamer.agents.round.ledger import Ledger
@@ -30,7 +29,6 @@ from gossamer.agents.round.loop import RoundLoop
 from gossamer.agents.round.wire import Reason
 from gossamer.agents.settings import AGREED, AgentSettings, differing
 from gossamer.agents.snapshot import NeighborView, Snapshot
-from gossamer.agents.statistics import Layout
 from gossamer.agents.transports.base import Transport
 from gossamer.arrays import Floats
 from gossamer.errors import GossamerError, InvalidInput, Unsupported
@@ -93,14 +91,14 @@ class Agent:
         seed: int | None = None,
     ) -> None:
         self.settings = settings
-        self.layout = Layout.of(settings)
+        self.layout = layout_of(settings)
         if transport is None:
             from gossamer.agents.transports.tls import TlsTransport
 
             transport = TlsTransport(settings)
         self._transport = transport
         self._source = None if source is None else as_source(source, self.layout.dimension)
-        self._range = Range(settings.range, clips=settings.outside == "clip")
+        self._range = range_of(settings, self.layout)
         if self._source is not None:
             self._source.range = self._range
         self._program = program = ledger_program(settings.method, settings.facts)
@@ -150,8 +148,7 @@ class Agent:
         self.farewell = b""  # a roster to tell the neighbors when this agent stops, because it was removed
         self._change: AgentSettings | None = None  # what to go on with before the next round
         self._conversation.round = saved.round if saved else 0
-        gain = getattr(settings.method, "gain", None) if program.weighted else None
-        batcher = Batcher(self.layout, gain=gain, holds=not program.weighted, seed=seed)
+        batcher = batcher_of(settings, self.layout, self._ledger, seed)
         self._loop = RoundLoop(batcher, self._ledger, self._conversation, self._lose_source, self._extremes)
         self._offered = 0  # observations given to observe() in this run
         self._position = saved.position if saved else b""  # of the source, after what the rounds have used

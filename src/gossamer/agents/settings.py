@@ -13,6 +13,7 @@ import numpy as np
 
 from gossamer import checks
 from gossamer.errors import InvalidInput
+from gossamer.families import FAMILIES, Family, Huber, Softmax, family_of
 from gossamer.methods.anytime_sda import AnytimeSDA
 from gossamer.methods.base import Method, SpectralFacts, UnknownFacts
 from gossamer.methods.ledger import SILENCE
@@ -33,6 +34,7 @@ AGREED = (
     "replicates",
     "range",
     "method",
+    "model",
 )
 """The settings that neighbors must share: with another one in place, they would average different things."""
 
@@ -139,6 +141,50 @@ class Limits:
 
 
 @dataclass(frozen=True)
+class FleetModel:
+    """The model that a fleet learns from rows, each of covariates and a label.
+
+    family      "logistic", "softmax", "poisson", "gamma" or "huber"
+    covariates  what the covariates are called, in the order in which a row has them
+    intercept   whether there is a constant beside them
+    ridge       factor of the penalty ridge/2 theta^2, per row; the intercept has none
+    classes     how many classes softmax has, labeled 0, 1, ...
+    threshold   of the Huber loss
+    memory      how many rows an agent keeps in memory, to linearize them again
+    least       an agent tells sums of so many rows or more; until then, new rows wait
+    """
+
+    family: str = "logistic"
+    covariates: tuple[str, ...] = ("x",)
+    intercept: bool = True
+    ridge: float = 0.0
+    classes: int = 3
+    threshold: float = Huber.threshold
+    memory: int = 10_000
+    least: int = 20
+
+    def __post_init__(self) -> None:
+        checks.choice("model.family", self.family, FAMILIES)
+        object.__setattr__(self, "covariates", tuple(str(name) for name in self.covariates))
+        if not self.covariates or len({*self.covariates, "intercept"}) <= len(self.covariates):
+            raise InvalidInput(
+                "model.covariates must be the names of at least one covariate, all different and none of them "
+                f"'intercept', got {list(self.covariates)}"
+            )
+        checks.number("model.ridge", self.ridge, least=0)
+        checks.whole_number("model.classes", self.classes, least=2)
+        checks.number("model.threshold", self.threshold, above=0)
+        checks.whole_number("model.memory", self.memory, least=0)
+        checks.whole_number("model.least", self.least, least=1)
+
+    def build(self) -> Family:
+        """The family, with its parameters."""
+        if self.family == "softmax":
+            return Softmax(self.classes)
+        return Huber(self.threshold) if self.family == "huber" else family_of(self.family)
+
+
+@dataclass(frozen=True)
 class AgentSettings:
     """What one agent needs: who it is, whom it talks to, its method, its timeouts and its keys.
 
@@ -160,6 +206,8 @@ class AgentSettings:
         variance; the least and the largest observation.
     bins : tuple of float
         Edges of a histogram, to learn network-wide quantiles; empty: none.
+    model : FleetModel, optional
+        The model to learn; None: the mean of observations. Observations are then rows: covariates and a label.
     weighting : str
         "agents": every agent's own mean counts the same; "samples": every observation does.
     replicates : int
@@ -214,6 +262,7 @@ class AgentSettings:
     variance: bool = False
     covariance: bool = False
     extremes: bool = False
+    model: FleetModel | None = None
     bins: tuple[float, ...] = ()
     weighting: str = "agents"
     replicates: int = 8
@@ -262,6 +311,7 @@ class AgentSettings:
                 "covariance needs variance and observations of at least two components, "
                 f"got variance={self.variance} and dimension={self.dimension}"
             )
+        self._check_model()
         if self.extremes and getattr(self.method, "gain", None):
             raise InvalidInput(
                 "extremes are those of all observations so far, so they need a method that forgets none, "
@@ -315,11 +365,31 @@ class AgentSettings:
                 f"got {total:g}; give facts, or the method a step_size of at most 1.3/lambda_max"
             )
 
+    def _check_model(self) -> None:
+        if self.model is None:
+            return
+        if self.dimension != len(self.model.covariates) + 1:
+            raise InvalidInput(
+                "dimension must be the number of covariates of the model, and one for the label, "
+                f"{len(self.model.covariates) + 1}, got {self.dimension}"
+            )
+        extra = [name for name in ("variance", "covariance", "extremes", "bins") if getattr(self, name)]
+        if extra or getattr(self.method, "gain", None):
+            raise InvalidInput(
+                "model needs all rows, and nothing beside them, in plain averages; leave out "
+                f"{', '.join(extra) or 'the gain or window'}"
+            )
+
     @property
     def fingerprint(self) -> bytes:
-        """Two bytes for each of `AGREED`; agents of different fingerprints average different things."""
+        """Two bytes for each of `AGREED`; agents of different fingerprints average different things.
+
+        Without a model it is as long as before there were any.
+        """
         return b"".join(
-            blake2s(repr(getattr(self, name)).encode(), digest_size=2).digest() for name in AGREED
+            blake2s(repr(getattr(self, name)).encode(), digest_size=2).digest()
+            for name in AGREED
+            if name != "model" or self.model is not None
         )
 
     def with_(self, **changes: object) -> AgentSettings:

@@ -45,7 +45,7 @@ class Centralized:
 
 
 @dataclass(frozen=True)
-class _OwnMean(Method):
+class OwnMean(Method):
     """The mean of an agent's own samples: no neighbor is heard, so that the engine that runs every method
     also gives `Alone` and `Centralized`, on the same samples."""
 
@@ -70,7 +70,7 @@ class _OwnMean(Method):
 
     @staticmethod
     def step(c: Coefficients, s: State, observation: Number, mixed: Number) -> State:
-        return _OwnMean.State(s.mean + c.gain * (observation - s.mean))
+        return OwnMean.State(s.mean + c.gain * (observation - s.mean))
 
     @staticmethod
     def estimate(c: Coefficients, s: State) -> Number:
@@ -87,7 +87,7 @@ def averages(
     first_trial: int = 0,
 ) -> Floats:
     """(H, trials, N, n): what every agent holds as the average of all streams after each horizon."""
-    method = solver if isinstance(solver, Method) else _OwnMean()
+    method = solver if isinstance(solver, Method) else OwnMean()
     estimates = simulate(
         method, network, observations, horizons.tolist(), trials, seed, first_trial=first_trial
     ).estimates

@@ -45,6 +45,10 @@ COMMANDS = {
         "applications:evaluate_policy",
         "Evaluate a policy with agents that each see their own rewards: our methods, temporal differences, the limit.",
     ),
+    "learn": Entry(
+        "learning:learn",
+        "Fit one model at every agent to everybody's samples: ours, stochastic gradients, and the limit.",
+    ),
     "agent": Entry(
         "fleet_run:agent",
         "Run one agent: estimates as JSON lines on standard output, logs as JSON lines on standard error.",

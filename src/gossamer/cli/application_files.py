@@ -1,4 +1,4 @@
-"""The problems of the two applications, read from what a user typed and from the user's files."""
+"""The problems of the applications, read from what a user typed and from the user's files."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from gossamer import checks
-from gossamer.applications import LinearEstimation, PolicyEvaluation, problems
+from gossamer.applications import LikelihoodEstimation, LinearEstimation, PolicyEvaluation, problems
 from gossamer.cli.commands import refuse
 from gossamer.cli.parsing import read_numbers
 from gossamer.errors import InvalidInput, nearest
@@ -40,12 +40,42 @@ def read_sensors(
             arrays["X"], arrays["y"], network, rule, intercept=intercept, seed=seed
         )
     refuse("weighting", "with rows of data, which all count the same")
+    table = _table_with(path, target)
+    return LinearEstimation.from_data(table, target, network, split, intercept=intercept, seed=seed)
+
+
+def read_rows(
+    network: Network,
+    path: Path,
+    *,
+    target: str,
+    split: str,
+    family: str,
+    intercept: bool,
+    ridge: float,
+    seed: int,
+) -> LikelihoodEstimation:
+    """A model of the rows of a user's CSV table, dealt to the agents."""
+    return LikelihoodEstimation.from_data(
+        _table_with(path, target),
+        target,
+        network,
+        split,
+        family=family,
+        intercept=intercept,
+        ridge=ridge,
+        seed=seed,
+    )
+
+
+def _table_with(path: Path, target: str) -> Mapping[str, Any]:
+    """The columns of a CSV table, the target among them."""
     table = _read_table(path)
     if target not in table:
         raise InvalidInput(
             f"target must be a column of {path}, {', '.join(table)}, got {target!r}{nearest(target, table)}"
         )
-    return LinearEstimation.from_data(table, target, network, split, intercept=intercept, seed=seed)
+    return table
 
 
 def parse_policy_problem(

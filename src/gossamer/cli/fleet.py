@@ -19,7 +19,7 @@ from gossamer.errors import InvalidInput, OutputError
 
 if TYPE_CHECKING:
     from gossamer.agents.fleet.file import Fleet
-    from gossamer.agents.fleet.tables import MethodTable
+    from gossamer.agents.fleet.tables import MethodTable, ModelTable
     from gossamer.methods import Method
     from gossamer.networks import Network
 
@@ -55,6 +55,14 @@ def init(
             "--range",
             help="Least and largest value of an observation, such as --range=-40,60 (per component: -40,60:0,1); "
             "others are refused, and neighbors cannot claim what it makes impossible.",
+        ),
+    ] = None,
+    model: Annotated[
+        str | None,
+        typer.Option(
+            help="Learn a model from rows instead of averaging: FAMILY:COVARIATE+COVARIATE+..., such as "
+            "logistic:age+dose; sources are then csv:FILE,target=LABEL (by default NAME.csv, label), or lines of "
+            "covariates and a label."
         ),
     ] = None,
     every: Annotated[
@@ -110,12 +118,15 @@ def init(
         network,
         names=names,
         endpoints=endpoints,
-        sources=sources if source is None else [source] * network.agents,
+        sources=_sources(source, names, sources, model),
         fleet=name,
         method=chosen,
         directory=None if own_file is None else own_file.parent,
-        observations=ObservationsTable(dimension=dimension, range=_range(range_)),
+        observations=ObservationsTable(
+            dimension=dimension, range=_range(range_), weighting="agents" if model is None else "samples"
+        ),
         rounds=RoundsTable(every=every),
+        model=_model(model),
     )
     if metrics_port:
         made = made.with_(agents=with_metrics(made.agents, metrics_port))
@@ -137,6 +148,29 @@ def _numbering(network: Network) -> str:
         return ""
     shown = [f"agent{i} is {label}" for i, label in enumerate(labels[:3])]
     return f"; {', '.join(shown)}{', ...' if len(labels) > 3 else ''}"
+
+
+def _sources(
+    given: str | None, names: Sequence[str], usual: Sequence[str], model: str | None
+) -> Sequence[str]:
+    """Where observations come from; to learn a model, from a file of each agent's name unless given."""
+    if given is not None:
+        return [given] * len(names)
+    return usual if model is None else [f"csv:{name}.csv,target=label" for name in names]
+
+
+def _model(text: str | None) -> ModelTable:
+    """The model of an option; sums over rows, so that every row counts the same."""
+    from gossamer.agents.fleet.tables import ModelTable
+
+    if text is None:
+        return ModelTable()
+    family, _, names = text.partition(":")
+    if not names:
+        raise InvalidInput(
+            f"--model must be FAMILY:COVARIATE+COVARIATE+..., such as logistic:age+dose, got {text!r}"
+        )
+    return ModelTable(family=family, covariates=tuple(name.strip() for name in names.split("+")))
 
 
 def _range(text: str | None) -> tuple[float | tuple[float, float], ...]:

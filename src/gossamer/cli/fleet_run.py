@@ -250,14 +250,13 @@ def _become_agent(
     from gossamer.agents.fleet.file import Fleet
     from gossamer.agents.fleet.tables import duration
     from gossamer.agents.host.options import Options
-    from gossamer.agents.host.sources import parse_source
     from gossamer.cli.faults import agent_faults
 
     # Mistakes are reported here, to a person; from then on, everything is JSON.
     found = Fleet.read(fleet)
     me = found.member(id_)
     found.settings(me.id, fleet.parent, insecure=insecure)
-    parse_source(source or me.source, found.observations.dimension, me.id)
+    found.source(source or me.source, me.id)
     seconds = None if report is None else duration("--report", report)
     if seconds is not None and seconds < _SHORTEST_REPORT:
         raise InvalidInput(f'--report must be a time of at least "10ms", got {report!r}')

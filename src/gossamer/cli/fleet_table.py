@@ -55,12 +55,31 @@ def fleet_table(
     parts: list[RenderableType] = [_heading(name, status, seconds), "", table]
     if len(shown) < len(status):
         parts.append(Text(f"... and {len(status) - len(shown)} more agents", style="dim"))
+    parts += _coefficients(status)
     parts += [
         Text(f"{agent.member.name}: {agent.problem}", style="red", overflow="ellipsis", no_wrap=True)
         for agent in [agent for agent in status if agent.problem][:3]
     ]
     parts += [Text(note, style="yellow", overflow="ellipsis", no_wrap=True) for note in _notes(status)]
     return Group(*parts)
+
+
+def _coefficients(status: Sequence[AgentStatus]) -> list[RenderableType]:
+    """The model that a fleet learns, as its first agent knows it, and how far the others are from that."""
+    known = [agent for agent in status if agent.details.get("coefficients") and None not in agent.estimate]
+    if not known:
+        return []
+    table = Table(
+        box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold", show_edge=False
+    )
+    for heading in ("coefficient", "estimate", "± s.e.", "spread"):
+        table.add_column(heading, justify="left" if heading == "coefficient" else "right", no_wrap=True)
+    first = known[0]
+    for k, name in enumerate(first.details["coefficients"]):
+        values = [agent.estimate[k] for agent in known]
+        spread = max(values) - min(values)  # type: ignore[type-var, operator]
+        table.add_row(Text(name), vector([first.estimate[k]]), small(first.standard_error[k]), small(spread))
+    return ["", table]
 
 
 def _notes(status: Sequence[AgentStatus]) -> list[str]:

@@ -115,6 +115,12 @@ class Observations(ABC):
         `batches` holds the batch size of every round from 0 up to rounds.stop; None means one sample each.
         """
 
+    def heed(self, rounds: int, trials: range, estimates: Floats) -> None:  # noqa: B027 - most do not care
+        """Hear what the agents hold after so many rounds, (trials, N, n): what they see next may depend on it.
+
+        The engine with faults tells it at every horizon, before it asks for the samples of the next round.
+        """
+
 
 class UniformDriven(Observations):
     """Streams that turn uniform random numbers into samples: `from_uniforms` is all that a new kind needs.

@@ -133,7 +133,7 @@ def test_columns_are_chosen_by_name(tmp_path: Path) -> None:
     source = parse_source(f"csv:{file},columns=b+a", 2, 0)
     assert collect(source) == [[2, 1], [4, 3], [6, 5]]
     assert source.bad == 1
-    with pytest.raises(InvalidInput, match=r"columns= must be among time, a, b of .*, got 'c'"):
+    with pytest.raises(InvalidInput, match=r"columns= and target= must be among time, a, b of .*, got 'c'"):
         parse_source(f"csv:{file},columns=c", 1, 0)
 
 
@@ -453,7 +453,7 @@ def test_a_source_that_is_none_says_what_was_required(text: str, why: str) -> No
 def test_csv_options_are_checked(tmp_path: Path) -> None:
     file = tmp_path / "a.csv"
     file.write_text("1\n")
-    with pytest.raises(InvalidInput, match="options follow and columns"):
+    with pytest.raises(InvalidInput, match=r"options follow, columns=a\+b and target=y"):
         parse_source(f"csv:{file},fast", 1, 0)
     with pytest.raises(InvalidInput, match=r"must name 1 column\(s\), got 2"):
         parse_source(f"csv:{file},columns=a+b", 1, 0)

@@ -28,6 +28,7 @@ from gossamer.agents.fleet.tables import (
     LoggingTable,
     Member,
     MethodTable,
+    ModelTable,
     ObservationsTable,
     RoundsTable,
     StatisticsTable,
@@ -36,11 +37,12 @@ from gossamer.agents.fleet.tables import (
 )
 from gossamer.agents.fleet.template import fleet_text
 from gossamer.agents.host.logs import LEVELS
+from gossamer.agents.host.source_kinds import AnySource
 from gossamer.agents.host.sources import parse_source
+from gossamer.agents.learning import layout_of
 from gossamer.agents.round.extremes import Extremes
 from gossamer.agents.round.wire import Codec
 from gossamer.agents.settings import OPERATOR, AgentSettings, Limits, Neighbor, Tls, check_endpoint
-from gossamer.agents.statistics import Layout
 from gossamer.arrays import Floats
 from gossamer.errors import InvalidInput, Unsupported, require
 from gossamer.methods.anytime_sda import AnytimeSDA
@@ -87,6 +89,7 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     method: MethodTable = MethodTable()
     observations: ObservationsTable = ObservationsTable()
     statistics: StatisticsTable = StatisticsTable()
+    model: ModelTable = ModelTable()
     rounds: RoundsTable = RoundsTable()
     wire: WireTable = WireTable()
     logging: LoggingTable = LoggingTable()
@@ -109,7 +112,8 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         directory: Path | None = None,
         **parts: Any,
     ) -> Fleet:
-        """Make a fleet on `network`; by default all its agents are on this machine and simulate a sensor.
+        """Make a fleet on `network`; by default all its agents are on this machine and simulate a sensor, or, to
+        learn a model, read rows from standard input.
 
         `method` is the local form of Anytime SDA unless given, which needs no spectrum; the file of a method of your
         own is looked for in `directory`. `parts` are the tables observations, rounds and wire, where they should
@@ -118,7 +122,8 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         n = network.agents
         names = [f"agent{i}" for i in range(n)] if names is None else names
         endpoints = [f"127.0.0.1:{PORT + i}" for i in range(n)] if endpoints is None else endpoints
-        sources = simulated_sources(n) if sources is None else sources
+        if sources is None:
+            sources = ["-"] * n if parts.get("model", ModelTable()).family else simulated_sources(n)
         if not isinstance(method, MethodTable):
             method = MethodTable.of(method or AnytimeSDA("local"), network)
         weighted = [Edge(i, j, -float(network.gossip[i, j])) for i, j in network.edges.tolist()]
@@ -209,7 +214,7 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
             self._settings(agent, method)
             if not agent.source.startswith("csv:"):  # whose file need not be on this machine
                 try:
-                    parse_source(agent.source, self.observations.dimension, agent.id)
+                    self.source(agent.source, agent.id)
                 except InvalidInput as error:
                     text = str(error)
                     text = text if text.startswith("source ") else f"source: {text}"
@@ -219,7 +224,7 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     def _check_method(self, method: Method) -> None:
         """The method must run on edges, with messages of this size, and its step size must suit the edges."""
         program = ledger_program(method, self._facts(method), longest=PIECE)
-        layout = Layout.of(self._settings(self.agents[0], method))
+        layout = layout_of(self._settings(self.agents[0], method))
         Bounds.of(layout, program, len(self.agents))  # raises if the method's registers cannot be bounded
         extremes = Extremes(self.observations.dimension) if self.statistics.extremes else None
         needed = Codec(0, frozenset(), layout.size, len(program.edge), Limits(), b"", extremes).longest
@@ -326,6 +331,15 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
                 matrix[place[i], place[j]] = -weight
         return matrix - np.diag(matrix.sum(axis=1))
 
+    @property
+    def dimension(self) -> int:
+        """How many numbers an observation has; with a model, those of a row."""
+        return len(self.model.covariates) + 1 if self.model.family else self.observations.dimension
+
+    def source(self, text: str, agent: int) -> AnySource:
+        """The source that `text` describes, for this agent."""
+        return parse_source(text, self.dimension, agent, self.model.covariates if self.model.family else ())
+
     # -- one agent ---------------------------------------------------------------------------------
 
     @cached_property
@@ -413,7 +427,8 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
                 ),
                 method=method,
                 facts=self._facts(method),
-                dimension=other.dimension,
+                dimension=self.dimension,
+                model=self.model.build(),
                 weighting=other.weighting,
                 variance=self.statistics.variance,
                 covariance=self.statistics.covariance,

@@ -11,7 +11,7 @@ import numpy as np
 
 from gossamer.agents.fleet.roster import RosterMember
 from gossamer.agents.host import files
-from gossamer.agents.settings import Limits
+from gossamer.agents.settings import FleetModel, Limits
 from gossamer.errors import InvalidInput, require
 from gossamer.methods import METHODS, resolve
 from gossamer.methods.anytime_sda import AnytimeSDA
@@ -105,6 +105,25 @@ class StatisticsTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     bins: tuple[float, ...] = ()
     extremes: bool = False
     window: str = ""
+
+
+class ModelTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The model that the agents learn from rows; without a family they average observations."""
+
+    family: str = ""
+    covariates: tuple[str, ...] = ()
+    intercept: bool = True
+    ridge: float = 0.0
+    classes: int = FleetModel.classes
+    threshold: float = FleetModel.threshold
+    memory: int = FleetModel.memory
+    least: int = FleetModel.least
+
+    def build(self) -> FleetModel | None:
+        """The model itself; None: there is none."""
+        if not self.family:
+            return None
+        return FleetModel(**msgspec.structs.asdict(self))
 
 
 class RoundsTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -76,6 +76,22 @@ unknown. It also bounds what members may claim (docs/security.md), unless weight
 Follow means that drift, by averages over about this long, such as "10m"; empty: over everything so far.""",
         },
     ),
+    "model": (
+        """\
+A model to learn from rows of covariates and a label, instead of the mean of observations (docs/deploy.md). Then the
+dimension follows from the covariates, and `weighting = "samples"` gives the fit of all rows in one table.""",
+        {
+            "family": '"logistic", "softmax", "poisson", "gamma" or "huber"; empty: no model.',
+            "covariates": """\
+Names of the covariates, in the order of a row; csv:FILE,target=LABEL finds them by these names.""",
+            "intercept": "Whether there is a constant beside them.",
+            "ridge": "Factor of the penalty ridge/2 theta^2, per row; the intercept has none.",
+            "classes": "How many classes softmax has; their labels are 0, 1, ...",
+            "threshold": "From which residual on the Huber loss is linear.",
+            "memory": "How many rows an agent keeps in memory, to linearize them again; no row is stored or sent.",
+            "least": "An agent tells sums of so many rows or more; until then, new rows wait.",
+        },
+    ),
     "rounds": (
         'Pace and timeouts; times are "100ms", "2s", "1m". docs/timeouts.md says how to choose them.',
         {

@@ -8,9 +8,11 @@ import json
 import logging
 import os
 import re
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from gossamer.agents.host.source_kinds import AnySource, LiveSource, PacedSource, Source
 from gossamer.agents.readings import BadObservation, Splitter, Vector, cells, parse_row
@@ -88,6 +90,22 @@ class CsvFile(_Rows, PacedSource):
         with self.path.open(encoding="utf-8", errors="replace") as file:
             yield from file
         self.count_from_here()
+
+
+class CsvTable(_Rows, PacedSource):
+    """The rows of a file all at once, in the first round, and again whenever the agent starts: for models."""
+
+    def begin(self, stored: int, largest: float) -> None:
+        Source.begin(self, 0, largest)
+        with self.path.open(encoding="utf-8", errors="replace") as file:
+            rows = [value for value in map(self.accept, file) if value is not None]
+        self._table = np.array(rows).reshape(-1, self.dimension)
+
+    def raw(self) -> Iterator[Vector]:
+        yield self._table
+
+    def rounds(self) -> Iterator[Vector | None]:
+        yield from self.raw()
 
 
 class GrowingCsvFile(_Rows, LiveSource):
@@ -226,18 +244,26 @@ def _row_before(path: Path, end: int) -> str | None:
     return None
 
 
-def parse_csv(rest: str, dimension: int) -> AnySource:
-    """Return the source that the rest of csv:FILE,... describes."""
+def parse_csv(rest: str, dimension: int, covariates: Sequence[str] = ()) -> AnySource:
+    """Return the source that the rest of csv:FILE,... describes; `covariates` are those of the fleet's model."""
     name, *options = rest.split(",")
     columns: list[str] | None = None
-    kind: type[CsvFile] | type[GrowingCsvFile] = CsvFile
+    kind: type[CsvFile | CsvTable | GrowingCsvFile] = CsvTable if covariates else CsvFile
     for option in options:
         if option == "follow":
             kind = GrowingCsvFile
         elif option.startswith("columns="):
             columns = option.removeprefix("columns=").split("+")
+        elif option.startswith("target="):
+            if not covariates:
+                raise InvalidInput(f"{option} is for fleets that learn a model; give fleet.toml a [model]")
+            columns = [*covariates, option.removeprefix("target=")]
         else:
-            raise InvalidInput(f"csv:FILE takes the options follow and columns=a+b, got {option!r}")
+            raise InvalidInput(f"csv:FILE takes the options follow, columns=a+b and target=y, got {option!r}")
+    if covariates and columns is None:
+        raise InvalidInput(
+            "a fleet that learns a model needs to know which column is the label; write csv:FILE,target=COLUMN"
+        )
     return kind(dimension, Path(name), columns)
 
 
@@ -247,5 +273,7 @@ def _places(path: Path, columns: list[str]) -> list[int]:
         names = cells(file.readline().removeprefix(_MARK))
     missing = [column for column in columns if column not in names]
     if missing:
-        raise InvalidInput(f"columns= must be among {', '.join(names)} of {path}, got {missing[0]!r}")
+        raise InvalidInput(
+            f"columns= and target= must be among {', '.join(names)} of {path}, got {missing[0]!r}"
+        )
     return [names.index(column) for column in columns]

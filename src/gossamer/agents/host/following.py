@@ -26,6 +26,7 @@ from gossamer.agents.fleet.roster import Roster, roster_path
 from gossamer.agents.fleet.tables import Member, duration
 from gossamer.agents.host import files, logs
 from gossamer.agents.host.options import Options
+from gossamer.agents.host.source_kinds import AnySource
 from gossamer.agents.settings import AgentSettings, Neighbor
 from gossamer.agents.transports.door import ask
 from gossamer.errors import GossamerError, InvalidInput, OutputError
@@ -64,6 +65,10 @@ class Following:
         self._asking: asyncio.Task[None] | None = None
         self._warned = 0
         self._removed = False
+
+    def source(self) -> AnySource:
+        """Where the agent's observations come from."""
+        return self._fleet.source(self._options.source or self.me.source, self.me.id)
 
     # -- settings -------------------------------------------------------------------------------------------
 

@@ -27,7 +27,6 @@ from gossamer.agents.host.following import LOOK_EVERY, Following
 from gossamer.agents.host.hangup import terminal_gone
 from gossamer.agents.host.options import Options
 from gossamer.agents.host.source_kinds import AnySource
-from gossamer.agents.host.sources import parse_source
 from gossamer.agents.host.status import STATUS, StatusFile, estimate_line
 from gossamer.agents.settings import AgentSettings
 from gossamer.agents.snapshot import Snapshot
@@ -61,7 +60,7 @@ async def run(options: Options, output: TextIO | logs.LineFile, fleet: Fleet | N
         with suppress(OSError):  # nothing can be written here; the status file reports it
             claim(path.parent, me.name)
     settings = following.settings(store=_store(options.store, me.name))
-    source = parse_source(options.source or me.source, settings.dimension, me.id)
+    source = following.source()
     if options.guarded and (options.source or me.source) == "-":
         raise InvalidInput(
             "source must not be - (standard input) for an agent that another process started; choose another"

@@ -9,6 +9,7 @@ counted, logged and skipped: a sensor that sometimes writes garbage must not sto
     csv:FILE               the rows of a file, one per round
     csv:FILE,follow        the rows of a file, and those added to it later, as they arrive
     csv:FILE,columns=a+b   only these columns, by the names in the file's first row
+    csv:FILE,target=y      for a fleet that learns a model: its covariates, by their names, and this label
     cmd:COMMAND            the lines that a shell command writes
     sim:MEAN,STD,SEED      a simulated sensor, with the same stream that `gs.simulate` draws for this agent;
                            components of a vector mean are separated by colons (sim:1:2:3,0.5,7)
@@ -35,6 +36,7 @@ from collections.abc import (
     Callable,
     Iterable,
     Iterator,
+    Sequence,
 )
 from typing import Any
 
@@ -56,7 +58,7 @@ from gossamer.numerics import counters
 
 log = logging.getLogger("gossamer.agents.host.sources")
 
-FORMS = "-, csv:FILE[,follow][,columns=a+b], cmd:COMMAND or sim:MEAN,STD,SEED"
+FORMS = "-, csv:FILE[,follow][,columns=a+b][,target=y], cmd:COMMAND or sim:MEAN,STD,SEED"
 
 _PIECE = 1 << 16
 """Bytes read at once."""
@@ -253,15 +255,22 @@ def as_source(values: Iterable[ArrayLike] | AsyncIterable[ArrayLike], dimension:
     return FromIterable(dimension, values)
 
 
-def parse_source(text: str, dimension: int, agent: int) -> AnySource:
-    """Return the source that `text` describes (see the top of this file) for agent number `agent`."""
+def parse_source(text: str, dimension: int, agent: int, covariates: Sequence[str] = ()) -> AnySource:
+    """Return the source that `text` describes (see the top of this file) for agent number `agent`.
+
+    `covariates` are those of the model that its fleet learns; a row has their values and then its label.
+    """
     kind, _, rest = text.partition(":")
     if text == "-":
         return StandardInput(dimension)
     if kind == "cmd" and rest.strip():
         return Command(dimension, rest)
     if kind == "csv" and rest.strip():
-        return parse_csv(rest, dimension)
+        return parse_csv(rest, dimension, covariates)
+    if kind == "sim" and covariates:
+        raise InvalidInput(
+            f"a fleet that learns a model needs rows with labels, got {text!r}; use csv:, cmd: or -"
+        )
     if kind == "sim" and rest.strip():
         return _simulated(rest, dimension, agent)
     raise InvalidInput(f"source must be {FORMS}, got {text!r}")

@@ -23,6 +23,7 @@ from gossamer.agents.fleet.file import Fleet
 from gossamer.agents.fleet.tables import Member
 from gossamer.agents.host import files
 from gossamer.agents.host.source_kinds import AnySource
+from gossamer.agents.learning import ModelAnswers
 from gossamer.agents.snapshot import Snapshot
 from gossamer.errors import InvalidInput
 
@@ -104,6 +105,8 @@ def estimate_line(snapshot: Snapshot, name: str, source: AnySource) -> dict[str,
         "standard_error": _values(snapshot.standard_error),
     }
     answers, members = snapshot.answers, snapshot.members
+    if isinstance(answers, ModelAnswers):
+        line["coefficients"] = answers.layout.names
     if math.isfinite(observing := answers.observing(members)):
         line["observing"] = observing
         line["total"] = _values(answers.total(members))

@@ -11,6 +11,8 @@ from gossamer import checks
 from gossamer.arrays import Floats, Integers
 from gossamer.errors import InvalidInput, nearest
 
+_RULES = ("contiguous", "random", "sorted")
+
 
 class DealtRows(NamedTuple):
     """Features and targets of every agent, and what the columns and the agents are called."""
@@ -47,7 +49,7 @@ def deal(X: Any, y: Any, agents: int | None, split: Any, intercept: bool, seed: 
         raise InvalidInput(f"y needs one value per row of X ({len(features)}), got shape {target.shape}")
     if intercept:
         features, names = np.column_stack([features, np.ones(len(features))]), [*names, "intercept"]
-    groups, labels = _groups(by, len(features), agents, seed)
+    groups, labels = _groups(by, target, agents, seed)
     return DealtRows([features[g] for g in groups], [target[g] for g in groups], names, labels)
 
 
@@ -85,7 +87,8 @@ def _numbers(name: str, column: Any) -> Floats:
     return values
 
 
-def _groups(split: Any, rows: int, agents: int | None, seed: int) -> tuple[list[Integers], list[Any]]:
+def _groups(split: Any, target: Floats, agents: int | None, seed: int) -> tuple[list[Integers], list[Any]]:
+    rows = len(target)
     if not isinstance(split, str):
         labels = checks.listed("split", split)
         if len(labels) != rows or any(isinstance(label, list | np.ndarray) for label in labels):
@@ -101,14 +104,18 @@ def _groups(split: Any, rows: int, agents: int | None, seed: int) -> tuple[list[
                 "splitting by labels needs at least 2 different labels, but all rows carry the same"
             )
         return [np.flatnonzero(member == k) for k in range(len(found))], found.tolist()
-    if split not in ("contiguous", "random"):
+    if split not in _RULES:
         raise InvalidInput(
-            "split must be 'contiguous', 'random', 'by:<column>' or one label per row, "
-            f"got {split!r}{nearest(split, ('contiguous', 'random'))}"
+            "split must be 'contiguous', 'random', 'sorted', 'by:<column>' or one label per row, "
+            f"got {split!r}{nearest(split, _RULES)}"
         )
     if agents is None:
         raise InvalidInput(f"split={split!r} needs the number of agents: pass agents=10, or a network")
     if not 2 <= agents <= rows:
         raise InvalidInput(f"between 2 and {rows} agents can share {rows} rows, got agents={agents}")
-    order = np.arange(rows) if split == "contiguous" else np.random.default_rng(seed).permutation(rows)
+    order = np.arange(rows)
+    if split == "random":
+        order = np.random.default_rng(seed).permutation(rows)
+    elif split == "sorted":
+        order = np.argsort(target, kind="stable")
     return [np.sort(part) for part in np.array_split(order, agents)], list(range(agents))

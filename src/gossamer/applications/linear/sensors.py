@@ -77,18 +77,22 @@ def check_observable(total: Floats, names: Sequence[str]) -> None:
     values, vectors = np.linalg.eigh(total / np.outer(safe, safe))
     if not unseen.any() and values[0] > 1e-10 * len(values):
         return
-    direction = unseen.astype(float) / np.sqrt(max(unseen.sum(), 1)) if unseen.any() else vectors[:, 0] / safe
+    direction = unseen.astype(float) if unseen.any() else vectors[:, 0] / safe
+    direction = direction * np.sign(direction[np.argmax(np.abs(direction))])
+    raise InvalidInput(
+        f"no sensor observes the direction {in_words(direction, names)}: the sum of A_i'A_i must be invertible, but it "
+        "is singular along it; let some sensor measure that direction, or drop one of these parameters"
+    )
+
+
+def in_words(direction: Floats, names: Sequence[str]) -> str:
+    """A direction as its largest components: "1 height - 0.5 weight"."""
     direction = direction / np.abs(direction).max()
     largest: Any = np.flatnonzero(np.abs(direction) > 1e-6)
     largest = largest[np.argsort(-np.abs(direction[largest]), kind="stable")][:6].tolist()
-    direction = direction * np.sign(direction[largest[0]])
-    words = " ".join(
+    return " ".join(
         f"{'+' if direction[k] > 0 else '-'} {abs(direction[k]):.3g} {names[k]}" for k in largest
-    )
-    raise InvalidInput(
-        f"no sensor observes the direction {words.removeprefix('+ ')}: the sum of A_i'A_i must be invertible, but it "
-        "is singular along it; let some sensor measure that direction, or drop one of these parameters"
-    )
+    ).removeprefix("+ ")
 
 
 def pack(matrices: Floats) -> Floats:

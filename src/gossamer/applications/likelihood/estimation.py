@@ -1,0 +1,337 @@
+"""Models learned over a network: every agent holds nearly the estimate that a center with all samples would have."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from copy import copy
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from gossamer import checks
+from gossamer.applications.likelihood.at_rest import RIVALS, DataAtRest, Fitter, data_at_rest
+from gossamer.applications.likelihood.fits import Fit, Fits
+from gossamer.applications.likelihood.learning import LearningRuns, Solver, learn
+from gossamer.applications.likelihood.online import OnlineLikelihood
+from gossamer.applications.likelihood.streaming import in_blocks, newton
+from gossamer.applications.linear.dealing import deal
+from gossamer.arrays import Floats, Integers
+from gossamer.errors import InvalidInput
+from gossamer.families import Family, Softmax, family_of
+from gossamer.faults import Fault, Faults
+from gossamer.methods import AnytimeSDA
+from gossamer.networks import ChangingNetwork, Network, NetworkLike
+from gossamer.observations import Gaussian, Observations, check_match
+
+
+class LikelihoodEstimation:
+    """A network whose agents fit one model to everybody's samples (x, y).
+
+    It minimizes the mean over all samples of the family's loss at the predictor x'theta, plus ridge/2 ||theta||^2
+    (of the intercept nothing is added). With m predictors (softmax) theta has m rows of `width` numbers, one after
+    another.
+
+    Parameters
+    ----------
+    network
+        Who talks to whom.
+    family
+        A `Family`, or its name: "logistic", "softmax" (three classes), "poisson", "gamma" or "huber".
+    dimension
+        How many covariates a sample has.
+    parameter
+        The true theta, shape (size,), from which simulations draw labels.
+    covariates
+        Streams of `dimension` components, from which simulations draw covariates; each agent has its own.
+    samples
+        How many samples an agent sees in a round: a number, or one per agent.
+    intercept
+        Whether to add a covariate that is always 1, as the last one.
+    ridge
+        The penalty's factor.
+    names
+        What the covariates are called.
+    """
+
+    def __init__(
+        self,
+        network: NetworkLike,
+        family: Family | str,
+        dimension: int,
+        *,
+        parameter: ArrayLike | None = None,
+        covariates: Observations | None = None,
+        samples: int | Sequence[int] = 1,
+        intercept: bool = False,
+        ridge: float = 0.0,
+        names: Sequence[str] | None = None,
+    ) -> None:
+        self.at_rest: DataAtRest | None = None
+        self._centralized: dict[tuple[Any, ...], Floats] = {}
+        self.network = network = Network.of(network)
+        self.family = family_of(family)
+        self.dimension = checks.whole_number("dimension", dimension, least=1, most=1000)
+        self.intercept = bool(intercept)
+        self.width = self.dimension + self.intercept
+        self.size = self.width * self.family.outputs
+        self.ridge = checks.number("ridge", ridge, least=0)
+        self.parameter = None if parameter is None else checks.array("parameter", parameter, (self.size,))
+        if covariates is not None:
+            check_match(network, covariates)
+            if covariates.components != self.dimension:
+                raise InvalidInput(
+                    f"covariates need one component per covariate ({self.dimension}), got {covariates.components}"
+                )
+        self.covariates = covariates
+        self.samples = _samples(samples, network.agents)
+        default = [f"x{k}" for k in range(self.dimension)]
+        given = default if names is None else [str(name) for name in checks.listed("names", names)]
+        if len(given) != self.dimension:
+            raise InvalidInput(f"names needs one entry per covariate ({self.dimension}), got {len(given)}")
+        self.names = [*given, "intercept"] if self.intercept else given
+
+    @classmethod
+    def from_data(
+        cls,
+        X: Any,
+        y: Any,
+        agents: int | NetworkLike | None = None,
+        split: Any = "contiguous",
+        *,
+        family: Family | str = "logistic",
+        intercept: bool = True,
+        ridge: float = 0.0,
+        seed: int = 0,
+    ) -> LikelihoodEstimation:
+        """Rows of data dealt to agents, who keep them; `fit` finds the model that all rows together determine.
+
+        Parameters
+        ----------
+        X
+            An array (rows, covariates), a dictionary of columns, or a pandas or polars frame.
+        y
+            One label per row, or the name of a column of the frame.
+        agents
+            How many agents (on an Erdos-Renyi graph), or the network itself.
+        split
+            "contiguous" blocks of rows, "random", "sorted" (blocks of rows sorted by label, which makes agents differ
+            most), "by:<column>" (one agent per value of that column, which is then not a covariate), or an array with
+            the agent of each row.
+        family, intercept, ridge
+            As for the class. "softmax" has as many classes as there are labels, and a predictor for each.
+        seed
+            Of the random split.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import gossamer as gs
+        >>> x = np.random.default_rng(0).normal(size=(200, 2))
+        >>> y = (x[:, 0] + np.random.default_rng(1).logistic(size=200) > 0).astype(float)
+        >>> fit = gs.LikelihoodEstimation.from_data(x, y, agents=gs.Network.cycle(5)).fit()
+        >>> fit.estimates.shape
+        (5, 3)
+        >>> bool(fit.error[-1] < 1e-9)
+        True
+        """
+        network = None if agents is None or isinstance(agents, int | np.integer) else Network.of(agents)
+        count = network.agents if network is not None else agents
+        rows = deal(X, y, count, split, False, checks.seed(seed))  # type: ignore[arg-type]
+        network = Network.erdos_renyi(len(rows.features)) if network is None else network
+        if isinstance(family, str) and family == "softmax":
+            family = Softmax(max(2, int(max(part.max() for part in rows.targets)) + 1), symmetric=True)
+        problem = cls(
+            network,
+            family,
+            len(rows.names),
+            samples=[len(part) for part in rows.targets],
+            intercept=intercept,
+            ridge=ridge,
+            names=rows.names,
+        )
+        problem.at_rest = data_at_rest(
+            network,
+            problem.family,
+            rows.features,
+            rows.targets,
+            intercept=problem.intercept,
+            ridge=problem.ridge,
+            names=problem.names,
+        )
+        return problem
+
+    def fit(
+        self, method: Fitter = "newton", rounds: int = 1000, *, tolerance: float = 1e-9, steps: int = 200
+    ) -> Fit:
+        """Fit the rows of `from_data`: every agent's parameters, and the rounds and bytes that these took.
+
+        Parameters
+        ----------
+        method
+            "newton", or one of the rivals `Extra`, `ExactDiffusion`, `GradientTracking`, `Centralized`, `Alone` of
+            `gs.applications`.
+        rounds
+            How many rounds a gradient method has; Newton's method needs no number.
+        tolerance
+            Newton's method stops when no agent's estimate moves by more than this, relative to its size.
+        steps
+            The most steps that Newton's method may take.
+        """
+        return self._at_rest().fit(method, rounds, tolerance=tolerance, steps=steps)
+
+    def compare_fits(
+        self, methods: Sequence[Fitter] = RIVALS, rounds: int = 1000, *, target: float = 1e-6
+    ) -> Fits:
+        """Fit the rows of `from_data` by several methods: which error each reached, and the rounds and bytes it took to
+        come within `target` of the fit in one place."""
+        return self._at_rest().compare(methods, rounds, target=target)
+
+    def _at_rest(self) -> DataAtRest:
+        if self.at_rest is None:
+            raise InvalidInput(
+                "fit() is for rows that agents hold (LikelihoodEstimation.from_data); streams have online() and "
+                "simulate()"
+            )
+        return self.at_rest
+
+    def on(self, network: NetworkLike) -> LikelihoodEstimation:
+        """The same samples on another network of as many agents; what a center knows is computed once for both."""
+        network = Network.of(network)
+        if network.agents != self.network.agents:
+            raise InvalidInput(f"a network of {self.network.agents} agents is needed, got {network.agents}")
+        other = copy(self)
+        other.network = network
+        return other
+
+    @property
+    def parameter_names(self) -> list[str]:
+        """What the numbers of theta are called; with several predictors, name[class]."""
+        classes = (
+            range(self.family.classes)[-self.family.outputs :] if isinstance(self.family, Softmax) else ()
+        )
+        return [f"{name}[{k}]" for k in classes for name in self.names] or self.names
+
+    @property
+    def per_round(self) -> float:
+        """How many samples an agent has in a round, on average."""
+        return float(self.samples.mean())
+
+    @cached_property
+    def penalty(self) -> Floats:
+        """(size,) the ridge penalty of each parameter."""
+        each = np.full((self.family.outputs, self.width), self.ridge)
+        each[:, self.dimension :] = 0.0
+        return each.ravel()
+
+    @cached_property
+    def steepness(self) -> float:
+        """The largest mean curvature of any agent where theta = 0, by which gradient methods measure their steps."""
+        assert self.covariates is not None
+        squares = (self.covariates.mean**2 + self.covariates.variance).sum(axis=1)
+        bends = self.family.curvatures(np.zeros((self.family.outputs, 1)), np.ones(1))
+        return float((squares.max() + self.intercept) * max(bends.max(), 1e-3))
+
+    def simulate(
+        self,
+        methods: Solver | Sequence[Solver],
+        rounds: int | Sequence[int] | Integers,
+        trials: int = 100,
+        seed: int = 0,
+        *,
+        faults: Faults | Fault | None = None,
+        network: ChangingNetwork | None = None,
+    ) -> Any:
+        """Run one method, or several of them on the same samples, in `trials` independent trials.
+
+        Parameters
+        ----------
+        methods
+            `AnytimeSDA` or its name, or one of `DSGD`, `DSGT`, `Alone`, `Centralized` of `gs.applications`; or a list.
+        rounds
+            One number of rounds, or several.
+        trials, seed
+            How many trials, and which.
+        faults
+            What goes wrong (`gs.faults`); then `AnytimeSDA` runs by the rules of the edge ledger.
+        network
+            A changing network in place of the problem's own.
+
+        Returns
+        -------
+        LearningRun or LearningRuns
+            Errors beside samples, rounds and bytes; of a list, all of them.
+
+        Examples
+        --------
+        >>> import gossamer as gs
+        >>> problem = gs.LikelihoodEstimation.random(gs.Network.cycle(10), "poisson", dimension=2)
+        >>> run = problem.simulate("anytime-sda", rounds=200, trials=8)
+        >>> bool(run.over_limit < 2)
+        True
+        """
+        some = methods if isinstance(methods, list | tuple) else [methods]
+        runs = [learn(self, each, rounds, trials, seed, faults, network) for each in some]
+        return LearningRuns(runs) if isinstance(methods, list | tuple) else runs[0]
+
+    def centralized(self, rounds: tuple[int, ...], trials: int, seed: int) -> Floats:
+        """(H, trials, N, p): the estimate of a center that holds everybody's samples; computed once for each call."""
+        asked = (rounds, trials, seed)
+        if asked not in self._centralized:
+            found = in_blocks(self, trials, seed, newton(self, np.array(rounds)))
+            self._centralized[asked] = found.estimates
+        return self._centralized[asked]
+
+    def online(self, method: AnytimeSDA | None = None) -> OnlineLikelihood:
+        """Estimates that are refined whenever samples come in, with standard errors."""
+        return OnlineLikelihood(self, method)
+
+    def __repr__(self) -> str:
+        return f"LikelihoodEstimation({self.network!r}, {self.family.name}, {self.size} parameters)"
+
+    @classmethod
+    def random(
+        cls,
+        network: NetworkLike,
+        family: Family | str = "logistic",
+        dimension: int = 5,
+        *,
+        samples: int | Sequence[int] = 1,
+        intercept: bool = False,
+        ridge: float = 0.0,
+        seed: int = 0,
+    ) -> LikelihoodEstimation:
+        """A random problem: theta of length 1, and every agent with covariates around a point of its own."""
+        network, family = Network.of(network), family_of(family)
+        dimension = checks.whole_number("dimension", dimension, least=1, most=1000)
+        rng = np.random.default_rng(checks.seed(seed))
+        centers = rng.normal(size=(network.agents, dimension)) * 0.7
+        spreads = rng.uniform(0.3, 1.2, size=(network.agents, dimension))
+        parameter: Floats = rng.normal(size=((dimension + bool(intercept)) * family.outputs))
+        parameter /= np.linalg.norm(parameter)
+        return cls(
+            network,
+            family,
+            dimension,
+            parameter=parameter,
+            covariates=Gaussian(centers, spreads),
+            samples=samples,
+            intercept=intercept,
+            ridge=ridge,
+        )
+
+
+def _samples(samples: Any, agents: int) -> Floats:
+    """(N,) whole numbers, not all of them zero."""
+    found = checks.array("samples", samples)
+    if (
+        found.shape not in ((), (agents,))
+        or np.any((found < 0) | (found != np.floor(found)))
+        or not found.any()
+    ):
+        raise InvalidInput(
+            f"samples must be whole numbers of at least 0, one for all agents or one for each of {agents}, and not all "
+            f"zero, got {checks.brief(samples)}"
+        )
+    return np.broadcast_to(found, (agents,))

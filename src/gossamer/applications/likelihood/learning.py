@@ -1,0 +1,216 @@
+"""Simulated learning: one solver on the streams of a problem, beside what a center would have known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from gossamer import checks, plotting
+from gossamer.applications.likelihood.linearization import Layout
+from gossamer.applications.likelihood.rivals import StochasticGradient
+from gossamer.applications.likelihood.streaming import (
+    Learned,
+    average,
+    average_with_faults,
+    in_blocks,
+    newton,
+)
+from gossamer.applications.solvers import Alone, Centralized
+from gossamer.arrays import Floats
+from gossamer.engines.horizons import horizons_of
+from gossamer.engines.results import ErrorResult, Rounds, Value, standard_error
+from gossamer.errors import InvalidInput, Unsupported
+from gossamer.faults import Fault, Faults
+from gossamer.methods import AnytimeSDA, resolve
+from gossamer.networks import ChangingNetwork
+from gossamer.results import Record, Result
+
+if TYPE_CHECKING:
+    from gossamer.applications.likelihood.estimation import LikelihoodEstimation
+
+Solver = Any
+"""`AnytimeSDA` or its name, or one of the rivals: DSGD, DSGT, Alone, Centralized."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class LearningRun(ErrorResult[Rounds, Value]):
+    """Simulated estimates of theta; with several horizons, arrays have one more axis in front.
+
+    total_error        mean over trials of sum_i ||theta_i - theta*||^2
+    stderr             its standard error
+    centralized_limit  the same, on the same samples, if everybody had the estimate of a center that holds all samples
+    over_limit_stderr  the standard error of total_error / centralized_limit
+    errors             (trials,) the sum in each trial
+    per_agent          (N,) mean over trials of each agent's squared error
+    estimates          (trials, N, p)
+    withheld           share of the estimates that an agent would withhold, for lack of samples
+    samples            seen by all agents
+    bytes              sent by all agents, at 8 bytes per number
+    """
+
+    problem: LikelihoodEstimation = field(compare=False)
+    trials: int
+    seed: int
+    stderr: Value
+    over_limit_stderr: Value
+    errors: Floats
+    per_agent: Floats
+    estimates: Floats
+    withheld: Value
+    samples: Value
+    bytes: Value
+
+    columns = ("stderr", "over_limit_stderr", "trials", "samples", "bytes")
+    shown = ("rounds", "trials", "samples", "bytes", "total_error", "over_limit", "over_limit_stderr", "note")
+
+    @property
+    def title(self) -> str:  # type: ignore[override]
+        return f"{self.label}, {self.problem.family.name} on {self.network.name}"
+
+    def _notes(self, which: int) -> Iterator[str]:
+        yield from super()._notes(which)
+        share = float(np.atleast_1d(self.withheld)[which])
+        if share > 0:
+            yield (f"{share:.2g} of the estimates would be withheld: too few samples so far for a finite one")
+
+    def plot(self, ax: Any = None) -> Any:
+        return plotting.draw_errors(ax, self.curves(), self.title, plotting.PARAMETER_ERROR)
+
+    def curve(self, against: str = "rounds") -> plotting.Curve:
+        """The error against "rounds", "samples" or "bytes"."""
+        return plotting.Curve(self.label, getattr(self, against), self.total_error, self.stderr)
+
+
+class LearningRuns(list[LearningRun[Any, Any]], Result):
+    """Several solvers on the same samples."""
+
+    shown = ("method", *LearningRun.shown)
+    __repr__ = Result.__repr__
+
+    @property
+    def title(self) -> str:  # type: ignore[override]
+        return f"{len(self)} methods, {self[0].problem.family.name} on {self[0].network.name}"
+
+    def records(self) -> list[Record]:
+        return [record for run in self for record in run.records()]
+
+    def plot(self, ax: Any = None) -> Any:
+        """The errors against rounds, and the centralized limit."""
+        curves = [run.curve() for run in self]
+        limit = plotting.Curve("centralized limit", self[0].rounds, self[0].centralized_limit, limit=True)
+        return plotting.draw_errors(ax, [*curves, limit], self.title, plotting.PARAMETER_ERROR)
+
+
+class Conditions(NamedTuple):
+    """What the network of a run is like."""
+
+    faults: Faults | None
+    network: ChangingNetwork | None
+
+
+def learn(
+    problem: LikelihoodEstimation,
+    solver: Solver,
+    rounds: Any,
+    trials: int,
+    seed: int,
+    faults: Faults | Fault | None = None,
+    network: ChangingNetwork | None = None,
+) -> LearningRun[Any, Any]:
+    """See `LikelihoodEstimation.simulate`."""
+    trials, seed = checks.whole_number("trials", trials, least=1), checks.seed(seed)
+    horizons, one = horizons_of(rounds)
+    ordered, order = np.unique(horizons, return_inverse=True)
+    conditions = Conditions(Faults(faults) if isinstance(faults, Fault) else faults, network)
+    solver = resolve(solver) if isinstance(solver, str) else solver
+    found = _solve(problem, solver, ordered, trials, seed, conditions)
+    limit = problem.centralized(tuple(ordered.tolist()), trials, seed)
+    squares, limits = (_squares(problem, each) for each in (found.estimates, limit))  # (H, trials, N)
+    if isinstance(solver, Alone):  # those without a finite estimate are counted, and left out
+        squares = np.where(found.withheld, np.nanmean(np.where(found.withheld, np.nan, squares)), squares)
+    errors, limits = squares.sum(axis=2), limits.sum(axis=2)
+    ratio = errors.mean(axis=1) / limits.mean(axis=1)
+    with np.errstate(invalid="ignore"):  # what has diverged has no standard error
+        stderr = standard_error(errors)
+        ratio_stderr = standard_error(errors - ratio[:, None] * limits) / limits.mean(axis=1)
+    place: Any = order[0] if one else order
+    samples = ordered * int(problem.samples.sum())
+    return LearningRun(
+        problem=problem,
+        method=solver,
+        network=problem.network,
+        agents=problem.network.agents,
+        rounds=int(horizons[0]) if one else horizons,
+        trials=trials,
+        seed=seed,
+        total_error=errors.mean(axis=1)[place],
+        stderr=stderr[place],
+        centralized_limit=limits.mean(axis=1)[place],
+        over_limit_stderr=ratio_stderr[place],
+        errors=errors[place],
+        per_agent=squares.mean(axis=1)[place],
+        estimates=found.estimates[place],
+        withheld=found.withheld.mean(axis=(1, 2))[place],
+        samples=samples[place],
+        bytes=8 * (_numbers(problem, solver) * ordered)[place],
+    )
+
+
+def _solve(
+    problem: LikelihoodEstimation,
+    solver: Solver,
+    horizons: Any,
+    trials: int,
+    seed: int,
+    conditions: Conditions,
+) -> Learned:
+    if isinstance(solver, Alone):
+        return in_blocks(problem, trials, seed, newton(problem, horizons, alone=True))
+    if isinstance(solver, Centralized):
+        return in_blocks(problem, trials, seed, newton(problem, horizons))
+    if conditions != (None, None) and not isinstance(solver, AnytimeSDA):
+        raise Unsupported(
+            "faults and changing networks are for AnytimeSDA, which survives them; stochastic gradients are simulated "
+            "on reliable networks only"
+        )
+    if isinstance(solver, StochasticGradient):
+        return solver.learned(problem, horizons, trials, seed)
+    method = running_mean(solver)
+    if conditions == (None, None):
+        return in_blocks(problem, trials, seed, average(problem, method, horizons))
+    network = problem.network if conditions.network is None else conditions.network
+    faults = Faults() if conditions.faults is None else conditions.faults
+    return average_with_faults(problem, method, network, faults, horizons, trials, seed)
+
+
+def _squares(problem: LikelihoodEstimation, estimates: Floats) -> Floats:
+    """(H, trials, N) the squared errors of all estimates; infinite where one has diverged."""
+    assert problem.parameter is not None
+    with np.errstate(over="ignore", invalid="ignore"):
+        squares = ((estimates - problem.parameter) ** 2).sum(axis=3)
+    return np.where(np.isnan(squares), np.inf, squares)
+
+
+def running_mean(method: Any) -> AnytimeSDA:
+    """Return a method that averages running means, or say why it must."""
+    if not isinstance(method, AnytimeSDA) or method.gain is not None:
+        raise InvalidInput(
+            "models are learned by averaging the running means of linearized samples, which is gs.AnytimeSDA() without "
+            f"a gain, got {checks.brief(method)}; the rivals are DSGD, DSGT, Alone and Centralized of gs.applications"
+        )
+    return method
+
+
+def _numbers(problem: LikelihoodEstimation, solver: Solver) -> int:
+    """How many numbers the agents send in a round; to a center, every sample."""
+    if isinstance(solver, Alone):
+        return 0
+    if isinstance(solver, Centralized):
+        return int(problem.samples.sum()) * (problem.dimension + 1)
+    links = 2 * len(problem.network.edges)
+    if isinstance(solver, StochasticGradient):
+        return links * solver.vectors * problem.size
+    return links * Layout(problem.size, errors=False).components

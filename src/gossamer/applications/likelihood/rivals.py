@@ -1,0 +1,131 @@
+"""Stochastic gradients over a network: the earlier way to fit a model to streams, for comparison.
+
+In round t agent i takes a step along the gradient g_i of its newest samples, averaged over them; W = I - L.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from gossamer import checks
+from gossamer.applications.likelihood import kernels
+from gossamer.applications.likelihood.streaming import Draws, Learned, in_blocks
+from gossamer.arrays import Booleans, Floats, Integers
+
+if TYPE_CHECKING:
+    from gossamer.applications.likelihood.estimation import LikelihoodEstimation
+
+GRID = 2.0 ** np.arange(4, -7, -1)
+"""The step sizes that tuning tries, as multiples of 1/(the largest mean curvature of any agent at the start)."""
+
+LANES = 64
+"""Rounds are played one by one, so that many trials side by side are worth it."""
+
+Mix = Callable[[Floats], Floats]
+
+
+@dataclass(frozen=True)
+class StochasticGradient(ABC):
+    """Steps a_t = a/sqrt(t+1); the estimate is the mean of all iterates, weighted by their rounds.
+
+    step   a, as a multiple of 1/(the largest mean curvature of any agent at the start); None: the best of `GRID`, by
+           the error after the last round, which only somebody who knows the answer can choose
+    """
+
+    step: float | None = 1.0
+
+    name: ClassVar[str]
+    vectors: ClassVar[int] = 1
+    """How many vectors of theta's length one message has."""
+
+    def __post_init__(self) -> None:
+        if self.step is not None:
+            checks.number("step", self.step, above=0)
+
+    @property
+    def label(self) -> str:
+        return f"{self.name}, {'best step' if self.step is None else f'step={self.step:g}'}"
+
+    @abstractmethod
+    def advance(self, state: tuple[Floats, ...], slope: Floats, step: Floats, mix: Mix) -> tuple[Floats, ...]:
+        """The registers after a round whose gradient is `slope`: theta, all that there is at first, and more."""
+
+    def learned(self, problem: LikelihoodEstimation, horizons: Integers, trials: int, seed: int) -> Learned:
+        """Every agent's estimates after each of the ascending horizons, all steps of the grid side by side."""
+        steps = GRID if self.step is None else np.array([self.step])
+        found = in_blocks(
+            problem, trials, seed, lambda draws: self._learn(problem, draws, horizons, steps), LANES
+        )
+        estimates = found.estimates.reshape(len(steps), len(horizons), *found.estimates.shape[1:])
+        with np.errstate(over="ignore", invalid="ignore"):
+            errors = ((estimates[:, -1] - problem.parameter) ** 2).mean(axis=(1, 2, 3))
+        best = int(np.argmin(np.nan_to_num(errors, nan=np.inf)))
+        return Learned(estimates[best], found.withheld[: len(horizons)])
+
+    def _learn(
+        self, problem: LikelihoodEstimation, draws: Draws, horizons: Integers, steps: Floats
+    ) -> tuple[Floats, Booleans]:
+        """Estimates (steps x H, N, p, B)."""
+        agents, trials, count = problem.network.agents, len(draws.trials), len(steps)
+        shape = (agents, problem.size, count * trials)
+        gossip, sizes = problem.network.gossip, np.repeat(steps / problem.steepness, trials)
+        state: tuple[Floats, ...] = (np.zeros(shape),)
+        average, found = np.zeros(shape), []
+        predictors = np.empty((problem.family.outputs, draws.group, agents, count * trials))
+
+        def mix(values: Floats) -> Floats:
+            return np.asarray(values - (gossip @ values.reshape(agents, -1)).reshape(shape))
+
+        with np.errstate(over="ignore", invalid="ignore"):
+            for piece, (x, y, weights, group) in draws.pieces(range(int(horizons[-1])), set()):
+                covariates, labels = np.tile(x, count), np.tile(y, count)
+                for t in piece:
+                    new = slice((t - piece.start) * group, (t - piece.start + 1) * group)
+                    kernels.predict(predictors, covariates[new], state[0])
+                    slopes = problem.family.slopes(predictors, labels[new]) * weights[new][:, :, None]
+                    slope = (
+                        (slopes[:, :, :, None] * covariates[new]).sum(axis=1).swapaxes(0, 1).reshape(shape)
+                    )
+                    slope = slope / problem.per_round + problem.penalty[:, None] * state[0]
+                    state = self.advance(state, slope, sizes / np.sqrt(t + 1), mix)
+                    average += 2.0 / (t + 2) * (state[0] - average)  # weights 1, 2, 3, ...
+                    if t + 1 in horizons:
+                        found.append(average.reshape(*shape[:2], count, trials).copy())
+        estimates = np.moveaxis(np.stack(found), 3, 0).reshape(-1, *shape[:2], trials)
+        return estimates, np.zeros((len(estimates), agents, trials), dtype=bool)
+
+
+@dataclass(frozen=True)
+class DSGD(StochasticGradient):
+    """Distributed stochastic gradients (Nedic, Ozdaglar 2009; Lian and others 2017), averaged (Polyak, Juditsky 1992).
+
+    theta_i <- sum_j W_ij theta_j - a_t g_i(theta_i)
+    """
+
+    name: ClassVar[str] = "DSGD"
+
+    def advance(self, state: tuple[Floats, ...], slope: Floats, step: Floats, mix: Mix) -> tuple[Floats, ...]:
+        return (mix(state[0]) - step * slope,)
+
+
+@dataclass(frozen=True)
+class DSGT(StochasticGradient):
+    """Distributed stochastic gradient tracking (Pu, Nedic 2021), averaged like `DSGD`.
+
+    s_i <- sum_j W_ij s_j + g_i(theta_i) - the last g_i,   theta_i <- sum_j W_ij (theta_j - a_t s_j)
+
+    It sends theta and s, so its messages are twice as long.
+    """
+
+    name: ClassVar[str] = "DSGT"
+    vectors: ClassVar[int] = 2
+
+    def advance(self, state: tuple[Floats, ...], slope: Floats, step: Floats, mix: Mix) -> tuple[Floats, ...]:
+        theta = state[0]
+        tracked = slope if len(state) == 1 else mix(state[1]) + slope - state[2]
+        return mix(theta - step * tracked), tracked, slope

@@ -1,0 +1,122 @@
+"""Gradient methods for data at rest, for comparison: they send theta instead of curvature, but more often.
+
+Each minimizes the mean over agents of f_i, agent i's share of the loss, with W = I - L and full gradients.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from gossamer import checks
+from gossamer.arrays import Floats
+
+Mix = Callable[[Floats], Floats]
+Gradient = Callable[[Floats], Floats]
+
+GRID = 2.0 ** np.arange(5, -9, -1)
+"""The step sizes that tuning tries, as multiples of 1/(the largest curvature of any agent at the start)."""
+
+
+@dataclass(frozen=True)
+class GradientMethod(ABC):
+    """A gradient method with a constant step.
+
+    step   its step size as a multiple of 1/(the largest eigenvalue of any agent's curvature at the start); None: the
+           best of `GRID`, by the error after the last round, which only somebody who knows the answer can choose
+    """
+
+    step: float | None = 1.0
+
+    name: ClassVar[str]
+    vectors: ClassVar[int] = 1
+    """How many vectors of theta's length one message has."""
+
+    def __post_init__(self) -> None:
+        if self.step is not None:
+            checks.number("step", self.step, above=0)
+
+    @property
+    def label(self) -> str:
+        return f"{self.name}, {'best step' if self.step is None else f'step={self.step:g}'}"
+
+    @abstractmethod
+    def start(self, theta: Floats, mix: Mix, gradient: Gradient, size: float) -> tuple[Floats, ...]:
+        """The registers after the first round, theta first."""
+
+    @abstractmethod
+    def advance(
+        self, state: tuple[Floats, ...], mix: Mix, gradient: Gradient, size: float
+    ) -> tuple[Floats, ...]:
+        """The registers after one more round."""
+
+
+@dataclass(frozen=True)
+class Extra(GradientMethod):
+    """EXTRA (Shi, Ling, Wu, Yin: EXTRA: an exact first-order algorithm for decentralized consensus optimization, 2015).
+
+    x_1 = W x_0 - a grad f(x_0),   x_{k+2} = (I + W) x_{k+1} - (I + W)/2 x_k - a (grad f(x_{k+1}) - grad f(x_k))
+    """
+
+    name: ClassVar[str] = "EXTRA"
+
+    def start(self, theta: Floats, mix: Mix, gradient: Gradient, size: float) -> tuple[Floats, ...]:
+        slope, mixed = gradient(theta), mix(theta)
+        return mixed - size * slope, theta, mixed, slope
+
+    def advance(
+        self, state: tuple[Floats, ...], mix: Mix, gradient: Gradient, size: float
+    ) -> tuple[Floats, ...]:
+        x, before, mixed_before, slope_before = state
+        slope, mixed = gradient(x), mix(x)
+        new = x + mixed - (before + mixed_before) / 2 - size * (slope - slope_before)
+        return new, x, mixed, slope
+
+
+@dataclass(frozen=True)
+class ExactDiffusion(GradientMethod):
+    """Exact diffusion (Yuan, Ying, Zhao, Sayed: Exact diffusion for distributed optimization and learning, 2018).
+
+    psi_k = x_k - a grad f(x_k),   x_{k+1} = (I + W)/2 (psi_k + x_k - psi_{k-1}),   psi_{-1} = x_0
+    """
+
+    name: ClassVar[str] = "exact diffusion"
+
+    def start(self, theta: Floats, mix: Mix, gradient: Gradient, size: float) -> tuple[Floats, ...]:
+        return self.advance((theta, theta), mix, gradient, size)
+
+    def advance(
+        self, state: tuple[Floats, ...], mix: Mix, gradient: Gradient, size: float
+    ) -> tuple[Floats, ...]:
+        x, before = state
+        psi = x - size * gradient(x)
+        corrected = psi + x - before
+        return (corrected + mix(corrected)) / 2, psi
+
+
+@dataclass(frozen=True)
+class GradientTracking(GradientMethod):
+    """Gradient tracking, DIGing (Nedic, Olshevsky, Shi: Achieving geometric convergence for distributed optimization
+    over time-varying graphs, 2017); with one sample per gradient it is DSGT (Pu, Nedic 2021).
+
+        x_{k+1} = W x_k - a s_k,   s_{k+1} = W s_k + grad f(x_{k+1}) - grad f(x_k),   s_0 = grad f(x_0)
+    """
+
+    name: ClassVar[str] = "gradient tracking"
+    vectors: ClassVar[int] = 2
+
+    def start(self, theta: Floats, mix: Mix, gradient: Gradient, size: float) -> tuple[Floats, ...]:
+        slope = gradient(theta)
+        return self.advance((theta, slope, slope), mix, gradient, size)
+
+    def advance(
+        self, state: tuple[Floats, ...], mix: Mix, gradient: Gradient, size: float
+    ) -> tuple[Floats, ...]:
+        x, tracked, slope = state
+        new = mix(x) - size * tracked
+        fresh = gradient(new)
+        return new, mix(tracked) + fresh - slope, fresh

@@ -1,0 +1,260 @@
+"""Streams of samples in many trials: drawn, learned from over the network, and, as the limit, in one place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from gossamer.applications.likelihood import kernels
+from gossamer.applications.likelihood.linearization import Layout, Linearizer, linearized, refreshes, solve
+from gossamer.arrays import Booleans, Floats, Integers
+from gossamer.engines.faulty.engine import simulate_faulty
+from gossamer.errors import InvalidInput
+from gossamer.faults import Faults
+from gossamer.methods import Method, tabulate
+from gossamer.networks import ChangingNetwork, Network
+from gossamer.numerics.sparse import rows_of
+from gossamer.numerics.threads import spread
+from gossamer.observations import Observations
+
+if TYPE_CHECKING:
+    from gossamer.applications.likelihood.estimation import LikelihoodEstimation
+
+CHUNK = 32
+"""Labels are drawn for so many rounds at a time."""
+
+LANES = 32
+"""At most this many trials run side by side; results do not depend on it."""
+
+_SETTLED = 1e-5
+"""Newton's method ends with a step that is this small, relative to theta: the next one would be its square."""
+
+_LABELS = 17
+"""A separate purpose beside those of `numerics.random`: the labels."""
+
+
+class Samples(NamedTuple):
+    """Samples of some rounds, `group` of them per round: a weight is 0 where an agent has none."""
+
+    x: Floats  #: (samples, N, width, B)
+    y: Floats  #: (samples, N, B)
+    weights: Floats  #: (samples, N)
+    group: int
+
+
+class Learned(NamedTuple):
+    """What a solver found: estimates (H, trials, N, p), and which of them an agent would withhold, (H, trials, N)."""
+
+    estimates: Floats
+    withheld: Booleans
+
+
+class Draws:
+    """The samples of a block of trials: pure functions of (seed, trial, round), whatever else is simulated."""
+
+    def __init__(self, problem: LikelihoodEstimation, seed: int, trials: range) -> None:
+        if problem.parameter is None or problem.covariates is None:
+            raise InvalidInput(
+                "a simulation draws samples, for which the problem needs parameter and covariates; give both, use "
+                "LikelihoodEstimation.random, or hand in your own samples with online()"
+            )
+        self.problem, self.seed, self.trials = problem, seed, trials
+        self.group = max(1, int(problem.samples.max()))
+        self._theta = np.ascontiguousarray(
+            np.broadcast_to(
+                problem.parameter[None, :, None], (problem.network.agents, problem.size, len(trials))
+            )
+        )
+        self._covariates = problem.covariates
+        self._chunk, self._drawn = -1, Samples(*(np.empty(0),) * 3, self.group)
+
+    def pieces(self, rounds: range, stops: set[int]) -> Iterator[tuple[range, Samples]]:
+        """The samples of some rounds in pieces that end where chunks and `stops` do."""
+        start = rounds.start
+        while start < rounds.stop:
+            whole = (start // CHUNK + 1) * CHUNK
+            stop = min([rounds.stop, whole, *(s for s in stops if start < s)])
+            yield range(start, stop), self.of(range(start, stop))
+            start = stop
+
+    def of(self, rounds: range) -> Samples:
+        """The samples of some rounds of one chunk."""
+        chunk = rounds.start // CHUNK
+        if chunk != self._chunk:
+            self._chunk, self._drawn = chunk, self._draw(chunk)
+        first = chunk * CHUNK
+        some = slice((rounds.start - first) * self.group, (rounds.stop - first) * self.group)
+        x, y, weights, group = self._drawn
+        return Samples(x[some], y[some], weights[some], group)
+
+    def _draw(self, chunk: int) -> Samples:
+        problem, family = self.problem, self.problem.family
+        numbers = range(chunk * CHUNK * self.group, (chunk + 1) * CHUNK * self.group)
+        x = self._covariates.sample(self.seed, numbers, self.trials)
+        if problem.intercept:
+            x = np.concatenate([x, np.ones_like(x[:, :, :1])], axis=2)
+        x = np.ascontiguousarray(x)
+        predictors = np.empty((family.outputs, len(numbers), x.shape[1], len(self.trials)))
+        kernels.predict(predictors, x, self._theta)
+        y = np.empty(predictors.shape[1:])
+        for b, trial in enumerate(self.trials):
+            rng = np.random.default_rng([self.seed, _LABELS, trial, chunk])
+            y[:, :, b] = family.draw(rng, predictors[..., b])
+        slots = np.arange(self.group)[:, None] < problem.samples
+        return Samples(x, y, np.tile(slots.astype(float), (CHUNK, 1)), self.group)
+
+
+Learner = Callable[[Draws], tuple[Floats, Booleans]]
+"""From the samples of a block of trials: estimates (H, N, p, B), and which are withheld (H, N, B)."""
+
+
+def in_blocks(
+    problem: LikelihoodEstimation, trials: int, seed: int, learn: Learner, lanes: int = LANES
+) -> Learned:
+    """Blocks of trials, a thread for each."""
+    size = min(lanes, max(8, -(-trials // 16) * 8))
+    firsts = range(0, trials, size)
+    parts: list[tuple[Floats, Booleans]] = [(np.empty(0), np.empty(0, bool))] * len(firsts)
+
+    def one(k: int) -> None:
+        parts[k] = learn(Draws(problem, seed, range(firsts[k], min(firsts[k] + size, trials))))
+
+    spread(one, len(firsts))
+    estimates, withheld = (np.concatenate(arrays, axis=-1) for arrays in zip(*parts, strict=True))
+    return Learned(np.moveaxis(estimates, 3, 1), np.moveaxis(withheld, 2, 1))
+
+
+def average(problem: LikelihoodEstimation, method: Method, horizons: Integers) -> Learner:
+    """Linearize, average by `method` and solve: every agent's estimates after each of the ascending horizons."""
+    rounds = int(horizons[-1])
+    table, gossip = tabulate(method, problem.network, rounds), rows_of(problem.network.gossip)
+    stops = {*horizons.tolist(), *filter(refreshes, range(rounds))}
+
+    def learn(draws: Draws) -> tuple[Floats, Booleans]:
+        linearizer = Linearizer(problem, len(draws.trials))
+        shape = (problem.network.agents, linearizer.layout.components, table.registers, len(draws.trials))
+        registers = np.zeros(shape)
+        found, withheld = [], []
+        for piece, samples in draws.pieces(range(rounds), stops):
+            kernels.play(registers, linearizer.observe(*samples), piece.start, table, gossip)
+            if piece.stop not in stops:
+                continue
+            held = np.tensordot(registers, table.estimate_state[piece.stop - 1], axes=([2], [0]))
+            solved = linearizer.solve(held, piece.stop, problem.per_round)
+            if piece.stop in horizons:
+                found.append(np.swapaxes(solved.theta, 1, 2))
+                withheld.append(~solved.ready)
+            if refreshes(piece.stop):
+                linearizer.refer(solved)
+        return np.stack(found), np.stack(withheld)
+
+    return learn
+
+
+def newton(problem: LikelihoodEstimation, horizons: Integers, *, alone: bool = False) -> Learner:
+    """The estimate that minimizes the loss of everybody's samples in one place; or each agent's own, for its own ones.
+
+    It is withheld where it does not exist: labels are separable, or covariates do not vary enough.
+    """
+    rounds, agents, layout = int(horizons[-1]), problem.network.agents, Layout(problem.size, errors=False)
+
+    def held(samples: list[Samples], reference: Floats | None) -> Floats:
+        """(N or 1, B, n): the sums over rounds, and over agents unless they are alone."""
+        total: Any = 0.0
+        for x, y, weights, _ in samples:
+            predictors = problem.family.start(y) if reference is None else np.empty((outputs, *y.shape))
+            if reference is not None:
+                kernels.predict(predictors, x, reference)
+            total = total + linearized(problem.family, layout, x, y, weights, predictors, len(y))[0]
+        return np.moveaxis(total if alone else total.sum(axis=0, keepdims=True) / agents, 1, 2)
+
+    outputs = problem.family.outputs
+
+    def learn(draws: Draws) -> tuple[Floats, Booleans]:
+        parts = list(draws.pieces(range(rounds), set(horizons.tolist())))
+        lanes = len(draws.trials)
+        theta = np.zeros((agents if alone else 1, lanes, problem.size))
+        missing = np.ones(theta.shape[:2], dtype=bool)
+        found, withheld, reference = [], [], None
+        for horizon in horizons.tolist():
+            samples = [each for piece, each in parts if piece.stop <= horizon]
+            theta = np.where(missing[..., None], 0.0, theta)
+            for attempt in range(25):
+                if attempt or not missing.any():
+                    everywhere = np.broadcast_to(np.swapaxes(theta, 1, 2), (agents, problem.size, lanes))
+                    reference = np.ascontiguousarray(everywhere)
+                mean = held(samples, reference) / horizon
+                share = problem.samples[:, None, None] if alone else problem.per_round
+                penalty = np.broadcast_to(problem.penalty * share, theta.shape)
+                new = solve(layout.curvature(mean), layout.response(mean), theta, penalty, 10**9)
+                step = new.theta - theta
+                length = np.abs(step).max(axis=-1)
+                theta = theta + step / np.maximum(1.0, length / 2)[..., None]
+                missing = ~new.ready | (length > _SETTLED * (1 + np.abs(theta).max(axis=-1)))
+                if not missing.any():
+                    break
+            reference = None
+            shape = (agents, lanes, problem.size)
+            found.append(np.swapaxes(np.broadcast_to(theta, shape), 1, 2))
+            withheld.append(np.broadcast_to(missing, shape[:2]))
+        return np.stack(found), np.stack(withheld)
+
+    return learn
+
+
+class PseudoResponses(Observations):
+    """Linearized samples as streams for the engine with faults, which tells what the agents hold (`heed`)."""
+
+    def __init__(self, problem: LikelihoodEstimation) -> None:
+        self.problem = problem
+        self.mean = np.zeros((problem.network.agents, Layout(problem.size, errors=False).components))
+        self.variance = np.ones_like(self.mean)
+        self._blocks: dict[int, tuple[Draws, Linearizer]] = {}
+        self.found: dict[int, dict[int, tuple[Floats, Booleans]]] = {}
+        """By horizon and first trial: estimates (N, B, p), and which are withheld."""
+
+    def sample(
+        self,
+        seed: int,
+        rounds: range,
+        trials: range,
+        agents: range | None = None,
+        batches: Floats | None = None,
+    ) -> Floats:
+        if rounds.start == 0:
+            self._blocks[trials.start] = (
+                Draws(self.problem, seed, trials),
+                Linearizer(self.problem, len(trials)),
+            )
+        draws, linearizer = self._blocks[trials.start]
+        return np.concatenate([linearizer.observe(*samples) for _, samples in draws.pieces(rounds, set())])
+
+    def heed(self, rounds: int, trials: range, estimates: Floats) -> None:
+        _, linearizer = self._blocks[trials.start]
+        solved = linearizer.solve(np.transpose(estimates, (1, 2, 0)), rounds, self.problem.per_round)
+        self.found.setdefault(rounds, {})[trials.start] = solved.theta, ~solved.ready
+        if refreshes(rounds):
+            linearizer.refer(solved)
+
+
+def average_with_faults(
+    problem: LikelihoodEstimation,
+    method: Method,
+    network: Network | ChangingNetwork,
+    faults: Faults,
+    horizons: Integers,
+    trials: int,
+    seed: int,
+) -> Learned:
+    """Like `average` under the rules of the edge ledger: messages are lost, agents crash, networks change."""
+    stops = sorted({*horizons.tolist(), *filter(refreshes, range(int(horizons[-1])))})
+    streams = PseudoResponses(problem)
+    simulate_faulty(method, network, streams, stops, trials, seed, faults, keep="errors", progress=False)
+    estimates, withheld = [], []
+    for horizon in horizons.tolist():
+        parts = [streams.found[horizon][first] for first in sorted(streams.found[horizon])]
+        estimates.append(np.concatenate([theta for theta, _ in parts], axis=1))
+        withheld.append(np.concatenate([off for _, off in parts], axis=1))
+    return Learned(np.swapaxes(np.stack(estimates), 1, 2), np.swapaxes(np.stack(withheld), 1, 2))

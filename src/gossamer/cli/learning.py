@@ -1,0 +1,159 @@
+"""learn: one model at every agent, from simulated streams of samples or from a user's own rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+import gossamer as gs
+from gossamer.cli.application_files import read_rows
+from gossamer.cli.applications import Rivals
+from gossamer.cli.commands import refuse
+from gossamer.cli.faults import parse_loss
+from gossamer.cli.formatting import plain, shown
+from gossamer.cli.options import AsJson, Csv, Graph, Loss, Plot, Rounds, Seed, Trials, Weights
+from gossamer.cli.output import Record, emit, few, present, save_plot, wide
+from gossamer.cli.parsing import parse_horizons, parse_methods, parse_network
+
+
+def learn(
+    graph: Graph,
+    family: Annotated[
+        str, typer.Option("--family", "-f", help="logistic, softmax, poisson, gamma or huber.")
+    ] = "logistic",
+    dimension: Annotated[int, typer.Option(help="Simulated samples: number of covariates.")] = 5,
+    intercept: Annotated[bool, typer.Option(help="Add a covariate that is always 1.")] = False,
+    ridge: Annotated[float, typer.Option(help="Penalty: ridge/2 times the sum of squared parameters.")] = 0.0,
+    samples: Annotated[int, typer.Option(help="Simulated samples per agent and round.")] = 1,
+    data: Annotated[
+        Path | None, typer.Option(help="CSV with a header row: fit these rows, which agents keep, instead.")
+    ] = None,
+    target: Annotated[str, typer.Option(help="The CSV column with the labels.")] = "y",
+    split: Annotated[
+        str, typer.Option(help="Which agent holds which rows: contiguous, random, sorted or by:COLUMN.")
+    ] = "contiguous",
+    methods: Annotated[
+        str, typer.Option("--methods", "-m", help="Forms of anytime-sda, separated by spaces.")
+    ] = "anytime-sda anytime-sda:acceleration=local",
+    rivals: Rivals = True,
+    tune: Annotated[
+        bool, typer.Option("--tune", help="Also run rivals with the best step of a grid (takes its time).")
+    ] = False,
+    rounds: Rounds = "100,300,1000",
+    trials: Trials = 20,
+    loss: Loss = None,
+    weights: Weights = "metropolis",
+    seed: Seed = 0,
+    as_json: AsJson = False,
+    csv: Csv = None,
+    plot: Plot = None,
+) -> None:
+    """Fit one model at every agent to everybody's samples: ours, stochastic gradients, and the limit."""
+    network = parse_network(graph, weights, seed)
+    if data is not None:
+        refuse("dimension samples methods trials loss tune", "with --data, whose rows stay as they are")
+        rows = read_rows(
+            network,
+            data,
+            target=target,
+            split=split,
+            family=family,
+            intercept=intercept,
+            ridge=ridge,
+            seed=seed,
+        )
+        _fit(rows, rivals, max(parse_horizons(rounds)), as_json, csv, plot)
+        return
+    refuse("target split", "without --data")
+    problem = gs.LikelihoodEstimation.random(
+        network, family, dimension, samples=samples, intercept=intercept, ridge=ridge, seed=seed
+    )
+    faults = None if loss is None else parse_loss(loss)
+    horizons = sorted(set(parse_horizons(rounds)))
+    runs: Any = problem.simulate(parse_methods(methods), horizons, trials, seed, faults=faults)
+    if rivals:
+        steps = (1.0, None) if tune else (1.0,)
+        kinds = (gs.applications.DSGD, gs.applications.DSGT)
+        others = [*(kind(step) for kind in kinds for step in steps), gs.applications.Alone()]
+        runs.extend(problem.simulate(others, horizons, trials, seed))
+    lossy = "" if loss is None else f", ours losing {loss} of all messages"
+    present(
+        runs,
+        as_json=as_json,
+        csv=csv,
+        plot=plot,
+        title=(
+            f"{family}, {problem.size} parameters, on {network.name}{lossy}: error after T rounds, as a multiple of a "
+            "center's"
+        ),
+        table=_table(runs.records()),
+        notes=[
+            *dict.fromkeys(f"{row['method']}: {row['note']}" for row in runs.records() if row["note"]),
+            f"bytes: sent by all agents up to T={horizons[-1]}; {trials} trials, ± standard error",
+        ],
+    )
+
+
+def _table(records: Sequence[Record]) -> list[Record]:
+    """One row per method: multiples of the centralized error, and what was sent for the last of them."""
+    rows: dict[str, dict[int, Any]] = {}
+    for record in records:
+        error = plain(record["over_limit_stderr"])
+        value = shown(record["over_limit"])
+        rows.setdefault(record["method"], {})[record["rounds"]] = (
+            value if error is None else f"{value} ± {shown(error)}"
+        )
+    sent = {record["method"]: record["bytes"] for record in records}
+    table = wide(rows, few(sorted({record["rounds"] for record in records}), 4))
+    limits = {record["rounds"]: record["centralized_limit"] / record["agents"] for record in records}
+    center = {"method": "mse of a center", **{f"T={t}": limits[t] for t in few(sorted(limits), 4)}}
+    return [*({**row, "bytes": sent[row["method"]]} for row in table), {**center, "bytes": None}]
+
+
+def _fit(
+    problem: gs.LikelihoodEstimation,
+    rivals: bool,
+    rounds: int,
+    as_json: bool,
+    csv: Path | None,
+    plot: Path | None,
+) -> None:
+    """Fit rows that agents keep: what each method reached, and every parameter."""
+    from gossamer.applications.likelihood.at_rest import RIVALS
+
+    fits = problem.compare_fits(RIVALS if rivals else RIVALS[:1], rounds)
+    found = fits.fits[0]
+    best = {
+        name: float(value) for name, value in zip(problem.parameter_names, found.estimates[0], strict=True)
+    }
+    spread = (found.estimates.max(axis=0) - found.estimates.min(axis=0)).tolist()
+    records = [
+        {**row, **{f"agent_0_{k}": v for k, v in best.items()}}
+        if row["method"] == found.method
+        else {**row, **dict.fromkeys(f"agent_0_{k}" for k in best)}
+        for row in fits.records()
+    ]
+    emit(
+        records,
+        title=f"{problem.family.name} on {problem.network.name}: largest difference from the fit in one place",
+        as_json=as_json,
+        csv=csv,
+        notes=fits.notes,
+        columns=list(fits.shown[:-1]),
+        headings={
+            "error": "difference",
+            "rounds_to_target": "rounds to 1e-6",
+            "bytes_to_target": "bytes to 1e-6",
+        },
+    )
+    if not as_json:
+        table = [
+            {"parameter": name, "agent 0": value, "largest difference between agents": gap}
+            for (name, value), gap in zip(best.items(), spread, strict=True)
+        ]
+        emit(table, title=f"Parameters after {int(found.rounds[-1])} rounds of Newton's method")
+    if plot is not None:
+        save_plot(fits.plot, plot, as_json)

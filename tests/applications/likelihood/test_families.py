@@ -1,0 +1,99 @@
+"""Families: the two derivatives agree, labels are checked, and a family of one's own is compared numerically."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import gossamer as gs
+from gossamer.applications import Family, Gamma, Huber, Logistic, Poisson, Softmax
+from gossamer.families import FAMILIES, family_of
+
+LABELS = {
+    Logistic(): (0.0, 1.0),
+    Softmax(3): (0.0, 1.0, 2.0),
+    Softmax(3, symmetric=True): (0.0, 1.0, 2.0),
+    Poisson(): (0.0, 1.0, 7.0),
+    Gamma(): (0.2, 1.0, 5.0),
+    Huber(): (-2.0, 0.3, 4.0),
+}
+
+
+@pytest.mark.parametrize("family", LABELS, ids=str)
+def test_curvatures_are_the_derivatives_of_the_slopes(family):
+    rng, step = np.random.default_rng(0), 1e-6
+    y = np.repeat(LABELS[family], 50)
+    eta = rng.normal(size=(family.outputs, len(y)))
+    bends = family.curvatures(eta, y)
+    assert bends.shape == (family.outputs, family.outputs, len(y))
+    for k in range(family.outputs):
+        moved = np.zeros_like(eta)
+        moved[k] = step
+        measured = (family.slopes(eta + moved, y) - family.slopes(eta - moved, y)) / (2 * step)
+        np.testing.assert_allclose(measured, bends[:, k], rtol=1e-5, atol=1e-6)
+    assert not family.outside(y).any()
+
+
+@pytest.mark.parametrize("family", LABELS, ids=str)
+def test_drawn_labels_are_the_familys_and_have_slope_zero_on_average(family):
+    rng = np.random.default_rng(1)
+    eta = np.broadcast_to(rng.normal(size=(family.outputs, 1)) * 0.7, (family.outputs, 40_000))
+    y = family.draw(rng, eta)
+    assert y.shape == (40_000,)
+    assert not family.outside(y).any()
+    slopes = family.slopes(eta, y)
+    error = slopes.std(axis=1) / np.sqrt(slopes.shape[1])
+    assert np.all(np.abs(slopes.mean(axis=1)) < 4.5 * error)
+
+
+@pytest.mark.parametrize("family", LABELS, ids=str)
+def test_labels_lie_where_their_own_start_is_plausible(family):
+    y = np.array(LABELS[family])
+    low, high = family.plausible(y, y, 10)
+    start = family.start(y)
+    assert start.shape == (family.outputs, len(y))
+    assert np.all((start >= low) & (start <= high))
+
+
+@pytest.mark.parametrize(
+    ("family", "wrong", "words"),
+    [
+        (
+            Logistic(),
+            [0, 2],
+            "must be 0 or 1 for the family logistic, but 1 of 2 are not, the first of them 2",
+        ),
+        (Softmax(3), [3], "whole numbers from 0 to 2"),
+        (Poisson(), [1.5], "whole numbers of at least 0"),
+        (Gamma(), [0.0], "must be positive"),
+        (Huber(), [np.nan], "finite"),
+    ],
+)
+def test_labels_outside_the_family_are_named(family, wrong, words):
+    with pytest.raises(gs.InvalidInput, match=words):
+        family.check_labels(wrong)
+
+
+def test_names_of_families():
+    assert [family_of(name).name for name in FAMILIES] == list(FAMILIES)
+    assert family_of(Poisson()) == Poisson()
+    with pytest.raises(gs.InvalidInput, match="did you mean 'poisson'"):
+        family_of("poison")
+
+
+def test_a_family_of_ones_own_is_checked_numerically():
+    own = Family.own(lambda eta, y: np.exp(eta) - y, lambda eta, y: np.exp(eta), labels=(0, 1, 5))
+    eta, y = np.array([[0.3, -0.2]]), np.array([1.0, 2.0])
+    np.testing.assert_allclose(own.slopes(eta, y), Poisson().slopes(eta, y))
+    with pytest.raises(
+        gs.InvalidInput, match="must be the derivative of its derivative, but at the predictor"
+    ):
+        Family.own(lambda eta, y: np.exp(eta) - y, lambda eta, y: np.exp(eta) + 0.01)
+    with pytest.raises(gs.InvalidInput, match="must be convex, but its curvature is -1"):
+        Family.own(lambda eta, y: -eta, lambda eta, y: np.full_like(eta, -1.0))
+    with pytest.raises(gs.InvalidInput, match="one finite number for each predictor"):
+        Family.own(lambda eta, y: eta, lambda eta, y: 1.0)
+    with pytest.raises(gs.InvalidInput, match="two functions"):
+        Family.own("logistic", lambda eta, y: eta)
+    with pytest.raises(gs.Unsupported, match="cannot draw labels"):
+        own.draw(np.random.default_rng(0), eta)

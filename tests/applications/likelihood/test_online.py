@@ -1,0 +1,156 @@
+"""Models refined sample by sample: every agent ends at the estimate of all samples, and knows how sure it is."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import gossamer as gs
+from gossamer.applications.likelihood import kernels
+from gossamer.applications.likelihood.linearization import Linearizer, refreshes, sandwich
+from gossamer.applications.likelihood.streaming import Draws
+from gossamer.families import FAMILIES
+from gossamer.methods import tabulate
+from gossamer.numerics.sparse import rows_of
+
+
+def newton(problem, x, y, steps=60):
+    """The minimum of the penalized loss of rows (n, width), the slow and obvious way."""
+    family, outputs = problem.family, problem.family.outputs
+    eta = family.start(y)
+    for _ in range(steps):
+        bends = family.curvatures(eta, y)
+        pseudo = (bends * eta).sum(axis=1) - family.slopes(eta, y)
+        matrix = np.einsum("acn,nk,nl->akcl", bends, x, x).reshape(problem.size, -1) / len(y)
+        right = np.einsum("an,nk->ak", pseudo, x).ravel() / len(y)
+        theta = np.linalg.solve(matrix + np.diag(problem.penalty), right)
+        eta = theta.reshape(outputs, -1) @ x.T
+    return theta
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_agent_ends_at_the_estimate_of_all_samples(family):
+    """Unequal numbers of samples, an intercept and a penalty; then silence, while the agents go on talking."""
+    problem = gs.LikelihoodEstimation.random(gs.Network.cycle(5), family, 2, intercept=True, ridge=0.05)
+    rng, online, rows = np.random.default_rng(1), problem.online(), []
+    rows_of_theta = problem.parameter.reshape(problem.family.outputs, -1)
+    for _ in range(40):
+        news = []
+        for i in range(5):
+            count = rng.integers(0, 3) if i else 0  # the first agent never sees anything
+            x = rng.normal(size=(count, 2)) + i / 3
+            y = problem.family.draw(rng, rows_of_theta @ np.column_stack([x, np.ones(count)]).T)
+            news.append((x, y) if count else None)
+            rows.append((x, y))
+        online.observe(news)
+    while online.rounds < 1100:
+        online.observe()
+    x, y = (np.concatenate([row[k] for row in rows]) for k in range(2))
+    best = newton(problem, np.column_stack([x, np.ones(len(x))]), y)
+    np.testing.assert_allclose(online.estimates(), np.tile(best, (5, 1)), rtol=2e-3, atol=2e-3)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("family", ["logistic", "huber"])
+def test_intervals_cover_as_often_as_they_say(family):
+    """95% intervals of every agent and parameter, in many trials at once, early and late."""
+    problem = gs.LikelihoodEstimation.random(gs.Network.cycle(10), family, 2, seed=4)
+    method, trials, horizons = gs.AnytimeSDA(), 400, (60, 250)
+    linearizer, draws = Linearizer(problem, trials, errors=True), Draws(problem, 0, range(trials))
+    table = tabulate(method, problem.network, 250)
+    registers = np.zeros((10, linearizer.layout.components, table.registers, trials))
+    stops = {*horizons, *filter(refreshes, range(250))}
+    for piece, samples in draws.pieces(range(250), stops):
+        observations = linearizer.observe(*samples)
+        kernels.play(registers, observations, piece.start, table, rows_of(problem.network.gossip))
+        if piece.stop not in stops:
+            continue
+        held = np.tensordot(registers, table.estimate_state[piece.stop - 1], axes=([2], [0]))
+        solved = linearizer.solve(held, piece.stop, 1.0)
+        if piece.stop in horizons:
+            spread = gs.exact(method, problem.network, gs.Gaussian(np.zeros(10)), piece.stop).per_agent
+            covariance = sandwich(linearizer.layout, np.moveaxis(held, 1, 2), problem.penalty)
+            errors = np.sqrt(np.einsum("nbii->nbi", covariance) * spread[:, None, None])
+            covered = np.abs(solved.theta - problem.parameter) < 1.96 * errors
+            # Agents and parameters of a trial hang together, so a trial is the unit: about 400 x 2 outcomes.
+            assert (
+                0.95 - 4 * np.sqrt(0.05 * 0.95 / 800) < covered.mean() < 0.95 + 4 * np.sqrt(0.05 * 0.95 / 800)
+            )
+        if refreshes(piece.stop):
+            linearizer.refer(solved)
+
+
+def feed(online, rounds, label, seed=0, scale=(1.0, 1.0)):
+    rng, agents = np.random.default_rng(seed), online._problem.network.agents
+    for _ in range(rounds):
+        x = rng.normal(size=(agents, 1, 2)) * scale
+        online.observe([(x_i, label(rng, x_i)) for x_i in x])
+
+
+def noisy(rng, x):
+    return (rng.random(len(x)) < 1 / (1 + np.exp(-x[:, 0]))).astype(float)
+
+
+def test_standard_errors_are_those_of_the_samples_so_far():
+    problem = gs.LikelihoodEstimation(gs.Network.cycle(4), "logistic", 2, names=["age", "dose"])
+    online = problem.online()
+    feed(online, 150, noisy)
+    errors = online.standard_errors()
+    assert errors.shape == (4, 2)
+    assert np.all((errors > 1.5 / np.sqrt(600)) & (errors < 4 / np.sqrt(600)))
+    assert np.all(np.abs(online.estimates() - [1, 0]) < 4.5 * errors)
+    assert np.all(online.ready)
+
+
+def test_too_few_samples_so_far():
+    problem = gs.LikelihoodEstimation(gs.Network.cycle(4), "logistic", 2, names=["age", "dose"])
+    online = problem.online()
+    with pytest.raises(gs.InvalidInput, match="too few samples so far: after 0 rounds 4 of 4 agents"):
+        online.estimates()
+    feed(online, 1, noisy)
+    with pytest.raises(gs.InvalidInput, match="do not know all directions"):
+        online.standard_errors()
+    assert not online.ready.any()
+
+
+def test_a_covariate_that_nobody_varies_is_named():
+    problem = gs.LikelihoodEstimation(gs.Network.cycle(4), "logistic", 2, names=["age", "dose"])
+    online = problem.online()
+    feed(online, 60, noisy, scale=(1.0, 0.0))
+    with pytest.raises(gs.InvalidInput, match=r"agent 0 not 1 dose.*nobody's covariates vary along it"):
+        online.estimates()
+
+
+def test_separable_labels_have_no_estimate_and_the_direction_is_named():
+    problem = gs.LikelihoodEstimation(gs.Network.cycle(4), "logistic", 2, names=["age", "dose"])
+    online = problem.online()
+    feed(online, 100, lambda rng, x: (x[:, 0] > 0).astype(float))
+    with pytest.raises(gs.InvalidInput, match=r"the labels are separable so far.*direction 1 age"):
+        online.estimates()
+    penalized = gs.LikelihoodEstimation(gs.Network.cycle(4), "logistic", 2, ridge=0.1).online()
+    feed(penalized, 100, lambda rng, x: (x[:, 0] > 0).astype(float))
+    assert np.all(np.isfinite(penalized.estimates()))
+
+
+@pytest.mark.parametrize(
+    ("samples", "words"),
+    [
+        ([None], "for each of 3 agents, got 1"),
+        ([None, 7, None], "agent 1 must be a pair"),
+        ([None, None, ([[1.0, 2.0, 3.0]], [1])], "covariates of agent 2 must be an array of shape"),
+        ([([[1.0, 2.0]], [2]), None, None], "labels of agent 0 must be 0 or 1"),
+        ([([[1.0, 2.0]], [1, 0]), None, None], "agent 0 needs one label per row"),
+    ],
+)
+def test_wrong_samples_are_refused(samples, words):
+    online = gs.LikelihoodEstimation(gs.Network.cycle(3), "logistic", 2).online()
+    with pytest.raises(gs.InvalidInput, match=words):
+        online.observe(samples)
+    assert online.rounds == 0
+
+
+def test_only_running_means_can_be_averaged_online():
+    problem = gs.LikelihoodEstimation(gs.Network.cycle(3), "logistic", 2)
+    with pytest.raises(gs.InvalidInput, match="running means"):
+        problem.online(gs.SDA())

@@ -1,0 +1,284 @@
+"""Models learned from simulated streams: as good as a center, beside their rivals, with faults."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import gossamer as gs
+from gossamer.applications import DSGD, DSGT, Alone, Centralized, Family
+from gossamer.applications.likelihood import kernels
+from gossamer.applications.likelihood.linearization import MEMORY, Layout, Linearizer, refreshes, solve
+from gossamer.applications.likelihood.rivals import GRID
+from gossamer.applications.likelihood.streaming import Draws
+from gossamer.families import FAMILIES
+from gossamer.faults import Loss
+
+SQUARES = Family.own(
+    lambda eta, y: eta - y, lambda eta, y: np.ones_like(eta), draw=lambda rng, eta: rng.normal(eta)
+)
+
+
+def all_samples(problem, rounds, trials, seed=0):
+    parts = [part for _, part in Draws(problem, seed, range(trials)).pieces(range(rounds), set())]
+    return tuple(np.concatenate([part[k] for part in parts]) for k in range(3))
+
+
+def gradients(problem, x, y, weights, theta):
+    """(N, p, B): the sums of all samples' gradients at theta (p,)."""
+    rows = theta.reshape(problem.family.outputs, -1)
+    slopes = problem.family.slopes(np.einsum("ak,snkb->asnb", rows, x), y) * weights[..., None]
+    return np.einsum("asnb,snkb->nakb", slopes, x).reshape(x.shape[1], problem.size, -1)
+
+
+def known(theta):
+    """An estimate of which every direction is known."""
+    return solve(
+        np.broadcast_to(np.eye(theta.shape[-1]), (*theta.shape, theta.shape[-1])),
+        theta,
+        0 * theta,
+        0 * theta,
+        9,
+    )
+
+
+# -- linearization ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_what_was_observed_adds_up_to_all_samples_linearized_now(family):
+    """However often references changed: kept samples at the newest, later ones at the reference of their time."""
+    problem = gs.LikelihoodEstimation.random(gs.Network.cycle(4), family, 2, samples=[1, 2, 0, 1])
+    linearizer, rng = Linearizer(problem, 3, errors=True), np.random.default_rng(0)
+    total = np.zeros((4, linearizer.layout.components, 3))
+    x, y, weights = all_samples(problem, 40, 3)
+    nothing = (x[:2], y[:2], 0 * weights[:2], 2)  # a round without samples, which carries the change
+    for start in range(0, 80, 20):
+        part = slice(start, start + 20)
+        total += linearizer.observe(x[part], y[part], weights[part], 2).sum(axis=0)
+        linearizer.refer(known(rng.normal(size=(4, 3, problem.size)) * 0.3))
+        total += linearizer.observe(*nothing)[0]
+    fresh = Linearizer(problem, 3, errors=True)
+    fresh.observe(x, y, weights, 2)
+    fresh.refer(known(np.swapaxes(linearizer.reference, 1, 2)))
+    np.testing.assert_allclose(total, fresh._held, rtol=1e-9, atol=1e-9)
+
+
+def test_the_curvature_is_packed_row_by_row():
+    rng = np.random.default_rng(0)
+    x, w, z = rng.normal(size=(6, 2, 3, 4)), rng.normal(size=(2, 2, 6, 2, 4)), rng.normal(size=(2, 6, 2, 4))
+    w = w + np.swapaxes(w, 0, 1)
+    layout = Layout(6, errors=False)
+    out = np.zeros((3, 2, layout.components, 4))
+    kernels.linearize(out, x, w, 0, 2)
+    kernels.respond(out, x, z, layout.packed, 2)
+    full = np.einsum("acsnb,snkb,snlb->snbakcl", w, x, x).reshape(3, 2, 2, 4, 6, 6).sum(axis=1)
+    held = np.moveaxis(out, 2, 3)
+    np.testing.assert_allclose(layout.curvature(held), full, atol=1e-12)
+    response = np.einsum("asnb,snkb->snbak", z, x).reshape(3, 2, 2, 4, 6).sum(axis=1)
+    np.testing.assert_allclose(layout.response(held), response, atol=1e-12)
+
+
+def test_references_are_renewed_when_the_age_has_doubled():
+    assert [t for t in range(40) if refreshes(t)] == [1, 2, 4, 8, 16, 32]
+
+
+def test_unknown_directions_stay_at_the_reference():
+    curvature = np.diag([2.0, 0.0])
+    found = solve(curvature, np.array([4.0, 1.0]), np.array([0.0, 7.0]), np.zeros(2), 100)
+    np.testing.assert_allclose(found.theta, [2.0, 7.0])
+    assert not found.ready
+    # Units do not matter: a covariate in millimeters is known as early as in meters.
+    scaled = solve(np.diag([2.0, 2e-12]), np.array([4.0, 2e-12]), np.zeros(2), np.zeros(2), 100)
+    np.testing.assert_allclose(scaled.theta, [2.0, 1.0])
+    assert scaled.ready
+
+
+@pytest.mark.slow
+def test_squares_are_averaged_exactly():
+    """The quadratic case is linear estimation: nothing is lost by linearizing, in any round."""
+    problem = gs.LikelihoodEstimation.random(gs.Network.cycle(6), SQUARES, 2)
+    rounds = [3, 20, 70]
+    run = problem.simulate("anytime-sda", rounds, trials=2)
+    x, y, _ = all_samples(problem, 70, 2)
+    for trial in range(2):
+        stream = gs.applications.LinearEstimation.random(problem.network, 2, 1).online()._stream
+        for t in range(70):
+            xs = x[t, :, :, trial]
+            stream.advance(
+                np.column_stack(
+                    [xs[:, 0] ** 2, xs[:, 0] * xs[:, 1], xs[:, 1] ** 2, xs * y[t, :, trial][:, None]]
+                )
+            )
+            if t + 1 in rounds[1:]:
+                a, b, c, *r = stream.values.T
+                direct = (
+                    np.column_stack([c * r[0] - b * r[1], a * r[1] - b * r[0]]) / (a * c - b * b)[:, None]
+                )
+                np.testing.assert_allclose(run.estimates[rounds.index(t + 1), trial], direct, rtol=1e-8)
+
+
+# -- results ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_trials_and_horizons_do_not_depend_on_what_else_runs():
+    problem = gs.LikelihoodEstimation.random(gs.Network.cycle(5), "poisson", 2, intercept=True)
+    many = problem.simulate("anytime-sda", [7, 40, 90], trials=20)
+    few = problem.simulate("anytime-sda", 40, trials=9)
+    np.testing.assert_allclose(many.estimates[1, :9], few.estimates, rtol=1e-9)
+    assert many.estimates.shape == (3, 20, 5, 3)
+    backward = problem.simulate("anytime-sda", [90, 7], trials=9)
+    np.testing.assert_allclose(backward.estimates, many.estimates[[2, 0]][:, :9], rtol=1e-9)
+    assert backward.total_error[1] > backward.total_error[0]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_center_and_those_alone_minimize_the_loss(family):
+    problem = gs.LikelihoodEstimation.random(
+        gs.Network.cycle(3), family, 2, samples=[1, 3, 2], intercept=True, ridge=0.1
+    )
+    x, y, weights = all_samples(problem, 60, 4)
+    center = problem.simulate(Centralized(), 60, trials=4)
+    alone = problem.simulate(Alone(), 60, trials=4)
+    counts = 60 * problem.samples
+    for trial in range(4):
+        one = (x[..., [trial]], y[..., [trial]], weights)
+        theta = center.estimates[trial, 0]
+        slope = gradients(problem, *one, theta)[..., 0].sum(axis=0) + counts.sum() * problem.penalty * theta
+        assert np.abs(slope).max() < 1e-6 * counts.sum()
+        for i in range(3):
+            theta = alone.estimates[trial, i]
+            slope = gradients(problem, *one, theta)[i, :, 0] + counts[i] * problem.penalty * theta
+            assert np.abs(slope).max() < 1e-6 * counts[i]
+    assert center.over_limit == 1
+    assert (center.bytes, alone.bytes) == (8 * 60 * 6 * 3, 0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_family_comes_close_to_the_center(family):
+    problem = gs.LikelihoodEstimation.random(gs.Network.grid(3, 4), family, 3, seed=2)
+    run = problem.simulate("anytime-sda", [300, 1000], trials=16)
+    assert np.all(run.over_limit - 4 * run.over_limit_stderr < [1.25, 1.1])
+    assert np.all(run.withheld == 0)
+    assert run.samples.tolist() == [12 * 300, 12 * 1000]
+    numbers = Layout(problem.size, errors=False).components
+    assert run.bytes.tolist() == [8 * numbers * 2 * len(problem.network.edges) * t for t in (300, 1000)]
+
+
+@pytest.mark.slow
+def test_the_local_form_and_unequal_samples_come_close_as_well():
+    problem = gs.LikelihoodEstimation.random(
+        gs.Network.cycle(8), "logistic", 2, samples=[0, 1, 1, 4, 1, 1, 2, 1], intercept=True, ridge=0.01
+    )
+    run = problem.simulate(gs.AnytimeSDA("local"), 600, trials=24)
+    assert run.over_limit - 4 * run.over_limit_stderr < 1.1
+
+
+@pytest.mark.slow
+def test_a_list_of_methods_shares_samples_and_a_table():
+    problem = gs.LikelihoodEstimation.random(gs.Network.cycle(5), "logistic", 2)
+    runs = problem.simulate(["anytime-sda", DSGD(), Alone()], [50, 200], trials=8)
+    assert [row["method"] for row in runs.records()][::2] == ["anytime-sda", "DSGD, step=1", "alone"]
+    assert {"samples", "rounds", "bytes", "over_limit_stderr"} <= set(runs.records()[0])
+    assert runs[0].centralized_limit.tolist() == runs[1].centralized_limit.tolist()
+    assert len(runs.plot().lines) >= 4
+    assert len(runs[0].plot().lines) >= 2
+    assert runs[0].curve("bytes").x is runs[0].bytes
+    assert "3 methods, logistic on cycle:5" in repr(runs)
+
+
+# -- rivals -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("rival", [DSGD(0.5), DSGT(0.5)], ids=str)
+def test_rivals_do_what_their_equations_say(rival):
+    problem = gs.LikelihoodEstimation.random(gs.Network.cycle(4), "logistic", 2, samples=[1, 1, 0, 2])
+    found = problem.simulate(rival, [3, 20], trials=2).estimates
+    x, y, weights = all_samples(problem, 20, 2)
+    mixing = np.eye(4) - problem.network.gossip.toarray()
+    for trial in range(2):
+        theta, average = np.zeros((4, 2)), np.zeros((4, 2))
+        tracked = before = None
+        for t in range(20):
+            slope = np.zeros((4, 2))
+            for i in range(4):
+                for s in (2 * t, 2 * t + 1):
+                    p = 1 / (1 + np.exp(-x[s, i, :, trial] @ theta[i]))
+                    slope[i] += weights[s, i] * (p - y[s, i, trial]) * x[s, i, :, trial]
+            slope /= problem.samples.mean()
+            step = 0.5 / problem.steepness / np.sqrt(t + 1)
+            if isinstance(rival, DSGD):
+                theta = mixing @ theta - step * slope
+            else:
+                tracked = slope if tracked is None else mixing @ tracked + slope - before
+                theta, before = mixing @ (theta - step * tracked), slope
+            average = average + 2 / (t + 2) * (theta - average)
+            if t == 2:
+                np.testing.assert_allclose(found[0, trial], average, rtol=1e-9)
+        np.testing.assert_allclose(found[1, trial], average, rtol=1e-9)
+
+
+@pytest.mark.slow
+def test_the_best_step_of_the_grid_is_the_best_and_divergence_is_said():
+    problem = gs.LikelihoodEstimation.random(gs.Network.cycle(4), "poisson", 2, seed=3)
+    best = problem.simulate(DSGD(None), 100, trials=4)
+    others = [problem.simulate(DSGD(step), 100, trials=4) for step in GRID.tolist()]
+    assert best.total_error == min(run.total_error for run in others)
+    assert best.label == "DSGD, best step"
+    assert not np.isfinite(problem.simulate(DSGD(1e4), 100, trials=4).total_error)
+    assert "diverges" in problem.simulate(DSGD(1e4), 100, trials=4).records()[0]["note"]
+
+
+# -- faults and changing networks ---------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_without_faults_the_edge_ledger_gives_the_same_estimates():
+    problem = gs.LikelihoodEstimation.random(gs.Network.cycle(6), "gamma", 2)
+    plain = problem.simulate("anytime-sda", [40, 150], trials=3)
+    ledger = problem.simulate("anytime-sda", [40, 150], trials=3, faults=gs.faults.Faults())
+    np.testing.assert_allclose(plain.estimates, ledger.estimates, rtol=1e-7, atol=1e-9)
+
+
+@pytest.mark.slow
+def test_losing_three_messages_in_ten_costs_at_most_a_tenth():
+    problem = gs.LikelihoodEstimation.random(gs.Network.grid(3, 3), "logistic", 3)
+    whole = problem.simulate("anytime-sda", 600, trials=24)
+    lossy = problem.simulate("anytime-sda", 600, trials=24, faults=Loss(0.3))
+    assert lossy.total_error <= 1.1 * whole.total_error
+
+
+@pytest.mark.slow
+def test_changing_networks_learn_by_the_local_form():
+    problem = gs.LikelihoodEstimation.random(gs.Network.complete(10), "logistic", 2)
+    run = problem.simulate(
+        gs.AnytimeSDA("local"), 600, trials=8, network=gs.ChangingNetwork.matchings(10, seed=1)
+    )
+    assert run.over_limit - 4 * run.over_limit_stderr < 1.25
+    with pytest.raises(gs.Unsupported, match="are for AnytimeSDA"):
+        problem.simulate(DSGD(), 10, trials=2, faults=Loss(0.1))
+
+
+# -- refusals -----------------------------------------------------------------------------------------------------
+
+
+def test_refusals():
+    net = gs.Network.cycle(4)
+    problem = gs.LikelihoodEstimation.random(net, "logistic", 2)
+    with pytest.raises(gs.InvalidInput, match="running means of linearized samples"):
+        problem.simulate(gs.AnytimeSDA(gain=0.1), 10)
+    with pytest.raises(gs.InvalidInput, match="running means of linearized samples"):
+        problem.simulate("sda", 10)
+    with pytest.raises(gs.InvalidInput, match="needs parameter and covariates"):
+        gs.LikelihoodEstimation(net, "logistic", 2).simulate("anytime-sda", 10)
+    with pytest.raises(gs.InvalidInput, match="one component per covariate"):
+        gs.LikelihoodEstimation(net, "logistic", 2, covariates=gs.Gaussian(np.zeros((4, 3))))
+    with pytest.raises(gs.InvalidInput, match="names needs one entry per covariate"):
+        gs.LikelihoodEstimation(net, "logistic", 2, names=["a"])
+    with pytest.raises(gs.InvalidInput, match="samples must be whole numbers"):
+        gs.LikelihoodEstimation(net, "logistic", 2, samples=[1, 2])
+    assert MEMORY == 256
