@@ -6,9 +6,12 @@ import json
 import re
 from pathlib import Path
 
+import pytest
+
 import gossamer as gs
 from gossamer.agents.host.source_kinds import Source
 from gossamer.agents.host.status import StatusFile
+from gossamer.cli import COMMANDS
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -22,3 +25,25 @@ def test_the_page_of_status_files_lists_every_key(tmp_path):
     listed = set(re.findall(r"`(\w+)`", " ".join(re.findall(r"^\| (.*?) \|", page, re.MULTILINE))))
     assert set(written) <= listed, set(written) - listed
     assert set(written["neighbors"]["agent1"]) <= set(re.findall(r"`(\w+)`", page))
+
+
+MADE = {"_build", "_generated", "auto_gallery"}
+PAGES = [
+    page
+    for page in (*DOCS.glob("**/*.md"), DOCS.parent / "README.md", DOCS.parent / "CONTRIBUTING.md")
+    if not MADE & set(page.parts)
+]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_flags_in_the_documentation_exist(page):
+    """Every `gossamer COMMAND ... --flag` of a page is one that the program takes."""
+    text = page.read_text().replace("\\\n", " ")
+    for line in re.findall(rf"gossamer ((?:{'|'.join(COMMANDS)})\b[^`\n|#]*)", text):
+        words = line.split(" && ")[0].split()
+        command = COMMANDS[words[0]].load(words[0])
+        if hasattr(command, "commands") and len(words) > 1 and words[1] in command.commands:
+            command = command.commands[words[1]]
+        known = {flag for param in command.params for flag in (*param.opts, *param.secondary_opts)}
+        used = {word.partition("=")[0].rstrip(".,;:)") for word in words if re.match(r"--[a-z]", word)}
+        assert used <= known | {"--help"}, f"{page.name}: gossamer {line}"

@@ -23,14 +23,14 @@ networks = {
 fig, axes = plt.subplots(2, 3, figsize=(7, 4.6))
 for ax, (name, net) in zip(axes.flat, networks.items(), strict=True):
     obs = gs.Gaussian(np.zeros(net.agents), std=1.0)
-    run = gs.simulate("anytime-sda", net, obs, rounds=60, trials=2000, keep="errors")
+    run = gs.simulate("anytime-sda", net, obs, rounds=60, trials=500, keep="errors")
     graph = net.to_networkx()
     if name == "path":
         place = {k: (k, 4 * np.sin(k / 3.5)) for k in graph}
     else:
         place = nx.circular_layout(graph) if name == "cycle" else nx.kamada_kawai_layout(graph)
     nx.draw_networkx_edges(graph, place, ax=ax, edge_color="#BBBBBB", width=1)
-    nx.draw_networkx_nodes(graph, place, ax=ax, node_size=60, node_color=run.per_agent, cmap="viridis_r")
+    nx.draw_networkx_nodes(graph, place, ax=ax, node_size=40, node_color=run.per_agent, cmap="viridis_r")
     ax.set_title(f"{name}, κ = {net.condition_number:.0f}", fontsize=10)
     ax.axis("off")
     ax.margins(0.08)

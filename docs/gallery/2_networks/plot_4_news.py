@@ -13,7 +13,7 @@ import numpy as np
 import gossamer as gs
 from gossamer.engines.exact import weights
 
-side, times = 21, (6, 20, 60)
+side, times = 17, (5, 16, 50)
 net = gs.Network.grid(side, side)
 middle = side * (side // 2) + side // 2
 fig, axes = plt.subplots(2, 3, figsize=(6.6, 4.6))

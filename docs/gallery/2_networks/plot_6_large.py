@@ -11,7 +11,7 @@ import numpy as np
 
 import gossamer as gs
 
-rounds = np.unique(np.geomspace(10, 1500, 30).astype(int))
+rounds = np.unique(np.geomspace(10, 700, 10).astype(int))
 fig, ax = plt.subplots()
 for side, color in ((10, "#56B4E9"), (32, "#0072B2"), (100, "#009E73"), (316, "#E69F00"), (1000, "#D55E00")):
     net = gs.Network.torus(side, side)
@@ -23,6 +23,6 @@ for side, color in ((10, "#56B4E9"), (32, "#0072B2"), (100, "#009E73"), (316, "#
         label=f"{net.agents:,} agents",
     )
 ax.axhline(1, color="gray", ls=":")
-ax.set(xlabel="rounds", ylabel="error over a center's", ylim=(0.8, 1e8))
-ax.legend(loc="lower left")
+ax.set(xlabel="rounds", ylabel="error over a center's", ylim=(0.8, 1e10))
+ax.legend(ncols=2, loc="upper right")
 plt.show()

@@ -213,6 +213,8 @@ class AgentSettings:
         The model to learn; None: the mean of observations. Observations are then rows: covariates and a label.
     bins : tuple of float
         Edges of a histogram, to learn network-wide quantiles; empty: none.
+    model : FleetModel, optional
+        The model to learn; None: the mean of observations. Observations are then rows: covariates and a label.
     weighting : str
         "agents": every agent's own mean counts the same; "samples": every observation does.
     replicates : int
