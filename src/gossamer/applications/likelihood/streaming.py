@@ -114,7 +114,7 @@ def in_blocks(
     problem: LikelihoodEstimation, trials: int, seed: int, learn: Learner, lanes: int = LANES
 ) -> Learned:
     """Blocks of trials, a thread for each."""
-    size = min(lanes, max(8, -(-trials // 16) * 8))
+    size = min(lanes, trials)
     firsts = range(0, trials, size)
     parts: list[tuple[Floats, Booleans]] = [(np.empty(0), np.empty(0, bool))] * len(firsts)
 
