@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from gossamer.applications.likelihood import kernels
-from gossamer.applications.likelihood.linearization import Layout, Linearizer, linearized, refreshes, solve
+from gossamer.applications.likelihood.linearization import (
+    MessageLayout,
+    Linearizer,
+    linearized,
+    refreshes,
+    solve,
+)
 from gossamer.arrays import Booleans, Floats, Integers
 from gossamer.engines.faulty.engine import simulate_faulty
 from gossamer.errors import InvalidInput
@@ -158,7 +164,11 @@ def newton(problem: LikelihoodEstimation, horizons: Integers, *, alone: bool = F
 
     It is withheld where it does not exist: labels are separable, or covariates do not vary enough.
     """
-    rounds, agents, layout = int(horizons[-1]), problem.network.agents, Layout(problem.size, errors=False)
+    rounds, agents, layout = (
+        int(horizons[-1]),
+        problem.network.agents,
+        MessageLayout(problem.size, errors=False),
+    )
 
     def held(samples: list[Samples], reference: Floats | None) -> Floats:
         """(N or 1, B, n): the sums over rounds, and over agents unless they are alone."""
@@ -209,7 +219,7 @@ class PseudoResponses(Observations):
 
     def __init__(self, problem: LikelihoodEstimation) -> None:
         self.problem = problem
-        self.mean = np.zeros((problem.network.agents, Layout(problem.size, errors=False).components))
+        self.mean = np.zeros((problem.network.agents, MessageLayout(problem.size, errors=False).components))
         self.variance = np.ones_like(self.mean)
         self._blocks: dict[int, tuple[Draws, Linearizer]] = {}
         self.found: dict[int, dict[int, tuple[Floats, Booleans]]] = {}

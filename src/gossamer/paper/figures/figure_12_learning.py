@@ -137,8 +137,8 @@ def explain(results: Results, settings: Settings) -> str:
     }
     return (
         f"{min(settings.agents, MOST_AGENTS)} agents with covariates of their own, {DIMENSION} parameters, one sample "
-        f"a round, {trials} trials. Ours, with nothing to tune, is at {span(early, 3)} times the centralized error after "
-        f"300 rounds and at {span(late, 3)} after 3000; DSGD with the best of {len(STEPS)} step sizes is then at "
+        f"a round, {trials} trials. Ours, with nothing to tune, is at {span(early, 3)} times the centralized error "
+        f"after 300 rounds and at {span(late, 3)} after 3000; DSGD with the best of {len(STEPS)} step sizes is then at "
         f"{span(rivals['dsgd'], 3)}, DSGT at {span(rivals['dsgt'], 3)}, with a quarter and half of the bytes per round."
     )
 
