@@ -8,7 +8,7 @@ import pytest
 import gossamer as gs
 from gossamer.applications import DSGD, DSGT, Alone, Centralized, Family
 from gossamer.applications.likelihood import kernels
-from gossamer.applications.likelihood.linearization import MEMORY, MessageLayout, Linearizer, refreshes, solve
+from gossamer.applications.likelihood.linearization import MEMORY, Linearizer, MessageLayout, refreshes, solve
 from gossamer.applications.likelihood.rivals import GRID
 from gossamer.applications.likelihood.streaming import Draws
 from gossamer.families import FAMILIES

@@ -67,6 +67,7 @@ class StochasticGradient(ABC):
             problem, trials, seed, lambda draws: self._learn(problem, draws, horizons, steps), LANES
         )
         estimates = found.estimates.reshape(len(steps), len(horizons), *found.estimates.shape[1:])
+        assert problem.parameter is not None
         with np.errstate(over="ignore", invalid="ignore"):
             errors = ((estimates[:, -1] - problem.parameter) ** 2).mean(axis=(1, 2, 3))
         best = int(np.argmin(np.nan_to_num(errors, nan=np.inf)))

@@ -9,8 +9,8 @@ import numpy as np
 
 from gossamer.applications.likelihood import kernels
 from gossamer.applications.likelihood.linearization import (
-    MessageLayout,
     Linearizer,
+    MessageLayout,
     linearized,
     refreshes,
     solve,
