@@ -10,7 +10,7 @@ import numpy as np
 from gossamer.applications.likelihood import kernels
 from gossamer.applications.likelihood.linearization import (
     Linearizer,
-    SampleLayout,
+    MessageLayout,
     linearized,
     refreshes,
     solve,
@@ -120,7 +120,7 @@ def in_blocks(
     problem: LikelihoodEstimation, trials: int, seed: int, learn: Learner, lanes: int = LANES
 ) -> Learned:
     """Blocks of trials, a thread for each."""
-    size = min(lanes, max(8, -(-trials // 16) * 8))
+    size = min(lanes, trials)
     firsts = range(0, trials, size)
     parts: list[tuple[Floats, Booleans]] = [(np.empty(0), np.empty(0, bool))] * len(firsts)
 
@@ -167,7 +167,7 @@ def newton(problem: LikelihoodEstimation, horizons: Integers, *, alone: bool = F
     rounds, agents, layout = (
         int(horizons[-1]),
         problem.network.agents,
-        SampleLayout(problem.size, errors=False),
+        MessageLayout(problem.size, errors=False),
     )
 
     def held(samples: list[Samples], reference: Floats | None) -> Floats:
@@ -219,7 +219,7 @@ class PseudoResponses(Observations):
 
     def __init__(self, problem: LikelihoodEstimation) -> None:
         self.problem = problem
-        self.mean = np.zeros((problem.network.agents, SampleLayout(problem.size, errors=False).components))
+        self.mean = np.zeros((problem.network.agents, MessageLayout(problem.size, errors=False).components))
         self.variance = np.ones_like(self.mean)
         self._blocks: dict[int, tuple[Draws, Linearizer]] = {}
         self.found: dict[int, dict[int, tuple[Floats, Booleans]]] = {}
