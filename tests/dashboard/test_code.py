@@ -48,6 +48,7 @@ VIEWS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", VIEWS)
 def test_copied_python_and_commands_give_the_numbers_of_the_page(name, tmp_path, monkeypatch, capsys):
     state = BASE | VIEWS[name]

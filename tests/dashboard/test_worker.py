@@ -145,7 +145,8 @@ def test_a_small_file_that_describes_something_huge_is_refused():
         assert "run" in until(socket, "done")[0]
 
 
-def test_the_command_prints_its_address_and_leaves_nothing_behind():
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL], ids=lambda number: number.name)
+def test_the_command_prints_its_address_and_leaves_nothing_behind(number):
     process = subprocess.Popen(
         [sys.executable, "-m", "gossamer", "dashboard"],
         stdout=subprocess.PIPE,
@@ -157,8 +158,8 @@ def test_the_command_prints_its_address_and_leaves_nothing_behind():
         assert address.startswith("http://127.0.0.1:")
         eventually(lambda: len(psutil.Process(process.pid).children()) == 1)
         (worker,) = psutil.Process(process.pid).children()
-        os.kill(process.pid, signal.SIGKILL)  # even so its worker does not outlive it
-        process.wait(timeout=30)
+        os.kill(process.pid, number)  # however it ends, its worker does not outlive it
+        assert process.wait(timeout=30) == (0 if number == signal.SIGINT else -number)
         eventually(lambda: not worker.is_running() or worker.status() == psutil.STATUS_ZOMBIE)
     finally:
         process.kill()

@@ -67,9 +67,7 @@ class Guard:
             return
         headers, live = Headers(scope=scope), scope["type"] == "websocket"
         why = self._why_not(headers, live)
-        if why is None and not live and scope["method"] not in ("GET", "HEAD"):
-            await PlainTextResponse("Only GET is answered here.", 405)(scope, receive, _hardened(send))
-        elif why is not None:
+        if why is not None:
             await _refuse(why, live)(scope, receive, _hardened(send))
         elif self.token is None or self._known(headers):
             await self.app(scope, receive, send if live else _hardened(send))

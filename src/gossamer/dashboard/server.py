@@ -152,11 +152,9 @@ class Server:
         self._server = uvicorn.Server(config)
 
     def run(self) -> None:
-        """Serve until interrupted."""
-        try:
+        """Serve until interrupted, which is the usual end."""
+        with contextlib.suppress(KeyboardInterrupt), contextlib.closing(self._socket):
             self._server.run(sockets=[self._socket])
-        finally:
-            self.close()
 
     def close(self) -> None:
         """Give the port back."""
