@@ -74,7 +74,14 @@ def test_a_file_that_makes_no_sense_is_shown_as_that(four: WrittenFleet, content
 
 @pytest.mark.parametrize(
     "changes",
-    [{"neighbors": []}, {"rejected": {"late": "many"}}, {"estimate": "five"}, {"estimate": [[1]]}],
+    [
+        {"neighbors": []},
+        {"rejected": {"late": "many"}},
+        {"estimate": "five"},
+        {"estimate": [[1]]},
+        {"distance": "far"},
+        {"neighbors": {"agent0": {"lost": 1, "last_heard": "now"}}},
+    ],
     ids=str,
 )
 def test_so_is_one_with_fields_that_make_no_sense(four: WrittenFleet, changes: dict[str, object]) -> None:

@@ -295,7 +295,8 @@ def _sound(agent: AgentStatus) -> AgentStatus:
         return agent
     try:
         Reading.of(agent)
-        for value in (*agent.estimate, *agent.standard_error):
+        heard = [neighbor.get("last_heard") for neighbor in agent.details["neighbors"].values()]
+        for value in (*agent.estimate, *agent.standard_error, agent.distance, *heard):
             float(value or 0.0)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         text = f"what it publishes cannot be read ({type(error).__name__})"

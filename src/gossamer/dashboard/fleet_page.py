@@ -88,9 +88,11 @@ class FleetWatch:
             await asyncio.sleep(max(self._every, seconds / SHARE))
 
     def _look_once(self) -> tuple[FleetFrames, float]:
+        """The newest view, and the processor time that looking took; a new layout is rare and does not count."""
         began = time.thread_time()
-        shown = FleetFrames(self._reader.look(), self._reader.path.parent, self._shown)
-        return shown, time.thread_time() - began
+        view = self._reader.look()
+        seconds = time.thread_time() - began
+        return FleetFrames(view, self._reader.path.parent, self._shown), seconds
 
     async def _newer(self, than: int) -> FleetFrames:
         """The newest view, once there is one with a larger number."""

@@ -39,15 +39,18 @@ def places(network: gs.Network | gs.ChangingNetwork, name: str, rounds: int) -> 
 def fleet_places(
     name: str, agents: Sequence[str], links: Sequence[tuple[str, str]], before: Mapping[str, Floats]
 ) -> AnyArray:
-    """(N, 2) for the members of a fleet; those that were in the picture `before` stay about where they were."""
+    """(N, 2) for the members of a fleet; those that were in the picture `before` stay about where they were.
+
+    A fleet is laid out once and then looked at for long, so this may take a few seconds.
+    """
     place = {agent: k for k, agent in enumerate(agents)}
     edges = np.array([(place[a], place[b]) for a, b in links], dtype=np.int64).reshape(-1, 2)
     if before:
-        found = _springs(len(agents), edges, _start(agents, links, before))
+        found = _springs(len(agents), edges, _start(agents, links, before), 2 * FEW)
     else:
         kind, rest = split_name(name)
         lattice = _lattice(kind, len(agents), rest or "")
-        found = _upright(_springs(len(agents), edges)) if lattice is None else lattice
+        found = _upright(_springs(len(agents), edges, few=2 * FEW)) if lattice is None else lattice
     return _fitted(found).astype(np.float32)
 
 
@@ -131,11 +134,11 @@ def _spiral(agents: int) -> Floats:
     return np.column_stack([radius * np.cos(angle), radius * np.sin(angle)])
 
 
-def _springs(agents: int, edges: Any, start: Mapping[int, Floats] | None = None) -> Floats:
+def _springs(agents: int, edges: Any, start: Mapping[int, Floats] | None = None, few: int = FEW) -> Floats:
     graph: nx.Graph = nx.Graph()
     graph.add_nodes_from(range(agents))
     graph.add_edges_from(map(tuple, edges.tolist()))
-    if agents <= FEW and nx.is_connected(graph):
+    if agents <= few and nx.is_connected(graph):
         found = nx.kamada_kawai_layout(graph, pos=start)
     else:
         found = nx.spring_layout(graph, pos=start, seed=0, iterations=60, k=1.6 / math.sqrt(agents))

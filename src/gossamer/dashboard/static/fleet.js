@@ -169,7 +169,7 @@ function drawNotes({ notes, states, problems, names }) {
   const said = states
     .map((state, k) => [state, problems[k], names[k]])
     .filter(([, problem]) => problem)
-    .map(([state, problem, name]) => `${name} (${state}): ${problem}`);
+    .map(([state, problem, name]) => `${name} (${state}): ${problem.startsWith(`${name}: `) ? problem.slice(name.length + 2) : problem}`);
   const all = [...notes, ...said.slice(0, 3), ...(said.length > 3 ? [`and ${said.length - 3} more with a problem`] : [])];
   const place = at("notes");
   if (place.dataset.said === all.join("\n")) return;
@@ -194,10 +194,16 @@ function drawNetwork({ names, states, arrays, square }) {
     range,
     loss: arrays.linkLoss,
     heard: arrays.linkHeard,
-    down: Array.from(arrays.linkState, (state, k) => state >= 4 || !(arrays.speaking[arrays.links[2 * k]] && arrays.speaking[arrays.links[2 * k + 1]])),
+    down: Array.from(arrays.linkState, (state, k) => isDown(state, [arrays.links[2 * k], arrays.links[2 * k + 1]], states, arrays.speaking)),
     marked: new Set(mine < 0 ? [] : [mine]),
   });
   drawLegend(range, states);
+}
+
+/** Whether a link is down: an end gave the other up, or has ended, or nobody says anything of it. */
+function isDown(state, ends, states, speaking) {
+  const ended = ends.some((end) => ["gone", "stopped"].includes(kindOf(states[end])));
+  return state >= 4 || ended || !ends.some((end) => speaking[end]);
 }
 
 /** An interval about the median that holds all numbers, so that what agrees has the middle color. */

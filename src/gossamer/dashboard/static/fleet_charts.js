@@ -79,7 +79,7 @@ export class TimeChart {
       axes: [
         axis(26, (plot, splits) => splits.map((at) => label(at, plot.scales.x.max - plot.scales.x.min)), 70),
         this.log
-          ? axis(54, (_, splits) => splits.map(power), 24, powers)
+          ? axis(54, (_, splits) => splits.map(power), 24, (plot, splits, k) => roomy(powers(plot, splits, k)))
           : axis(54, (_, splits) => splits.map((value) => tidy(value, splits)), 34),
       ],
       series: [
@@ -96,6 +96,12 @@ export class TimeChart {
       hooks: { setCursor: [(plot) => this.onAt?.(plot.cursor.idx ?? null)] },
     };
   }
+}
+
+/** Of the places on a short logarithmic axis, those that have room: 1, 2 and 5 times a power of ten. */
+function roomy(splits) {
+  const lead = (value) => Math.round(value / 10 ** Math.floor(Math.log10(value) + 1e-9));
+  return splits.map((value) => (value !== null && [1, 2, 5, 10].includes(lead(value)) ? value : null));
 }
 
 /** Ends of an axis a little beyond the numbers on it. */

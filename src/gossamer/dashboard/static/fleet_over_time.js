@@ -68,7 +68,7 @@ export class OverTime {
       const faint = chosen && !strong;
       const estimate = Float64Array.from(cut(0, k), (value) => value + center);
       const color = () => (faint ? tint("--accent", 0.3) : variable(strong ? "--ink" : "--accent"));
-      bands.push([series.length + 1, series.length + 2, () => tint("--accent", faint ? 0.02 : strong ? 0.2 : 0.07)]);
+      bands.push([series.length + 1, series.length + 2, () => tint("--accent", strong ? 0.2 : (faint ? 0.1 : 0.35) / agents)]);
       series.push(...withError({ label: `${names[k]}${faint ? " faint" : ""}`, color, width: strong ? 2.4 : 1.3 }, estimate, cut(1, k)));
     }
     this.charts.estimate.set(this.times, series, bands);
