@@ -253,6 +253,24 @@ def test_losing_three_messages_in_ten_costs_at_most_a_tenth():
 
 
 @pytest.mark.slow
+def test_the_dead_are_left_out_and_the_others_go_on():
+    problem = gs.LikelihoodEstimation.random(gs.Network.complete(6), "logistic", 2)
+    run = problem.simulate("anytime-sda", 300, trials=4, faults=gs.faults.Crash(2, 100))
+    assert np.all(np.isnan(run.estimates[:, 2]))
+    assert np.all(np.isfinite(run.estimates[:, [0, 1, 3, 4, 5]]))
+    assert 0 < run.total_error < 10 * run.centralized_limit
+    assert run.withheld == pytest.approx(1 / 6)
+
+
+def test_those_alone_without_an_estimate_are_counted_and_left_out():
+    problem = gs.LikelihoodEstimation.random(gs.Network.cycle(4), "logistic", 3)
+    run = problem.simulate(Alone(), [4, 400], trials=8)
+    assert run.withheld[0] > 0.5 > run.withheld[1]
+    assert np.isfinite(run.total_error[1])
+    assert "would be withheld" in run.records()[0]["note"]
+
+
+@pytest.mark.slow
 def test_changing_networks_learn_by_the_local_form():
     problem = gs.LikelihoodEstimation.random(gs.Network.complete(10), "logistic", 2)
     run = problem.simulate(

@@ -51,7 +51,10 @@ class Samples(NamedTuple):
 
 
 class Learned(NamedTuple):
-    """What a solver found: estimates (H, trials, N, p), and which of them an agent would withhold, (H, trials, N)."""
+    """What a solver found: estimates (H, trials, N, p), and which of them an agent would withhold, (H, trials, N).
+
+    NaN: there is no estimate; infinite: it has diverged.
+    """
 
     estimates: Floats
     withheld: Booleans
@@ -207,7 +210,8 @@ def newton(problem: LikelihoodEstimation, horizons: Integers, *, alone: bool = F
                     break
             reference = None
             shape = (agents, lanes, problem.size)
-            found.append(np.swapaxes(np.broadcast_to(theta, shape), 1, 2))
+            there = np.where(missing[..., None], np.nan, theta)
+            found.append(np.swapaxes(np.broadcast_to(there, shape), 1, 2))
             withheld.append(np.broadcast_to(missing, shape[:2]))
         return np.stack(found), np.stack(withheld)
 
@@ -244,7 +248,9 @@ class PseudoResponses(Observations):
     def heed(self, rounds: int, trials: range, estimates: Floats) -> None:
         _, linearizer = self._blocks[trials.start]
         solved = linearizer.solve(np.transpose(estimates, (1, 2, 0)), rounds, self.problem.per_round)
-        self.found.setdefault(rounds, {})[trials.start] = solved.theta, ~solved.ready
+        dead = np.isnan(estimates[:, :, 0]).T[..., None]
+        theta = np.where(dead, np.nan, solved.theta)
+        self.found.setdefault(rounds, {})[trials.start] = theta, ~solved.ready
         if refreshes(rounds):
             linearizer.refer(solved)
 
