@@ -197,7 +197,7 @@ def newton(problem: LikelihoodEstimation, horizons: Integers, *, alone: bool = F
             for attempt in range(25):
                 if attempt or not missing.any():
                     everywhere = np.broadcast_to(np.swapaxes(theta, 1, 2), (agents, problem.size, lanes))
-                    reference = np.ascontiguousarray(everywhere)
+                    reference = np.array(everywhere, order="C")  # a copy that may be written to
                 mean = held(samples, reference) / horizon
                 share = problem.samples[:, None, None] if alone else problem.per_round
                 penalty = np.broadcast_to(problem.penalty * share, theta.shape)
