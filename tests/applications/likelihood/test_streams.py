@@ -8,7 +8,7 @@ import pytest
 import gossamer as gs
 from gossamer.applications import DSGD, DSGT, Alone, Centralized, Family
 from gossamer.applications.likelihood import kernels
-from gossamer.applications.likelihood.linearization import MEMORY, Linearizer, MessageLayout, refreshes, solve
+from gossamer.applications.likelihood.linearization import MEMORY, Linearizer, SampleLayout, refreshes, solve
 from gossamer.applications.likelihood.rivals import GRID
 from gossamer.applications.likelihood.streaming import Draws
 from gossamer.families import FAMILIES
@@ -68,7 +68,7 @@ def test_the_curvature_is_packed_row_by_row():
     rng = np.random.default_rng(0)
     x, w, z = rng.normal(size=(6, 2, 3, 4)), rng.normal(size=(2, 2, 6, 2, 4)), rng.normal(size=(2, 6, 2, 4))
     w = w + np.swapaxes(w, 0, 1)
-    layout = MessageLayout(6, errors=False)
+    layout = SampleLayout(6, errors=False)
     out = np.zeros((3, 2, layout.components, 4))
     kernels.linearize(out, x, w, 0, 2)
     kernels.respond(out, x, z, layout.packed, 2)
@@ -164,7 +164,7 @@ def test_every_family_comes_close_to_the_center(family):
     assert np.all(run.over_limit - 4 * run.over_limit_stderr < [1.25, 1.1])
     assert np.all(run.withheld == 0)
     assert run.samples.tolist() == [12 * 300, 12 * 1000]
-    numbers = MessageLayout(problem.size, errors=False).components
+    numbers = SampleLayout(problem.size, errors=False).components
     assert run.bytes.tolist() == [8 * numbers * 2 * len(problem.network.edges) * t for t in (300, 1000)]
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from gossamer import checks, plotting
-from gossamer.applications.likelihood.linearization import MessageLayout
+from gossamer.applications.likelihood.linearization import SampleLayout
 from gossamer.applications.likelihood.rivals import StochasticGradient
 from gossamer.applications.likelihood.streaming import (
     Learned,
@@ -214,4 +214,4 @@ def _numbers(problem: LikelihoodEstimation, solver: Solver) -> int:
     links = 2 * len(problem.network.edges)
     if isinstance(solver, StochasticGradient):
         return links * solver.vectors * problem.size
-    return links * MessageLayout(problem.size, errors=False).components
+    return links * SampleLayout(problem.size, errors=False).components

@@ -10,7 +10,7 @@ import numpy as np
 from gossamer.applications.likelihood import kernels
 from gossamer.applications.likelihood.linearization import (
     Linearizer,
-    MessageLayout,
+    SampleLayout,
     linearized,
     refreshes,
     solve,
@@ -170,7 +170,7 @@ def newton(problem: LikelihoodEstimation, horizons: Integers, *, alone: bool = F
     rounds, agents, layout = (
         int(horizons[-1]),
         problem.network.agents,
-        MessageLayout(problem.size, errors=False),
+        SampleLayout(problem.size, errors=False),
     )
 
     def held(samples: list[Samples], reference: Floats | None) -> Floats:
@@ -223,7 +223,7 @@ class PseudoResponses(Observations):
 
     def __init__(self, problem: LikelihoodEstimation) -> None:
         self.problem = problem
-        self.mean = np.zeros((problem.network.agents, MessageLayout(problem.size, errors=False).components))
+        self.mean = np.zeros((problem.network.agents, SampleLayout(problem.size, errors=False).components))
         self.variance = np.ones_like(self.mean)
         self._blocks: dict[int, tuple[Draws, Linearizer]] = {}
         self.found: dict[int, dict[int, tuple[Floats, Booleans]]] = {}
