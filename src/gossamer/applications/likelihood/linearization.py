@@ -42,7 +42,7 @@ def refreshes(rounds: int) -> bool:
     return rounds > 0 and rounds & (rounds - 1) == 0
 
 
-class MessageLayout(NamedTuple):
+class SampleLayout(NamedTuple):
     """Where the averaged numbers lie: curvature and pseudo-response; for standard errors also squared scores, how many
     labels contradict their predictor, and how many samples there are."""
 
@@ -108,7 +108,7 @@ def solve(curvature: Floats, response: Floats, reference: Floats, penalty: Float
     return Solved(reference + step, known, vectors, scale)
 
 
-def sandwich(layout: MessageLayout, held: Floats, penalty: Floats) -> Floats:
+def sandwich(layout: SampleLayout, held: Floats, penalty: Floats) -> Floats:
     """(..., p, p): A^{-1} J A^{-1} of what is held, (..., n): the variance of an estimate, but for one factor.
 
     That factor is the sum of the squared weights with which rounds of all agents count in an average, 1/(N t) if they
@@ -126,7 +126,7 @@ class Linearizer:
 
     def __init__(self, problem: LikelihoodEstimation, lanes: int, *, errors: bool = False) -> None:
         self.family = problem.family
-        self.layout = MessageLayout(problem.size, errors)
+        self.layout = SampleLayout(problem.size, errors)
         agents = problem.network.agents
         self.penalty = problem.penalty
         self.reference = np.zeros((agents, problem.size, lanes))
@@ -203,7 +203,7 @@ class Linearizer:
 
 def linearized(
     family: Family,
-    layout: MessageLayout,
+    layout: SampleLayout,
     x: Floats,
     y: Floats,
     weights: Floats,

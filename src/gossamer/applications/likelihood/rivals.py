@@ -70,8 +70,8 @@ class StochasticGradient(ABC):
         assert problem.parameter is not None
         with np.errstate(over="ignore", invalid="ignore"):
             errors = ((estimates[:, -1] - problem.parameter) ** 2).mean(axis=(1, 2, 3))
-        best = int(np.argmin(np.nan_to_num(errors, nan=np.inf)))
-        return Learned(estimates[best], found.withheld[: len(horizons)])
+        best = estimates[int(np.argmin(np.nan_to_num(errors, nan=np.inf)))]
+        return Learned(np.where(np.isnan(best), np.inf, best), found.withheld[: len(horizons)])
 
     def _learn(
         self, problem: LikelihoodEstimation, draws: Draws, horizons: Integers, steps: Floats
