@@ -5,7 +5,9 @@ No mathematics here: pages show what `gs.exact`, `gs.simulate` and `gs.theory` g
     safety.py      who may speak to the server, and how much
     frames.py      numbers on their way to a page
     server.py      pages, their sessions, and the server's life
-    scenario.py    everything a playground shows, as one value: the state in the address, and the code to copy
+    scenario.py    everything a playground shows, as one value: the state in the address; events.py: what goes wrong
+    presets.py     scenarios that teach
+    runs.py        what a scenario gives, frame by frame; layout.py: where agents are drawn; code.py: the code to copy
     worker.py      computations in a process of their own, which can be killed
     playground.py  a session of the playground
     fleet.py       a fleet as its agents describe it, now and over time (history.py)
