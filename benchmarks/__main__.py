@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-ROOMS = ("core", "applications", "agents")
+ROOMS = ("core", "applications", "scale", "agents")
 
 
 def processor() -> str:
