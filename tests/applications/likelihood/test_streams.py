@@ -190,6 +190,19 @@ def test_a_list_of_methods_shares_samples_and_a_table():
     assert "3 methods, logistic on cycle:5" in repr(runs)
 
 
+@pytest.mark.slow
+def test_another_network_sees_the_same_samples_and_the_same_center():
+    problem = gs.LikelihoodEstimation.random(gs.Network.cycle(6), "logistic", 2)
+    other = problem.on("complete:6")
+    run, elsewhere = (each.simulate("anytime-sda", 100, trials=3) for each in (problem, other))
+    assert run.centralized_limit == elsewhere.centralized_limit
+    assert run.total_error != elsewhere.total_error
+    assert other.centralized((100,), 2, 0) is not None
+    assert len(problem._centralized) == 1
+    with pytest.raises(gs.InvalidInput, match="a network of 6 agents is needed, got 5"):
+        problem.on("cycle:5")
+
+
 # -- rivals -------------------------------------------------------------------------------------------------------
 
 
