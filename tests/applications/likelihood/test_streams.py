@@ -79,6 +79,19 @@ def test_the_curvature_is_packed_row_by_row():
     np.testing.assert_allclose(layout.response(held), response, atol=1e-12)
 
 
+def test_samples_begin_at_their_labels_and_again_when_an_agent_has_lost_a_direction():
+    """With the Huber loss that is least squares."""
+    problem = gs.LikelihoodEstimation.random(gs.Network.cycle(3), "huber", 1)
+    linearizer, (x, y, weights) = Linearizer(problem, 2), all_samples(problem, 8, 2)
+    squares = np.stack([x[:, :, 0] ** 2, x[:, :, 0] * y], axis=2)
+    np.testing.assert_allclose(linearizer.observe(x, y, weights), squares)
+    linearizer.refer(known(np.full((3, 2, 1), 50.0)))  # far off, so that no label is within the threshold
+    assert not np.allclose(linearizer.observe(x, y, weights)[1:], squares[1:])
+    nothing = solve(np.zeros((3, 2, 1, 1)), np.zeros((3, 2, 1)), np.zeros((3, 2, 1)), np.zeros((3, 2, 1)), 9)
+    linearizer.refer(nothing)
+    np.testing.assert_allclose(linearizer.observe(x, y, weights)[1:], squares[1:])
+
+
 def test_references_are_renewed_when_the_age_has_doubled():
     assert [t for t in range(40) if refreshes(t)] == [1, 2, 4, 8, 16, 32]
 
