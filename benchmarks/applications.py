@@ -11,7 +11,13 @@ import numpy as np
 
 import gossamer as gs
 from benchmarks.timing import Row, best
-from gossamer.applications import KarMoura, LinearEstimation, PolicyEvaluation, TemporalDifference
+from gossamer.applications import (
+    KarMoura,
+    LikelihoodEstimation,
+    LinearEstimation,
+    PolicyEvaluation,
+    TemporalDifference,
+)
 from gossamer.applications.policy import problems
 
 
@@ -108,6 +114,46 @@ def loop_plug_in(problem, rounds, eta, zeta, seed=0):
     return [np.linalg.solve(system, r) for r in average]
 
 
+def loop_learning(problem, rounds, seed=0):
+    """Logistic regression by linearized samples and Anytime SDA, one agent after another; references as they double."""
+    rng = np.random.default_rng(seed)
+    links = _neighbors(problem.network)
+    n, d = problem.network.agents, problem.dimension
+    c = gs.AnytimeSDA().coefficients(problem.network, rounds)
+    mean, smooth, x, memory = ([np.zeros((d, d + 1)) for _ in range(n)] for _ in range(4))
+    reference, kept = [np.zeros(d) for _ in range(n)], [[] for _ in range(n)]
+    covariates, change = problem.covariates, [np.zeros((d, d + 1)) for _ in range(n)]
+
+    def linearized(sample, theta):
+        z, y = sample
+        p = 1 / (1 + np.exp(-z @ theta))
+        w = p * (1 - p)
+        return np.column_stack([w * np.outer(z, z), (w * (z @ theta) - p + y) * z])
+
+    for t in range(rounds):
+        theta = []
+        for i in range(n):
+            z = covariates.mean[i] + covariates.std[i] * rng.standard_normal(d)
+            sample = z, float(rng.random() < 1 / (1 + np.exp(-z @ problem.parameter)))
+            kept[i].append(sample)
+            seen = linearized(sample, reference[i]) + change[i]
+            change[i] = np.zeros((d, d + 1))
+            mean[i] = mean[i] + (seen - mean[i]) / (t + 1)
+            smooth[i] = smooth[i] + c.smoothing_gain[t] * (mean[i] - smooth[i])
+            theta.append(x[i] + smooth[i])
+        for i in range(n):
+            following = x[i] - c.step_size * sum(w * theta[j] for j, w in links[i])
+            x[i], memory[i] = following + c.momentum * (following - memory[i]), following
+        if t & (t + 1) == 0 and t > d:
+            for i in range(n):
+                held, before = x[i] + smooth[i], reference[i]
+                reference[i] = np.linalg.solve(held[:, :d], held[:, d])
+                change[i] = sum(
+                    linearized(sample, reference[i]) - linearized(sample, before) for sample in kept[i]
+                )
+    return [np.linalg.solve(x[i][:, :d] + smooth[i][:, :d], x[i][:, d] + smooth[i][:, d]) for i in range(n)]
+
+
 def _compare(what, ours, trials, rounds, loop, loop_rounds, agents) -> Row:
     """Both per agent, round and trial."""
     fast = best(ours) / (trials * rounds * agents)
@@ -127,6 +173,8 @@ def rows() -> list[Row]:
     eta, zeta = 1 / net.lambda_max, (root - 1) / (root + 1)
     sensors = LinearEstimation.random(net, 5, 2)
     process = PolicyEvaluation.from_problem(net, problems.garnet(20, 3), 0.9)
+    streams = LikelihoodEstimation.random(net, "logistic", 5)
+    streams.centralized((500,), 128, 0)  # the yardstick is no part of the method
     return [
         _compare(
             "linear estimation, SDA, 30 sensors, 5 parameters, 128 trials x 500 rounds",
@@ -147,5 +195,10 @@ def rows() -> list[Row]:
             "policy evaluation, TD(0), 30 agents, 20 states, 32 trials x 500 rounds",
             lambda: process.simulate(TemporalDifference(), 500, 32),
             32, 500, lambda t: loop_temporal_differences(process, t), 100, 30,
+        ),
+        _compare(
+            "maximum likelihood, logistic, 30 agents, 5 parameters, 128 trials x 500 rounds",
+            lambda: streams.simulate("anytime-sda", 500, 128),
+            128, 500, lambda t: loop_learning(streams, t), 100, 30,
         ),
     ]  # fmt: skip

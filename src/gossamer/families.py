@@ -448,3 +448,13 @@ def family_of(family: Family | str) -> Family:
     if isinstance(family, Family):
         return family
     return FAMILIES[checks.choice("family", family, FAMILIES)]()
+
+
+def curvature_of(x: Floats, bends: Floats) -> Floats:
+    """(p, p) the sum over rows of l'' x x', from (n, width) and (m, m, n)."""
+    m, width = len(bends), x.shape[1]
+    found = np.empty((m, width, m, width))
+    for a in range(m):
+        for b in range(a + 1):
+            found[a, :, b, :] = found[b, :, a, :] = (x.T * bends[a, b]) @ x
+    return found.reshape(m * width, m * width)

@@ -94,7 +94,7 @@ class DecentralizedLogisticRegression(ClassifierMixin, _Decentralized):  # type:
     C
         Inverse of the strength of the ridge penalty; infinite: none.
     agents
-        How many agents, on an Erdos-Renyi graph, or the network itself.
+        How many agents, on an Erdos-Renyi graph (never more than there are rows), or the network itself.
     split
         How rows are dealt to agents: "contiguous", "random", "sorted", or an array with the agent of each row.
     fit_intercept

@@ -129,7 +129,9 @@ def _exact_errors() -> None:
     tune(AnytimeSDA("chebyshev"), net, obs, ROUNDS[-1])
 
 
-def _faults() -> None:
+def _faults_and_likelihood() -> None:
+    """Together, because both draw their samples ahead of the rounds."""
+    from gossamer.applications import LikelihoodEstimation
     from gossamer.engines.simulate import simulate
     from gossamer.faults import Bursts, Crash, Delay, Faults, Loss
     from gossamer.methods import AnytimeSDA
@@ -142,6 +144,7 @@ def _faults() -> None:
     changing, local = ChangingNetwork.matchings(AGENTS), AnytimeSDA(acceleration="local")
     for some in (Faults(), Faults(Loss(0.2))):
         simulate(local, changing, obs, ROUNDS[-1], TRIALS, faults=some, progress=False)
+    LikelihoodEstimation.random(net, "logistic", 2).simulate("anytime-sda", ROUNDS, TRIALS)
 
 
 def _linear_estimation() -> None:
@@ -163,13 +166,6 @@ def _policy_evaluation() -> None:
         task.simulate(learner, ROUNDS, TRIALS)
 
 
-def _likelihood() -> None:
-    from gossamer.applications import LikelihoodEstimation
-    from gossamer.networks import Network
-
-    LikelihoodEstimation.random(Network.cycle(AGENTS), "logistic", 2).simulate("anytime-sda", ROUNDS, TRIALS)
-
-
 def _paper() -> None:
     from gossamer.paper.pipeline.run import one_caller_at_a_time
 
@@ -182,10 +178,9 @@ TASKS: dict[str, Callable[[], None]] = {
     "exact errors": _exact_errors,
     "linear estimation": _linear_estimation,
     "policy evaluation": _policy_evaluation,
-    "maximum likelihood": _likelihood,
     "agents side by side": _agents_side_by_side,
     "agents side by side (single precision)": _agents_in_single_precision,
-    "faults": _faults,
+    "faults and maximum likelihood": _faults_and_likelihood,
     "the paper": _paper,
 }
 """By name, the longest first, so that no core ends up alone with a long one."""

@@ -158,14 +158,28 @@ def test_a_restart_goes_on_from_the_store(kind, tmp_path: Path):
         stored = [replace(s, store=tmp_path / f"{s.id}.db") for s in settings]
         return agents_of(stored, files)
 
-    asyncio.run(learn(start(), 25))
+    asyncio.run(learn(start(), 100))
     again = start()
     estimates, _ = asyncio.run(learn(again, 500))
     assert [agent.snapshot.samples for agent in again] == [len(part) for part in data]
+    rows_each = np.mean([len(part) for part in data])  # no row counts twice
+    assert [a.snapshot.answers.presence for a in again] == pytest.approx([rows_each] * 3, rel=1e-3)
     known = pooled(data, settings[0].model.build())
     tolerance = 1e-5 if kind is CsvTable else 0.1
     np.testing.assert_allclose(estimates, np.tile(known, (3, 1)), atol=tolerance)
     assert np.ptp(estimates, axis=0).max() < 1e-5
+
+
+def test_a_store_belongs_to_its_model(tmp_path: Path):
+    first, other = (
+        replace(settings_of(family, Network.path(2))[0], store=tmp_path / "agent.db")
+        for family in ("poisson", "gamma")
+    )
+    asyncio.run(learn(agents_of([first], [list(rows("poisson", 1)[0])]), 50))
+    with pytest.raises(
+        InvalidInput, match=r"for Gamma\(.*of age, dose and a constant, but it belongs to .*Poisson"
+    ):
+        agents_of([other], [None])
 
 
 def test_few_rows_are_not_told(caplog: pytest.LogCaptureFixture):

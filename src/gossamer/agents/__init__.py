@@ -18,6 +18,7 @@ _HOME = {
     "NeighborView": "snapshot",
     "Snapshot": "snapshot",
     "AgentSettings": "settings",
+    "FleetModel": "settings",
     "Limits": "settings",
     "Neighbor": "settings",
     "Tls": "settings",
@@ -46,6 +47,7 @@ __all__ = [
 if TYPE_CHECKING:
     from gossamer.agents.agent import Agent as Agent
     from gossamer.agents.settings import AgentSettings as AgentSettings
+    from gossamer.agents.settings import FleetModel as FleetModel
     from gossamer.agents.settings import Limits as Limits
     from gossamer.agents.settings import Neighbor as Neighbor
     from gossamer.agents.settings import Tls as Tls

@@ -105,9 +105,8 @@ class Agent:
         bounds = self._bounds(settings)
         most = None if bounds is None else bounds.rows
         path = settings.store if store is None else store
-        self._store = (
-            None if path is None else AgentStore(path, settings.id, self.layout.size, program.method)
-        )
+        what = program.method if settings.model is None else f"{program.method} for {settings.model}"
+        self._store = None if path is None else AgentStore(path, settings.id, self.layout.size, what)
         saved = self._store.load() if self._store else None
         restored = saved.ledger if saved else None
         try:

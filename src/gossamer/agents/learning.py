@@ -37,7 +37,7 @@ from gossamer.agents.round.ledger import Ledger
 from gossamer.agents.settings import AgentSettings, FleetModel
 from gossamer.agents.statistics import Answers, Layout
 from gossamer.arrays import Floats
-from gossamer.families import Family
+from gossamer.families import Family, curvature_of
 
 log = logging.getLogger("gossamer.agents")
 
@@ -309,9 +309,8 @@ class _Kept:
         predictors = family.start(y) if theta is None else theta.reshape(family.outputs, -1) @ x.T
         slopes, bends = family.slopes(predictors, y), family.curvatures(predictors, y)
         response = (bends * predictors).sum(axis=1) - slopes
-        curvature = np.einsum("abn,ni,nj->aibj", bends, x, x, optimize=True)
-        curvature = curvature.reshape(layout.parameters, layout.parameters)
-        scores = np.einsum("nk,an,ni->kai", noise, slopes, x, optimize=True)
+        curvature = curvature_of(x, bends)
+        scores = np.hstack([(noise.T * slope) @ x for slope in slopes])  # (K, parameters)
         found: Floats = np.concatenate(
             [[len(y)], curvature[np.triu_indices(layout.parameters)], (response @ x).ravel(), scores.ravel()]
         )

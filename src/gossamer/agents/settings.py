@@ -177,6 +177,11 @@ class FleetModel:
         checks.whole_number("model.memory", self.memory, least=0)
         checks.whole_number("model.least", self.least, least=1)
 
+    def __str__(self) -> str:
+        """What is summed over rows: sums of different models are no sums."""
+        constant = " and a constant" if self.intercept else ""
+        return f"{self.build()} of {', '.join(self.covariates)}{constant}"
+
     def build(self) -> Family:
         """The family, with its parameters."""
         if self.family == "softmax":

@@ -36,7 +36,10 @@ def fleet_table(
     for heading in ("rounds", "samples", "estimate", "± s.e.", "distance", "msgs", "lost"):
         table.add_column(heading, justify="right", no_wrap=True)
     table.add_column("state", no_wrap=True)
+    coefficients = _coefficients(status)
     shown = list(status)
+    if rows is not None and coefficients:
+        rows = max(rows - coefficients[-1].row_count - 3, 3)
     if rows is not None and len(shown) > max(rows, 1):
         ordered = sorted(shown, key=lambda agent: (agent.state in _NO_TROUBLE, agent.member.id))
         shown = ordered[: max(rows - 1, 1)]
@@ -55,7 +58,7 @@ def fleet_table(
     parts: list[RenderableType] = [_heading(name, status, seconds), "", table]
     if len(shown) < len(status):
         parts.append(Text(f"... and {len(status) - len(shown)} more agents", style="dim"))
-    parts += _coefficients(status)
+    parts += ["", *coefficients] if coefficients else []
     parts += [
         Text(f"{agent.member.name}: {agent.problem}", style="red", overflow="ellipsis", no_wrap=True)
         for agent in [agent for agent in status if agent.problem][:3]
@@ -64,7 +67,7 @@ def fleet_table(
     return Group(*parts)
 
 
-def _coefficients(status: Sequence[AgentStatus]) -> list[RenderableType]:
+def _coefficients(status: Sequence[AgentStatus]) -> list[Table]:
     """The model that a fleet learns, as its first agent knows it, and how far the others are from that."""
     known = [agent for agent in status if agent.details.get("coefficients") and None not in agent.estimate]
     if not known:
@@ -79,7 +82,7 @@ def _coefficients(status: Sequence[AgentStatus]) -> list[RenderableType]:
         values = [agent.estimate[k] for agent in known]
         spread = max(values) - min(values)  # type: ignore[type-var, operator]
         table.add_row(Text(name), vector([first.estimate[k]]), small(first.standard_error[k]), small(spread))
-    return ["", table]
+    return [table]
 
 
 def _notes(status: Sequence[AgentStatus]) -> list[str]:

@@ -17,6 +17,7 @@ from gossamer.paper.figures import (
     figure_9_policy_evaluation,
     figure_10_discounts,
     figure_11_changing,
+    figure_12_learning,
 )
 from gossamer.paper.pipeline.figure import Figure
 
@@ -32,4 +33,5 @@ FIGURES: tuple[Figure, ...] = (
     figure_9_policy_evaluation.FIGURE,
     figure_10_discounts.FIGURE,
     figure_11_changing.FIGURE,
+    figure_12_learning.FIGURE,
 )

@@ -159,13 +159,32 @@ def test_far_from_the_minimum_the_loss_still_falls():
     assert len(fit.rounds) < 25
 
 
+def test_covariates_that_are_nearly_collinear_are_fitted_as_far_as_rounding_allows():
+    x, y = small(labels="poisson")
+    x[:, 2] = x[:, 0] + x[:, 1] + 1e-5 * x[:, 2]
+    fit = LikelihoodEstimation.from_data(x, y, gs.Network.path(6), "sorted", family="poisson").fit()
+    assert "rounding still moves estimates" in fit.note
+    size = np.abs(fit.estimates).max()
+    assert fit.error[-1] < 1e-3 * size
+    ones = np.column_stack([x, np.ones(len(y))])
+    slope = ones.T @ (np.exp(ones @ fit.estimates[2]) - y) / len(y)
+    np.testing.assert_allclose(slope, 0, atol=1e-5)
+
+
+def test_agents_with_fewer_rows_than_parameters():
+    x, y = small(labels="poisson")
+    wide = np.column_stack([x, np.random.default_rng(5).normal(size=(120, 9))])
+    fit = LikelihoodEstimation.from_data(wide, y, gs.Network.path(30), "sorted", family="poisson").fit()
+    assert fit.error[-1] < 1e-8
+
+
 def test_rounds_and_bytes_are_those_of_the_messages():
     x, y = small()
     fit = LikelihoodEstimation.from_data(x, y, gs.Network.complete(4), ridge=0.1).fit()
     first = Consensus(gs.Network.complete(4))
     first.average(np.zeros((4, 15)), 1e-3)  # 1 + 4 * 5 / 2 + 4 numbers, over 12 links, in one round
-    first.largest(np.zeros((4, 3)))
-    assert fit.bytes[0] >= first.bytes == 8 * 12 * (15 + 3)
+    first.largest(np.zeros((4, 4)))
+    assert fit.bytes[0] >= first.bytes == 8 * 12 * (15 + 4)
     assert fit.rounds[0] >= first.rounds == 2
     assert np.all(np.diff(fit.bytes) > 0)
     assert fit.reached(1e-6)[0] <= fit.rounds[-1]

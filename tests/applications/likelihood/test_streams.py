@@ -8,7 +8,7 @@ import pytest
 import gossamer as gs
 from gossamer.applications import DSGD, DSGT, Alone, Centralized, Family
 from gossamer.applications.likelihood import kernels
-from gossamer.applications.likelihood.linearization import MEMORY, Layout, Linearizer, refreshes, solve
+from gossamer.applications.likelihood.linearization import MEMORY, Linearizer, SampleLayout, refreshes, solve
 from gossamer.applications.likelihood.rivals import GRID
 from gossamer.applications.likelihood.streaming import Draws
 from gossamer.families import FAMILIES
@@ -68,7 +68,7 @@ def test_the_curvature_is_packed_row_by_row():
     rng = np.random.default_rng(0)
     x, w, z = rng.normal(size=(6, 2, 3, 4)), rng.normal(size=(2, 2, 6, 2, 4)), rng.normal(size=(2, 6, 2, 4))
     w = w + np.swapaxes(w, 0, 1)
-    layout = Layout(6, errors=False)
+    layout = SampleLayout(6, errors=False)
     out = np.zeros((3, 2, layout.components, 4))
     kernels.linearize(out, x, w, 0, 2)
     kernels.respond(out, x, z, layout.packed, 2)
@@ -77,6 +77,19 @@ def test_the_curvature_is_packed_row_by_row():
     np.testing.assert_allclose(layout.curvature(held), full, atol=1e-12)
     response = np.einsum("asnb,snkb->snbak", z, x).reshape(3, 2, 2, 4, 6).sum(axis=1)
     np.testing.assert_allclose(layout.response(held), response, atol=1e-12)
+
+
+def test_samples_begin_at_their_labels_and_again_when_an_agent_has_lost_a_direction():
+    """With the Huber loss that is least squares."""
+    problem = gs.LikelihoodEstimation.random(gs.Network.cycle(3), "huber", 1)
+    linearizer, (x, y, weights) = Linearizer(problem, 2), all_samples(problem, 8, 2)
+    squares = np.stack([x[:, :, 0] ** 2, x[:, :, 0] * y], axis=2)
+    np.testing.assert_allclose(linearizer.observe(x, y, weights), squares)
+    linearizer.refer(known(np.full((3, 2, 1), 50.0)))  # far off, so that no label is within the threshold
+    assert not np.allclose(linearizer.observe(x, y, weights)[1:], squares[1:])
+    nothing = solve(np.zeros((3, 2, 1, 1)), np.zeros((3, 2, 1)), np.zeros((3, 2, 1)), np.zeros((3, 2, 1)), 9)
+    linearizer.refer(nothing)
+    np.testing.assert_allclose(linearizer.observe(x, y, weights)[1:], squares[1:])
 
 
 def test_references_are_renewed_when_the_age_has_doubled():
@@ -164,7 +177,7 @@ def test_every_family_comes_close_to_the_center(family):
     assert np.all(run.over_limit - 4 * run.over_limit_stderr < [1.25, 1.1])
     assert np.all(run.withheld == 0)
     assert run.samples.tolist() == [12 * 300, 12 * 1000]
-    numbers = Layout(problem.size, errors=False).components
+    numbers = SampleLayout(problem.size, errors=False).components
     assert run.bytes.tolist() == [8 * numbers * 2 * len(problem.network.edges) * t for t in (300, 1000)]
 
 
@@ -188,6 +201,19 @@ def test_a_list_of_methods_shares_samples_and_a_table():
     assert len(runs[0].plot().lines) >= 2
     assert runs[0].curve("bytes").x is runs[0].bytes
     assert "3 methods, logistic on cycle:5" in repr(runs)
+
+
+@pytest.mark.slow
+def test_another_network_sees_the_same_samples_and_the_same_center():
+    problem = gs.LikelihoodEstimation.random(gs.Network.cycle(6), "logistic", 2)
+    other = problem.on("complete:6")
+    run, elsewhere = (each.simulate("anytime-sda", 100, trials=3) for each in (problem, other))
+    assert run.centralized_limit == elsewhere.centralized_limit
+    assert run.total_error != elsewhere.total_error
+    assert other.centralized((100,), 2, 0) is not None
+    assert len(problem._centralized) == 1
+    with pytest.raises(gs.InvalidInput, match="a network of 6 agents is needed, got 5"):
+        problem.on("cycle:5")
 
 
 # -- rivals -------------------------------------------------------------------------------------------------------
@@ -250,6 +276,24 @@ def test_losing_three_messages_in_ten_costs_at_most_a_tenth():
     whole = problem.simulate("anytime-sda", 600, trials=24)
     lossy = problem.simulate("anytime-sda", 600, trials=24, faults=Loss(0.3))
     assert lossy.total_error <= 1.1 * whole.total_error
+
+
+@pytest.mark.slow
+def test_the_dead_are_left_out_and_the_others_go_on():
+    problem = gs.LikelihoodEstimation.random(gs.Network.complete(6), "logistic", 2)
+    run = problem.simulate("anytime-sda", 300, trials=4, faults=gs.faults.Crash(2, 100))
+    assert np.all(np.isnan(run.estimates[:, 2]))
+    assert np.all(np.isfinite(run.estimates[:, [0, 1, 3, 4, 5]]))
+    assert 0 < run.total_error < 10 * run.centralized_limit
+    assert run.withheld == pytest.approx(1 / 6)
+
+
+def test_those_alone_without_an_estimate_are_counted_and_left_out():
+    problem = gs.LikelihoodEstimation.random(gs.Network.cycle(4), "logistic", 3)
+    run = problem.simulate(Alone(), [4, 400], trials=8)
+    assert run.withheld[0] > 0.5 > run.withheld[1]
+    assert np.isfinite(run.total_error[1])
+    assert "would be withheld" in run.records()[0]["note"]
 
 
 @pytest.mark.slow

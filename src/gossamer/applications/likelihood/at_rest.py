@@ -18,7 +18,6 @@ from gossamer.applications.likelihood.newton import (
     Model,
     NewtonStep,
     ScaledHuber,
-    curvature_of,
     newton,
 )
 from gossamer.applications.likelihood.rivals_at_rest import (
@@ -32,7 +31,7 @@ from gossamer.applications.likelihood.rivals_at_rest import (
 from gossamer.applications.solvers import Alone, Centralized
 from gossamer.arrays import Floats
 from gossamer.errors import InvalidInput, Unsupported
-from gossamer.families import Family, Softmax
+from gossamer.families import Family, Softmax, curvature_of
 from gossamer.networks import Network
 
 NEWTON = "newton"
@@ -97,12 +96,16 @@ class DataAtRest:
         tolerance = checks.number("tolerance", tolerance, above=0)
         most = checks.whole_number("steps", steps, least=1)
         taken = list(newton(self.model, self.data, Consensus(self.network), tolerance=tolerance, most=most))
+        moved, note = taken[-1].moved, ""
+        if moved > tolerance:
+            note = f"nearly collinear: rounding still moves estimates by {moved:.0e} of their size"
         return self._fit(
             NEWTON,
             taken[-1].theta,
             [step.rounds for step in taken],
             [step.bytes for step in taken],
             [self._error(step.theta) for step in taken],
+            note,
             scale=taken[-1].scale if isinstance(self.model.family, ScaledHuber) else None,
         )
 

@@ -283,12 +283,12 @@ class LikelihoodEstimation:
         return LearningRuns(runs) if isinstance(methods, list | tuple) else runs[0]
 
     def centralized(self, rounds: tuple[int, ...], trials: int, seed: int) -> Floats:
-        """(H, trials, N, p): the estimate of a center that holds everybody's samples; computed once for each call."""
-        asked = (rounds, trials, seed)
-        if asked not in self._centralized:
-            found = in_blocks(self, trials, seed, newton(self, np.array(rounds)))
-            self._centralized[asked] = found.estimates
-        return self._centralized[asked]
+        """(H, trials, N, p): the estimate of a center that holds everybody's samples; computed once."""
+        known = self._centralized.get((rounds, seed))
+        if known is None or known.shape[1] < trials:
+            known = in_blocks(self, trials, seed, newton(self, np.array(rounds))).estimates
+            self._centralized[rounds, seed] = known
+        return known[:, :trials]
 
     def online(self, method: AnytimeSDA | None = None) -> OnlineLikelihood:
         """Estimates that are refined whenever samples come in, with standard errors."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from gossamer import checks, plotting
-from gossamer.applications.likelihood.linearization import Layout
+from gossamer.applications.likelihood.linearization import SampleLayout
 from gossamer.applications.likelihood.rivals import StochasticGradient
 from gossamer.applications.likelihood.streaming import (
     Learned,
@@ -46,7 +46,8 @@ class LearningRun(ErrorResult[Rounds, Value]):
     errors             (trials,) the sum in each trial
     per_agent          (N,) mean over trials of each agent's squared error
     estimates          (trials, N, p)
-    withheld           share of the estimates that an agent would withhold, for lack of samples
+    withheld           share of the estimates that an agent would withhold, for lack of samples; of agents that are
+                       alone, or dead, these are left out of the errors
     samples            seen by all agents
     bytes              sent by all agents, at 8 bytes per number
     """
@@ -129,8 +130,6 @@ def learn(
     found = _solve(problem, solver, ordered, trials, seed, conditions)
     limit = problem.centralized(tuple(ordered.tolist()), trials, seed)
     squares, limits = (_squares(problem, each) for each in (found.estimates, limit))  # (H, trials, N)
-    if isinstance(solver, Alone):  # those without a finite estimate are counted, and left out
-        squares = np.where(found.withheld, np.nanmean(np.where(found.withheld, np.nan, squares)), squares)
     errors, limits = squares.sum(axis=2), limits.sum(axis=2)
     ratio = errors.mean(axis=1) / limits.mean(axis=1)
     with np.errstate(invalid="ignore"):  # what has diverged has no standard error
@@ -187,11 +186,13 @@ def _solve(
 
 
 def _squares(problem: LikelihoodEstimation, estimates: Floats) -> Floats:
-    """(H, trials, N) the squared errors of all estimates; infinite where one has diverged."""
+    """(H, trials, N) the squared errors of all estimates; those that do not exist (NaN) count like the others' mean."""
     assert problem.parameter is not None
     with np.errstate(over="ignore", invalid="ignore"):
         squares = ((estimates - problem.parameter) ** 2).sum(axis=3)
-    return np.where(np.isnan(squares), np.inf, squares)
+        missing = np.isnan(squares)
+        mean = np.where(missing, 0.0, squares).sum(axis=(1, 2)) / (~missing).sum(axis=(1, 2))
+    return np.asarray(np.where(missing, mean[:, None, None], squares))
 
 
 def running_mean(method: Any) -> AnytimeSDA:
@@ -213,4 +214,4 @@ def _numbers(problem: LikelihoodEstimation, solver: Solver) -> int:
     links = 2 * len(problem.network.edges)
     if isinstance(solver, StochasticGradient):
         return links * solver.vectors * problem.size
-    return links * Layout(problem.size, errors=False).components
+    return links * SampleLayout(problem.size, errors=False).components

@@ -15,7 +15,7 @@ likelihood estimate of all samples:
   reference that is good by then.
 - Until an agent knows all directions, a sample is linearized at what its label alone suggests (`Family.start`).
 - A sample is not linearized beyond what the agent's labels make plausible (`Family.plausible`).
-- A direction is known when its share of the curvature, with covariates scaled alike, is more than 1/t after t rounds.
+- A direction is known when its share of the curvature, with covariates scaled alike, is more than 2/t after t rounds.
   An agent that does not know all of them withholds its estimate.
 """
 
@@ -42,7 +42,7 @@ def refreshes(rounds: int) -> bool:
     return rounds > 0 and rounds & (rounds - 1) == 0
 
 
-class Layout(NamedTuple):
+class SampleLayout(NamedTuple):
     """Where the averaged numbers lie: curvature and pseudo-response; for standard errors also squared scores, how many
     labels contradict their predictor, and how many samples there are."""
 
@@ -102,13 +102,13 @@ def solve(curvature: Floats, response: Floats, reference: Floats, penalty: Float
     pull = (response - np.einsum("...ij,...j->...i", whole, reference)) / scale
     finite = np.isfinite(scaled).all(axis=(-2, -1)) & np.isfinite(pull).all(axis=-1)
     values, vectors = np.linalg.eigh(np.where(finite[..., None, None], scaled, 0.0))
-    known = values > max(1.0 / rounds, 1e-9)
+    known = values > max(2.0 / rounds, 1e-9)
     along = np.einsum("...ji,...j->...i", vectors, np.where(finite[..., None], pull, 0.0))
     step = np.einsum("...ij,...j->...i", vectors, along * known / np.where(known, values, 1.0)) / scale
     return Solved(reference + step, known, vectors, scale)
 
 
-def sandwich(layout: Layout, held: Floats, penalty: Floats) -> Floats:
+def sandwich(layout: SampleLayout, held: Floats, penalty: Floats) -> Floats:
     """(..., p, p): A^{-1} J A^{-1} of what is held, (..., n): the variance of an estimate, but for one factor.
 
     That factor is the sum of the squared weights with which rounds of all agents count in an average, 1/(N t) if they
@@ -126,7 +126,7 @@ class Linearizer:
 
     def __init__(self, problem: LikelihoodEstimation, lanes: int, *, errors: bool = False) -> None:
         self.family = problem.family
-        self.layout = Layout(problem.size, errors)
+        self.layout = SampleLayout(problem.size, errors)
         agents = problem.network.agents
         self.penalty = problem.penalty
         self.reference = np.zeros((agents, problem.size, lanes))
@@ -202,7 +202,13 @@ class Linearizer:
 
 
 def linearized(
-    family: Family, layout: Layout, x: Floats, y: Floats, weights: Floats, predictors: Floats, group: int
+    family: Family,
+    layout: SampleLayout,
+    x: Floats,
+    y: Floats,
+    weights: Floats,
+    predictors: Floats,
+    group: int,
 ) -> Floats:
     """(samples / group, N, n, B): the sums over groups of samples of what is averaged, linearized at `predictors`."""
     samples, agents, _, lanes = x.shape

@@ -38,7 +38,7 @@ from gossamer.applications.linear.sensors import in_words, pack, unpack
 from gossamer.applications.solvers import settled
 from gossamer.arrays import Floats
 from gossamer.errors import InvalidInput
-from gossamer.families import Family, Huber, Softmax
+from gossamer.families import Family, Huber, Softmax, curvature_of
 from gossamer.networks import Network
 
 ACCURACY = 1e-3
@@ -47,6 +47,9 @@ ACCURACY = 1e-3
 _SEARCH_ACCURACY = 1e-6
 _PROMISE = 0.1
 """A step is long enough if the loss falls by this share of what its slope promises."""
+
+_STALLED = 5
+"""So many steps without progress end it."""
 
 _FAR = 1e3
 """A predictor this far away is at infinity."""
@@ -178,40 +181,35 @@ class NewtonStep(NamedTuple):
 def newton(
     model: Model, data: Sequence[AgentRows], exchange: Consensus, *, tolerance: float, most: int
 ) -> Iterator[NewtonStep]:
-    """Newton's steps, until no estimate moves by more than `tolerance` times its size."""
+    """Newton's steps, until no estimate moves by more than `tolerance` times its size, or rounding moves them all the
+    time: then there were `_STALLED` steps without a shorter one, near the minimum."""
     agents, size = len(data), len(model.penalty)
-    packed = size * (size + 1) // 2
     scaled = isinstance(model.family, ScaledHuber)
     theta, scale = np.zeros((agents, size)), np.ones(agents)
     if scaled:
         squares = np.array([[float(len(rows.y)), float(rows.y @ rows.y)] for rows in data])
         held = exchange.average(squares, _SEARCH_ACCURACY)
         scale = np.sqrt(np.maximum(held[:, 1] / held[:, 0], 1e-12))
-    told = held = np.zeros((agents, 1 + packed + size + 2 * scaled))
+    shortest, since, waits, moved = np.inf, 0, 0, np.inf
+    told = held = np.zeros((agents, 1 + size * (size + 3) // 2 + 2 * scaled))
     for step in range(most):
         fresh = np.stack([_sums(model, *args) for args in zip(data, theta, scale, strict=True)])
         held, told = exchange.average(held + fresh - told, ACCURACY), fresh
         means = held[:, 1:] / held[:, :1]
-        target, behind = np.empty_like(theta), scale
-        for i, row in enumerate(means):
-            factor = scale[i] if scaled else 1.0
-            try:
-                target[i] = model.solve(unpack(row[:packed], size), row[packed : packed + size], factor)
-            except Singular as problem:
-                raise _singular(model, problem.curvature, step) from None
+        way, singular = _ways(model, means, theta, scale if scaled else np.ones(agents))
+        behind = scale
         if scaled:
             scale = _scales(model.family, scale, *means[:, -2:].T)  # type: ignore[arg-type]
-        way = target - theta
         changes = [model.predictors(v, rows.x) for v, rows in zip(way, data, strict=True)]
-        found = exchange.largest(
-            np.stack(
-                [
-                    _measures(model, *args)
-                    for args in zip(data, theta, changes, way, scale / behind, strict=True)
-                ]
-            )
-        )
-        change, recedes, moved = found.tolist()
+        stuck = [float(i in singular) for i in range(agents)]
+        mine = zip(data, theta, changes, way, scale / behind, stuck, strict=True)
+        measured = exchange.largest(np.stack([_measures(model, *args) for args in mine]))
+        change, recedes, moved, anybody = measured.tolist()
+        waits = waits + 1 if anybody else 0
+        if waits > _STALLED:
+            raise _singular(model, next(iter(singular.values())), step == _STALLED)
+        if anybody:  # has an average that is not good enough to solve: average once more
+            continue
         if recedes <= 0 and change > 0.1:  # near a minimum there is nothing to fear
             raise _receding(model, way[0] * (model.penalty == 0))
         length = 1.0
@@ -219,12 +217,28 @@ def newton(
             length = _search(model, data, exchange, theta, way, changes, change)
         theta = theta + length * way
         yield NewtonStep(theta, scale, length, moved, exchange.rounds, exchange.bytes)
-        if moved <= tolerance:
+        shortest, since = (moved, 0) if moved < shortest else (shortest, since + 1)
+        if moved <= tolerance or (change < 1e-3 and since == _STALLED):
             return
     raise InvalidInput(
         f"no minimum was reached after {most} of Newton's steps: the last one still moved estimates by {moved:.3g} of "
         "their size; add a ridge penalty, rescale the covariates, or allow more steps"
     )
+
+
+def _ways(model: Model, means: Floats, theta: Floats, scale: Floats) -> tuple[Floats, dict[int, Floats]]:
+    """Newton's step of every agent, (N, p), and the curvature of those that cannot take one."""
+    size = theta.shape[1]
+    packed = size * (size + 1) // 2
+    way, singular = np.zeros_like(theta), {}
+    for i, row in enumerate(means):
+        try:
+            target = model.solve(unpack(row[:packed], size), row[packed : packed + size], scale[i])
+        except Singular as found:
+            singular[i] = found.curvature
+        else:
+            way[i] = target - theta[i]
+    return way, singular
 
 
 def _sums(model: Model, rows: AgentRows, theta: Floats, scale: float) -> Floats:
@@ -249,16 +263,6 @@ def _sums(model: Model, rows: AgentRows, theta: Floats, scale: float) -> Floats:
     return np.concatenate(parts)
 
 
-def curvature_of(x: Floats, bends: Floats) -> Floats:
-    """(p, p) the sum over rows of l'' x x', from (n, width) and (m, m, n)."""
-    m, width = len(bends), x.shape[1]
-    found = np.empty((m, width, m, width))
-    for a in range(m):
-        for b in range(a + 1):
-            found[a, :, b, :] = found[b, :, a, :] = (x.T * bends[a, b]) @ x
-    return found.reshape(m * width, m * width)
-
-
 def _scales(family: ScaledHuber, scale: Floats, near: Floats, beyond: Floats) -> Floats:
     """The scales at which the mean of min(residual^2, (threshold s)^2) is s^2.
 
@@ -272,11 +276,17 @@ def _scales(family: ScaledHuber, scale: Floats, near: Floats, beyond: Floats) ->
 
 
 def _measures(
-    model: Model, rows: AgentRows, theta: Floats, changes: Floats, way: Floats, stretched: float
+    model: Model,
+    rows: AgentRows,
+    theta: Floats,
+    changes: Floats,
+    way: Floats,
+    stretched: float,
+    unsolved: float,
 ) -> Floats:
     """One agent's part of what all must know: the largest change of a predictor (for several, of their differences);
-    whether its loss grows far along the part of the way that has no penalty (above 0); and how far its estimates move,
-    relative to their size."""
+    whether its loss grows far along the part of the way that has no penalty (above 0); how far its estimates move,
+    relative to their size; and whether it could not solve."""
     spread = changes.max(axis=0) - changes.min(axis=0) if len(changes) > 1 else np.abs(changes)
     largest = float(spread.max(initial=0.0))
     growth, free = 1.0, way * (model.penalty == 0)
@@ -288,7 +298,7 @@ def _measures(
             slopes = (model.family.slopes(far, rows.y) * along).sum(axis=0)
         growth = float(np.nan_to_num(slopes, nan=1.0).max(initial=-1.0)) - 1e-6
     moved = float(np.abs(way).max() / (1 + np.abs(theta).max()))
-    return np.array([largest, growth, max(moved, abs(float(stretched) - 1))])
+    return np.array([largest, growth, max(moved, abs(float(stretched) - 1)), unsolved])
 
 
 def _search(
@@ -324,7 +334,7 @@ def _search(
     return float(-exchange.largest(-chosen[:, None])[0])
 
 
-def _singular(model: Model, curvature: Floats, step: int) -> InvalidInput:
+def _singular(model: Model, curvature: Floats, first: bool) -> InvalidInput:
     """Why a step cannot be computed: a covariate that nobody varies, or curvature that has vanished."""
     size = np.sqrt(np.maximum(np.diag(curvature), 0.0))
     safe = np.where(size > 0, size, 1.0)
@@ -333,7 +343,7 @@ def _singular(model: Model, curvature: Floats, step: int) -> InvalidInput:
     direction = unseen.astype(float) if unseen.any() else vectors[:, 0] / safe
     direction = direction * np.sign(direction[np.argmax(np.abs(direction))])
     words = in_words(direction, model.names)
-    if step == 0:
+    if first:
         return InvalidInput(
             f"nobody's rows vary along the direction {words}: the curvature must be invertible, but it is singular "
             "along it; drop one of these covariates, or add a ridge penalty"

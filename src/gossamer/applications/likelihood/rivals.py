@@ -33,23 +33,28 @@ Mix = Callable[[Floats], Floats]
 class StochasticGradient(ABC):
     """Steps a_t = a/sqrt(t+1); the estimate is the mean of all iterates, weighted by their rounds.
 
-    step   a, as a multiple of 1/(the largest mean curvature of any agent at the start); None: the best of `GRID`, by
-           the error after the last round, which only somebody who knows the answer can choose
+    step   a, as a multiple of 1/(the largest mean curvature of any agent at the start); of several, or with None of
+           `GRID`, the best by the error after the last round, which only somebody who knows the answer can choose
     """
 
-    step: float | None = 1.0
+    step: float | tuple[float, ...] | None = 1.0
 
     name: ClassVar[str]
     vectors: ClassVar[int] = 1
     """How many vectors of theta's length one message has."""
 
     def __post_init__(self) -> None:
-        if self.step is not None:
-            checks.number("step", self.step, above=0)
+        for step in self.steps.tolist():
+            checks.number("step", step, above=0)
+
+    @property
+    def steps(self) -> Floats:
+        """The step sizes that are tried."""
+        return np.atleast_1d(GRID if self.step is None else np.asarray(self.step, dtype=float))
 
     @property
     def label(self) -> str:
-        return f"{self.name}, {'best step' if self.step is None else f'step={self.step:g}'}"
+        return f"{self.name}, {'best step' if len(self.steps) > 1 else f'step={self.steps[0]:g}'}"
 
     @abstractmethod
     def advance(self, state: tuple[Floats, ...], slope: Floats, step: Floats, mix: Mix) -> tuple[Floats, ...]:
@@ -57,15 +62,16 @@ class StochasticGradient(ABC):
 
     def learned(self, problem: LikelihoodEstimation, horizons: Integers, trials: int, seed: int) -> Learned:
         """Every agent's estimates after each of the ascending horizons, all steps of the grid side by side."""
-        steps = GRID if self.step is None else np.array([self.step])
+        steps = self.steps
         found = in_blocks(
             problem, trials, seed, lambda draws: self._learn(problem, draws, horizons, steps), LANES
         )
         estimates = found.estimates.reshape(len(steps), len(horizons), *found.estimates.shape[1:])
+        assert problem.parameter is not None
         with np.errstate(over="ignore", invalid="ignore"):
             errors = ((estimates[:, -1] - problem.parameter) ** 2).mean(axis=(1, 2, 3))
-        best = int(np.argmin(np.nan_to_num(errors, nan=np.inf)))
-        return Learned(estimates[best], found.withheld[: len(horizons)])
+        best = estimates[int(np.argmin(np.nan_to_num(errors, nan=np.inf)))]
+        return Learned(np.where(np.isnan(best), np.inf, best), found.withheld[: len(horizons)])
 
     def _learn(
         self, problem: LikelihoodEstimation, draws: Draws, horizons: Integers, steps: Floats

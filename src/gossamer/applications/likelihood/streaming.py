@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from gossamer.applications.likelihood import kernels
-from gossamer.applications.likelihood.linearization import Layout, Linearizer, linearized, refreshes, solve
+from gossamer.applications.likelihood.linearization import (
+    Linearizer,
+    SampleLayout,
+    linearized,
+    refreshes,
+    solve,
+)
 from gossamer.arrays import Booleans, Floats, Integers
 from gossamer.engines.faulty.engine import simulate_faulty
 from gossamer.errors import InvalidInput
@@ -45,7 +51,10 @@ class Samples(NamedTuple):
 
 
 class Learned(NamedTuple):
-    """What a solver found: estimates (H, trials, N, p), and which of them an agent would withhold, (H, trials, N)."""
+    """What a solver found: estimates (H, trials, N, p), and which of them an agent would withhold, (H, trials, N).
+
+    NaN: there is no estimate; infinite: it has diverged.
+    """
 
     estimates: Floats
     withheld: Booleans
@@ -114,7 +123,7 @@ def in_blocks(
     problem: LikelihoodEstimation, trials: int, seed: int, learn: Learner, lanes: int = LANES
 ) -> Learned:
     """Blocks of trials, a thread for each."""
-    size = min(lanes, max(8, -(-trials // 16) * 8))
+    size = min(lanes, trials)
     firsts = range(0, trials, size)
     parts: list[tuple[Floats, Booleans]] = [(np.empty(0), np.empty(0, bool))] * len(firsts)
 
@@ -158,7 +167,11 @@ def newton(problem: LikelihoodEstimation, horizons: Integers, *, alone: bool = F
 
     It is withheld where it does not exist: labels are separable, or covariates do not vary enough.
     """
-    rounds, agents, layout = int(horizons[-1]), problem.network.agents, Layout(problem.size, errors=False)
+    rounds, agents, layout = (
+        int(horizons[-1]),
+        problem.network.agents,
+        SampleLayout(problem.size, errors=False),
+    )
 
     def held(samples: list[Samples], reference: Floats | None) -> Floats:
         """(N or 1, B, n): the sums over rounds, and over agents unless they are alone."""
@@ -184,7 +197,7 @@ def newton(problem: LikelihoodEstimation, horizons: Integers, *, alone: bool = F
             for attempt in range(25):
                 if attempt or not missing.any():
                     everywhere = np.broadcast_to(np.swapaxes(theta, 1, 2), (agents, problem.size, lanes))
-                    reference = np.ascontiguousarray(everywhere)
+                    reference = np.array(everywhere, order="C")  # a copy that may be written to
                 mean = held(samples, reference) / horizon
                 share = problem.samples[:, None, None] if alone else problem.per_round
                 penalty = np.broadcast_to(problem.penalty * share, theta.shape)
@@ -197,7 +210,8 @@ def newton(problem: LikelihoodEstimation, horizons: Integers, *, alone: bool = F
                     break
             reference = None
             shape = (agents, lanes, problem.size)
-            found.append(np.swapaxes(np.broadcast_to(theta, shape), 1, 2))
+            there = np.where(missing[..., None], np.nan, theta)
+            found.append(np.swapaxes(np.broadcast_to(there, shape), 1, 2))
             withheld.append(np.broadcast_to(missing, shape[:2]))
         return np.stack(found), np.stack(withheld)
 
@@ -209,7 +223,7 @@ class PseudoResponses(Observations):
 
     def __init__(self, problem: LikelihoodEstimation) -> None:
         self.problem = problem
-        self.mean = np.zeros((problem.network.agents, Layout(problem.size, errors=False).components))
+        self.mean = np.zeros((problem.network.agents, SampleLayout(problem.size, errors=False).components))
         self.variance = np.ones_like(self.mean)
         self._blocks: dict[int, tuple[Draws, Linearizer]] = {}
         self.found: dict[int, dict[int, tuple[Floats, Booleans]]] = {}
@@ -234,7 +248,9 @@ class PseudoResponses(Observations):
     def heed(self, rounds: int, trials: range, estimates: Floats) -> None:
         _, linearizer = self._blocks[trials.start]
         solved = linearizer.solve(np.transpose(estimates, (1, 2, 0)), rounds, self.problem.per_round)
-        self.found.setdefault(rounds, {})[trials.start] = solved.theta, ~solved.ready
+        dead = np.isnan(estimates[:, :, 0]).T[..., None]
+        theta = np.where(dead, np.nan, solved.theta)
+        self.found.setdefault(rounds, {})[trials.start] = theta, ~solved.ready
         if refreshes(rounds):
             linearizer.refer(solved)
 
