@@ -5,10 +5,9 @@
 PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.ready
-CODE := src tests benchmarks examples deploy docs/conf.py docs/_ext docs/gallery setup.py
 ROUND := $(wildcard setup.py src/gossamer/agents/round/*.p*)
 
-.PHONY: setup run test quick lint docs bench chaos dist clean
+.PHONY: setup run test quick lint docs chromium bench chaos dist clean
 .DEFAULT_GOAL := setup
 
 # Numba's code, too, is compiled here, on all cores; where nothing has changed, this is a matter of a second.
@@ -28,23 +27,31 @@ $(STAMP): pyproject.toml constraints.txt
 
 run: setup
 	$(BIN)/gossamer reproduce --out results/paper
+	@echo "See it move: $(BIN)/gossamer dashboard --open"
 
 lint: .venv/.compiled
-	$(BIN)/ruff check $(CODE)
-	$(BIN)/ruff format --check $(CODE)
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
 quick: setup
-	$(BIN)/python -m pytest -n 2 -m "not slow"
+	$(BIN)/python -m pytest -n 2 --dist loadgroup -m "not slow"
 
 # Offline, warnings are errors. From scratch: what is generated may not depend on what was there before.
 docs: setup
 	rm -rf docs/_build docs/_generated docs/auto_gallery docs/reference/api
 	$(BIN)/python -m sphinx -b html -q -W --keep-going -n -j 2 docs docs/_build/html
 
-test: lint docs
-	$(BIN)/python -m pytest -n 2
+test: lint docs chromium
+	$(BIN)/python -m pytest -n 2 --dist loadgroup
+
+# The dashboard is tested in a real browser; without one those tests are skipped, and say so.
+chromium:
+	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null \
+	|| { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null \
+	  && { apt-get -qq update; apt-get -qq install --no-install-recommends -y chromium; } >/dev/null 2>&1; } \
+	|| echo "No Chromium: tests in the browser will be skipped. On Debian or Ubuntu: apt-get install chromium"
 
 bench: setup
 	$(BIN)/python -m benchmarks

@@ -103,7 +103,9 @@ def check_archives(wheel: Path, sdist: Path) -> None:
     """Both hold what the package reads at run time; the sdist also holds what it is compiled from."""
     needed = {"gossamer/__init__.pyi", "gossamer/py.typed"}
     needed |= {p.relative_to(ROOT / "src").as_posix() for p in (ROOT / "src").rglob("*.template")}
-    assert len(needed) > 2
+    static = ROOT / "src/gossamer/dashboard/static"
+    needed |= {p.relative_to(ROOT / "src").as_posix() for p in static.rglob("*") if p.is_file()}
+    assert "gossamer/dashboard/static/vendor/uplot/LICENSE" in needed
     with zipfile.ZipFile(wheel) as archive:
         names = set(archive.namelist())
     assert needed <= names
@@ -114,6 +116,19 @@ def check_archives(wheel: Path, sdist: Path) -> None:
     compiled = (ROOT / "src/gossamer/agents/round").glob("*.p*")
     assert {path.relative_to(ROOT).as_posix() for path in compiled} <= kept
     assert {f"src/{name}" for name in needed} | set(SOURCES) <= kept
+
+
+@pytest.mark.parametrize("user", [0, 1000])
+def test_make_goes_on_where_there_is_no_chromium(tmp_path, user):
+    """Whether nobody may install one or the installation fails: a line says how, and nothing breaks."""
+    for name, line in (("id", f"echo {user}"), ("apt-get", "exit 100")):
+        (tmp_path / name).write_text(f"#!/bin/sh\n{line}\n")
+        (tmp_path / name).chmod(0o755)
+    make = shutil.which("make")
+    said = run(make, "-s", "-f", ROOT / "Makefile", "chromium", cwd=tmp_path, PATH=str(tmp_path))
+    assert said.strip().endswith("apt-get install chromium")
+    (tmp_path / "chromium").symlink_to(tmp_path / "id")
+    assert run(make, "-s", "-f", ROOT / "Makefile", "chromium", cwd=tmp_path, PATH=str(tmp_path)) == ""
 
 
 def test_make_dist_builds_both_archives():

@@ -82,7 +82,9 @@ def test_a_name_that_is_not_there_is_an_attribute_error():
 def _pages() -> list[Path]:
     """The Markdown pages of the site that are written by hand."""
     made = {"_build", "_generated", "auto_gallery"}
-    return [page for page in ROOT.glob("docs/**/*.md") if not made & set(page.relative_to(ROOT / "docs").parts)]
+    return [
+        page for page in ROOT.glob("docs/**/*.md") if not made & set(page.relative_to(ROOT / "docs").parts)
+    ]
 
 
 def test_names_in_the_documentation_exist():

@@ -105,6 +105,21 @@ def _agents_side_by_side(kind: type[np.floating[Any]] = np.float64) -> None:
     for agents in (AGENTS, LARGE):
         obs = Gaussian(np.arange(float(agents)))
         simulate(AnytimeSDA(), Network.cycle(agents), obs, ROUNDS, 1, dtype=kind, progress=False)
+    try:
+        from mpi4py import MPI
+    except (ImportError, RuntimeError):  # not installed, or without its library
+        return
+    simulate(
+        AnytimeSDA(), f"cycle:{LARGE}", obs, ROUNDS, 1, dtype=kind, cluster=MPI.COMM_SELF, progress=False
+    )
+
+
+def _drawn_networks() -> None:
+    from gossamer.networks import Network
+    from gossamer.networks.topologies import COUNTED
+
+    for name in (f"geometric:{COUNTED}", f"erdos-renyi:{COUNTED}", f"expander:{COUNTED}x4"):
+        _ = Network.named(name).links
 
 
 def _trials_in_single_precision() -> None:

@@ -268,3 +268,15 @@ def test_horizons_and_numbers_as_people_write_them():
     assert (shown(12345), shown(0.000123456), shown(None), shown(float("inf")), shown(True)) == (
         "12,345", "0.000123", "-", "inf", "yes",
     )  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"])
+def test_nothing_is_bold_in_what_mpiexec_forwards(monkeypatch, name):
+    from gossamer.cli.output import FORWARDED, console
+
+    for each in FORWARDED:
+        monkeypatch.delenv(each, raising=False)
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    assert console().is_terminal
+    monkeypatch.setenv(name, "0")
+    assert not console().is_terminal

@@ -30,6 +30,7 @@ def test_words_of_the_command_line():
         Partition([[0, 1, 2, 7], [3]], 5),
         Partition((), 0, 100, edges=[(3, 4), (4, 5)]),
     )
+    assert options.parse_faults(loss="0.3@0-200,0.5@200-") == Faults(Loss(0.3, 0, 200), Loss(0.5, 200))
     assert options.parse_bursts("10,0.17,both") == Bursts(10, 0.17, both=True)
     assert options.parse_faults() == Faults()
     named = options.parse_faults(crash=["oslo@5"], restart=["1@8"], names=["rome", "oslo"])
@@ -41,7 +42,12 @@ def test_words_of_the_command_line():
 @pytest.mark.parametrize(
     ("parse", "words", "text"),
     [
-        (options.parse_loss, "a third", "--loss takes PROBABILITY, for example 0.3, got 'a third'"),
+        (
+            options.parse_loss,
+            "a third",
+            r"--loss takes PROBABILITY\[@START-STOP\], for example 0.3 or .*, got 'a third'",
+        ),
+        (options.parse_loss, "0.3@5", r"--loss takes PROBABILITY\[@START-STOP\]"),
         (options.parse_loss, "30", "probability must be a probability from 0 to 1, got 30.0"),
         (
             options.parse_bursts,

@@ -165,3 +165,22 @@ def test_impossible_faults_are_refused(tmp_path: Path, command: tuple[object, ..
         result = gossamer(*command, path, *words)
         assert isinstance(result.exception, InvalidInput)
         assert text in str(result.exception)
+
+
+@pytest.mark.slow
+def test_up_with_a_dashboard(tmp_path: Path) -> None:
+    """Its address is the first line, it shows the fleet, and it ends with it."""
+    import httpx
+
+    path = make(tmp_path, Network.path(2))
+    with running("fleet", "up", path, "--dashboard") as process:
+        assert process.stdout is not None
+        address = process.stdout.readline().strip()
+        assert address.startswith("http://127.0.0.1:")
+        assert "gossamer fleet" in httpx.get(address).text
+        process.send_signal(signal.SIGINT)
+        output, errors = process.communicate(timeout=30)
+    assert process.returncode == 0, output + errors
+    assert "all agents stopped" in output
+    with pytest.raises(httpx.ConnectError):
+        httpx.get(address)

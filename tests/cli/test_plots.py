@@ -54,7 +54,8 @@ def test_labels_never_collide(x, y, panels):
             ax, [Curve("sda", x, y), Curve("dsg", x, np.multiply(y, 2.5), np.multiply(y, 0.2))]
         )
     plotting.legend(axes)
-    for ax in map(drawn, axes):
+    drawn(axes[0])  # one figure has them all
+    for ax in axes:
         assert all(a.x1 < b.x0 for a, b in pairwise(boxes(ax.xaxis)))
         assert all(a.y1 < b.y0 for a, b in pairwise(boxes(ax.yaxis)))
 
@@ -69,7 +70,8 @@ def test_labels_of_a_single_horizon_never_collide(spread):
     for ax in axes:
         plotting.draw_curves(ax, [*curves, Curve("centralized limit", [300], [0.0029], limit=True)])
     plotting.legend(axes)
-    for ax in map(drawn, axes):
+    drawn(axes[0])  # one figure has them all
+    for ax in axes:
         assert all(a.x1 < b.x0 for a, b in pairwise(boxes(ax.xaxis)))
         assert [label.get_text() for label in ax.get_yticklabels()] == [curve.label for curve in curves]
 

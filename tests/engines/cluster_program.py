@@ -11,6 +11,7 @@ from functools import partial
 import numpy as np
 
 import gossamer as gs
+from gossamer.engines.simulate import agent_lanes
 from gossamer.networks import topologies
 from gossamer.networks.parts import NamedParts
 
@@ -39,6 +40,8 @@ def topologies_agents(name):
 SDA = gs.SDA(step_size=0.6, momentum=0.8)
 CASES = {
     "grid": case("anytime-sda", "grid:37x45", [3, 20, 41], 2),
+    "waves": case(SDA, "grid:300x40", [7, 30]),
+    "waves on a torus": case(SDA, "torus:300x40", 23, dtype=np.float32),
     "torus": case("anytime-sda", "torus:40x40", 30),
     "cycle": case("dsg", "cycle:2100", [1, 2, 30]),
     "path": case("d-masg", "path:1800", 25),
@@ -88,18 +91,65 @@ def long_run(comm, folder, die_at=None):
     )
 
 
+def refused(run):
+    """What rank 0 says about a call that must not succeed; the other ranks end without a word."""
+    try:
+        run()
+    except (gs.InvalidInput, gs.Unsupported) as error:
+        return str(error)
+    except SystemExit:
+        return ""
+    raise AssertionError("this should have been refused")
+
+
+def waves(run):
+    """How many rounds the longest wave of a run has."""
+    depths, play = [1], agent_lanes.play_wave
+
+    def noted(tasks, rounds, *rest):
+        depths.append(rounds[1] - rounds[0])
+        play(tasks, rounds, *rest)
+
+    agent_lanes.play_wave = noted
+    try:
+        run()
+    finally:
+        agent_lanes.play_wave = play
+    return max(depths)
+
+
+def everything(comm, folders):
+    """All cases on one communicator, and networks from folders of three parts each."""
+    found = {name: hexed(run(cluster=comm)) for name, run in CASES.items()}
+    found["depths"] = [waves(partial(CASES[name], cluster=comm)) for name in ("waves", "waves on a torus")]
+    for folder in folders:
+        read = partial(gs.simulate, "anytime-sda", folder, streams, 40, 3, cluster=comm)
+        found[folder] = hexed(read()) if comm.size <= 3 else refused(read)
+    found["pairwise"] = refused(partial(gs.simulate, "pairwise", "grid:37x45", streams, 40, cluster=comm))
+    return found
+
+
 def main():
     from mpi4py import MPI
 
     comm = MPI.COMM_WORLD
     what, *rest = sys.argv[1:]
-    if what == "cases":
-        found = {name: hexed(run(cluster=comm)) for name, run in CASES.items()}
+    if what == "everything":  # by the number of ranks, in one job
+        found = {}
+        for size in range(2, comm.size + 1):
+            some = comm.Split(comm.rank >= size)
+            if comm.rank < size:
+                answers = some.gather(everything(some, rest))
+                if some.rank == 0:
+                    for answer in answers[
+                        1:
+                    ]:  # the same result on every rank, and refusals on the first alone
+                        assert all(answer[name] in (each, "") for name, each in answers[0].items())
+                        assert answer["pairwise"] == ""
+                    found[size] = answers[0]
     elif what == "long":
         found = hexed(long_run(comm, rest[0], int(rest[1]) if len(rest) > 1 else None))
-    elif what == "folder":
-        found = hexed(gs.simulate("anytime-sda", rest[0], streams, 40, 3, cluster=comm))
-    elif what == "error":  # one that a single rank meets
+    else:  # an error that a single rank meets
 
         def broken(agents):
             if comm.rank == 1:
@@ -107,11 +157,7 @@ def main():
             return streams(agents)
 
         found = hexed(gs.simulate("anytime-sda", "grid:37x45", broken, 40, cluster=comm))
-    else:
-        found = hexed(gs.simulate(what, "grid:37x45", streams, 40, cluster=comm))
-    answers = comm.gather(found)
     if comm.rank == 0:
-        assert all(answer == found for answer in answers)  # the same result on every rank
         print(json.dumps(found))
 
 

@@ -14,6 +14,8 @@ LINKS = np.array([(a, b) for a in range(6) for b in range(6) if a != b])
 def test_one_answer_per_message_and_for_a_whole_simulation_agree():
     faults = Faults(
         Loss(0.2),
+        Loss(0.6, 13, 33),
+        Loss(0.5, 50),
         Bursts(10, 0.17),
         Bursts(1.2, 0.4),
         Bursts(4, 0.3, both=True),
@@ -75,6 +77,20 @@ def test_decisions_depend_on_seed_trial_and_link_alone():
     assert abs(two.mean() - 0.25) < 4 * np.sqrt(0.25 * 0.75 / two.size)
 
 
+def test_loss_within_a_window_leaves_other_rounds_alone():
+    heard = Faults(Loss(1.0, 5, 11)).heard(1, 6, LINKS, 20, range(3))
+    assert [t for t in range(20) if not heard[t].any()] == list(range(5, 11))
+    assert heard[:5].all()
+    assert heard[11:].all()
+    # A loss that begins later changes nothing before, and the first one keeps its dice.
+    before, after = Faults(Loss(0.4)), Faults(Loss(0.4, 0, 30), Loss(0.7, 30))
+    np.testing.assert_array_equal(*(each.heard(3, 6, LINKS, 60, range(4))[:30] for each in (before, after)))
+    late = Faults(Loss(0.7, 30), Delay(1, 0.5)).bind(3)
+    assert not any(late.lost(t, 0, 1) for t in range(30))
+    assert any(late.lost(t, 0, 1) for t in range(30, 60))
+    assert any(late.delay(t, 0, 1) for t in range(30))
+
+
 def test_late_and_lost_are_told_apart():
     links = Faults(Loss(0.3), Delay(2, 0.5)).bind(0)
     only_late = only_lost = 0
@@ -127,6 +143,8 @@ def test_partitions_separate_groups_and_edges():
     [
         (lambda: Loss(1.5), "^probability must be a probability from 0 to 1, got 1.5"),
         (lambda: Loss(float("nan")), "^probability must be a probability from 0 to 1, got nan"),
+        (lambda: Loss(0.5, -1), "^start must be a whole number of at least 0, got -1"),
+        (lambda: Loss(0.5, 4, 4), "^stop must be a whole number of at least 5, got 4"),
         (lambda: Bursts(0.5, 0.1), "^mean_length must be a finite number of at least 1, got 0.5"),
         (lambda: Bursts(2, 0.9), "bursts of mean length 2 cannot fill 0.9 .* mean_length must be at least 9"),
         (lambda: Bursts(9, 1.0), "mean_length must be at least inf"),

@@ -233,8 +233,8 @@ def test_tuning_knows_it(name, small):
     net, obs = small
     method = gs.AnytimeSDA(name)
     names = {"step_size", "momentum", "ramp", "smoothing"}
-    assert set(method.tunable(net, 60)) == set(method.chosen(net)) == names
-    tuned = gs.tune(method, net, obs, 60)
+    assert set(method.tunable(net, 24)) == set(method.chosen(net)) == names
+    tuned = gs.tune(method, net, obs, 24)
     assert tuned.total_error < tuned.before
 
 

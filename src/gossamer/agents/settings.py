@@ -209,6 +209,8 @@ class AgentSettings:
     variance, covariance, extremes : bool
         Also learn the network-wide variance; the covariance between the components of an observation, which needs
         variance; the least and the largest observation.
+    model : FleetModel, optional
+        The model to learn; None: the mean of observations. Observations are then rows: covariates and a label.
     bins : tuple of float
         Edges of a histogram, to learn network-wide quantiles; empty: none.
     model : FleetModel, optional

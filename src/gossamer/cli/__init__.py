@@ -53,6 +53,10 @@ COMMANDS = {
         "fleet_run:agent",
         "Run one agent: estimates as JSON lines on standard output, logs as JSON lines on standard error.",
     ),
+    "dashboard": Entry(
+        "dashboard:dashboard",
+        "Open the playground in the browser: watch methods run on networks, and act on them; or watch a fleet.",
+    ),
     "fleet": Entry("fleet:fleet_app", "Create, run and inspect a fleet of agents."),
     "store": Entry("store:store_app", "Check, copy and restore what an agent has saved."),
 }

@@ -27,8 +27,10 @@ from gossamer.cli.options import (
     Graphs,
     Join,
     Loss,
+    Means,
     MethodName,
     MethodNames,
+    Noise,
     Partition,
     Plot,
     Restart,
@@ -134,6 +136,8 @@ def simulate(
     trials: ClusterTrials = None,
     spread: Spread = 10.0,
     std: Std = None,
+    means: Means = "uniform",
+    noise: Noise = "gaussian",
     data: Data = None,
     weights: Weights = "metropolis",
     seed: Seed = 0,
@@ -160,7 +164,7 @@ def simulate(
     if cluster:
         from gossamer.cli.cluster import simulate_on_cluster
 
-        refuse("loss burst delay crash restart join partition data", "with --cluster")
+        refuse("loss burst delay crash restart join partition data means noise", "with --cluster")
         found = simulate_on_cluster(
             graph,
             method,
@@ -178,7 +182,7 @@ def simulate(
         return
     refuse("checkpoint every", "without --cluster")
     trials = 100 if trials is None else trials
-    net, obs = parse_problem(graph, weights, spread, std, seed, data)
+    net, obs = parse_problem(graph, weights, spread, std, seed, data, means, noise)
     faults = parse_faults(
         loss=loss,
         burst=burst,

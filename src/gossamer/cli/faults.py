@@ -1,6 +1,7 @@
 """Faults in the words of the command line.
 
 --loss 0.3 --burst 10,0.17 --delay 2,0.1
+--loss 0.3@200-1200,0.5@1200-
 --crash 17@500 --restart 17@800 --join 5@100 --partition 0-49@200-1200
 
 Agents are numbers or, where the network gives them names, names (`--crash oslo@500`); a partition takes numbers.
@@ -30,9 +31,13 @@ def _naming_flag(option: str, parse: Callable[[str], gs.faults.Fault], text: str
 
 
 def parse_loss(text: str) -> gs.faults.Loss:
-    """`0.3`"""
-    (probability,) = _numbers("--loss", text, "PROBABILITY, for example 0.3", 1)
-    return gs.faults.Loss(probability)
+    """`0.3`, or `0.3@200-1200` for some rounds, or `0.3@200-` from one on"""
+    form = "PROBABILITY[@START-STOP], for example 0.3 or 0.3@200-1200"
+    matched = re.fullmatch(r"([^@]*)(?:@(\d+)-(\d*))?", text.strip())
+    if matched is None:
+        raise _misread("--loss", text, form)
+    (probability,) = _numbers("--loss", matched[1], form, 1)
+    return gs.faults.Loss(probability, int(matched[2] or 0), int(matched[3]) if matched[3] else None)
 
 
 def parse_bursts(text: str) -> gs.faults.Bursts:
@@ -94,10 +99,13 @@ def parse_faults(
     names: Sequence[Hashable] = (),
 ) -> gs.faults.Faults:
     """The faults that the options describe; `names` are the agents' names, in order."""
+    losses = [] if loss is None else loss.split(",")
+    # A random fault's place decides its random numbers: a later loss must not change those of the rounds before it.
     given: list[tuple[str, Iterable[str], Callable[[str], gs.faults.Fault]]] = [
-        ("--loss", [] if loss is None else [loss], parse_loss),
+        ("--loss", losses[:1], parse_loss),
         ("--burst", [] if burst is None else [burst], parse_bursts),
         ("--delay", [] if delay is None else [delay], parse_delay),
+        ("--loss", losses[1:], parse_loss),
         ("--crash", crash, partial(parse_crash, names=names)),
         ("--restart", restart, partial(parse_restart, names=names)),
         ("--join", join, partial(parse_join, names=names)),
@@ -116,6 +124,8 @@ def agent_faults(
     faults = parse_faults(loss=loss, burst=burst, delay=delay, partition=partition or ())
     ids = 1 + max(member.id for member in fleet.agents)  # which may have gaps
     faults.check(ids, np.array([edge.pair for edge in fleet.edges]))
+    if sum(isinstance(fault, gs.faults.Loss) for fault in faults.items) > 1:
+        raise InvalidInput(f"--loss takes one probability for a fleet, got {loss!r}")
     kinds = {gs.faults.Loss: "loss", gs.faults.Bursts: "burst", gs.faults.Delay: "delay"}
     return {
         "partition": faults.partitions,

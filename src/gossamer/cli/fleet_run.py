@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,7 +14,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
+from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
@@ -62,6 +63,12 @@ def up(
         typer.Option("--restart/--no-restart", help="Start agents that fail again, after a growing delay."),
     ] = True,
     for_: Annotated[str | None, typer.Option("--for", help='Stop after this long, such as "30s".')] = None,
+    dashboard: Annotated[
+        bool,
+        typer.Option(
+            "--dashboard", help="Also show the fleet in the browser, at the address that is printed."
+        ),
+    ] = False,
     loss: Loss = None,
     burst: Burst = None,
     delay: Delay = None,
@@ -95,8 +102,8 @@ def up(
     if insecure:
         warning = "anyone on the network can read and forge messages"
         screen.print(Text.assemble(("plaintext:", "bold red"), " ", warning))
-    with _signals() as caught, agents:
-        _watch(agents, screen, caught, seconds)
+    with _signals() as caught, _page(fleet, screen, dashboard) as address, agents:
+        _watch(agents, screen, caught, seconds, address)
         early = len(agents.members) - agents.running()
     screen.print("all agents stopped", style="dim")
     _complain(screen, agents, early)
@@ -117,7 +124,28 @@ def _complain(screen: Console, agents: LocalFleet, early: int) -> None:
         screen.print(Text(text, style="red"), soft_wrap=True)
 
 
-def _watch(agents: LocalFleet, screen: Console, caught: list[int], seconds: float | None) -> None:
+@contextmanager
+def _page(fleet: Path, screen: Console, wanted: bool) -> Iterator[str]:
+    """Serve the fleet's page inside the block, if that is wanted; yields its address."""
+    if not wanted:
+        yield ""
+        return
+    from gossamer.cli.dashboard import server_of
+
+    server = server_of(fleet)
+    serving = threading.Thread(target=server.run, name="dashboard", daemon=True)
+    serving.start()
+    screen.print(Text(server.address), soft_wrap=True)
+    try:
+        yield server.address
+    finally:
+        server.stop()
+        serving.join(timeout=5)
+
+
+def _watch(
+    agents: LocalFleet, screen: Console, caught: list[int], seconds: float | None, address: str = ""
+) -> None:
     """Supervise and show the fleet until it is stopped, its time is over, or no agent is left."""
     start = time.monotonic()
     plain_due = start
@@ -145,9 +173,9 @@ def _watch(agents: LocalFleet, screen: Console, caught: list[int], seconds: floa
     name = agents.fleet.network or agents.fleet.fleet
     with Live(console=screen, screen=True, auto_refresh=False) as live:
         while going():
-            # The heading, the table's head and foot, and up to three complaints need 8 lines.
-            table = fleet_table(name, agents.status(), seconds=passed(), rows=max(screen.height - 8, 1))
-            live.update(table, refresh=True)
+            # The heading, the table's head and foot, the address, and up to three complaints need 9 lines.
+            table = fleet_table(name, agents.status(), seconds=passed(), rows=max(screen.height - 9, 1))
+            live.update(Group(table, Text(address)) if address else table, refresh=True)
             time.sleep(1 / _FRAMES)
     screen.print(fleet_table(name, agents.status(), seconds=passed()))
 

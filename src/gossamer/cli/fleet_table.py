@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import math
-import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rich import box
 from rich.console import Group, RenderableType
@@ -18,10 +16,6 @@ if TYPE_CHECKING:
     from gossamer.agents.host.status import AgentStatus
 
 _COLORS = {"running": "green", "starting": "cyan", "stopped": "dim", "unknown": "dim"}
-_SPEAKING = ("running", "degraded", "alone")
-_NOTICE = 14 * 86400
-"""Seconds before the end of a certificate from which on the table says so."""
-
 _NO_TROUBLE = ("running", "starting", "stopped", "unknown")
 
 
@@ -29,6 +23,8 @@ def fleet_table(
     name: str, status: Sequence[AgentStatus], *, seconds: float | None = None, rows: int | None = None
 ) -> RenderableType:
     """The fleet's agents in a table of at most `rows` rows, those in trouble first if not all fit."""
+    from gossamer.agents.fleet.survey import notes
+
     table = Table(
         box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold", show_edge=False
     )
@@ -63,7 +59,7 @@ def fleet_table(
         Text(f"{agent.member.name}: {agent.problem}", style="red", overflow="ellipsis", no_wrap=True)
         for agent in [agent for agent in status if agent.problem][:3]
     ]
-    parts += [Text(note, style="yellow", overflow="ellipsis", no_wrap=True) for note in _notes(status)]
+    parts += [Text(note, style="yellow", overflow="ellipsis", no_wrap=True) for note in notes(status)]
     return Group(*parts)
 
 
@@ -85,33 +81,10 @@ def _coefficients(status: Sequence[AgentStatus]) -> list[Table]:
     return [table]
 
 
-def _notes(status: Sequence[AgentStatus]) -> list[str]:
-    """Who follows which roster, if not all follow the same; and whose certificate ends soon."""
-    speaking = [agent for agent in status if agent.state in _SPEAKING]
-    epochs = sorted({agent.epoch for agent in speaking}, reverse=True)
-    groups = [
-        f"epoch {epoch}: {_names([agent for agent in speaking if agent.epoch == epoch])}" for epoch in epochs
-    ]
-    soon = [
-        agent
-        for agent in speaking
-        if agent.certificate_expires is not None and agent.certificate_expires - time.time() < _NOTICE
-    ]
-    notes = ["rosters differ: " + "; ".join(groups)] if len(groups) > 1 else []
-    if soon:
-        days = (min(agent.certificate_expires or 0.0 for agent in soon) - time.time()) / 86400
-        notes.append(
-            f"certificates end in {max(days, 0):.0f} days or later: {_names(soon)}; run `gossamer fleet renew`"
-        )
-    return notes
-
-
-def _names(agents: Sequence[AgentStatus]) -> str:
-    return ", ".join(agent.member.name for agent in agents) if len(agents) <= 5 else f"{len(agents)} agents"
-
-
 def fleet_line(status: Sequence[AgentStatus], seconds: float) -> str:
     """The whole fleet in one line, where there is no terminal."""
+    from gossamer.agents.fleet.survey import summary
+
     facts = summary(status)
     words = [f"{seconds:.0f}s", *(f"{count} {state}" for state, count in facts["states"].items())]
     words += [f"rounds {facts['rounds']}", f"samples {facts['samples']}", f"lost {facts['lost']}"]
@@ -121,24 +94,9 @@ def fleet_line(status: Sequence[AgentStatus], seconds: float) -> str:
     return ", ".join(words) + (f" ({problem})" if problem else "")
 
 
-def summary(status: Sequence[AgentStatus]) -> dict[str, Any]:
-    """The fleet in a few numbers: how many in which state, and how well those that run agree."""
-    states: dict[str, int] = {}
-    for agent in status:
-        states[agent.state] = states.get(agent.state, 0) + 1
-    speaking = [agent for agent in status if agent.state in _SPEAKING] or status
-    known = [agent.estimate[0] for agent in speaking if agent.estimate and agent.estimate[0] is not None]
-    return {
-        "states": states,
-        "rounds": max((agent.rounds for agent in status), default=0),
-        "samples": sum(agent.samples for agent in status),
-        "lost": sum(agent.lost for agent in status),
-        "estimate": math.fsum(known) / len(known) if known else None,
-        "spread": max(known) - min(known) if known else None,
-    }
-
-
 def _heading(name: str, status: Sequence[AgentStatus], seconds: float | None) -> Text:
+    from gossamer.agents.fleet.survey import summary
+
     facts = summary(status)
     text = Text(no_wrap=True, overflow="ellipsis")
     text.append(name, style="bold")

@@ -49,6 +49,13 @@ ClusterTrials = Annotated[
 ]
 Spread = Annotated[float, typer.Option(help="Means are drawn uniformly from [0, SPREAD].")]
 Std = Annotated[float | None, typer.Option(help="Standard deviation of every observation; 1 by default.")]
+Means = Annotated[
+    str,
+    typer.Option(
+        help="uniform: drawn from [0, SPREAD]; ramp: evenly spaced there; one: 0 for all but agent 0."
+    ),
+]
+Noise = Annotated[str, typer.Option(help="gaussian, student-t, uniform, or bernoulli (means from 0 to 1).")]
 Data = Annotated[
     Path | None,
     typer.Option(help="CSV file of recorded samples, one column per agent, instead of Gaussian streams."),
@@ -71,7 +78,10 @@ Source = Annotated[
     ),
 ]
 
-Loss = Annotated[str | None, typer.Option(help="Probability that a message is lost, such as 0.3.")]
+Loss = Annotated[
+    str | None,
+    typer.Option(help="Probability that a message is lost, such as 0.3, or for some rounds, 0.3@200-1200."),
+]
 Burst = Annotated[str | None, typer.Option(help="Bursts of loss: MEAN_LENGTH,FRACTION[,both].")]
 Delay = Annotated[str | None, typer.Option(help="Delayed messages: ROUNDS,PROBABILITY.")]
 Crash = Annotated[list[str] | None, typer.Option(help="An agent crashes: AGENT@ROUND.")]

@@ -28,10 +28,19 @@ if TYPE_CHECKING:
 
 Record = Mapping[str, Any]
 
+FORWARDED = ("OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK")
+"""Set where Open MPI's or MPICH's mpiexec has started this process."""
+
 
 def console(*, stderr: bool = False, width: int | None = None) -> Console:
-    """A console that takes no text for markup, emoji or something to color."""
-    return Console(stderr=stderr, width=width, markup=False, emoji=False, highlight=False)
+    """A console that takes no text for markup, emoji or something to color.
+
+    What mpiexec forwards is not written to a terminal, though it may look like one to a rank: nothing is bold there.
+    """
+    terminal = False if any(name in os.environ for name in FORWARDED) else None
+    return Console(
+        stderr=stderr, width=width, markup=False, emoji=False, highlight=False, force_terminal=terminal
+    )
 
 
 def screen() -> Console:

@@ -19,11 +19,18 @@ if TYPE_CHECKING:
 
 
 def parse_problem(
-    graph: str, weights: str, spread: float, std: float | None, seed: int, data: Path | None
+    graph: str,
+    weights: str,
+    spread: float,
+    std: float | None,
+    seed: int,
+    data: Path | None,
+    means: str = "uniform",
+    noise: str = "gaussian",
 ) -> tuple[gs.Network | gs.ChangingNetwork, gs.Observations]:
     """The network and the observations on it that a command's options describe."""
     network = parse_any_network(graph, weights, seed)
-    return network, parse_observations(network, spread, std, seed, data)
+    return network, parse_observations(network, spread, std, seed, data, means, noise)
 
 
 def parse_network(text: str, weights: str, seed: int) -> gs.Network:
@@ -88,27 +95,31 @@ def _value(text: str) -> Any:
 
 
 def parse_observations(
-    network: gs.Network | gs.ChangingNetwork, spread: float, std: float | None, seed: int, data: Path | None
+    network: gs.Network | gs.ChangingNetwork,
+    spread: float,
+    std: float | None,
+    seed: int,
+    data: Path | None,
+    means: str = "uniform",
+    noise: str = "gaussian",
 ) -> gs.Observations:
-    """Gaussian streams with means uniform on [0, spread], or recorded samples from a CSV file, one column per agent.
+    """Streams by the words of `observations/named.py`, or recorded samples from a CSV file, one column per agent.
 
     Columns are matched to agents by name if the file's header row names them all, and by order otherwise.
     """
-    import numpy as np
-
-    from gossamer import checks
+    from gossamer.observations.named import named_streams
 
     if data is not None:
-        refuse("spread std", "with --data, whose samples have their own means and deviations")
+        refuse("spread std means noise", "with --data, whose samples have their own means and deviations")
         heading, samples = read_numbers(data)
         names = [str(label) for label in network.labels]
         if heading is not None and sorted(heading) == sorted(names):
             samples = samples[:, [heading.index(name) for name in names]]
         return gs.Empirical(samples.T)
-    spread = checks.number("spread", spread, least=0)
-    return gs.Gaussian(
-        np.random.default_rng(seed).uniform(0, spread, network.agents), 1.0 if std is None else std
-    )
+    if noise == "bernoulli":
+        refuse("std", "with this noise, whose deviations follow from the means")
+    std = 1.0 if std is None else std
+    return named_streams(network.agents, spread, std, seed, means=means, noise=noise)
 
 
 def read_numbers(path: Path) -> tuple[list[str] | None, np.ndarray]:

@@ -1,6 +1,7 @@
 """What goes wrong in a network: one set of objects for the simulation and for real transports.
 
     Loss(0.3)                     each message is lost with this probability, independently
+    Loss(0.3, 200, 1200)          the same, in rounds 200 to 1199
     Bursts(10, 0.17)              links fall silent for 10 rounds on average, 17% of the time
     Delay(2, 0.1)                 one message in ten arrives two rounds late
     Crash(17, 500)                agent 17 stops at the start of round 500

@@ -35,7 +35,7 @@ class BoundFaults:
         # A chain keeps its place, and with it its random numbers, when the others are switched off.
         chancy = [item for item in faults.items if isinstance(item, Loss | Bursts | Delay)]
         late = np.array([[isinstance(item, Delay)] for item in chancy], dtype=bool).reshape(-1, 1)
-        self._losses = np.where(late, 0.0, faults.chains)
+        self._losses = np.where(late, 0.0, faults.chains)  # which also ends their rounds with round 0
         self._delays = [
             (item.rounds, np.where(np.arange(len(chancy))[:, None] == k, faults.chains, 0.0))
             for k, item in enumerate(chancy)
@@ -67,7 +67,9 @@ class BoundFaults:
 
     def _chain_is_bad(self, k: int, chain: list[float], round: int, sender: int, receiver: int) -> bool:
         """Whether the k-th chain is bad in a round, found as `kernels.recall_states` finds it."""
-        start, enter, stay, shared = chain
+        start, enter, stay, shared, since, until = chain
+        if not since <= round < until:
+            return False
         low, high = min(enter, stay), max(enter, stay)
         a, b = (min(sender, receiver), max(sender, receiver)) if shared else (sender, receiver)
         flipped = False

@@ -70,9 +70,9 @@ class Faults:
 
     @cached_property
     def chains(self) -> Floats:
-        """(K, 4): start, enter, stay of every random link fault (see `kernels.py`), and 1 if `both`."""
+        """(K, 6): start, enter, stay of every random link fault (see `kernels.py`), 1 if `both`, and its rounds."""
         rows = [_chain(item) for item in self.items if isinstance(item, Loss | Bursts | Delay)]
-        return np.array(rows, dtype=float).reshape(-1, 4)
+        return np.array(rows, dtype=float).reshape(-1, 6)
 
     @cached_property
     def partitions(self) -> tuple[Partition, ...]:
@@ -212,13 +212,19 @@ def _check_partition(item: Partition, edges: Integers) -> None:
         )
 
 
-def _chain(item: Loss | Bursts | Delay) -> tuple[float, float, float, float]:
-    """Start, enter and stay probabilities, and whether both directions share the chain."""
+def _chain(item: Loss | Bursts | Delay) -> tuple[float, ...]:
+    """Start, enter and stay probabilities, whether both directions share the chain, and its first and end round."""
     if isinstance(item, Bursts):
         leave = 1.0 / item.mean_length
-        return item.fraction, leave * item.fraction / (1.0 - item.fraction), 1.0 - leave, float(item.both)
+        enter = leave * item.fraction / (1.0 - item.fraction)
+        return item.fraction, enter, 1.0 - leave, float(item.both), 0.0, math.inf
     probability = 0.0 if isinstance(item, Delay) and item.rounds == 0 else item.probability
-    return probability, probability, probability, 0.0
+    rounds = (
+        (item.start, math.inf if item.stop is None else item.stop)
+        if isinstance(item, Loss)
+        else (0, math.inf)
+    )
+    return probability, probability, probability, 0.0, *rounds
 
 
 def _impossible(agent: int, history: Sequence[Crash | Restart | Join], item: Fault) -> str:

@@ -21,7 +21,16 @@ PURPOSES = 16
 
 @dataclass(frozen=True)
 class Loss:
-    """Each message is lost with probability `probability`, independently of all others.
+    """Each message of rounds start .. stop - 1 is lost with probability `probability`, independently of all others.
+
+    Parameters
+    ----------
+    probability : float
+        Of every message.
+    start : int
+        The first round in which messages are lost.
+    stop : int, optional
+        The round from which on they arrive again; None: never.
 
     Examples
     --------
@@ -31,9 +40,14 @@ class Loss:
     """
 
     probability: float
+    start: int = 0
+    stop: int | None = None
 
     def __post_init__(self) -> None:
         checks.probability("probability", self.probability)
+        _whole_numbers(self, start=0)
+        if self.stop is not None:
+            _whole_numbers(self, stop=self.start + 1)
 
 
 @dataclass(frozen=True)

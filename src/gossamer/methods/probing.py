@@ -90,7 +90,7 @@ def _read(method: Method, c: Any, batches: Floats) -> Table:
     unit = np.eye(size + 2)
     probes = np.stack([outputs(c, e[:size], e[size], e[size + 1]) for e in unit], axis=-1)
     if probes.ndim == 2:  # every coefficient is a constant
-        probes = np.broadcast_to(probes, (len(batches), *probes.shape))
+        probes = np.ascontiguousarray(np.broadcast_to(probes, (len(batches), *probes.shape)))
     _check_linear(method, c, outputs, probes)
     table = Table(
         message_state=np.array(probes[:, 0, :size]),

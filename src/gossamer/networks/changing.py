@@ -217,10 +217,15 @@ def network_of(value: NetworkLike | ChangingNetwork | DirectedNetwork) -> Networ
 _NAMES: dict[str, Callable[..., ChangingNetwork]] = {
     "mobile": ChangingNetwork.mobile,
     "matchings": ChangingNetwork.matchings,
+    "dropout": ChangingNetwork.dropout,
+    "switching": ChangingNetwork.switching,
     "contacts": ChangingNetwork.from_contacts,
 }
 
-EXAMPLES = "mobile:60,radius=0.2,speed=0.01, matchings:60, contacts:FILE"
+EXAMPLES = (
+    "mobile:60,radius=0.2,speed=0.01, matchings:60, dropout:grid:10x10,alive=0.2, switching:path:20+star:20,every=5, "
+    "contacts:FILE"
+)
 
 
 def parse_changing(text: str, seed: int = 0) -> ChangingNetwork | None:
@@ -230,9 +235,8 @@ def parse_changing(text: str, seed: int = 0) -> ChangingNetwork | None:
         return None
     first, *others = rest.split(",")
     build, values = _NAMES[kind], {}
-    known = [
-        name for name in inspect.signature(build).parameters if name not in ("n", "table", "name", "seed")
-    ]
+    subject, *parameters = inspect.signature(build).parameters
+    known = [name for name in parameters if name not in ("name", "seed")]
     for part in others:
         name, equals, value = part.partition("=")
         if not equals or name.strip() not in known:
@@ -240,9 +244,15 @@ def parse_changing(text: str, seed: int = 0) -> ChangingNetwork | None:
                 f"{kind} takes {', '.join(known) or 'no parameters'}, got {part!r}; examples: {EXAMPLES}"
             )
         values[name.strip()] = _number(text, value)
-    if kind == "contacts":
-        return build(Path(first), **values)
-    return build(_number(text, first), **values, seed=seed)
+    if "seed" in parameters:
+        values["seed"] = seed
+    read: dict[str, Callable[[], Any]] = {
+        "n": lambda: _number(text, first),
+        "table": lambda: Path(first),
+        "network": lambda: Network.named(first, seed=seed),
+        "networks": lambda: [Network.named(each, seed=seed) for each in first.split("+")],
+    }
+    return build(read[subject](), **values)
 
 
 def _number(text: str, word: str) -> float:

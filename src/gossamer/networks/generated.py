@@ -263,7 +263,7 @@ def _near(
 def erdos_renyi_rows(agents: int, p: float, key: np.uint64, first: int, last: int, draw: int) -> Rows:
     """Agents are in blocks, and every pair of blocks draws its edges from a stream of its own."""
     block = 1 << max(6, math.ceil(math.log2(PAIRS / p) / 2))
-    return Rows(*_erdos_renyi_rows(agents, p, block, key, first, last, draw))
+    return Rows(*_erdos_renyi_rows(agents, float(p), block, key, first, last, draw))
 
 
 @compiled

@@ -15,6 +15,7 @@ from typing import Any, TypeVar, cast
 
 from numba import njit
 from numba.core import event
+from numba.extending import overload
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -36,6 +37,12 @@ def compiled(function: _Function) -> _Function:
 def inlined(function: _Function) -> _Function:
     """Compile like `compiled`, and have LLVM put the code into every caller, so that loops vectorize."""
     return cast(_Function, njit(forceinline=True, **_OPTIONS)(function))
+
+
+def body_of(function: Callable[..., Any]) -> Callable[[_Function], _Function]:
+    """Decorate what picks the body of `function` in compiled code by the types of its arguments; inlined."""
+    options: Any = {"forceinline": True, **_OPTIONS}
+    return cast(Callable[[_Function], _Function], overload(function, jit_options=options, strict=False))
 
 
 def contracted(function: _Function) -> _Function:

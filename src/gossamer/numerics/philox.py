@@ -1,15 +1,18 @@
 """Philox4x32-10, and how its words become normals and uniforms: compiled, without branches or library calls.
 
-Words travel as the float64 2**52 + w, which costs one `or` to make and one subtraction to undo.
+A word travels in an unsigned integer as wide as the number that is made of it: a uint64 for a float64, a uint32 for
+a float32. In single precision the arithmetic is single throughout, so a vector holds twice as many lanes.
 """
 
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
+from numba import types  # type: ignore[import-untyped, unused-ignore]
 
-from gossamer.numerics.compiling import inlined
+from gossamer.numerics.compiling import body_of, inlined
 from gossamer.numerics.vectors import as_bits, as_float, fma
 
 # Philox4x32: multipliers and key increments.
@@ -21,7 +24,7 @@ _W0 = np.uint64(0x9E3779B9)
 _W1 = np.uint64(0xBB67AE85)
 
 # The bits of 2**52: a 32-bit integer or-ed into them gives the float64 2**52 + integer.
-MAGIC_BITS = np.uint64(0x4330000000000000)
+_MAGIC_BITS = np.uint64(0x4330000000000000)
 _MAGIC_LESS_HALF = 2.0**52 - 0.5
 _MAGIC_AND_33 = 2.0**52 + 33.0
 
@@ -67,6 +70,25 @@ ONE = np.uint64(1)
 TWO = np.uint64(2)
 _SIGN_SHIFT = np.uint64(62)
 
+# The same in single precision. The polynomials interpolate 4 atanh(s) / s, (sin(y) / y - 1) / y**2 and
+# (cos(y) - 1) / y**2, as functions of the square, in Chebyshev's points, with errors below 1e-8.
+_SINGLE = np.float32(1)
+_SINGLE_HALF = np.float32(0.5)
+_SINGLE_SCALE = np.float32(-(2.0**-33))
+_SINGLE_MANTISSA = np.uint32(23)
+_SINGLE_EXPONENT_MASK = np.uint32(0xFF800000)
+_SINGLE_ROOT_EIGHTH_BITS = np.uint32(0x3EB504F3)
+_SINGLE_TWO_LN2 = np.float32(2.0 * math.log(2.0))
+_SINGLE_STEP = np.float32(2.0 * math.pi * 2.0**-32)
+_33 = np.int32(33)
+_SINGLE_EIGHTH = np.int32(1 << 29)
+_SINGLE_SIGN_SHIFT = np.uint32(30)
+_SL0, _SL1 = np.float32(3.99999999726), np.float32(1.33333630676)
+_SL2, _SL3 = np.float32(0.799497010354), np.float32(0.598487809412)
+_SS0, _SS1, _SS2 = np.float32(-0.166666646623), np.float32(0.00833274827063), np.float32(-0.000195878908805)
+_SC0, _SC1 = np.float32(-0.499999999691), np.float32(0.0416666506445)
+_SC2, _SC3 = np.float32(-0.00138875891556), np.float32(2.44637882929e-05)
+
 
 @inlined
 def philox(
@@ -87,11 +109,11 @@ def philox(
 
 
 @inlined
-def _reduce(x: float) -> tuple[float, float]:
-    """Return e and h with (w + 1/2) / 2**32 = 2**-e 2 h and sqrt(1/8) <= h < sqrt(1/2), for x = 2**52 + w."""
-    bits = as_bits(x - _MAGIC_LESS_HALF)
+def _reduce(w: np.uint64) -> tuple[float, float]:
+    """Return e and h with (w + 1/2) / 2**32 = 2**-e 2 h and sqrt(1/8) <= h < sqrt(1/2)."""
+    bits = as_bits(as_float(_MAGIC_BITS | w) - _MAGIC_LESS_HALF)
     exponent = (bits - _ROOT_EIGHTH_BITS) & _EXPONENT_MASK
-    e = _MAGIC_AND_33 - as_float(MAGIC_BITS | (exponent >> _MANTISSA))
+    e = _MAGIC_AND_33 - as_float(_MAGIC_BITS | (exponent >> _MANTISSA))
     return e, as_float(bits - exponent)
 
 
@@ -108,25 +130,53 @@ def _finish(e: float, s: float) -> float:
 
 
 @inlined
-def radii(x0: float, x2: float) -> tuple[float, float]:
-    """Return sqrt(-2 log u) for two uniforms u, whose words are given as 2**52 + w."""
+def _double_squares(w0: np.uint64, w2: np.uint64) -> tuple[float, float]:
     # One division serves both logarithms.
-    e0, h0 = _reduce(x0)
-    e2, h2 = _reduce(x2)
+    e0, h0 = _reduce(w0)
+    e2, h2 = _reduce(w2)
     g0 = h0 + 0.5
     g2 = h2 + 0.5
     d = 1.0 / (g0 * g2)
     s0 = (h0 - 0.5) * g2 * d
     s2 = (h2 - 0.5) * g0 * d
-    return math.sqrt(_finish(e0, s0)), math.sqrt(_finish(e2, s2))
+    return _finish(e0, s0), _finish(e2, s2)
 
 
 @inlined
-def cos_sin(x: float) -> tuple[float, float]:
-    """Return the cosine and the sine of 2 pi w / 2**32 for a 32-bit word w, given as 2**52 + w."""
-    shifted = as_bits(x) + _EIGHTH
+def _single_square(w: np.uint32) -> np.float32:
+    bits = as_bits(np.float32(w) + _SINGLE_HALF)
+    exponent = np.uint32(bits - _SINGLE_ROOT_EIGHTH_BITS) & _SINGLE_EXPONENT_MASK
+    e = np.float32(np.int32(_33 - np.int32(exponent >> _SINGLE_MANTISSA)))
+    h = as_float(np.uint32(bits - exponent))
+    # Close to 1 the difference from 1 comes from the other end of the word, where no digit is lost.
+    rest = _SINGLE_SCALE * (np.float32(np.uint32(~w)) + _SINGLE_HALF)
+    s = (rest if e == np.float32(0) else h - _SINGLE_HALF) / (h + _SINGLE_HALF)
+    z = s * s
+    p = fma(z, fma(z, fma(z, _SL3, _SL2), _SL1), _SL0)
+    square: np.float32 = fma(-s, p, e * _SINGLE_TWO_LN2)
+    return square
+
+
+@inlined
+def _single_squares(w0: np.uint32, w2: np.uint32) -> tuple[np.float32, np.float32]:
+    return _single_square(w0), _single_square(w2)
+
+
+def squared_radii(w0: Any, w2: Any) -> Any:
+    """Return -2 log u for the uniforms u = (w + 1/2) / 2**32 of two words."""
+
+
+@body_of(squared_radii)
+def _squared_radii(w0: Any, w2: Any) -> Any:
+    squares = _single_squares if w0 == types.uint32 else _double_squares
+    return lambda w0, w2: squares(w0, w2)
+
+
+@inlined
+def _double_cos_sin(w: np.uint64) -> tuple[float, float]:
+    shifted = w + _EIGHTH
     quarter = shifted >> _QUARTER_SHIFT
-    y = as_float(MAGIC_BITS | (shifted & _QUARTER_MASK)) - _EIGHTH_MAGIC
+    y = as_float(_MAGIC_BITS | (shifted & _QUARTER_MASK)) - _EIGHTH_MAGIC
     z = y * y
     p = fma(z, _S6, _S5)
     p = fma(z, p, _S4)
@@ -151,6 +201,33 @@ def cos_sin(x: float) -> tuple[float, float]:
 
 
 @inlined
-def to_uniform(x: float) -> float:
-    """Return (w + 1/2) / 2**32 for a 32-bit word w, given as 2**52 + w."""
-    return (x - _MAGIC_LESS_HALF) * _SCALE
+def _single_cos_sin(w: np.uint32) -> tuple[np.float32, np.float32]:
+    shifted = np.uint32(w + np.uint32(_EIGHTH))
+    quarter = shifted >> np.uint32(_QUARTER_SHIFT)
+    y = _SINGLE_STEP * np.float32(np.int32(np.int32(shifted & np.uint32(_QUARTER_MASK)) - _SINGLE_EIGHTH))
+    z = y * y
+    sine = fma(z * y, fma(z, fma(z, _SS2, _SS1), _SS0), y)
+    cosine = fma(z, fma(z, fma(z, fma(z, _SC3, _SC2), _SC1), _SC0), _SINGLE)
+    odd = (quarter & np.uint32(1)) != np.uint32(0)
+    a = sine if odd else cosine
+    b = cosine if odd else sine
+    a_sign = np.uint32((quarter + np.uint32(1)) & np.uint32(2)) << _SINGLE_SIGN_SHIFT
+    b_sign = np.uint32(quarter & np.uint32(2)) << _SINGLE_SIGN_SHIFT
+    return as_float(np.uint32(as_bits(a) ^ a_sign)), as_float(np.uint32(as_bits(b) ^ b_sign))
+
+
+def cos_sin(w: Any) -> Any:
+    """Return the cosine and the sine of 2 pi w / 2**32 for a word w."""
+
+
+@body_of(cos_sin)
+def _cos_sin(w: Any) -> Any:
+    turn = _single_cos_sin if w == types.uint32 else _double_cos_sin
+    return lambda w: turn(w)
+
+
+@inlined
+def to_uniform(w: np.uint64) -> float:
+    """Return (w + 1/2) / 2**32 for a word w."""
+    shifted: float = as_float(_MAGIC_BITS | w)
+    return (shifted - _MAGIC_LESS_HALF) * _SCALE

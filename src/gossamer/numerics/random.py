@@ -37,6 +37,7 @@ and the cosine. Vectorized loops, their remainders and single draws round alike 
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -46,8 +47,8 @@ from gossamer.arrays import AnyArray, Floats
 from gossamer.errors import InvalidInput
 from gossamer.numerics.compiling import compiled, inlined
 from gossamer.numerics.counters import FAULT, key
-from gossamer.numerics.philox import HALF, LOW, MAGIC_BITS, ONE, TWO, ZERO, cos_sin, philox, radii, to_uniform
-from gossamer.numerics.vectors import GRAIN, PANEL, as_float, prefer_wide_vectors, scratch
+from gossamer.numerics.philox import HALF, LOW, ONE, TWO, ZERO, cos_sin, philox, squared_radii, to_uniform
+from gossamer.numerics.vectors import GRAIN, PANEL, prefer_wide_vectors, scratch, scratch_words
 
 __all__ = [
     "ACTIVATION",
@@ -102,8 +103,8 @@ class Address(NamedTuple):
 
 
 @compiled
-def _panel_words(panel: Floats, n: int, start: int, at: Address) -> None:
-    """Write the words of n lanes from lane `start` on, each as the float64 2**52 + w."""
+def _panel_words(panel: AnyArray, n: int, start: int, at: Address) -> None:
+    """Write the words of n lanes from lane `start` on."""
     prefer_wide_vectors()
     s = np.uint64(start)
     agent, trial = at.agent + (s & at.over_agents), at.trial + (s & at.over_trials)
@@ -114,53 +115,64 @@ def _panel_words(panel: Floats, n: int, start: int, at: Address) -> None:
         w0, w1, w2, w3 = philox(
             at.quad, agent + (lane & at.over_agents), trial + (lane & at.over_trials), at.last, k0, k1
         )
-        panel[0, b] = as_float(MAGIC_BITS | w0)
-        panel[1, b] = as_float(MAGIC_BITS | w1)
-        panel[2, b] = as_float(MAGIC_BITS | w2)
-        panel[3, b] = as_float(MAGIC_BITS | w3)
+        panel[0, b] = w0
+        panel[1, b] = w1
+        panel[2, b] = w2
+        panel[3, b] = w3
 
 
 @compiled
-def _panel_normals(out: AnyArray, start: int, panel: Floats, n: int) -> None:
-    """Write the normals of n lanes of words into the columns of out from start on; out is not the panel."""
+def _panel_squares(squares: AnyArray, panel: AnyArray, n: int) -> None:
+    """Write the squared radii of n lanes of words into rows 0 and 2.
+
+    Apart from `_panel_normals`, so that a processor, which looks a few hundred instructions ahead, has several lanes'
+    divisions under way at a time.
+    """
+    prefer_wide_vectors()
+    for b in range(n):
+        squares[0, b], squares[2, b] = squared_radii(panel[0, b], panel[2, b])
+
+
+@compiled
+def _panel_normals(out: AnyArray, start: int, squares: AnyArray, panel: AnyArray, n: int) -> None:
+    """Write the normals of n lanes of words into the columns of out from start on."""
     prefer_wide_vectors()
     first = np.uint64(start)  # unsigned, so that Numba does not ask whether an index is negative
-    for b in range(n):
-        lane = first + np.uint64(b)
-        r0, r2 = radii(panel[0, b], panel[2, b])
-        x0, x1 = cos_sin(panel[1, b])
-        x2, x3 = cos_sin(panel[3, b])
-        out[0, lane] = r0 * x0
-        out[1, lane] = r0 * x1
-        out[2, lane] = r2 * x2
-        out[3, lane] = r2 * x3
+    for pair in range(0, 4, 2):
+        for b in range(n):
+            lane = first + np.uint64(b)
+            cosine, sine = cos_sin(panel[pair + 1, b])
+            radius = math.sqrt(squares[pair, b])
+            out[pair, lane] = radius * cosine
+            out[pair + 1, lane] = radius * sine
 
 
 @compiled
-def _panel_uniforms(out: AnyArray, start: int, panel: Floats, n: int) -> None:
+def _panel_uniforms(out: AnyArray, start: int, panel: AnyArray, n: int) -> None:
     """Write the uniforms of n lanes of words into the columns of out from start on."""
     prefer_wide_vectors()
     first = np.uint64(start)
     for k in range(4):
         for b in range(n):
-            out[k, first + np.uint64(b)] = to_uniform(panel[k, b])
+            out[k, first + np.uint64(b)] = to_uniform(np.uint64(panel[k, b]))
 
 
 @compiled
 def _fill_normals(out: AnyArray, at: Address) -> None:
     """Fill out with normals, its lanes counting agents or trials."""
     lanes = out.shape[1]
-    panel = carray(scratch(), (4, PANEL))
+    panel, squares = carray(scratch_words(out), (4, PANEL)), carray(scratch(out), (4, PANEL))
     for start in range(0, lanes, PANEL):
         n = min(PANEL, lanes - start)
         full = (n + GRAIN - 1) // GRAIN * GRAIN
         _panel_words(panel, full, start, at)
+        _panel_squares(squares, panel, full)
         if n == full:
-            _panel_normals(out, start, panel, n)
+            _panel_normals(out, start, squares, panel, n)
         else:
             # The last vector is computed in full, aside, and the lanes that count are copied.
-            rest = carray(scratch(), (4, PANEL))
-            _panel_normals(rest, 0, panel, full)
+            rest = carray(scratch(out), (4, PANEL))
+            _panel_normals(rest, 0, squares, panel, full)
             for k in range(4):
                 for b in range(n):
                     out[k, np.uint64(start + b)] = rest[k, b]
@@ -224,7 +236,7 @@ def fill_uniforms(
     strictly between 0 and 1 in a float64; in a float32 it may be rounded to 1.
     """
     lanes = out.shape[1]
-    panel = carray(scratch(), (4, PANEL))
+    panel = carray(scratch_words(out), (4, PANEL))
     last = _last_word(purpose, component)
     at = Address(np.uint64(quad), np.uint64(agent), np.uint64(first_trial), last, np.uint64(key), ZERO, LOW)
     for start in range(0, lanes, PANEL):
@@ -257,16 +269,16 @@ def normal(key: np.uint64, purpose: int, trial: int, agent: int, component: int,
     """Return the standard normal of one round, bit for bit the one that the fill functions write."""
     r = np.uint64(round)
     w0, w1, w2, w3 = words(key, purpose, round >> 2, agent, component, trial)
-    r0, r2 = radii(as_float(MAGIC_BITS | w0), as_float(MAGIC_BITS | w2))
+    s0, s2 = squared_radii(w0, w2)
     second = (r & TWO) != ZERO
-    x, y = cos_sin(as_float(MAGIC_BITS | (w3 if second else w1)))
-    return (r2 if second else r0) * (y if (r & ONE) != ZERO else x)
+    x, y = cos_sin(w3 if second else w1)
+    return math.sqrt(s2 if second else s0) * float(y if (r & ONE) != ZERO else x)
 
 
 @compiled
 def uniform(key: np.uint64, purpose: int, trial: int, agent: int, component: int, round: int) -> float:
     """Return the uniform of one round, strictly between 0 and 1: the one that `fill_uniforms` writes."""
-    return to_uniform(as_float(MAGIC_BITS | _word(key, purpose, trial, agent, component, round)))
+    return to_uniform(_word(key, purpose, trial, agent, component, round))
 
 
 @compiled

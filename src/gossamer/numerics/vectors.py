@@ -24,22 +24,24 @@ def _intrinsic(function: Callable[..., Any]) -> Callable[..., Any]:
 
 @_intrinsic
 def as_bits(typing: Any, x: Any) -> Any:
-    """Return the bits of a float64 as a uint64."""
+    """Return the bits of a float64 as a uint64, or those of a float32 as a uint32."""
+    kind, width = (types.uint32, 32) if x == types.float32 else (types.uint64, 64)
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.bitcast(arguments[0], ir.IntType(64))
+        return builder.bitcast(arguments[0], ir.IntType(width))
 
-    return types.uint64(types.float64), generate
+    return kind(x), generate
 
 
 @_intrinsic
 def as_float(typing: Any, bits: Any) -> Any:
-    """Return the float64 that has the bits of a uint64."""
+    """Return the float64 that has the bits of a uint64, or the float32 that has those of a uint32."""
+    kind, real = (types.float32, ir.FloatType()) if bits == types.uint32 else (types.float64, ir.DoubleType())
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.bitcast(arguments[0], ir.DoubleType())
+        return builder.bitcast(arguments[0], real)
 
-    return types.float64(types.uint64), generate
+    return kind(bits), generate
 
 
 @_intrinsic
@@ -94,14 +96,29 @@ PANEL = 128
 GRAIN = 8
 
 
-@_intrinsic
-def scratch(typing: Any) -> Any:
-    """Return the address of `4 * PANEL` float64 on the stack, aligned to a cache line."""
+def _stack(kind: Any, real: Any) -> tuple[Any, Any]:
+    """The address of `4 * PANEL` numbers on the stack, aligned to a cache line."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         with builder.goto_entry_block():
-            memory = builder.alloca(ir.ArrayType(ir.DoubleType(), 4 * PANEL))
+            memory = builder.alloca(ir.ArrayType(real, 4 * PANEL))
             memory.align = 64
-        return builder.bitcast(memory, ir.DoubleType().as_pointer())
+        return builder.bitcast(memory, real.as_pointer())
 
-    return types.CPointer(types.float64)(), generate  # type: ignore[no-untyped-call, unused-ignore]
+    return types.CPointer(kind), generate  # type: ignore[no-untyped-call, unused-ignore]
+
+
+@_intrinsic
+def scratch(typing: Any, out: Any) -> Any:
+    """Return the address of `4 * PANEL` numbers of the kind of `out` on the stack."""
+    single = out.dtype == types.float32
+    pointer, generate = _stack(out.dtype, ir.FloatType() if single else ir.DoubleType())
+    return pointer(out), generate
+
+
+@_intrinsic
+def scratch_words(typing: Any, out: Any) -> Any:
+    """Return the address of `4 * PANEL` unsigned integers, as wide as the numbers of `out`, on the stack."""
+    single = out.dtype == types.float32
+    pointer, generate = _stack(types.uint32 if single else types.uint64, ir.IntType(32 if single else 64))
+    return pointer(out), generate

@@ -11,6 +11,7 @@ import pytest
 
 from gossamer.agents.host import logs
 from gossamer.agents.host.logs import LineFile, LogFile, Sparing
+from gossamer.errors import InvalidInput
 
 EXPIRED = (
     "refused a connection: certificate expired: verification time {}, but not valid after 9 ({} seconds ago)"
@@ -88,3 +89,20 @@ os.write(2, b"thread panicked")
     subprocess.run([sys.executable, "-c", program, str(log)], check=True, timeout=60)
     assert log.read_text().endswith("thread panicked")
     assert (tmp_path / "pump.log.1").exists()
+
+
+def test_the_tail_of_a_log_is_whole_lines(tmp_path: Path) -> None:
+    file = tmp_path / "a.log"
+    file.write_text("".join(f"line {k:03d}\n" for k in range(100)))
+    assert logs.tail(file)[0] == "line 000"
+    assert logs.tail(file, size=18) == ["line 098", "line 099"]  # 9 bytes each: none is cut
+    assert logs.tail(file, size=20) == ["line 098", "line 099"]
+    with file.open("ab") as end:
+        end.write(b"\xff\n")
+    assert logs.tail(file, size=2) == ["\ufffd"]
+
+
+def test_the_tail_of_a_link_is_not_read(tmp_path: Path) -> None:
+    (tmp_path / "a.log").symlink_to(__file__)
+    with pytest.raises(InvalidInput, match="symbolic link"):
+        logs.tail(tmp_path / "a.log")

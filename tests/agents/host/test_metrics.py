@@ -96,6 +96,7 @@ def test_metrics_say_what_the_snapshot_says(snapshot: Snapshot) -> None:
     assert found["gossamer_messages_rejected_total", ("garbage",)] == 3
     assert found["gossamer_messages_lost_total", ("agent1",)] == snapshot.neighbors[0].lost
     assert found["gossamer_round_trip_seconds", ("agent1",)] == snapshot.neighbors[0].round_trip > 0
+    assert found["gossamer_last_heard_seconds", ("agent1",)] == snapshot.neighbors[0].last_heard
     assert found["gossamer_neighbors", ()] == 1
     assert found["gossamer_neighbors_alive", ()] == 1
     assert found["gossamer_bad_observations_total", ()] == 5

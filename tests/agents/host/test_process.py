@@ -72,7 +72,7 @@ def test_a_signal_before_the_agent_runs_stops_it_cleanly(path: Path, number: sig
 
 def test_faults_survive_the_way_to_the_process_and_are_announced(path: Path) -> None:
     faults: dict[str, Any] = {
-        "loss": Loss(1.0),
+        "loss": Loss(1.0, 0, 9),
         "burst": Bursts(10, 0.2, both=True),
         "delay": Delay(2, 0.1),
         "partition": (Partition([[0], [1]], 5, 9), Partition(edges=[(0, 1)])),
@@ -83,7 +83,10 @@ def test_faults_survive_the_way_to_the_process_and_are_announced(path: Path) -> 
     assert done.returncode == 0, done.stderr
     warning = next(json.loads(line) for line in done.stderr.splitlines() if "faults are injected" in line)
     assert warning["level"] == "warning"
-    assert "Loss(probability=1.0), Bursts(mean_length=10.0, fraction=0.2, both=True)" in warning["message"]
+    assert (
+        "Loss(probability=1.0, start=0, stop=9), Bursts(mean_length=10.0, fraction=0.2, both=True)"
+        in warning["message"]
+    )
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")

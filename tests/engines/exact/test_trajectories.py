@@ -38,7 +38,7 @@ def test_sda_after_every_number_of_rounds(net, burn_in, step, momentum, batch, s
     rng = np.random.default_rng(seed)
     obs = gs.Gaussian(rng.normal(size=net.agents), rng.uniform(0.1, 2, net.agents))
     method = gs.SDA(burn_in, step / net.lambda_max, momentum, batch)
-    horizons = range((burn_in or 0) + 1, 41)
+    horizons = range((burn_in or 0) + 1, 27)
     assert len(trajectory(method, net, np.asarray(horizons))) == 1
     assert_same(method, net, obs, horizons)
 

@@ -30,7 +30,7 @@ def test_results_do_not_depend_on_threads_blocks_or_order(small):
 @pytest.mark.slow
 def test_threads_over_agents_equal_threads_over_trials(monkeypatch):
     """Agents side by side or trials side by side: the same estimates to the last digit."""
-    net = gs.Network.grid(50, 50)
+    net = gs.Network.grid(30, 30)
     obs = gs.Gaussian(np.random.default_rng(0).normal(size=(net.agents, 2)), 1.0)
     uniform = gs.Uniform(np.zeros(net.agents), 1.0)
     monkeypatch.setattr(layouts, "FEW", 1)

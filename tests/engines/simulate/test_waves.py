@@ -26,7 +26,7 @@ from gossamer.engines.simulate import agent_lanes, layouts
 def test_waves_change_no_number(
     make: Callable[[], gs.Network], several: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    network, method = make(), gs.AnytimeSDA(step_size=0.6, momentum=0.9)
+    network, method = make(), gs.SDA(step_size=0.6, momentum=0.9)  # which asks for no spectrum
     observations = gs.Gaussian(np.random.default_rng(1).uniform(0, 10, network.agents))
     wave_depth, depths = agent_lanes.wave_depth, []
 

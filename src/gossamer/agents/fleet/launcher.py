@@ -20,6 +20,7 @@ from gossamer.agents.fleet.nursery import Nursery
 from gossamer.agents.fleet.tables import Member
 from gossamer.agents.host import files
 from gossamer.agents.host.backoff import Backoff
+from gossamer.agents.host.logs import tail
 from gossamer.agents.host.options import Options
 from gossamer.agents.host.process import claim
 from gossamer.agents.host.status import STATUS, AgentStatus, read_status
@@ -31,9 +32,6 @@ _PATIENCE = 5.0
 
 _WRONG_INPUT = 2
 """The exit code of an agent that would fail the same way again."""
-
-_TAIL = 1 << 14
-"""Bytes at the end of a log in which its last error is looked for."""
 
 
 @dataclass
@@ -220,12 +218,9 @@ class LocalFleet:
 
     def _last_error(self, member: Member) -> str:
         """The last error in an agent's log."""
-        log = self.path.parent / LOGS / f"{member.name}.log"
         try:
-            with log.open("rb") as file:
-                file.seek(max(log.stat().st_size - _TAIL, 0))
-                lines = file.read().decode(errors="replace").splitlines()
-        except OSError:
+            lines = tail(self.path.parent / LOGS / f"{member.name}.log")
+        except (OSError, InvalidInput):
             return ""
         for line in reversed(lines):
             try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 import urllib.request
 from collections.abc import Sequence
@@ -10,6 +11,7 @@ from dataclasses import replace
 from functools import partial
 from http.client import HTTPException
 from pathlib import Path
+from typing import Any
 
 from gossamer.agents.fleet.file import Fleet
 from gossamer.agents.fleet.tables import Member
@@ -22,8 +24,11 @@ _AT_ONCE = 32
 _LONGEST = 4_000_000
 """Bytes of metrics that are read; an agent with a thousand neighbors has a tenth of it."""
 
-_HERE = ("running", "degraded", "alone")
-"""States of an agent whose status file is fresh; nobody knows more of it than this machine."""
+SPEAKING = ("running", "degraded", "alone")
+"""States of an agent that says now what it knows; nobody knows more of one whose status file is here."""
+
+_NOTICE = 14 * 86400
+"""Seconds before the end of a certificate from which on a note says so."""
 
 
 def survey(
@@ -36,7 +41,7 @@ def survey(
     """
     found = {status.member.name: status for status in read_status(fleet, directory)}
     if places is None:
-        away = [s.member for s in found.values() if s.member.metrics and s.state not in _HERE]
+        away = [s.member for s in found.values() if s.member.metrics and s.state not in SPEAKING]
         asking = partial(ask, timeout=timeout)
     else:
         for place in places:
@@ -83,3 +88,48 @@ def _metrics(place: str, timeout: float) -> str:
             if time.monotonic() > deadline:
                 raise TimeoutError("timed out")
     return content.decode(errors="replace")
+
+
+# -- in a few words ----------------------------------------------------------------------------------------
+
+
+def summary(status: Sequence[AgentStatus]) -> dict[str, Any]:
+    """The fleet in a few numbers: how many in which state, and how well those that run agree."""
+    states: dict[str, int] = {}
+    for agent in status:
+        states[agent.state] = states.get(agent.state, 0) + 1
+    speaking = [agent for agent in status if agent.state in SPEAKING] or status
+    known = [agent.estimate[0] for agent in speaking if agent.estimate and agent.estimate[0] is not None]
+    return {
+        "states": states,
+        "rounds": max((agent.rounds for agent in status), default=0),
+        "samples": sum(agent.samples for agent in status),
+        "lost": sum(agent.lost for agent in status),
+        "estimate": math.fsum(known) / len(known) if known else None,
+        "spread": max(known) - min(known) if known else None,
+    }
+
+
+def notes(status: Sequence[AgentStatus]) -> list[str]:
+    """Who follows which roster, if not all follow the same; and whose certificate ends soon."""
+    speaking = [agent for agent in status if agent.state in SPEAKING]
+    epochs = sorted({agent.epoch for agent in speaking}, reverse=True)
+    groups = [
+        f"epoch {epoch}: {_names([agent for agent in speaking if agent.epoch == epoch])}" for epoch in epochs
+    ]
+    soon = [
+        agent
+        for agent in speaking
+        if agent.certificate_expires is not None and agent.certificate_expires - time.time() < _NOTICE
+    ]
+    found = ["rosters differ: " + "; ".join(groups)] if len(groups) > 1 else []
+    if soon:
+        days = (min(agent.certificate_expires or 0.0 for agent in soon) - time.time()) / 86400
+        found.append(
+            f"certificates end in {max(days, 0):.0f} days or later: {_names(soon)}; run `gossamer fleet renew`"
+        )
+    return found
+
+
+def _names(agents: Sequence[AgentStatus]) -> str:
+    return ", ".join(agent.member.name for agent in agents) if len(agents) <= 5 else f"{len(agents)} agents"

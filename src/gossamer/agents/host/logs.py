@@ -115,6 +115,15 @@ class LineFile(io.TextIOBase):
         return len(text)
 
 
+def tail(path: Path, size: int = 1 << 14) -> list[str]:
+    """The last lines of a log, of at most `size` bytes; the first of them is whole."""
+    with os.fdopen(files.open_private(path, os.O_RDONLY), "rb") as file:
+        start = max(os.fstat(file.fileno()).st_size - size, 0)
+        file.seek(max(start - 1, 0))
+        lines = file.read(size + 1).decode(errors="replace").splitlines()
+    return lines[1:] if start else lines
+
+
 def set_up(agent: str, level: str = "info", file: Path | None = None) -> None:
     """Send this process's logs and warnings as JSON lines to standard error, or to a file that takes its place."""
     handler = logging.StreamHandler(sys.stderr) if file is None else LogFile(file, standard=2)

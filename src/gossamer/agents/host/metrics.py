@@ -172,6 +172,9 @@ class AgentCollector:
         yield self._gauges("round_trip_seconds", "From sending to hearing the echo", ["neighbor"], trips)
         far = {key: neighbor.distance for key, neighbor in each.items()}
         yield self._gauges("distance", "Difference from a neighbor's estimate", ["neighbor"], far)
+        heard = {key: neighbor.last_heard for key, neighbor in each.items()}
+        text = "Since the last message of a neighbor that was used"
+        yield self._gauges("last_heard_seconds", text, ["neighbor"], heard)
         epochs = {key: neighbor.epoch for key, neighbor in each.items()}
         text = "Epoch of the roster that a neighbor follows"
         yield self._gauges("neighbor_roster_epoch", text, ["neighbor"], epochs)
@@ -257,7 +260,10 @@ class _Samples:
         states = {labels["neighbor"]: labels["state"] for labels, _ in self._all.get("neighbor_state", ())}
         distance, trip = self.by("neighbor", "distance"), self.by("neighbor", "round_trip_seconds")
         lost, late = self.by("neighbor", "messages_lost_total"), self.by("neighbor", "messages_late_total")
-        epochs = self.by("neighbor", "neighbor_roster_epoch")
+        heard, epochs = (
+            self.by("neighbor", "last_heard_seconds"),
+            self.by("neighbor", "neighbor_roster_epoch"),
+        )
         found = {
             "name": self._all["rounds_total"][0][0]["agent"],
             "at": time.time(),
@@ -291,6 +297,7 @@ class _Samples:
                     "round_trip": trip.get(name),
                     "lost": int(lost[name]),
                     "late": int(late[name]),
+                    "last_heard": heard.get(name),
                     "epoch": int(epochs[name]),
                 }
                 for name, state in states.items()

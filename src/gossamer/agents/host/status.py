@@ -154,6 +154,7 @@ def status_line(
                 "round_trip": _number(n.round_trip),
                 "lost": n.lost,
                 "late": n.late,
+                "last_heard": _number(n.last_heard),
                 "epoch": n.epoch,
             }
             for n in snapshot.neighbors

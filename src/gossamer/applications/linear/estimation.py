@@ -31,12 +31,7 @@ from gossamer.applications.linear.sensors import (
     pack,
     unpack,
 )
-from gossamer.applications.solvers import (
-    Alone,
-    Centralized,
-    averages,
-    settled,
-)
+from gossamer.applications.solvers import Alone, Centralized, averages, settled
 from gossamer.applications.streams import Stream
 from gossamer.arrays import Floats, Integers, extent
 from gossamer.engines.exact import Exact, exact
@@ -184,8 +179,9 @@ class LinearEstimation:
         agents
             How many agents (on an Erdos-Renyi graph), or the network itself.
         split
-            "contiguous" blocks of rows, "random", "sorted" (blocks of rows sorted by y, which makes agents differ most),
-            "by:<column>" (one agent per value of that column, which is then not a feature), or one label per row.
+            "contiguous" blocks of rows, "random", "sorted" (blocks of rows sorted by y: agents differ most),
+            "by:<column>" (one agent per value of that column, which is then not a feature), or an array with one label
+            per row.
         intercept
             Add a column of ones.
         """

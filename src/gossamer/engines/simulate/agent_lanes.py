@@ -57,7 +57,7 @@ class ChunkLinks(NamedTuple):
     neighbors: AnyArray  #: uint32
     codes: AnyArray  #: uint8 if there are so few different weights
     weights: AnyArray
-    reach: int  #: the neighbors of an agent of chunk q are in the chunks q - reach..q + reach
+    reach: int  #: the neighbors here of an agent of chunk q are in the chunks q - reach..q + reach
 
 
 class Tasks(NamedTuple):
@@ -91,17 +91,18 @@ def chunk_links(links: Links, width: int, dtype: type[np.floating[Any]]) -> Chun
         neighbors=links.neighbors,
         codes=links.codes,
         weights=(links.weights * links.scale).astype(dtype),
-        reach=-(-_reach(links.starts, links.neighbors) // width),
+        reach=-(-_reach(links.starts, links.neighbors, -(-links.agents // width) * width) // width),
     )
 
 
 @compiled
-def _reach(starts: AnyArray, neighbors: AnyArray) -> int:
-    """How far apart the numbers of two neighbors are at most."""
+def _reach(starts: AnyArray, neighbors: AnyArray, here: int) -> int:
+    """How far apart the numbers of two neighbors are at most, of those that are below `here`."""
     reach = 0
     for i in range(starts.size - 1):
         for e in range(starts[i], starts[i + 1]):
-            reach = max(reach, abs(int(neighbors[e]) - i))
+            if neighbors[e] < here:
+                reach = max(reach, abs(int(neighbors[e]) - i))
     return reach
 
 
@@ -159,12 +160,13 @@ def _trials(
                     tasks.by_trial[k, h] += error
 
 
-def wave_depth(tasks: Tasks, links: ChunkLinks, strips: int) -> int:
+def wave_depth(tasks: Tasks, links: ChunkLinks, strips: int, ends: tuple[int, int] = (0, 0)) -> int:
     """How many rounds a chunk plays while it is in the cache: 1 if its neighbors are too far away for more."""
     rows, registers, width = tasks.work.shape
     reach = max(links.reach, 1)
     chunk = (registers + 7) * width * tasks.work.itemsize
-    apart = rows if strips == 1 else rows // strips // (2 * reach)  # the strips of a wave must not meet
+    alone = strips == 1 and ends == (0, 0)
+    apart = rows if alone else rows // strips // (2 * max(reach, *ends))  # strips of a wave must not meet
     return max(1, min(DEEP, int(NEAR // (chunk * reach)), int(apart)))
 
 
@@ -172,23 +174,43 @@ def play_agents(
     tasks: Tasks, start: int, stop: int, table: PassTable, links: ChunkLinks, strips: int
 ) -> None:
     """Play rounds start..stop-1 of one trial, its chunks dealt out to as many threads as strips."""
-    _waves(tasks, start, stop, table, links, strips, wave_depth(tasks, links, strips))
+    _waves(tasks, (start, stop), table, links, strips, wave_depth(tasks, links, strips), (0, 0))
+
+
+def play_wave(
+    tasks: Tasks, rounds: tuple[int, int], table: PassTable, links: ChunkLinks, ends: tuple[int, int]
+) -> None:
+    """Play the rounds of one wave where other agents are elsewhere: from round to round, ends[0] chunks fewer from the
+    first one on, and ends[1] fewer up to the last one."""
+    _waves(tasks, rounds, table, links, get_num_threads(), rounds[1] - rounds[0], ends)
 
 
 @parallel
 def _waves(
-    tasks: Tasks, start: int, stop: int, table: PassTable, links: ChunkLinks, strips: int, depth: int
+    tasks: Tasks,
+    rounds: tuple[int, int],
+    table: PassTable,
+    links: ChunkLinks,
+    strips: int,
+    depth: int,
+    ends: tuple[int, int],
 ) -> None:
-    t = start
+    t, stop = rounds
+    count = tasks.by_chunk.size
     while t < stop:
         end = t + 1  # a wave ends where a horizon does, so that only its last round has errors to add
         while end < min(t + depth, stop) and horizon_at(table.horizons, end - 1) < 0:
             end += 1
         for strip in prange(strips):
-            _wedge(strip, strips, False, (t, end), tasks, table, links, scratch_for(tasks.work, 1))
+            low, high = strip * count // strips, (strip + 1) * count // strips
+            left = links.reach if strip > 0 else ends[0]
+            right = links.reach if strip + 1 < strips else ends[1]
+            _wedge((low, high, left, right), (t, end), tasks, table, links, scratch_for(tasks.work, 1))
         if end > t + 1:
             for strip in prange(1, strips):
-                _wedge(strip, strips, True, (t, end), tasks, table, links, scratch_for(tasks.work, 1))
+                low = strip * count // strips
+                gap = (low, low, -links.reach, -links.reach)
+                _wedge(gap, (t, end), tasks, table, links, scratch_for(tasks.work, 1))
         h = horizon_at(table.horizons, end - 1)
         if h >= 0:
             # Added in the order of the chunks, so that the number of threads does not show in the last digit.
@@ -199,31 +221,25 @@ def _waves(
 
 @compiled
 def _wedge(
-    strip: int,
-    strips: int,
-    gap: bool,
+    span: tuple[int, int, int, int],
     rounds: tuple[int, int],
     tasks: Tasks,
     table: PassTable,
     links: ChunkLinks,
     s: Scratch,
 ) -> None:
-    """Play the rounds of a wave in the chunks of a strip, or in the gap between it and the strip before it.
+    """Play the rounds of a wave in a strip of chunks, low..high-1 in the first round, or in the gap between two strips.
 
     Chunk q plays round t after the chunks up to q + reach have played round t - 1. A strip therefore gets narrower from
-    round to round where another one begins, and the gap that is left gets wider. Messages of two rounds are enough:
-    whoever hears chunk q has by then heard what it said in round t - 1.
+    round to round where another one begins, by `left` and `right` chunks, and the gap that is left gets wider. Messages
+    of two rounds are enough: whoever hears chunk q has by then heard what it said in round t - 1.
     """
     tasks, table, links, s = borrowed(tasks), borrowed(table), borrowed(links), borrowed(s)
-    count, reach, (start, stop) = tasks.by_chunk.size, links.reach, rounds
-    low, high = strip * count // strips, (strip + 1) * count // strips
-    left, right = reach if strip > 0 else 0, reach if strip + 1 < strips else 0
-    if gap:
-        high, left, right = low, -reach, -reach
-    for front in range(low, high + 2 * (stop - start - 1) * reach + 1):
+    (low, high, left, right), (start, stop) = span, rounds
+    for front in range(low, high + 2 * (stop - start - 1) * links.reach + 1):
         for t in range(start, stop):
             age = t - start
-            q = front - age * reach
+            q = front - age * links.reach
             if low + age * left <= q < high - age * right:
                 tasks.by_chunk[q] = _chunk(0, q, t, horizon_at(table.horizons, t), tasks, table, links, s)
 

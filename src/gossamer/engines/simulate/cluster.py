@@ -5,7 +5,9 @@ too, to the last bit: noise depends on the number of an agent, an agent adds its
 numbers, and errors are added block by block (`numerics/blocks.py`).
 
 In every round a rank computes the chunks of agents that hear nobody elsewhere while the messages of the others are on
-their way, then the rest.
+their way, then the rest. Where those that hear others are at the two ends of its part, as on a lattice, it plays waves
+of several rounds (`agent_lanes.py`): first each round where it needs nobody else, then, round by round with the others,
+what is left at the ends.
 """
 
 from __future__ import annotations
@@ -170,6 +172,7 @@ class _Run:
         chunks = np.arange(halo.room // BLOCK)
         self.rim = halo.rim
         self.inner = np.setdiff1d(chunks, self.rim)
+        self.ends = _ends(self.rim, len(chunks), self.links.reach)
         counts = comm.allgather(len(chunks))
         self.counts = np.array(counts)
 
@@ -256,12 +259,12 @@ class _Run:
                 one = _PartPass(self, *self.passes[number], problem.wanted.first + trial, c)
                 start = one.restore(checkpoints, saved) if saved is not None and k == begin else -1
                 advance(max(start, 0) * self.agents)
-                for t, h, total in one.play(start):
+                for t, end, h, total in one.play(start):
                     if h >= 0:
                         errors[h, trial] += total
-                    advance(self.agents if t >= 0 else 0)
-                    if checkpoints.due(t + 1, one.table.rounds):
-                        checkpoints.save(Position(k, t + 1, errors), one.registers, one.told(t + 1))
+                    advance(self.agents * (end - max(t, 0)))
+                    if checkpoints.due(end, one.table.rounds):
+                        checkpoints.save(Position(k, end, errors), one.registers, one.told(end))
                 one.close()
         checkpoints.close()
         return np.asarray(comm.bcast(errors))
@@ -283,6 +286,14 @@ class _Run:
             per_agent=np.empty((len(errors), 0))[place],
             kept_estimates=None,
         )
+
+
+def _ends(rim: Integers, chunks: int, reach: int) -> tuple[int, int]:
+    """How many chunks fewer from round to round a rank can play by itself, at its first and at its last agents."""
+    low, high = rim[2 * rim < chunks], rim[2 * rim >= chunks]
+    left = max(reach, int(low.max()) + 1) if len(low) else 0
+    right = max(reach, chunks - int(high.min())) if len(high) else 0
+    return left, right
 
 
 class _PartPass:
@@ -317,6 +328,8 @@ class _PartPass:
             first_agent=run.halo.first,
         )
         self.exchange = Exchange(run.halo, self.tasks.messages)
+        deep = agent_lanes.wave_depth(self.tasks, run.links, get_num_threads(), run.ends) if fused else 1
+        self.depth: int = min(run.comm.allgather(deep))  # all ranks play the same waves
 
     @property
     def registers(self) -> AnyArray:
@@ -341,22 +354,50 @@ class _PartPass:
             agent_lanes.refill(self.tasks, saved.round, self.kernel_table)
         return saved.round
 
-    def play(self, start: int) -> Iterator[tuple[int, int, float]]:
-        """Play rounds start, start + 1, ...; after each its number, and the horizon that it ends with its error."""
+    def play(self, start: int) -> Iterator[tuple[int, int, int, float]]:
+        """Play the rounds from `start` on, wave by wave; after each its first round, the one after its last, and the
+        horizon that it ends with its error."""
         run, rounds = self.run, self.table.rounds
         ends = {int(run.problem.horizons[w]): h for h, w in enumerate(self.which)}
         if start >= 0:
             self.exchange.begin(start)
-        for t in range(start, rounds):
-            h = ends.get(t + 1, -1)
+        t = start
+        while t < rounds:
+            stop = self._stop(t, ends)
+            h = ends.get(stop, -1)
             self._look(t)
-            self._play(run.inner, t, h)
-            if t >= 0:
+            if stop == t + 1:
+                self._play(run.inner, t, h)
+                if t >= 0:
+                    self.exchange.finish(t)
+                self._play(run.rim, t, h)
+            else:
                 self.exchange.finish(t)
-            self._play(run.rim, t, h)
-            if t + 1 < rounds:
-                self.exchange.begin(t + 1)
-            yield t, self.which[h] if h >= 0 else -1, self._error() if h >= 0 else 0.0
+                agent_lanes.play_wave(self.tasks, (t, stop), self.kernel_table, run.links, run.ends)
+                for late in range(t + 1, stop):
+                    self.exchange.begin(late)
+                    self.exchange.finish(late)
+                    self._play(self._left_over(late - t), late, ends.get(late + 1, -1))
+            if stop < rounds:
+                self.exchange.begin(stop)
+            yield t, stop, self.which[h] if h >= 0 else -1, self._error() if h >= 0 else 0.0
+            t = stop
+
+    def _stop(self, t: int, ends: dict[int, int]) -> int:
+        """Where the wave that begins with round t stops: horizons and checkpoints end one."""
+        stop, deep = t + 1, self.depth if t >= 0 else 1
+        due = self.run.problem.saving.due
+        while (
+            stop < min(t + deep, self.table.rounds) and stop not in ends and not due(stop, self.table.rounds)
+        ):
+            stop += 1
+        return stop
+
+    def _left_over(self, age: int) -> Integers:
+        """The chunks that a wave leaves out in its round `age`."""
+        left, right = self.run.ends
+        chunks = self.run.halo.room // BLOCK
+        return np.concatenate([np.arange(age * left), np.arange(chunks - age * right, chunks)])
 
     def _play(self, chunks: Integers, t: int, h: int) -> None:
         agent_lanes.play_chunks(chunks, t, h, self.tasks, self.kernel_table, self.run.links)

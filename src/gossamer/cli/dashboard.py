@@ -1,0 +1,112 @@
+"""gossamer dashboard: pages in the browser, served by this machine."""
+
+from __future__ import annotations
+
+import shlex
+import webbrowser
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from gossamer.cli.commands import refuse
+from gossamer.errors import require
+
+if TYPE_CHECKING:
+    from gossamer.dashboard.scenario import Scenario
+    from gossamer.dashboard.server import Server
+
+
+def dashboard(
+    fleet: Annotated[
+        Path | None, typer.Argument(help="A fleet's file, fleet.toml, to watch the fleet live.")
+    ] = None,
+    metrics: Annotated[
+        str | None,
+        typer.Option(help="Ask these addresses, HOST:PORT,HOST:PORT,..., instead of those in fleet.toml."),
+    ] = None,
+    host: Annotated[
+        str,
+        typer.Option(help="Where to listen; beyond this machine, the page needs the token that is printed."),
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="The port to listen on; 0: any free one.")] = 0,
+    open_: Annotated[bool, typer.Option("--open", help="Open the page in the browser.")] = False,
+) -> None:
+    """Open the playground in the browser: watch methods run on networks, and act on them; or watch a fleet.
+
+    Everything comes from this machine. Stop it with Ctrl-C.
+    """
+    if fleet is None:
+        refuse("metrics", "without a fleet")
+    server = server_of(fleet, metrics, host, port)
+    print(server.address, flush=True)
+    if open_:
+        webbrowser.open(server.address)
+    server.run()
+
+
+def server_of(
+    fleet: Path | None, metrics: str | None = None, host: str = "127.0.0.1", port: int = 0
+) -> Server:
+    """A server of a fleet's page, or else of the playground: beside a fleet nobody should compute."""
+    for module in ("starlette", "uvicorn", "websockets"):
+        require(module, "dashboard")
+    from gossamer.dashboard.fleet_page import fleet_page
+    from gossamer.dashboard.playground import playground
+    from gossamer.dashboard.server import Server
+
+    if fleet is None:
+        return Server([playground(command_of)], host, port)
+    places = None if metrics is None else [place.strip() for place in metrics.split(",")]
+    return Server([fleet_page(fleet, places)], host, port)
+
+
+def command_of(scenario: Scenario) -> str:
+    """What the playground shows, as one command for each method; a network from a file is that file."""
+    graph = scenario.file[0] if scenario.network == "file" and scenario.file else scenario.network
+    words = ["--rounds", f"{scenario.first}:{scenario.rounds}", "--trials", "1", "--seed", f"{scenario.seed}"]
+    words += ["--spread", repr(scenario.spread)]
+    if scenario.noise != "bernoulli":
+        words += ["--std", repr(scenario.std)]
+    for flag, value, usual in (
+        ("--weights", scenario.weights, "metropolis"),
+        ("--means", scenario.means, "uniform"),
+        ("--noise", scenario.noise, "gaussian"),
+    ):
+        words += [] if value == usual else [flag, value]
+    words += _faults(scenario.events)
+    commands = []
+    for name, values in scenario.methods:
+        chosen = ",".join(f"{key}={value}" for key, value in values.items() if value is not None)
+        method = f"{name}:{chosen}" if chosen else name
+        commands.append(shlex.join(["gossamer", "simulate", graph, "--method", method, *words]))
+    return "\n".join(commands) + "\n"
+
+
+def _faults(events: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The faults of a scenario as flags (see `cli/faults.py`)."""
+    from gossamer.dashboard.events import values_of
+
+    losses = [_with_rounds(repr(event["probability"]), event) for event in events if event["kind"] == "loss"]
+    words = ["--loss", ",".join(losses)] if losses else []
+    for event in events:
+        kind, values = event["kind"], values_of(event)
+        if kind == "bursts":
+            words += ["--burst", ",".join(map(repr, values))]
+        elif kind == "delay":
+            words += ["--delay", ",".join(map(repr, values))]
+        elif kind in ("crash", "restart", "join"):
+            words += [f"--{kind}", f"{values[0]}@{values[1]}"]
+        elif kind == "partition":
+            words += ["--partition", _with_rounds(",".join(map(str, values[0])), event)]
+        elif kind == "cut":
+            words += ["--partition", _with_rounds(",".join(f"{a}:{b}" for a, b in values[0]), event)]
+    return words
+
+
+def _with_rounds(text: str, event: Mapping[str, Any]) -> str:
+    start, stop = event.get("start") or 0, event.get("stop")
+    if event["kind"] == "loss" and not start and stop is None:
+        return text
+    return f"{text}@{start}-{'' if stop is None else stop}"

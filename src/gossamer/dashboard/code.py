@@ -1,0 +1,83 @@
+"""The view as code: a few lines of Python that give the numbers that are on the page."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import gossamer as gs
+from gossamer.dashboard.events import as_python, in_order
+from gossamer.dashboard.scenario import HORIZONS, Scenario
+from gossamer.networks.names import split_name
+
+MEANS = {
+    "uniform": "np.random.default_rng({seed}).uniform(0, {spread}, network.agents)",
+    "ramp": "np.linspace(0, {spread}, network.agents)",
+    "one": "{spread} * (np.arange(network.agents) == 0)",
+}
+NOISE = {
+    "gaussian": "gs.Gaussian(means, {std})",
+    "student-t": "gs.StudentT(means, {std})",
+    "uniform": "gs.Uniform(means - np.sqrt(3) * {std}, means + np.sqrt(3) * {std})",
+    "bernoulli": "gs.Bernoulli(means)",
+}
+
+
+def to_python(scenario: Scenario) -> str:
+    """Code whose `runs` are the curves and estimates of the page."""
+    given = {"seed": scenario.seed, "spread": repr(scenario.spread), "std": repr(scenario.std)}
+    methods = ", ".join(_method(name, values) for name, values in scenario.methods)
+    lines = [
+        "import numpy as np",
+        "",
+        "import gossamer as gs",
+        "",
+        f"network = {_network(scenario)}",
+        f"means = {MEANS[scenario.means].format(**given)}",
+        f"streams = {NOISE[scenario.noise].format(**given)}",
+        f"rounds = sorted({{round(t) for t in np.geomspace({scenario.first}, {scenario.rounds}, {HORIZONS})}})",
+    ]
+    faults = [as_python(event) for event in in_order(scenario.events)]
+    if faults:
+        lines += ["faults = gs.faults.Faults(", *(f"    {each}," for each in faults), ")"]
+    extra = ", faults=faults" if faults else ""
+    lines += [
+        f"methods = [{methods}]",
+        "runs = [",
+        f'    gs.simulate(method, network, streams, rounds, trials=1, seed={scenario.seed}, keep="iterates"{extra})',
+        "    for method in methods",
+        "]",
+        "for run in runs:",
+        "    print(run)",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _method(name: str, values: Mapping[str, Any]) -> str:
+    given = ", ".join(f"{key}={value!r}" for key, value in values.items())
+    return f"gs.{gs.METHODS[name].__name__}({given})"
+
+
+def _network(scenario: Scenario) -> str:
+    text, seed, weights = scenario.network, scenario.seed, scenario.weights
+    if text == "file":
+        if weights == "file":
+            return f'gs.Network.read({scenario.file[0] if scenario.file else ""!r}, "file")'
+        network = scenario.build_network()
+        assert isinstance(network, gs.Network)
+        return f"gs.Network.from_edges({network.agents}, {network.edges.tolist()}, {weights!r})"
+    kind, rest = split_name(text)
+    first, *others = (rest or "").split(",")
+    named = [f"{part.split('=')[0].strip()}={part.split('=')[1].strip()}" for part in others if "=" in part]
+    if kind in ("mobile", "matchings"):
+        return f"gs.ChangingNetwork.{kind}({', '.join([first, *named, f'seed={seed}'])})"
+    if kind == "dropout":
+        return f"gs.ChangingNetwork.dropout({', '.join([_by_name(first, seed), *named, f'seed={seed}'])})"
+    if kind == "switching":
+        bases = ", ".join(_by_name(each, seed) for each in first.split("+"))
+        return f"gs.ChangingNetwork.switching({', '.join([f'[{bases}]', *named])})"
+    return _by_name(text, seed, weights)
+
+
+def _by_name(text: str, seed: int, weights: str = "metropolis") -> str:
+    return f"gs.Network.named({text!r}, {weights!r}, {seed})"

@@ -1,0 +1,316 @@
+"""A fleet as its agents describe it: their states now, and what became of them over time.
+
+One reader serves all pages: it looks at what agents publish (`agents/fleet/survey.py`) at its own pace, whether one
+page is open or twenty. It never speaks to an agent but to ask for its metrics.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gossamer.agents.fleet.file import Fleet
+from gossamer.agents.fleet.roster import roster_path
+from gossamer.agents.fleet.survey import SPEAKING, notes, summary, survey
+from gossamer.agents.host.status import AgentStatus
+from gossamer.agents.settings import check_endpoint
+from gossamer.arrays import Floats
+from gossamer.dashboard.history import History
+from gossamer.errors import GossamerError
+
+WINDOW = 5.0
+"""Seconds over which rates are taken; longer where agents publish less often."""
+
+CROWD = 5
+"""If the same happens to more agents than this at once, it is one event."""
+
+_CALM = ("running", "stopped", "unknown")
+
+EVENTS = 200
+"""Of the newest changes that are kept."""
+
+TIMEOUT = 1.0
+"""Seconds that an agent of another host has to answer."""
+
+SHARES = (0.0, 0.1, 0.5, 0.9, 1.0)
+"""Quantiles over the agents: the whole range, most of them, and the one in the middle."""
+
+FACTS = (
+    "time",
+    "spread",
+    *(f"{what}{share:g}" for what in ("estimate", "error", "rate") for share in SHARES),
+)
+"""What is known of the whole fleet at one time, before the refused messages by reason."""
+
+LINKS = ("unknown", "alive", "joining", "silent", "dead", "quarantined")
+"""What agents say of a neighbor, from good to bad."""
+
+
+class Reading(NamedTuple):
+    """Counters that an agent published at one time."""
+
+    at: float
+    rounds: int
+    lost: Mapping[str, int]
+    refused: Mapping[str, int]
+
+    @classmethod
+    def of(cls, agent: AgentStatus) -> Reading:
+        found = agent.details
+        lost = {name: int(neighbor["lost"]) for name, neighbor in found["neighbors"].items()}
+        refused = {why: int(count) for why, count in found["rejected"].items()}
+        return cls(float(found["at"]), int(agent.rounds), lost, refused)
+
+
+class Recent:
+    """The counters of one agent over the last seconds, for rates."""
+
+    def __init__(self) -> None:
+        self._readings: deque[Reading] = deque()
+
+    def add(self, reading: Reading) -> None:
+        readings = self._readings
+        if readings and reading.rounds < readings[-1].rounds:  # it started over
+            readings.clear()
+        if not readings or reading.at > readings[-1].at:
+            readings.append(reading)
+        while len(readings) > 2 and readings[1].at <= reading.at - WINDOW:
+            readings.popleft()
+
+    @property
+    def rate(self) -> float:
+        """Rounds per second."""
+        return self._change(lambda reading: reading.rounds)
+
+    def refused(self) -> dict[str, float]:
+        """Refused messages per second, by reason."""
+        reasons = self._readings[-1].refused if self._readings else {}
+        return {why: self._change(lambda reading, why=why: reading.refused.get(why, 0)) for why in reasons}
+
+    def loss(self, neighbor: str) -> float:
+        """The share of the rounds in which nothing usable came from a neighbor."""
+        if not self._readings or self.rate <= 0 or math.isnan(self.rate):
+            return math.nan
+        lost = self._change(lambda reading: reading.lost.get(neighbor, 0))
+        return min(max(lost / self.rate, 0.0), 1.0)
+
+    def _change(self, count: Any) -> float:
+        """How much a counter grows per second; nan while that is not known."""
+        if len(self._readings) < 2:
+            return math.nan
+        first, last = self._readings[0], self._readings[-1]
+        return max(float(count(last) - count(first)), 0.0) / (last.at - first.at)
+
+
+class Change(NamedTuple):
+    """A change that was seen: when, of whom, what, and whether that is bad."""
+
+    time: float
+    agent: str
+    text: str
+    bad: bool
+
+
+@dataclass(frozen=True)
+class FleetView:
+    """The fleet at one moment.
+
+    number     grows with every look
+    agents     their states, in the order of the roster
+    rates      rounds per second of each agent; nan: unknown, or it does not run
+    losses     share of rounds in which an agent missed a neighbor's message, by agent, then neighbor
+    facts      the history of the whole fleet, (rows, columns); columns are FACTS, then `reasons`
+    agents_over_time   (rows, 3, agents): estimate, standard error and rate of each
+    problem    why the fleet's file cannot be followed; empty: it can
+    """
+
+    number: int
+    time: float
+    fleet: Fleet
+    agents: Sequence[AgentStatus]
+    rates: Floats
+    losses: Mapping[str, Mapping[str, float]]
+    facts: Floats
+    reasons: Sequence[str]
+    agents_over_time: Floats
+    events: Sequence[Change]
+    notes: Sequence[str]
+    summary: Mapping[str, Any]
+    problem: str = ""
+
+
+@dataclass
+class FleetReader:
+    """Looks at a fleet, one time after the other: `look` gives the newest view and keeps the history.
+
+    path     the fleet's file; it is read again when it or the roster beside it changes
+    places   addresses of metrics to ask instead of those in the file
+    """
+
+    path: Path
+    places: Sequence[str] | None = None
+    fleet: Fleet = field(init=False)
+    _problem: str = ""
+    _number: int = 0
+    _stamp: tuple[Any, ...] = ()
+    _recent: dict[str, Recent] = field(default_factory=dict)
+    _states: dict[str, str] = field(default_factory=dict)
+    _reasons: list[str] = field(default_factory=list)
+    _facts: History = field(default_factory=History)
+    _each: History = field(default_factory=History)
+    _events: deque[Change] = field(default_factory=lambda: deque(maxlen=EVENTS))
+    _order: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        for place in self.places or ():
+            check_endpoint("metrics", place)
+        self._stamp = self._stamps()
+        self.fleet = Fleet.read(self.path)
+
+    def look(self) -> FleetView:
+        """See how the fleet is now."""
+        self._follow()
+        found = survey(self.fleet, self.path.parent, self.places, timeout=TIMEOUT)
+        agents = [_sound(agent) for agent in found]
+        now = time.time()
+        self._number += 1
+        self._rearrange([agent.member.name for agent in agents])
+        for agent in agents:
+            if agent.state in SPEAKING:
+                self._recent[agent.member.name].add(Reading.of(agent))
+        self._tell(agents, now)
+        rates = np.array([self._rate(agent) for agent in agents])
+        said = summary(agents)
+        self._remember(agents, rates, said["spread"], now)
+        return FleetView(
+            number=self._number,
+            time=now,
+            fleet=self.fleet,
+            agents=agents,
+            rates=rates,
+            losses={agent.member.name: self._losses(agent) for agent in agents},
+            facts=self._facts.rows(),
+            reasons=tuple(self._reasons),
+            agents_over_time=self._each.rows(),
+            events=tuple(self._events),
+            notes=notes(agents),
+            summary=said,
+            problem=self._problem,
+        )
+
+    # -- the roster --------------------------------------------------------------------------------
+
+    def _follow(self) -> None:
+        """Read the fleet's file again if it or its roster has changed; one that is wrong is not followed."""
+        if (stamp := self._stamps()) == self._stamp:
+            return
+        try:
+            self.fleet, self._problem = Fleet.read(self.path), ""
+        except (GossamerError, OSError) as error:
+            self._problem = f"still showing epoch {self.fleet.epoch}: {error}"
+        self._stamp = stamp
+
+    def _stamps(self) -> tuple[Any, ...]:
+        return tuple(_stamp(path) for path in (self.path, roster_path(self.path)))
+
+    def _rearrange(self, names: list[str]) -> None:
+        """Let the history follow who is here, and forget who is not."""
+        if names == self._order:
+            return
+        before = {name: k for k, name in enumerate(self._order)}
+        self._each.rearrange(np.array([before.get(name, -1) for name in names], dtype=np.int64))
+        self._order = names
+        self._recent = {name: self._recent.get(name) or Recent() for name in names}
+
+    # -- what agents say ---------------------------------------------------------------------------
+
+    def _rate(self, agent: AgentStatus) -> float:
+        return self._recent[agent.member.name].rate if agent.state in SPEAKING else math.nan
+
+    def _losses(self, agent: AgentStatus) -> dict[str, float]:
+        if agent.state not in SPEAKING:
+            return {}
+        recent = self._recent[agent.member.name]
+        return {name: recent.loss(name) for name in agent.details["neighbors"]}
+
+    def _tell(self, agents: Sequence[AgentStatus], now: float) -> None:
+        """Note who came, who left, and whose state is another than before."""
+        states = {agent.member.name: agent.state for agent in agents}
+        told: dict[tuple[str, bool], list[str]] = {}
+        if self._number > 1:
+            told["left the fleet", False] = [name for name in self._states if name not in states]
+            told["joined the fleet", False] = [name for name in states if name not in self._states]
+        for agent in agents:
+            name, before = agent.member.name, self._states.get(agent.member.name)
+            if agent.state != before and (before is not None or agent.state not in _CALM):
+                text = agent.state + (f": {agent.problem}" if agent.problem else "")
+                told.setdefault((text, agent.state not in _CALM), []).append(name)
+        for (text, bad), names in told.items():
+            who = names if len(names) <= CROWD else [f"{len(names)} agents"]
+            self._events += [Change(now, name, text, bad) for name in who]
+        self._states = states
+
+    def _remember(
+        self, agents: Sequence[AgentStatus], rates: Floats, spread: float | None, now: float
+    ) -> None:
+        """Add this moment to the history; agents that do not speak are not in it."""
+        here = np.array([agent.state in SPEAKING for agent in agents])
+        estimates, errors = (
+            np.where(here, [_first(value) for value in values], np.nan)
+            for values in ([a.estimate for a in agents], [a.standard_error for a in agents])
+        )
+        refused: dict[str, float] = {}
+        for agent in agents:
+            for why, rate in (
+                self._recent[agent.member.name].refused().items() if agent.state in SPEAKING else ()
+            ):
+                refused[why] = refused.get(why, 0.0) + (0.0 if math.isnan(rate) else rate)
+        if fresh := [why for why in refused if why not in self._reasons]:
+            known = len(FACTS) + len(self._reasons)
+            self._facts.rearrange(np.array([*range(known), *[-1] * len(fresh)]))
+            self._reasons += fresh
+        row = [now, math.nan if spread is None else spread]
+        for values in (estimates, errors, rates):
+            row += quantiles(values)
+        self._facts.add(np.array(row + [refused.get(why, 0.0) for why in self._reasons]))
+        self._each.add(np.array([estimates, errors, rates]))
+
+
+def quantiles(values: Floats) -> list[float]:
+    """SHARES of what is known; nan if nothing is."""
+    known = values[~np.isnan(values)]
+    return np.quantile(known, SHARES).tolist() if len(known) else [math.nan] * len(SHARES)
+
+
+def _sound(agent: AgentStatus) -> AgentStatus:
+    """The agent, if what it publishes makes sense."""
+    if agent.state not in SPEAKING:
+        return agent
+    try:
+        Reading.of(agent)
+        heard = [neighbor.get("last_heard") for neighbor in agent.details["neighbors"].values()]
+        for value in (*agent.estimate, *agent.standard_error, agent.distance, *heard):
+            float(value or 0.0)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        text = f"what it publishes cannot be read ({type(error).__name__})"
+        return AgentStatus(agent.member, "unknown", problem=text)
+    return agent
+
+
+def _first(values: tuple[float | None, ...]) -> float:
+    return math.nan if not values or values[0] is None else values[0]
+
+
+def _stamp(path: Path) -> Any:
+    try:
+        found = path.stat()
+    except OSError as error:
+        return error.errno
+    return found.st_mtime_ns, found.st_size, found.st_ino

@@ -1,0 +1,50 @@
+"""Numbers on their way to a page: a small header as JSON, then arrays as they lie in memory.
+
+4 bytes   the length of the header, little endian
+header    JSON; its entry "arrays" lists name, type and shape of what follows
+padding   up to a multiple of 8
+arrays    one after the other, each padded to a multiple of 8
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+
+from gossamer.arrays import AnyArray
+
+KINDS = {"f4": "<f4", "f8": "<f8", "u1": "u1", "u2": "<u2", "u4": "<u4"}
+"""What a page can read, by the words in the header."""
+
+
+def packed(header: dict[str, Any], **arrays: AnyArray) -> bytes:
+    """One message: the header, and the arrays by name; what is no number becomes null."""
+    listed, parts = [], []
+    for name, values in arrays.items():
+        kind = f"{values.dtype.kind}{values.dtype.itemsize}"
+        listed.append([name, kind, list(values.shape)])
+        parts.append(_padded(np.ascontiguousarray(values, dtype=KINDS[kind]).tobytes()))
+    text = json.dumps({**header, "arrays": listed}, allow_nan=False, separators=(",", ":")).encode()
+    return _padded(len(text).to_bytes(4, "little") + text) + b"".join(parts)
+
+
+def unpacked(message: bytes) -> tuple[dict[str, Any], dict[str, AnyArray]]:
+    """The header and the arrays of a message, as a page reads them."""
+    size = int.from_bytes(message[:4], "little")
+    header = json.loads(message[4 : 4 + size])
+    place, arrays = _rounded(4 + size), {}
+    for name, kind, shape in header.pop("arrays"):
+        count = int(np.prod(shape))
+        arrays[name] = np.frombuffer(message, KINDS[kind], count, place).reshape(shape)
+        place += _rounded(arrays[name].nbytes)
+    return header, arrays
+
+
+def _padded(content: bytes) -> bytes:
+    return content.ljust(_rounded(len(content)), b"\0")
+
+
+def _rounded(size: int) -> int:
+    return -(-size // 8) * 8

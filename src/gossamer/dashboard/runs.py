@@ -1,0 +1,194 @@
+"""What a scenario gives, frame by frame: its network, every method's run and expected error, and what limits them."""
+
+from __future__ import annotations
+
+import traceback
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+import gossamer as gs
+from gossamer.arrays import AnyArray, Floats
+from gossamer.dashboard.code import to_python
+from gossamer.dashboard.frames import packed
+from gossamer.dashboard.layout import is_regular, places
+from gossamer.dashboard.scenario import Scenario
+from gossamer.errors import GossamerError
+
+THEOREMS = ((gs.SDA(), gs.theory.theorem_1, "Theorem 1"), (gs.DSG(), gs.theory.theorem_2, "Theorem 2"))
+"""What the paper proves, of methods with the paper's parameters."""
+
+FACTS_UP_TO = 1500
+"""Agents of a network whose eigenvalues are shown: beyond it they take seconds."""
+
+
+def frames_of(job: dict[str, Any]) -> Iterator[bytes]:
+    """The frames of a job {"id": ..., "scenario": ...}; one that cannot be done ends with an error.
+
+    With {"python": true} it is the scenario as code.
+    """
+    which = job["id"]
+    try:
+        if job.get("python"):
+            yield packed({"type": "code", "id": which, "text": to_python(Scenario.of(job["scenario"]))})
+            return
+        for kind, header, arrays in _parts(Scenario.of(job["scenario"])):
+            yield packed({"type": kind, "id": which, **header}, **arrays)
+    except GossamerError as error:
+        yield packed({"type": "error", "id": which, "message": str(error)})
+    except MemoryError:
+        message = "this does not fit into memory; make it smaller"
+        yield packed({"type": "error", "id": which, "message": message})
+    except Exception as error:  # a mistake of ours must not leave the page waiting
+        traceback.print_exc()
+        what = f"{type(error).__name__}: {error}"
+        message = f"this could not be computed ({what}); the terminal of the dashboard tells more"
+        yield packed({"type": "error", "id": which, "message": message})
+    yield packed({"type": "done", "id": which})
+
+
+Part = tuple[str, dict[str, Any], dict[str, AnyArray]]
+
+
+def _parts(scenario: Scenario) -> Iterator[Part]:
+    network, methods = scenario.build_network(), scenario.build_methods()
+    streams, faults = scenario.build_streams(network.agents), scenario.build_faults()
+    yield _network(scenario, network, streams)
+    horizons = scenario.horizons
+    for number, method in enumerate(methods):
+        try:
+            yield _run(number, method, network, streams, scenario, faults)
+        except GossamerError as error:  # the other methods may do
+            yield "missing", {"method": number, "label": method.label, "message": str(error)}, {}
+    for number, method in enumerate(methods):
+        yield from _expected(number, method, network, streams, horizons)
+    yield "limits", {"rounds": horizons, **_limits(network, streams, horizons)}, {}
+    for version, events in enumerate(scenario.forks):
+        for number, method in enumerate(methods):
+            try:
+                run = _simulated(method, network, streams, scenario, scenario.build_faults(events), "errors")
+            except GossamerError:
+                continue
+            yield (
+                "fork",
+                {"fork": version, "method": number, "rounds": horizons, "error": _numbers(run.total_error)},
+                {},
+            )
+
+
+def _network(scenario: Scenario, network: gs.Network | gs.ChangingNetwork, streams: gs.Observations) -> Part:
+    """Who is where and linked to whom, and what there is to find."""
+    positions = places(network, scenario.network, scenario.rounds)
+    header: dict[str, Any] = {
+        "name": network.name,
+        "agents": network.agents,
+        "rounds": scenario.rounds,
+        "target": float(streams.target(scenario.rounds)[0]),
+        "names": None
+        if list(network.labels) == list(range(network.agents))
+        else [str(x) for x in network.labels],
+        "origin": network.origin,
+        "square": is_regular(scenario.network),
+        "changing": isinstance(network, gs.ChangingNetwork),
+    }
+    arrays: dict[str, AnyArray] = {"positions": positions, "means": streams.mean[:, 0].astype(np.float32)}
+    if isinstance(network, gs.ChangingNetwork):
+        starts, pairs = network.edges_in(range(scenario.rounds))
+        arrays |= {"starts": starts.astype(np.uint32), "links": pairs.astype(np.uint16)}
+    else:
+        header["edges"] = len(network.edges)
+        arrays["links"] = network.edges.astype(np.uint16)
+        if network.agents <= FACTS_UP_TO:
+            header |= {
+                "condition_number": float(network.condition_number),
+                "k_star": gs.theory.k_star(network),
+            }
+    return "network", header, arrays
+
+
+def _simulated(
+    method: gs.Method,
+    network: gs.Network | gs.ChangingNetwork,
+    streams: gs.Observations,
+    scenario: Scenario,
+    faults: gs.faults.Faults | None,
+    keep: str,
+) -> Any:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return gs.simulate(
+            method,
+            network,
+            streams,
+            scenario.horizons,
+            1,
+            scenario.seed,
+            faults=faults,
+            keep=keep,
+            progress=False,
+        )
+
+
+def _run(
+    number: int,
+    method: gs.Method,
+    network: gs.Network | gs.ChangingNetwork,
+    streams: gs.Observations,
+    scenario: Scenario,
+    faults: gs.faults.Faults | None,
+) -> Part:
+    """One method's run: its error after some numbers of rounds, and everybody's estimate after every round."""
+    run = _simulated(method, network, streams, scenario, faults, "iterates")
+    estimates = run.iterates["estimate"][0, :, :, 0].astype(np.float32)
+    estimates[: method.averages_since(scenario.rounds) or 0] = np.nan  # it has no answer before
+    header = {
+        "method": number,
+        "label": method.label,
+        "rounds": scenario.horizons,
+        "error": _numbers(run.total_error),
+        "alive": np.broadcast_to(run.agents, len(scenario.horizons)).tolist(),
+        "note": run.records()[-1]["note"],
+    }
+    return "run", header, {"estimates": estimates}
+
+
+def _expected(
+    number: int,
+    method: gs.Method,
+    network: gs.Network | gs.ChangingNetwork,
+    streams: gs.Observations,
+    horizons: list[int],
+) -> Iterator[Part]:
+    """The expected error where nothing goes wrong, and the paper's bound on it, where there are such."""
+    if isinstance(network, gs.ChangingNetwork):
+        return
+    try:
+        exact = gs.exact(method, network, streams, horizons)
+    except GossamerError as error:
+        yield "unknown", {"method": number, "message": str(error)}, {}
+        return
+    yield "exact", {"method": number, "rounds": horizons, "error": _numbers(exact.total_error)}, {}
+    for plain, theorem, words in THEOREMS:
+        if method != plain:
+            continue
+        bounds = [theorem(network, streams, t) for t in horizons]
+        values = [bound.total if bound.applies else np.nan for bound in bounds]
+        header = {"method": number, "rounds": horizons, "error": _numbers(values), "label": words}
+        yield "bound", {**header, "condition": bounds[-1].condition}, {}
+
+
+def _limits(
+    network: gs.Network | gs.ChangingNetwork, streams: gs.Observations, horizons: list[int]
+) -> dict[str, Any]:
+    rounds = np.array(horizons)
+    found: dict[str, Any] = {"centralized": _numbers(gs.theory.centralized_limit(streams, rounds))}
+    if isinstance(network, gs.Network):
+        found["network"] = _numbers(gs.theory.network_limit(network, streams, rounds))
+    return found
+
+
+def _numbers(values: Floats | list[float]) -> list[float | None]:
+    """Numbers as JSON has them."""
+    return [float(value) if np.isfinite(value) else None for value in np.asarray(values)]

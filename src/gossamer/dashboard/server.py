@@ -1,0 +1,175 @@
+"""Pages, their sessions, and the server's life."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import secrets
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import quote
+
+import uvicorn
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import FileResponse, Response
+from starlette.routing import Mount, Route, WebSocketRoute
+from starlette.staticfiles import StaticFiles
+from starlette.websockets import WebSocket, WebSocketDisconnect
+
+from gossamer import checks
+from gossamer.arrays import AnyArray
+from gossamer.dashboard.frames import packed
+from gossamer.dashboard.safety import MOST_MESSAGE, MOST_SESSIONS, Guard, is_loopback
+from gossamer.errors import GossamerError, InvalidInput
+
+STATIC = Path(__file__).parent / "static"
+
+
+class Channel:
+    """A session's way to its page: frames go out, messages (JSON objects with a "type") come in."""
+
+    def __init__(self, websocket: WebSocket) -> None:
+        self._websocket = websocket
+
+    async def send(self, type: str, /, *, arrays: dict[str, AnyArray] | None = None, **header: Any) -> None:
+        """Send a frame; waits while the page has not taken what was sent before."""
+        await self._websocket.send_bytes(packed({"type": type, **header}, **(arrays or {})))
+
+    async def pass_on(self, frame: bytes) -> None:
+        """Send a frame that is packed already."""
+        await self._websocket.send_bytes(frame)
+
+    async def complain(self, error: GossamerError, **header: Any) -> None:
+        """Show an error on the page."""
+        await self.send("error", message=str(error), **header)
+
+    async def __aiter__(self) -> AsyncIterator[dict[str, Any]]:
+        """The page's messages, until it closes; what is not one is answered with an error."""
+        while True:
+            try:
+                text = await self._websocket.receive_text()
+            except (WebSocketDisconnect, KeyError):  # the page closed, or sent bytes
+                return
+            try:
+                message = json.loads(text)
+            except ValueError:
+                message = None
+            if isinstance(message, dict) and isinstance(message.get("type"), str):
+                yield message
+            else:
+                await self.complain(InvalidInput("a message must be a JSON object with a type"))
+
+
+class Page(NamedTuple):
+    """A page: its path below the root, its file in `static`, and what runs while it is open.
+
+    resources   entered when the server starts and left when it stops
+    """
+
+    path: str
+    file: str
+    session: Callable[[Channel], Awaitable[None]]
+    resources: Callable[[], contextlib.AbstractAsyncContextManager[Any]] = contextlib.nullcontext
+
+
+def application(pages: Sequence[Page], host: str, port: int, token: str | None) -> Guard:
+    """The pages as an application behind its guard."""
+    open_sessions: set[WebSocket] = set()
+
+    def show(page: Page) -> Callable[[Request], Awaitable[Response]]:
+        async def shown(request: Request) -> Response:
+            return FileResponse(STATIC / page.file)
+
+        return shown
+
+    def talk(page: Page) -> Callable[[WebSocket], Awaitable[None]]:
+        async def talking(websocket: WebSocket) -> None:
+            await websocket.accept()
+            if len(open_sessions) >= MOST_SESSIONS:
+                await Channel(websocket).send("full", message=f"{MOST_SESSIONS} pages are open; close one")
+                await websocket.close(1013)
+                return
+            open_sessions.add(websocket)
+            try:
+                await page.session(Channel(websocket))
+            except WebSocketDisconnect:
+                pass
+            finally:
+                open_sessions.discard(websocket)
+                with contextlib.suppress(RuntimeError, WebSocketDisconnect):
+                    await websocket.close()
+
+        return talking
+
+    async def offered(request: Request) -> Response:
+        return Response(json.dumps([page.path for page in pages]), media_type="application/json")
+
+    @contextlib.asynccontextmanager
+    async def lifespan(app: Starlette) -> AsyncIterator[None]:
+        async with contextlib.AsyncExitStack() as stack:
+            for page in pages:
+                await stack.enter_async_context(page.resources())
+            yield
+
+    routes: list[Any] = [Route(page.path, show(page)) for page in pages]
+    routes += [WebSocketRoute(f"/live{page.path}", talk(page)) for page in pages]
+    routes += [Route("/pages", offered), Mount("/static", StaticFiles(directory=STATIC))]
+    return Guard(Starlette(routes=routes, lifespan=lifespan), host, port, token)
+
+
+class Server:
+    """A server of some pages; `address` is where the first one is, with the token if there is one.
+
+    host   where it listens: loopback, unless told otherwise
+    port   0: any free one
+    """
+
+    def __init__(self, pages: Sequence[Page], host: str = "127.0.0.1", port: int = 0) -> None:
+        port = checks.whole_number("port", port, least=0, most=65535)
+        self._socket = _listen(host, port)
+        self.port = int(self._socket.getsockname()[1])
+        token = None if is_loopback(host) else secrets.token_urlsafe(24)
+        everywhere = host in ("0.0.0.0", "::")
+        name = socket.gethostname() if everywhere else f"[{host}]" if ":" in host else host
+        self.address = f"http://{name}:{self.port}{pages[0].path}" + (
+            f"?token={quote(token)}" if token else ""
+        )
+        config = uvicorn.Config(
+            application(pages, host, self.port, token),
+            log_level="warning",
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,
+            limit_concurrency=4 * MOST_SESSIONS,
+            ws_max_size=MOST_MESSAGE,
+            ws_per_message_deflate=False,  # packing numbers costs more than sending them
+            ws_ping_interval=20,
+            timeout_graceful_shutdown=1,
+        )
+        self._server = uvicorn.Server(config)
+
+    def run(self) -> None:
+        """Serve until interrupted, which is the usual end."""
+        with contextlib.suppress(KeyboardInterrupt), contextlib.closing(self._socket):
+            self._server.run(sockets=[self._socket])
+
+    def close(self) -> None:
+        """Give the port back."""
+        self._socket.close()
+
+    def stop(self) -> None:
+        """End `run`, from any thread."""
+        self._server.should_exit = True
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    try:
+        family, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        return socket.create_server(address[:2], family=family)  # it listens: whoever comes early waits
+    except OSError as error:
+        raise InvalidInput(
+            f"host and port must be an address of this machine that is free, got {host} and {port}: {error}"
+        ) from error

@@ -1,0 +1,152 @@
+// Curves, drawn by uPlot: on log axes or plain ones, with a line at the round that is shown.
+
+import { variable } from "./colors.js";
+
+/* global uPlot */
+
+export class Chart {
+  /**
+   * place    the element that holds it
+   * options  log: both axes logarithmic; xLabel, yLabel; onPick(x): a click on the curves
+   */
+  constructor(place, { log = true, xLabel, yLabel, onPick, time = false }) {
+    Object.assign(this, { place, log, xLabel, yLabel, onPick, time });
+    this.curves = [];
+    this.bands = [];
+    this.at = null;
+    this.plot = null;
+    new ResizeObserver(() => this.plot?.setSize(this.size())).observe(place);
+    document.addEventListener("themechange", () => this.build());
+  }
+
+  /**
+   * Show curves: [{label, x, y, color, dash, width, faint, points, aside}], x ascending, y null where there is nothing.
+   * `bands` are pairs of places in the list between which the chart is filled: [[upper, lower, color]].
+   */
+  set(curves, bands = []) {
+    this.curves = curves;
+    this.bands = bands;
+    this.build();
+  }
+
+  /** Show another place of the line. */
+  setAt(x) {
+    this.at = x;
+    this.plot?.redraw(false, false);
+  }
+
+  size() {
+    return { width: Math.max(200, this.place.clientWidth), height: Math.max(140, this.place.clientHeight) };
+  }
+
+  /** What the vertical axis spans: all curves but those that are `aside`, which may leave the chart. */
+  heights() {
+    const main = this.curves.filter((curve) => !curve.aside);
+    const values = (main.length ? main : this.curves).flatMap((curve) => curve.y).filter((y) => y > 0 && y < 1e300);
+    return values.length ? [Math.min(...values) / 1.6, 1.6 * Math.max(...values)] : [0.1, 10];
+  }
+
+  /** All curves on one common axis, as uPlot wants them. */
+  table() {
+    const x = [...new Set(this.curves.flatMap((curve) => [...curve.x]))].sort((a, b) => a - b);
+    const where = new Map(x.map((value, k) => [value, k]));
+    const columns = this.curves.map((curve) => {
+      const column = new Array(x.length).fill(null);
+      curve.x.forEach((value, k) => {
+        const y = curve.y[k];
+        column[where.get(value)] = Number.isFinite(y) && (!this.log || y > 0) ? y : null;
+      });
+      return column;
+    });
+    return [x, ...columns];
+  }
+
+  build() {
+    this.plot?.destroy();
+    this.plot = null;
+    if (!this.curves.length) return;
+    const ink = variable("--soft");
+    const rule = variable("--rule");
+    const font = `12px ${variable("--font")}`;
+    const axis = (label, size) => ({
+      label,
+      labelFont: font,
+      font,
+      stroke: ink,
+      size,
+      labelSize: 18,
+      labelGap: 0,
+      grid: { stroke: rule, width: 1, ...(this.log ? { filter: powers } : {}) },
+      ticks: { stroke: rule, width: 1, size: 4, ...(this.log ? { filter: powers } : {}) },
+      ...(this.log ? { values: (_, splits) => splits.map(power), filter: powers } : {}),
+    });
+    const scale = this.log ? { distr: 3, log: 10 } : {};
+    const snug = this.log ? { range: (_, low, high) => [low, Math.max(high, 1.01 * low)] } : {};
+    const airy = this.log ? { range: () => this.heights() } : {};
+    const options = {
+      ...this.size(),
+      legend: { show: false },
+      cursor: { points: { show: false }, drag: { x: false, y: false }, y: false },
+      scales: { x: { time: this.time, ...scale, ...snug }, y: { ...scale, ...airy } },
+      axes: [axis(this.xLabel, 28), axis(this.yLabel, 52)],
+      series: [
+        {},
+        ...this.curves.map((curve) => ({
+          label: curve.label,
+          stroke: curve.color,
+          width: curve.width ?? 2,
+          dash: curve.dash,
+          alpha: curve.faint ? 0.35 : 1,
+          spanGaps: curve.gaps !== true,
+          points: { show: curve.points === true, size: 4, fill: curve.color },
+        })),
+      ],
+      bands: this.bands.map(([upper, lower, fill]) => ({ series: [upper + 1, lower + 1], fill })),
+      hooks: { draw: [(plot) => this.drawAt(plot)] },
+    };
+    this.plot = new uPlot(options, this.table(), this.place);
+    if (this.onPick) {
+      this.plot.over.addEventListener("click", () => {
+        const { left } = this.plot.cursor;
+        if (left >= 0) this.onPick(this.plot.posToVal(left, "x"));
+      });
+    }
+  }
+
+  drawAt(plot) {
+    if (this.at === null || (this.log && this.at <= 0)) return;
+    const x = plot.valToPos(this.at, "x", true);
+    const { ctx, bbox } = plot;
+    if (!(x >= bbox.left && x <= bbox.left + bbox.width)) return;
+    ctx.save();
+    ctx.strokeStyle = variable("--accent");
+    ctx.lineWidth = 1.5 * devicePixelRatio;
+    ctx.beginPath();
+    ctx.moveTo(x, bbox.top);
+    ctx.lineTo(x, bbox.top + bbox.height);
+    ctx.stroke();
+    ctx.restore();
+  }
+}
+
+const RAISED = { "-": "⁻", 0: "⁰", 1: "¹", 2: "²", 3: "³", 4: "⁴", 5: "⁵", 6: "⁶", 7: "⁷", 8: "⁸", 9: "⁹" };
+
+const isPower = (value) => value > 0 && Math.abs(value / 10 ** Math.round(Math.log10(value)) - 1) < 1e-6;
+
+/** Of the places that an axis offers, the powers of ten that have room; all, on a short axis where these are few. */
+export function powers(plot, splits, axis) {
+  const found = splits.filter(isPower);
+  if (found.length < 2) return splits;
+  const length = (axis ? plot.bbox.height : plot.bbox.width) / devicePixelRatio;
+  const every = Math.max(1, Math.ceil((22 * found.length) / length));
+  return splits.map((value) => (isPower(value) && Math.round(Math.log10(value)) % every === 0 ? value : null));
+}
+
+/** Powers of ten as they are written; others between them have no label. */
+export function power(value) {
+  if (value === null || value === undefined) return "";
+  if (!isPower(value)) return `${+value.toPrecision(2)}`;
+  const exponent = Math.round(Math.log10(value));
+  if (exponent >= -2 && exponent <= 3) return `${10 ** exponent}`.length > 4 ? "0.01" : `${+(10 ** exponent).toPrecision(1)}`;
+  return `10${[...`${exponent}`].map((digit) => RAISED[digit]).join("")}`;
+}

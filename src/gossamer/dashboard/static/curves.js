@@ -1,0 +1,59 @@
+// The curves of the chart: which there are, how they look, and their legend.
+
+import { LINES, theme, variable } from "./colors.js";
+
+/** All curves that the results hold, each with a `name` for files. */
+export function curvesOf(results) {
+  const colors = LINES[theme()];
+  const soft = variable("--soft");
+  const several = results.runs.length > 1;
+  const found = [];
+  const add = (name, rounds, error, look) => found.push({ name, label: name, x: rounds, y: error, ...look });
+  const { limits } = results;
+  if (limits?.network) add("network limit", limits.rounds, limits.network, { color: soft, dash: [2, 4], width: 1.5 });
+  if (limits) add("centralized limit", limits.rounds, limits.centralized, { color: soft, dash: [9, 5], width: 1.5 });
+  results.labels.forEach((label, k) => {
+    const of = several ? `: ${label}` : "";
+    const color = colors[k];
+    for (const { fork, rounds, error } of results.forks.filter(({ method }) => method === k)) {
+      add(`fork ${fork + 1}${of}`, rounds, error, { color, width: 2, faint: true });
+    }
+    const bound = results.bounds[k];
+    if (bound) add(`${bound.label}${of}`, bound.rounds, bound.error, { color, dash: [1, 3], width: 2.2, aside: true });
+    const exact = results.exact[k];
+    if (exact) add(`expected${results.faulty ? " without faults" : ""}${of}`, exact.rounds, exact.error, { color, dash: [7, 4], width: 2 });
+    const run = results.runs[k];
+    if (run) add(`this run${of}`, run.rounds, run.error, { color, width: 2.4, points: true });
+  });
+  return found;
+}
+
+/** The curves as a list with a piece of line each. */
+export function showLegend(place, curves) {
+  place.replaceChildren(
+    ...curves.map((curve) => {
+      const item = document.createElement("span");
+      const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
+      const line = document.createElementNS("http://www.w3.org/2000/svg", "line");
+      const look = { x1: 0, y1: 5, x2: 28, y2: 5, stroke: curve.color, "stroke-width": curve.width };
+      for (const [name, value] of Object.entries(look)) line.setAttribute(name, value);
+      if (curve.dash) line.setAttribute("stroke-dasharray", curve.dash.join(" "));
+      if (curve.faint) line.setAttribute("opacity", 0.35);
+      svg.setAttribute("width", 28);
+      svg.setAttribute("height", 10);
+      svg.setAttribute("aria-hidden", "true");
+      svg.append(line);
+      item.append(svg, curve.label);
+      return item;
+    }),
+  );
+}
+
+/** The curves as a table: one row per number of rounds, one column per curve. */
+export function curvesCsv(curves) {
+  const rounds = [...new Set(curves.flatMap((curve) => curve.x))].sort((a, b) => a - b);
+  const quoted = (text) => (/[",\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text);
+  const columns = curves.map((curve) => new Map(curve.x.map((x, k) => [x, curve.y[k]])));
+  const rows = rounds.map((x) => [x, ...columns.map((column) => column.get(x) ?? "")].join(","));
+  return [["rounds", ...curves.map((curve) => quoted(curve.name))].join(","), ...rows].join("\n") + "\n";
+}

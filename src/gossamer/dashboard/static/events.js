@@ -1,0 +1,112 @@
+// What a reader does to a run, as events of its scenario (see events.py). All of it happens at the start of a round.
+
+/** Whether an agent takes part in a round. */
+export function aliveAt(events, agent, round) {
+  const mine = events
+    .filter((event) => ["crash", "restart", "join"].includes(event.kind) && event.agent === agent)
+    .sort((a, b) => a.round - b.round);
+  const past = mine.filter((event) => event.round <= round);
+  if (past.length) return past.at(-1).kind !== "crash";
+  return mine[0]?.kind !== "join";
+}
+
+/** Stop an agent, or bring it back; what was to happen to it later is dropped. */
+export function toggleAgent(events, agent, round) {
+  const alive = aliveAt(events, agent, round);
+  const others = events.filter(
+    (event) => !(["crash", "restart", "join"].includes(event.kind) && event.agent === agent && event.round >= round),
+  );
+  if (aliveAt(others, agent, round) !== alive) return others; // it was taken back
+  return [...others, { kind: alive ? "crash" : "restart", agent, round }];
+}
+
+const active = (event, round) => event.start <= round && (event.stop === null || round < event.stop);
+
+/** End an event with a window at a round, as if it had not begun if it begins there. */
+export function endAt(events, which, round) {
+  return events.flatMap((event) => (event !== which ? [event] : event.start >= round ? [] : [{ ...event, stop: round }]));
+}
+
+export function cutAt(events, [a, b], round) {
+  return events.find(
+    (event) => event.kind === "cut" && active(event, round) && event.edges.some(([c, d]) => c === a && d === b),
+  );
+}
+
+export function toggleLink(events, [a, b], round) {
+  const cut = cutAt(events, [a, b], round);
+  if (cut) return endAt(events, cut, round);
+  const later = (event) =>
+    event.kind === "cut" && event.start > round && event.edges.some(([c, d]) => c === a && d === b);
+  return [...events.filter((event) => !later(event)), { kind: "cut", edges: [[a, b]], start: round, stop: null }];
+}
+
+export function partition(events, agents, round) {
+  return [...events, { kind: "partition", agents: [...agents].sort((a, b) => a - b), start: round, stop: null }];
+}
+
+export function lossAt(events, round) {
+  return events.findLast((event) => event.kind === "loss" && active(event, round))?.probability ?? 0;
+}
+
+/**
+ * Lose this share of messages from a round on. A random fault's place decides its random numbers, so beside bursts and
+ * delays there is a first loss from round 0 on, even of nothing, and later ones come after it.
+ */
+export function setLoss(events, probability, round) {
+  const anchored = events.some((event) => event.kind === "bursts" || event.kind === "delay");
+  const others = events.filter((event) => event.kind !== "loss");
+  let losses = events.filter((event) => event.kind === "loss" && event.start <= round);
+  if (anchored && losses[0]?.start !== 0) losses = [{ kind: "loss", probability: 0, start: 0, stop: null }, ...losses];
+  losses = losses.flatMap((event, k) => {
+    if (event.stop !== null && event.stop <= round) return [event];
+    if (event.start < round) return [{ ...event, stop: round }];
+    return anchored && k === 0 ? [{ ...event, probability }] : [];
+  });
+  const done = losses.some((event) => event.start === round);
+  if (!done && probability > 0) losses.push({ kind: "loss", probability, start: round, stop: null });
+  return [...losses, ...others];
+}
+
+/** Bursts and delay, which hold from the start; null: none. */
+export function setAlways(events, kind, values) {
+  const others = events.filter((event) => event.kind !== kind);
+  const made = values ? [...others, { kind, ...values }] : others;
+  const anchored = made.some((event) => event.kind === "bursts" || event.kind === "delay");
+  const losses = made.filter((event) => event.kind === "loss");
+  const rest = made.filter((event) => event.kind !== "loss");
+  if (anchored && losses[0]?.start !== 0) {
+    losses.unshift({ kind: "loss", probability: 0, start: 0, stop: losses[0]?.start ?? null });
+  }
+  return [...(anchored ? losses : losses.filter((event) => event.probability > 0)), ...rest];
+}
+
+/** What happens, in the order of rounds: {round, text, event, open}. */
+export function described(events, name) {
+  const percent = (value) => `${Math.round(100 * value)}%`;
+  const found = [];
+  for (const event of events) {
+    const add = (round, text, open = false) => found.push({ round, text, event, open });
+    if (event.kind === "crash") add(event.round, `agent ${name(event.agent)} stops`);
+    if (event.kind === "restart") add(event.round, `agent ${name(event.agent)} is back`);
+    if (event.kind === "join") add(event.round, `agent ${name(event.agent)} joins`);
+    if (event.kind === "bursts") add(0, `bursts of ${event.mean_length} rounds, ${percent(event.fraction)} of the time`);
+    if (event.kind === "delay") add(0, `${percent(event.probability)} of messages ${event.rounds} rounds late`);
+    if (event.kind === "loss" && event.probability > 0) {
+      add(event.start, `${percent(event.probability)} of messages lost`);
+      const follows = events.some((other) => other.kind === "loss" && other.start === event.stop);
+      if (event.stop !== null && !follows) add(event.stop, "all messages arrive");
+    }
+    const who =
+      event.kind === "cut"
+        ? `link ${event.edges.map(([a, b]) => `${name(a)}–${name(b)}`).join(", ")}`
+        : event.kind === "partition"
+          ? `${event.agents.length} agent${event.agents.length > 1 ? "s" : ""}`
+          : null;
+    if (who) {
+      add(event.start, `${who} cut${event.kind === "cut" ? "" : " off"}`, event.stop === null);
+      if (event.stop !== null) add(event.stop, `${who} mended`);
+    }
+  }
+  return found.sort((a, b) => a.round - b.round);
+}

@@ -1,0 +1,124 @@
+// The view as a drawing: networks above, curves below, one SVG for both kinds of images.
+
+import { RAMPS, stepOf, theme, variable } from "./colors.js";
+import { curvesOf } from "./curves.js";
+
+const WIDTH = 1200;
+const TOP = 560;
+const CHART = 380;
+const HEIGHT = TOP + CHART;
+
+const escaped = (text) => String(text).replace(/[&<>"]/g, (c) => ({ "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;" })[c]);
+
+/** An SVG of what a playground shows. */
+export function drawing({ results, stage, round }) {
+  const parts = [`<rect width="${WIDTH}" height="${HEIGHT}" fill="${variable("--paper")}"/>`];
+  const each = WIDTH / results.labels.length;
+  results.labels.forEach((label, k) => parts.push(network(stage, k, label, k * each, each, round)));
+  parts.push(curves(curvesOf(results), round));
+  const font = 'font-family="Inter, Helvetica, Arial, sans-serif"';
+  return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${WIDTH} ${HEIGHT}" width="${WIDTH}" height="${HEIGHT}" ${font}>${parts.join("\n")}</svg>`;
+}
+
+function network(stage, number, label, left, width, round) {
+  const { canvas } = stage.views[number];
+  const { positions, agents } = canvas.network;
+  const { links } = canvas.network;
+  const size = Math.min(width - 60, TOP - 90);
+  const top = 56 + (TOP - 90 - size) / 2;
+  const place = (agent) => [
+    (left + (width - size) / 2 + positions[2 * agent] * size).toFixed(1),
+    (top + (1 - positions[2 * agent + 1]) * size).toFixed(1),
+  ];
+  const parts = [
+    `<text x="${left + width / 2}" y="32" text-anchor="middle" font-size="16" fill="${variable("--ink")}">${escaped(label)}, round ${round}</text>`,
+  ];
+  const { cut, dead, values, range } = canvas.frame;
+  for (let k = 0; k < links.length / 2; k++) {
+    const [a, b] = [links[2 * k], links[2 * k + 1]];
+    const gone = cut?.[k] || dead?.[a] || dead?.[b];
+    const look = gone ? `stroke="${variable("--broken")}" stroke-dasharray="2 5"` : `stroke="${variable("--link")}"`;
+    const [[x1, y1], [x2, y2]] = [place(a), place(b)];
+    parts.push(`<line x1="${x1}" y1="${y1}" x2="${x2}" y2="${y2}" ${look}/>`);
+  }
+  const radius = Math.max(2.5, Math.min(12, (0.24 * size) / Math.sqrt(agents)));
+  for (let agent = 0; agent < agents; agent++) {
+    const [x, y] = place(agent);
+    const step = values ? stepOf(values[agent], ...range) : -1;
+    const paper = variable("--paper");
+    const fill = dead?.[agent] || step < 0 ? paper : RAMPS[theme()][step];
+    parts.push(`<circle cx="${x}" cy="${y}" r="${radius.toFixed(1)}" fill="${fill}" stroke="${variable("--rim")}"/>`);
+    if (dead?.[agent]) {
+      const r = 0.6 * radius;
+      parts.push(
+        `<path d="M${x - r} ${y - r}L${+x + r} ${+y + r}M${+x + r} ${y - r}L${x - r} ${+y + r}" stroke="${variable("--broken")}"/>`,
+      );
+    }
+  }
+  return `<g>${parts.join("")}</g>`;
+}
+
+function curves(found, round) {
+  const box = { left: 80, right: WIDTH - 250, top: TOP + 10, bottom: HEIGHT - 50 };
+  const points = found.flatMap((curve) => curve.x.map((x, k) => [x, curve.y[k]])).filter(([, y]) => y > 0);
+  if (!points.length) return "";
+  const main = found.filter((curve) => !curve.aside).flatMap((curve) => curve.y.filter((y) => y > 0));
+  const logs = [points.map((point) => Math.log10(point[0])), main.map((y) => Math.log10(y))];
+  const [[x0, x1], [y0, y1]] = logs.map((values) => [Math.min(...values), Math.max(...values) + 1e-9]);
+  const x = (value) => box.left + ((Math.log10(value) - x0) / (x1 - x0)) * (box.right - box.left);
+  const y = (value) => box.bottom - ((Math.log10(value) - y0) / (y1 - y0)) * (box.bottom - box.top);
+  const soft = variable("--soft");
+  const clip = `<clipPath id="chart"><rect x="${box.left}" y="${box.top}" width="${box.right - box.left}" height="${box.bottom - box.top}"/></clipPath>`;
+  const parts = [clip];
+  for (let power = Math.ceil(x0); power <= x1; power++) {
+    const at = x(10 ** power);
+    parts.push(
+      `<line x1="${at}" x2="${at}" y1="${box.top}" y2="${box.bottom}" stroke="${variable("--rule")}"/>`,
+      `<text x="${at}" y="${box.bottom + 20}" font-size="13" text-anchor="middle" fill="${soft}">${+(10 ** power).toPrecision(3)}</text>`,
+    );
+  }
+  for (let power = Math.ceil(y0); power <= y1; power++) {
+    const at = y(10 ** power);
+    parts.push(
+      `<line x1="${box.left}" x2="${box.right}" y1="${at}" y2="${at}" stroke="${variable("--rule")}"/>`,
+      `<text x="${box.left - 8}" y="${at + 4}" font-size="13" text-anchor="end" fill="${soft}">1e${power}</text>`,
+    );
+  }
+  found.forEach((curve, k) => {
+    const line = curve.x.map((value, i) => [value, curve.y[i]]).filter(([, value]) => value > 0);
+    const text = line.map(([a, b]) => `${x(a).toFixed(1)},${y(b).toFixed(1)}`).join(" ");
+    const dash = curve.dash ? `stroke-dasharray="${curve.dash.join(" ")}"` : "";
+    const look = `stroke="${curve.color}" stroke-width="${curve.width}" ${dash} opacity="${curve.faint ? 0.35 : 1}"`;
+    const top = box.top + 14 + 22 * k;
+    parts.push(
+      `<polyline points="${text}" fill="none" clip-path="url(#chart)" ${look}/>`,
+      `<line x1="${box.right + 20}" x2="${box.right + 50}" y1="${top - 5}" y2="${top - 5}" ${look}/>`,
+      `<text x="${box.right + 58}" y="${top}" font-size="13" fill="${variable("--ink")}">${escaped(curve.label)}</text>`,
+    );
+  });
+  if (Math.log10(round) >= x0) {
+    parts.push(`<line x1="${x(round)}" x2="${x(round)}" y1="${box.top}" y2="${box.bottom}" stroke="${variable("--accent")}"/>`);
+  }
+  parts.push(
+    `<text x="${(box.left + box.right) / 2}" y="${HEIGHT - 10}" font-size="13" text-anchor="middle" fill="${soft}">rounds</text>`,
+    `<text transform="translate(22 ${(box.top + box.bottom) / 2}) rotate(-90)" font-size="13" text-anchor="middle" fill="${soft}">total error</text>`,
+  );
+  return `<g>${parts.join("")}</g>`;
+}
+
+/** An SVG as a PNG, twice as fine. */
+export async function rasterize(svg) {
+  const address = URL.createObjectURL(new Blob([svg], { type: "image/svg+xml" }));
+  try {
+    const image = new Image();
+    image.src = address;
+    await image.decode();
+    const canvas = document.createElement("canvas");
+    canvas.width = 2 * WIDTH;
+    canvas.height = 2 * HEIGHT;
+    canvas.getContext("2d").drawImage(image, 0, 0, canvas.width, canvas.height);
+    return await new Promise((resolve) => canvas.toBlob(resolve, "image/png"));
+  } finally {
+    URL.revokeObjectURL(address);
+  }
+}

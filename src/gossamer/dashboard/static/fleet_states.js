@@ -1,0 +1,78 @@
+// States of agents and links: a word, a mark and a color for each, so that nobody has to tell colors apart.
+
+import { variable } from "./colors.js";
+
+const KINDS = {
+  running: { mark: "", color: "--well" },
+  degraded: { mark: "!", color: "--degraded" },
+  alone: { mark: "◦", color: "--alone" },
+  starting: { mark: "›", color: "--away" },
+  silent: { mark: "…", color: "--away" },
+  unreachable: { mark: "?", color: "--away" },
+  unknown: { mark: "?", color: "--away" },
+  stopped: { mark: "■", color: "--away" },
+  gone: { mark: "×", color: "--gone" },
+};
+
+/** One of the kinds above; a state that is not among them is how a process ended. */
+export function kindOf(state) {
+  return KINDS[state] ? state : "gone";
+}
+
+export function markOf(state) {
+  return KINDS[kindOf(state)].mark;
+}
+
+export function colorOf(state) {
+  return variable(KINDS[kindOf(state)].color);
+}
+
+/** A state as a small label, and perhaps more. */
+export function showState(place, state, more = "") {
+  place.dataset.kind = kindOf(state);
+  if (place.textContent !== state + more) place.textContent = state + more;
+}
+
+// --- numbers as they are written
+
+const MINUS = "−";
+
+/** A number with about so many significant digits, and no more than it needs. */
+export function number(value, digits = 5) {
+  if (!Number.isFinite(value)) return "–";
+  if (value !== 0 && (Math.abs(value) >= 1e7 || Math.abs(value) < 1e-4)) {
+    const [mantissa, exponent] = value.toExponential(Math.max(0, Math.min(digits, 3) - 1)).split("e");
+    return `${mantissa}e${Number(exponent)}`.replaceAll("-", MINUS);
+  }
+  if (value === 0) return "0";
+  const before = Math.floor(Math.log10(Math.abs(value))) + 1;
+  return value.toFixed(Math.max(0, digits - before)).replace("-", MINUS);
+}
+
+/** A count, shortened from ten thousand on. */
+export function count(value) {
+  if (!Number.isFinite(value)) return "–";
+  for (const [size, unit] of [[1e9, "G"], [1e6, "M"], [1e4, "k"]]) {
+    if (value >= size) return `${(value / (unit === "k" ? 1e3 : size)).toPrecision(3)}${unit}`;
+  }
+  return `${Math.round(value)}`;
+}
+
+export function percent(value) {
+  if (!Number.isFinite(value)) return "–";
+  return `${value > 0 && value < 0.1 ? (100 * value).toFixed(1) : Math.round(100 * value)}%`;
+}
+
+/** A time span in the largest unit that fits. */
+export function duration(seconds) {
+  if (!Number.isFinite(seconds)) return "–";
+  if (seconds < 1) return `${Math.round(1000 * seconds)} ms`;
+  if (seconds < 120) return `${seconds < 10 ? seconds.toFixed(1) : Math.round(seconds)} s`;
+  if (seconds < 7200) return `${Math.round(seconds / 60)} min`;
+  return seconds < 172800 ? `${Math.round(seconds / 3600)} h` : `${Math.round(seconds / 86400)} days`;
+}
+
+/** The time of day. */
+export function clock(seconds) {
+  return new Date(1000 * seconds).toLocaleTimeString("en-GB");
+}

@@ -1,0 +1,89 @@
+// What every page has: light or dark, links to the other pages, notices, and whether the server is there.
+
+const THEMES = ["auto", "light", "dark"];
+const dark = matchMedia("(prefers-color-scheme: dark)");
+const root = document.documentElement;
+
+function chosen() {
+  try {
+    return localStorage.getItem("theme") ?? "auto";
+  } catch {
+    return "auto"; // storage is switched off
+  }
+}
+
+function apply(name) {
+  root.dataset.theme = name;
+  root.dataset.shown = name === "auto" ? (dark.matches ? "dark" : "light") : name;
+  const button = document.getElementById("theme");
+  button.textContent = { auto: "Auto", light: "Light", dark: "Dark" }[name];
+  button.setAttribute("aria-label", `Colors: ${name}. Press to change.`);
+  document.dispatchEvent(new Event("themechange"));
+}
+
+/** Make the header work; returns nothing. Listen to "themechange" on the document to draw again. */
+export function startFrame() {
+  let name = chosen();
+  document.getElementById("theme").addEventListener("click", () => {
+    name = THEMES[(THEMES.indexOf(name) + 1) % THEMES.length];
+    try {
+      localStorage.setItem("theme", name);
+    } catch {
+      // not kept, then
+    }
+    apply(name);
+  });
+  dark.addEventListener("change", () => apply(name));
+  apply(name);
+  offerPages();
+}
+
+const TITLES = { "/": "Playground", "/fleet": "Fleet" };
+
+async function offerPages() {
+  const paths = await (await fetch("/pages")).json();
+  const nav = document.getElementById("pages");
+  nav.replaceChildren(
+    ...paths.map((path) => {
+      const link = document.createElement("a");
+      link.href = path;
+      link.textContent = TITLES[path] ?? path;
+      if (path === location.pathname) link.setAttribute("aria-current", "page");
+      return link;
+    }),
+  );
+  nav.hidden = paths.length < 2;
+}
+
+/** Show a message to the reader, or take it away with an empty text; `kind` is "error" or "hint". */
+export function notify(text, kind = "error") {
+  const place = document.getElementById("notice");
+  place.replaceChildren();
+  place.hidden = !text;
+  place.dataset.kind = kind;
+  if (!text) return;
+  const words = document.createElement("p");
+  words.textContent = text;
+  const close = document.createElement("button");
+  close.type = "button";
+  close.className = "quiet";
+  close.textContent = "Dismiss";
+  close.addEventListener("click", () => notify(""));
+  place.append(words, close);
+}
+
+/** Show whether the server is there: "live", "busy" or "lost", with a few words. */
+export function showState(state, words) {
+  const place = document.getElementById("state");
+  place.dataset.state = state;
+  place.textContent = words;
+}
+
+/** Offer a file to the reader. */
+export function save(blob, name) {
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(blob);
+  link.download = name;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
+}

@@ -1,0 +1,50 @@
+// The connection to a page's session: it comes back by itself, and reads frames (see frames.py).
+
+const READERS = { f4: Float32Array, f8: Float64Array, u1: Uint8Array, u2: Uint16Array, u4: Uint32Array };
+
+/** A frame as an object: the header's entries, and its arrays under `arrays`, each with its `shape`. */
+export function unpack(buffer) {
+  const size = new DataView(buffer).getUint32(0, true);
+  const header = JSON.parse(new TextDecoder().decode(new Uint8Array(buffer, 4, size)));
+  let place = Math.ceil((4 + size) / 8) * 8;
+  const arrays = {};
+  for (const [name, kind, shape] of header.arrays) {
+    const values = new READERS[kind](buffer, place, shape.reduce((a, b) => a * b, 1));
+    values.shape = shape;
+    arrays[name] = values;
+    place += Math.ceil(values.byteLength / 8) * 8;
+  }
+  return { ...header, arrays };
+}
+
+export class Live {
+  /** `onFrame` gets every frame; `onState` gets "live" or "lost". A new connection begins a new session. */
+  constructor(path, { onFrame, onState }) {
+    this.path = path;
+    this.onFrame = onFrame;
+    this.onState = onState;
+    this.wait = 300;
+    this.connect();
+  }
+
+  connect() {
+    const socket = new WebSocket(`ws://${location.host}/live${this.path}`);
+    socket.binaryType = "arraybuffer";
+    socket.addEventListener("open", () => {
+      this.wait = 300;
+      this.onState("live");
+    });
+    socket.addEventListener("message", (event) => this.onFrame(unpack(event.data)));
+    socket.addEventListener("close", () => {
+      this.onState("lost");
+      setTimeout(() => this.connect(), this.wait);
+      this.wait = Math.min(5000, 2 * this.wait);
+    });
+    this.socket = socket;
+  }
+
+  /** Send a message; one that cannot be sent now is dropped, since a new connection begins anew. */
+  send(type, content = {}) {
+    if (this.socket.readyState === WebSocket.OPEN) this.socket.send(JSON.stringify({ type, ...content }));
+  }
+}

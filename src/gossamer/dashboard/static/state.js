@@ -1,0 +1,44 @@
+// The scenario in the address: JSON, deflated, in letters that addresses may have.
+
+const EMPTY = {
+  network: "geometric:120",
+  weights: "metropolis",
+  methods: [["anytime-sda", {}]],
+  rounds: 300,
+  seed: 0,
+  means: "uniform",
+  spread: 10,
+  noise: "gaussian",
+  std: 1,
+  events: [],
+  forks: [],
+  file: null,
+};
+
+export function complete(scenario) {
+  return structuredClone({ ...EMPTY, ...scenario });
+}
+
+async function through(bytes, stream) {
+  return new Uint8Array(await new Response(new Blob([bytes]).stream().pipeThrough(stream)).arrayBuffer());
+}
+
+/** A view {scenario, at, span} as the part of an address after #. */
+export async function encode(view) {
+  const bytes = await through(new TextEncoder().encode(JSON.stringify(view)), new CompressionStream("deflate-raw"));
+  let text = "";
+  for (const byte of bytes) text += String.fromCharCode(byte);
+  return btoa(text).replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "");
+}
+
+/** The view in an address; null if there is none. */
+export async function decode(hash) {
+  if (hash.length < 2) return null;
+  try {
+    const text = atob(hash.slice(1).replaceAll("-", "+").replaceAll("_", "/"));
+    const bytes = Uint8Array.from(text, (letter) => letter.charCodeAt(0));
+    return JSON.parse(new TextDecoder().decode(await through(bytes, new DecompressionStream("deflate-raw"))));
+  } catch {
+    return undefined; // there is one, but it is broken
+  }
+}

@@ -1,0 +1,135 @@
+"""Computations in a process of their own, which can be killed: when the reader cancels, or closes the page.
+
+The server writes a job per line to the worker's standard input and reads frames from its standard output, each after
+its length; an empty frame ends a job. A worker whose input ends is gone at once, so it never outlives its server.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import queue
+import resource
+import sys
+import threading
+from collections.abc import AsyncGenerator, AsyncIterator
+from typing import Any
+
+from gossamer.errors import GossamerError
+
+MOST_AT_ONCE = 2
+"""Workers that compute at a time; other sessions wait for their turn."""
+
+MOST_MEMORY = 4 * 2**30
+"""Bytes that a worker may use: a small file can describe a huge network."""
+
+_SIZE = 8
+
+
+class Worker:
+    """A process that computes one job after the other."""
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        self._process = process
+        self.idle = True
+
+    @classmethod
+    async def start(cls) -> Worker:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-m",
+            "gossamer.dashboard.worker",
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+        )
+        return cls(process)
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    async def run(self, job: dict[str, Any]) -> AsyncGenerator[bytes]:
+        """The frames of a job, as they come."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self.idle = False
+        self._process.stdin.write(json.dumps(job).encode() + b"\n")
+        await self._process.stdin.drain()
+        try:
+            while size := int.from_bytes(await self._process.stdout.readexactly(_SIZE), "little"):
+                yield await self._process.stdout.readexactly(size)
+        except asyncio.IncompleteReadError:
+            raise GossamerError(
+                "the computation ended before its time, perhaps for want of memory; make it smaller"
+            ) from None
+        self.idle = True
+
+    async def kill(self) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            self._process.kill()
+        await self._process.wait()
+
+
+class Workers:
+    """One worker is kept warm; a second one starts when two pages compute at the same time."""
+
+    def __init__(self) -> None:
+        self._spare: list[Worker] = []
+        self._turn = asyncio.Semaphore(MOST_AT_ONCE)
+
+    @contextlib.asynccontextmanager
+    async def ready(self) -> AsyncIterator[None]:
+        """While the server runs: starts the first worker, and ends all that are left."""
+        self._spare = [await Worker.start()]
+        try:
+            yield
+        finally:
+            for worker in self._spare:
+                await worker.kill()
+            self._spare = []
+
+    async def run(self, job: dict[str, Any]) -> AsyncGenerator[bytes]:
+        """The frames of a job; closing this generator early kills the worker."""
+        async with self._turn:
+            worker = self._spare.pop() if self._spare else await Worker.start()
+            try:
+                async with contextlib.aclosing(worker.run(job)) as frames:
+                    async for frame in frames:
+                        yield frame
+            finally:
+                if worker.idle and not self._spare:
+                    self._spare.append(worker)
+                else:
+                    await asyncio.shield(worker.kill())
+                    if not self._spare:
+                        self._spare.append(await Worker.start())
+
+
+def main() -> None:
+    """The life of a worker."""
+    resource.setrlimit(resource.RLIMIT_DATA, (MOST_MEMORY, MOST_MEMORY))
+    output = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # whatever is printed goes to the server's standard error
+    jobs: queue.Queue[str] = queue.Queue()
+
+    def listen() -> None:
+        for line in sys.stdin:
+            jobs.put(line)
+        os._exit(0)
+
+    threading.Thread(target=listen, daemon=True).start()
+    from gossamer.dashboard.runs import frames_of
+
+    while True:
+        for frame in frames_of(json.loads(jobs.get())):
+            output.write(len(frame).to_bytes(_SIZE, "little"))
+            output.write(frame)
+            output.flush()
+        output.write(bytes(_SIZE))
+        output.flush()
+
+
+if __name__ == "__main__":
+    main()
