@@ -44,6 +44,12 @@ class Family(ABC):
     """A convex loss of a label and of `outputs` linear predictors, by its derivatives.
 
     Predictors have one more axis in front than labels, of length `outputs`.
+
+    Examples
+    --------
+    >>> family: gs.applications.Family = gs.applications.Poisson()
+    >>> family.outputs
+    1
     """
 
     name: ClassVar[str]
@@ -156,7 +162,14 @@ class _OnePredictor(Family):
 
 @dataclass(frozen=True)
 class Logistic(_OnePredictor):
-    """Labels 0 and 1 with log odds eta."""
+    """Labels 0 and 1 with log odds eta.
+
+    Examples
+    --------
+    >>> team = gs.LikelihoodEstimation.random(gs.Network.cycle(6), gs.applications.Logistic(), dimension=2)
+    >>> team.simulate("anytime-sda", 300, trials=2).over_limit < 10
+    True
+    """
 
     name: ClassVar[str] = "logistic"
     separates: ClassVar[bool] = True
@@ -185,7 +198,13 @@ class Logistic(_OnePredictor):
 @dataclass(frozen=True)
 class Softmax(Family):
     """Classes 0 .. classes-1. Class 0 is what the others are compared with, so there are classes - 1 predictors;
-    with `symmetric`, every class has one, and only their differences matter (then a ridge penalty is needed)."""
+    with `symmetric`, every class has one, and only their differences matter (then a ridge penalty is needed).
+
+    Examples
+    --------
+    >>> gs.applications.Softmax(3).outputs
+    2
+    """
 
     classes: int
     symmetric: bool = False
@@ -240,7 +259,14 @@ class Softmax(Family):
 
 @dataclass(frozen=True)
 class Poisson(_OnePredictor):
-    """Counts whose rate is exp(eta)."""
+    """Counts whose rate is exp(eta).
+
+    Examples
+    --------
+    >>> team = gs.LikelihoodEstimation.random(gs.Network.cycle(6), gs.applications.Poisson(), dimension=2)
+    >>> team.simulate("anytime-sda", 300, trials=2).over_limit < 10
+    True
+    """
 
     name: ClassVar[str] = "poisson"
     labels: ClassVar[str] = "whole numbers of at least 0"
@@ -269,7 +295,13 @@ class Poisson(_OnePredictor):
 
 @dataclass(frozen=True)
 class Gamma(_OnePredictor):
-    """Positive labels of mean exp(eta), gamma distributed with a shape that estimation need not know."""
+    """Positive labels of mean exp(eta), gamma distributed with a shape that estimation need not know.
+
+    Examples
+    --------
+    >>> gs.applications.Gamma(shape=3.0).outputs
+    1
+    """
 
     shape: float = 2.0
 
@@ -306,6 +338,11 @@ class Huber(_OnePredictor):
     """Numbers around eta, some of them far off: residuals beyond `threshold` count as if they were there.
 
     Simulated noise is Student's t with `freedom` degrees of freedom.
+
+    Examples
+    --------
+    >>> gs.applications.Huber(threshold=2.0).threshold
+    2.0
     """
 
     threshold: float = 1.345

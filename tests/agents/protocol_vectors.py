@@ -165,7 +165,7 @@ def vectors() -> dict[str, Any]:
     return {
         "greeting": {"fleet": "gossamer", "id": 7, "bytes": door._greeting("gossamer", 7).hex()},
         "fingerprint": {
-            "texts": [repr(getattr(own, name)) for name in AGREED],
+            "texts": [repr(getattr(own, name)) for name in AGREED if getattr(own, name) is not None],
             "bytes": own.fingerprint.hex(),
         },
         "messages": messages(),

@@ -47,3 +47,11 @@ def test_flags_in_the_documentation_exist(page):
         known = {flag for param in command.params for flag in (*param.opts, *param.secondary_opts)}
         used = {word.partition("=")[0].rstrip(".,;:)") for word in words if re.match(r"--[a-z]", word)}
         assert used <= known | {"--help"}, f"{page.name}: gossamer {line}"
+
+
+def test_every_public_name_has_its_place_in_the_reference():
+    page = (DOCS / "reference" / "api.md").read_text()
+    listed = set(re.findall(r"^ {3}(\w+)$", page, re.MULTILINE)) | set(re.findall(r"`gossamer\.(\w+)`", page))
+    rooms = {"agents", "applications", "faults", "methods", "networks", "theory"}
+    named = {*gs.__all__, *(name for room in rooms for name in getattr(gs, room).__all__)} - rooms
+    assert named - {"problems"} <= listed, named - listed

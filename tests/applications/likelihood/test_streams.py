@@ -79,6 +79,19 @@ def test_the_curvature_is_packed_row_by_row():
     np.testing.assert_allclose(layout.response(held), response, atol=1e-12)
 
 
+def test_samples_begin_at_their_labels_and_again_when_an_agent_has_lost_a_direction():
+    """With the Huber loss that is least squares."""
+    problem = gs.LikelihoodEstimation.random(gs.Network.cycle(3), "huber", 1)
+    linearizer, (x, y, weights) = Linearizer(problem, 2), all_samples(problem, 8, 2)
+    squares = np.stack([x[:, :, 0] ** 2, x[:, :, 0] * y], axis=2)
+    np.testing.assert_allclose(linearizer.observe(x, y, weights), squares)
+    linearizer.refer(known(np.full((3, 2, 1), 50.0)))  # far off, so that no label is within the threshold
+    assert not np.allclose(linearizer.observe(x, y, weights)[1:], squares[1:])
+    nothing = solve(np.zeros((3, 2, 1, 1)), np.zeros((3, 2, 1)), np.zeros((3, 2, 1)), np.zeros((3, 2, 1)), 9)
+    linearizer.refer(nothing)
+    np.testing.assert_allclose(linearizer.observe(x, y, weights)[1:], squares[1:])
+
+
 def test_references_are_renewed_when_the_age_has_doubled():
     assert [t for t in range(40) if refreshes(t)] == [1, 2, 4, 8, 16, 32]
 
@@ -188,6 +201,19 @@ def test_a_list_of_methods_shares_samples_and_a_table():
     assert len(runs[0].plot().lines) >= 2
     assert runs[0].curve("bytes").x is runs[0].bytes
     assert "3 methods, logistic on cycle:5" in repr(runs)
+
+
+@pytest.mark.slow
+def test_another_network_sees_the_same_samples_and_the_same_center():
+    problem = gs.LikelihoodEstimation.random(gs.Network.cycle(6), "logistic", 2)
+    other = problem.on("complete:6")
+    run, elsewhere = (each.simulate("anytime-sda", 100, trials=3) for each in (problem, other))
+    assert run.centralized_limit == elsewhere.centralized_limit
+    assert run.total_error != elsewhere.total_error
+    assert other.centralized((100,), 2, 0) is not None
+    assert len(problem._centralized) == 1
+    with pytest.raises(gs.InvalidInput, match="a network of 6 agents is needed, got 5"):
+        problem.on("cycle:5")
 
 
 # -- rivals -------------------------------------------------------------------------------------------------------

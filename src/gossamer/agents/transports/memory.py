@@ -46,10 +46,10 @@ class Memory:
     ...     async with agent(0, 1) as a, agent(1, 0) as b:
     ...         a.observe(1.0), b.observe(3.0)
     ...         async for now in a.snapshots(every=0.01):
-    ...             if now.age > 100:
+    ...             if now.neighbors[0].distance < 1e-6:
     ...                 return now.estimate
     >>> import asyncio
-    >>> asyncio.run(two())
+    >>> asyncio.run(asyncio.wait_for(two(), 30))
     array([2.])
     """
 

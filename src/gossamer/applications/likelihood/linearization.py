@@ -15,7 +15,7 @@ likelihood estimate of all samples:
   reference that is good by then.
 - Until an agent knows all directions, a sample is linearized at what its label alone suggests (`Family.start`).
 - A sample is not linearized beyond what the agent's labels make plausible (`Family.plausible`).
-- A direction is known when its share of the curvature, with covariates scaled alike, is more than 1/t after t rounds.
+- A direction is known when its share of the curvature, with covariates scaled alike, is more than 2/t after t rounds.
   An agent that does not know all of them withholds its estimate.
 """
 
@@ -102,7 +102,7 @@ def solve(curvature: Floats, response: Floats, reference: Floats, penalty: Float
     pull = (response - np.einsum("...ij,...j->...i", whole, reference)) / scale
     finite = np.isfinite(scaled).all(axis=(-2, -1)) & np.isfinite(pull).all(axis=-1)
     values, vectors = np.linalg.eigh(np.where(finite[..., None, None], scaled, 0.0))
-    known = values > max(1.0 / rounds, 1e-9)
+    known = values > max(2.0 / rounds, 1e-9)
     along = np.einsum("...ji,...j->...i", vectors, np.where(finite[..., None], pull, 0.0))
     step = np.einsum("...ij,...j->...i", vectors, along * known / np.where(known, values, 1.0)) / scale
     return Solved(reference + step, known, vectors, scale)

@@ -111,6 +111,12 @@ class DSGD(StochasticGradient):
     """Distributed stochastic gradients (Nedic, Ozdaglar 2009; Lian and others 2017), averaged (Polyak, Juditsky 1992).
 
     theta_i <- sum_j W_ij theta_j - a_t g_i(theta_i)
+
+    Examples
+    --------
+    >>> team = gs.LikelihoodEstimation.random(gs.Network.cycle(6), "logistic", dimension=2)
+    >>> team.simulate(gs.applications.DSGD(), 200, trials=2).over_limit > 1
+    True
     """
 
     name: ClassVar[str] = "DSGD"
@@ -126,6 +132,12 @@ class DSGT(StochasticGradient):
     s_i <- sum_j W_ij s_j + g_i(theta_i) - the last g_i,   theta_i <- sum_j W_ij (theta_j - a_t s_j)
 
     It sends theta and s, so its messages are twice as long.
+
+    Examples
+    --------
+    >>> team = gs.LikelihoodEstimation.random(gs.Network.cycle(6), "logistic", dimension=2)
+    >>> team.simulate(gs.applications.DSGT(), 200, trials=2).over_limit > 1
+    True
     """
 
     name: ClassVar[str] = "DSGT"

@@ -60,6 +60,13 @@ class Extra(GradientMethod):
     """EXTRA (Shi, Ling, Wu, Yin: EXTRA: an exact first-order algorithm for decentralized consensus optimization, 2015).
 
     x_1 = W x_0 - a grad f(x_0),   x_{k+2} = (I + W) x_{k+1} - (I + W)/2 x_k - a (grad f(x_{k+1}) - grad f(x_k))
+
+    Examples
+    --------
+    >>> x = np.random.default_rng(0).normal(size=(60, 2))
+    >>> rows = gs.LikelihoodEstimation.from_data(x, x[:, 0] > x[:, 1] / 2, gs.Network.cycle(5), ridge=0.1)
+    >>> rows.fit(gs.applications.Extra(), 300).disagreement < 0.1
+    True
     """
 
     name: ClassVar[str] = "EXTRA"
@@ -82,6 +89,13 @@ class ExactDiffusion(GradientMethod):
     """Exact diffusion (Yuan, Ying, Zhao, Sayed: Exact diffusion for distributed optimization and learning, 2018).
 
     psi_k = x_k - a grad f(x_k),   x_{k+1} = (I + W)/2 (psi_k + x_k - psi_{k-1}),   psi_{-1} = x_0
+
+    Examples
+    --------
+    >>> x = np.random.default_rng(0).normal(size=(60, 2))
+    >>> rows = gs.LikelihoodEstimation.from_data(x, x[:, 0] > x[:, 1] / 2, gs.Network.cycle(5), ridge=0.1)
+    >>> rows.fit(gs.applications.ExactDiffusion(), 300).disagreement < 0.1
+    True
     """
 
     name: ClassVar[str] = "exact diffusion"
@@ -104,6 +118,13 @@ class GradientTracking(GradientMethod):
     over time-varying graphs, 2017); with one sample per gradient it is DSGT (Pu, Nedic 2021).
 
         x_{k+1} = W x_k - a s_k,   s_{k+1} = W s_k + grad f(x_{k+1}) - grad f(x_k),   s_0 = grad f(x_0)
+
+    Examples
+    --------
+    >>> x = np.random.default_rng(0).normal(size=(60, 2))
+    >>> rows = gs.LikelihoodEstimation.from_data(x, x[:, 0] > x[:, 1] / 2, gs.Network.cycle(5), ridge=0.1)
+    >>> rows.fit(gs.applications.GradientTracking(step=None), 300).disagreement < 0.1
+    True
     """
 
     name: ClassVar[str] = "gradient tracking"
