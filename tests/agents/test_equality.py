@@ -6,6 +6,7 @@ import asyncio
 import re
 import shutil
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -115,9 +116,21 @@ def over_tls() -> Iterator[list[Transport]]:
     for transport in transports:
         with pytest.warns(UserWarning, match="plaintext"):
             transport.open()
+    _settle(transports)
     yield list(transports)
     for transport in transports:
         transport.close()
+
+
+def _settle(transports: list[TlsTransport]) -> None:
+    """Wait until all are connected for a while: where both ends call each other, one of two connections is given up,
+    and with it what was said on it."""
+    deadline, calm = time.monotonic() + PATIENCE, 0
+    while calm < 20 and time.monotonic() < deadline:
+        for transport in transports:
+            transport.exchange(0, {}, time.monotonic() + 0.01, lambda sender, payload: False)
+        together = all(t.present() == set(weights_of(NETWORK, i)) for i, t in enumerate(transports))
+        calm = calm + 1 if together else 0
 
 
 def close_to(actual: np.ndarray, expected: np.ndarray) -> None:
