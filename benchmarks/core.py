@@ -243,7 +243,7 @@ def roofline(side: int = 1000, rounds: int = 60, registers: int = 3) -> Row:
 
 def rows() -> list[Row]:
     return [
-        *simulation("path, 100 agents x 100 trials x 2000 rounds", gs.Network.path(100), 2000, 100, 6),
+        *simulation("path, 100 agents x 100 trials x 1000 rounds", gs.Network.path(100), 1000, 100, 6),
         *simulation(
             "grid 100x100 x 100 trials",
             gs.Network.grid(100, 100, weights="laplacian"),

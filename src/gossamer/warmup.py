@@ -196,6 +196,7 @@ TASKS: dict[str, Callable[[], None]] = {
     "agents side by side": _agents_side_by_side,
     "agents side by side (single precision)": _agents_in_single_precision,
     "faults and maximum likelihood": _faults_and_likelihood,
+    "networks drawn from counters": _drawn_networks,
     "the paper": _paper,
 }
 """By name, the longest first, so that no core ends up alone with a long one."""

@@ -241,6 +241,7 @@ def test_evaluate_policy_from_files(tmp_path):
     assert one["plug-in, sda"][60]["error"] == pytest.approx(other["plug-in, sda"][60]["error"])
 
 
+@pytest.mark.slow
 def test_pictures_and_csv_files(tmp_path):
     ours = ("-m", "anytime-sda", "--no-rivals", "--trials", 2)
     run(

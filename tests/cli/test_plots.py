@@ -46,7 +46,7 @@ CURVES = {
 
 
 @pytest.mark.parametrize(("x", "y"), CURVES.values(), ids=CURVES)
-@pytest.mark.parametrize("panels", [1, 3])
+@pytest.mark.parametrize("panels", [1, pytest.param(3, marks=pytest.mark.slow)])
 def test_labels_never_collide(x, y, panels):
     axes = plotting.panels([f"network {k}" for k in range(panels)])
     for ax in axes:

@@ -372,9 +372,11 @@ def test_only_get_is_answered(nine: WrittenFleet) -> None:
     nine.play(1)
     with serving([fleet_page(nine.path)]) as server:
         address = f"http://127.0.0.1:{server.port}"
-        for path in ("/fleet", "/pages", "/static/fleet.js", "/fleet/agent0", "/"):
-            for method in ("POST", "PUT", "PATCH", "DELETE", "OPTIONS"):
+        for method in ("POST", "PUT", "PATCH", "DELETE", "OPTIONS"):
+            for path in ("/fleet", "/pages", "/static/fleet.js"):
                 assert httpx.request(method, address + path).status_code == 405
+            for path in ("/", "/fleet/agent0", "/fleet/stop"):
+                assert httpx.request(method, address + path).status_code == 404
         assert httpx.get(f"{address}/pages").json() == ["/fleet"]
 
 

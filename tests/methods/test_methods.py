@@ -201,6 +201,7 @@ def test_chebyshev_averaging_is_the_optimal_polynomial(small):
     assert best <= bound**2 * spread * (1 + 1e-9)
 
 
+@pytest.mark.slow
 @given(connected_networks(weights=("laplacian", "best-constant", "max-degree", "metropolis")))
 def test_the_linear_iteration_converges_for_all_weights(net):
     obs = gs.Gaussian(np.arange(net.agents, dtype=float), 0.0)
@@ -241,6 +242,7 @@ class Alone(gs.Method):
         return s.total
 
 
+@pytest.mark.slow
 def test_a_method_of_ones_own_works_in_every_engine(small):
     net, obs = small
     result = gs.exact(Alone(), net, obs, 20)
@@ -292,6 +294,7 @@ def test_a_method_that_breaks_the_contract_is_caught(method, text):
         tabulate(method, gs.Network.path(3), 5)
 
 
+@pytest.mark.slow
 def test_contributing_shows_a_method_that_works(tmp_path):
     """The example of CONTRIBUTING.md is run as a user would run it."""
     from pathlib import Path

@@ -140,6 +140,7 @@ def test_matrix_edges_and_labels_are_made_when_they_are_asked_for():
     assert gs.Network.from_gossip_matrix(network.gossip) == network
 
 
+@pytest.mark.slow
 def test_facts_of_large_lattices_need_no_array_of_eigenvalues(monkeypatch):
     exact = {name: gs.Network.named(name) for name in ("torus:30x41", "path:70", "hypercube:7", "grid:30x40")}
     monkeypatch.setattr(networks, "LARGE", 50)
@@ -200,6 +201,7 @@ def test_spectra_that_nobody_knows_say_what_to_do(monkeypatch):
         _ = facts.lambda_2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("by", ["metis", "curve", "blocks"])
 def test_a_folder_of_parts_is_the_network_with_other_numbers(tmp_path, by):
     if by == "metis":
@@ -221,6 +223,7 @@ def test_a_folder_of_parts_is_the_network_with_other_numbers(tmp_path, by):
             np.testing.assert_array_equal(stored, expected)
 
 
+@pytest.mark.slow
 def test_what_a_partition_refuses(tmp_path):
     network = gs.Network.grid(30, 30)
     with pytest.raises(gs.InvalidInput, match="parts must be at most 2 here"):

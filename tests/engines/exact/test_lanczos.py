@@ -9,6 +9,7 @@ import gossamer as gs
 from gossamer.engines.exact import lanczos
 
 
+@pytest.mark.slow
 def test_lanczos_quadrature_agrees_with_the_full_spectrum(monkeypatch):
     rng = np.random.default_rng(0)
     net = gs.Network.random_geometric(600, seed=2)

@@ -26,6 +26,7 @@ def assert_same(method, net, obs, horizons, rel=1e-10):
     return found, each
 
 
+@pytest.mark.slow
 @given(
     connected_networks(),
     st.one_of(st.none(), st.integers(0, 8)),
