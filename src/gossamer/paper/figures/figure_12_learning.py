@@ -26,7 +26,7 @@ from gossamer.paper.shared import problem
 FAMILIES = {"logistic": "Logistic", "poisson": "Poisson", "gamma": "Gamma", "huber": "Huber loss, t noise"}
 GRAPHS = ("cycle", "grid", "erdos-renyi")
 HORIZONS = (30, 60, 100, 200, 300, 600, 1000, 2000, 3000)
-MOST_AGENTS, MOST_TRIALS, DIMENSION = 30, 24, 5
+MOST_AGENTS, MOST_TRIALS, DIMENSION = 30, 32, 5
 STEPS = tuple(4.0**k for k in range(2, -4, -1))
 """Step sizes that the rivals try, in units of 1/(curvature at the start)."""
 
