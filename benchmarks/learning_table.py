@@ -32,13 +32,15 @@ def row(*words):
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--trials", type=int, default=100)
-    trials = parser.parse_args().trials
+    parser.add_argument("--no-rivals", action="store_true", help="only ours")
+    options = parser.parse_args()
+    trials, solvers = options.trials, SOLVERS[:2] if options.no_rivals else SOLVERS
     problems = {name: gs.LikelihoodEstimation.random(NETWORKS["cycle"], name, 5, seed=1) for name in FAMILIES}
     row("family", "network", "method", *(f"T={t}" for t in ROUNDS))
     row(*["---"] * (3 + len(ROUNDS)))
     for family, problem in problems.items():
         for name, network in NETWORKS.items():
-            for solver in SOLVERS:
+            for solver in solvers:
                 run = problem.on(network).simulate(solver, ROUNDS, trials)
                 row(family, name, run.label, *cells(run))
     print()

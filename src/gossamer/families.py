@@ -80,11 +80,11 @@ class Family(ABC):
         """(m, ...) where a sample is linearized while there is no estimate yet: what its label alone suggests."""
         return np.zeros((self.outputs, *y.shape))
 
-    def plausible(self, low: Floats, high: Floats, samples: int) -> tuple[Any, Any]:
-        """Between which predictors an agent linearizes, which has seen labels from `low` to `high` so far.
+    def plausible(self, y: Floats, samples: int) -> tuple[Any, Any]:
+        """Between which predictors a sample with this label is linearized, when `samples` have been seen.
 
-        Before the network has mixed, estimates are wild, and a curvature that grows with the predictor would let a
-        few samples outweigh all others for good.
+        Before the network has mixed, estimates are wild, and where the curvature grows with the predictor a few samples
+        would outweigh all others for good.
         """
         return -np.inf, np.inf
 
@@ -188,7 +188,7 @@ class Logistic(_OnePredictor):
     def outside(self, y: Floats) -> Booleans:
         return np.asarray((y != 0) & (y != 1))
 
-    def plausible(self, low: Floats, high: Floats, samples: int) -> tuple[Any, Any]:
+    def plausible(self, y: Floats, samples: int) -> tuple[Any, Any]:
         return _odds(samples)
 
     def draw(self, rng: np.random.Generator, predictors: Floats) -> Floats:
@@ -247,7 +247,7 @@ class Softmax(Family):
     def outside(self, y: Floats) -> Booleans:
         return np.asarray((y < 0) | (y >= self.classes) | (y != np.floor(y)))
 
-    def plausible(self, low: Floats, high: Floats, samples: int) -> tuple[Any, Any]:
+    def plausible(self, y: Floats, samples: int) -> tuple[Any, Any]:
         return _odds(samples)
 
     def draw(self, rng: np.random.Generator, predictors: Floats) -> Floats:
@@ -286,8 +286,10 @@ class Poisson(_OnePredictor):
     def start(self, y: Floats) -> Floats:
         return np.log(y + 0.5)[None]
 
-    def plausible(self, low: Floats, high: Floats, samples: int) -> tuple[Any, Any]:
-        return -np.inf, np.log(high + 1)
+    def plausible(self, y: Floats, samples: int) -> tuple[Any, Any]:
+        return -np.inf, np.log(
+            y + 4 * np.sqrt(y + 1) + 4
+        )  # of larger rates so few are rare: 3 in 10,000 for none
 
     def draw(self, rng: np.random.Generator, predictors: Floats) -> Floats:
         return np.asarray(rng.poisson(np.exp(predictors[0])), dtype=float)
@@ -326,8 +328,8 @@ class Gamma(_OnePredictor):
     def start(self, y: Floats) -> Floats:
         return np.log(y)[None]
 
-    def plausible(self, low: Floats, high: Floats, samples: int) -> tuple[Any, Any]:
-        return np.log(low) - 0.5, np.log(high) + 0.5
+    def plausible(self, y: Floats, samples: int) -> tuple[Any, Any]:
+        return np.log(y) - 2, np.inf  # seven times the mean is rare: 6 in 10,000 if labels are exponential
 
     def draw(self, rng: np.random.Generator, predictors: Floats) -> Floats:
         return np.asarray(rng.gamma(self.shape, np.exp(predictors[0]) / self.shape))
@@ -369,9 +371,6 @@ class Huber(_OnePredictor):
 
     def start(self, y: Floats) -> Floats:
         return y[None]
-
-    def plausible(self, low: Floats, high: Floats, samples: int) -> tuple[Any, Any]:
-        return low, high
 
     def draw(self, rng: np.random.Generator, predictors: Floats) -> Floats:
         return np.asarray(predictors[0] + rng.standard_t(self.freedom, predictors.shape[1:]))

@@ -49,7 +49,7 @@ def test_drawn_labels_are_the_familys_and_have_slope_zero_on_average(family):
 @pytest.mark.parametrize("family", LABELS, ids=str)
 def test_labels_lie_where_their_own_start_is_plausible(family):
     y = np.array(LABELS[family])
-    low, high = family.plausible(y, y, 10)
+    low, high = family.plausible(y, 10)
     start = family.start(y)
     assert start.shape == (family.outputs, len(y))
     assert np.all((start >= low) & (start <= high))

@@ -14,7 +14,7 @@ likelihood estimate of all samples:
   as they are linearized now, and any method that averages does the rest. Later samples are linearized once, at a
   reference that is good by then.
 - Until an agent knows all directions, a sample is linearized at what its label alone suggests (`Family.start`).
-- A sample is not linearized beyond what the agent's labels make plausible (`Family.plausible`).
+- A sample is not linearized where its label would be implausible (`Family.plausible`).
 - A direction is known when its share of the curvature, with covariates scaled alike, is more than 2/t after t rounds.
   An agent that does not know all of them withholds its estimate.
 """
@@ -137,9 +137,8 @@ class Linearizer:
         self._kept = 0
         self._held = np.zeros((agents, self.layout.components, lanes))
         self._change = np.zeros_like(self._held)
-        self._low, self._high = np.full((agents, lanes), np.inf), np.full((agents, lanes), -np.inf)
         self._samples = 0
-        self._known = self._low, self._high, 1  # the labels so far when references were last renewed
+        self._before = 1  # how many samples there were when references were last renewed
 
     def observe(self, x: Floats, y: Floats, weights: Floats, group: int = 1) -> Floats:
         """(rounds, N, n, B): the observations of rounds of `group` samples each.
@@ -147,9 +146,6 @@ class Linearizer:
         x (samples, N, width, B), y (samples, N, B), weights (samples, N): 1, or 0 where an agent has no sample.
         """
         observations = self._linearize(x, y, weights, group)
-        there = weights[:, :, None] > 0
-        self._low = np.minimum(self._low, np.where(there, y, np.inf).min(axis=0))
-        self._high = np.maximum(self._high, np.where(there, y, -np.inf).max(axis=0))
         self._samples += len(y)
         room = (MEMORY - self._kept) // group * group
         if room > 0:
@@ -168,7 +164,7 @@ class Linearizer:
         self.trusted = estimate.ready
         theta = np.where(self.trusted[..., None], estimate.theta, 0.0)
         self.reference = np.ascontiguousarray(np.swapaxes(theta, 1, 2))
-        self._known = self._low, self._high, max(1, self._samples)
+        self._before = max(1, self._samples)
         if not self._kept:
             return
         if len(self._kept_x) > 1:
@@ -190,12 +186,7 @@ class Linearizer:
     def _linearize(self, x: Floats, y: Floats, weights: Floats, group: int) -> Floats:
         predictors = np.empty((self.family.outputs, *y.shape))
         kernels.predict(predictors, x, self.reference)
-        low, high, count = self._known
-        np.clip(
-            predictors,
-            *self.family.plausible(np.minimum(low, y), np.maximum(high, y), count),
-            out=predictors,
-        )
+        np.clip(predictors, *self.family.plausible(y, self._before), out=predictors)
         if not self.trusted.all():
             predictors = np.where(self.trusted, predictors, self.family.start(y))
         return linearized(self.family, self.layout, x, y, weights, predictors, group)
