@@ -96,7 +96,7 @@ def _processor_time(pid: int) -> float:
 # -- a fleet with and without open pages -----------------------------------------------------------------------
 
 
-NINE, PAGES, TURNS, TURN = 9, 5, 12, 2.5
+NINE, PAGES, TURNS, TURN = 9, 5, 12, 2.0
 LEAST = 0.97
 """Of the rounds that a fleet plays unseen, those that it plays before open pages."""
 
@@ -181,22 +181,18 @@ def _served(path: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
 
 @contextmanager
 def _connected(address: str) -> Iterator[Callable[[bool], None]]:
-    """Pages that take every frame and draw none; yields what opens and closes them."""
-    open_now: list[subprocess.Popen[bytes]] = []
+    """Pages that take every frame and draw none; yields what lets them go on and holds them."""
+    takers = subprocess.Popen([sys.executable, "-c", _TAKER, address, str(PAGES)])
+    time.sleep(4.0)  # to start, which is no part of watching
 
     def show(wanted: bool) -> None:
-        while open_now and not wanted:
-            process = open_now.pop()
-            process.terminate()
-            process.wait(timeout=30)
-        if wanted and not open_now:
-            open_now.append(subprocess.Popen([sys.executable, "-c", _TAKER, address, str(PAGES)]))
-            time.sleep(1.0)
+        takers.send_signal(signal.SIGCONT if wanted else signal.SIGSTOP)
 
     try:
         yield show
     finally:
-        show(False)
+        takers.kill()
+        takers.wait(timeout=30)
 
 
 _TAKER = """
