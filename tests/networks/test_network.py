@@ -9,6 +9,7 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given
 from tests.conftest import connected_networks
+from threadpoolctl import threadpool_limits
 
 import gossamer as gs
 from gossamer.engines.exact import weights
@@ -342,3 +343,15 @@ def test_components_gives_the_parts():
 def test_wrong_topologies_say_what_was_wrong(call, text):
     with pytest.raises(gs.InvalidInput, match=text):
         call()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("agents", [600, 3500])
+def test_facts_do_not_depend_on_the_number_of_threads(agents):
+    """Or a cluster, whose ranks have one each, would not give the bits of one process."""
+    found = []
+    for threads in (1, 2):
+        with threadpool_limits(threads, user_api="blas"):
+            network = gs.Network.random_geometric(agents, seed=3)
+            found.append((network.lambda_max, network.lambda_2, network.inverse_square_trace))
+    assert found[0] == found[1]

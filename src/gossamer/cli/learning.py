@@ -8,8 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-import gossamer as gs
-from gossamer.cli.application_files import read_rows
+import gossamer as gs  # its names load when they are used, so that help pages stay fast
 from gossamer.cli.applications import Rivals
 from gossamer.cli.commands import refuse
 from gossamer.cli.faults import parse_loss
@@ -54,6 +53,8 @@ def learn(
     """Fit one model at every agent to everybody's samples: ours, stochastic gradients, and the limit."""
     network = parse_network(graph, weights, seed)
     if data is not None:
+        from gossamer.cli.application_files import read_rows
+
         refuse("dimension samples methods trials loss tune", "with --data, whose rows stay as they are")
         rows = read_rows(
             network,

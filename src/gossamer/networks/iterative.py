@@ -3,20 +3,38 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.linalg import eigsh, lobpcg
+from threadpoolctl import threadpool_limits
 
 from gossamer.arrays import Floats
 from gossamer.errors import Unsupported
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 _SEED = 7  # start vectors; the result does not depend on it beyond the tolerance
 _PROBES = 12
 _VECTORS = 3  # symmetric graphs have pairs of equal small eigenvalues
 
 
+def _one_thread(work: Callable[P, R]) -> Callable[P, R]:
+    """Run it on one thread: the last bits would depend on how many there are."""
+
+    @wraps(work)
+    def run(*args: P.args, **kwargs: P.kwargs) -> R:
+        with threadpool_limits(1, user_api="blas"):
+            return work(*args, **kwargs)
+
+    return run
+
+
+@_one_thread
 def largest_eigenvalue(gossip: sp.csr_matrix) -> float:
     """lambda_max to about three digits, from above: Lanczos' value plus its residual.
 
@@ -28,6 +46,7 @@ def largest_eigenvalue(gossip: sp.csr_matrix) -> float:
     return value + float(np.linalg.norm(gossip @ vector - value * vector))
 
 
+@_one_thread
 def smallest(gossip: sp.csr_matrix) -> tuple[Floats, Floats]:
     """The smallest nonzero eigenvalues, ascending, and their eigenvectors (N, k).
 
@@ -64,6 +83,7 @@ def smallest(gossip: sp.csr_matrix) -> tuple[Floats, Floats]:
     )
 
 
+@_one_thread
 def inverse_square_trace(gossip: sp.csr_matrix, values: Floats, vectors: Floats) -> float:
     """Sum of 1/lambda^2 over nonzero eigenvalues: the known ones exactly, the rest by random probes z: |L^+ z|^2."""
     solver = _multigrid(gossip)

@@ -54,8 +54,8 @@ class DenseSpectrum(Spectrum):
     """Any symmetric matrix, by a dense eigendecomposition."""
 
     def __init__(self, gossip: AnyArray) -> None:
-        # Several threads pay only for large matrices, and keep spinning afterward, in everyone else's way.
-        with threadpool_limits(1 if len(gossip) <= 500 else None, user_api="blas"):
+        # With several threads the last bits would depend on their number, and a cluster's results with them.
+        with threadpool_limits(1, user_api="blas"):
             values, vectors = scipy.linalg.eigh(gossip)
         # Mode 0 is known exactly: no rounding there means no rounding in the average itself.
         values[0] = 0.0
