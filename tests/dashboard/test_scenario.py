@@ -114,7 +114,7 @@ def test_networks_that_do_not_fit_are_refused_before_they_are_built(state, text)
     with pytest.raises(InvalidInput, match=text):
         Scenario.of(state).build_network()
     found = frames(**state)
-    assert list(found) == ["error", "done"]
+    assert list(found) == ["error"]
 
 
 def test_a_file_keeps_its_names_and_no_folder_shows():
@@ -250,7 +250,7 @@ def test_a_method_that_cannot_run_says_so_and_the_others_run():
 def test_a_mistake_of_ours_does_not_leave_a_page_waiting(monkeypatch, capsys):
     monkeypatch.setattr("gossamer.dashboard.runs.places", lambda *_: 1 / 0)
     found = frames(network="grid:3x3", rounds=5)
-    assert list(found) == ["error", "done"]
+    assert list(found) == ["error"]
     assert found["error"][0][0]["message"].startswith(
         "this could not be computed (ZeroDivisionError: division"
     )

@@ -57,13 +57,14 @@ def playground(command_of: Callable[[Scenario], str]) -> Page:
 
 
 async def _relay(channel: Channel, workers: Workers, job: dict[str, Any]) -> None:
+    """Pass a job's frames on; "done" is said when its worker is free for the next one."""
     try:
         async with contextlib.aclosing(workers.run(job)) as frames:
             async for frame in frames:
                 await channel.pass_on(frame)
     except GossamerError as error:
         await channel.complain(error, id=job["id"])
-        await channel.send("done", id=job["id"])
+    await channel.send("done", id=job["id"])
 
 
 async def _end(task: asyncio.Task[None]) -> None:

@@ -46,7 +46,6 @@ def frames_of(job: dict[str, Any]) -> Iterator[bytes]:
         what = f"{type(error).__name__}: {error}"
         message = f"this could not be computed ({what}); the terminal of the dashboard tells more"
         yield packed({"type": "error", "id": which, "message": message})
-    yield packed({"type": "done", "id": which})
 
 
 Part = tuple[str, dict[str, Any], dict[str, AnyArray]]
