@@ -57,11 +57,11 @@ class Troubles:
 
     def make(self) -> None:
         """One trouble, to members that have none at the moment; at first one of each kind."""
-        kind = self._random.choices(list(WEIGHTS), list(WEIGHTS.values()))[0]
-        if self._first:
-            kind = self._first.pop()
         idle = [member for member in self.members if member.id not in self._busy and member.running]
         if idle:
+            kind = self._random.choices(list(WEIGHTS), list(WEIGHTS.values()))[0]
+            if self._first:
+                kind = self._first.pop()
             getattr(self, f"_{kind}")(self._random.choice(idle))
 
     def proceed(self, *, all: bool = False) -> None:
@@ -146,6 +146,7 @@ class Troubles:
         except GossamerError as error:
             if not self.full:
                 member.complaints.append(f"no backup: {error}")
+            self._first.insert(0, "restore")  # later
             return
         member.kill()
         self._damage(member, 2000)
