@@ -57,7 +57,9 @@ def make_fleet(folder: Path, network: Network, haste: float) -> Fleet:
         network,
         endpoints=[f"127.0.0.1:{port}" for port in free_ports(network.agents)],
         observations=ObservationsTable(range=RANGE),
-        rounds=RoundsTable(every=f"{100 / haste:.0f}ms", timeout="200ms", death=f"{max(2.0, 5 / haste)}s"),
+        rounds=RoundsTable(
+            every=f"{100 / haste:.0f}ms", timeout=f"{200 / haste:.0f}ms", death=f"{max(2.0, 5 / haste)}s"
+        ),
     )
     fleet.write(folder)
     return fleet
