@@ -72,8 +72,8 @@ class Handle:
         if self.running:
             self.give(signal.SIGCONT)
             self.give(number)
-        code = self._process.wait(timeout=20)
-        self._reader.join(timeout=20)
+        code = self._process.wait(timeout=60)
+        self._reader.join(timeout=60)
         for pipe in (self._process.stdin, self._process.stdout):
             assert pipe is not None
             with contextlib.suppress(BrokenPipeError):

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
+import os
 import socket
 import time
 from collections.abc import Callable
@@ -17,16 +20,19 @@ from gossamer.networks import Network
 PLAINTEXT = "ignore:agent .* talks in plaintext"
 
 
+_NEXT = itertools.count(os.getpid() * 7919)
+
+
 def free_ports(count: int) -> list[int]:
-    """Ports that are free now; all are held open until all are known, so they differ."""
-    sockets = [socket.socket() for _ in range(count)]
-    try:
-        for s in sockets:
-            s.bind(("127.0.0.1", 0))
-        return [s.getsockname()[1] for s in sockets]
-    finally:
-        for s in sockets:
-            s.close()
+    """Ports that are free now, and are likely to stay so: each process takes its own, one after the other, below those
+    that the kernel gives to connections and to whoever asks for any port."""
+    found: list[int] = []
+    while len(found) < count:
+        port = 10_000 + next(_NEXT) % 20_000
+        with contextlib.suppress(OSError), socket.socket() as probe:
+            probe.bind(("127.0.0.1", port))
+            found.append(port)
+    return found
 
 
 def weights_of(network: Network, i: int) -> dict[int, float]:
@@ -66,7 +72,7 @@ def make_certificates(directory: Path, agents: int) -> Path:
     return directory
 
 
-def until(condition: Callable[[], bool], what: str, seconds: float = 20.0) -> None:
+def until(condition: Callable[[], bool], what: str, seconds: float = 60.0) -> None:
     """Wait for a condition, at most so long."""
     deadline = time.monotonic() + seconds
     while not condition():

@@ -121,8 +121,7 @@ def test_a_neighbor_with_other_settings_is_not_averaged_with() -> None:
             await fleet.at(5.0)
             problem = fleet.agents[0].snapshot.problem
             assert (
-                problem
-                == "neighbor 2 is not averaged with, because its settings differ: weighting, replicates"
+                problem == "agent2 is not averaged with, because its settings differ: weighting, replicates"
             )
             assert fleet.agents[0].snapshot.state == odd.snapshot.state == "degraded"
             assert fleet.agents[0].snapshot.rejected["settings"] > 0

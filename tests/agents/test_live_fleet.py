@@ -103,9 +103,8 @@ class Hosts:
         fleet = self.fleet
         member = fleet.member(to)
         contact = Neighbor(member.id, endpoint=member.endpoint, name=member.certified)
-        return ask(
-            by or membership.operator_files(self.file, fleet), fleet.fleet, contact, question, timeout=10.0
-        )
+        files = by or membership.operator_files(self.file, fleet)
+        return ask(files, fleet.fleet, contact, question, timeout=60.0)
 
     def status(self, name: str) -> dict[str, Any]:
         try:
@@ -148,7 +147,7 @@ def test_a_fleet_grows_and_shrinks_under_loss_and_a_crash(hosts: Hosts) -> None:
     first = [member.name for member in hosts.fleet.agents]
     for name in first:
         hosts.start(name)
-    rounds(hosts, first, 100)
+    rounds(hosts, first, 50)
 
     grown = membership.draft(hosts.file)
     for k, (near, port) in enumerate(zip([(0, 3), (3, 7), (8, 12), (11, 13)], free_ports(4), strict=True)):
@@ -159,16 +158,12 @@ def test_a_fleet_grows_and_shrinks_under_loss_and_a_crash(hosts: Hosts) -> None:
     for name in new:
         hosts.copy(name)
         hosts.start(name)
-    until(lambda: hosts.all_at(2, first + new), "epoch 2 everywhere", 60)
-    until(
-        lambda: all(hosts.status(name).get("neighbors_alive", 0) for name in new),
-        "the new ones are heard",
-        60,
-    )
+    until(lambda: hosts.all_at(2, first + new), "epoch 2 everywhere")
+    until(lambda: all(hosts.status(name).get("neighbors_alive") for name in new), "the new ones are heard")
 
     away = hosts.processes["agent6"]
     acknowledged = hosts.status("agent6")["acknowledged"]
-    assert acknowledged > 100
+    assert acknowledged > 0
     away.send_signal(signal.SIGKILL)
     away.wait()
 
@@ -186,22 +181,23 @@ def test_a_fleet_grows_and_shrinks_under_loss_and_a_crash(hosts: Hosts) -> None:
     members = [member.name for member in hosts.fleet.agents]
     assert len(members) == 9
     others = [name for name in members if name != "agent6"]
-    until(lambda: hosts.all_at(5, others), "epoch 5 everywhere", 60)
+    until(lambda: hosts.all_at(5, others), "epoch 5 everywhere")
     hosts.start("agent6")  # with the roster of epoch 1 or 2
     until(lambda: hosts.all_at(5, members), "epoch 5 everywhere", 90)
     for name in gone:
         assert hosts.processes[name].wait(90) == 0
         assert "this agent was removed from the fleet" in hosts.log(name)
-    rounds(hosts, members, max(hosts.status(name)["rounds"] for name in members) + 600)
-
     ids = {member.name: member.id for member in hosts.fleet.agents}
-    truth = np.mean([10 + ids[name] for name in members])
+
+    def error(now: dict[str, dict[str, Any]]) -> float:
+        """Squared distance from a perfect center, in units of that center's own expected error."""
+        center = np.mean([seen_by(ids[name], now[name]["samples"]) for name in members], axis=0)
+        found = np.array([now[name]["estimate"] for name in members])
+        ideal = STD**2 * np.mean([1 / now[name]["samples"] for name in members]) / len(members)
+        return float(((found - center) ** 2).mean() / ideal)
+
+    until(lambda: error({name: hosts.status(name) for name in members}) < 0.1, "the members' average", 120)
     now = {name: hosts.status(name) for name in members}
-    center = np.mean([seen_by(ids[name], now[name]["samples"]) for name in members], axis=0)
-    found = np.array([now[name]["estimate"] for name in members])
-    ideal = STD**2 * np.mean([1 / now[name]["samples"] for name in members]) / len(members)
-    apart = float(((found - center) ** 2).mean())
-    assert apart < 0.1 * ideal, (apart / ideal, truth, center[:3], found[:, :3])
     assert now["agent6"]["samples"] >= acknowledged
     for name in members:
         assert hosts.processes[name].poll() is None
@@ -240,28 +236,6 @@ def forged(hosts: Hosts) -> dict[str, tuple[bytes, str]]:
 
 
 @pytest.mark.slow
-def test_who_was_away_when_it_was_removed_is_told_when_it_is_back(tmp_path: Path) -> None:
-    hosts = Hosts(tmp_path, Network.cycle(4))
-    names = [member.name for member in hosts.fleet.agents]
-    try:
-        for name in names:
-            hosts.start(name)
-        rounds(hosts, names, 20)
-        away = hosts.processes["agent2"]
-        away.send_signal(signal.SIGKILL)
-        away.wait()
-        assert "follows epoch 2" in hosts.change(
-            membership.remove(membership.draft(hosts.file), "agent2"), "agent1"
-        )
-        until(lambda: hosts.all_at(2, ["agent0", "agent1", "agent3"]), "epoch 2 everywhere", 60)
-        hosts.start("agent2")
-        assert hosts.processes["agent2"].wait(90) == 0
-        assert "this agent was removed from the fleet" in hosts.log("agent2")
-    finally:
-        hosts.stop()
-
-
-@pytest.mark.slow
 def test_rosters_that_do_not_count(tmp_path: Path) -> None:
     hosts = Hosts(tmp_path, Network.cycle(4))
     names = [member.name for member in hosts.fleet.agents]
@@ -274,37 +248,32 @@ def test_rosters_that_do_not_count(tmp_path: Path) -> None:
             if name != "old":
                 assert text in hosts.log("agent1"), name
         until(lambda: hosts.status("agent1")["rejected"].get("roster") == 4, "they are counted")
-        # The same, put beside fleet.toml.
+        # The same, put beside fleet.toml; and new certificates, which are taken into use without a restart.
+        hosts.fleet.certify(hosts.file.parent)
+        for name in names:
+            hosts.copy(name)
         (tmp_path / "agent2" / "fleet.roster").write_bytes(forged(hosts)["cut"][0])
-        until(
-            lambda: "refused a roster from the file beside fleet.toml" in hosts.log("agent2"),
-            "it is seen",
-            20,
-        )
-        rounds(hosts, names, hosts.status("agent0")["rounds"] + 100)
+        refused = "refused a roster from the file beside fleet.toml"
+        until(lambda: refused in hosts.log("agent2"), "it is seen")
+        until(lambda: all("new certificates" in hosts.log(name) for name in names), "they are read")
+        rounds(hosts, names, max(hosts.status(name)["rounds"] for name in names) + 20)
         assert hosts.all_at(1, names)
         # And one that is right.
         linked = membership.link(membership.draft(hosts.file), "agent0", "agent2")
         hosts.change(linked, "agent3")
-        until(lambda: hosts.all_at(2, names), "epoch 2 everywhere", 30)
-        # New certificates are taken into use without a restart.
-        before = {name: hosts.processes[name].pid for name in names}
-        hosts.fleet.certify(hosts.file.parent)
-        for name in names:
-            hosts.copy(name)
-        until(lambda: all("new certificates" in hosts.log(name) for name in names), "they are read", 30)
-        rounds(hosts, names, hosts.status("agent0")["rounds"] + 100)
-        assert all(hosts.status(name)["neighbors_alive"] >= 2 for name in names)
-        assert before == {name: hosts.processes[name].pid for name in names}
+        until(lambda: hosts.all_at(2, names), "epoch 2 everywhere")
+        degrees = dict(zip(names, (3, 2, 3, 2), strict=True))
+        until(lambda: all(hosts.status(n)["neighbors_alive"] == degrees[n] for n in names), "all are heard")
+        assert all(hosts.processes[name].poll() is None for name in names)
     finally:
         hosts.stop()
 
 
 @pytest.mark.slow
-def test_an_agent_whose_neighbors_have_all_changed_asks_around(tmp_path: Path) -> None:
-    hosts = Hosts(tmp_path, Network.path(4))
-    names = [member.name for member in hosts.fleet.agents]
-    others = [name for name in names if name != "agent2"]
+def test_who_was_away_asks_around_and_hears_what_became_of_it(tmp_path: Path) -> None:
+    """Two agents are away: one gets other neighbors, none of which it knows, and one is removed."""
+    hosts = Hosts(tmp_path, Network.path(5))
+    others = ["agent0", "agent1", "agent3"]
     try:
         for name in others:
             hosts.start(name)
@@ -314,12 +283,16 @@ def test_an_agent_whose_neighbors_have_all_changed_asks_around(tmp_path: Path) -
             moved = membership.link(moved, a, b)
         for a, b in (("agent1", "agent2"), ("agent2", "agent3")):
             moved = membership.unlink(moved, a, b)
+        moved = membership.remove(moved, "agent4")
         hosts.change(moved, "agent0")
         hosts.push(roster.roster_path(hosts.file).read_bytes(), "agent3")  # which agent 2 has cut off
         until(lambda: hosts.all_at(2, others), "epoch 2")
-        hosts.start("agent2")  # which knows neither
-        until(lambda: hosts.status("agent2").get("epoch") == 2, "it learns of its new neighbor", 60)
-        until(lambda: hosts.status("agent2")["neighbors_alive"] == 1, "and is heard", 30)
+        hosts.start("agent2")
+        hosts.start("agent4")
+        until(lambda: hosts.status("agent2").get("epoch") == 2, "it learns of its new neighbor")
+        until(lambda: hosts.status("agent2")["neighbors_alive"] == 1, "and is heard")
         assert "agent2 is an agent of this fleet, but not a neighbor" in hosts.log("agent1")
+        assert hosts.processes["agent4"].wait(90) == 0
+        assert "this agent was removed from the fleet" in hosts.log("agent4")
     finally:
         hosts.stop()

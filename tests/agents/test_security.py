@@ -80,7 +80,7 @@ class Scene:
             process.stdin.close()
         for process in self.processes.values():
             try:
-                process.wait(timeout=20)
+                process.wait(timeout=60)
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
@@ -98,11 +98,11 @@ REFUSALS = {
 def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
     made = Scene(tmp_path_factory.mktemp("scene"))
     try:
-        until(lambda: made.status().get("neighbors_alive") == 1, "the honest neighbor", 60)
+        until(lambda: made.status().get("neighbors_alive") == 1, "the honest neighbor")
         for agent, kind in STRANGERS.items():
             here, there = REFUSALS[kind]
-            until(lambda here=here: here in made.log(0), f"agent 0's refusal of {kind}", 60)
-            until(lambda k=agent, there=there: made.complaints(k, there), f"the complaint of {kind}", 60)
+            until(lambda here=here: here in made.log(0), f"agent 0's refusal of {kind}")
+            until(lambda k=agent, there=there: made.complaints(k, there), f"the complaint of {kind}")
         yield made
     finally:
         made.stop()

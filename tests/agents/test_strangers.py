@@ -60,15 +60,15 @@ def test_a_neighbor_gets_in_past_a_thousand_strangers(kind: str, tmp_path: Path)
     certificate = other_certificate(tmp_path / "other") if kind == "other" else []
     first, second = (Handle(s, mean=1.0) for s in settings)
     try:
-        until(lambda: first.last.get("connected") == 1, "the connection", 60)
+        until(lambda: first.last.get("connected") == 1, "the connection")
         with crowd(kind, 1000, settings[0].endpoint, certificate):
             time.sleep(3)  # until all of them are there
             second.end()
             until(lambda: first.last["connected"] == 0, "its end")
             second = Handle(settings[1], mean=1.0)
-            until(lambda: second.last, "the start", 60)
+            until(lambda: second.last, "the start")
             began = time.monotonic()
-            until(lambda: first.last["connected"] == 1 and second.last["connected"] == 1, "being let in", 15)
+            until(lambda: first.last["connected"] == 1 and second.last["connected"] == 1, "being let in")
             waited = time.monotonic() - began
             before = first.last["round"]
             until(lambda: first.last["round"] > before + 5, "more rounds")
@@ -232,7 +232,7 @@ def test_a_huge_message_takes_no_memory(tmp_path: Path) -> None:
     settings = fleet(Network.path(2), certificates=make_certificates(tmp_path, 2), pace=0.05)
     victim = Handle(settings[0], mean=1.0)
     try:
-        until(lambda: victim.last, "the start", 60)
+        until(lambda: victim.last, "the start")
         with member(settings[1], settings[0], b"gossamer 1 gossamer 1\n") as neighbor:
             assert neighbor.recv(22) == b"gossamer 1 gossamer 0\n"
             neighbor.sendall(struct.pack("<I", 500_000_000))

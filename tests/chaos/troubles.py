@@ -28,21 +28,21 @@ WEIGHTS = {"kill": 50, "stop": 25, "flip": 10, "restore": 5, "disk": 3, "strange
 """How often each trouble is chosen, relative to the others."""
 
 
-_MOMENT = 3.0
-"""Seconds for which a full disk is still an excuse: starting takes a while."""
-
-
 class Troubles:
-    """Makes trouble at random times; `counts` and `entries` say what was done, and when."""
+    """Makes trouble at random times; `counts` and `entries` say what was done, and when.
 
-    def __init__(self, members: list[ChaosMember], seed: int, disk: Path | None) -> None:
+    haste  divides the time that each trouble lasts
+    """
+
+    def __init__(self, members: list[ChaosMember], seed: int, disk: Path | None, haste: float) -> None:
         self.members = members
         self.disk = disk
+        self.haste = haste
         self.counts: Counter[str] = Counter()
         self.entries: list[str] = []
         self.flipped: Counter[str] = Counter()
         self.full = False
-        self._freed = -_MOMENT
+        self._freed = 0.0
         self.began = time.monotonic()
         self._random = random.Random(seed)
         self._first = list(WEIGHTS)
@@ -57,11 +57,11 @@ class Troubles:
 
     def make(self) -> None:
         """One trouble, to members that have none at the moment; at first one of each kind."""
-        kind = self._random.choices(list(WEIGHTS), list(WEIGHTS.values()))[0]
-        if self._first:
-            kind = self._first.pop()
         idle = [member for member in self.members if member.id not in self._busy and member.running]
         if idle:
+            kind = self._random.choices(list(WEIGHTS), list(WEIGHTS.values()))[0]
+            if self._first:
+                kind = self._first.pop()
             getattr(self, f"_{kind}")(self._random.choice(idle))
 
     def proceed(self, *, all: bool = False) -> None:
@@ -91,10 +91,12 @@ class Troubles:
             self._busy.add(member.id)
         heapq.heappush(self._later, (time.monotonic() + seconds, next(self._order), finish))
 
-    @property
-    def lately_full(self) -> bool:
-        """Whether the disk is full, or was a moment ago."""
-        return self.full or time.monotonic() - self._freed < _MOMENT
+    def excused(self, member: ChaosMember) -> bool:
+        """Whether the disk was full at some time since the member was started."""
+        return self.full or member.began < self._freed
+
+    def _time(self, least: float, most: float) -> float:
+        return self._random.uniform(least, most) / self.haste
 
     def pause(self, member: ChaosMember) -> None:
         """Start a member that has ended on its own, as a supervisor would, after a second."""
@@ -107,13 +109,13 @@ class Troubles:
     # -- the troubles ------------------------------------------------------------------------------------------
 
     def _kill(self, member: ChaosMember) -> None:
-        seconds = self._random.uniform(0, 8)
+        seconds = self._time(0, 8)
         self._count("kill -9", f"{member.name} killed for {seconds:.1f} s")
         member.kill()
         self._for(seconds, member.start, member)
 
     def _stop(self, member: ChaosMember) -> None:
-        seconds = self._random.uniform(1, 15)
+        seconds = self._time(1, 15)
         self._count("SIGSTOP", f"{member.name} stopped for {seconds:.1f} s")
         member.give(signal.SIGSTOP)
         self._for(seconds, lambda: member.give(signal.SIGCONT), member)
@@ -130,16 +132,21 @@ class Troubles:
             ] += 1
         except GossamerError:
             self.flipped["recognized"] += 1
-        self._for(self._random.uniform(0, 4), member.start, member)
+        self._for(self._time(0, 4), member.start, member)
 
     def _restore(self, member: ChaosMember) -> None:
         """A copy is made, then the store is ruined while the agent is down, and restored from the copy."""
+        if (
+            not member.store.exists()
+        ):  # it has just been started for the first time, or set a damaged one aside
+            return
         copy = member.store.with_suffix(f".copy{next(self._order)}")
         try:
             kept = store_care.backup(member.store, copy)
         except GossamerError as error:
             if not self.full:
                 member.complaints.append(f"no backup: {error}")
+            self._first.insert(0, "restore")  # later
             return
         member.kill()
         self._damage(member, 2000)
@@ -153,7 +160,7 @@ class Troubles:
         except GossamerError as error:
             member.complaints.append(f"no restore: {error}")
         copy.unlink(missing_ok=True)
-        self._for(self._random.uniform(0, 4), member.start, member)
+        self._for(self._time(0, 4), member.start, member)
 
     def _damage(self, member: ChaosMember, bits: int) -> None:
         files = [file for file in member.store.parent.glob(f"{member.store.name}*") if _is_store(file)]
@@ -168,7 +175,7 @@ class Troubles:
 
     def _disk(self, member: ChaosMember) -> None:
         """The disk of the whole fleet is full; where none could be mounted, one agent cannot write its files."""
-        seconds = self._random.uniform(3, 10)
+        seconds = self._time(3, 10)
         if self.disk is None:
             self._count("file size limit", f"{member.name} cannot write files for {seconds:.1f} s")
             assert member.process is not None
@@ -198,7 +205,7 @@ class Troubles:
     def _strangers(self, member: ChaosMember) -> None:
         kind = self._random.choice(("garbage", "idle", "stalled", "none"))
         count = self._random.choice((10, 100, 300))
-        seconds = self._random.uniform(5, 20)
+        seconds = self._time(5, 20)
         self._count("crowds of strangers", f"{count} strangers ({kind}) at {member.name} for {seconds:.1f} s")
         self.counts["strangers"] += count
         host, _, port = member.endpoint.rpartition(":")

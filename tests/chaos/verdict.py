@@ -69,15 +69,11 @@ def judge(
         off < TOLERANCE,
     )
     followers = [member for member in members if member.file is not None]
-    uneven = [
-        f"{m.name} {statuses[m.name].get('samples')} of {m.rows}"
-        for m in followers
-        if statuses[m.name].get("samples") != m.rows or statuses[m.name].get("acknowledged") != m.rows
-    ]
+    missing = uneven(members)
     verdict.check(
         "members that follow a file have used every row once",
-        ", ".join(uneven) or f"{sum(m.rows for m in followers)} rows, {len(followers)} members",
-        not uneven,
+        ", ".join(missing) or f"{sum(m.rows for m in followers)} rows, {len(followers)} members",
+        not missing,
     )
     complaints = [f"{m.name}: {text}" for m in members for text in m.complaints]
     restarts = sum(member.restarts for member in members)
@@ -114,6 +110,16 @@ def farthest(members: list[ChaosMember]) -> tuple[str, float]:
     off = {name: np.inf if estimate is None else abs(estimate - right) for name, estimate in found.items()}
     worst = max(off, key=lambda name: off[name])
     return worst, float(off[worst])
+
+
+def uneven(members: list[ChaosMember]) -> list[str]:
+    """The members that follow a file and have not used and acknowledged every row of it once."""
+    known = [(member, member.status()) for member in members if member.file is not None]
+    return [
+        f"{m.name} {now.get('samples')} of {m.rows}"
+        for m, now in known
+        if not now.get("samples") == now.get("acknowledged") == m.rows
+    ]
 
 
 def _done(troubles: Troubles) -> list[tuple[str, str]]:

@@ -175,14 +175,14 @@ def test_two_agents_agree_and_speak_json(tmp_path: Path) -> None:
             found = [status.estimate for status in read_status(Fleet.read(path), tmp_path)]
             return all(e and e[0] is not None and abs(e[0] - 3) < 1e-3 for e in found)
 
-        until(agreed, "agreement", 60)
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
+        until(agreed, "agreement")
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=60) as answer:
             text = answer.read().decode()
         assert 'gossamer_samples_total{agent="agent0"} 2.0' in text
         assert 'gossamer_bad_observations_total{agent="agent0"} 1.0' in text
         for process in (first, second):
             process.send_signal(signal.SIGTERM)
-        answers = [process.communicate(timeout=20) for process in (first, second)]
+        answers = [process.communicate(timeout=60) for process in (first, second)]
         assert [first.returncode, second.returncode] == [0, 0]
     for output, errors in answers:
         lines = [json.loads(line) for line in output.splitlines()]
@@ -207,13 +207,13 @@ def test_an_agent_takes_up_its_store_where_it_left_it(tmp_path: Path) -> None:
         return read_status(Fleet.read(path), path.parent)[0].details.get("acknowledged", 0)
 
     with running(*words) as process:
-        until(lambda: samples() > 50, "some observations", 60)
+        until(lambda: samples() > 50, "some observations")
         process.kill()
         process.wait()
     with running(*words) as process:
-        until(lambda: samples() == 400, "all observations", 60)
+        until(lambda: samples() == 400, "all observations")
         process.send_signal(signal.SIGTERM)
-        output, _ = process.communicate(timeout=20)
+        output, _ = process.communicate(timeout=60)
     last = json.loads(output.splitlines()[-1])
     assert last["samples"] == 400
     assert last["estimate"] == pytest.approx(199.5, abs=0.5)
@@ -322,6 +322,15 @@ def test_agents_in_trouble_come_first_where_not_all_fit() -> None:
     assert any("and 26 more agents" in line for line in lines)
     assert any("agent29: disk full" in line for line in lines)
     assert len(lines) <= 5 + 8
+
+
+def test_a_long_problem_is_cut_only_where_the_table_must_fit_the_screen() -> None:
+    status = some_status(3)
+    status[1] = AgentStatus(status[1].member, "degraded", problem=f"settings differ: {'weighting, ' * 9}end")
+    assert "end" in "".join(render(fleet_table("path:3", status), 80))
+    live = render(fleet_table("path:3", status, rows=20), 80)
+    assert any("…" in line for line in live)
+    assert len(live) == len(render(fleet_table("path:3", some_status(3), rows=20), 80)) + 1
 
 
 def test_restarts_and_unreachable_agents_fit_eighty_columns() -> None:

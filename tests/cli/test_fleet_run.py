@@ -34,7 +34,7 @@ def test_up_runs_the_fleet_and_status_reads_it(tmp_path: Path) -> None:
             found = read_status(Fleet.read(path), tmp_path)
             return all(status.state == "running" and status.rounds > 60 for status in found)
 
-        until(settled, "sixty rounds", 60)
+        until(settled, "sixty rounds")
         seen = gossamer("fleet", "status", path, "--json")
         assert seen.exit_code == 0, seen.output
         answers = json.loads(seen.output)
@@ -45,9 +45,9 @@ def test_up_runs_the_fleet_and_status_reads_it(tmp_path: Path) -> None:
         assert len(agents) == 3
         second = running("fleet", "up", path)
         with second as other:
-            assert other.wait(timeout=30) == 1
+            assert other.wait(timeout=60) == 1
         os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to all that are in the foreground
-        output, errors = process.communicate(timeout=30)
+        output, errors = process.communicate(timeout=60)
     assert process.returncode == 0, output + errors
     assert "3 running" in output
     assert "all agents stopped" in output
@@ -61,13 +61,13 @@ def test_up_runs_the_fleet_and_status_reads_it(tmp_path: Path) -> None:
 def test_no_agent_outlives_its_starter(tmp_path: Path) -> None:
     path = make(tmp_path, Network.path(2))
     with running("fleet", "up", path) as process:
-        until(lambda: len(pids(path)) == 2, "two agents", 60)
+        until(lambda: len(pids(path)) == 2, "two agents")
         agents = pids(path)
         assert all(exists(pid) for pid in agents.values())
         process.kill()  # no chance to clean up
         process.wait()
     try:
-        until(lambda: not any(exists(pid) for pid in agents.values()), "the end of the agents", 30)
+        until(lambda: not any(exists(pid) for pid in agents.values()), "the end of the agents")
     finally:
         for pid in filter(exists, agents.values()):  # only if the test fails
             os.kill(pid, signal.SIGKILL)
@@ -78,11 +78,11 @@ def test_no_agent_outlives_its_starter(tmp_path: Path) -> None:
 def test_an_agent_that_dies_is_shown_and_reported(tmp_path: Path) -> None:
     path = make(tmp_path, Network.path(3))
     with running("fleet", "up", path, "--no-restart") as process:
-        until(lambda: len(pids(path)) == 3, "three agents", 60)
+        until(lambda: len(pids(path)) == 3, "three agents")
         os.kill(pids(path)["agent2"], signal.SIGKILL)
-        until(lambda: read_status(Fleet.read(path), tmp_path)[2].state == "gone", "the status", 30)
+        until(lambda: read_status(Fleet.read(path), tmp_path)[2].state == "gone", "the status")
         process.send_signal(signal.SIGINT)
-        output, _ = process.communicate(timeout=30)
+        output, _ = process.communicate(timeout=60)
     assert process.returncode == 1
     assert "1 SIGKILL" in output
     assert "1 of them ended on their own" in output
@@ -96,15 +96,15 @@ def test_up_starts_a_killed_agent_again_and_passes_a_reload_on(tmp_path: Path) -
         return [(status.state, status.restarts) for status in read_status(Fleet.read(path), tmp_path)]
 
     with running("fleet", "up", path, start_new_session=True) as process:
-        until(lambda: states() == [("running", 0)] * 2, "two agents", 60)
+        until(lambda: states() == [("running", 0)] * 2, "two agents")
         os.kill(pids(path)["agent1"], signal.SIGKILL)
-        until(lambda: states() == [("running", 0), ("running", 1)], "the restart", 60)
+        until(lambda: states() == [("running", 0), ("running", 1)], "the restart")
         assert "↻1" in gossamer("fleet", "status", path).output
         process.send_signal(signal.SIGHUP)  # it has no terminal that could be gone
         logs = [tmp_path / "logs" / f"agent{k}.log" for k in range(2)]
-        until(lambda: all("read fleet.toml again" in log.read_text() for log in logs), "the reload", 30)
+        until(lambda: all("read fleet.toml again" in log.read_text() for log in logs), "the reload")
         process.send_signal(signal.SIGTERM)
-        output, errors = process.communicate(timeout=30)
+        output, errors = process.communicate(timeout=60)
     assert process.returncode == 0, output + errors
     assert "started again after a failure: agent1 (1)" in output
 
@@ -113,21 +113,21 @@ def test_up_starts_a_killed_agent_again_and_passes_a_reload_on(tmp_path: Path) -
 def test_up_tells_of_agents_that_had_to_be_killed(tmp_path: Path) -> None:
     path = make(tmp_path, Network.path(2))
     with running("fleet", "up", path) as process:
-        until(lambda: len(pids(path)) == 2, "two agents", 60)
+        until(lambda: len(pids(path)) == 2, "two agents")
         os.kill(pids(path)["agent1"], signal.SIGSTOP)
         process.send_signal(signal.SIGINT)
-        output, _ = process.communicate(timeout=30)
+        output, _ = process.communicate(timeout=60)
     assert process.returncode == 1
     assert "agent1 did not stop within 5 seconds and had to be killed" in output
 
 
 @pytest.mark.slow
 def test_up_for_a_while_logs_nothing_serious(tmp_path: Path) -> None:
-    path = make(tmp_path, Network.cycle(4))
-    with running("fleet", "up", path, "--for", "3s") as process:
+    path = make(tmp_path, Network.path(2))
+    with running("fleet", "up", path, "--for", "1s") as process:
         output, errors = process.communicate(timeout=60)
     assert process.returncode == 0, output + errors
-    assert "started" in (tmp_path / "logs" / "agent0.log").read_text()
+    assert "all agents stopped" in output
     assert serious(tmp_path) == []
 
 
@@ -148,9 +148,9 @@ def test_up_injects_faults(tmp_path: Path) -> None:
             wanted = zip(found, (1.5, 1.5, 5.5, 5.5), strict=True)
             return all(e and e[0] is not None and abs(e[0] - mean) < 1e-3 for e, mean in wanted)
 
-        until(apart, "two averages", 60)
+        until(apart, "two averages")
         process.send_signal(signal.SIGINT)
-        process.communicate(timeout=30)
+        process.communicate(timeout=60)
     assert "faults are injected" in (tmp_path / "logs" / "agent3.log").read_text()
 
 
@@ -179,7 +179,7 @@ def test_up_with_a_dashboard(tmp_path: Path) -> None:
         assert address.startswith("http://127.0.0.1:")
         assert "gossamer fleet" in httpx.get(address).text
         process.send_signal(signal.SIGINT)
-        output, errors = process.communicate(timeout=30)
+        output, errors = process.communicate(timeout=60)
     assert process.returncode == 0, output + errors
     assert "all agents stopped" in output
     with pytest.raises(httpx.ConnectError):

@@ -28,7 +28,7 @@ from gossamer.agents.round.ledger import Ledger
 from gossamer.agents.round.loop import RoundLoop
 from gossamer.agents.round.wire import Reason
 from gossamer.agents.settings import AGREED, AgentSettings, differing
-from gossamer.agents.snapshot import NeighborView, Snapshot
+from gossamer.agents.snapshot import NeighborView, Snapshot, name_of
 from gossamer.agents.transports.base import Transport
 from gossamer.arrays import Floats
 from gossamer.errors import GossamerError, InvalidInput, Unsupported
@@ -361,7 +361,8 @@ class Agent:
         """Everything about the agent at the end of its latest round."""
         answers = self.layout.read(self._ledger.estimate)
         conversation, now = self._conversation, time.monotonic()
-        store_problem = "" if self._store is None else (self._store.failure or "")
+        failure = None if self._store is None else self._store.failure
+        store_problem = "" if failure is None else f"the store cannot be written: {failure}"
         failing = self._source_problem or (self._source.failing if self._source else "")
         doubt = self._range.doubt(answers.mean, observed=self._ledger.mean[0] > 0)
         problems = store_problem, failing, self._strangers(), self._liars(), doubt
@@ -401,15 +402,14 @@ class Agent:
         """Which neighbors average something else, and what differs."""
         apart = [p for p in self._conversation.peers.values() if p.agreed]
         return "; ".join(
-            f"neighbor {p.id} is not averaged with, because its settings differ: "
+            f"{name_of(p.id, self.settings)} is not averaged with, because its settings differ: "
             + ", ".join(differing(self.settings.fingerprint, p.agreed))
             for p in apart
         )
 
     def _liars(self) -> str:
         """Which neighbors are in quarantine."""
-        liars = {p.id for p in self._conversation.peers.values() if p.quarantined}
-        names = [n.name for n in self.settings.neighbors if n.id in liars]
+        names = [name_of(p.id, self.settings) for p in self._conversation.peers.values() if p.quarantined]
         return f"in quarantine for claiming the impossible: {', '.join(names)}" if names else ""
 
     def pardon(self) -> None:

@@ -14,6 +14,11 @@ from gossamer.agents.statistics import Answers
 from gossamer.arrays import Floats
 
 
+def name_of(neighbor: int, settings: AgentSettings) -> str:
+    """A neighbor's name in the fleet: that of its certificate, without the epoch (NAME@EPOCH)."""
+    return next((n.name.partition("@")[0] for n in settings.neighbors if n.id == neighbor), "")
+
+
 @dataclass(frozen=True)
 class NeighborView:
     """What an agent knows of one neighbor.
@@ -64,7 +69,7 @@ class NeighborView:
         cls, peer: Peer, own: Answers, connected: bool, now: float, settings: AgentSettings
     ) -> NeighborView:
         """The view of a neighbor by an agent whose answers are `own`, at the time `now` of time.monotonic."""
-        name = next((n.name for n in settings.neighbors if n.id == peer.id), "")
+        name = name_of(peer.id, settings)
         if peer.quarantined:
             state = "quarantined"
         elif peer.dead:

@@ -34,16 +34,13 @@ def add(
     from gossamer.agents.fleet.hosts import with_port
 
     others = [other.strip() for other in neighbors.split(",") if other.strip()]
-    made = membership.add(
-        membership.draft(fleet),
-        name,
-        with_port(endpoint),
-        others,
-        listen=listen,
-        source=source,
-        metrics=metrics,
+    where = with_port(endpoint)
+    _change(
+        fleet,
+        lambda draft: membership.add(
+            draft, name, where, others, listen=listen, source=source, metrics=metrics
+        ),
     )
-    _publish(fleet, made)
     print(f"then start {name}: gossamer agent {fleet.name} --id {name}")
 
 
@@ -55,7 +52,7 @@ def remove(
     """Remove an agent for good: from then on the others refuse it, also with a valid certificate."""
     from gossamer.agents.fleet import membership
 
-    _publish(fleet, membership.remove(membership.draft(fleet), name, keep=keep))
+    _change(fleet, lambda draft: membership.remove(draft, name, keep=keep))
 
 
 def link(
@@ -66,7 +63,7 @@ def link(
     """Let two agents talk to each other."""
     from gossamer.agents.fleet import membership
 
-    _publish(fleet, membership.link(membership.draft(fleet), a, b))
+    _change(fleet, lambda draft: membership.link(draft, a, b))
 
 
 def unlink(
@@ -77,7 +74,7 @@ def unlink(
     """Let two agents no longer talk to each other."""
     from gossamer.agents.fleet import membership
 
-    _publish(fleet, membership.unlink(membership.draft(fleet), a, b))
+    _change(fleet, lambda draft: membership.unlink(draft, a, b))
 
 
 def replace(
@@ -87,14 +84,12 @@ def replace(
     """Give an agent a new certificate in the same place; the old one is refused from then on."""
     from gossamer.agents.fleet import membership
 
-    _publish(fleet, membership.replace(membership.draft(fleet), name))
+    _change(fleet, lambda draft: membership.replace(draft, name))
 
 
 def sign(fleet: FleetOption = _DEFAULT) -> None:
     """Sign the agents and edges as they were edited by hand in fleet.toml."""
-    from gossamer.agents.fleet import membership
-
-    _publish(fleet, membership.draft(fleet))
+    _change(fleet, lambda draft: draft)
 
 
 def push(
@@ -167,11 +162,11 @@ def _table(found: Fleet) -> None:
     console().print(table)
 
 
-def _publish(path: Path, made: Fleet) -> None:
-    from gossamer.agents.fleet.membership import publish
+def _change(path: Path, step: Callable[[Fleet], Fleet]) -> None:
+    from gossamer.agents.fleet.membership import change
     from gossamer.agents.fleet.roster import roster_path
 
-    written = publish(path, made)
+    made, written = change(path, step)
     print(f"{path}: epoch {made.epoch}, {_count(made)}")
     if written:
         print(f"new certificates: {', '.join(map(str, written))}")

@@ -104,7 +104,7 @@ def up(
         screen.print(Text.assemble(("plaintext:", "bold red"), " ", warning))
     with _signals() as caught, _page(fleet, screen, dashboard) as address, agents:
         _watch(agents, screen, caught, seconds, address)
-        early = len(agents.members) - agents.running()
+        early = agents.missing()
     screen.print("all agents stopped", style="dim")
     _complain(screen, agents, early)
     if agents.killed or early:

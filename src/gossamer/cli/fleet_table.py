@@ -55,11 +55,12 @@ def fleet_table(
     if len(shown) < len(status):
         parts.append(Text(f"... and {len(status) - len(shown)} more agents", style="dim"))
     parts += ["", *coefficients] if coefficients else []
+    cut = rows is not None  # where the table must fit on the screen
     parts += [
-        Text(f"{agent.member.name}: {agent.problem}", style="red", overflow="ellipsis", no_wrap=True)
+        Text(f"{agent.member.name}: {agent.problem}", style="red", overflow="ellipsis", no_wrap=cut)
         for agent in [agent for agent in status if agent.problem][:3]
     ]
-    parts += [Text(note, style="yellow", overflow="ellipsis", no_wrap=True) for note in notes(status)]
+    parts += [Text(note, style="yellow", overflow="ellipsis", no_wrap=cut) for note in notes(status)]
     return Group(*parts)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import stat
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -13,7 +14,14 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from cryptography.x509.oid import NameOID
 
-from gossamer.agents.fleet.certificates import AGENT_DAYS, Authority, check_name, check_private, expires
+from gossamer.agents.fleet.certificates import (
+    AGENT_DAYS,
+    Authority,
+    check_name,
+    check_private,
+    expires,
+    write_file,
+)
 from gossamer.errors import InvalidInput
 
 
@@ -103,3 +111,13 @@ def test_a_host_that_is_no_name_is_refused_before_anything_is_written(authority:
     with pytest.raises(InvalidInput, match="a host name must be ASCII, got 'pümp'"):
         authority.issue("pump", ["pümp"])
     assert not (authority.directory / "pump.key").exists()
+
+
+def test_a_file_may_be_written_by_many_at_once(tmp_path: Path) -> None:
+    """As by agents that share a folder, all of which get the same roster."""
+    file = tmp_path / "fleet.roster"
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda k: write_file(file, bytes([k]) * 9000), range(64)))
+    assert len(set(file.read_bytes())) == 1
+    assert file.stat().st_size == 9000
+    assert [found.name for found in tmp_path.iterdir()] == ["fleet.roster"]

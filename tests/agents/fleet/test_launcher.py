@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from tests.agents.small_fleets import free_ports, until
 
+from gossamer.agents.fleet import membership
 from gossamer.agents.fleet.file import Fleet
 from gossamer.agents.fleet.launcher import LocalFleet
 from gossamer.agents.fleet.tables import RoundsTable
@@ -82,7 +83,7 @@ def test_an_old_status_file_keeps_no_agent_from_starting(path: Path) -> None:
 def test_agents_are_processes_of_their_own(path: Path) -> None:
     """With their own sessions and logs, forked from one process that is none of them, and gone at the end."""
     with LocalFleet(path, only="3,2") as agents:
-        until(lambda: states(agents) == {"running"}, "two agents", 30)
+        until(lambda: states(agents) == {"running"}, "two agents")
         assert len({agents.nursery, os.getpid(), *agents.pids.values()}) == 4
         assert all(os.getsid(pid) == pid for pid in agents.pids.values())
         parents = [int(Path(f"/proc/{pid}/stat").read_text().split()[3]) for pid in agents.pids.values()]
@@ -101,14 +102,14 @@ def test_a_killed_agent_is_started_again(path: Path, monkeypatch: pytest.MonkeyP
     """After a delay that grows; the table says how often; its logs go on; and at the end all is well."""
     monkeypatch.setattr(backoff, "FIRST", 0.2)
     with LocalFleet(path, only="3,2") as agents:
-        until(lambda: states(agents) == {"running"}, "two agents", 30)
+        until(lambda: states(agents) == {"running"}, "two agents")
         for restarts in (1, 2):
             victim = agents.pids[0]
             os.kill(victim, signal.SIGKILL)
             until(lambda: agents.running() == 1, "its end")
             assert agents.status()[0].state == "SIGKILL"
             assert agents.active() == 2
-            until(lambda: states(agents) == {"running"}, "the restart", 30)
+            until(lambda: states(agents) == {"running"}, "the restart")
             assert agents.pids[0] != victim
             assert [status.restarts for status in agents.status()] == [restarts, 0]
         assert agents.status()[0].details["restarts"] == 2  # others see it, too
@@ -120,7 +121,7 @@ def test_a_killed_agent_is_started_again(path: Path, monkeypatch: pytest.MonkeyP
 @pytest.mark.slow
 def test_wrong_input_is_not_tried_again(path: Path) -> None:
     with LocalFleet(path, only="1", source="csv:nowhere.csv") as agents:
-        until(lambda: agents.running() == 0, "its end", 30)
+        until(lambda: agents.running() == 0, "its end")
         assert agents.active() == 0
         status = agents.status()[0]
     assert status.state == "exit 2"
@@ -132,7 +133,7 @@ def test_what_may_pass_is_tried_again(path: Path) -> None:
     """Here another program has the agent's port."""
     host, _, port = Fleet.read(path).agents[2].endpoint.rpartition(":")
     with socket.create_server((host, int(port))), LocalFleet(path, only="1") as agents:
-        until(lambda: agents.running() == 0, "its end", 30)
+        until(lambda: agents.running() == 0, "its end")
         assert agents.active() == 1
         status = agents.status()[0]
     assert status.state == "exit 1"
@@ -145,11 +146,11 @@ def test_without_the_nursery_there_are_no_agents_until_there_is_a_new_one(
 ) -> None:
     monkeypatch.setattr(backoff, "FIRST", 0.2)
     with LocalFleet(path, only="3,2") as agents:
-        until(lambda: states(agents) == {"running"}, "two agents", 30)
+        until(lambda: states(agents) == {"running"}, "two agents")
         before = {agents.nursery, *agents.pids.values()}
         os.kill(agents.nursery, signal.SIGKILL)
         until(lambda: agents.running() == 0, "their end")
-        until(lambda: states(agents) == {"running"}, "new ones", 60)
+        until(lambda: states(agents) == {"running"}, "new ones")
         assert not before & {agents.nursery, *agents.pids.values()}
     assert agents.killed == []
 
@@ -158,7 +159,7 @@ def test_without_the_nursery_there_are_no_agents_until_there_is_a_new_one(
 def test_who_had_to_be_killed_is_named(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gossamer.agents.fleet.launcher._PATIENCE", 1.0)
     with LocalFleet(path, only="1,0") as agents:
-        until(lambda: states(agents) == {"running"}, "two agents", 30)
+        until(lambda: states(agents) == {"running"}, "two agents")
         os.kill(agents.pids[2], signal.SIGSTOP)  # it cannot even be told
     assert agents.killed == ["1"]
 
@@ -173,7 +174,7 @@ def test_every_agent_needs_a_port_for_its_metrics(path: Path, port: int) -> None
 @pytest.mark.slow
 def test_a_reload_reaches_every_agent(path: Path) -> None:
     with LocalFleet(path, only="3,2") as agents:
-        until(lambda: states(agents) == {"running"}, "two agents", 30)
+        until(lambda: states(agents) == {"running"}, "two agents")
         path.write_text(path.read_text().replace('every = "50ms"', 'every = "20ms"'))
         agents.reload()
 
@@ -188,7 +189,7 @@ def test_a_reload_reaches_every_agent(path: Path) -> None:
 def test_a_normal_life_logs_nothing_serious(path: Path) -> None:
     """Neither the start, with neighbors that are not there yet, nor the end, with neighbors that are gone."""
     with LocalFleet(path) as agents:
-        until(lambda: states(agents) == {"running"}, "four agents", 30)
+        until(lambda: states(agents) == {"running"}, "four agents")
     entries: list[dict[str, object]] = [entry for name in "0123" for entry in logged(path, name)]
     assert [entry for entry in entries if entry["level"] not in ("info", "debug")] == []
 
@@ -210,3 +211,11 @@ def test_worst_agents_come_first() -> None:
     ]
     status = [AgentStatus(m, state, **more) for m, (state, more) in zip(members, facts, strict=True)]  # type: ignore[arg-type]
     assert [agent.member.id for agent in worst_first(status)] == [8, 3, 5, 1, 6, 4, 2, 0, 7]
+
+
+def test_who_was_removed_is_not_missing(tmp_path: Path) -> None:
+    path = Fleet.create(Network.cycle(3)).write(tmp_path / "fleet")
+    agents = LocalFleet(path, source="sim:1,1,1")
+    assert agents.missing() == 3
+    membership.change(path, lambda fleet: membership.remove(fleet, "agent1"))
+    assert agents.missing() == 2

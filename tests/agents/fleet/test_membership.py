@@ -6,6 +6,7 @@ import json
 import logging
 import random
 import shutil
+import threading
 import tomllib
 from collections.abc import Callable
 from contextlib import closing
@@ -18,6 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.agents.small_fleets import free_ports, until
 
+from gossamer.agents.fleet import membership
 from gossamer.agents.fleet.certificates import common_name_of, expires
 from gossamer.agents.fleet.file import Fleet
 from gossamer.agents.fleet.membership import add, draft, link, publish, remove, replace, signed_roster, unlink
@@ -41,7 +43,7 @@ def keys(path: Path) -> dict[str, bytes]:
 def change(path: Path, step: Callable[[Fleet], Fleet]) -> list[Path]:
     """Make one change as a command does; the roster and the file then say the same."""
     before = Fleet.read(path)
-    written = publish(path, step(draft(path)))
+    _, written = membership.change(path, step)
     after = Fleet.read(path)
     assert after.epoch == before.epoch + 1
     assert signed_roster(path, after) == after.roster
@@ -86,6 +88,28 @@ def test_an_agent_leaves_and_its_number_is_not_used_again(path: Path) -> None:
     assert "pump.key" not in after
     assert "pump.pem" not in after
     assert after["agent3.key"] != before["agent3.key"]
+
+
+def test_changes_at_the_same_time_are_made_one_after_the_other(path: Path) -> None:
+    def some(k: int) -> None:
+        change = lambda f: add(f, f"new{k}", f"10.0.0.{k}:7447", ["agent0"])  # noqa: E731
+        membership.change(path, change)
+
+    threads = [threading.Thread(target=some, args=(k,)) for k in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    fleet = Fleet.read(path)
+    assert fleet.epoch == 5
+    assert sorted(member.name for member in fleet.agents[4:]) == [f"new{k}" for k in range(4)]
+    assert signed_roster(path, fleet) == fleet.roster
+
+
+def test_the_link_that_is_proposed_is_not_the_one_that_goes(path: Path) -> None:
+    change(path, lambda f: unlink(f, "agent0", "agent3"))
+    with pytest.raises(InvalidInput, match="`gossamer fleet link agent2 agent0`"):
+        change(path, lambda f: unlink(f, "agent0", "agent1"))
 
 
 def test_edges_come_and_go(path: Path) -> None:
@@ -386,7 +410,7 @@ def test_an_agent_listens_where_it_says_and_is_reached_at_its_endpoint(tmp_path:
     try:
         for transport in transports:
             transport.open()
-        until(lambda: transports[0].present() == {1} and transports[1].present() == {0}, "the connection", 30)
+        until(lambda: transports[0].present() == {1} and transports[1].present() == {0}, "the connection")
     finally:
         for transport in transports:
             transport.close()

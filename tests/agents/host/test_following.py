@@ -13,12 +13,14 @@ from typing import Any
 
 import pytest
 
+from gossamer.agents.agent import Agent
 from gossamer.agents.fleet.file import Fleet
 from gossamer.agents.fleet.membership import draft, link, publish, remove, replace
 from gossamer.agents.fleet.roster import roster_path
 from gossamer.agents.host.following import Following
 from gossamer.agents.host.options import Options
 from gossamer.agents.settings import AgentSettings
+from gossamer.agents.transports.memory import Memory
 from gossamer.networks import Network
 
 Applied = list[AgentSettings]
@@ -100,8 +102,18 @@ def test_an_agent_that_was_replaced_follows_its_roster_before_its_certificate(
     assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
 
 
-def test_an_agent_that_was_removed_leaves(path: Path) -> None:
+def test_an_agent_that_was_removed_leaves(path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """That its key was deleted with it is no mistake."""
     assert followed(path, lambda: publish(path, remove(draft(path), "agent0"))) == ([], True)
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+
+
+def test_neighbors_have_their_names_in_the_fleet_not_in_its_certificates(path: Path) -> None:
+    publish(path, replace(draft(path), "agent1"))
+    settings = Fleet.read(path).settings("agent0", path.parent)
+    assert [n.name for n in settings.neighbors] == ["agent1@2", "agent3"]
+    agent = Agent(settings, transport=Memory().transport(0, (1, 3)))
+    assert [n.name for n in agent.snapshot.neighbors] == ["agent1", "agent3"]
 
 
 def test_a_roster_that_is_a_pipe_changes_nothing(path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -34,7 +34,7 @@ END = datetime(2027, 1, 1, tzinfo=UTC)
 
 
 def scrape(port: int) -> dict[tuple[str, tuple[str, ...]], float]:
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=60) as answer:
         text = answer.read().decode()
     return {
         (sample.name, tuple(v for k, v in sorted(sample.labels.items()) if k != "agent")): sample.value

@@ -136,7 +136,7 @@ class Running:
 def started(path: Path, **options: Any) -> Iterator[Running]:
     agent = Running(path, **options)
     try:
-        until(lambda: "started" in [entry["message"] for entry in agent.entries()], "the start", 30)
+        until(lambda: "started" in [entry["message"] for entry in agent.entries()], "the start")
         yield agent
     finally:
         agent.process.kill()
@@ -145,14 +145,15 @@ def started(path: Path, **options: Any) -> Iterator[Running]:
 
 @pytest.mark.slow
 def test_a_hangup_reloads_what_can_change(path: Path) -> None:
-    text = path.read_text()
+    text = path.read_text().replace('report = "1s"', 'report = "1h"')
+    path.write_text(text)
     with started(path) as agent:
         again = "read fleet.toml again"
         assert agent.reload(again)["message"].startswith(f"{again}: nothing changed, nothing only when")
         changed = (
             text.replace('every = "0"', 'every = "30ms"')
             .replace('timeout = "10ms"', 'timeout = "20ms"')
-            .replace('report = "1s"', 'report = "50ms"')
+            .replace('report = "1h"', 'report = "50ms"')
             .replace("replicates = 8", "replicates = 4")
             .replace('source = "sim:', 'source = "sim:1')
         )
@@ -162,7 +163,7 @@ def test_a_hangup_reloads_what_can_change(path: Path) -> None:
         assert entry["needs_restart"] == ["replicates", "source"]
         report = agent.logs / "agent0.jsonl"
         lines = len(report.read_text().splitlines())
-        until(lambda: len(report.read_text().splitlines()) > lines + 5, "estimates every 50 ms", 5)
+        until(lambda: len(report.read_text().splitlines()) > lines + 5, "estimates every 50 ms")
 
         path.write_text(changed.replace("format = 1", "format = 9"))
         entry = agent.reload("the new fleet.toml cannot be used, so the old settings stay")
@@ -175,7 +176,7 @@ def test_a_hangup_reloads_what_can_change(path: Path) -> None:
         assert agent.process.poll() is None
 
         agent.process.send_signal(signal.SIGTERM)
-        assert agent.process.wait(20) == 0
+        assert agent.process.wait(60) == 0
 
 
 @pytest.mark.slow
@@ -243,12 +244,12 @@ def test_an_agent_is_degraded_while_its_command_is_down(path: Path, tmp_path: Pa
         flag.touch()
         until(lambda: state() == ("running", ""), "the recovery")
         agent.process.send_signal(signal.SIGTERM)
-        assert agent.process.wait(20) == 0
+        assert agent.process.wait(60) == 0
     flag.unlink()
     with started(path, source=command) as agent:
         until(lambda: state()[0] == "degraded", "the failure")
         agent.process.send_signal(signal.SIGTERM)
-        assert agent.process.wait(20) == 1  # it stops without its source
+        assert agent.process.wait(60) == 1  # it stops without its source
 
 
 def test_a_closed_terminal_stops_an_agent(path: Path) -> None:

@@ -60,7 +60,7 @@ def test_it_is_one_agents_store(tmp_path: Path) -> None:
     store.save(state(1))
     store.close()
     for agent, dimension in ((5, 3), (4, 2)):
-        with pytest.raises(InvalidInput, match="give this agent its own store"):
+        with pytest.raises(InvalidInput, match="give this agent its own store, go back to the statistics"):
             AgentStore(tmp_path / "a.db", agent, dimension)
 
 

@@ -63,7 +63,7 @@ class Place:
     def get(self, path: str, method: str = "GET") -> tuple[int, str, str]:
         request = urllib.request.Request(f"http://127.0.0.1:{self.port}{path}", method=method)
         try:
-            with urllib.request.urlopen(request, timeout=10) as answer:
+            with urllib.request.urlopen(request, timeout=60) as answer:
                 return answer.status, answer.read().decode(), answer.headers["Content-Type"]
         except urllib.error.HTTPError as error:
             with error:

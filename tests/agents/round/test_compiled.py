@@ -143,20 +143,19 @@ def test_python_alone_is_enough(tmp_path: Path) -> None:
     here = Path(__file__).parent
     tests = [here / f"test_{name}.py" for name in ("wire", "ledger", "conversation")]
     tests.append(here.parent / "test_agent.py")
+    lasting = "not any_ and not arbitrary and not bad_messages and not pace and not guide and not followed"
+    program = (
+        "import sys, pytest, gossamer.agents.round.numbers as n; print(n.COMPILED, n.__file__, flush=True); "
+        "sys.exit(pytest.main(sys.argv[1:]))"
+    )
+    words = ["-q", "-m", "not slow", "-k", lasting, "-p", "no:cacheprovider", *map(str, tests)]
     found = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-m", "not slow", "-p", "no:cacheprovider", *map(str, tests)],
+        [sys.executable, "-c", program, *words],
         env={**os.environ, "PYTHONPATH": str(tmp_path)},
         capture_output=True,
         text=True,
         timeout=300,
     )
     assert found.returncode == 0, found.stdout + found.stderr
-    check = "import gossamer.agents.round.numbers as n; print(n.COMPILED, n.__file__)"
-    where = subprocess.run(
-        [sys.executable, "-c", check],
-        env={**os.environ, "PYTHONPATH": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
-    assert where.stdout.split() == ["False", str(tmp_path / "gossamer/agents/round/numbers.py")]
+    where = found.stdout.partition("\n")[0]
+    assert where.split() == ["False", str(tmp_path / "gossamer/agents/round/numbers.py")]

@@ -164,7 +164,7 @@ def test_a_connection_ends_with_its_certificate(
     a, b = (TlsTransport(s) for s in settings)
     with caplog.at_level(logging.INFO), opened(a, b):
         until(have_met(a, b), "the connection")
-        until(lambda: seen(a) == seen(b) == frozenset(), "its end", 30)
+        until(lambda: seen(a) == seen(b) == frozenset(), "its end")
         until(lambda: "certificate has expired" in caplog.text, "the refusal")
         assert seen(a) == seen(b) == frozenset()
         issue(settings[ends], 3600)

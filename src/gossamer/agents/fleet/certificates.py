@@ -12,6 +12,7 @@ from __future__ import annotations
 import ipaddress
 import os
 import re
+import secrets
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -287,15 +288,20 @@ def _make_private(directory: Path) -> None:
 
 
 def write_file(path: Path, content: bytes, *, private: bool = False) -> None:
-    """Replace a file as a whole, on the disk before it has its name; its mode is set before its content."""
-    temporary = path.with_name(path.name + ".new")
+    """Replace a file as a whole, on the disk before it has its name; its mode is set before its content.
+
+    Several processes may do so at the same time, such as agents that share a folder and get a new roster.
+    """
+    temporary = path.with_name(f"{path.name}.{secrets.token_hex(4)}.new")
     try:
-        temporary.unlink(missing_ok=True)
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600 if private else 0o644)
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            temporary.replace(path)
+        finally:
+            temporary.unlink(missing_ok=True)
     except OSError as error:
         raise OutputError(f"cannot write {path}: {error.strerror}") from error

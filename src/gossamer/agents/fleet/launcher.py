@@ -191,6 +191,12 @@ class LocalFleet:
         self._look()
         return sum(child.runs for child in self._children.values())
 
+    def missing(self) -> int:
+        """How many agents are not running, though they have not left the fleet."""
+        self._look()
+        members = {member.id for member in Fleet.read(self.path).agents}
+        return sum(not child.runs and agent in members for agent, child in self._children.items())
+
     def active(self) -> int:
         """How many agents are running, or will be started again."""
         self._look()

@@ -1,13 +1,17 @@
 """Changes of a fleet's members and edges.
 
 `draft` gives the fleet of the next epoch as fleet.toml says it, with what was edited by hand; the other functions
-change such a draft, and `publish` checks it, issues certificates, writes fleet.toml in place, and signs the roster. Ids
-are stable: nobody is renumbered, and the number of an agent that has left is not used again.
+change such a draft, and `publish` checks it, issues certificates, writes fleet.toml in place, and signs the roster.
+`change` does all of it, one change at a time. Ids are stable: nobody is renumbered, and the number of an agent that has
+left is not used again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import fcntl
+import itertools
+import os
+from collections.abc import Callable, Sequence, Set
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -51,6 +55,21 @@ def draft(path: Path) -> Fleet:
     here = {member.id for member in agents}
     gone = [Left(id=m.id, name=m.name, keep=False, epoch=epoch) for m in roster.members if m.id not in here]
     return msgspec.structs.replace(fleet, epoch=epoch, agents=agents, left=[*past.values(), *gone])
+
+
+def change(path: Path, step: Callable[[Fleet], Fleet]) -> tuple[Fleet, list[Path]]:
+    """Publish what `step` makes of a draft; also returns the certificates and keys that are new.
+
+    Waits for a change that another process is making: of two drafts of one epoch, one would be lost.
+    """
+    Fleet.read(path)  # which says what is wrong if there is none
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX)
+        made = step(draft(path))
+        return made, publish(path, made)
+    finally:
+        os.close(folder)
 
 
 def add(
@@ -115,7 +134,8 @@ def unlink(fleet: Fleet, a: str, b: str) -> Fleet:
         near = ", ".join(fleet.member(j).name for j in sorted(fleet.weights[one.id]))
         raise InvalidInput(f"{one.name} must be linked to {other.name}, but its neighbors are {near}")
     edges = [edge for edge in fleet.edges if {*edge.pair} != {one.id, other.id}]
-    return _connected(msgspec.structs.replace(fleet, edges=edges), f"unlinking {one.name} and {other.name}")
+    after = msgspec.structs.replace(fleet, edges=edges)
+    return _connected(after, f"unlinking {one.name} and {other.name}", {one.name, other.name})
 
 
 def replace(fleet: Fleet, agent: str) -> Fleet:
@@ -172,14 +192,16 @@ def _two(fleet: Fleet, a: str, b: str) -> tuple[Member, Member]:
     return one, other
 
 
-def _connected(fleet: Fleet, what: str) -> Fleet:
-    """Return the draft if its network is connected."""
+def _connected(fleet: Fleet, what: str, apart: Set[str] = frozenset()) -> Fleet:
+    """Return the draft if its network is connected; otherwise say which link would help, beside that of `apart`."""
     parts = [[fleet.member(agent).name for agent in part] for part in fleet.roster.parts()]
     if len(parts) > 1:
         listed = "; ".join(", ".join(part[:5]) + (", ..." if len(part) > 5 else "") for part in parts[:5])
+        pairs = itertools.product(parts[0], parts[1])
+        a, b = next((pair for pair in pairs if {*pair} != apart), (parts[0][0], parts[1][0]))
         raise InvalidRoster(
             f"{what} would cut the network into {len(parts)} parts ({listed}); link them first, for example with "
-            f"`gossamer fleet link {parts[0][0]} {parts[1][0]}`"
+            f"`gossamer fleet link {a} {b}`"
         )
     return fleet
 

@@ -134,11 +134,9 @@ class Following:
     def _follow(self, fleet: Fleet, why: str) -> None:
         """Go on with another fleet, from the next round on."""
         agent, before = self.agent, self.me
-        if agent is None:
+        if agent is None or self._removed:
             return
         if all(member.id != before.id for member in fleet.agents):
-            if self._removed:
-                return
             self._removed = True
             agent.farewell = self._signed
             gone = next((gone.epoch for gone in fleet.left if gone.id == before.id), fleet.epoch)
@@ -148,7 +146,7 @@ class Following:
         try:
             settings = self.settings(fleet, agent.settings.store)
         except Exception as error:
-            log.error("%s, but it cannot be used, so the old settings stay: %s", why, error)
+            log.error("%s, but this cannot be used, so the old settings stay: %s", why, error)
             return
         changed, waiting = agent.apply(settings)
         every, self._fleet, self.me = self.every(), fleet, fleet.member(before.id)
@@ -182,7 +180,8 @@ class Following:
         if roster.epoch <= self._fleet.epoch:  # another was faster
             return
         try:
-            write_file(roster_path(self._path), data)
+            if self._read_roster() != data:  # which another agent with the same folder may have written
+                write_file(roster_path(self._path), data)
         except OutputError as error:
             log.warning("the roster cannot be kept: %s", error)
         self._signed, self._stamps = data, self._stamp()

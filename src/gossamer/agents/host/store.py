@@ -115,9 +115,9 @@ class AgentStore:
     def _check_owner(self, record: Record) -> None:
         if (record.agent, record.dimension) != (self.agent, self.dimension):
             raise InvalidInput(
-                f"the store {self.path} must belong to agent {self.agent} with {self.dimension} components, but it "
-                f"belongs to agent {record.agent} with {record.dimension}; "
-                "give this agent its own store, or delete the file to start over"
+                f"the store {self.path} must belong to agent {self.agent} with {self.dimension} averaged components, "
+                f"but it belongs to agent {record.agent} with {record.dimension}; give this agent its own store, go "
+                "back to the statistics and dimension with which it was made, or delete the file to start over"
             )
         if record.method != self.method:
             raise InvalidInput(
