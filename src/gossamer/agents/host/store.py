@@ -65,8 +65,8 @@ class AgentStore:
         except (*ERRORS, OSError) as error:
             self.close()
             raise OutputError(
-                f"the store {self.path} cannot be opened ({error}); it must be a file that SQLite can write; "
-                "if it is damaged, delete it to start over"
+                f"the store {self.path} cannot be opened ({error}); it must be a file that SQLite can write, on a disk "
+                "that is not full; what it holds is kept"
             ) from error
         except InvalidInput:
             self.close()
