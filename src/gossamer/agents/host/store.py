@@ -173,6 +173,10 @@ class AgentStore:
     def _renew(self, record: Record) -> None:
         """Write everything into a new file, in place of one that was deleted, replaced or damaged."""
         self._disconnect()
+        with suppress(InvalidInput):  # the lock is still there
+            held, self._lock = self._lock, hold(self.path)
+            if held is not None:
+                os.close(held)
         existed = self.path.exists()
         aside = store_file.set_aside(self.path, "replaced")
         store_file.create(self.path, record)
