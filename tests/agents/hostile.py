@@ -3,7 +3,8 @@
     python hostile.py KIND COUNT HOST PORT [CERTIFICATE KEY]
 
 KIND: "garbage" sends bytes that are not TLS, "idle" sends nothing, "stalled" begins a TLS handshake and leaves it
-there, "none" shakes hands without a certificate, "other" with the given one, which is of another authority.
+there, "none" shakes hands without a certificate, "other" with the given one, which is of another authority. A line is
+written when each of them has been there once.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 import sys
+from collections.abc import Callable
 from contextlib import suppress
 
 GARBAGE = b"GET / HTTP/1.1\r\nHost: agent\r\n\r\n" * 4
@@ -32,10 +34,11 @@ def client_hello(context: ssl.SSLContext) -> bytes:
     return outgoing.read()
 
 
-async def knock(kind: str, host: str, port: int, context: ssl.SSLContext) -> None:
+async def knock(kind: str, host: str, port: int, context: ssl.SSLContext, there: Callable[[], None]) -> None:
     """One connection, until the other end has had enough of it."""
     tls = context if kind in ("none", "other") else None
     reader, writer = await asyncio.wait_for(asyncio.open_connection(host, port, ssl=tls), 60)
+    there()
     try:
         if kind == "garbage":
             writer.write(GARBAGE)
@@ -47,18 +50,28 @@ async def knock(kind: str, host: str, port: int, context: ssl.SSLContext) -> Non
         writer.transport.abort()
 
 
-async def keep_knocking(kind: str, host: str, port: int, context: ssl.SSLContext) -> None:
+async def keep_knocking(
+    kind: str, host: str, port: int, context: ssl.SSLContext, there: Callable[[], None]
+) -> None:
     while True:
         with suppress(*FAILURES):
-            await knock(kind, host, port, context)
+            await knock(kind, host, port, context, there)
         await asyncio.sleep(0.01)
 
 
 async def main() -> None:
     kind, count, host, port, *certificate = sys.argv[1:]
     context = client_context(certificate)
+    arrived: set[asyncio.Task[None] | None] = set()
+
+    def there() -> None:
+        if len(arrived) < int(count):
+            arrived.add(asyncio.current_task())
+            if len(arrived) == int(count):
+                print("all are there", flush=True)
+
     strangers = [
-        asyncio.create_task(keep_knocking(kind, host, int(port), context)) for _ in range(int(count))
+        asyncio.create_task(keep_knocking(kind, host, int(port), context, there)) for _ in range(int(count))
     ]
     await asyncio.to_thread(sys.stdin.read)
     for stranger in strangers:

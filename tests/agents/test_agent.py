@@ -27,7 +27,7 @@ from gossamer.methods import SDA
 from gossamer.networks import Network
 
 
-async def wait_for(condition, what: str, seconds: float = 15.0) -> None:
+async def wait_for(condition, what: str, seconds: float = 60.0) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, f"{what} did not happen within {seconds} s"

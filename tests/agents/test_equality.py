@@ -37,7 +37,7 @@ NETWORK = gs.Network.grid(2, 3)
 ROUNDS = 96
 SEED = 11
 OBSERVATIONS = gs.Gaussian(np.column_stack([np.arange(6.0), -np.arange(6.0)]), std=2.0)
-PATIENCE = 30.0
+PATIENCE = 60.0
 
 
 def simulated(method: Method) -> np.ndarray:

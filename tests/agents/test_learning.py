@@ -201,7 +201,7 @@ def test_an_estimate_is_withheld_until_all_directions_are_known():
                 await stack.enter_async_context(agent)
             agents[0].observe([1.0, 2.0, 1])
             agents[1].observe([0.5, 1.0, 0])
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(60):
                 while agents[0].snapshot.age < 30:
                     await asyncio.sleep(0.005)
             snapshot = agents[0].snapshot

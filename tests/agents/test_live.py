@@ -59,7 +59,7 @@ class Fleet:
             await self.remove(who)
 
 
-async def wait(condition: Callable[[], bool], what: str, seconds: float = 20.0) -> None:
+async def wait(condition: Callable[[], bool], what: str, seconds: float = 60.0) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, f"{what} did not happen within {seconds} s"

@@ -248,6 +248,8 @@ def test_rosters_that_do_not_count(tmp_path: Path) -> None:
             if name != "old":
                 assert text in hosts.log("agent1"), name
         until(lambda: hosts.status("agent1")["rejected"].get("roster") == 4, "they are counted")
+        again = hosts.push(roster.roster_path(hosts.file).read_bytes(), "agent1")
+        assert again == "agent1 already follows epoch 1"
         # The same, put beside fleet.toml; and new certificates, which are taken into use without a restart.
         hosts.fleet.certify(hosts.file.parent)
         for name in names:

@@ -210,7 +210,9 @@ class Troubles:
         self.counts["strangers"] += count
         host, _, port = member.endpoint.rpartition(":")
         words = [sys.executable, str(HOSTILE), kind, str(count), host, port]
-        crowd = subprocess.Popen(words, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        crowd = subprocess.Popen(
+            words, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
         self._crowds.append(crowd)
 
         def leave() -> None:

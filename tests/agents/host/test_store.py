@@ -281,13 +281,16 @@ def test_a_store_lost_under_a_running_agent_is_written_anew(
     store = AgentStore(path, 4, 3)
     assert store.save(state(1))
     if how == "deleted":
-        path.unlink()
+        for file in tmp_path.glob("a.db*"):  # its lock as well
+            file.unlink()
     elif how == "replaced":
         (tmp_path / "other.db").rename(path)
     else:
         path.write_bytes(b"x" * 9000 if how == "overwritten" else b"")
     assert store.save(state(2))
     assert "while the agent ran; nothing is lost" in caplog.text
+    with pytest.raises(InvalidInput, match="in use by another process"):
+        AgentStore(path, 4, 3)
     for file in tmp_path.glob("a.db*"):  # as a kill leaves it
         if "lock" not in file.name:
             shutil.copy(file, tmp_path / file.name.replace("a.db", "killed.db"))

@@ -130,7 +130,7 @@ def test_an_absent_neighbor_is_no_error() -> None:
     assert alone.present() == frozenset()
     started = time.monotonic()
     alone.exchange(0, {1: b"x", 2: b"y"}, started + 0.05, lambda sender, payload: True)
-    assert 0.04 < time.monotonic() - started < 1.0
+    assert time.monotonic() - started > 0.04
     alone.close()
 
 

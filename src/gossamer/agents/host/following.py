@@ -153,11 +153,12 @@ class Following:
         changed += ["level"] if logs.set_level(self.level()) else []
         changed += ["report"] if self.every() != every else []
         waiting += [name for name in ("source", "metrics") if getattr(self.me, name) != getattr(before, name)]
+        said = [f"{', '.join(changed)} changed"] if changed else []
+        said += [f"{', '.join(waiting)} only when the agent is restarted"] if waiting else []
         log.info(
-            "%s: %s changed, %s only when the agent is restarted",
+            "%s: %s",
             why,
-            ", ".join(changed) or "nothing",
-            ", ".join(waiting) or "nothing",
+            "; ".join(said) or "no setting changed",
             extra={"changed": changed, "needs_restart": waiting},
         )
 
@@ -166,7 +167,10 @@ class Following:
         try:
             authority = read_certificate(self._path.parent / self._fleet.certificates / "ca.pem")
             roster = Roster.open(data, authority, self._fleet.fleet)
-            if not roster.supersedes(self._fleet.roster):
+            newer = roster.supersedes(self._fleet.roster)
+            if roster.epoch == self._fleet.epoch:
+                return f"{self.me.name} already follows epoch {roster.epoch}"
+            if not newer:
                 return f"epoch {roster.epoch} is not newer than epoch {self._fleet.epoch}, which {self.me.name} follows"
         except InvalidInput as error:
             log.error("refused a roster from %s: %s", giver, error)

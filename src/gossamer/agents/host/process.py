@@ -145,6 +145,7 @@ async def _report(
         if now >= status_due:
             status.write(snapshot)
             status_due = _next(status_due, status.pause(status_due - began), now)
+        report_due = min(report_due, now + following.every())  # which may have become shorter
         if now >= report_due:
             _say(estimate_line(snapshot, name, source), output)
             report_due = _next(report_due, following.every(), now)

@@ -65,8 +65,8 @@ class AgentStore:
         except (*ERRORS, OSError) as error:
             self.close()
             raise OutputError(
-                f"the store {self.path} cannot be opened ({error}); it must be a file that SQLite can write; "
-                "if it is damaged, delete it to start over"
+                f"the store {self.path} cannot be opened ({error}); it must be a file that SQLite can write, on a disk "
+                "that is not full; what it holds is kept"
             ) from error
         except InvalidInput:
             self.close()
@@ -173,6 +173,10 @@ class AgentStore:
     def _renew(self, record: Record) -> None:
         """Write everything into a new file, in place of one that was deleted, replaced or damaged."""
         self._disconnect()
+        with suppress(InvalidInput):  # the lock is still there
+            held, self._lock = self._lock, hold(self.path)
+            if held is not None:
+                os.close(held)
         existed = self.path.exists()
         aside = store_file.set_aside(self.path, "replaced")
         store_file.create(self.path, record)
