@@ -148,7 +148,7 @@ class LikelihoodEstimation:
         rows = deal(X, y, count, split, False, checks.seed(seed))  # type: ignore[arg-type]
         network = Network.erdos_renyi(len(rows.features)) if network is None else network
         if isinstance(family, str) and family == "softmax":
-            family = Softmax(max(2, int(max(part.max() for part in rows.targets)) + 1), symmetric=True)
+            family = _classes(np.concatenate(rows.targets))
         problem = cls(
             network,
             family,
@@ -327,6 +327,18 @@ class LikelihoodEstimation:
             intercept=intercept,
             ridge=ridge,
         )
+
+
+def _classes(y: Floats) -> Softmax:
+    """Softmax with as many classes as there are labels."""
+    family = Softmax(max(2, int(y.max()) + 1), symmetric=True)
+    missing = np.setdiff1d(np.arange(family.classes), family.check_labels(y))
+    if missing.size:
+        raise InvalidInput(
+            f"softmax needs rows for each of the classes 0 to {family.classes - 1}, got none of class {missing[0]} "
+            "(without one its intercept has no finite estimate); number the labels from 0 on, without gaps"
+        )
+    return family
 
 
 def _samples(samples: Any, agents: int) -> Floats:
