@@ -221,6 +221,11 @@ class LikelihoodEstimation:
         return [f"{name}[{k}]" for k in classes for name in self.names] or self.names
 
     @property
+    def intercepts(self) -> int:
+        """How many intercepts there are: one for each predictor, or none."""
+        return self.family.outputs * self.intercept
+
+    @property
     def per_round(self) -> float:
         """How many samples an agent has in a round, on average."""
         return float(self.samples.mean())
@@ -286,7 +291,7 @@ class LikelihoodEstimation:
         """(H, trials, N, p): the estimate of a center that holds everybody's samples; computed once."""
         known = self._centralized.get((rounds, seed))
         if known is None or known.shape[1] < trials:
-            known = in_blocks(self, trials, seed, newton(self, np.array(rounds))).estimates
+            known = in_blocks(self, trials, seed, newton(self, np.array(rounds)), max(rounds)).estimates
             self._centralized[rounds, seed] = known
         return known[:, :trials]
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from gossamer import checks, plotting
-from gossamer.applications.likelihood.linearization import SampleLayout
+from gossamer.applications.likelihood.linearization import MEMORY, SampleLayout
 from gossamer.applications.likelihood.rivals import StochasticGradient
 from gossamer.applications.likelihood.streaming import (
     Learned,
@@ -167,9 +167,9 @@ def _solve(
     conditions: Conditions,
 ) -> Learned:
     if isinstance(solver, Alone):
-        return in_blocks(problem, trials, seed, newton(problem, horizons, alone=True))
+        return in_blocks(problem, trials, seed, newton(problem, horizons, alone=True), int(horizons[-1]))
     if isinstance(solver, Centralized):
-        return in_blocks(problem, trials, seed, newton(problem, horizons))
+        return in_blocks(problem, trials, seed, newton(problem, horizons), int(horizons[-1]))
     if conditions != (None, None) and not isinstance(solver, AnytimeSDA):
         raise Unsupported(
             "faults and changing networks are for AnytimeSDA, which survives them; stochastic gradients are simulated "
@@ -179,7 +179,7 @@ def _solve(
         return solver.learned(problem, horizons, trials, seed)
     method = running_mean(solver)
     if conditions == (None, None):
-        return in_blocks(problem, trials, seed, average(problem, method, horizons))
+        return in_blocks(problem, trials, seed, average(problem, method, horizons), MEMORY)
     network = problem.network if conditions.network is None else conditions.network
     faults = Faults() if conditions.faults is None else conditions.faults
     return average_with_faults(problem, method, network, faults, horizons, trials, seed)
