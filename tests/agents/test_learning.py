@@ -203,6 +203,15 @@ def test_how_far_from_zero_covariates_are_does_not_matter(family):
     np.testing.assert_allclose(far.standard_error[slopes], near.standard_error[slopes], rtol=1e-4)
 
 
+def test_hubers_loss_bears_gross_outliers():
+    table = np.vstack(rows("huber"))
+    table[::20, -1] = 1e4
+    found = alone("huber", table, 300)
+    family = FleetModel("huber", COVARIATES).build()
+    np.testing.assert_allclose(found.mean, pooled([table], family), atol=1e-6)
+    assert np.all((found.standard_error > 0.01) & (found.standard_error < 1))
+
+
 def test_few_rows_are_not_told(caplog: pytest.LogCaptureFixture):
     """Neither at the start nor later: the difference between two messages must not be that of a row."""
     layout = ModelLayout(3, weighting="samples", model=FleetModel("logistic", COVARIATES, least=4))

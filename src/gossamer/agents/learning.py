@@ -309,7 +309,10 @@ class _Kept:
         """What the agent averages of these rows, linearized at theta, or at what their labels suggest."""
         layout, family = self._layout, self._layout.family
         x, y = self._covariates(rows), rows[:, -1]
-        predictors = family.start(y) if theta is None else theta.reshape(family.outputs, -1) @ x.T
+        if theta is None:
+            predictors = family.start(y, np.append(self.rows[:, -1], y))
+        else:
+            predictors = theta.reshape(family.outputs, -1) @ x.T
         slopes, bends = family.slopes(predictors, y), family.curvatures(predictors, y)
         response = (bends * predictors).sum(axis=1) - slopes
         curvature = curvature_of(x, bends)

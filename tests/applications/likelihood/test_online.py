@@ -17,7 +17,7 @@ from gossamer.numerics.sparse import rows_of
 def newton(problem, x, y, steps=60):
     """The minimum of the penalized loss of rows (n, width), the slow and obvious way."""
     family, outputs = problem.family, problem.family.outputs
-    eta = family.start(y)
+    eta = family.start(y, y)
     for _ in range(steps):
         bends = family.curvatures(eta, y)
         pseudo = (bends * eta).sum(axis=1) - family.slopes(eta, y)
@@ -143,6 +143,18 @@ def test_how_far_from_zero_covariates_are_does_not_matter():
         errors = online.standard_errors()[:, :2]
         assert np.all((errors > 1.5 / np.sqrt(600)) & (errors < 4 / np.sqrt(600)))
     np.testing.assert_allclose(*found, atol=1e-4)
+
+
+def test_hubers_loss_bears_gross_outliers():
+    problem = gs.LikelihoodEstimation(gs.Network.cycle(4), "huber", 2)
+    online, rng = problem.online(), np.random.default_rng(0)
+    for _ in range(150):
+        x = rng.normal(size=(4, 1, 2))
+        y = x @ [1.0, -1.0] + rng.normal(size=(4, 1))
+        online.observe([(x_i, np.where(rng.random() < 0.1, 1e4, y_i)) for x_i, y_i in zip(x, y, strict=True)])
+    errors = online.standard_errors()
+    assert np.all((errors > 0.5 / np.sqrt(600)) & (errors < 4 / np.sqrt(600)))
+    assert np.all(np.abs(online.estimates() - [1, -1]) < 4.5 * errors)
 
 
 def test_too_few_samples_so_far():

@@ -197,7 +197,9 @@ class Linearizer:
         kernels.predict(predictors, x, self.reference)
         np.clip(predictors, *self.family.plausible(y, self._before), out=predictors)
         if not self.trusted.all():
-            predictors = np.where(self.trusted, predictors, self.family.start(y))
+            kept = zip([*self._kept_y, y], [*self._kept_weights, weights], strict=True)
+            seen = np.concatenate([np.where(w[..., None] > 0, labels, np.nan) for labels, w in kept])
+            predictors = np.where(self.trusted, predictors, self.family.start(y, seen))
         return linearized(self.family, self.layout, x, y, weights, predictors, group)
 
 

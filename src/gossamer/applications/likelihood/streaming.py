@@ -181,7 +181,7 @@ def newton(problem: LikelihoodEstimation, horizons: Integers, *, alone: bool = F
         """(N or 1, B, n): the sums over rounds, and over agents unless they are alone."""
         total: Any = 0.0
         for x, y, weights, _ in samples:
-            predictors = problem.family.start(y) if reference is None else np.empty((outputs, *y.shape))
+            predictors = problem.family.start(y, y) if reference is None else np.empty((outputs, *y.shape))
             if reference is not None:
                 kernels.predict(predictors, x, reference)
             total = total + linearized(problem.family, layout, x, y, weights, predictors, len(y))[0]
