@@ -19,7 +19,7 @@ from gossamer.applications.likelihood.streaming import (
     newton,
 )
 from gossamer.applications.solvers import Alone, Centralized
-from gossamer.arrays import Floats
+from gossamer.arrays import Floats, Integers
 from gossamer.engines.horizons import horizons_of
 from gossamer.engines.results import ErrorResult, Rounds, Value, standard_error
 from gossamer.errors import InvalidInput, Unsupported
@@ -53,6 +53,7 @@ class LearningRun(ErrorResult[Rounds, Value]):
     """
 
     problem: LikelihoodEstimation = field(compare=False)
+    network: Any  #: a Network or a ChangingNetwork
     trials: int
     seed: int
     stderr: Value
@@ -140,7 +141,7 @@ def learn(
     return LearningRun(
         problem=problem,
         method=solver,
-        network=problem.network,
+        network=problem.network if network is None else network,
         agents=problem.network.agents,
         rounds=int(horizons[0]) if one else horizons,
         trials=trials,
@@ -154,7 +155,7 @@ def learn(
         estimates=found.estimates[place],
         withheld=found.withheld.mean(axis=(1, 2))[place],
         samples=samples[place],
-        bytes=8 * (_numbers(problem, solver) * ordered)[place],
+        bytes=_sent(problem, solver, network, ordered)[place],
     )
 
 
@@ -205,13 +206,17 @@ def running_mean(method: Any) -> AnytimeSDA:
     return method
 
 
-def _numbers(problem: LikelihoodEstimation, solver: Solver) -> int:
-    """How many numbers the agents send in a round; to a center, every sample."""
+def _sent(
+    problem: LikelihoodEstimation, solver: Solver, network: ChangingNetwork | None, horizons: Integers
+) -> Integers:
+    """How many bytes the agents send up to each horizon; to a center, every sample."""
     if isinstance(solver, Alone):
-        return 0
+        return 0 * horizons
     if isinstance(solver, Centralized):
-        return int(problem.samples.sum()) * (problem.dimension + 1)
-    links = 2 * len(problem.network.edges)
+        return 8 * int(problem.samples.sum()) * (problem.dimension + 1) * horizons
+    messages = 2 * len(problem.network.edges) * horizons
+    if network is not None:
+        messages = 2 * network.edges_in(range(int(horizons[-1])))[0][horizons]
     if isinstance(solver, StochasticGradient):
-        return links * solver.vectors * problem.size
-    return links * SampleLayout(problem.size, errors=False).components
+        return 8 * solver.vectors * problem.size * messages
+    return 8 * SampleLayout(problem.size, errors=False).components * messages
