@@ -93,3 +93,17 @@ def test_in_a_pipeline_and_a_grid_search():
 def test_one_class_is_refused():
     with pytest.raises(ValueError, match="at least 2 classes, got 1 class"):
         DecentralizedLogisticRegression().fit(np.ones((5, 2)), np.zeros(5))
+
+
+@pytest.mark.parametrize(
+    ("estimator", "words"),
+    [
+        (DecentralizedLogisticRegression(C=0), "C must be a finite number above 0, got 0"),
+        (DecentralizedLogisticRegression(agents=0), "agents must be a whole number of at least 1, got 0"),
+        (DecentralizedPoissonRegressor(alpha=-1), "alpha must be a finite number of at least 0, got -1"),
+        (DecentralizedHuberRegressor(epsilon=1), "epsilon must be a finite number above 1, got 1"),
+    ],
+)
+def test_wrong_parameters_are_named_as_they_were_given(estimator, words):
+    with pytest.raises(ValueError, match=words):
+        estimator.fit(np.arange(8.0).reshape(4, 2), [0, 1, 1, 0])

@@ -34,6 +34,13 @@ _PREDICTORS = np.linspace(-3.1, 3.3, 37)
 """Where the two functions of a family are compared."""
 
 
+def _median(values: Floats) -> tuple[Floats, Floats]:
+    """The lower median along the first axis, and of how many numbers; NaN are none."""
+    count = np.sum(~np.isnan(values), axis=0)
+    place = np.maximum(count - 1, 0) // 2
+    return np.take_along_axis(np.sort(values, axis=0), place[None], axis=0)[0], count
+
+
 def _odds(samples: int) -> tuple[float, float]:
     """Log odds that so many samples can tell from certainty."""
     most = 2 + float(np.log(samples))
@@ -76,8 +83,9 @@ class Family(ABC):
     def outside(self, y: Floats) -> Booleans:
         """Which of these finite labels the family does not have."""
 
-    def start(self, y: Floats) -> Floats:
-        """(m, ...) where a sample is linearized while there is no estimate yet: what its label alone suggests."""
+    def start(self, y: Floats, seen: Floats) -> Floats:
+        """(m, ...) where samples are linearized while there is no estimate yet: what labels alone suggest, these and
+        those that the agent has seen, along the first axis (NaN: none)."""
         return np.zeros((self.outputs, *y.shape))
 
     def plausible(self, y: Floats, samples: int) -> tuple[Any, Any]:
@@ -283,7 +291,7 @@ class Poisson(_OnePredictor):
     def outside(self, y: Floats) -> Booleans:
         return np.asarray((y < 0) | (y != np.floor(y)))
 
-    def start(self, y: Floats) -> Floats:
+    def start(self, y: Floats, seen: Floats) -> Floats:
         return np.log(y + 0.5)[None]
 
     def plausible(self, y: Floats, samples: int) -> tuple[Any, Any]:
@@ -325,7 +333,7 @@ class Gamma(_OnePredictor):
     def outside(self, y: Floats) -> Booleans:
         return np.asarray(y <= 0)
 
-    def start(self, y: Floats) -> Floats:
+    def start(self, y: Floats, seen: Floats) -> Floats:
         return np.log(y)[None]
 
     def plausible(self, y: Floats, samples: int) -> tuple[Any, Any]:
@@ -369,8 +377,13 @@ class Huber(_OnePredictor):
     def outside(self, y: Floats) -> Booleans:
         return np.zeros(y.shape, dtype=bool)
 
-    def start(self, y: Floats) -> Floats:
-        return y[None]
+    def start(self, y: Floats, seen: Floats) -> Floats:
+        """Least squares, but for outliers: these would lead to an estimate with all other residuals beyond the
+        threshold, where nothing is known."""
+        middle, count = _median(seen)
+        typical, _ = _median(np.abs(seen - middle))
+        reach = np.where((count >= 8) & (typical > 0), 10 * typical, np.inf)
+        return np.clip(y, np.nan_to_num(middle) - reach, np.nan_to_num(middle) + reach)[None]
 
     def draw(self, rng: np.random.Generator, predictors: Floats) -> Floats:
         return np.asarray(predictors[0] + rng.standard_t(self.freedom, predictors.shape[1:]))
@@ -457,3 +470,18 @@ def curvature_of(x: Floats, bends: Floats) -> Floats:
         for b in range(a + 1):
             found[a, :, b, :] = found[b, :, a, :] = (x.T * bends[a, b]) @ x
     return found.reshape(m * width, m * width)
+
+
+def centering(curvature: Floats, outputs: int) -> Floats:
+    """(..., p, p) theta for each theta of centered covariates, if the last of each predictor's is an intercept.
+
+    Covariates that are all far from zero look alike beside a constant: what is known of them shows around their mean.
+    """
+    width = curvature.shape[-1] // outputs
+    change = np.zeros(curvature.shape) + np.eye(curvature.shape[-1])
+    blocks = curvature.reshape(*curvature.shape[:-2], outputs, width, outputs, width)
+    last = np.einsum("...aia->...i", blocks[..., -1])  # the sums of l'' x and of l''
+    means = last[..., :-1] / np.where(last[..., -1:] > 0, last[..., -1:], np.inf)
+    for k in range(outputs):
+        change[..., (k + 1) * width - 1, k * width : (k + 1) * width - 1] = -means
+    return change

@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from gossamer import checks
 from gossamer.applications.likelihood.estimation import LikelihoodEstimation
 from gossamer.applications.likelihood.fits import Fit
 from gossamer.applications.likelihood.newton import ScaledHuber
@@ -54,7 +55,8 @@ class _Decentralized(BaseEstimator):  # type: ignore[misc]
     def _fit_rows(self, X: Floats, y: Floats, family: Family, ridge: float) -> Fit:
         agents: Any = self.agents
         if isinstance(agents, int | np.integer):
-            agents = int(min(max(agents, 2), len(X)))  # every agent needs a row
+            count = checks.whole_number("agents", agents, least=1)
+            agents = min(max(count, 2), len(X))  # every agent needs a row, and a neighbor
         problem = LikelihoodEstimation.from_data(
             X,
             y,
@@ -151,7 +153,8 @@ class DecentralizedLogisticRegression(ClassifierMixin, _Decentralized):  # type:
             raise ValueError(f"the labels need at least 2 classes, got 1 class: {self.classes_[0]!r}")
         two = len(self.classes_) == 2
         family = Logistic() if two else Softmax(len(self.classes_), symmetric=True)
-        self._fit_rows(X, labels.astype(float), family, 1 / (self.C * len(X)))
+        ridge = 0.0 if np.isposinf(self.C) else 1 / (checks.number("C", self.C, above=0) * len(X))
+        self._fit_rows(X, labels.astype(float), family, ridge)
         self.coef_, self.intercept_ = self._parameters(1 if two else len(self.classes_))
         return self
 
@@ -228,7 +231,7 @@ class DecentralizedPoissonRegressor(_DecentralizedRegressor):
 
     def fit(self, X: Any, y: Any) -> Self:
         """Deal the rows to the agents, and fit."""
-        return self._fit_numbers(*self._numbers(X, y), _Rates(), self.alpha)
+        return self._fit_numbers(*self._numbers(X, y), _Rates(), checks.number("alpha", self.alpha, least=0))
 
     def predict(self, X: Any) -> Floats:
         """The expected count of each row."""
@@ -279,7 +282,8 @@ class DecentralizedHuberRegressor(_DecentralizedRegressor):
     def fit(self, X: Any, y: Any) -> Self:
         """Deal the rows to the agents, and fit."""
         X, y = self._numbers(X, y)
-        self._fit_numbers(X, y, ScaledHuber(self.epsilon), self.alpha / len(X))
+        family = ScaledHuber(checks.number("epsilon", self.epsilon, above=1))
+        self._fit_numbers(X, y, family, checks.number("alpha", self.alpha, least=0) / len(X))
         assert self.fit_.scale is not None
         self.scale_ = float(self.fit_.scale[0])
         return self

@@ -15,7 +15,7 @@ from gossamer.agents.agent import Agent
 from gossamer.agents.fleet.file import Fleet
 from gossamer.agents.fleet.tables import ModelTable, ObservationsTable, RoundsTable
 from gossamer.agents.host.csv_files import CsvTable, GrowingCsvFile
-from gossamer.agents.learning import ModelLayout, RowBatcher
+from gossamer.agents.learning import ModelAnswers, ModelLayout, RowBatcher
 from gossamer.agents.settings import AgentSettings, FleetModel, differing
 from gossamer.agents.transports.base import Faulty
 from gossamer.agents.transports.memory import Memory
@@ -175,11 +175,41 @@ def test_a_store_belongs_to_its_model(tmp_path: Path):
         replace(settings_of(family, Network.path(2))[0], store=tmp_path / "agent.db")
         for family in ("poisson", "gamma")
     )
-    asyncio.run(learn(agents_of([first], [list(rows("poisson", 1)[0])]), 50))
+    asyncio.run(learn(agents_of([first], [list(rows("poisson", 1)[0])]), 2))
     with pytest.raises(
         InvalidInput, match=r"for Gamma\(.*of age, dose and a constant, but it belongs to .*Poisson"
     ):
         agents_of([other], [None])
+
+
+def alone(family: str, table: np.ndarray, rounds: int) -> ModelAnswers:
+    """What an agent without neighbors makes of its table."""
+    layout = ModelLayout(3, weighting="samples", replicates=64, model=FleetModel(family, COVARIATES))
+    held = np.zeros(layout.size)
+    batcher = RowBatcher(layout, lambda: held, held, 0, seed=1)
+    for age in range(rounds):
+        held = batcher.batch([] if age else [table], held, len(table) * (age > 0), age).observation
+    return layout.read(held)
+
+
+@pytest.mark.parametrize("family", ["logistic", "softmax", "gamma"])
+def test_how_far_from_zero_covariates_are_does_not_matter(family):
+    """Such as years: their share of the curvature is small beside that of the intercept."""
+    table = np.vstack(rows(family))
+    near, far = alone(family, table, 300), alone(family, table + np.array([2000, 0, 0]), 300)
+    shifted = far.mean.reshape(-1, 3) + np.outer(far.mean.reshape(-1, 3)[:, 0], [0, 0, 2000])
+    np.testing.assert_allclose(shifted.ravel(), near.mean, atol=1e-4)
+    slopes = np.arange(len(near.mean)) % 3 < 2
+    np.testing.assert_allclose(far.standard_error[slopes], near.standard_error[slopes], rtol=1e-4)
+
+
+def test_hubers_loss_bears_gross_outliers():
+    table = np.vstack(rows("huber"))
+    table[::20, -1] = 1e4
+    found = alone("huber", table, 300)
+    family = FleetModel("huber", COVARIATES).build()
+    np.testing.assert_allclose(found.mean, pooled([table], family), atol=1e-6)
+    assert np.all((found.standard_error > 0.01) & (found.standard_error < 1))
 
 
 def test_few_rows_are_not_told(caplog: pytest.LogCaptureFixture):

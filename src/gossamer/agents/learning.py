@@ -37,7 +37,7 @@ from gossamer.agents.round.ledger import Ledger
 from gossamer.agents.settings import AgentSettings, FleetModel
 from gossamer.agents.statistics import Answers, Layout
 from gossamer.arrays import Floats
-from gossamer.families import Family, curvature_of
+from gossamer.families import Family, centering, curvature_of
 
 log = logging.getLogger("gossamer.agents")
 
@@ -111,17 +111,20 @@ class ModelLayout(Layout):
         curvature = np.diag(self.penalty)
         curvature[rows, columns] += means[: self.packed]
         curvature[columns, rows] = curvature[rows, columns]
-        diagonal = np.diag(curvature)
-        if not np.isfinite(means).all() or diagonal.min() <= 0:
+        if not np.isfinite(means).all():
             return None
-        scale = np.sqrt(diagonal)
-        values, vectors = np.linalg.eigh(curvature / np.outer(scale, scale))
+        change = centering(curvature, self.family.outputs) if self.model.intercept else np.eye(p)
+        centered = change.T @ curvature @ change
+        if np.diag(centered).min() <= 0:
+            return None
+        basis = change / np.sqrt(np.diag(centered))
+        values, vectors = np.linalg.eigh(basis.T @ curvature @ basis)
         if values[0] <= least:
             return None
         right = np.column_stack(
             [means[self.packed : self.features], means[self.features :].reshape(self.replicates, p).T]
         )
-        found = (vectors @ ((vectors.T @ (right / scale[:, None])) / values[:, None])) / scale[:, None]
+        found = basis @ (vectors @ ((vectors.T @ (basis.T @ right)) / values[:, None]))
         spread = np.sqrt(np.mean(found[:, 1:] ** 2, axis=1)) if self.replicates else np.full(p, np.nan)
         return found[:, 0], spread
 
@@ -306,7 +309,10 @@ class _Kept:
         """What the agent averages of these rows, linearized at theta, or at what their labels suggest."""
         layout, family = self._layout, self._layout.family
         x, y = self._covariates(rows), rows[:, -1]
-        predictors = family.start(y) if theta is None else theta.reshape(family.outputs, -1) @ x.T
+        if theta is None:
+            predictors = family.start(y, np.append(self.rows[:, -1], y))
+        else:
+            predictors = theta.reshape(family.outputs, -1) @ x.T
         slopes, bends = family.slopes(predictors, y), family.curvatures(predictors, y)
         response = (bends * predictors).sum(axis=1) - slopes
         curvature = curvature_of(x, bends)

@@ -72,6 +72,32 @@ def test_units_do_not_matter():
     np.testing.assert_allclose(fit.estimates, np.tile(flat(known), (8, 1)), atol=1e-6)
 
 
+@pytest.mark.parametrize("family", ["huber", ScaledHuber(), "squares"], ids=str)
+@pytest.mark.parametrize("far", [5e3, 1e5])
+def test_labels_may_be_as_large_as_prices(family, far):
+    """Labels and the intercept are shifted, and nothing else changes."""
+    if family == "squares":
+        family = Family.own(lambda eta, y: eta - y, lambda eta, y: np.ones_like(eta))
+    x, _ = small()
+    y = x @ [1.0, -0.5, 0.3] + np.random.default_rng(1).standard_t(2.5, 120)
+    near, away = (
+        LikelihoodEstimation.from_data(x, y + shift, NETWORK, family=family).fit() for shift in (0.0, far)
+    )
+    np.testing.assert_allclose(away.estimates - [0, 0, 0, far], near.estimates, atol=1e-6)
+
+
+@pytest.mark.parametrize("family", ["logistic", "softmax"])
+def test_units_do_not_matter_without_a_penalty_either(family):
+    x, y = small()
+    y = y + (x[:, 2] > np.random.default_rng(1).normal(size=120)) if family == "softmax" else y
+    units = np.array([1e5, 1.0, 1e-5])
+    plain, odd = (
+        LikelihoodEstimation.from_data(x * by, y, NETWORK, family=family).fit() for by in (1.0, units)
+    )
+    scaled = odd.estimates * np.tile(np.append(units, 1), plain.estimates.shape[1] // 4)
+    np.testing.assert_allclose(scaled, plain.estimates, atol=1e-6)
+
+
 def test_two_digits():
     x, y = eights()
     known = LogisticRegression(solver="newton-cholesky", tol=1e-12, max_iter=1000).fit(x, y)
@@ -322,6 +348,12 @@ def test_labels_outside_the_family(family, wrong):
     y[100] = wrong
     with pytest.raises(InvalidInput, match=rf"the labels of agent 6 must be .* for the family {family}"):
         LikelihoodEstimation.from_data(x, y, NETWORK, family=family)
+
+
+def test_a_class_without_rows():
+    x, y = small()
+    with pytest.raises(InvalidInput, match=r"rows for each of the classes 0 to 2000, got none of class 1 "):
+        LikelihoodEstimation.from_data(x, 2000 * y, NETWORK, family="softmax", ridge=0.1)
 
 
 def test_what_cannot_be_fitted_says_so():

@@ -46,11 +46,18 @@ def test_drawn_labels_are_the_familys_and_have_slope_zero_on_average(family):
     assert np.all(np.abs(slopes.mean(axis=1)) < 4.5 * error)
 
 
+def test_the_start_of_hubers_loss_bears_outliers():
+    y = np.array([[0.0, 1], [1, 2], [2, 3], [3, 4], [4, 5], [5, 6], [6, 7], [1e6, np.nan]])
+    start = Huber().start(y[[0, 7]], y)[0]
+    assert start[:, 0].tolist() == [0, 3 + 10 * 2]  # median and typical distance from it
+    assert start[0, 1] == 1  # seven labels say little
+
+
 @pytest.mark.parametrize("family", LABELS, ids=str)
 def test_labels_lie_where_their_own_start_is_plausible(family):
     y = np.array(LABELS[family])
     low, high = family.plausible(y, 10)
-    start = family.start(y)
+    start = family.start(y, y)
     assert start.shape == (family.outputs, len(y))
     assert np.all((start >= low) & (start <= high))
 

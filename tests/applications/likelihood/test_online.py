@@ -17,7 +17,7 @@ from gossamer.numerics.sparse import rows_of
 def newton(problem, x, y, steps=60):
     """The minimum of the penalized loss of rows (n, width), the slow and obvious way."""
     family, outputs = problem.family, problem.family.outputs
-    eta = family.start(y)
+    eta = family.start(y, y)
     for _ in range(steps):
         bends = family.curvatures(eta, y)
         pseudo = (bends * eta).sum(axis=1) - family.slopes(eta, y)
@@ -101,6 +101,60 @@ def test_standard_errors_are_those_of_the_samples_so_far():
     assert np.all((errors > 1.5 / np.sqrt(600)) & (errors < 4 / np.sqrt(600)))
     assert np.all(np.abs(online.estimates() - [1, 0]) < 4.5 * errors)
     assert np.all(online.ready)
+
+
+@pytest.mark.parametrize(
+    ("empty", "rounds", "each"), [(0, 1, 300), (0, 10, 300), (300, 300, 2)], ids=["batch", "batches", "late"]
+)
+def test_it_does_not_matter_how_samples_are_spread_over_rounds(empty, rounds, each):
+    """All at once, many a round, or after a long silence; and first linearized far from the parameters."""
+    problem = gs.LikelihoodEstimation(gs.Network.complete(4), "logistic", 2)
+    online, rng, seen = problem.online(), np.random.default_rng(0), []
+    for _ in range(empty):
+        online.observe()
+    for _ in range(rounds):
+        x = rng.normal(size=(4, each, 2))
+        y = (rng.random((4, each)) < 1 / (1 + np.exp(-x @ [2.0, -2.0]))).astype(float)
+        online.observe(list(zip(x, y, strict=True)))
+        seen.append((x.reshape(-1, 2), y.ravel()))
+    for _ in range(200 + empty):
+        online.observe()
+    x, y = (np.concatenate(parts) for parts in zip(*seen, strict=True))
+    best = newton(problem, x, y)
+    rates = 1 / (1 + np.exp(-x @ best))
+    inverse, scores = np.linalg.inv((x.T * rates * (1 - rates)) @ x), x * (rates - y)[:, None]
+    errors = np.sqrt(np.diag(inverse @ scores.T @ scores @ inverse))
+    np.testing.assert_allclose(online.estimates(), np.tile(best, (4, 1)), atol=0.05 * errors.min())
+    np.testing.assert_allclose(online.standard_errors(), np.tile(errors, (4, 1)), rtol=0.02)
+
+
+def test_how_far_from_zero_covariates_are_does_not_matter():
+    """Such as years, whose share of the curvature is small beside that of an intercept."""
+    found = []
+    for shift in (0.0, 2000.0):
+        problem = gs.LikelihoodEstimation(gs.Network.cycle(4), "logistic", 2, intercept=True)
+        online = problem.online()
+        rng = np.random.default_rng(0)
+        for _ in range(150):
+            x = rng.normal(size=(4, 1, 2))
+            online.observe([(x_i + np.array([shift, 0]), noisy(rng, x_i)) for x_i in x])
+        theta = online.estimates()
+        found.append(theta + np.outer(theta[:, 0], [0, 0, shift]))
+        errors = online.standard_errors()[:, :2]
+        assert np.all((errors > 1.5 / np.sqrt(600)) & (errors < 4 / np.sqrt(600)))
+    np.testing.assert_allclose(*found, atol=1e-4)
+
+
+def test_hubers_loss_bears_gross_outliers():
+    problem = gs.LikelihoodEstimation(gs.Network.cycle(4), "huber", 2)
+    online, rng = problem.online(), np.random.default_rng(0)
+    for _ in range(150):
+        x = rng.normal(size=(4, 1, 2))
+        y = x @ [1.0, -1.0] + rng.normal(size=(4, 1))
+        online.observe([(x_i, np.where(rng.random() < 0.1, 1e4, y_i)) for x_i, y_i in zip(x, y, strict=True)])
+    errors = online.standard_errors()
+    assert np.all((errors > 0.5 / np.sqrt(600)) & (errors < 4 / np.sqrt(600)))
+    assert np.all(np.abs(online.estimates() - [1, -1]) < 4.5 * errors)
 
 
 def test_too_few_samples_so_far():

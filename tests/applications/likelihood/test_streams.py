@@ -303,6 +303,8 @@ def test_changing_networks_learn_by_the_local_form():
         gs.AnytimeSDA("local"), 600, trials=8, network=gs.ChangingNetwork.matchings(10, seed=1)
     )
     assert run.over_limit - 4 * run.over_limit_stderr < 1.25
+    assert run.network.name == "matchings:10"
+    assert run.bytes == 600 * 10 * 8 * 5  # five pairs a round, in both directions, and p(p+3)/2 numbers
     with pytest.raises(gs.Unsupported, match="are for AnytimeSDA"):
         problem.simulate(DSGD(), 10, trials=2, faults=Loss(0.1))
 

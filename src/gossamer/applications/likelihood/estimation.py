@@ -148,7 +148,7 @@ class LikelihoodEstimation:
         rows = deal(X, y, count, split, False, checks.seed(seed))  # type: ignore[arg-type]
         network = Network.erdos_renyi(len(rows.features)) if network is None else network
         if isinstance(family, str) and family == "softmax":
-            family = Softmax(max(2, int(max(part.max() for part in rows.targets)) + 1), symmetric=True)
+            family = _classes(np.concatenate(rows.targets))
         problem = cls(
             network,
             family,
@@ -221,6 +221,11 @@ class LikelihoodEstimation:
         return [f"{name}[{k}]" for k in classes for name in self.names] or self.names
 
     @property
+    def intercepts(self) -> int:
+        """How many intercepts there are: one for each predictor, or none."""
+        return self.family.outputs * self.intercept
+
+    @property
     def per_round(self) -> float:
         """How many samples an agent has in a round, on average."""
         return float(self.samples.mean())
@@ -286,7 +291,7 @@ class LikelihoodEstimation:
         """(H, trials, N, p): the estimate of a center that holds everybody's samples; computed once."""
         known = self._centralized.get((rounds, seed))
         if known is None or known.shape[1] < trials:
-            known = in_blocks(self, trials, seed, newton(self, np.array(rounds))).estimates
+            known = in_blocks(self, trials, seed, newton(self, np.array(rounds)), max(rounds)).estimates
             self._centralized[rounds, seed] = known
         return known[:, :trials]
 
@@ -327,6 +332,18 @@ class LikelihoodEstimation:
             intercept=intercept,
             ridge=ridge,
         )
+
+
+def _classes(y: Floats) -> Softmax:
+    """Softmax with as many classes as there are labels."""
+    family = Softmax(max(2, int(y.max()) + 1), symmetric=True)
+    missing = np.setdiff1d(np.arange(family.classes), family.check_labels(y))
+    if missing.size:
+        raise InvalidInput(
+            f"softmax needs rows for each of the classes 0 to {family.classes - 1}, got none of class {missing[0]} "
+            "(without one its intercept has no finite estimate); number the labels from 0 on, without gaps"
+        )
+    return family
 
 
 def _samples(samples: Any, agents: int) -> Floats:

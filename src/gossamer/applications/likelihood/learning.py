@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from gossamer import checks, plotting
-from gossamer.applications.likelihood.linearization import SampleLayout
+from gossamer.applications.likelihood.linearization import MEMORY, SampleLayout
 from gossamer.applications.likelihood.rivals import StochasticGradient
 from gossamer.applications.likelihood.streaming import (
     Learned,
@@ -19,7 +19,7 @@ from gossamer.applications.likelihood.streaming import (
     newton,
 )
 from gossamer.applications.solvers import Alone, Centralized
-from gossamer.arrays import Floats
+from gossamer.arrays import Floats, Integers
 from gossamer.engines.horizons import horizons_of
 from gossamer.engines.results import ErrorResult, Rounds, Value, standard_error
 from gossamer.errors import InvalidInput, Unsupported
@@ -53,6 +53,7 @@ class LearningRun(ErrorResult[Rounds, Value]):
     """
 
     problem: LikelihoodEstimation = field(compare=False)
+    network: Any  #: a Network or a ChangingNetwork
     trials: int
     seed: int
     stderr: Value
@@ -140,7 +141,7 @@ def learn(
     return LearningRun(
         problem=problem,
         method=solver,
-        network=problem.network,
+        network=problem.network if network is None else network,
         agents=problem.network.agents,
         rounds=int(horizons[0]) if one else horizons,
         trials=trials,
@@ -154,7 +155,7 @@ def learn(
         estimates=found.estimates[place],
         withheld=found.withheld.mean(axis=(1, 2))[place],
         samples=samples[place],
-        bytes=8 * (_numbers(problem, solver) * ordered)[place],
+        bytes=_sent(problem, solver, network, ordered)[place],
     )
 
 
@@ -167,9 +168,9 @@ def _solve(
     conditions: Conditions,
 ) -> Learned:
     if isinstance(solver, Alone):
-        return in_blocks(problem, trials, seed, newton(problem, horizons, alone=True))
+        return in_blocks(problem, trials, seed, newton(problem, horizons, alone=True), int(horizons[-1]))
     if isinstance(solver, Centralized):
-        return in_blocks(problem, trials, seed, newton(problem, horizons))
+        return in_blocks(problem, trials, seed, newton(problem, horizons), int(horizons[-1]))
     if conditions != (None, None) and not isinstance(solver, AnytimeSDA):
         raise Unsupported(
             "faults and changing networks are for AnytimeSDA, which survives them; stochastic gradients are simulated "
@@ -179,7 +180,7 @@ def _solve(
         return solver.learned(problem, horizons, trials, seed)
     method = running_mean(solver)
     if conditions == (None, None):
-        return in_blocks(problem, trials, seed, average(problem, method, horizons))
+        return in_blocks(problem, trials, seed, average(problem, method, horizons), MEMORY)
     network = problem.network if conditions.network is None else conditions.network
     faults = Faults() if conditions.faults is None else conditions.faults
     return average_with_faults(problem, method, network, faults, horizons, trials, seed)
@@ -205,13 +206,17 @@ def running_mean(method: Any) -> AnytimeSDA:
     return method
 
 
-def _numbers(problem: LikelihoodEstimation, solver: Solver) -> int:
-    """How many numbers the agents send in a round; to a center, every sample."""
+def _sent(
+    problem: LikelihoodEstimation, solver: Solver, network: ChangingNetwork | None, horizons: Integers
+) -> Integers:
+    """How many bytes the agents send up to each horizon; to a center, every sample."""
     if isinstance(solver, Alone):
-        return 0
+        return 0 * horizons
     if isinstance(solver, Centralized):
-        return int(problem.samples.sum()) * (problem.dimension + 1)
-    links = 2 * len(problem.network.edges)
+        return 8 * int(problem.samples.sum()) * (problem.dimension + 1) * horizons
+    messages = 2 * len(problem.network.edges) * horizons
+    if network is not None:
+        messages = 2 * network.edges_in(range(int(horizons[-1])))[0][horizons]
     if isinstance(solver, StochasticGradient):
-        return links * solver.vectors * problem.size
-    return links * SampleLayout(problem.size, errors=False).components
+        return 8 * solver.vectors * problem.size * messages
+    return 8 * SampleLayout(problem.size, errors=False).components * messages

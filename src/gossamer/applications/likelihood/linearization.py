@@ -9,14 +9,14 @@ A sample (x, y) of agent i, linearized at the predictor eta = x'r_i of the agent
 the averages (A, b) solves A theta = b, a Newton step for everybody's samples. Four rules make it as good as the maximum
 likelihood estimate of all samples:
 
-- Whenever its age in rounds has doubled, an agent takes its estimate as its reference, and linearizes its first
-  `MEMORY` samples again. The change is added to its next observation, so that its running mean is that of all samples
-  as they are linearized now, and any method that averages does the rest. Later samples are linearized once, at a
-  reference that is good by then.
+- Whenever its age in rounds has doubled, an agent takes its estimate as its reference, and linearizes the samples of
+  its first `MEMORY` rounds again. The change is added to its next observation, so that its running mean is that of all
+  samples as they are linearized now, and any method that averages does the rest. Later samples are linearized once, at
+  a reference that is good by then.
 - Until an agent knows all directions, a sample is linearized at what its label alone suggests (`Family.start`).
 - A sample is not linearized where its label would be implausible (`Family.plausible`).
-- A direction is known when its share of the curvature, with covariates scaled alike, is more than 2/t after t rounds.
-  An agent that does not know all of them withholds its estimate.
+- A direction is known when its share of the curvature, with covariates centered (if there is an intercept) and scaled
+  alike, is more than 2/t after t rounds. An agent that does not know all of them withholds its estimate.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ import numpy as np
 from gossamer.applications.likelihood import kernels
 from gossamer.applications.linear.sensors import unpack
 from gossamer.arrays import Booleans, Floats
-from gossamer.families import Family
+from gossamer.families import Family, centering
 
 if TYPE_CHECKING:
     from gossamer.applications.likelihood.estimation import LikelihoodEstimation
 
 MEMORY = 256
-"""So many samples of an agent are kept, to be linearized again."""
+"""The samples of so many rounds are kept, to be linearized again: until the network has mixed, references are poor."""
 
 
 def refreshes(rounds: int) -> bool:
@@ -82,30 +82,37 @@ class Solved(NamedTuple):
     """What averages say: the estimates (..., p), and the directions that are known."""
 
     theta: Floats
-    known: Booleans  #: (..., p) by eigenvector
+    known: Booleans  #: (..., p) by direction
     directions: (
-        Floats  #: (..., p, p) the eigenvectors, in columns, of the curvature of covariates scaled alike
+        Floats  #: (..., p, p) in columns: orthogonal for covariates that are centered and scaled alike
     )
-    scale: Floats  #: (..., p) by which covariates were divided
 
     @property
     def ready(self) -> Booleans:
         return np.asarray(self.known.all(axis=-1))
 
 
-def solve(curvature: Floats, response: Floats, reference: Floats, penalty: Floats, rounds: int) -> Solved:
-    """Solve curvature theta = response with penalty/2 theta^2, and stay at the reference along unknown directions."""
+def solve(
+    curvature: Floats, response: Floats, reference: Floats, penalty: Floats, rounds: int, intercepts: int = 0
+) -> Solved:
+    """Solve curvature theta = response with penalty/2 theta^2, and stay at the reference along unknown directions.
+
+    With intercepts, covariates are centered first, so that it does not matter how far from zero they are.
+    """
+    change = centering(curvature, intercepts) if intercepts else np.eye(penalty.shape[-1])
     whole = curvature + penalty[..., None] * np.eye(penalty.shape[-1])
+    pull = np.einsum("...ji,...j->...i", change, response - np.einsum("...ij,...j->...i", whole, reference))
+    whole = np.swapaxes(change, -2, -1) @ whole @ change
     diagonal = np.einsum("...ii->...i", whole)
     scale = np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
-    scaled = whole / scale[..., :, None] / scale[..., None, :]
-    pull = (response - np.einsum("...ij,...j->...i", whole, reference)) / scale
+    scaled, pull = whole / scale[..., :, None] / scale[..., None, :], pull / scale
     finite = np.isfinite(scaled).all(axis=(-2, -1)) & np.isfinite(pull).all(axis=-1)
     values, vectors = np.linalg.eigh(np.where(finite[..., None, None], scaled, 0.0))
     known = values > max(2.0 / rounds, 1e-9)
     along = np.einsum("...ji,...j->...i", vectors, np.where(finite[..., None], pull, 0.0))
-    step = np.einsum("...ij,...j->...i", vectors, along * known / np.where(known, values, 1.0)) / scale
-    return Solved(reference + step, known, vectors, scale)
+    directions = change @ (vectors / scale[..., :, None])
+    step = np.einsum("...ij,...j->...i", directions, along * known / np.where(known, values, 1.0))
+    return Solved(reference + step, known, directions)
 
 
 def sandwich(layout: SampleLayout, held: Floats, penalty: Floats) -> Floats:
@@ -129,6 +136,7 @@ class Linearizer:
         self.layout = SampleLayout(problem.size, errors)
         agents = problem.network.agents
         self.penalty = problem.penalty
+        self.intercepts = problem.intercepts
         self.reference = np.zeros((agents, problem.size, lanes))
         self.trusted = np.zeros((agents, lanes), dtype=bool)
         self._kept_x: list[Floats] = []
@@ -147,14 +155,14 @@ class Linearizer:
         """
         observations = self._linearize(x, y, weights, group)
         self._samples += len(y)
-        room = (MEMORY - self._kept) // group * group
-        if room > 0:
-            some = slice(0, room)
+        room = MEMORY - self._kept
+        if room > 0 and weights.any():
+            some = slice(0, room * group)
             self._kept_x.append(x[some].copy())
             self._kept_y.append(y[some].copy())
             self._kept_weights.append(weights[some])
-            self._kept += len(y[some])
-            self._held += observations[: room // group].sum(axis=0)
+            self._kept += len(observations[:room])
+            self._held += observations[:room].sum(axis=0)
         observations[0] += self._change
         self._change[:] = 0.0
         return observations
@@ -181,14 +189,17 @@ class Linearizer:
         held = np.moveaxis(held, 1, 2)
         reference = np.moveaxis(self.reference, 1, 2)
         penalty = self.penalty * np.broadcast_to(per_round, held.shape[:-1])[..., None]
-        return solve(self.layout.curvature(held), self.layout.response(held), reference, penalty, rounds)
+        curvature, response = self.layout.curvature(held), self.layout.response(held)
+        return solve(curvature, response, reference, penalty, rounds, self.intercepts)
 
     def _linearize(self, x: Floats, y: Floats, weights: Floats, group: int) -> Floats:
         predictors = np.empty((self.family.outputs, *y.shape))
         kernels.predict(predictors, x, self.reference)
         np.clip(predictors, *self.family.plausible(y, self._before), out=predictors)
         if not self.trusted.all():
-            predictors = np.where(self.trusted, predictors, self.family.start(y))
+            kept = zip([*self._kept_y, y], [*self._kept_weights, weights], strict=True)
+            seen = np.concatenate([np.where(w[..., None] > 0, labels, np.nan) for labels, w in kept])
+            predictors = np.where(self.trusted, predictors, self.family.start(y, seen))
         return linearized(self.family, self.layout, x, y, weights, predictors, group)
 
 

@@ -52,7 +52,7 @@ _STALLED = 5
 """So many steps without progress end it."""
 
 _FAR = 1e3
-"""A predictor this far away is at infinity."""
+"""A predictor this much farther away than labels is at infinity."""
 
 
 @dataclass(frozen=True)
@@ -104,10 +104,9 @@ class Model(NamedTuple):
         """theta with (curvature + penalty) theta = response."""
         total = curvature + np.diag(scale * self.penalty)
         if self.singles_out:  # the sum over the classes of what has no penalty changes nothing: keep it at 0
-            free = np.tile(
-                np.diag((self.penalty == 0).reshape(self.family.outputs, -1)[0]), (self.family.outputs,) * 2
-            )
-            total = total + np.trace(curvature) / len(curvature) * free
+            each = np.diag(curvature).reshape(self.family.outputs, -1)  # in the units of each covariate
+            free = np.diag((each * (self.penalty == 0).reshape(each.shape)).mean(axis=0))
+            total = total + np.tile(free, (self.family.outputs,) * 2)
         size = np.sqrt(np.maximum(np.diag(total), 0.0))
         size[size == 0] = 1.0
         try:
@@ -202,7 +201,7 @@ def newton(
             scale = _scales(model.family, scale, *means[:, -2:].T)  # type: ignore[arg-type]
         changes = [model.predictors(v, rows.x) for v, rows in zip(way, data, strict=True)]
         stuck = [float(i in singular) for i in range(agents)]
-        mine = zip(data, theta, changes, way, scale / behind, stuck, strict=True)
+        mine = zip(data, theta, changes, way, scale, np.abs(scale / behind - 1), stuck, strict=True)
         measured = exchange.largest(np.stack([_measures(model, *args) for args in mine]))
         change, recedes, moved, anybody = measured.tolist()
         waits = waits + 1 if anybody else 0
@@ -281,24 +280,30 @@ def _measures(
     theta: Floats,
     changes: Floats,
     way: Floats,
+    scale: float,
     stretched: float,
     unsolved: float,
 ) -> Floats:
     """One agent's part of what all must know: the largest change of a predictor (for several, of their differences);
     whether its loss grows far along the part of the way that has no penalty (above 0); how far its estimates move,
-    relative to their size; and whether it could not solve."""
+    relative to their size, and predictors in units of Huber's threshold; and whether it could not solve."""
     spread = changes.max(axis=0) - changes.min(axis=0) if len(changes) > 1 else np.abs(changes)
     largest = float(spread.max(initial=0.0))
     growth, free = 1.0, way * (model.penalty == 0)
-    size = float((np.abs(rows.x) @ np.abs(free).reshape(len(changes), -1).T).max(initial=0.0))
-    if size > 0:
+    along, size = model.predictors(free, rows.x), np.abs(rows.x) @ np.abs(free).reshape(len(changes), -1).T
+    farthest = float(np.abs(along).max(initial=0.0))
+    if size.max(initial=0.0) > 0:
+        growth = -1.0
+    if farthest > 1e-10 * size.max(initial=0.0):  # and is not rounding
         with np.errstate(all="ignore"):
-            along = model.predictors(free, rows.x) / size
-            far = model.predictors(theta, rows.x) + along * _FAR
+            along, start = along / farthest, model.predictors(theta, rows.x)
+            far = start + along * (_FAR + 2 * (np.abs(start).max() + np.abs(rows.y)))
             slopes = (model.family.slopes(far, rows.y) * along).sum(axis=0)
-        growth = float(np.nan_to_num(slopes, nan=1.0).max(initial=-1.0)) - 1e-6
-    moved = float(np.abs(way).max() / (1 + np.abs(theta).max()))
-    return np.array([largest, growth, max(moved, abs(float(stretched) - 1)), unsolved])
+        growth = float(np.nan_to_num(slopes, nan=1.0).max()) - 1e-6
+    moved = max(float(np.abs(way).max() / (1 + np.abs(theta).max())), stretched)
+    if isinstance(model.family, Huber):
+        moved = max(moved, largest / (model.family.threshold * scale))
+    return np.array([largest, growth, moved, unsolved])
 
 
 def _search(

@@ -47,6 +47,7 @@ class OnlineLikelihood:
         self._linearizer = Linearizer(problem, 1, errors=True)
         self._method = AnytimeSDA() if method is None else running_mean(method)
         self._stream = Stream(problem.network, self._linearizer.layout.components, self._method)
+        self._age = 0  # rounds since the first sample
 
     @property
     def rounds(self) -> int:
@@ -75,7 +76,9 @@ class OnlineLikelihood:
             weights[: len(labels), i] = 1.0
         observation = self._linearizer.observe(x, y, weights, most)[0, :, :, 0]
         self._stream.advance(observation)
-        if refreshes(self.rounds):
+        if self._age or weights.any():
+            self._age += 1
+        if refreshes(self._age):
             self._linearizer.refer(self._solved())
 
     def _checked(self, agent: int, given: Any) -> tuple[Floats, Floats]:
@@ -115,7 +118,7 @@ class OnlineLikelihood:
         if late.size:
             i = int(late[0])
             k = int(np.argmin(solved.known[i, 0]))
-            way = in_words(solved.directions[i, 0, :, k] / solved.scale[i, 0], self._problem.parameter_names)
+            way = in_words(solved.directions[i, 0, :, k], self._problem.parameter_names)
             raise InvalidInput(
                 f"too few samples so far: after {self.rounds} rounds {len(late)} of {len(solved.ready)} agents do not "
                 f"know all directions (agent {i} not {way}); observe more, or look at ready. If this "

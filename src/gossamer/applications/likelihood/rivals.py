@@ -14,7 +14,7 @@ import numpy as np
 
 from gossamer import checks
 from gossamer.applications.likelihood import kernels
-from gossamer.applications.likelihood.streaming import Draws, Learned, in_blocks
+from gossamer.applications.likelihood.streaming import CHUNK, Draws, Learned, in_blocks
 from gossamer.arrays import Booleans, Floats, Integers
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ class StochasticGradient(ABC):
         """Every agent's estimates after each of the ascending horizons, all steps of the grid side by side."""
         steps = self.steps
         found = in_blocks(
-            problem, trials, seed, lambda draws: self._learn(problem, draws, horizons, steps), LANES
+            problem, trials, seed, lambda draws: self._learn(problem, draws, horizons, steps), CHUNK, LANES
         )
         estimates = found.estimates.reshape(len(steps), len(horizons), *found.estimates.shape[1:])
         assert problem.parameter is not None

@@ -34,6 +34,9 @@ CHUNK = 32
 LANES = 32
 """At most this many trials run side by side; results do not depend on it."""
 
+_ROOM = 1 << 27
+"""About as many bytes may the samples of trials side by side have."""
+
 _SETTLED = 1e-5
 """Newton's method ends with a step that is this small, relative to theta: the next one would be its square."""
 
@@ -120,10 +123,11 @@ Learner = Callable[[Draws], tuple[Floats, Booleans]]
 
 
 def in_blocks(
-    problem: LikelihoodEstimation, trials: int, seed: int, learn: Learner, lanes: int = LANES
+    problem: LikelihoodEstimation, trials: int, seed: int, learn: Learner, kept: int, lanes: int = LANES
 ) -> Learned:
-    """Blocks of trials, a thread for each."""
-    size = min(lanes, trials)
+    """Blocks of trials, a thread for each, that keep the samples of so many rounds."""
+    each = 8 * kept * int(problem.samples.max()) * problem.network.agents * (problem.width + 1)
+    size = int(np.clip(_ROOM // each, 1, min(lanes, trials)))
     firsts = range(0, trials, size)
     parts: list[tuple[Floats, Booleans]] = [(np.empty(0), np.empty(0, bool))] * len(firsts)
 
@@ -177,7 +181,7 @@ def newton(problem: LikelihoodEstimation, horizons: Integers, *, alone: bool = F
         """(N or 1, B, n): the sums over rounds, and over agents unless they are alone."""
         total: Any = 0.0
         for x, y, weights, _ in samples:
-            predictors = problem.family.start(y) if reference is None else np.empty((outputs, *y.shape))
+            predictors = problem.family.start(y, y) if reference is None else np.empty((outputs, *y.shape))
             if reference is not None:
                 kernels.predict(predictors, x, reference)
             total = total + linearized(problem.family, layout, x, y, weights, predictors, len(y))[0]
@@ -201,7 +205,8 @@ def newton(problem: LikelihoodEstimation, horizons: Integers, *, alone: bool = F
                 mean = held(samples, reference) / horizon
                 share = problem.samples[:, None, None] if alone else problem.per_round
                 penalty = np.broadcast_to(problem.penalty * share, theta.shape)
-                new = solve(layout.curvature(mean), layout.response(mean), theta, penalty, 10**9)
+                curvature, response = layout.curvature(mean), layout.response(mean)
+                new = solve(curvature, response, theta, penalty, 10**9, problem.intercepts)
                 step = new.theta - theta
                 length = np.abs(step).max(axis=-1)
                 theta = theta + step / np.maximum(1.0, length / 2)[..., None]

@@ -298,11 +298,12 @@ class LinearEstimation:
 
     def gram_rounds_needed(self, method: Method | str = "chebyshev") -> int:
         """Rounds of `method` after which every agent may invert its average of A_i'A_i."""
-        enough = first_true(
-            lambda t: bool(self.gram_margin(self.average_grams(method, t)) <= 0.5), most=2**24
-        )
+        most = 2**20  # a table of as many rounds takes a second
+        enough = first_true(lambda t: bool(self.gram_margin(self.average_grams(method, t)) <= 0.5), most=most)
         if enough is None:
-            raise Unsupported(f"{resolve(method).name} does not reach the average of A_i'A_i on this network")
+            raise Unsupported(
+                f"{resolve(method).name} does not reach the average of A_i'A_i on this network within {most:,} rounds"
+            )
         return enough
 
     def _inverted(self, gram: Method | str, method: Method, horizons: Integers) -> Floats:
