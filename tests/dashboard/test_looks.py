@@ -7,31 +7,9 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from tests.dashboard.serving import View, browsing, needs_chromium, serving
-from tests.dashboard.test_browser import SMALL
+from tests.dashboard.serving import SMALL, View, needs_chromium, serving
 
 pytestmark = [pytest.mark.slow, needs_chromium]
-
-
-@pytest.fixture(scope="module")
-def server():
-    with serving() as found:
-        yield found
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with browsing() as found:
-        yield found
-
-
-@pytest.fixture
-def view(server, browser):
-    context = browser.new_context(viewport={"width": 1440, "height": 900})
-    found = View(context, server.address)
-    yield found
-    context.close()
-    found.check()
 
 
 def reach(view, selector, most=120):
@@ -126,7 +104,7 @@ def test_light_and_dark_follow_the_system_and_the_switch(view):
     view.page.wait_for_selector("html[data-shown=light]")
     pictures = {}
     for wanted in ("light", "dark"):
-        while view.page.inner_text("#theme").lower() != wanted:
+        while view.page.inner_text("#theme") != f"Theme: {wanted}":
             view.page.click("#theme")
         view.page.wait_for_selector(f"html[data-shown={wanted}]")
         colors = view.js(
@@ -156,6 +134,7 @@ def test_sizes_of_windows(view, width, height):
         assert box["x"] >= 0
         assert box["x"] + box["width"] <= width + 1
     assert view.page.locator("#networks canvas").first.bounding_box()["height"] > 150
+    assert view.page.locator("#scrub").bounding_box()["width"] > 250
     # Nothing lies on top of anything else.
     below = [
         view.page.locator(name).last.bounding_box()
