@@ -2,6 +2,7 @@
 
 import { RAMPS, stepOf, theme, variable } from "./colors.js";
 import { curvesOf } from "./curves.js";
+import { HOLLOW } from "./network.js";
 
 const WIDTH = 1200;
 const TOP = 560;
@@ -41,13 +42,14 @@ function network(stage, number, label, left, width, round) {
     const [[x1, y1], [x2, y2]] = [place(a), place(b)];
     parts.push(`<line x1="${x1}" y1="${y1}" x2="${x2}" y2="${y2}" ${look}/>`);
   }
-  const radius = Math.max(2.5, Math.min(12, (0.24 * size) / Math.sqrt(agents)));
+  const radius = Math.max(2.5, Math.min(12, (0.24 * size) / Math.sqrt(agents), 0.46 * canvas.gap * size));
   for (let agent = 0; agent < agents; agent++) {
     const [x, y] = place(agent);
     const step = values ? stepOf(values[agent], ...range) : -1;
     const paper = variable("--paper");
     const fill = dead?.[agent] || step < 0 ? paper : RAMPS[theme()][step];
-    parts.push(`<circle cx="${x}" cy="${y}" r="${radius.toFixed(1)}" fill="${fill}" stroke="${variable("--rim")}"/>`);
+    const shown = step < 0 && !dead?.[agent] ? HOLLOW * radius : radius;
+    parts.push(`<circle cx="${x}" cy="${y}" r="${shown.toFixed(1)}" fill="${fill}" stroke="${variable("--rim")}"/>`);
     if (dead?.[agent]) {
       const r = 0.6 * radius;
       parts.push(
