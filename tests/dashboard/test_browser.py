@@ -432,6 +432,8 @@ def test_images_and_numbers(view, tmp_path):
     assert svg.count("<circle") == 32
     assert svg.count("<polyline") == 8
     assert "sda, round 40" in svg
+    for text in view.page.locator("#ramp span").all_text_contents():
+        assert f">{text}</text>" in svg  # what the colors stand for
     png = saved("#save-png").read_bytes()
     assert png.startswith(b"\x89PNG")
     assert len(png) > 20_000

@@ -234,7 +234,7 @@ def test_colors_span_what_agents_know_and_links_fade_by_the_pace_of_rounds(
         assert watcher.page.evaluate("fleet.canvas.fleet.quiet") == 50
         assert "not heard for 50 s" in watcher.text("#legend")
         assert watcher.row("agent3")[9] == "2"
-        assert "Refused\n2\nLate\n4" in watcher.text("#facts")
+        assert "Refused, late\n2, 4" in watcher.text("#facts")
         watcher.page.click("#agents button:text-is('agent3')")
         watcher.page.wait_for_function(
             "() => document.getElementById('agent-facts').innerText.replace(/\\s+/g, ' ')"

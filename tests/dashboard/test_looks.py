@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from tests.dashboard.serving import SMALL, View, needs_chromium, serving
+from tests.dashboard.serving import SMALL, needs_chromium
 
 pytestmark = [pytest.mark.slow, needs_chromium]
 
@@ -212,21 +212,23 @@ def test_colors_are_even_and_safe_for_the_color_blind(view):
                 assert np.linalg.norm(seen[k] - seen[-1 - k]) > 0.08, (sight, k)
 
 
-def test_the_page_comes_back_with_its_server(browser):
-    with serving() as server:
-        port = server.port
-        context = browser.new_context()
-        view = View(context, server.address)
-        view.open(**SMALL)
-        before = view.estimates()
-    view.page.wait_for_selector("text=no connection, trying again")
-    with serving(port=port):
-        view.page.wait_for_selector("#state:has-text('connected')")
-        view.page.fill("#rounds", "61")
-        view.page.press("#rounds", "Tab")
-        view.done()
-        assert len(view.estimates()) == len(before) + 1
-    context.close()
+def test_a_page_whose_connection_ends_comes_back(view):
+    """With its view; test_fleet_browser.py lets a whole server end."""
+    view.open(**SMALL)
+    before = view.estimates()
+    view.js(
+        "() => { const state = document.getElementById('state'); window.said = [];"
+        " new MutationObserver(() => said.push(state.textContent)).observe(state, { childList: true });"
+        " playground.results = null; playground.live.socket.close(); }"
+    )
+    view.page.wait_for_function(
+        "() => said.includes('no connection, trying again') && playground.results?.runs[0]"
+    )
+    view.done()
+    assert view.page.inner_text("#state") == "connected"
+    assert view.estimates() == before
+    view.type("#rounds", "61")
+    assert len(view.estimates()) == len(before) + 1
 
 
 def test_a_long_computation_can_be_canceled(view):

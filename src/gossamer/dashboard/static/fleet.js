@@ -148,8 +148,7 @@ function drawFacts({ name, network, epoch, summary, arrays, refused, dimension }
     ["Rounds per second", number(median(rates), 3)],
     ["Rounds", count(summary.rounds)],
     ["Observations", count(summary.samples)],
-    ["Refused", count(total(worrying))],
-    ["Late", count(total(harmless))],
+    ["Refused, late", [worrying, harmless].map((some) => count(total(some))).join(", ")],
   ];
   const list = at("facts");
   if (list.children.length !== facts.length) {

@@ -187,6 +187,13 @@ export class Stage {
     });
   }
 
+  /** What the ends and the middle of the colors are. */
+  scale() {
+    const [low, high] = this.range().map(short);
+    const [less, more] = this.span === "run" ? [" or less", " or more"] : ["", ""];
+    return [low + less, `average ${short(this.network.target)}`, high + more];
+  }
+
   drawRamp() {
     const place = document.getElementById("ramp");
     if (!place.firstChild) {
@@ -208,12 +215,7 @@ export class Stage {
       place.dataset.theme = theme();
     }
     if (!this.network) return;
-    const [low, high] = this.range();
-    const beyond = this.span === "run";
-    const texts = [short(low), `average ${short(this.network.target)}`, short(high)];
-    if (beyond) texts[0] = `${texts[0]} or less`;
-    if (beyond) texts[2] = `${texts[2]} or more`;
-    texts.forEach((text, k) => {
+    this.scale().forEach((text, k) => {
       if (words.children[k].textContent !== text) words.children[k].textContent = text;
     });
   }
