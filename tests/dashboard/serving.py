@@ -23,6 +23,9 @@ needs_chromium = pytest.mark.skipif(
     CHROMIUM is None, reason="needs Chromium, which is not installed; on Debian: apt-get install chromium"
 )
 
+SMALL = {"network": "grid:4x4", "methods": [["anytime-sda", {}]], "rounds": 60, "seed": 1}
+"""A scenario that takes no time."""
+
 QUIET = [
     "--no-sandbox",
     "--disable-background-networking",
@@ -44,7 +47,7 @@ def serving(pages: Sequence[Page] | None = None, host: str = "127.0.0.1", port: 
         yield server
     finally:
         server.stop()
-        thread.join(timeout=30)
+        thread.join(timeout=120)
         assert not thread.is_alive()
 
 
@@ -67,7 +70,7 @@ class View:
         self.page.on("websocket", lambda socket: self.requests.append(socket.url))
         self.page.on("console", self._heard)
         self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
-        self.page.set_default_timeout(30_000)
+        self.page.set_default_timeout(120_000)
 
     def _heard(self, message: Any) -> None:
         if message.type in ("error", "warning"):

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.dashboard.serving import View, browsing, needs_chromium, serving
+from tests.dashboard.serving import SMALL, View, in_address, needs_chromium
 from tests.dashboard.test_scenario import EDGES
 from typer.testing import CliRunner
 
@@ -21,31 +21,6 @@ from gossamer.dashboard.presets import PRESETS
 from gossamer.dashboard.scenario import Scenario, catalog
 
 pytestmark = [pytest.mark.slow, needs_chromium]
-
-SMALL = {"network": "grid:4x4", "methods": [["anytime-sda", {}]], "rounds": 60, "seed": 1}
-
-
-@pytest.fixture(scope="module")
-def server():
-    with serving() as found:
-        yield found
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with browsing() as found:
-        yield found
-
-
-@pytest.fixture
-def view(server, browser):
-    """A page of its own; whatever a test does, no other host is asked and nothing is logged as an error."""
-    context = browser.new_context(viewport={"width": 1440, "height": 900}, accept_downloads=True)
-    context.grant_permissions(["clipboard-read", "clipboard-write"])
-    found = View(context, server.address)
-    yield found
-    context.close()
-    found.check()
 
 
 def test_every_preset_shows_its_sentence_and_its_run(view):
@@ -107,6 +82,12 @@ def test_weights_files_means_noise_rounds_and_seed(view, tmp_path):
     x, y = view.place(2)
     view.page.mouse.move(x, y)
     assert view.page.inner_text("#tip").startswith("agent bonn: estimate ")
+    (tmp_path / "towns.edges").write_bytes(b"0 1\n1 2\n")  # the same file again, corrected
+    with view.page.expect_file_chooser() as chooser:
+        view.page.click("#file")
+    assert view.page.input_value("#file") == ""  # or else a browser sees no change
+    chooser.value.set_files(tmp_path / "towns.edges")
+    view.page.wait_for_selector("text=3 agents, 2 links")
     (tmp_path / "large.edges").write_bytes(b"0 1\n" * 100_000)
     view.page.set_input_files("#file", tmp_path / "large.edges")
     view.page.wait_for_selector("text=an uploaded file may have 256 kB")
@@ -175,7 +156,7 @@ def test_the_player(view):
     assert view.page.inner_text("#play") == "Play"
     view.page.select_option("#speed", "4")
     view.page.click("#play")  # from the start again
-    view.page.wait_for_selector("text=round 3")
+    view.page.wait_for_function("() => playground.playing && playground.round >= 3")
     view.page.click("#play")
     stopped = view.page.inner_text("#round")
     view.page.wait_for_timeout(400)
@@ -311,6 +292,63 @@ def test_a_method_without_faults_says_so_in_words(view):
     assert view.notice.startswith("The run ends here")
 
 
+def test_at_the_end_of_a_run_nothing_can_follow_but_what_was_can_be_another(view):
+    view.open(**(SMALL | {"events": [{"kind": "crash", "agent": 3, "round": 12}]}))
+    view.js("playground.goTo(60)")
+    view.page.focus("#loss")
+    view.page.keyboard.press("ArrowRight")
+    assert view.notice.startswith("The run ends here")
+    assert view.page.input_value("#loss") == "0"
+    assert view.page.inner_text("#lost") == "0%"
+    view.type("#delay-rounds", "2")
+    assert [event["kind"] for event in view.scenario["events"]] == ["loss", "crash", "delay"]
+    view.type("#delay-rounds", "two")
+    assert "got 'two'" in view.notice
+    view.type("#delay-rounds", "")
+    view.page.click("[aria-label='Undo: agent 3 stops']")
+    view.done()
+    assert view.scenario["events"] == []
+    assert view.notice == ""
+
+
+def test_of_many_wishes_the_newest_is_computed_and_the_worker_stays_warm(view):
+    view.open(**SMALL)
+    sent = []
+    view.page.on("websocket", lambda socket: socket.on("framesent", lambda text: sent.append(text)))
+    view.page.reload()
+    view.done()
+    sent.clear()
+    for rounds in range(61, 71):
+        view.js("rounds => playground.change({ rounds })", rounds)
+    view.done()
+    assert view.js("playground.results.network.rounds") == 70
+    runs = [text for text in sent if json.loads(text)["type"] == "run"]
+    assert 1 <= len(runs) < 10
+    assert json.loads(runs[-1])["scenario"]["rounds"] == 70
+
+
+def test_no_answer_looks_like_none(view):
+    """Not like the average, which is as pale as the page."""
+    view.open(**(SMALL | {"methods": [["sda", {}], ["anytime-sda", {}]]}))
+    view.js("playground.goTo(20)")
+    captions = view.page.locator("#networks figcaption")
+    assert [text.strip() for text in captions.all_inner_texts()] == ["sda\nno answer yet", "anytime-sda"]
+    svg = view.js("import('/static/export.js').then(({ drawing }) => drawing(playground))")
+    radii = [float(found) for found in re.findall(r'<circle [^>]* r="([\d.]+)"', svg)]
+    assert radii[:16] == [radii[0]] * 16
+    assert radii[16:] == [pytest.approx(2 * radii[0], rel=0.05)] * 16
+    assert view.page.inner_text("#notes") == "sda: each point of the curves is a run of that many rounds"
+    view.js("playground.goTo(60)")
+    assert [text.strip() for text in captions.all_inner_texts()] == ["sda", "anytime-sda"]
+
+
+def test_agents_on_a_circle_do_not_lie_on_each_other(view):
+    view.open(**(SMALL | {"network": "cycle:100"}))
+    one, other = view.place(0), view.place(1)
+    radius = view.js("playground.stage.views[0].canvas.radius()")
+    assert 2 * radius < np.hypot(one[0] - other[0], one[1] - other[1])
+
+
 def test_copied_code_gives_the_numbers_of_the_page(view, tmp_path):
     view.open(**SMALL)
     view.js("playground.goTo(15)")
@@ -351,11 +389,32 @@ def test_the_address_holds_the_view(view, server, browser):
     assert other.page.inner_text("#round") == "round 33"
     assert other.page.input_value("#span") == "round"
     assert other.estimates() == view.estimates()
-    other.page.goto(server.address + "#nonsense")
-    other.page.reload()
-    other.done()
     other.check()
     context.close()
+
+
+def test_an_address_that_is_broken_says_so_and_shows_a_scene(view):
+    view.page.goto(f"{view.address}#{in_address({'network': 'nowhere:5'})}")
+    view.done()
+    assert view.notice.startswith("network must be one of path")
+    for button in ("#save-svg", "#save-png", "#save-csv", "#save-estimates"):
+        view.page.click(button)
+        assert view.notice.startswith("There is no run to save yet.")
+    whole = in_address(SMALL)
+    broken = [
+        {"network": 5},
+        {"events": "x"},
+        {"methods": [["nobody", {}]]},
+        {"network": "file", "file": None},
+    ]
+    for fragment in ("nonsense", "%%%", whole[: len(whole) // 2], *(in_address(each) for each in broken)):
+        view.js("scenario => playground.set(scenario)", SMALL)
+        assert view.notice == ""
+        view.js("fragment => { location.hash = fragment; }", fragment)
+        view.page.wait_for_selector("#notice >> text=The address is not whole")
+        assert view.scenario["network"] == PRESETS[0]["scenario"]["network"]
+    view.done()
+    assert view.notice.startswith("The address is not whole")
 
 
 def test_images_and_numbers(view, tmp_path):
@@ -373,6 +432,8 @@ def test_images_and_numbers(view, tmp_path):
     assert svg.count("<circle") == 32
     assert svg.count("<polyline") == 8
     assert "sda, round 40" in svg
+    for text in view.page.locator("#ramp span").all_text_contents():
+        assert f">{text}</text>" in svg  # what the colors stand for
     png = saved("#save-png").read_bytes()
     assert png.startswith(b"\x89PNG")
     assert len(png) > 20_000

@@ -73,6 +73,14 @@ def test_a_frame_has_everything_a_page_shows(nine: WrittenFleet) -> None:
     assert estimates[0] == pytest.approx(arrays["estimate"][0])
 
 
+def test_the_worst_come_first_and_those_that_agree_keep_their_places(nine: WrittenFleet) -> None:
+    for distances in ((0.1, 0.2, 0.3), (0.3, 0.2, 0.1)):
+        near = {f"agent{k}": {"distance": distances[k % 3], "standard_error": 0.5} for k in range(9)}
+        nine.changes = near | {"agent5": {"distance": 5.0, "standard_error": 0.5}, "agent7": ENDED}
+        nine.play(10)
+        assert unpacked(shown(nine).frame)[0]["worst"] == [7, 5, 0, 1, 2, 3, 4, 6, 8]
+
+
 def test_many_agents_are_bands_and_few_are_lines(tmp_path: Path) -> None:
     for agents, lines in ((LINES, LINES), (LINES + 1, 0)):
         written = WrittenFleet(tmp_path / f"fleet{agents}", Network.cycle(agents))

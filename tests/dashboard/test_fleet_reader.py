@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import time
+from collections import deque
 from pathlib import Path
 
 import numpy as np
@@ -177,12 +178,24 @@ def test_what_happens_to_many_at_once_is_one_event_and_events_are_bounded(tmp_pa
     many = WrittenFleet(tmp_path / "fleet", Network.cycle(CROWD + 2))
     many.play(1)
     reader = FleetReader(many.path)
-    for k in range(EVENTS + 10):
+    assert reader._events.maxlen == EVENTS
+    reader._events = deque(maxlen=6)
+    for k in range(9):
         view = reader.look()
         many.changes = {} if k % 2 else {member.name: ENDED for member in many.fleet.agents}
         many.play(1)
-    assert len(view.events) == EVENTS
+    assert len(view.events) == 6
     assert {event.agent for event in view.events} == {f"{CROWD + 2} agents"}
+    names = [member.name for member in many.fleet.agents]
+    for why in (dict.fromkeys(names, "no space left"), {name: f"{name} says so" for name in names}):
+        many.changes = {}
+        many.play(1)
+        reader.look()
+        many.changes = {name: {"state": "degraded", "problem": why[name]} for name in names}
+        many.play(1)
+        view = reader.look()
+    told = [(event.agent, event.text) for event in view.events if event.bad][-2:]
+    assert told == [(f"{len(names)} agents", "degraded: no space left"), (f"{len(names)} agents", "degraded")]
 
 
 def test_agents_of_other_hosts_are_asked_for_their_metrics(four: WrittenFleet) -> None:

@@ -7,31 +7,9 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from tests.dashboard.serving import View, browsing, needs_chromium, serving
-from tests.dashboard.test_browser import SMALL
+from tests.dashboard.serving import SMALL, needs_chromium
 
 pytestmark = [pytest.mark.slow, needs_chromium]
-
-
-@pytest.fixture(scope="module")
-def server():
-    with serving() as found:
-        yield found
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with browsing() as found:
-        yield found
-
-
-@pytest.fixture
-def view(server, browser):
-    context = browser.new_context(viewport={"width": 1440, "height": 900})
-    found = View(context, server.address)
-    yield found
-    context.close()
-    found.check()
 
 
 def reach(view, selector, most=120):
@@ -126,7 +104,7 @@ def test_light_and_dark_follow_the_system_and_the_switch(view):
     view.page.wait_for_selector("html[data-shown=light]")
     pictures = {}
     for wanted in ("light", "dark"):
-        while view.page.inner_text("#theme").lower() != wanted:
+        while view.page.inner_text("#theme") != f"Theme: {wanted}":
             view.page.click("#theme")
         view.page.wait_for_selector(f"html[data-shown={wanted}]")
         colors = view.js(
@@ -156,6 +134,7 @@ def test_sizes_of_windows(view, width, height):
         assert box["x"] >= 0
         assert box["x"] + box["width"] <= width + 1
     assert view.page.locator("#networks canvas").first.bounding_box()["height"] > 150
+    assert view.page.locator("#scrub").bounding_box()["width"] > 250
     # Nothing lies on top of anything else.
     below = [
         view.page.locator(name).last.bounding_box()
@@ -233,21 +212,23 @@ def test_colors_are_even_and_safe_for_the_color_blind(view):
                 assert np.linalg.norm(seen[k] - seen[-1 - k]) > 0.08, (sight, k)
 
 
-def test_the_page_comes_back_with_its_server(browser):
-    with serving() as server:
-        port = server.port
-        context = browser.new_context()
-        view = View(context, server.address)
-        view.open(**SMALL)
-        before = view.estimates()
-    view.page.wait_for_selector("text=no connection, trying again")
-    with serving(port=port):
-        view.page.wait_for_selector("#state:has-text('connected')")
-        view.page.fill("#rounds", "61")
-        view.page.press("#rounds", "Tab")
-        view.done()
-        assert len(view.estimates()) == len(before) + 1
-    context.close()
+def test_a_page_whose_connection_ends_comes_back(view):
+    """With its view; test_fleet_browser.py lets a whole server end."""
+    view.open(**SMALL)
+    before = view.estimates()
+    view.js(
+        "() => { const state = document.getElementById('state'); window.said = [];"
+        " new MutationObserver(() => said.push(state.textContent)).observe(state, { childList: true });"
+        " playground.results = null; playground.live.socket.close(); }"
+    )
+    view.page.wait_for_function(
+        "() => said.includes('no connection, trying again') && playground.results?.runs[0]"
+    )
+    view.done()
+    assert view.page.inner_text("#state") == "connected"
+    assert view.estimates() == before
+    view.type("#rounds", "61")
+    assert len(view.estimates()) == len(before) + 1
 
 
 def test_a_long_computation_can_be_canceled(view):

@@ -35,7 +35,7 @@ UPGRADE = {
 
 def ask(port, path="/", method="GET", **headers):
     """One request, with exactly these headers (`host` among them)."""
-    raw = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+    raw = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
     raw.putrequest(method, path, skip_host=True, skip_accept_encoding=True)
     for name, value in ({"host": f"127.0.0.1:{port}"} | headers).items():
         if value is not None:
@@ -117,10 +117,10 @@ def test_a_socket_needs_an_origin_and_a_page_does_not(port):
 def test_messages_are_answered_and_what_is_none_gets_an_error(port):
     with connect(f"ws://127.0.0.1:{port}/live/", origin=f"http://127.0.0.1:{port}", proxy=None) as socket:
         socket.send(json.dumps({"type": "say", "text": "hello"}))
-        assert unpacked(socket.recv(timeout=10))[0] == {"type": "echo", "text": "hello"}
-        for text in ("{", "[]", "{}", '{"type": 3}'):
+        assert unpacked(socket.recv(timeout=60))[0] == {"type": "echo", "text": "hello"}
+        for text in ("{", "[]", "{}", '{"type": 3}', '{"type": "say", "text": NaN}', "[" * 100_000):
             socket.send(text)
-            header, _ = unpacked(socket.recv(timeout=10))
+            header, _ = unpacked(socket.recv(timeout=60))
             assert header["message"] == "a message must be a JSON object with a type"
 
 
@@ -192,13 +192,13 @@ def test_large_messages_and_many_sessions_are_refused(monkeypatch):
         with connect(place, origin=origin, proxy=None) as socket:
             socket.send(json.dumps({"type": "say", "text": "x" * safety.MOST_MESSAGE}))
             with pytest.raises(ConnectionClosed):
-                socket.recv(timeout=10)
+                socket.recv(timeout=60)
             assert socket.close_code == 1009
         with ExitStack() as opened:
             for _ in range(3):
                 socket = opened.enter_context(connect(place, origin=origin, proxy=None))
                 socket.send(json.dumps({"type": "say"}))
-                socket.recv(timeout=10)  # so it is open
+                socket.recv(timeout=60)  # so it is open
             with connect(place, origin=origin, proxy=None) as socket:
-                header, _ = unpacked(socket.recv(timeout=10))
+                header, _ = unpacked(socket.recv(timeout=60))
                 assert (header["type"], header["message"]) == ("full", "3 pages are open; close one")

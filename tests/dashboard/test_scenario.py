@@ -157,6 +157,13 @@ def test_a_catalog_offers_only_what_can_be_built():
             assert streams.mean.max() <= spread
 
 
+def test_the_links_around_a_torus_do_not_lie_on_the_others():
+    found = places(gs.Network.torus(5, 6), "torus:5x6", 1).reshape(5, 6, 2)
+    for line in (*found, *found.transpose(1, 0, 2)):
+        (x, y), inner = (line[-1] - line[0]) / np.linalg.norm(line[-1] - line[0]), line[1:-1] - line[0]
+        assert (np.abs(inner[:, 0] * y - inner[:, 1] * x) > 0.02).all()
+
+
 def test_a_run_is_what_the_engines_give():
     state = {"network": "grid:4x4", "methods": [["sda", {}], ["dsg", {}]], "rounds": 50, "seed": 3}
     found, scenario = frames(**state), Scenario.of(state)
@@ -241,7 +248,7 @@ def test_a_method_that_cannot_run_says_so_and_the_others_run():
         network="grid:3x3", rounds=20, methods=[["pairwise", {}], ["dsg", {}]], events=[EVENTS[0], EVENTS[3]]
     )
     assert found["missing"][0][0]["message"].startswith("pairwise cannot run with faults")
-    assert found["run"][0][0]["note"] == "runs without a ledger: neighbors that are not heard are left out"
+    assert found["run"][0][0]["notes"] == ["runs without a ledger: neighbors that are not heard are left out"]
     assert "error" not in found
     calm = frames(network="grid:3x3", rounds=20, methods=[["pairwise", {}]])
     assert calm["unknown"][0][0]["message"].startswith("exact errors need one gossip matrix")

@@ -159,7 +159,7 @@ def test_the_command_prints_its_address_and_leaves_nothing_behind(number):
         eventually(lambda: len(psutil.Process(process.pid).children()) == 1)
         (worker,) = psutil.Process(process.pid).children()
         os.kill(process.pid, number)  # however it ends, its worker does not outlive it
-        assert process.wait(timeout=30) == (0 if number == signal.SIGINT else -number)
+        assert process.wait(timeout=120) == (0 if number == signal.SIGINT else -number)
         eventually(lambda: not worker.is_running() or worker.status() == psutil.STATUS_ZOMBIE)
     finally:
         process.kill()

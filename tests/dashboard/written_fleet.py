@@ -85,5 +85,5 @@ class WrittenFleet:
             "pid": os.getpid(),
             "restarts": 0,
             "version": "0",
-            "every": 0.5,
+            "every": 60.0,  # seconds, so that a slow test does not find it silent
         }

@@ -31,7 +31,8 @@ WINDOW = 5.0
 CROWD = 5
 """If the same happens to more agents than this at once, it is one event."""
 
-_CALM = ("running", "stopped", "unknown")
+_LEFT, _JOINED = "left the fleet", "joined the fleet"
+_CALM = ("running", "stopped", "unknown", _LEFT, _JOINED)
 
 EVENTS = 200
 """Of the newest changes that are kept."""
@@ -243,18 +244,20 @@ class FleetReader:
     def _tell(self, agents: Sequence[AgentStatus], now: float) -> None:
         """Note who came, who left, and whose state is another than before."""
         states = {agent.member.name: agent.state for agent in agents}
-        told: dict[tuple[str, bool], list[str]] = {}
+        told: dict[str, dict[str, str]] = {}  # what happened, to whom, and why
         if self._number > 1:
-            told["left the fleet", False] = [name for name in self._states if name not in states]
-            told["joined the fleet", False] = [name for name in states if name not in self._states]
+            told[_LEFT] = {name: "" for name in self._states if name not in states}
+            told[_JOINED] = {name: "" for name in states if name not in self._states}
         for agent in agents:
             name, before = agent.member.name, self._states.get(agent.member.name)
             if agent.state != before and (before is not None or agent.state not in _CALM):
-                text = agent.state + (f": {agent.problem}" if agent.problem else "")
-                told.setdefault((text, agent.state not in _CALM), []).append(name)
-        for (text, bad), names in told.items():
-            who = names if len(names) <= CROWD else [f"{len(names)} agents"]
-            self._events += [Change(now, name, text, bad) for name in who]
+                told.setdefault(agent.state, {})[name] = agent.problem
+        for what, whom in told.items():
+            if len(whom) > CROWD:
+                reasons = set(whom.values())
+                whom = {f"{len(whom)} agents": reasons.pop() if len(reasons) == 1 else ""}
+            for who, why in whom.items():
+                self._events.append(Change(now, who, f"{what}: {why}" if why else what, what not in _CALM))
         self._states = states
 
     def _remember(

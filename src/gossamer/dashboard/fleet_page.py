@@ -13,6 +13,7 @@ import logging
 import math
 import time
 from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -192,7 +193,7 @@ class FleetFrames:
             "names": list(self._place),
             "states": [agent.state for agent in agents],
             "problems": [agent.problem for agent in agents],
-            "worst": [self._place[agent.member.name] for agent in worst_first(agents)],
+            "worst": [self._place[agent.member.name] for agent in worst_first(map(_coarse, agents))],
             "linkStates": LINKS,
             "square": is_regular(self._shape),
             "facts": [*FACTS, *view.reasons],
@@ -315,6 +316,12 @@ class FleetFrames:
         except (OSError, InvalidInput) as error:
             return {"log": [], "logProblem": f"The log cannot be read: {error}"}
         return {"log": [_entry(line) for line in lines], "logProblem": "" if lines else "The log is empty."}
+
+
+def _coarse(agent: AgentStatus) -> AgentStatus:
+    """The agent with its distance in whole standard errors: those that agree do not change places all the time."""
+    error = max((each for each in agent.standard_error if each), default=0.0)
+    return replace(agent, distance=agent.distance // error) if agent.distance and error > 0 else agent
 
 
 def _entry(line: str) -> dict[str, str]:

@@ -112,6 +112,8 @@ def _lattice(kind: str, agents: int, sizes: str) -> Floats | None:
     if kind in ("grid", "torus"):
         columns = int(sizes.lower().replace(",", "x").split("x")[1])
         found = np.column_stack([number % columns, -(number // columns)]).astype(float)
+        if kind == "torus":  # bent, or the links around it would lie on the others
+            found += 0.4 * np.sin(math.pi * found / np.maximum(np.ptp(found, axis=0), 1))[:, ::-1]
         return found if found[:, 0].max() >= -found[:, 1].min() else found[:, ::-1] * -1
     if kind == "hypercube":
         angle = math.pi * (np.arange(max(1, int(math.log2(agents)))) + 0.5) / math.log2(agents)

@@ -20,6 +20,9 @@ from gossamer.errors import GossamerError
 THEOREMS = ((gs.SDA(), gs.theory.theorem_1, "Theorem 1"), (gs.DSG(), gs.theory.theorem_2, "Theorem 2"))
 """What the paper proves, of methods with the paper's parameters."""
 
+LENGTHS = "each point of the curves is a run of that many rounds"
+"""What a reader must know of a method that has to know when it ends."""
+
 FACTS_UP_TO = 1500
 """Agents of a network whose eigenvalues are shown: beyond it they take seconds."""
 
@@ -148,9 +151,14 @@ def _run(
         "rounds": scenario.horizons,
         "error": _numbers(run.total_error),
         "alive": np.broadcast_to(run.agents, len(scenario.horizons)).tolist(),
-        "note": run.records()[-1]["note"],
+        "notes": _notes(run, method),
     }
     return "run", header, {"estimates": estimates}
+
+
+def _notes(run: Any, method: gs.Method) -> list[str]:
+    said = run.records()[-1]["note"]
+    return [*(said.split("; ") if said else []), *([] if method.anytime else [LENGTHS])]
 
 
 def _expected(

@@ -54,13 +54,17 @@ class Channel:
             except (WebSocketDisconnect, KeyError):  # the page closed, or sent bytes
                 return
             try:
-                message = json.loads(text)
-            except ValueError:
+                message = json.loads(text, parse_constant=_no_number)
+            except (ValueError, RecursionError):
                 message = None
             if isinstance(message, dict) and isinstance(message.get("type"), str):
                 yield message
             else:
                 await self.complain(InvalidInput("a message must be a JSON object with a type"))
+
+
+def _no_number(text: str) -> float:
+    raise ValueError(f"{text} is no number")
 
 
 class Page(NamedTuple):

@@ -14,7 +14,7 @@ function fill(select, words, value) {
 }
 
 /** What a reader typed: a number, nothing (null), or the text itself, which the server will complain about. */
-function typed(text) {
+export function typed(text) {
   const trimmed = text.trim();
   if (trimmed === "") return null;
   return Number.isFinite(Number(trimmed)) ? Number(trimmed) : trimmed;
@@ -35,6 +35,7 @@ export class Controls {
     }
     this.field("kind").addEventListener("change", () => this.chooseKind());
     this.field("file").addEventListener("change", () => this.upload());
+    this.field("file").addEventListener("click", () => (this.field("file").value = "")); // the same file, corrected
     this.field("add").addEventListener("click", () => this.addMethod());
   }
 

@@ -49,6 +49,13 @@ export function showLegend(place, curves) {
   );
 }
 
+/** Notes [label, text] in one line; what holds for several methods is said once. */
+export function together(notes) {
+  const said = new Map();
+  for (const [label, text] of notes) said.set(text, [...(said.get(text) ?? []), label]);
+  return [...said].map(([text, labels]) => [labels.filter(Boolean).join(" and "), text].filter(Boolean).join(": ")).join(" · ");
+}
+
 /** The curves as a table: one row per number of rounds, one column per curve. */
 export function curvesCsv(curves) {
   const rounds = [...new Set(curves.flatMap((curve) => curve.x))].sort((a, b) => a - b);

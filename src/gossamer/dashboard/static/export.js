@@ -1,7 +1,9 @@
 // The view as a drawing: networks above, curves below, one SVG for both kinds of images.
 
+import { power } from "./chart.js";
 import { RAMPS, stepOf, theme, variable } from "./colors.js";
 import { curvesOf } from "./curves.js";
+import { HOLLOW } from "./network.js";
 
 const WIDTH = 1200;
 const TOP = 560;
@@ -15,17 +17,30 @@ export function drawing({ results, stage, round }) {
   const parts = [`<rect width="${WIDTH}" height="${HEIGHT}" fill="${variable("--paper")}"/>`];
   const each = WIDTH / results.labels.length;
   results.labels.forEach((label, k) => parts.push(network(stage, k, label, k * each, each, round)));
+  parts.push(scale(stage));
   parts.push(curves(curvesOf(results), round));
   const font = 'font-family="Inter, Helvetica, Arial, sans-serif"';
   return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${WIDTH} ${HEIGHT}" width="${WIDTH}" height="${HEIGHT}" ${font}>${parts.join("\n")}</svg>`;
+}
+
+/** The colors and what they stand for. */
+function scale(stage) {
+  const ramp = RAMPS[theme()];
+  const [left, wide, top] = [WIDTH / 2 - 200, 400, TOP - 34];
+  const stops = ramp.map((color, k) => `<stop offset="${k / (ramp.length - 1)}" stop-color="${color}"/>`);
+  const texts = stage.scale().map((text, k) => {
+    const anchor = ["start", "middle", "end"][k];
+    return `<text x="${left + (k * wide) / 2}" y="${top + 24}" font-size="13" text-anchor="${anchor}" fill="${variable("--soft")}">${text}</text>`;
+  });
+  return `<linearGradient id="ramp">${stops.join("")}</linearGradient><rect x="${left}" y="${top}" width="${wide}" height="8" rx="4" fill="url(#ramp)"/>${texts.join("")}`;
 }
 
 function network(stage, number, label, left, width, round) {
   const { canvas } = stage.views[number];
   const { positions, agents } = canvas.network;
   const { links } = canvas.network;
-  const size = Math.min(width - 60, TOP - 90);
-  const top = 56 + (TOP - 90 - size) / 2;
+  const size = Math.min(width - 60, TOP - 120);
+  const top = 56 + (TOP - 120 - size) / 2;
   const place = (agent) => [
     (left + (width - size) / 2 + positions[2 * agent] * size).toFixed(1),
     (top + (1 - positions[2 * agent + 1]) * size).toFixed(1),
@@ -41,13 +56,14 @@ function network(stage, number, label, left, width, round) {
     const [[x1, y1], [x2, y2]] = [place(a), place(b)];
     parts.push(`<line x1="${x1}" y1="${y1}" x2="${x2}" y2="${y2}" ${look}/>`);
   }
-  const radius = Math.max(2.5, Math.min(12, (0.24 * size) / Math.sqrt(agents)));
+  const radius = Math.max(2.5, Math.min(12, (0.24 * size) / Math.sqrt(agents), 0.46 * canvas.gap * size));
   for (let agent = 0; agent < agents; agent++) {
     const [x, y] = place(agent);
     const step = values ? stepOf(values[agent], ...range) : -1;
     const paper = variable("--paper");
     const fill = dead?.[agent] || step < 0 ? paper : RAMPS[theme()][step];
-    parts.push(`<circle cx="${x}" cy="${y}" r="${radius.toFixed(1)}" fill="${fill}" stroke="${variable("--rim")}"/>`);
+    const shown = step < 0 && !dead?.[agent] ? HOLLOW * radius : radius;
+    parts.push(`<circle cx="${x}" cy="${y}" r="${shown.toFixed(1)}" fill="${fill}" stroke="${variable("--rim")}"/>`);
     if (dead?.[agent]) {
       const r = 0.6 * radius;
       parts.push(
@@ -59,7 +75,8 @@ function network(stage, number, label, left, width, round) {
 }
 
 function curves(found, round) {
-  const box = { left: 80, right: WIDTH - 250, top: TOP + 10, bottom: HEIGHT - 50 };
+  const widest = Math.max(...found.map(({ label }) => label.length));
+  const box = { left: 80, right: WIDTH - Math.max(190, 70 + 7 * widest), top: TOP + 20, bottom: HEIGHT - 50 };
   const points = found.flatMap((curve) => curve.x.map((x, k) => [x, curve.y[k]])).filter(([, y]) => y > 0);
   if (!points.length) return "";
   const main = found.filter((curve) => !curve.aside).flatMap((curve) => curve.y.filter((y) => y > 0));
@@ -70,18 +87,18 @@ function curves(found, round) {
   const soft = variable("--soft");
   const clip = `<clipPath id="chart"><rect x="${box.left}" y="${box.top}" width="${box.right - box.left}" height="${box.bottom - box.top}"/></clipPath>`;
   const parts = [clip];
-  for (let power = Math.ceil(x0); power <= x1; power++) {
-    const at = x(10 ** power);
+  for (let each = Math.ceil(x0); each <= x1; each++) {
+    const at = x(10 ** each);
     parts.push(
       `<line x1="${at}" x2="${at}" y1="${box.top}" y2="${box.bottom}" stroke="${variable("--rule")}"/>`,
-      `<text x="${at}" y="${box.bottom + 20}" font-size="13" text-anchor="middle" fill="${soft}">${+(10 ** power).toPrecision(3)}</text>`,
+      `<text x="${at}" y="${box.bottom + 20}" font-size="13" text-anchor="middle" fill="${soft}">${power(10 ** each)}</text>`,
     );
   }
-  for (let power = Math.ceil(y0); power <= y1; power++) {
-    const at = y(10 ** power);
+  for (let each = Math.ceil(y0); each <= y1; each++) {
+    const at = y(10 ** each);
     parts.push(
       `<line x1="${box.left}" x2="${box.right}" y1="${at}" y2="${at}" stroke="${variable("--rule")}"/>`,
-      `<text x="${box.left - 8}" y="${at + 4}" font-size="13" text-anchor="end" fill="${soft}">1e${power}</text>`,
+      `<text x="${box.left - 8}" y="${at + 4}" font-size="13" text-anchor="end" fill="${soft}">${power(10 ** each)}</text>`,
     );
   }
   found.forEach((curve, k) => {

@@ -6,7 +6,7 @@ import { AgentPanel } from "./fleet_agent.js";
 import { at, element, known, median, sampleOf, set } from "./fleet_elements.js";
 import { FleetCanvas, inkLink } from "./fleet_network.js";
 import { OverTime } from "./fleet_over_time.js";
-import { clock, count, duration, kindOf, markOf, number, percent } from "./fleet_states.js";
+import { apart, clock, count, duration, kindOf, markOf, number, percent } from "./fleet_states.js";
 import { AgentTable } from "./fleet_table.js";
 import { notify, showState, startFrame } from "./frame.js";
 import { Live } from "./live.js";
@@ -99,18 +99,26 @@ addEventListener("keydown", (event) => event.key === "Escape" && choose(""));
 
 /** Show one agent, or none; who it is stands in the address. */
 function choose(name) {
-  if (decodeURIComponent(location.hash.slice(1)) === name) return;
+  if (inAddress() === name) return;
   history.replaceState(null, "", name ? `#${encodeURIComponent(name)}` : location.pathname);
   follow();
 }
 
 function follow() {
-  panel.choose(decodeURIComponent(location.hash.slice(1)));
+  panel.choose(inAddress());
   live.send("look", { agent: panel.name });
   if (view.frame) draw(false);
 }
 
-panel.choose(decodeURIComponent(location.hash.slice(1)));
+panel.choose(inAddress());
+
+function inAddress() {
+  try {
+    return decodeURIComponent(location.hash.slice(1));
+  } catch {
+    return location.hash.slice(1); // whoever wrote it; nobody has that name
+  }
+}
 
 // --- drawing a frame
 
@@ -132,15 +140,15 @@ function drawFacts({ name, network, epoch, summary, arrays, refused, dimension }
   set(at("fleet-network"), `${network ? `fleet ${name}, ` : ""}epoch ${epoch}`);
   const errors = known(arrays.error);
   const rates = known(arrays.rate);
-  const worrying = Object.entries(refused).filter(([why]) => why !== "late" && why !== "stale");
+  const [harmless, worrying] = apart(refused);
   const facts = [
     ["Agents", words(summary.states)],
-    [dimension > 1 ? "Estimate (first of " + dimension + ")" : "Estimate", `${number(summary.estimate ?? NaN)} ± ${number(median(errors), 2)}`],
+    [dimension > 1 ? "Estimate (first of " + dimension + ")" : "Estimate", summary.estimate === null ? "–" : `${number(summary.estimate)} ± ${number(median(errors), 2)}`],
     ["Spread", number(summary.spread ?? NaN, 3)],
     ["Rounds per second", number(median(rates), 3)],
     ["Rounds", count(summary.rounds)],
     ["Observations", count(summary.samples)],
-    ["Refused", count(worrying.reduce((total, [, many]) => total + many, 0))],
+    ["Refused, late", [worrying, harmless].map((some) => count(total(some))).join(", ")],
   ];
   const list = at("facts");
   if (list.children.length !== facts.length) {
@@ -157,6 +165,10 @@ function drawFacts({ name, network, epoch, summary, arrays, refused, dimension }
   });
 }
 
+function total(counts) {
+  return counts.reduce((sum, [, many]) => sum + many, 0);
+}
+
 function words(states) {
   return Object.entries(states).sort((a, b) => b[1] - a[1]);
 }
@@ -165,12 +177,13 @@ function badge(state, text) {
   return element("span", { className: "badge", kind: kindOf(state) }, text);
 }
 
-function drawNotes({ notes, states, problems, names }) {
+function drawNotes({ notes, states, problems, names, arrays }) {
   const said = states
     .map((state, k) => [state, problems[k], names[k]])
     .filter(([, problem]) => problem)
     .map(([state, problem, name]) => `${name} (${state}): ${problem.startsWith(`${name}: `) ? problem.slice(name.length + 2) : problem}`);
-  const all = [...notes, ...said.slice(0, 3), ...(said.length > 3 ? [`and ${said.length - 3} more with a problem`] : [])];
+  const silence = "No agent speaks: none is running, or they run on other hosts and their metrics are not known here.";
+  const all = [...(arrays.speaking.some(Boolean) ? [] : [silence]), ...notes, ...said.slice(0, 3), ...(said.length > 3 ? [`and ${said.length - 3} more with a problem`] : [])];
   const place = at("notes");
   if (place.dataset.said === all.join("\n")) return;
   place.dataset.said = all.join("\n");
@@ -185,7 +198,8 @@ function drawNetwork({ names, states, arrays, square }) {
     canvas.setNetwork({ positions: arrays.positions, links: arrays.links, names, square });
   }
   const here = Array.from(arrays.estimate, (value, k) => (arrays.speaking[k] ? value : NaN));
-  const range = around(known(here));
+  const range = around(known(here), median(known(arrays.error)));
+  const quiet = quietAfter(median(known(arrays.rate)));
   const mine = names.indexOf(panel.name);
   canvas.setFleet({
     states,
@@ -194,10 +208,16 @@ function drawNetwork({ names, states, arrays, square }) {
     range,
     loss: arrays.linkLoss,
     heard: arrays.linkHeard,
+    quiet,
     down: Array.from(arrays.linkState, (state, k) => isDown(state, [arrays.links[2 * k], arrays.links[2 * k + 1]], states, arrays.speaking)),
     marked: new Set(mine < 0 ? [] : [mine]),
   });
-  drawLegend(range, states);
+  drawLegend(range, states, quiet);
+}
+
+/** Seconds without a message after which a link is quiet: two, or five rounds where these are longer. */
+function quietAfter(rate) {
+  return Math.max(2, Math.round(rate > 0 ? 5 / rate : 0));
 }
 
 /** Whether a link is down: an end gave the other up, or has ended, or nobody says anything of it. */
@@ -206,18 +226,22 @@ function isDown(state, ends, states, speaking) {
   return state >= 4 || ended || !ends.some((end) => speaking[end]);
 }
 
-/** An interval about the median that holds all numbers, so that what agrees has the middle color. */
-function around(values) {
+/**
+ * An interval about the median that holds all numbers, and their standard error, so that what agrees has the middle
+ * color: agents that differ by less than they know do not flicker.
+ */
+function around(values, error) {
   if (!values.length) return [0, 1];
   const middle = median(values);
-  const reach = Math.max(...values.map((value) => Math.abs(value - middle))) || Math.abs(middle) * 1e-9 || 1e-9;
+  const least = error > 0 ? error : Math.abs(middle) * 1e-9 || 1e-9;
+  const reach = Math.max(...values.map((value) => Math.abs(value - middle)), least);
   return [middle - reach, middle + reach];
 }
 
-function drawLegend([low, high], states) {
+function drawLegend([low, high], states, quiet) {
   const place = at("legend");
   const seen = [...new Set(states.map(kindOf))];
-  const said = [theme(), view.byState, view.byState ? "" : [low, high].map((v) => number(v)).join(), seen.join()].join("|");
+  const said = [theme(), view.byState, view.byState ? "" : [low, high].map((v) => number(v)).join(), seen.join(), quiet].join("|");
   if (place.dataset.said === said) return;
   place.dataset.said = said;
   const items = [];
@@ -234,14 +258,14 @@ function drawLegend([low, high], states) {
     }
     items.push(...seen.filter((state) => markOf(state)).map((state) => badge(state, state)));
   }
-  const samples = [["0 1", "link"], ["2 1", "loses 10%"], ["3 1", "30% or more"], ["0 0", "not heard for 2 s"], ["down", "down"]];
+  const samples = [["0 1", "link"], ["2 1", "loses 10%"], ["3 1", "30% or more"], ["0 0", `not heard for ${quiet} s`], ["down", "down"]];
   items.push(...samples.map(([key, text]) => element("span", {}, sampleOf(28, (pen) => inkLink(pen, key)), text)));
   place.replaceChildren(...items);
 }
 
 // --- events, and the tip at the pointer
 
-function drawEvents({ events }) {
+function drawEvents({ events, names }) {
   const place = at("events");
   const key = events.length ? `${events.length} ${events.at(-1)[0]} ${events.at(-1)[1]}` : "";
   if (place.dataset.key === key) return;
@@ -249,8 +273,9 @@ function drawEvents({ events }) {
   at("events-none").hidden = events.length > 0;
   place.replaceChildren(
     ...events.toReversed().map(([time, agent, text, bad]) => {
-      const name = element("button", { type: "button", className: "quiet", textContent: agent });
-      name.addEventListener("click", () => choose(agent));
+      const here = names.includes(agent); // or else several, or one that left
+      const name = element(here ? "button" : "b", { className: here ? "quiet" : "", textContent: agent });
+      if (here) name.addEventListener("click", () => choose(agent));
       return element("li", { bad: `${bad}` }, element("time", {}, clock(time)), name, element("span", {}, text));
     }),
   );
@@ -262,14 +287,15 @@ function tip(found, event) {
   place.hidden = !text;
   if (!text) return;
   place.textContent = text;
-  const [x, y] = event ? [event.clientX, event.clientY] : corner();
+  const [x, y] = event ? [event.clientX, event.clientY] : beside(found);
   place.style.left = `${Math.min(x + 14, innerWidth - place.offsetWidth - 8)}px`;
   place.style.top = `${Math.min(y + 16, innerHeight - place.offsetHeight - 8)}px`;
 }
 
-function corner() {
+function beside({ agent, link }) {
   const box = at("network").getBoundingClientRect();
-  return [box.left, box.bottom - 60];
+  const [x, y] = agent !== undefined ? canvas.place(agent) : canvas.middle(link);
+  return [box.left + x, box.top + y];
 }
 
 function describe({ agent, link }, { names, states, arrays, linkStates }) {

@@ -3,7 +3,7 @@
 import { variable } from "./colors.js";
 import { TimeChart, tint } from "./fleet_charts.js";
 import { at } from "./fleet_elements.js";
-import { count, duration, number, percent, showState } from "./fleet_states.js";
+import { apart, count, duration, number, percent, showState } from "./fleet_states.js";
 
 const HEADS = ["Name", "State", "Distance", "Round trip", "Lost", "Last heard"];
 
@@ -77,7 +77,7 @@ export class AgentPanel {
 
   facts({ details, endpoint, rejected }) {
     const vector = (value, digits) => (Array.isArray(value) ? value : [value]).map((v) => number(v ?? NaN, digits)).join(", ");
-    const refused = Object.entries(rejected).map(([why, many]) => `${why} ${count(many)}`).join(", ");
+    const [late, refused] = apart(rejected).map((some) => some.map(([why, many]) => `${why} ${count(many)}`).join(", "));
     const expires = details.certificate_expires;
     const pairs = [
       ["Estimate", details.estimate === undefined ? "–" : vector(details.estimate)],
@@ -86,6 +86,7 @@ export class AgentPanel {
       ["Observations", count(details.samples ?? NaN)],
       ["Messages", `${count(details.sent ?? NaN)} sent, ${count(details.received ?? NaN)} received`],
       ["Refused", refused || "none"],
+      ["Late", late || "none"],
       ["Endpoint", endpoint],
       ["Process", details.pid === undefined ? "on another host" : `${details.pid}`],
       ["Certificate", typeof expires === "number" ? `ends in ${duration(expires - Date.now() / 1000)}` : "none"],

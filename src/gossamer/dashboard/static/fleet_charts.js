@@ -58,13 +58,13 @@ export class TimeChart {
   options(series, bands) {
     const ink = variable("--soft");
     const font = `11px ${variable("--font")}`;
-    const axis = (size, values, space, filter) => ({
+    const axis = (size, values, space, filter, gap = 4) => ({
       font,
       ...(filter ? { filter } : {}),
       stroke: ink,
       size,
       space,
-      gap: 4,
+      gap,
       values,
       grid: { stroke: variable("--rule"), width: 1, ...(filter ? { filter } : {}) },
       ticks: { show: false },
@@ -77,7 +77,7 @@ export class TimeChart {
       cursor: { points: { show: false }, drag: { x: false, y: false }, y: false, sync: { key: this.sync } },
       scales: { x: { time: true }, y: this.log ? { distr: 3, log: 10 } : { range } },
       axes: [
-        axis(26, (plot, splits) => splits.map((at) => label(at, plot.scales.x.max - plot.scales.x.min)), 70),
+        axis(30, (plot, splits) => splits.map((at) => label(at, plot.scales.x.max - plot.scales.x.min)), 70, undefined, 8),
         this.log
           ? axis(54, (_, splits) => splits.map(power), 24, (plot, splits, k) => roomy(powers(plot, splits, k)))
           : axis(54, (_, splits) => splits.map((value) => tidy(value, splits)), 34),
@@ -122,6 +122,7 @@ function label(at, span) {
 function tidy(value, splits) {
   if (value === null || value === undefined) return "";
   const step = Math.abs(splits[1] - splits[0]) || 1;
-  const digits = Math.max(0, Math.min(8, -Math.floor(Math.log10(step) + 1e-9)));
+  let digits = Math.max(0, Math.min(8, -Math.floor(Math.log10(step) + 1e-9)));
+  if (digits < 8 && Math.abs(step * 10 ** digits - Math.round(step * 10 ** digits)) > 1e-6) digits += 1; // 0.25
   return Math.abs(value) >= 1e5 ? number(value, 3) : value.toFixed(digits).replace("-", "−");
 }

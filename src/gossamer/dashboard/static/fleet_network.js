@@ -4,7 +4,6 @@ import { RAMPS, stepOf, theme, variable } from "./colors.js";
 import { colorOf, kindOf, markOf } from "./fleet_states.js";
 import { NetworkCanvas } from "./network.js";
 
-const FRESH = 2; // seconds since the last message after which a link fades
 const LOSSES = [0.02, 0.1, 0.3]; // from which on a link is drawn heavier
 
 /** How heavy the loss of a link is, from 0 to 3. */
@@ -17,6 +16,7 @@ export class FleetCanvas extends NetworkCanvas {
    * states   of the agents, words
    * byState  whether their colors show these instead of values
    * loss, heard, down   of the links: share lost, seconds since a message, and 1 where an end gave the other up
+   * quiet    seconds since the last message after which a link fades
    */
   setFleet(fleet) {
     this.fleet = { ...this.fleet, ...fleet };
@@ -31,10 +31,10 @@ export class FleetCanvas extends NetworkCanvas {
     pen.clearRect(0, 0, this.layer.width, this.layer.height);
     pen.setTransform(scale, 0, 0, scale, 0, 0);
     if (!this.fleet) return;
-    const { loss, heard, down } = this.fleet;
+    const { loss, heard, down, quiet } = this.fleet;
     const groups = new Map();
     for (let k = 0; k < this.network.links.length / 2; k++) {
-      const key = down[k] ? "down" : `${gradeOf(loss[k])} ${Number.isFinite(heard[k]) && heard[k] <= FRESH ? 1 : 0}`;
+      const key = down[k] ? "down" : `${gradeOf(loss[k])} ${Number.isFinite(heard[k]) && heard[k] <= quiet ? 1 : 0}`;
       if (!groups.has(key)) groups.set(key, []);
       groups.get(key).push(k);
     }

@@ -120,9 +120,10 @@ export class OverTime {
     const value = (name, digits) => number(this.column(name)[place], digits);
     const when = k === null ? "" : `${clock(this.times[place])}  `;
     const range = (what, digits) => `from ${value(`${what}0`, digits)} to ${value(`${what}1`, digits)}`;
-    set(at("estimate-now"), `${when}${value("estimate0.5")} ± ${value("error0.5", 2)}, ${range("estimate")}`);
+    const say = (what, text) => set(at(`${what}-now`), Number.isFinite(this.column(`${what}0.5`)[place]) ? `${when}${text}` : "");
+    say("estimate", `${value("estimate0.5")} ± ${value("error0.5", 2)}, ${range("estimate")}`);
+    say("rate", `${value("rate0.5", 3)}, ${range("rate", 3)}`);
     set(at("spread-now"), `${when}${value("spread", 3)}`);
-    set(at("rate-now"), `${when}${value("rate0.5", 3)}, ${range("rate", 3)}`);
     this.legend((why) => value(why, 2));
   }
 

@@ -33,6 +33,13 @@ export function showState(place, state, more = "") {
   if (place.textContent !== state + more) place.textContent = state + more;
 }
 
+/** Refused messages by reason, in two: those of honest neighbors, which come late, and those worth a look. */
+export function apart(refused) {
+  const late = ([why]) => why === "late" || why === "stale";
+  const all = Object.entries(refused);
+  return [all.filter(late), all.filter((each) => !late(each))];
+}
+
 // --- numbers as they are written
 
 const MINUS = "−";

@@ -16,8 +16,7 @@ function apply(name) {
   root.dataset.theme = name;
   root.dataset.shown = name === "auto" ? (dark.matches ? "dark" : "light") : name;
   const button = document.getElementById("theme");
-  button.textContent = { auto: "Auto", light: "Light", dark: "Dark" }[name];
-  button.setAttribute("aria-label", `Colors: ${name}. Press to change.`);
+  button.textContent = `Theme: ${name}`;
   document.dispatchEvent(new Event("themechange"));
 }
 

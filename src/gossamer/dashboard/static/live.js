@@ -48,3 +48,44 @@ export class Live {
     if (this.socket.readyState === WebSocket.OPEN) this.socket.send(JSON.stringify({ type, ...content }));
   }
 }
+
+const SOON = 60; // ms: whoever drags or types asks many times
+const PATIENCE = 1000; // ms in which a run may end by itself, which leaves its worker warm for the next
+
+/** Computations of which only the newest matters, one at a time. */
+export class Newest {
+  /** `send(id)` asks the server for what is wanted then. */
+  constructor(send) {
+    this.send = send;
+    this.id = 0; // of the newest
+    this.sent = null; // of the one that the server computes
+  }
+
+  ask() {
+    this.id += 1;
+    this.sendIn(Math.max(SOON, this.sent === null ? 0 : this.began + PATIENCE - performance.now()));
+  }
+
+  /** The server is free: it has done this one, or any. */
+  ended(id = this.sent) {
+    if (id !== this.sent) return;
+    this.sent = null;
+    if (this.timer) this.sendIn(0);
+  }
+
+  /** Forget what was not sent yet. */
+  drop() {
+    clearTimeout(this.timer);
+    this.timer = null;
+  }
+
+  sendIn(wait) {
+    this.drop();
+    this.timer = setTimeout(() => {
+      this.timer = null;
+      this.sent = this.id;
+      this.began = performance.now();
+      this.send(this.id);
+    }, wait);
+  }
+}

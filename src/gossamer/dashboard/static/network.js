@@ -8,6 +8,7 @@ const MARGIN = 26;
 const REACH = 12; // pixels within which a pointer hits
 const WIDEST = 1.8; // how much longer one side of a network may be than the other
 const CROSSES = 24; // up to so many links that are cut have a cross
+export const HOLLOW = 0.5; // the size of an agent that has no answer, beside the others
 
 export class NetworkCanvas {
   /**
@@ -33,6 +34,7 @@ export class NetworkCanvas {
   /** positions (N, 2) in the unit square, with equal scales if `square`; links (E, 2); names of the agents. */
   setNetwork({ positions, links, names, square = false }) {
     this.network = { positions, links, names: names ?? null, agents: positions.length / 2, square };
+    this.gap = square ? gapOf(positions) : Infinity;
     this.frame = {};
     this.chosen = null;
     this.hover = null;
@@ -125,8 +127,9 @@ export class NetworkCanvas {
 
   radius() {
     const { clientWidth: width, clientHeight: height } = this.canvas;
-    const area = this.network.square ? Math.min(width, height) ** 2 : width * height;
-    return Math.max(2.6, Math.min(12, 0.22 * Math.sqrt(area / this.network.agents)));
+    const side = Math.min(width, height);
+    const area = this.network.square ? side ** 2 : width * height;
+    return Math.max(2.6, Math.min(12, 0.22 * Math.sqrt(area / this.network.agents), 0.46 * this.gap * (side - 2 * MARGIN)));
   }
 
   draw() {
@@ -217,27 +220,24 @@ export class NetworkCanvas {
     const { values, dead, range = [0, 1] } = this.frame;
     const ramp = RAMPS[theme()];
     const radius = this.radius();
-    const groups = new Map();
-    for (let agent = 0; agent < agents; agent++) {
-      const key = dead?.[agent] ? "dead" : values ? stepOf(values[agent], ...range) : -1;
-      if (!groups.has(key)) groups.set(key, []);
-      groups.get(key).push(agent);
-    }
+    const paper = variable("--paper");
+    const gone = [];
     pen.strokeStyle = variable("--rim");
     pen.lineWidth = radius > 5 ? 1.2 : 0.7;
-    for (const [key, members] of groups) {
-      if (key === "dead") continue;
-      pen.fillStyle = key < 0 ? variable("--paper") : ramp[key];
-      pen.beginPath();
-      for (const agent of members) {
-        const [x, y] = this.place(agent);
-        pen.moveTo(x + radius, y);
-        pen.arc(x, y, radius, 0, 2 * Math.PI);
+    for (let agent = 0; agent < agents; agent++) {
+      if (dead?.[agent]) {
+        gone.push(agent);
+        continue;
       }
+      const step = values ? stepOf(values[agent], ...range) : -1;
+      const [x, y] = this.place(agent);
+      pen.fillStyle = step < 0 ? paper : ramp[step];
+      pen.beginPath();
+      pen.arc(x, y, step < 0 ? HOLLOW * radius : radius, 0, 2 * Math.PI);
       pen.fill();
       pen.stroke();
     }
-    this.drawDead(pen, groups.get("dead") ?? [], radius);
+    this.drawDead(pen, gone, radius);
   }
 
   drawDead(pen, members, radius) {
@@ -419,6 +419,18 @@ export class NetworkCanvas {
     }
     return found;
   }
+}
+
+/** How far the nearest agent is, of most agents. */
+function gapOf(positions) {
+  const at = (k) => [positions[2 * k], positions[2 * k + 1]];
+  const agents = positions.length / 2;
+  const nearest = Array.from({ length: agents }, (_, k) => {
+    let best = Infinity;
+    for (let j = 0; j < agents; j++) if (j !== k) best = Math.min(best, distance(at(k), at(j)));
+    return best;
+  });
+  return nearest.sort((a, b) => a - b)[agents >> 1];
 }
 
 function distance([a, b], [c, d]) {

@@ -1,12 +1,12 @@
 // The playground: a scenario in the address, its results from the server, and a reader who acts on it.
 
 import { Chart } from "./chart.js";
-import { Controls } from "./controls.js";
-import { curvesCsv, curvesOf, showLegend } from "./curves.js";
+import { Controls, typed } from "./controls.js";
+import { curvesCsv, curvesOf, showLegend, together } from "./curves.js";
 import * as happen from "./events.js";
 import { drawing, rasterize } from "./export.js";
 import { notify, save, showState, startFrame } from "./frame.js";
-import { Live } from "./live.js";
+import { Live, Newest } from "./live.js";
 import { Stage } from "./stage.js";
 import { complete, decode, encode } from "./state.js";
 
@@ -16,7 +16,7 @@ class Playground {
   constructor() {
     this.scenario = complete({});
     this.round = 1;
-    this.id = 0;
+    this.newest = new Newest((id) => this.live.send("run", { id, scenario: this.scenario }));
     this.playing = false;
     this.results = null;
     this.waitingForCode = new Map();
@@ -46,6 +46,7 @@ class Playground {
 
   /** Take up a new scenario; `keep` leaves the round where it is. */
   set(scenario, { keep = false } = {}) {
+    notify("");
     this.scenario = complete(scenario);
     this.dead = new Set(
       this.scenario.events.filter((event) => ["crash", "join"].includes(event.kind)).map((event) => event.agent),
@@ -63,24 +64,27 @@ class Playground {
     this.set({ ...this.scenario, ...patch }, { keep: true });
   }
 
+  /** Let something happen from the round that is shown on. */
   act(events) {
     if (this.results && this.round >= this.results.network.rounds && this.round > 1) {
       notify("The run ends here, so nothing could follow: go back a little, or take more rounds.");
-      return;
+      this.goTo(this.round); // the slider shows what is
+    } else {
+      this.retell(events);
     }
+  }
+
+  /** Let other things happen, whenever that is. */
+  retell(events) {
     this.stage.marked.clear();
     this.change({ events });
   }
 
   request() {
-    clearTimeout(this.timer);
     document.body.dataset.run = "busy";
-    this.timer = setTimeout(() => {
-      this.id += 1;
-      showState("busy", "computing");
-      at("cancel").hidden = false;
-      this.live.send("run", { id: this.id, scenario: this.scenario });
-    }, 60);
+    showState("busy", "computing");
+    at("cancel").hidden = false;
+    this.newest.ask();
   }
 
   async remember() {
@@ -89,16 +93,22 @@ class Playground {
   }
 
   async load() {
-    const view = await decode(location.hash);
-    if (view === undefined) notify("The address is not whole, so the playground begins anew.");
-    if (view?.span) this.stage.span = at("span").value = view.span;
-    this.round = Number.isInteger(view?.at) && view.at > 0 ? view.at : 1;
-    this.set(view?.scenario ?? this.presets[0].scenario, { keep: true });
+    try {
+      const view = await decode(location.hash);
+      this.stage.span = at("span").value = view?.span === "round" ? "round" : "run";
+      this.round = Number.isInteger(view?.at) && view.at > 0 ? view.at : 1;
+      this.set(view?.scenario ?? this.presets[0].scenario, { keep: true });
+    } catch {
+      this.set(this.presets[0].scenario);
+      notify("The address is not whole, so the playground begins anew.");
+    }
   }
 
   // --- what the server says
 
   receive(frame) {
+    if (frame.type === "done") this.newest.ended(frame.id);
+    if (frame.type === "canceled") this.newest.ended();
     if (frame.type === "hello") {
       this.begin(frame);
     } else if (frame.type === "code") {
@@ -106,16 +116,17 @@ class Playground {
       this.waitingForCode.delete(frame.id);
     } else if (frame.type === "full") {
       notify(frame.message);
-    } else if (frame.type === "error" && frame.id !== this.id) {
-      this.waitingForCode.get(frame.id)?.(null);
+    } else if (frame.type === "error" && this.waitingForCode.delete(frame.id)) {
       notify(frame.message);
-    } else if (frame.id === this.id) {
+    } else if (frame.id === this.newest.id) {
       this.take(frame);
     }
   }
 
   begin({ catalog, presets }) {
     this.presets = presets;
+    notify("");
+    this.newest.ended();
     if (this.controls) {
       this.request(); // the server is back
       return;
@@ -139,7 +150,6 @@ class Playground {
   take(frame) {
     const { results } = this;
     if (frame.type === "network") {
-      notify("");
       this.fresh = {
         network: frame,
         labels: this.scenario.methods.map(([name]) => name),
@@ -164,7 +174,7 @@ class Playground {
     } else if (frame.type === "run") {
       results.runs[frame.method] = frame;
       results.labels[frame.method] = frame.label;
-      if (frame.note) results.notes.push(`${frame.label}: ${frame.note}`);
+      for (const note of frame.notes) results.notes.push([frame.label, note]);
       this.stage.labels = results.labels;
       this.stage.setRun(frame);
       this.goTo(this.round);
@@ -175,7 +185,7 @@ class Playground {
       this.stage.showCaptions();
       notify(frame.message);
     } else if (frame.type === "unknown") {
-      if (results.runs[frame.method]) results.notes.push(frame.message);
+      if (results.runs[frame.method]) results.notes.push(["", frame.message]);
     } else if (frame.type === "exact" || frame.type === "bound") {
       (frame.type === "exact" ? results.exact : results.bounds)[frame.method] = frame;
     } else if (frame.type === "limits") {
@@ -206,7 +216,7 @@ class Playground {
     const curves = curvesOf(this.results);
     showLegend(at("legend"), curves);
     this.chart.set(curves);
-    at("notes").textContent = this.results.notes.join(" · ");
+    at("notes").textContent = together(this.results.notes);
   }
 
   // --- the player
@@ -218,10 +228,12 @@ class Playground {
     at("round").textContent = `round ${this.round}`;
     this.stage.show(this.round);
     this.chart.setAt(this.round);
-    const loss = happen.lossAt(this.scenario.events, this.round);
-    if (document.activeElement !== at("loss")) at("loss").value = loss;
-    at("lost").textContent = `${Math.round(100 * loss)}%`;
-    for (const item of at("events").children) item.classList.toggle("later", Number(item.dataset.round) >= this.round);
+    if (!this.sliding) {
+      const loss = happen.lossAt(this.scenario.events, this.round);
+      at("loss").value = loss;
+      at("lost").textContent = `${Math.round(100 * loss)}%`;
+    }
+    for (const item of at("events").children) item.classList.toggle("later", Number(item.dataset.round) > this.round);
   }
 
   play() {
@@ -285,6 +297,13 @@ class Playground {
     this.act(happen.partition(this.scenario.events, agents, this.round));
   }
 
+  /** Keep the curve of the run as it is now, once. */
+  fork() {
+    const { events, forks } = this.scenario;
+    const kept = forks.filter((each) => JSON.stringify(each) !== JSON.stringify(events));
+    this.change({ forks: [...kept, events].slice(-3) });
+  }
+
   mark(agent) {
     const { marked } = this.stage;
     if (!marked.delete(agent)) marked.add(agent);
@@ -331,7 +350,7 @@ class Playground {
   eventItem({ round, text, event, open }) {
     const item = document.createElement("li");
     item.dataset.round = round;
-    item.classList.toggle("later", round >= this.round);
+    item.classList.toggle("later", round > this.round);
     const when = document.createElement("button");
     when.type = "button";
     when.className = "quiet when";
@@ -346,13 +365,10 @@ class Playground {
     undo.className = "quiet";
     undo.textContent = open ? "mend" : "✕";
     undo.ariaLabel = open ? `Mend: ${text}` : `Undo: ${text}`;
-    undo.addEventListener("click", () =>
-      this.act(
-        open
-          ? happen.endAt(this.scenario.events, event, this.round)
-          : this.scenario.events.filter((each) => each !== event),
-      ),
-    );
+    undo.addEventListener("click", () => {
+      if (open) this.act(happen.endAt(this.scenario.events, event, this.round));
+      else this.retell(this.scenario.events.filter((each) => each !== event));
+    });
     item.append(when, what, undo);
     return item;
   }
@@ -374,16 +390,21 @@ class Playground {
       this.stage.show(this.round);
       this.remember();
     });
-    at("loss").addEventListener("input", () => (at("lost").textContent = `${Math.round(100 * at("loss").value)}%`));
-    at("loss").addEventListener("change", () =>
-      this.act(happen.setLoss(this.scenario.events, Number(at("loss").value), this.startOfAct())),
-    );
+    at("loss").addEventListener("input", () => {
+      this.sliding = true;
+      at("lost").textContent = `${Math.round(100 * at("loss").value)}%`;
+    });
+    for (const end of ["pointerup", "change"]) at("loss").addEventListener(end, () => (this.sliding = false));
+    at("loss").addEventListener("change", () => {
+      this.act(happen.setLoss(this.scenario.events, Number(at("loss").value), this.startOfAct()));
+    });
     at("partition").addEventListener("click", () => this.cutOff([...this.stage.marked]));
-    at("fork").addEventListener("click", () =>
-      this.change({ forks: [...this.scenario.forks, this.scenario.events].slice(-3) }),
-    );
+    at("fork").addEventListener("click", () => this.fork());
     at("forget").addEventListener("click", () => this.change({ forks: [] }));
-    at("cancel").addEventListener("click", () => this.live.send("cancel", { id: this.id }));
+    at("cancel").addEventListener("click", () => {
+      this.newest.drop();
+      this.live.send("cancel", { id: this.newest.id });
+    });
     this.listenAlways("burst-length", "burst-share", "bursts", (mean_length, fraction) => ({ mean_length, fraction }), 0.17);
     this.listenAlways("delay-rounds", "delay-share", "delay", (rounds, probability) => ({ rounds, probability }), 0.1);
     at("copy-link").addEventListener("click", async () => {
@@ -392,16 +413,16 @@ class Playground {
     });
     at("copy-python").addEventListener("click", () => this.copyCode("python"));
     at("copy-command").addEventListener("click", () => this.copyCode("command"));
-    at("save-svg").addEventListener("click", () =>
-      save(new Blob([drawing(this)], { type: "image/svg+xml" }), "gossamer.svg"),
-    );
-    at("save-png").addEventListener("click", async () => save(await rasterize(drawing(this)), "gossamer.png"));
-    at("save-csv").addEventListener("click", () =>
-      save(new Blob([curvesCsv(curvesOf(this.results))], { type: "text/csv" }), "gossamer-curves.csv"),
-    );
-    at("save-estimates").addEventListener("click", () =>
-      save(new Blob([this.estimatesCsv()], { type: "text/csv" }), `gossamer-round-${this.round}.csv`),
-    );
+    const offer = (id, make, name) =>
+      at(id).addEventListener("click", async () => {
+        if (this.results) save(await make(), name());
+        else notify("There is no run to save yet.");
+      });
+    const csv = (text) => new Blob([text], { type: "text/csv" });
+    offer("save-svg", () => new Blob([drawing(this)], { type: "image/svg+xml" }), () => "gossamer.svg");
+    offer("save-png", () => rasterize(drawing(this)), () => "gossamer.png");
+    offer("save-csv", () => csv(curvesCsv(curvesOf(this.results))), () => "gossamer-curves.csv");
+    offer("save-estimates", () => csv(this.estimatesCsv()), () => `gossamer-round-${this.round}.csv`);
     addEventListener("hashchange", () => this.load());
     document.addEventListener("keydown", (event) => this.press(event));
   }
@@ -413,10 +434,9 @@ class Playground {
 
   listenAlways(first, second, kind, make, usual) {
     const changed = () => {
-      const value = at(first).value.trim();
-      const share = at(second).value.trim();
-      const values = value === "" ? null : make(Number(value), share === "" ? usual : Number(share));
-      this.act(happen.setAlways(this.scenario.events, kind, values));
+      const value = typed(at(first).value);
+      const values = value === null ? null : make(value, typed(at(second).value) ?? usual);
+      this.retell(happen.setAlways(this.scenario.events, kind, values));
     };
     at(first).addEventListener("change", changed);
     at(second).addEventListener("change", changed);

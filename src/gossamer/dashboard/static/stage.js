@@ -3,7 +3,7 @@
 import { LINES, RAMPS, theme } from "./colors.js";
 import { NetworkCanvas } from "./network.js";
 
-const short = (value) => (Math.abs(value) >= 100 ? value.toFixed(1) : value.toPrecision(4));
+const short = (value) => (Math.abs(value) < 1e-12 ? "0" : Math.abs(value) >= 100 ? value.toFixed(1) : value.toPrecision(4));
 
 export class Stage {
   /** handlers: onAgent, onLink([a, b]), onLasso(agents), onMark(agent); cutLink([a, b], round) tells which are cut. */
@@ -138,8 +138,17 @@ export class Stage {
       if (!this.steady) frame.links = links;
       if (this.moving) frame.positions = this.network.arrays.positions.subarray(at * size, (at + 1) * size);
       view.canvas.setFrame(frame);
+      this.remark(view, values);
     });
     this.drawRamp();
+  }
+
+  /** Beside a method's name: that it has no answer yet, or else the network, if there is but one. */
+  remark(view, values) {
+    const none = values?.every((value, agent) => !Number.isFinite(value) || this.isDead(agent, this.round));
+    const text = none ? "no answer yet" : this.views.length > 1 || !this.network ? "" : this.network.name;
+    const place = view.caption.lastChild;
+    if (place.textContent !== text) place.textContent = text;
   }
 
   /** Who is dead and what is cut, if that is not what the canvases show already. */
@@ -169,14 +178,20 @@ export class Stage {
       svg.append(dot);
       const left = document.createElement("span");
       left.append(svg, " ", name);
-      const right = document.createElement("span");
-      right.textContent = this.views.length > 1 || !this.network ? "" : this.network.name;
-      view.caption.replaceChildren(left, right);
+      view.caption.replaceChildren(left, document.createElement("span"));
+      this.remark(view, this.network && this.estimates(number));
       view.canvas.canvas.setAttribute(
         "aria-label",
         `Network of ${this.network?.agents ?? 0} agents running ${label}. Arrow keys choose an agent.`,
       );
     });
+  }
+
+  /** What the ends and the middle of the colors are. */
+  scale() {
+    const [low, high] = this.range().map(short);
+    const [less, more] = this.span === "run" ? [" or less", " or more"] : ["", ""];
+    return [low + less, `average ${short(this.network.target)}`, high + more];
   }
 
   drawRamp() {
@@ -200,12 +215,7 @@ export class Stage {
       place.dataset.theme = theme();
     }
     if (!this.network) return;
-    const [low, high] = this.range();
-    const beyond = this.span === "run";
-    const texts = [short(low), `average ${short(this.network.target)}`, short(high)];
-    if (beyond) texts[0] = `${texts[0]} or less`;
-    if (beyond) texts[2] = `${texts[2]} or more`;
-    texts.forEach((text, k) => {
+    this.scale().forEach((text, k) => {
       if (words.children[k].textContent !== text) words.children[k].textContent = text;
     });
   }

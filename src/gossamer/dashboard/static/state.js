@@ -31,14 +31,10 @@ export async function encode(view) {
   return btoa(text).replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "");
 }
 
-/** The view in an address; null if there is none. */
+/** The view in an address; null if there is none; throws if it is broken. */
 export async function decode(hash) {
   if (hash.length < 2) return null;
-  try {
-    const text = atob(hash.slice(1).replaceAll("-", "+").replaceAll("_", "/"));
-    const bytes = Uint8Array.from(text, (letter) => letter.charCodeAt(0));
-    return JSON.parse(new TextDecoder().decode(await through(bytes, new DecompressionStream("deflate-raw"))));
-  } catch {
-    return undefined; // there is one, but it is broken
-  }
+  const text = atob(hash.slice(1).replaceAll("-", "+").replaceAll("_", "/"));
+  const bytes = Uint8Array.from(text, (letter) => letter.charCodeAt(0));
+  return JSON.parse(new TextDecoder().decode(await through(bytes, new DecompressionStream("deflate-raw"))));
 }

@@ -1,0 +1,41 @@
+"""What the tests in a browser share; they run on one worker, or each worker would start browsers and servers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from tests.dashboard.serving import View, browsing, serving
+
+from gossamer.dashboard.server import Server
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if "browser" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.xdist_group("browser"))
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    """The playground."""
+    with serving() as found:
+        yield found
+
+
+@pytest.fixture(scope="module")  # no longer: while it is there, no other test could run an event loop
+def browser() -> Iterator[Any]:
+    with browsing() as found:
+        yield found
+
+
+@pytest.fixture
+def view(server: Server, browser: Any) -> Iterator[View]:
+    """A page of its own; whatever a test does, no other host is asked and nothing is logged as an error."""
+    context = browser.new_context(viewport={"width": 1440, "height": 900}, accept_downloads=True)
+    context.grant_permissions(["clipboard-read", "clipboard-write"])
+    found = View(context, server.address)
+    yield found
+    context.close()
+    found.check()
