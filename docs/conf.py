@@ -13,7 +13,7 @@ sys.path.insert(0, str(HERE.parent / "src"))
 os.environ["PYTHONPATH"] = os.pathsep.join(
     filter(None, [str(HERE.parent / "src"), os.environ.get("PYTHONPATH")])
 )
-os.environ["MPLBACKEND"] = "agg"
+os.environ.pop("MPLBACKEND", None)  # in kernels figures appear where they are drawn; the gallery has its own
 os.environ["PYDEVD_DISABLE_FILE_VALIDATION"] = "1"
 
 # Kernels of notebooks have settings of their own: what is in a home folder does not count, and only errors are printed.

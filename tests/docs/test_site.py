@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import functools
+import json
 import os
 import re
 import shutil
@@ -27,26 +28,41 @@ PHONE = {"width": 390, "height": 844}
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(not PAGES, reason="the site is not built: make docs")]
 
 
-class Links(HTMLParser):
-    """What a page points to, and the places in it that can be pointed to."""
+class Page(HTMLParser):
+    """What a page points to, the places in it that can be pointed to, and its words, without code and formulas."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
         self.targets: set[str] = set()
         self.places: set[str] = set()
+        self.words: list[str] = []
+        self.inside: list[str] = []  # elements that hold no words, and those within them
         self.feed(text)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        wordless = (
+            tag in ("pre", "code", "script", "style") or "math" in (dict(attrs).get("class") or "").split()
+        )
+        if (self.inside or wordless) and tag not in ("br", "img", "input", "link", "meta", "wbr"):
+            self.inside.append(tag)
         for name, value in attrs:
             if name == "id" or (tag == "a" and name == "name"):
                 self.places.add(value or "")
             elif name in ("href", "src") and value and tag != "link":
                 self.targets.add(value)
 
+    def handle_endtag(self, tag: str) -> None:
+        if self.inside and self.inside[-1] == tag:
+            self.inside.pop()
+
+    def handle_data(self, data: str) -> None:
+        if not self.inside:
+            self.words.append(data)
+
 
 @functools.cache
-def page(path: str) -> Links:
-    return Links((SITE / path).read_text(encoding="utf-8"))
+def page(path: str) -> Page:
+    return Page((SITE / path).read_text(encoding="utf-8"))
 
 
 def test_all_parts_of_the_site_are_there():
@@ -84,6 +100,25 @@ def test_no_link_leads_nowhere():
             ):
                 broken.append((path, target))
     assert broken == []
+
+
+def test_no_markup_is_left_as_text():
+    """Formulas that were not recognized, and references in a language that the page is not written in."""
+    markup = re.compile(r".{0,40}(?:\$|\\[a-z]{2}|\{\w+\}`|:\w+:`).{0,40}")
+    assert [(path, found) for path in PAGES for found in markup.findall("".join(page(path).words))] == []
+
+
+@pytest.mark.parametrize(
+    "notebook", sorted(SITE.parent.glob("jupyter_execute/**/*.ipynb")), ids=lambda p: p.stem
+)
+def test_cells_show_what_they_draw_and_print(notebook):
+    for cell in json.loads(notebook.read_text(encoding="utf-8"))["cells"]:
+        source = "".join(cell["source"])
+        shown = {kind for output in cell.get("outputs", ()) for kind in output.get("data", {"text": ""})}
+        if cell["cell_type"] == "code" and re.search(r"\.plot\(|\.subplots\(", source):
+            assert "image/png" in shown, f"no figure: {source}"
+        if cell["cell_type"] == "code" and "print(" in source:
+            assert "text" in shown, f"prints nothing: {source}"
 
 
 @pytest.fixture(scope="module")

@@ -276,6 +276,27 @@ class Offset(Alone):
 
 
 @dataclass(frozen=True)
+class Clipped(Alone):
+    @staticmethod
+    def estimate(c, s):
+        return np.minimum(s.total, 5.0)
+
+
+@dataclass(frozen=True)
+class Positive(Alone):
+    @staticmethod
+    def message(c, s, y):
+        return np.maximum(s.total, 0.0)
+
+
+@dataclass(frozen=True)
+class Saturates(Alone):
+    @staticmethod
+    def step(c, s, y, mixed):
+        return Registers(np.where(np.abs(s.total) > 1e3, np.exp(s.total), s.total) + c.scale * y)
+
+
+@dataclass(frozen=True)
 class Eager(Alone):
     def batches(self, network, rounds):
         return np.zeros(rounds)
@@ -286,6 +307,9 @@ class Eager(Alone):
     [
         (Squares(), r"step \(total\) of Squares is not linear"),
         (Offset(), "estimate of Offset is not linear"),
+        (Clipped(), "estimate of Clipped is not linear"),
+        (Positive(), "message of Positive is not linear"),
+        (Saturates(), r"step \(total\) of Saturates is not linear"),
         (Eager(), "uses an observation in round 0, in which it takes no samples"),
     ],
 )

@@ -75,8 +75,8 @@ def tabulate_all(methods: Sequence[Method], network: SpectralFacts, rounds: int)
 def _read(method: Method, c: Any, batches: Floats) -> Table:
     size = len(method.State._fields)
 
-    def outputs(c: Any, s: Floats, observation: float, mixed: float) -> Floats:
-        """(T, 1 + R + 1): message, new registers and estimate for given inputs, in every round of c."""
+    def outputs(c: Any, s: Any, observation: Any, mixed: Any) -> Floats:
+        """(..., T, 1 + R + 1): message, new registers and estimate for given inputs, in every round of c."""
         state = method.State(*s)
         rows = [
             method.message(c, state, observation),
@@ -155,19 +155,24 @@ def _rounds_of(c: Any) -> tuple[int, ...]:
 
 
 def _check_linear(method: Method, c: Any, outputs: Callable[..., Floats], probes: Floats) -> None:
-    """Evaluate the functions at one more point, in a few rounds: a linear function has no freedom left there."""
+    """Evaluate the functions at more points, in a few rounds: a linear function has no freedom left there.
+
+    The points are of either sign, small and large, so that a threshold is found wherever it is.
+    """
     size = probes.shape[-1] - 2
     few = np.unique(np.linspace(0, len(probes) - 1, 16).astype(int))
     some = _at(c, few)
     probes = probes[few]
     point = np.random.default_rng(20).uniform(0.5, 2.0, size + 2)
-    expected = probes @ point
-    actual = outputs(some, point[:size], point[size], point[size + 1])
-    nothing = np.atleast_2d(outputs(some, np.zeros(size), 0.0, 0.0))
-    scale = 1.0 + np.abs(probes) @ point
+    factors = np.array([[0.0], [1.0], [-1.0], [1e-6], [-1e9], [1e9]])
+    with np.errstate(all="ignore"):
+        *state, observation, mixed = (factors * value for value in point)
+        actual = outputs(some, state, observation, mixed)
+        apart = np.abs(actual - factors[..., None] * (probes @ point))
+    within = 1e-9 * np.abs(factors[..., None]) * (1.0 + np.abs(probes) @ point)
     names = ["message", *(f"step ({field})" for field in method.State._fields), "estimate"]
     for k, name in enumerate(names):
-        if np.any(np.abs(actual - expected)[:, k] > 1e-9 * scale[:, k]) or np.any(nothing[:, k] != 0):
+        if not np.all(apart[..., k] <= within[..., k]):
             raise InvalidInput(
                 f"{name} of {type(method).__name__} is not linear in (registers, observation, mixed): "
                 "a method may only add and scale; put whatever changes between rounds into coefficients()"
