@@ -2,40 +2,55 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 import gossamer as gs
+from gossamer import fingerprint
 from gossamer.fingerprint import SourceTree
+from gossamer.paper.pipeline.settings import Settings
+from gossamer.paper.registry import FIGURES
 
 PACKAGE = Path(gs.__file__).parent
 CONVERGENCE = "paper/figures/figure_2_convergence.py"
 EVALUATION = "paper/shared/policy.py"
 
 
+REMARK = b"\n# a remark\n"
+
+
 @pytest.fixture(scope="module")
-def copy(tmp_path_factory):
-    """The package in a folder of its own, where files can be edited."""
-    place = tmp_path_factory.mktemp("source") / "gossamer"
-    shutil.copytree(PACKAGE, place, ignore=shutil.ignore_patterns("__pycache__"))
-    return place
+def tree():
+    """The package, parsed once for all tests."""
+    return SourceTree(PACKAGE)
 
 
-def digest_after(copy, edited, module):
+def edited_tree(tree, edited):
+    """The same files, one of them with a remark at its end."""
+    path, after = PACKAGE / edited, SourceTree(PACKAGE)
+    after._imports = {known: files for known, files in tree._imports.items() if known != path}
+    after._contents = {**tree._contents, path: path.read_bytes() + REMARK}
+    return after
+
+
+def digest_after(tree, edited, module):
     """The digest of a module before a file is edited, and after."""
-    before = SourceTree(copy).digest(copy / module)
-    path = copy / edited
-    text = path.read_text()
-    path.write_text(text + "\n# a remark\n")
-    try:
-        return before, SourceTree(copy).digest(copy / module)
-    finally:
-        path.write_text(text)
+    return tree.digest(PACKAGE / module), edited_tree(tree, edited).digest(PACKAGE / module)
+
+
+def test_a_tree_reads_the_files_as_they_are(tmp_path):
+    (tmp_path / "gossamer").mkdir()
+    (tmp_path / "gossamer/a.py").write_text("")
+    (tmp_path / "gossamer/b.py").write_text("from gossamer import a")
+
+    def digest():
+        return SourceTree(tmp_path / "gossamer").digest(tmp_path / "gossamer/b.py")
+
+    before = digest()
+    assert digest() == before
+    (tmp_path / "gossamer/a.py").write_bytes(REMARK)
+    assert digest() != before
 
 
 @pytest.mark.parametrize(
@@ -53,8 +68,8 @@ def digest_after(copy, edited, module):
     ],
 )
 @pytest.mark.slow
-def test_editing_what_is_imported_changes_the_digest(copy, edited, module):
-    before, after = digest_after(copy, edited, module)
+def test_editing_what_is_imported_changes_the_digest(tree, edited, module):
+    before, after = digest_after(tree, edited, module)
     assert before != after
 
 
@@ -71,34 +86,22 @@ def test_editing_what_is_imported_changes_the_digest(copy, edited, module):
     ],
 )
 @pytest.mark.slow
-def test_editing_anything_else_does_not(copy, edited, module):
-    before, after = digest_after(copy, edited, module)
+def test_editing_anything_else_does_not(tree, edited, module):
+    before, after = digest_after(tree, edited, module)
     assert before == after
 
 
 @pytest.mark.slow
-def test_keys_of_real_pieces_follow_the_code(tmp_path):
-    """Each piece's key, asked for in a process of its own, before and after an edit deep below."""
-    shutil.copytree(PACKAGE, tmp_path / "gossamer", ignore=shutil.ignore_patterns("__pycache__"))
-    show = (
-        "from gossamer.paper.registry import FIGURES; from gossamer.paper.pipeline.settings import Settings\n"
-        "for f in FIGURES:\n    for p in f.pieces(Settings.quick()): print(p.name, p.key)"
-    )
+def test_keys_of_real_pieces_follow_the_code(tree, monkeypatch):
+    def keys(files):
+        monkeypatch.setattr(fingerprint, "_tree", lambda: files)
+        fingerprint.fingerprint.cache_clear()
+        return {piece.name: piece.key for figure in FIGURES for piece in figure.pieces(Settings.quick())}
 
-    def keys():
-        done = subprocess.run(
-            [sys.executable, "-c", show],
-            env={**os.environ, "PYTHONPATH": str(tmp_path)},
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        return dict(line.split() for line in done.stdout.splitlines())
-
-    first = keys()
-    with (tmp_path / "gossamer/applications/linear/estimation.py").open("a") as stream:
-        stream.write("# a remark\n")
-    second = keys()
+    try:
+        first, second = keys(tree), keys(edited_tree(tree, "applications/linear/estimation.py"))
+    finally:
+        fingerprint.fingerprint.cache_clear()
     changed = {name for name in first if first[name] != second[name]}
     assert {name for name in first if name.startswith("linear-estimation")} <= changed
     assert not any(name.startswith(("convergence", "samples", "star", "networks")) for name in changed)

@@ -7,7 +7,10 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
+from collections.abc import Sequence
 from pathlib import Path
+from unittest.mock import Mock
 
 import numba
 import numpy as np
@@ -15,6 +18,8 @@ import pytest
 from tests.engines import cluster_program
 
 import gossamer as gs
+from gossamer.engines.simulate.checkpoints import Checkpoints, Position
+from gossamer.engines.simulate.together import together
 from gossamer.networks import partitioning, topologies
 
 PROGRAM = Path(cluster_program.__file__)
@@ -35,18 +40,21 @@ def counted(monkeypatch):
     monkeypatch.setattr(topologies, "COUNTED", 1000)
 
 
-def ranks(count: int, *words: object, module: str | None = None) -> subprocess.CompletedProcess[str]:
+def ranks(
+    count: int, *words: object, module: str | None = None, launcher: Sequence[str] = ("-m", "mpi4py")
+) -> subprocess.CompletedProcess[str]:
     """Run the program, or a module of ours, on some ranks, more than there are cores if need be."""
     settings = {
         "OMPI_ALLOW_RUN_AS_ROOT": "1",
         "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
         "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
+        "OMPI_MCA_mpi_yield_when_idle": "1",
         "OMPI_MCA_pml": "ob1",
         "OMPI_MCA_btl": "self,sm",
         "PYTHONPATH": os.pathsep.join([str(Path(gs.__file__).parents[1]), str(PROGRAM.parents[2])]),
     }
     # Run by mpi4py, an error that only one rank meets ends the others, too, instead of leaving them waiting.
-    program = ["-m", "mpi4py", str(PROGRAM)] if module is None else ["-m", module]
+    program = [*launcher, str(PROGRAM)] if module is None else ["-m", module]
     return subprocess.run(
         [str(MPIEXEC), "-n", str(count), sys.executable, *program, *map(str, words)],
         env={**os.environ, **settings},
@@ -76,7 +84,7 @@ def one_process():
 def folders(tmp_path_factory):
     """A geometric network in three parts, cut in two ways, as `gossamer partition` writes it."""
     pytest.importorskip("pymetis")
-    network = gs.Network.named("geometric:1700", seed=1)
+    network = gs.Network.named("geometric:1100", seed=1)
     made = [tmp_path_factory.mktemp(by) for by in ("metis", "curve")]
     for folder in made:
         partitioning.partition(network, 3, folder / "parts", folder.name.rstrip("0"))
@@ -108,7 +116,7 @@ def test_any_number_of_ranks_gives_the_bits_of_one_process(count, one_process, r
 @pytest.mark.parametrize("by", [0, 1], ids=["metis", "curve"])
 def test_parts_from_a_folder_give_the_bits_of_one_process(by, folders, job):
     network = gs.Network.read(folders[by])
-    one = gs.simulate("anytime-sda", network, cluster_program.streams(range(1700)), 40, 3, keep="errors")
+    one = gs.simulate("anytime-sda", network, cluster_program.streams(range(1100)), 40, 3, keep="errors")
     for count in ("2", "3"):
         assert job[count][str(folders[by])][0] == cluster_program.hexed(one)[0]
     assert "has 3 parts, too few for 4 ranks" in job["4"][str(folders[by])]
@@ -139,24 +147,85 @@ def test_a_killed_job_goes_on_from_its_last_checkpoint_with_any_number_of_ranks(
     assert cluster_program.hexed(cluster_program.long_run(alone, tmp_path / "again")) == whole
 
 
-def test_a_checkpoint_of_another_simulation_is_refused(tmp_path):
-    (tmp_path / "checkpoint.json").write_text(json.dumps({"identity": {"network": "grid:9x9"}}))
-    done = ranks(2, "long", tmp_path)
-    assert done.returncode != 0
-    assert done.stderr.count("Traceback") == 1
-    assert "holds one with network = 'grid:9x9', and this one has 'grid:37x45'" in done.stderr
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (
+            '{"identity": {"network": "grid:9x9"}}',
+            "holds one with network = 'grid:9x9', and this one has 'grid:37x45'",
+        ),
+        ('{"identity": {"netw', "is not the manifest of a checkpoint"),
+        ("[1, 2]", "is not the manifest of a checkpoint"),
+        ('{"a": 1}', r"is not the manifest of a checkpoint \(KeyError\('identity'\)\)"),
+    ],
+)
+def test_a_checkpoint_of_another_simulation_is_refused(tmp_path, content, message):
+    (tmp_path / "checkpoint.json").write_text(content)
+    with pytest.raises(gs.InvalidInput, match=message):
+        cluster_program.long_run(pytest.importorskip("mpi4py.MPI").COMM_SELF, tmp_path)
+
+
+def test_a_checkpoint_that_lacks_a_file_is_refused(tmp_path):
+    alone = pytest.importorskip("mpi4py.MPI").COMM_SELF
+    cluster_program.long_run(alone, tmp_path)
+    (shard,) = tmp_path.glob("*.npy")
+    os.truncate(shard, 1000)
+    with pytest.raises(gs.InvalidInput, match=f"{shard.name} cannot be read, and the checkpoint needs it"):
+        cluster_program.long_run(alone, tmp_path)
+    shard.unlink()
+    with pytest.raises(gs.InvalidInput, match="No such file or directory"):
+        cluster_program.long_run(alone, tmp_path)
+
+
+def test_a_folder_that_cannot_be_written_is_found_before_the_work(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "TemporaryFile", Mock(side_effect=PermissionError(13, "Permission denied")))
+    with pytest.raises(gs.OutputError, match=r"that can be written: .Errno 13. Permission denied"):
+        cluster_program.long_run(pytest.importorskip("mpi4py.MPI").COMM_SELF, tmp_path)
+
+
+def test_what_was_never_finished_is_removed(tmp_path):
+    (tmp_path / "task-0-round-30-agents-0-512.npy.part").write_text("killed while it was written")
+    cluster_program.long_run(pytest.importorskip("mpi4py.MPI").COMM_SELF, tmp_path)
+    assert len(list(tmp_path.iterdir())) == 2  # the manifest, and a file
+
+
+def test_a_full_disk_leaves_the_checkpoint_before(tmp_path, monkeypatch):
+    saving = Checkpoints(tmp_path, 30)
+    saving.open(pytest.importorskip("mpi4py.MPI").COMM_SELF, {}, 0, 5)
+    saving.save(Position(0, 30, np.zeros((1, 1))), np.zeros((2, 5)), np.zeros(5))
+    full = OSError("1000 requested and 24 written")  # as NumPy says it
+    monkeypatch.setattr(np, "save", Mock(side_effect=full))
+    with pytest.raises(
+        gs.OutputError, match=r"24 written: is the disk full.; the last checkpoint in .* is that of round 30"
+    ):
+        saving.save(Position(0, 60, np.zeros((1, 1))), np.zeros((2, 5)), np.zeros(5))
+    saving.close()
+    assert json.loads((tmp_path / "checkpoint.json").read_text())["round"] == 30
+    np.testing.assert_array_equal(saving.read(1, 3)[0], np.zeros((2, 2)))
 
 
 def test_an_error_on_one_rank_ends_all_with_one_message():
-    done = ranks(2, "error")
+    """Whatever the error is, and however the ranks were started."""
+    done = ranks(2, "error", launcher=[])
     assert done.returncode != 0
-    assert done.stderr.count("Traceback") == 1
-    assert "rank 1 of 2: these streams are broken" in done.stderr
+    assert done.stderr.count("gossamer.errors.") == 1  # that of rank 0, which says what happened on the other
+    assert "rank 1 of 2: Traceback" in done.stderr
+    assert "ValueError: these streams are broken" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [(gs.InvalidInput, gs.InvalidInput), (OSError, gs.Unsupported), (KeyError, gs.Unsupported)],
+)
+def test_the_first_rank_says_what_another_one_met(error, kind):
+    comm = Mock(rank=0, size=2, allgather=lambda mine: [mine, (error, "broken")])
+    with pytest.raises(kind, match="rank 1 of 2: broken"):
+        together(comm, lambda: None)
 
 
 def test_the_command_line_gives_one_table_and_the_numbers_of_one_process():
     words = ["simulate", "grid:40x40", "--rounds", "10,30", "--weights", "max-degree", "--json"]
-    many = answer(ranks(3, *words, "--cluster", module="gossamer"))
+    many = answer(ranks(2, *words, "--cluster", module="gossamer"))
     network = gs.Network.named("grid:40x40", "max-degree")
     streams = gs.Gaussian(np.random.default_rng(0).uniform(0, 10, 1600))
     one = gs.simulate("anytime-sda", network, streams, [10, 30], 1)

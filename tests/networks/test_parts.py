@@ -5,14 +5,15 @@ from __future__ import annotations
 import json
 import math
 from itertools import pairwise
+from unittest.mock import Mock
 
 import networkx as nx
 import numpy as np
 import pytest
 
 import gossamer as gs
+from gossamer.networks import iterative, topologies
 from gossamer.networks import network as networks
-from gossamer.networks import topologies
 from gossamer.networks.names import named_topology
 from gossamer.networks.partitioning import cut_edges, partition, renumbered
 from gossamer.networks.parts import HeldParts, NamedParts, ShardedParts, parts_of
@@ -143,7 +144,7 @@ def test_matrix_edges_and_labels_are_made_when_they_are_asked_for():
 @pytest.mark.slow
 def test_facts_of_large_lattices_need_no_array_of_eigenvalues(monkeypatch):
     exact = {name: gs.Network.named(name) for name in ("torus:30x41", "path:70", "hypercube:7", "grid:30x40")}
-    monkeypatch.setattr(networks, "LARGE", 50)
+    monkeypatch.setattr(networks, "LATTICE", 50)
     for name, known in exact.items():
         large = gs.Network.named(name)
         assert large.has_large_facts
@@ -162,6 +163,21 @@ def test_facts_of_many_agents_take_a_moment():
     facts = product_facts([("cycle", 10_000), ("cycle", 5_000)], [0.2], 1.6)
     assert facts.agents == 5 * 10**7
     assert facts.lambda_2 == pytest.approx(0.2 * (2 * np.pi / 10_000) ** 2, rel=1e-6)
+    for sides in ([10**6], [10**6, 3], [3, 10**6]):  # long ones, too: not a step of Python for each agent
+        facts = product_facts([("path", side) for side in sides], [0.2], 1.6)
+        assert facts.lambda_2 == pytest.approx(0.2 * (np.pi / 10**6) ** 2, rel=1e-6)
+        assert facts.inverse_square_trace == pytest.approx(
+            25 * 10**24 / 90, rel=1e-6
+        )  # sum of 1/k^4 is pi^4/90
+
+
+@pytest.mark.slow
+def test_methods_need_no_iteration_to_know_a_large_lattice(monkeypatch):
+    for name in ("largest_eigenvalue", "smallest", "inverse_square_trace"):
+        monkeypatch.setattr(iterative, name, Mock(side_effect=AssertionError("minutes of work")))
+    network = gs.Network.grid(257, 256)
+    run = gs.simulate("anytime-sda", network, gs.Gaussian(np.zeros(257 * 256)), 1, 1)
+    assert run.beside is None  # its exact error would take long as well, and is computed for those who ask
 
 
 def test_parts_are_whole_blocks():

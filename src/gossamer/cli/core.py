@@ -155,7 +155,7 @@ def simulate(
     csv: Csv = None,
     plot: Plot = None,
 ) -> None:
-    """Simulate trials, and show the exact error beside them where there is one.
+    """Simulate trials, and show the exact error beside them where there is one that takes moments.
 
     With faults, dual methods run in their edge-ledger form, and others leave out whom they do not hear.
 
@@ -209,7 +209,7 @@ def simulate(
 
 
 def _show_trials(result: Any, as_json: bool, csv: Path | None, plot: Path | None) -> None:
-    known = getattr(result, "expected", None)
+    known = getattr(result, "beside", None)
     values = [None] * len(result.rounds) if known is None else known.total_error.tolist()
     records = [
         {**record, "exact_total_error": value} for record, value in zip(result.records(), values, strict=True)
@@ -225,7 +225,7 @@ def _show_trials(result: Any, as_json: bool, csv: Path | None, plot: Path | None
     ]
     present(
         result,
-        title=f"{result.title}: {result.trials} trials",
+        title=f"{result.title}: {result.trials} trial{'s' if result.trials > 1 else ''}",
         as_json=as_json,
         csv=csv,
         plot=plot,

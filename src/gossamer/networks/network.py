@@ -32,7 +32,10 @@ from gossamer.networks.spectrum import DenseSpectrum, Factor, LargeFacts, Spectr
 from gossamer.networks.topologies import Topology, components
 
 LARGE = 2**20
-"""Of lattices of more agents than this, no array of eigenvalues is made to learn the extreme ones."""
+"""A network of more agents than this is not built to learn what methods ask of it."""
+
+LATTICE = 2**16
+"""Of a lattice of more agents than this, the extreme eigenvalues follow from its sides alone."""
 
 ONE_WAY = "for links that go one way see gs.DirectedNetwork and gs.PushSum, which gs.simulate runs"
 
@@ -69,8 +72,8 @@ class Network:
     Two networks are equal if they have the same gossip matrix and labels.
 
     Spectra are computed on first use: closed form for path, cycle, star, complete, torus, hypercube (and grid
-    with equal weights), dense up to `DENSE_LIMIT` agents, iterative beyond. The facts of lattices of more than `LARGE`
-    agents follow from their sides alone (see `product_facts`).
+    with equal weights), dense up to `DENSE_LIMIT` agents, iterative beyond. The facts of lattices of more than
+    `LATTICE` agents follow from their sides alone (see `product_facts`).
 
     Attributes
     ----------
@@ -274,7 +277,7 @@ class Network:
                 else partial(closed_form, float(links.weights[0]) * scale),
                 positions=topology.positions if places is None else places,
                 facts=partial(_lattice_facts, topology.factors, links._replace(scale=scale))
-                if topology.factors and topology.agents > LARGE
+                if topology.factors and topology.agents > LATTICE
                 else None,
             )
 

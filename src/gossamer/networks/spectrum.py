@@ -176,10 +176,9 @@ def product_facts(factors: Sequence[Factor], weights: Sequence[float], bound: fl
     ends = [np.sort(values) for values in axes if len(values) > 1]
     least = scale * min(values[1] for values in ends)
     most = scale * reduce(operator.add, [values[-1] for values in ends])
-    half = max(1, len(axes) // 2)
-    across, along = (
-        reduce(np.add.outer, some, np.zeros(1)).reshape(-1) for some in (axes[:half], axes[half:])
-    )
+    half = len(axes) // 2
+    halves = (reduce(np.add.outer, some, np.zeros(1)).reshape(-1) for some in (axes[:half], axes[half:]))
+    across, along = sorted(halves, key=len)  # the loop is over the few
     trace = 0.0
     for value in across.tolist():
         for begin in range(0, len(along), PIECE):

@@ -11,7 +11,9 @@ import json
 import os
 import signal
 import sys
+import tempfile
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
@@ -60,23 +62,34 @@ class Checkpoints:
     def _find(self) -> dict[str, Any] | None:
         if self.comm.rank or self.folder is None:
             return None
+        manifest = self.folder / MANIFEST
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            text = (self.folder / MANIFEST).read_text()
-        except FileNotFoundError:
-            return None
+            # Found out now, and not when hours of work are to be saved.
+            tempfile.TemporaryFile(dir=self.folder).close()
+            text = manifest.read_text() if manifest.exists() else None
         except OSError as error:
             raise OutputError(f"checkpoint must be a folder that can be written: {error}") from error
-        found: dict[str, Any] = json.loads(text)
+        if text is None:
+            return None
+        try:
+            found: dict[str, Any] = json.loads(text)
+            known = dict(found["identity"])
+        except (ValueError, KeyError, TypeError) as error:
+            raise InvalidInput(
+                f"{manifest} is not the manifest of a checkpoint ({error!r}); name another folder, or remove that one"
+            ) from error
         same = json.loads(json.dumps(self.identity))
-        other = [key for key in same if found["identity"].get(key) != same[key]]
+        other = [key for key in same if known.get(key) != same[key]]
         if other:
             key = other[0]
             raise InvalidInput(
                 f"checkpoint must be a folder of this simulation, but {self.folder} holds one with {key} = "
-                f"{checks.brief(found['identity'].get(key))}, and this one has {checks.brief(same[key])}; name another "
+                f"{checks.brief(known.get(key))}, and this one has {checks.brief(same[key])}; name another "
                 "folder, or remove that one"
             )
+        for name, _, _ in found["shards"]:
+            self._load(name)
         return found
 
     def due(self, round: int, rounds: int) -> bool:
@@ -95,21 +108,35 @@ class Checkpoints:
                 os.fsync(file.fileno())
             (self.folder / f"{name}.part").replace(self.folder / name)
 
-        written(self.comm, self.folder, write)
-        self._shards = self.comm.allgather((name, self.first, self.last))
-        if self.comm.rank == 0:
-            written(None, self.folder, lambda: self._name_them(position))
+        self._written(write)
+        shards = self.comm.allgather((name, self.first, self.last))
+        self._written(lambda: self._name_them(position, shards))
+        self._shards = shards
         self._remember(position.round)
 
-    def _name_them(self, position: Position) -> None:
-        """Write the manifest, then remove the files of the checkpoint before."""
+    def _written(self, write: Callable[[], None]) -> None:
+        """Write on all ranks; where one cannot, all end with one message, and the checkpoint before is the last."""
+
+        def tried() -> None:
+            try:
+                write()
+            except OSError as error:
+                why = error if error.errno else f"{error}: is the disk full?"  # NumPy does not say
+                raise OutputError(f"{self.folder} cannot be written: {why}; {self._last}") from error
+
+        together(self.comm, tried)
+
+    def _name_them(self, position: Position, shards: list[tuple[str, int, int]]) -> None:
+        """Write the manifest, then remove the files of checkpoints before, and what was never finished."""
+        if self.comm.rank:
+            return
         assert self.folder is not None
         content = {
             "identity": self.identity,
             "task": position.task,
             "round": position.round,
             "errors": position.errors.tolist(),
-            "shards": self._shards,
+            "shards": shards,
         }
         draft = self.folder / f"{MANIFEST}.part"
         with draft.open("w") as file:
@@ -117,25 +144,33 @@ class Checkpoints:
             file.flush()
             os.fsync(file.fileno())
         draft.replace(self.folder / MANIFEST)
-        names = {name for name, _, _ in self._shards}
-        for old in self.folder.glob("task-*-round-*.npy"):
+        names = {name for name, _, _ in shards}
+        for old in self.folder.glob("task-*-round-*.npy*"):
             if old.name not in names:
                 old.unlink()
 
     def read(self, first: int, last: int) -> tuple[AnyArray, AnyArray]:
         """The registers (R, n) and messages (n,) of some agents in the last checkpoint."""
-        assert self.folder is not None
         pieces = []
         for name, begin, stop in sorted(self._shards, key=lambda shard: shard[1]):
             low, high = max(begin, first), min(stop, last)
             if low < high:
-                whole = np.load(self.folder / name, mmap_mode="r")
-                pieces.append(np.array(whole[:, low - begin : high - begin]))
+                pieces.append(np.array(self._load(name)[:, low - begin : high - begin]))
         if not pieces:  # a rank without agents
-            name = self._shards[0][0]
-            pieces.append(np.array(np.load(self.folder / name, mmap_mode="r")[:, :0]))
+            pieces.append(np.array(self._load(self._shards[0][0])[:, :0]))
         found = np.concatenate(pieces, axis=1)
         return found[:-1], found[-1]
+
+    def _load(self, name: str) -> AnyArray:
+        """A file of the last checkpoint, of which only what is used is read."""
+        assert self.folder is not None
+        try:
+            return np.asarray(np.load(self.folder / name, mmap_mode="r"))
+        except (OSError, ValueError) as error:
+            raise InvalidInput(
+                f"{self.folder / name} cannot be read, and the checkpoint needs it ({error}); name another folder, or "
+                "remove that one"
+            ) from error
 
     def close(self) -> None:
         if self.folder is not None and self._was is not None:
@@ -153,12 +188,3 @@ class Checkpoints:
                 f"error: the job was stopped, or a rank has died; {self._last}", file=sys.stderr, flush=True
             )
         os._exit(143)
-
-
-def written(comm: Any, folder: Path, write: Any) -> None:
-    try:
-        write()
-    except OSError as error:
-        raise OutputError(f"{folder} cannot be written: {error}") from error
-    if comm is not None:
-        comm.Barrier()

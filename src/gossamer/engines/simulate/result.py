@@ -10,7 +10,11 @@ from typing import Any
 from gossamer import plotting
 from gossamer.engines.results import Rounds, TrialResult, Value
 from gossamer.errors import Unsupported
+from gossamer.networks import Network
 from gossamer.observations import fourth_moment_note
+
+QUICK, QUICK_IN_CLOSED_FORM = 2**14, 2**22
+"""Up to so many agents an exact error takes moments, and with a spectrum in closed form."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -54,9 +58,19 @@ class Simulation(TrialResult[Rounds, Value]):
         except Unsupported:
             return None
 
+    @property
+    def beside(self) -> Any:
+        """The exact error as tables and figures show it beside the trials: `expected`, unless that takes minutes."""
+        network = self.network
+        if not isinstance(network, Network) or network.agents <= QUICK:
+            return self.expected
+        known = network.agents <= QUICK_IN_CLOSED_FORM and network.spectrum is not None
+        return self.expected if known else None
+
     def curves(self) -> list[plotting.Curve]:
         simulated, *limits = super().curves()
-        if self.expected is None:
+        known = self.beside
+        if known is None:
             return [simulated, *limits]
-        line = plotting.Curve(simulated.label, self.rounds, self.expected.total_error)
+        line = plotting.Curve(simulated.label, self.rounds, known.total_error)
         return [line, simulated, *limits]

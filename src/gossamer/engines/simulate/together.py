@@ -17,9 +17,9 @@ def together(comm: Any, work: Callable[[], Found]) -> Found:
     found, trouble = None, None
     try:
         found = work()
-    except (GossamerError, OSError, MemoryError) as error:
+    except Exception as error:  # whatever it is: the others would wait for this rank for ever
         trouble = error
-    told = comm.allgather(None if trouble is None else (type(trouble), str(trouble)))
+    told = comm.allgather(None if trouble is None else (type(trouble), _text(trouble)))
     failed = [(rank, *each) for rank, each in enumerate(told) if each is not None]
     if not failed:
         return found  # type: ignore[return-value]
@@ -36,11 +36,15 @@ def together_or_end(comm: Any, work: Callable[[], Found]) -> Found:
     try:
         return work()
     except Exception as error:
-        if isinstance(error, GossamerError | OSError | MemoryError):
-            text = str(error) or "this does not fit into memory"
-        else:
-            text = traceback.format_exc()
-        _end(comm, f"rank {comm.rank} of {comm.size}: {text}")
+        text = _text(error)
+        _end(comm, text if text.startswith("rank ") else f"rank {comm.rank} of {comm.size}: {text}")
+
+
+def _text(error: Exception) -> str:
+    """What a user should read: of an error that is not ours, where it came from as well."""
+    if isinstance(error, GossamerError | OSError | MemoryError):
+        return str(error) or "this does not fit into memory"
+    return "".join(traceback.format_exception(error))
 
 
 def _end(comm: Any, text: str) -> NoReturn:
