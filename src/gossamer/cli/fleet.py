@@ -133,7 +133,9 @@ def init(
     path = made.write(out)
     if own_file is not None:
         _copy_beside(own_file, out / own_file.name)
-    print(f"{path}: {network.agents} agents, {len(network.edges)} edge{'' if len(network.edges) == 1 else 's'}")
+    print(
+        f"{path}: {network.agents} agents, {len(network.edges)} edge{'' if len(network.edges) == 1 else 's'}"
+    )
     if here:
         print(f"all on this machine, ports {port} to {port + network.agents - 1}{_numbering(network)}")
     print(f"{out / made.certificates}: the authority (keep ca.key safe) and a certificate per agent")

@@ -116,6 +116,29 @@ def test_neighbors_have_their_names_in_the_fleet_not_in_its_certificates(path: P
     assert [n.name for n in agent.snapshot.neighbors] == ["agent1", "agent3"]
 
 
+def test_the_log_level_changes_before_the_agent_goes_on(path: Path) -> None:
+    """Or its thread might still log that it does."""
+    levels: list[int] = []
+
+    class Listening(StandIn):
+        def apply(self, settings: AgentSettings) -> tuple[list[str], list[str]]:
+            levels.append(logging.getLogger().level)
+            return [], []
+
+        def pardon(self) -> None:
+            pass
+
+    async def live() -> None:
+        following = Following(Options(fleet=str(path), agent="agent0"), Fleet.read(path), io.StringIO())
+        agent: Any = Listening(following.settings())
+        following.agent = agent
+        path.write_text(path.read_text().replace('level = "info"', 'level = "error"'))
+        following.reload()
+
+    asyncio.run(live())
+    assert levels == [logging.ERROR]
+
+
 def test_a_roster_that_is_a_pipe_changes_nothing(path: Path, caplog: pytest.LogCaptureFixture) -> None:
     file = roster_path(path)
 

@@ -148,9 +148,10 @@ class Following:
         except Exception as error:
             log.error("%s, but this cannot be used, so the old settings stay: %s", why, error)
             return
-        changed, waiting = agent.apply(settings)
         every, self._fleet, self.me = self.every(), fleet, fleet.member(before.id)
-        changed += ["level"] if logs.set_level(self.level()) else []
+        level = logs.set_level(self.level())  # first: the agent's thread logs that it goes on
+        changed, waiting = agent.apply(settings)
+        changed += ["level"] if level else []
         changed += ["report"] if self.every() != every else []
         waiting += [name for name in ("source", "metrics") if getattr(self.me, name) != getattr(before, name)]
         said = [f"{', '.join(changed)} changed"] if changed else []
