@@ -23,9 +23,9 @@ from gossamer.sklearn import (
 @pytest.mark.parametrize(
     "estimator",
     [
-        DecentralizedLogisticRegression(agents=3),
-        DecentralizedPoissonRegressor(agents=3),
-        DecentralizedHuberRegressor(agents=3),
+        DecentralizedLogisticRegression(agents=2),
+        DecentralizedPoissonRegressor(agents=2),
+        DecentralizedHuberRegressor(agents=2),
     ],
     ids=lambda estimator: type(estimator).__name__,
 )
@@ -70,6 +70,19 @@ def test_regressors_find_what_scikit_learn_finds():
         ours.predict(x * 20), known.predict(x * 20), atol=0.05
     )  # its solver stops early
     assert ours.scale_ == pytest.approx(known.scale_, abs=0.01)
+
+
+def test_labels_that_are_fitted_exactly_have_no_scale():
+    x = np.random.default_rng(0).normal(size=(10, 4))
+    ours = DecentralizedHuberRegressor().fit(x, x[:, 0])
+    np.testing.assert_allclose(ours.predict(x), x[:, 0], atol=1e-4)
+    assert ours.scale_ < 1e-4
+
+
+def test_counts_are_scored_as_by_scikit_learn():
+    x, y = load_diabetes(return_X_y=True)
+    known = PoissonRegressor(alpha=1e-4, solver="newton-cholesky", tol=1e-12).fit(x, y)
+    assert DecentralizedPoissonRegressor(alpha=1e-4).fit(x, y).score(x, y) == pytest.approx(known.score(x, y))
 
 
 def test_without_an_intercept():

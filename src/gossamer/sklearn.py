@@ -26,6 +26,7 @@ from gossamer.networks import NetworkLike
 require("sklearn", "data")
 
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin  # noqa: E402
+from sklearn.metrics import d2_tweedie_score  # noqa: E402
 from sklearn.utils.multiclass import check_classification_targets  # noqa: E402
 from sklearn.utils.validation import check_is_fitted, validate_data  # noqa: E402
 
@@ -236,6 +237,10 @@ class DecentralizedPoissonRegressor(_DecentralizedRegressor):
     def predict(self, X: Any) -> Floats:
         """The expected count of each row."""
         return np.asarray(np.exp(self._linear(X)[:, 0]))
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """The share of the Poisson deviance that is explained, as in scikit-learn."""
+        return float(d2_tweedie_score(y, self.predict(X), sample_weight=sample_weight, power=1))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

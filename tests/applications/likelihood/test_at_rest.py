@@ -107,8 +107,9 @@ def test_two_digits():
 
 @pytest.mark.slow
 def test_ten_digits_by_softmax():
-    """650 parameters: the loss of scikit-learn's solver is flat to 1e-6 only with a tight tolerance."""
+    """Every other pixel, 330 parameters: scikit-learn's solver comes to 1e-6 only with a tight tolerance."""
     x, y = rows("digits")
+    x = x[:, ::2]
     known = LogisticRegression(solver="newton-cg", tol=1e-12, max_iter=1000).fit(x, y)
     problem = LikelihoodEstimation.from_data(x, y, gs.Network.cycle(4), family="softmax", ridge=1 / len(y))
     fit = problem.fit()

@@ -189,6 +189,7 @@ def newton(
         squares = np.array([[float(len(rows.y)), float(rows.y @ rows.y)] for rows in data])
         held = exchange.average(squares, _SEARCH_ACCURACY)
         scale = np.sqrt(np.maximum(held[:, 1] / held[:, 0], 1e-12))
+    finest = 1e-12 * scale  # what rounding leaves of residuals where labels are fitted exactly
     shortest, since, waits, moved = np.inf, 0, 0, np.inf
     told = held = np.zeros((agents, 1 + size * (size + 3) // 2 + 2 * scaled))
     for step in range(most):
@@ -198,7 +199,8 @@ def newton(
         way, singular = _ways(model, means, theta, scale if scaled else np.ones(agents))
         behind = scale
         if scaled:
-            scale = _scales(model.family, scale, *means[:, -2:].T)  # type: ignore[arg-type]
+            found = _scales(model.family, scale, *means[:, -2:].T)  # type: ignore[arg-type]
+            scale = np.maximum(found, finest)
         changes = [model.predictors(v, rows.x) for v, rows in zip(way, data, strict=True)]
         stuck = [float(i in singular) for i in range(agents)]
         mine = zip(data, theta, changes, way, scale, np.abs(scale / behind - 1), stuck, strict=True)
@@ -271,7 +273,7 @@ def _scales(family: ScaledHuber, scale: Floats, near: Floats, beyond: Floats) ->
     left = 1 - family.threshold**2 * beyond
     safe = np.where(left > 0, left, 1.0)
     squares = np.where((left > 0) & (near > 0), near / safe, near + (family.threshold * scale) ** 2 * beyond)
-    return np.sqrt(np.maximum(squares, 1e-300))
+    return np.sqrt(np.maximum(squares, 0.0))
 
 
 def _measures(
@@ -302,7 +304,8 @@ def _measures(
         growth = float(np.nan_to_num(slopes, nan=1.0).max()) - 1e-6
     moved = max(float(np.abs(way).max() / (1 + np.abs(theta).max())), stretched)
     if isinstance(model.family, Huber):
-        moved = max(moved, largest / (model.family.threshold * scale))
+        unit = model.family.threshold * scale + 1e-4 * float(np.abs(rows.y).max())  # rounding allows no more
+        moved = max(moved, largest / unit)
     return np.array([largest, growth, moved, unsolved])
 
 
