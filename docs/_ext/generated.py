@@ -77,7 +77,9 @@ def _cell(text: str | None) -> str:
 
 def _escape(text: str) -> str:
     """Text that means itself in Markdown; flags and file names look like code."""
-    pieces = re.split(r"((?<![\w-])--[a-z][\w-]*|\b\w[\w/]*\.(?:toml|py|csv|roster|pem|key)\b)", text)
+    pieces = re.split(
+        r"((?<![\w-])--[a-z][\w-]*|\b\w[\w/]*\.(?:toml|py|csv|roster|pem|key)\b(?::\w[\w:=,.]*\w)?)", text
+    )
     return "".join(
         f"`{piece}`" if k % 2 else re.sub(r"([\\*_<>\[\]$])", r"\\\1", piece)
         for k, piece in enumerate(pieces)

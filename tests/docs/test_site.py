@@ -29,12 +29,13 @@ pytestmark = [pytest.mark.slow, pytest.mark.skipif(not PAGES, reason="the site i
 
 
 class Page(HTMLParser):
-    """What a page points to, the places in it that can be pointed to, and its words, without code and formulas."""
+    """What a page points to and loads, the places in it that can be pointed to, its words without code and formulas."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
         self.targets: set[str] = set()
         self.places: set[str] = set()
+        self.loads: set[str] = set()  # scripts and styles
         self.words: list[str] = []
         self.inside: list[str] = []  # elements that hold no words, and those within them
         self.feed(text)
@@ -45,6 +46,11 @@ class Page(HTMLParser):
         )
         if (self.inside or wordless) and tag not in ("br", "img", "input", "link", "meta", "wbr"):
             self.inside.append(tag)
+        told = dict(attrs)
+        if tag == "script" and told.get("src"):
+            self.loads.add(told["src"] or "")
+        elif tag == "link" and told.get("rel") not in ("next", "prev", "index", "search", "canonical"):
+            self.loads.add(told.get("href") or "")
         for name, value in attrs:
             if name == "id" or (tag == "a" and name == "name"):
                 self.places.add(value or "")
@@ -136,17 +142,39 @@ def address() -> Iterator[str]:
     thread.join()
 
 
-LOOK = """() => ({
-  images: [...document.images].filter(i => !i.closest('.sd-d-none') && i.complete && !i.naturalWidth).map(i => i.src),
-  wide: document.documentElement.scrollWidth - document.documentElement.clientWidth,
-  errors: document.querySelectorAll('[data-mml-node=merror], mjx-merror').length,
-  formulas: document.querySelectorAll('.math').length,
-  drawn: document.querySelectorAll('.math mjx-container svg').length,
-})"""
+LOOK = """async function look() {
+  for (const image of document.images) image.loading = 'eager';
+  await Promise.all([...document.images].map(image => image.decode().catch(() => null)));
+  if (document.querySelector('.math')) await MathJax.startup.promise;
+  const boxes = [document.documentElement, ...document.querySelectorAll('.bd-article-container')];
+  return {
+    images: [...document.images].filter(i => !i.closest('.sd-d-none') && !i.naturalWidth).map(i => i.src),
+    wide: Math.max(...boxes.map(box => box.scrollWidth - box.clientWidth)),
+    errors: document.querySelectorAll('[data-mml-node=merror], mjx-merror').length,
+    missing: document.querySelectorAll('.math').length - document.querySelectorAll('.math mjx-container svg').length,
+  };
+}"""
+TURN = """async function turn(address) {
+  const page = new DOMParser().parseFromString(await (await fetch(address)).text(), 'text/html');
+  const base = document.head.querySelector('base') || document.head.appendChild(document.createElement('base'));
+  base.href = address;
+  if (window.MathJax) MathJax.typesetClear();
+  document.querySelector('.bd-main').replaceWith(document.importNode(page.querySelector('.bd-main'), true));
+  if (document.querySelector('.math')) await MathJax.typesetPromise();
+}"""
+
+
+def kinds() -> list[list[str]]:
+    """Pages that load the same scripts and styles: they differ in their content alone."""
+    found: dict[frozenset[str], list[str]] = {}
+    for path in PAGES:
+        found.setdefault(frozenset(urljoin(path, url) for url in page(path).loads), []).append(path)
+    return list(found.values())
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium to look at the site with")
 def test_every_page_in_a_browser(address: str):
+    """One page of every kind is opened, and the content of the others of that kind is put in its place."""
     sync_api = pytest.importorskip("playwright.sync_api")
     wrong, outside = [], []
     with sync_api.sync_playwright() as playwright:
@@ -154,17 +182,20 @@ def test_every_page_in_a_browser(address: str):
             executable_path=CHROMIUM, args=["--no-sandbox", "--disable-background-networking"]
         )
         tab = browser.new_page(viewport=PHONE)
+        tab.set_default_timeout(120_000)
         tab.on("request", lambda r: None if r.url.startswith((address, "data:")) else outside.append(r.url))
         tab.on("pageerror", lambda error: wrong.append((tab.url, str(error))))
         tab.on("response", lambda r: wrong.append((r.url, r.status)) if r.status >= 400 else None)
-        for path in PAGES:
-            tab.goto(f"{address}/{path}", wait_until="load")
-            if tab.query_selector(".math"):
-                tab.wait_for_function("() => window.MathJax && MathJax.startup && MathJax.startup.promise")
-                tab.evaluate("() => MathJax.startup.promise")
-            seen = tab.evaluate(LOOK)
-            if seen["images"] or seen["wide"] > 0 or seen["errors"] or seen["drawn"] < seen["formulas"]:
-                wrong.append((path, seen))
+        for first, *others in kinds():
+            tab.goto(f"{address}/{first}", wait_until="load")
+            seen = {first: tab.evaluate(f"({LOOK})()")}
+            for path in others:
+                seen[path] = tab.evaluate(
+                    f"async url => {{ await ({TURN})(url); return await ({LOOK})(); }}", f"{address}/{path}"
+                )
+            for path, found in seen.items():
+                if found["images"] or found["wide"] > 0 or found["errors"] or found["missing"] > 0:
+                    wrong.append((path, found))
         browser.close()
     assert outside == []
     assert wrong == []

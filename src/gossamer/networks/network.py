@@ -72,8 +72,8 @@ class Network:
     Two networks are equal if they have the same gossip matrix and labels.
 
     Spectra are computed on first use: closed form for path, cycle, star, complete, torus, hypercube (and grid
-    with equal weights), dense up to `DENSE_LIMIT` agents, iterative beyond. The facts of lattices of more than
-    `LATTICE` agents follow from their sides alone (see `product_facts`).
+    with equal weights), dense up to 3000 agents, iterative beyond. Those of lattices of more than 2^16 agents follow
+    from their sides alone.
 
     Attributes
     ----------
@@ -442,7 +442,7 @@ class Network:
 
     @cached_property
     def inverse_square_trace(self) -> float:
-        """Sum of 1/lambda^2 over the nonzero eigenvalues (estimated beyond `DENSE_LIMIT`, to about 10%)."""
+        """Sum of 1/lambda^2 over the nonzero eigenvalues (estimated beyond 3000 agents, to about 10%)."""
         if self._large_facts is not None:
             return self._large_facts.inverse_square_trace
         if self.spectrum is not None:

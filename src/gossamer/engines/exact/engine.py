@@ -45,7 +45,7 @@ def exact(
     """Return the expected error of `method` after `rounds` rounds (or after each of several).
 
     Networks with a spectrum in closed form (see `Network`) may have a hundred million agents: a torus of 10^8 takes
-    minutes and 15 GB. Others are decomposed up to `DENSE_LIMIT` agents, and beyond that integrated by Lanczos
+    minutes and 15 GB. Others are decomposed up to 3000 agents, and beyond that integrated by Lanczos
     quadrature, whose `uncertainty` stands beside the result.
 
     Parameters
