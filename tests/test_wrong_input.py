@@ -6,6 +6,7 @@ import contextlib
 import warnings
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
 import networkx as nx
@@ -103,6 +104,8 @@ class NumberNeeded(NoCoefficients):
         (lambda: gs.Network.from_gossip_matrix(None), "must be a square table of real numbers, .* got None"),
         (lambda: gs.tune("sda", NET, OBS, 50, []), "parameters must name at least one of burn_in, .* got none"),
         (lambda: gs.tune("dsg", NET, OBS, 50, []), "dsg has no parameters to tune"),
+        (lambda: gs.exact("anytime-sda:gain=0.1", NET, OBS, 5), r"for others give gs.AnytimeSDA\(...\)"),
+        (lambda: gs.Network.read(Path(__file__).parent), "it is a folder that gossamer partition did not write"),
         (lambda: gs.exact(NumberNeeded("abc"), NET, OBS, 5), "must give numbers, but gain is 'abc'; give the method n"),
         (lambda: POLICY.simulate("sda", 5, keep="iterates"), "keep must be True or False, got 'iterates'"),
         (lambda: gs.theory.corollary_2(NET, rewards="a", variance=1, discount=0.5, rounds=9), "rewards must be"),

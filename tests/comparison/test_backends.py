@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import gossamer as gs
-from gossamer.comparison.backends import Batches
+from gossamer.comparison.backends import Batches, compute
 from gossamer.methods.loading import load_class
 
 NETS = {f"er{k}": gs.Network.erdos_renyi(10, seed=k) for k in range(12)}
@@ -54,6 +54,17 @@ def test_own_methods_travel_to_processes(tmp_path):
     mine = load_class(f"{tmp_path / 'mine.py'}:Mine")()
     found = gs.compare(mine, NETS, streams, 20, backend="processes", workers=2)
     assert found.column("total_error") == gs.compare("sda", NETS, streams, 20).column("total_error")
+
+
+@pytest.mark.slow
+def test_workers_of_a_cluster_of_our_own_leave_interrupts_to_us():
+    """A terminal sends Ctrl-C to them as well."""
+    pytest.importorskip("distributed")
+
+    def handlers(batch):
+        return [signal.getsignal(signal.SIGINT) == signal.SIG_IGN for _ in batch]
+
+    assert list(compute(handlers, [0], backend="dask", workers=1)) == [[True]]
 
 
 @pytest.mark.slow

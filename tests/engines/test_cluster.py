@@ -165,6 +165,18 @@ def test_a_checkpoint_of_another_simulation_is_refused(tmp_path, content, messag
         cluster_program.long_run(pytest.importorskip("mpi4py.MPI").COMM_SELF, tmp_path)
 
 
+def test_a_checkpoint_of_other_streams_is_refused(tmp_path):
+    """Also where their sums are the same."""
+    alone = pytest.importorskip("mpi4py.MPI").COMM_SELF
+    means = np.arange(100.0)
+    given = {"cluster": alone, "checkpoint": tmp_path, "every": 4}
+    first = gs.simulate(cluster_program.SDA, "grid:10x10", gs.Gaussian(means), 9, 1, **given)
+    again = gs.simulate(cluster_program.SDA, "grid:10x10", gs.Gaussian(means), 9, 1, **given)
+    assert again.total_error == first.total_error
+    with pytest.raises(gs.InvalidInput, match="holds one with digest of the streams"):
+        gs.simulate(cluster_program.SDA, "grid:10x10", gs.Gaussian(means[::-1]), 9, 1, **given)
+
+
 def test_a_checkpoint_that_lacks_a_file_is_refused(tmp_path):
     alone = pytest.importorskip("mpi4py.MPI").COMM_SELF
     cluster_program.long_run(alone, tmp_path)

@@ -234,8 +234,9 @@ def test_tuning_knows_it(name, small):
     method = gs.AnytimeSDA(name)
     names = {"step_size", "momentum", "ramp", "smoothing"}
     assert set(method.tunable(net, 24)) == set(method.chosen(net)) == names
-    tuned = gs.tune(method, net, obs, 24)
-    assert tuned.total_error < tuned.before
+    for parameter in ("step_size", "smoothing"):  # all at once are searched in tests/test_planning.py
+        tuned = gs.tune(method, net, obs, 24, parameter)
+        assert tuned.total_error < tuned.before
 
 
 @pytest.mark.parametrize("acceleration", ["nesterov", "chebyshev"])

@@ -225,6 +225,9 @@ def test_a_folder_of_parts_is_the_network_with_other_numbers(tmp_path, by):
     network = gs.Network.random_geometric(1100, seed=2)
     shards = partition(network, 3, tmp_path, by)
     again = gs.Network.read(tmp_path)
+    for read in (gs.Network.read, parts_of):
+        with pytest.raises(gs.InvalidInput, match="was written with, got 'laplacian'; leave them out"):
+            read(tmp_path, "laplacian")
     assert nx.utils.graphs_equal(again.to_networkx(), network.to_networkx())
     assert (again.lambda_2, again.lambda_max) == (network.lambda_2, network.lambda_max)
     parts = ShardedParts(tmp_path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, suppress
@@ -100,9 +101,16 @@ def _enter(stack: ExitStack, backend: str, workers: int | None, address: str | N
                 "or leave the address out for a local cluster"
             ) from error
         stack.enter_context(client)
+        if address is None:
+            client.run(_leave_interrupts)
         stack.enter_context(joblib.parallel_config("dask", client=client, wait_for_workers_timeout=30))
         count = sum(client.nthreads().values())
     return count
+
+
+def _leave_interrupts() -> None:
+    """A worker of ours leaves Ctrl-C to us, who end it, instead of dying aloud."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def carry_along(modules: Iterable[ModuleType]) -> None:

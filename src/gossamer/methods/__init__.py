@@ -59,6 +59,11 @@ def resolve(method: Any) -> Method:
         plain = {_plain(cls.name): cls for cls in known}
         if _plain(method) in plain:
             return plain[_plain(method)]()
+        if (known_as := plain.get(_plain(method.partition(":")[0]))) is not None:
+            raise InvalidInput(
+                f"a method by name has its default parameters, got {method!r}; for others give "
+                f"gs.{known_as.__name__}(...)"
+            )
         raise InvalidInput(
             f"no method is called {method!r}{nearest(method.lower(), METHODS)}; the methods are {', '.join(METHODS)}"
         )

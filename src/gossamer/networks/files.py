@@ -114,7 +114,12 @@ def read_graph(path: Path, format: str | None = None) -> FileGraph:
         (name for name, one in FORMATS.items() if path.suffix.lower() in one.suffixes), None
     )
     if not path.is_file():
-        raise InvalidInput(f"{path} must be a file that holds a network, but there is no such file")
+        found = (
+            "it is a folder that gossamer partition did not write"
+            if path.is_dir()
+            else "there is no such file"
+        )
+        raise InvalidInput(f"{path} must be a file that holds a network, but {found}")
     try:
         guess = None if known else _by_start(path)
         name = known or guess

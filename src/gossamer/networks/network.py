@@ -332,7 +332,7 @@ class Network:
             raise InvalidInput(f"path must name a file, got {path!r}")
         file = Path(path)
         if is_sharded(file):
-            shards = open_shards(file)
+            shards = open_shards(file, weights)
             facts = None if shards.facts is None else partial(LargeFacts, *shards.facts)
             return cls(shards.links(0, shards.agents), name=shards.name, labels=shards.labels(), facts=facts)
         graph, guess = files.read_graph(file, format)

@@ -102,8 +102,8 @@ class HeldParts(NetworkParts):
 class ShardedParts(NetworkParts):
     """A folder that `partition` wrote: every rank reads one or more of its parts."""
 
-    def __init__(self, folder: Path) -> None:
-        self.shards = open_shards(folder)
+    def __init__(self, folder: Path, weights: str = "file") -> None:
+        self.shards = open_shards(folder, weights)
         self.name, self.agents = self.shards.name, self.shards.agents
 
     def bounds(self, ranks: int) -> list[int]:
@@ -146,7 +146,7 @@ def parts_of(value: Any, weights: str = "metropolis", seed: int = 0) -> NetworkP
     if isinstance(value, str | PathLike):
         text = str(value)
         if is_sharded(Path(text)):
-            return ShardedParts(Path(text))
+            return ShardedParts(Path(text), weights)
         kind, rest = split_name(text)
         if kind in NAMES and (rest is not None or not Path(text).exists()):
             return NamedParts(text, weights, seed)

@@ -65,7 +65,12 @@ def is_sharded(folder: Path) -> bool:
     return (folder / MANIFEST).is_file()
 
 
-def open_shards(folder: Path) -> Shards:
+def open_shards(folder: Path, weights: str = "file") -> Shards:
+    if weights not in ("metropolis", "file"):  # the first is what nobody asked for
+        raise InvalidInput(
+            f"weights are those that {folder} was written with, got {weights!r}; leave them out, or partition the "
+            "network again"
+        )
     try:
         held = json.loads((folder / MANIFEST).read_text())
         facts = None if held["facts"] is None else LargeFacts(**held["facts"])

@@ -13,6 +13,7 @@ what is left at the ends.
 from __future__ import annotations
 
 import os
+import zlib
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
@@ -124,7 +125,8 @@ def _simulate(comm: Any, problem: Problem, progress: bool | None) -> Simulation[
     halo, links = together_or_end(comm, lambda: load(comm, problem.network, bounds, rows.pop()))
     run = _Run(comm, problem, share, halo, links)
     run.plan()
-    saved = problem.saving.open(comm, run.identity, first, last)
+    identity = {} if problem.saving.folder is None else run.identity()
+    saved = problem.saving.open(comm, identity, first, last)
     return run.result(together_or_end(comm, lambda: run.go(progress, saved)))
 
 
@@ -216,10 +218,14 @@ class _Run:
         here = np.asarray(share.mean + np.asarray(rounds - 1) * share.drift)
         return np.asarray(in_order(self._everybody(block_sums(here))) / self.agents)
 
-    @property
     def identity(self) -> dict[str, Any]:
-        """What a checkpoint must agree with, as JSON holds it."""
-        problem = self.problem
+        """What a checkpoint must agree with, as JSON holds it; asked for by all ranks."""
+        problem, share = self.problem, self.share
+        streams = 0  # of every block of agents a digest, so that it does not matter who holds which
+        for first in range(0, len(share.mean), BLOCK):
+            some = (part[first : first + BLOCK] for part in (share.mean, share.variance, share.drift))
+            content = b"".join(np.ascontiguousarray(part).tobytes() for part in some)
+            streams += zlib.crc32(content) * (self.halo.first + first + 1)
         return {
             "network": problem.network.name,
             "agents": self.agents,
@@ -227,7 +233,8 @@ class _Run:
             "weights": self.distinct[:100],
             "method": problem.method.label,
             "tables": [float(sum(np.abs(part).sum() for part in table)) for table, _ in self.passes],
-            "observations": type(self.share.streams).__name__,
+            "observations": type(share.streams).__name__,
+            "digest of the streams": sum(self.comm.allgather(streams)),
             "targets": self.targets.tolist(),
             "limit": self.limit.tolist(),
             "horizons": problem.horizons.tolist(),
