@@ -1,4 +1,4 @@
-"""What the tests in a browser share; they run on one worker, or each worker would start browsers and servers."""
+"""What the tests in a browser share."""
 
 from __future__ import annotations
 
@@ -9,12 +9,6 @@ import pytest
 from tests.dashboard.serving import View, browsing, serving
 
 from gossamer.dashboard.server import Server
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items:
-        if "browser" in getattr(item, "fixturenames", ()):
-            item.add_marker(pytest.mark.xdist_group("browser"))
 
 
 @pytest.fixture(scope="module")

@@ -19,9 +19,14 @@ from gossamer.dashboard.server import Page, Server
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 
-needs_chromium = pytest.mark.skipif(
-    CHROMIUM is None, reason="needs Chromium, which is not installed; on Debian: apt-get install chromium"
-)
+in_browser = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        CHROMIUM is None, reason="needs Chromium, which is not installed; on Debian: apt-get install chromium"
+    ),
+    pytest.mark.xdist_group("browser"),
+]
+"""Marks of tests in a browser: all on one worker, or each worker would start browsers and servers of its own."""
 
 SMALL = {"network": "grid:4x4", "methods": [["anytime-sda", {}]], "rounds": 60, "seed": 1}
 """A scenario that takes no time."""

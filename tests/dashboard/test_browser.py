@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.dashboard.serving import SMALL, View, in_address, needs_chromium
+from tests.dashboard.serving import SMALL, View, in_address, in_browser
 from tests.dashboard.test_scenario import EDGES
 from typer.testing import CliRunner
 
@@ -20,7 +20,7 @@ from gossamer.cli import build
 from gossamer.dashboard.presets import PRESETS
 from gossamer.dashboard.scenario import Scenario, catalog
 
-pytestmark = [pytest.mark.slow, needs_chromium]
+pytestmark = in_browser
 
 
 def test_every_preset_shows_its_sentence_and_its_run(view):

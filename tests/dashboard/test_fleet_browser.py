@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from tests.agents.small_fleets import free_ports
-from tests.dashboard.serving import needs_chromium, serving
+from tests.dashboard.serving import in_browser, serving
 from tests.dashboard.test_fleet_page import playing
 from tests.dashboard.written_fleet import WrittenFleet
 
@@ -21,7 +21,7 @@ from gossamer.agents.fleet.tables import RoundsTable
 from gossamer.dashboard.fleet_page import LINES, fleet_page
 from gossamer.networks import Network
 
-pytestmark = [pytest.mark.slow, needs_chromium]
+pytestmark = in_browser
 
 ENDED = {"pid": 2**22 - 3}
 

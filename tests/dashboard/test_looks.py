@@ -7,9 +7,9 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from tests.dashboard.serving import SMALL, needs_chromium
+from tests.dashboard.serving import SMALL, in_browser
 
-pytestmark = [pytest.mark.slow, needs_chromium]
+pytestmark = in_browser
 
 
 def reach(view, selector, most=120):
