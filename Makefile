@@ -6,6 +6,8 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.ready
 ROUND := $(wildcard setup.py src/gossamer/agents/round/*.p*)
+# More workers than a small machine has cores: tests of fleets and pages wait for others most of the time.
+PYTEST := $(BIN)/python -m pytest -n 4 --dist loadgroup
 
 .PHONY: setup run test quick lint docs chromium bench chaos dist clean
 .DEFAULT_GOAL := setup
@@ -14,10 +16,11 @@ ROUND := $(wildcard setup.py src/gossamer/agents/round/*.p*)
 setup: .venv/.compiled
 	$(BIN)/gossamer warmup
 
+# Not compiled while installing: most of what is installed is never imported.
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; assert sys.version_info >= (3, 11), "Python 3.11 or newer is needed, this is " + sys.version'
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[all,dev,docs]'
+	$(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check -c constraints.txt -e '.[all,dev,docs]'
 	touch $(STAMP)
 
 # The compiled modules of an agent's round, rebuilt where their source has changed (see setup.py).
@@ -36,15 +39,16 @@ lint: .venv/.compiled
 	$(BIN)/lint-imports
 
 quick: setup
-	$(BIN)/python -m pytest -n 2 --dist loadgroup -m "not slow"
+	$(PYTEST) -m "not slow"
 
 # Offline, warnings are errors. From scratch: what is generated may not depend on what was there before.
 docs: setup
 	rm -rf docs/_build docs/_generated docs/auto_gallery docs/reference/api
 	$(BIN)/python -m sphinx -b html -q -W --keep-going -n -j 2 docs docs/_build/html
 
-test: lint docs chromium
-	$(BIN)/python -m pytest -n 2 --dist loadgroup
+test:
+	$(MAKE) -j 3 lint docs chromium
+	$(PYTEST)
 
 # The dashboard is tested in a real browser; without one those tests are skipped, and say so.
 chromium:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 import networkx as nx
@@ -10,7 +11,7 @@ import pytest
 
 import gossamer as gs
 from gossamer.methods import SDA
-from tests.brute_force import brute_force, random_case
+from tests.brute_force import CASES, FOUND, brute_force, random_case
 
 
 @pytest.mark.parametrize("method", [gs.AnytimeSDA(), gs.AnytimeSDA("chebyshev"), gs.SDA(), gs.DSG()])
@@ -195,10 +196,16 @@ def test_tuning_does_not_stop_in_a_local_minimum():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", [0, 1, 2, 3, 4, 7, 8, 11, 12, 13, 15, 16])
+@pytest.mark.parametrize("seed", CASES)
 def test_tuning_is_not_beaten_by_brute_force(seed):
-    case = random_case(seed)
-    assert gs.tune(*case).total_error <= 1.01 * brute_force(*case)
+    found = json.loads(FOUND.read_text())
+    assert gs.tune(*random_case(seed)).total_error <= 1.01 * found[str(seed)]
+
+
+@pytest.mark.slow
+def test_brute_force_finds_what_is_noted():
+    found = json.loads(FOUND.read_text())
+    assert brute_force(*random_case(2)) == pytest.approx(found["2"], rel=1e-4)
 
 
 @pytest.mark.slow
