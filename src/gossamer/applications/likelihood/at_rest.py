@@ -232,9 +232,9 @@ class DataAtRest:
 
         def gradient(theta: Floats) -> Floats:
             shaped = theta.reshape(len(counts), family.outputs, width)
-            predictors = np.einsum("imw,irw->mir", shaped, x, optimize=True)
-            slopes = family.slopes(predictors, y)
-            sums = np.einsum("mir,irw->imw", slopes, x, optimize=True)
+            predictors = shaped @ x.swapaxes(1, 2)  # (N, m, rows)
+            slopes = family.slopes(predictors.swapaxes(0, 1), y)
+            sums = slopes.swapaxes(0, 1) @ x
             return np.asarray(share * sums.reshape(theta.shape) + penalty * theta)
 
         return gradient
