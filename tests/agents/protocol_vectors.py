@@ -1,4 +1,4 @@
-"""Writes `protocol-vectors.json`, what docs/reference/protocol.md says in bytes and numbers, from the package itself.
+"""Writes `protocol-vectors.json`, what docs/protocol.md says in bytes and numbers, from the package itself.
 
 python -m tests.agents.protocol_vectors
 """

@@ -1,4 +1,4 @@
-"""docs/reference/protocol.md, kept: its test vectors are what the package does, and enough to write an agent from."""
+"""docs/protocol.md, kept: its test vectors are what the package does, and enough to write an agent from."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_messages_and_refusals_read_as_the_vectors_say():
 
 
 class PlainAgent:
-    """An agent of one component, written from docs/reference/protocol.md."""
+    """An agent of one component, written from docs/protocol.md."""
 
     def __init__(self, me: int, neighbors: list[int], first_serial: int) -> None:
         self.me, self.serial, self.born = me, first_serial, first_serial
