@@ -319,6 +319,8 @@ def test_refusals():
         problem.simulate(gs.AnytimeSDA(gain=0.1), 10)
     with pytest.raises(gs.InvalidInput, match="running means of linearized samples"):
         problem.simulate("sda", 10)
+    with pytest.raises(gs.InvalidInput, match="at least one method is needed"):
+        problem.simulate([], 10)
     with pytest.raises(gs.InvalidInput, match="needs parameter and covariates"):
         gs.LikelihoodEstimation(net, "logistic", 2).simulate("anytime-sda", 10)
     with pytest.raises(gs.InvalidInput, match="one component per covariate"):

@@ -284,6 +284,8 @@ class LikelihoodEstimation:
         True
         """
         some = methods if isinstance(methods, list | tuple) else [methods]
+        if not some:
+            raise InvalidInput("at least one method is needed, got none")
         runs = [learn(self, each, rounds, trials, seed, faults, network) for each in some]
         return LearningRuns(runs) if isinstance(methods, list | tuple) else runs[0]
 
