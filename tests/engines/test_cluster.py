@@ -60,7 +60,7 @@ def ranks(
         env={**os.environ, **settings},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=500,  # far more than it takes, also where many others compute
     )
 
 
