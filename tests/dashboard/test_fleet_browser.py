@@ -156,9 +156,9 @@ def test_a_server_that_comes_back_is_found_again(written: WrittenFleet, browser:
         with serving([fleet_page(written.path)], port=server.port):
             watcher.page.wait_for_selector("#state >> text=live")
             watcher.page.wait_for_selector("#agent-facts >> text=127.0.0.1")
-        assert all("WebSocket connection to" in text for text in watcher.complaints)
-        watcher.complaints.clear()
-        watcher.close()
+            assert all("WebSocket connection to" in text for text in watcher.complaints)
+            watcher.complaints.clear()
+            watcher.close()
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])

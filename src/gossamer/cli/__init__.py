@@ -22,7 +22,7 @@ COMMANDS = {
         "core:exact", "Compute the expected error itself, with no sampling: E sum_i ||estimate_i - mubar||^2."
     ),
     "simulate": Entry(
-        "core:simulate", "Simulate trials, and show the exact error beside them where there is one."
+        "core:simulate", "Simulate trials, and show the exact error beside them where it takes moments."
     ),
     "compare": Entry(
         "core:compare",

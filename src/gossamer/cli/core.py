@@ -155,7 +155,7 @@ def simulate(
     csv: Csv = None,
     plot: Plot = None,
 ) -> None:
-    """Simulate trials, and show the exact error beside them where there is one that takes moments.
+    """Simulate trials, and show the exact error beside them where it takes moments.
 
     With faults, dual methods run in their edge-ledger form, and others leave out whom they do not hear.
 

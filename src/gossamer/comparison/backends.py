@@ -92,20 +92,26 @@ def _enter(stack: ExitStack, backend: str, workers: int | None, address: str | N
         share = max(1, cores // count)  # of the cores, so that the engines' own threads do not compete
         stack.enter_context(joblib.parallel_config("loky", inner_max_num_threads=share))
     else:
-        distributed: Any = require("distributed", "dask")
-        try:
-            client = distributed.Client(address) if address else distributed.Client(n_workers=count)
-        except (OSError, ValueError) as error:
-            raise InvalidInput(
-                f"no Dask scheduler answers at {address!r} ({error}); start one with `dask scheduler`, "
-                "or leave the address out for a local cluster"
-            ) from error
-        stack.enter_context(client)
-        if address is None:
-            client.run(_leave_interrupts)
+        client = stack.enter_context(dask_client(address, count))
         stack.enter_context(joblib.parallel_config("dask", client=client, wait_for_workers_timeout=30))
         count = sum(client.nthreads().values())
     return count
+
+
+def dask_client(address: str | None, workers: int | None = None) -> Any:
+    """A client of the Dask cluster at this address, or of one of our own, whose page is for this machine alone."""
+    distributed: Any = require("distributed", "dask")
+    if address is None:
+        client = distributed.Client(n_workers=workers, dashboard_address="127.0.0.1:0")
+        client.run(_leave_interrupts)
+        return client
+    try:
+        return distributed.Client(address)
+    except (OSError, ValueError) as error:
+        raise InvalidInput(
+            f"no Dask scheduler answers at {address!r} ({error}); start one with `dask scheduler`, "
+            "or leave the address out for a local cluster"
+        ) from error
 
 
 def _leave_interrupts() -> None:

@@ -12,7 +12,8 @@ import joblib
 import numba
 from threadpoolctl import threadpool_limits
 
-from gossamer.errors import InvalidInput, require
+from gossamer.comparison.backends import dask_client
+from gossamer.errors import InvalidInput
 from gossamer.numerics.compiling import parallel
 from gossamer.paper.pipeline.cache import PieceCache
 from gossamer.paper.pipeline.pieces import Piece
@@ -100,6 +101,5 @@ def _pool(backend: str, jobs: int, address: str | None) -> Iterator[Any]:
     if backend != "dask":
         yield joblib.Parallel(n_jobs=jobs, backend=backend, return_as="generator_unordered")
         return
-    distributed = require("distributed", "dask")
-    with distributed.Client(address, set_as_default=True), joblib.parallel_config(backend="dask"):
+    with dask_client(address), joblib.parallel_config(backend="dask"):
         yield joblib.Parallel(n_jobs=jobs, return_as="generator_unordered")
