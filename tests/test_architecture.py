@@ -24,6 +24,8 @@ PACKAGE = Path(gs.__file__).parent
 MOST_LINES = 500
 MOST_POSITIONAL = 8
 
+pytestmark = pytest.mark.xdist_group("architecture")  # one worker, so that the package is parsed once
+
 
 @cache
 def modules() -> dict[str, ast.Module]:

@@ -61,11 +61,13 @@ def test_what_callers_hold_in_their_hands_is_public():
     assert results | rooms <= set(gs.__all__)
 
 
+@pytest.mark.slow
 def test_a_star_import_brings_the_list_and_no_more():
     code = "from gossamer import *; print(*sorted(n for n in globals() if not n.startswith('_')))"
     assert python(code).split() == gs.__all__
 
 
+@pytest.mark.slow
 def test_rooms_need_no_second_import():
     python("import gossamer as gs; gs.applications.Alone, gs.agents.Limits, gs.methods.Table, gs.faults.Loss")
 

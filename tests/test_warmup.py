@@ -17,6 +17,8 @@ from gossamer import warmup
 from gossamer.cli import build
 from gossamer.fingerprint import SourceTree
 
+pytestmark = pytest.mark.slow
+
 WATCHED = """
 import os, shlex, sys
 from numba.core import caching, event
@@ -85,7 +87,6 @@ def run(*command, **variables):
     return done.stdout
 
 
-@pytest.mark.slow
 def test_nothing_is_compiled_after_a_warmup(tmp_path):
     """The paper's reproduction and the everyday commands find all of their code where the last warmup left it."""
     run("-m", "gossamer", "warmup")  # a matter of a second after `make setup`

@@ -21,10 +21,8 @@ def cache(tmp_path_factory):
     return PieceCache(tmp_path_factory.mktemp("pieces"))
 
 
-@pytest.mark.parametrize(
-    "figure",
-    [pytest.param(f, id=f.name, marks=pytest.mark.slow if f.ours else ()) for f in FIGURES],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("figure", FIGURES, ids=[f.name for f in FIGURES])
 def test_figure_at_small_size(figure, cache):
     results = rows_of(figure, TINY, cache)
     assert np.all(np.isfinite(results.column("value")))
