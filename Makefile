@@ -6,8 +6,8 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.ready
 ROUND := $(wildcard setup.py src/gossamer/agents/round/*.p*)
-# More workers than a small machine has cores: tests of fleets and pages wait for others most of the time.
-PYTEST := $(BIN)/python -m pytest -n 4 --dist loadgroup
+# One worker more than a small machine has cores: tests of fleets and pages wait for others most of the time.
+PYTEST := $(BIN)/python -m pytest -n 3 --dist loadgroup
 
 .PHONY: setup run test quick lint docs chromium bench chaos dist clean
 .DEFAULT_GOAL := setup
