@@ -201,12 +201,12 @@ def test_acting_on_a_run(view):
     assert view.page.inner_text("#tip") == "link 0–1"
     view.page.mouse.click(*middle)
     view.done()
-    assert view.scenario["events"][-1] == {"kind": "cut", "edges": [[0, 1]], "start": 30, "stop": None}
+    assert view.scenario["events"][-1] == {"kind": "partition", "edges": [[0, 1]], "start": 30, "stop": None}
     assert view.js("playground.stage.views[0].canvas.frame.cut.reduce((a, b) => a + b)") == 1
     view.js("playground.goTo(35)")
     view.page.mouse.click(*middle)
     view.done()
-    assert view.scenario["events"][-1] == {"kind": "cut", "edges": [[0, 1]], "start": 30, "stop": 35}
+    assert view.scenario["events"][-1] == {"kind": "partition", "edges": [[0, 1]], "start": 30, "stop": 35}
 
     # A loop around the first row, of agents 0 to 3.
     (x0, y0), (x1, y1) = view.place(0), view.place(3)
@@ -225,7 +225,7 @@ def test_acting_on_a_run(view):
     view.done()
     assert view.scenario["events"][-1] == {
         "kind": "partition",
-        "agents": [0, 1, 2, 3],
+        "groups": [[0, 1, 2, 3]],
         "start": 35,
         "stop": None,
     }
@@ -267,7 +267,7 @@ def test_acting_on_a_run(view):
     view.type("#burst-length", "5")
     view.type("#delay-rounds", "2")
     kinds = {event["kind"]: event for event in view.scenario["events"]}
-    assert kinds["bursts"] == {"kind": "bursts", "mean_length": 5, "fraction": 0.17}
+    assert kinds["burst"] == {"kind": "burst", "mean_length": 5, "fraction": 0.17}
     assert kinds["delay"] == {"kind": "delay", "rounds": 2, "probability": 0.1}
     steady = view.estimates()
     view.js("playground.goTo(25)")

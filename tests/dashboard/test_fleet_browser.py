@@ -101,7 +101,7 @@ def test_nine_agents_of_which_one_is_killed(tmp_path: Path, browser: Any) -> Non
         assert "gone" not in watcher.text("section.events")
 
         watcher.page.click("#agents button:text-is('agent4')")
-        watcher.page.wait_for_selector("#agent-log >> text=neighbor 1 connected")
+        watcher.page.wait_for_selector("#agent-log >> text=neighbor agent1 connected")
         assert watcher.page.url.endswith("#agent4")
         assert len(watcher.page.query_selector_all("#agent-neighbors tbody tr")) == 4
 

@@ -81,6 +81,12 @@ def test_the_worst_come_first_and_those_that_agree_keep_their_places(nine: Writt
         assert unpacked(shown(nine).frame)[0]["worst"] == [7, 5, 0, 1, 2, 3, 4, 6, 8]
 
 
+def test_the_page_knows_who_is_mixing(nine: WrittenFleet) -> None:
+    nine.changes = {"agent3": {"settled": False}}
+    nine.play(10)
+    assert unpacked(shown(nine).frame)[1]["settled"].tolist() == [float(k != 3) for k in range(9)]
+
+
 def test_many_agents_are_bands_and_few_are_lines(tmp_path: Path) -> None:
     for agents, lines in ((LINES, LINES), (LINES + 1, 0)):
         written = WrittenFleet(tmp_path / f"fleet{agents}", Network.cycle(agents))

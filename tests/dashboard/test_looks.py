@@ -40,14 +40,14 @@ def test_the_keyboard_alone(view):
     press("]")
     press("Enter")
     view.done()
-    assert view.scenario["events"][-1]["kind"] == "cut"
+    assert view.scenario["events"][-1]["edges"] is not None
     press("ArrowLeft")
     for key in ("m", "ArrowRight", "m"):
         press(key)
     reach(view, "#partition")
     press("Enter")
     view.done()
-    assert view.scenario["events"][-1] == {"kind": "partition", "agents": [0, 1], "start": 1, "stop": None}
+    assert view.scenario["events"][-1] == {"kind": "partition", "groups": [[0, 1]], "start": 1, "stop": None}
     view.js("document.activeElement.blur()")
     press(".")
     press(".")

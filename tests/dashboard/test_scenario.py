@@ -10,7 +10,6 @@ import pytest
 
 import gossamer as gs
 from gossamer.dashboard import scenario as scenarios
-from gossamer.dashboard.events import in_order, made
 from gossamer.dashboard.frames import packed, unpacked
 from gossamer.dashboard.layout import places
 from gossamer.dashboard.runs import frames_of
@@ -64,14 +63,14 @@ def test_frames_hold_headers_and_arrays():
         ({"methods": [["my_file.py:Evil", {}]]}, "method must be 'sda'"),
         ({"methods": [["sda", {"burnin": 3}]]}, "sda takes burn_in.*, got 'burnin' .did you mean 'burn_in'"),
         ({"methods": ["sda"]}, "a method is a name and its parameters, got 'sda'"),
-        ({"events": [{"kind": "flood"}]}, "an event must be one of loss, bursts"),
+        ({"events": [{"kind": "flood"}]}, "an event must be one of loss, burst"),
         ({"events": [{"kind": "crash", "agent": 3}]}, "crash needs agent, round, but round is missing"),
         (
             {"events": [{"kind": "crash", "agent": 3, "round": 2, "who": 1}]},
-            "crash takes agent, round, got 'who'",
+            "crash takes agent, round, notice, got 'who'",
         ),
         ({"events": [{"kind": "loss", "probability": 2}]}, "probability must be a probability from 0 to 1"),
-        ({"events": [{"kind": "cut", "edges": [[1]]}]}, "edges must be pairs of agents"),
+        ({"events": [{"kind": "partition", "edges": [[1]]}]}, "edges must be pairs of agents"),
         ({"events": [{"kind": "loss", "probability": 0.1}] * 201}, "at most 200 events, got 201"),
         ({"forks": [[]] * 4}, "at most 3 forks"),
         ({"file": ["a", "A" * 400_000]}, "an uploaded file may have 256 kB, got 292 kB"),
@@ -200,12 +199,12 @@ def test_a_run_is_what_the_engines_give():
 
 EVENTS = [
     {"kind": "loss", "probability": 0.0, "start": 0, "stop": 20},
-    {"kind": "bursts", "mean_length": 4, "fraction": 0.2},
+    {"kind": "burst", "mean_length": 4, "fraction": 0.2},
     {"kind": "delay", "rounds": 2, "probability": 0.1},
     {"kind": "loss", "probability": 0.4, "start": 20, "stop": None},
     {"kind": "crash", "agent": 3, "round": 25},
-    {"kind": "cut", "edges": [[0, 1]], "start": 30, "stop": 45},
-    {"kind": "partition", "agents": [0, 4, 8, 12], "start": 35, "stop": None},
+    {"kind": "partition", "edges": [[0, 1]], "start": 30, "stop": 45},
+    {"kind": "partition", "groups": [[0, 4, 8, 12]], "start": 35, "stop": None},
     {"kind": "restart", "agent": 3, "round": 40},
 ]
 
@@ -215,7 +214,7 @@ EVENTS = [
 def test_an_event_changes_nothing_before_it(network):
     """The first rounds come out bit for bit the same, whatever is added later: so a run goes on from there."""
     base = {"network": network, "methods": [["anytime-sda", {"acceleration": "local"}]], "rounds": 60}
-    later = EVENTS if network == "grid:4x4" else [event for event in EVENTS if event["kind"] != "cut"]
+    later = EVENTS if network == "grid:4x4" else [event for event in EVENTS if "edges" not in event]
     before = frames(**base, events=later[:3])["run"][0][1]["estimates"]
     for count in range(4, len(later) + 1):
         added = later[count - 1]
@@ -235,12 +234,12 @@ def test_the_first_event_of_a_run_changes_what_came_before_by_rounding_alone():
 
 def test_events_have_one_order_and_every_kind_is_a_fault():
     shuffled = [EVENTS[k] for k in (7, 3, 0, 6, 2, 5, 1, 4)]
-    ordered = in_order([EVENTS[0], EVENTS[3], *(event for event in shuffled if event["kind"] != "loss")])
-    kinds = ["loss", "bursts", "delay", "loss", "crash", "restart", "partition", "cut"]
-    assert [event["kind"] for event in ordered] == kinds
-    assert made({"kind": "join", "agent": 1, "round": 3}) == gs.faults.Join(1, 3)
-    assert made(EVENTS[5]) == gs.faults.Partition((), 30, 45, edges=[(0, 1)])
-    assert made(EVENTS[6]) == gs.faults.Partition([0, 4, 8, 12], 35)
+    events = [EVENTS[0], EVENTS[3], *(event for event in shuffled if event["kind"] != "loss")]
+    faults = Scenario.of({"network": "grid:4x4", "events": events}).build_faults()
+    kinds = ["loss", "burst", "delay", "loss", "crash", "restart", "partition", "partition"]
+    assert [fault.kind for fault in faults.items] == kinds
+    assert gs.faults.Partition(edges=[(0, 1)], start=30, stop=45) in faults.items
+    assert gs.faults.Partition([0, 4, 8, 12], 35) in faults.items
 
 
 def test_a_method_that_cannot_run_says_so_and_the_others_run():

@@ -69,6 +69,8 @@ class WrittenFleet:
             "distance": abs(start) / t,
             "neighbors_alive": sum(n["state"] == "alive" for n in neighbors.values()),
             "state": "running",
+            "settled": True,
+            "participating": len(neighbors) + 1,
             "at": at,
             "epoch": 1,
             "members": 0,

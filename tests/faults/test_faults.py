@@ -2,11 +2,26 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 
+import gossamer as gs
 from gossamer.errors import InvalidInput
-from gossamer.faults import Bursts, Crash, Delay, Faults, Join, Loss, Partition, Restart
+from gossamer.faults import (
+    Bursts,
+    Crash,
+    Delay,
+    Faults,
+    Join,
+    Loss,
+    Partition,
+    Restart,
+    from_json,
+    parse,
+)
+from gossamer.faults.kinds import KINDS
 
 LINKS = np.array([(a, b) for a in range(6) for b in range(6) if a != b])
 
@@ -182,3 +197,59 @@ def test_whole_numbers_of_any_kind_are_kept_as_integers():
     fault = Crash(np.int64(3), 5.0)
     assert (fault.agent, fault.round, type(fault.agent), type(fault.round)) == (3, 5, int, int)
     assert Partition([1.0, 2], 0).groups == (frozenset({1, 2}),)
+
+
+ALL_KINDS = [
+    Loss(0.3),
+    Loss(0.1234567890123, 5, 90),
+    Loss(1.0, 7),
+    Bursts(10, 0.17),
+    Bursts(2.5, 0.2, both=True),
+    Delay(2, 0.1),
+    Delay(3),
+    Crash(17, 500),
+    Crash(17, 500, notice=9),
+    Restart(17, 800),
+    Join(5, 100),
+    Partition([3, 1, 2], 200, 1200),
+    Partition([[0, 1], [4]], 5),
+    Partition(edges=[(12, 3), (0, 1)], stop=9),
+    Partition([[0, 1], [2]], 1, 9, edges=[(3, 4)]),
+]
+
+
+def test_every_kind_is_the_same_after_its_text_its_json_and_its_python():
+    assert {type(fault) for fault in ALL_KINDS} == set(KINDS.values())
+    for fault in ALL_KINDS:
+        assert parse(str(fault)) == fault
+        assert from_json(json.loads(json.dumps(fault.to_json()))) == fault
+        assert eval(repr(fault)) == fault
+    assert [str(fault) for fault in ALL_KINDS[:4]] == [
+        "loss=0.3",
+        "loss=0.1234567890123@5-90",
+        "loss=1@7-",
+        "burst=10,0.17",
+    ]
+    assert repr(ALL_KINDS[8]) == "Crash(17, 500, notice=9)"
+    assert repr(ALL_KINDS[11]) == "Partition(groups=[1, 2, 3], start=200, stop=1200)"
+
+
+def test_unknown_kinds_and_fields_are_refused_in_words():
+    with pytest.raises(InvalidInput, match=r"the kind of a fault must be .*loss.*, got 'flood'"):
+        parse("flood=3")
+    with pytest.raises(InvalidInput, match="crash takes agent, round, notice, got 'who'"):
+        from_json({"kind": "crash", "agent": 1, "round": 2, "who": 3})
+    with pytest.raises(InvalidInput, match="crash needs agent, round, but round is missing"):
+        from_json({"kind": "crash", "agent": 1})
+
+
+def test_a_list_of_faults_is_accepted_wherever_a_fault_is():
+    net, obs = gs.Network.cycle(6), gs.Gaussian(np.arange(6.0))
+    several = [Loss(0.3), Crash(3, 50)]
+    runs = [
+        gs.simulate("anytime-sda", net, obs, 60, 3, faults=given) for given in (several, Faults(*several))
+    ]
+    assert runs[0].total_error == runs[1].total_error
+    assert runs[0].total_error != gs.simulate("anytime-sda", net, obs, 60, 3, faults=Loss(0.3)).total_error
+    with pytest.raises(InvalidInput, match=r"Faults takes Loss, .*Partition, got 0\.3"):
+        gs.simulate("anytime-sda", net, obs, 60, 3, faults=[0.3])

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import gossamer as gs
-from gossamer.dashboard.events import as_python, in_order
 from gossamer.dashboard.scenario import HORIZONS, Scenario
 from gossamer.networks.names import split_name
 
@@ -37,9 +36,9 @@ def to_python(scenario: Scenario) -> str:
         f"streams = {NOISE[scenario.noise].format(**given)}",
         f"rounds = sorted({{round(t) for t in np.geomspace({scenario.first}, {scenario.rounds}, {HORIZONS})}})",
     ]
-    faults = [as_python(event) for event in in_order(scenario.events)]
+    faults = [f"gs.faults.{fault!r}" for fault in gs.faults.Faults.of(scenario.build_faults()).items]
     if faults:
-        lines += ["faults = gs.faults.Faults(", *(f"    {each}," for each in faults), ")"]
+        lines += ["faults = [", *(f"    {fault}," for fault in faults), "]"]
     extra = ", faults=faults" if faults else ""
     lines += [
         f"methods = [{methods}]",

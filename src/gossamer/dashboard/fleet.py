@@ -50,7 +50,7 @@ FACTS = (
 )
 """What is known of the whole fleet at one time, before the refused messages by reason."""
 
-LINKS = ("unknown", "alive", "joining", "silent", "dead", "quarantined")
+LINKS = ("unknown", "alive", "joining", "silent", "stopped", "dead", "quarantined")
 """What agents say of a neighbor, from good to bad."""
 
 

@@ -220,6 +220,7 @@ class FleetFrames:
             "estimate": _column(agent.estimate[:1] for agent in agents),
             "error": _column(agent.standard_error[:1] for agent in agents),
             "distance": _column([agent.distance] for agent in agents),
+            "settled": _column([float(agent.details.get("settled", True))] for agent in agents),
             "rounds": _column([agent.rounds] for agent in agents),
             "samples": _column([agent.samples] for agent in agents),
             "rejected": _column([agent.rejected] for agent in agents),

@@ -91,7 +91,6 @@ def _network(scenario: Scenario, network: gs.Network | gs.ChangingNetwork, strea
         "names": None
         if list(network.labels) == list(range(network.agents))
         else [str(x) for x in network.labels],
-        "origin": network.origin,
         "square": is_regular(scenario.network),
         "changing": isinstance(network, gs.ChangingNetwork),
     }

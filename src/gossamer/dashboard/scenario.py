@@ -12,7 +12,6 @@ import binascii
 import inspect
 import math
 import tempfile
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from functools import lru_cache
@@ -23,7 +22,6 @@ import numpy as np
 
 import gossamer as gs
 from gossamer import checks
-from gossamer.dashboard.events import in_order, made
 from gossamer.errors import InvalidInput
 from gossamer.methods.loading import build, parameters
 from gossamer.networks.names import EXAMPLES, NAMES, split_name
@@ -124,8 +122,8 @@ class Scenario:
         return [build(gs.METHODS[name], values) for name, values in self.methods]
 
     def build_faults(self, events: Events | None = None) -> gs.faults.Faults | None:
-        """What goes wrong, or in an earlier version of the run did; None: nothing."""
-        items = [made(event) for event in in_order(self.events if events is None else events)]
+        """What goes wrong, or in an earlier version of the run did; None if nothing does."""
+        items = gs.faults.in_order(map(gs.faults.from_json, self.events if events is None else events))
         return gs.faults.Faults(*items) if items else None
 
 
@@ -175,7 +173,7 @@ def _few(name: str, value: Any, most: int) -> list[Any]:
 def _events(value: Any) -> Events:
     found = tuple(_few("events", value, MOST_EVENTS))
     for event in found:
-        made(event)
+        gs.faults.from_json(event)
     return found
 
 
@@ -240,8 +238,7 @@ def _uploaded(file: tuple[str, str] | None, weights: str) -> gs.Network:
         content = base64.b64decode(file[1], validate=True)
     except (binascii.Error, ValueError):
         raise InvalidInput(f"{file[0]} did not arrive whole; upload it again") from None
-    with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a guessed format is said on the page
+    with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / (file[0] or "network")
         path.write_bytes(content)
         try:

@@ -8,7 +8,7 @@
     Restart(17, 800)              and comes back, with its observations, at the start of round 800
     Join(5, 100)                  agent 5 starts only in round 100
     Partition(range(50), 200, 1200)   agents 0-49 and the others do not hear each other in rounds 200 to 1199
-    Faults(Loss(0.3), Crash(17, 500))   several together
+    Faults(Loss(0.3), Crash(17, 500))   several together; a list of faults is accepted as well
 
 Every decision is a pure function of (seed, trial, round, sender, receiver), so a fleet and a simulation with
 the same seed lose exactly the same messages. A transport asks `Faults.bind(seed)`:
@@ -21,17 +21,21 @@ the same seed lose exactly the same messages. A transport asks `Faults.bind(seed
 and the simulation draws `heard` for all links and many trials at once; both give the same answers.
 """
 
+from gossamer.faults.base import Fault as Fault
 from gossamer.faults.bound import BoundFaults as BoundFaults
 from gossamer.faults.combined import Event as Event
 from gossamer.faults.combined import Faults as Faults
+from gossamer.faults.combined import FaultsLike as FaultsLike
 from gossamer.faults.kinds import Bursts as Bursts
 from gossamer.faults.kinds import Crash as Crash
 from gossamer.faults.kinds import Delay as Delay
-from gossamer.faults.kinds import Fault as Fault
 from gossamer.faults.kinds import Join as Join
 from gossamer.faults.kinds import Loss as Loss
 from gossamer.faults.kinds import Partition as Partition
 from gossamer.faults.kinds import Restart as Restart
+from gossamer.faults.kinds import from_json as from_json
+from gossamer.faults.kinds import in_order as in_order
+from gossamer.faults.kinds import parse as parse
 
 __all__ = [
     "BoundFaults",
@@ -44,4 +48,5 @@ __all__ = [
     "Loss",
     "Partition",
     "Restart",
+    "parse",
 ]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from gossamer.arrays import Floats
-from gossamer.faults.kinds import PURPOSES, Bursts, Delay, Loss
+from gossamer.faults.base import PURPOSES, LinkFault
 from gossamer.numerics import counters
 
 if TYPE_CHECKING:
@@ -33,13 +33,13 @@ class BoundFaults:
         self._key = counters.key(seed)
         self._trial = trial
         # A chain keeps its place, and with it its random numbers, when the others are switched off.
-        chancy = [item for item in faults.items if isinstance(item, Loss | Bursts | Delay)]
-        late = np.array([[isinstance(item, Delay)] for item in chancy], dtype=bool).reshape(-1, 1)
+        links = [item for item in faults.items if isinstance(item, LinkFault)]
+        late = np.array([[item.lateness is not None] for item in links], dtype=bool).reshape(-1, 1)
         self._losses = np.where(late, 0.0, faults.chains)  # which also ends their rounds with round 0
         self._delays = [
-            (item.rounds, np.where(np.arange(len(chancy))[:, None] == k, faults.chains, 0.0))
-            for k, item in enumerate(chancy)
-            if isinstance(item, Delay)
+            (item.lateness, np.where(np.arange(len(links))[:, None] == k, faults.chains, 0.0))
+            for k, item in enumerate(links)
+            if item.lateness is not None
         ]
 
     def heard(self, round: int, sender: int, receiver: int) -> bool:

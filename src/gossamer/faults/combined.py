@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import NamedTuple, Union
 
 import numpy as np
 from numpy.typing import NDArray
 
+from gossamer import checks
 from gossamer.arrays import Booleans, Floats, Integers
 from gossamer.errors import InvalidInput
+from gossamer.faults.base import AgentFault, Fault, LinkFault
 from gossamer.faults.bound import BoundFaults
-from gossamer.faults.kinds import Bursts, Crash, Delay, Fault, Join, Loss, Partition, Restart
+from gossamer.faults.kinds import KINDS, Crash, Join, Partition
 from gossamer.numerics import counters
+
+FaultsLike = Union["Faults", Fault, Iterable[Fault], None]
+"""What is accepted wherever faults are: a set of them, one, several in a list, or none."""
 
 AGENT_LIMIT = 1 << 24
 """Agents must be numbered below this: a receiver's number is one 24-bit field of the random generator."""
@@ -55,12 +60,19 @@ class Faults:
 
     items: tuple[Fault, ...]
 
+    @classmethod
+    def of(cls, faults: FaultsLike) -> Faults:
+        """Return one fault, several in a list, or none, as a set of faults."""
+        if isinstance(faults, Faults):
+            return faults
+        if faults is None or isinstance(faults, Fault):
+            return cls() if faults is None else cls(faults)
+        return cls(*checks.listed("faults", faults))
+
     def __init__(self, *items: Fault) -> None:
-        for item in items:
-            if not isinstance(item, Fault):
-                raise InvalidInput(
-                    f"Faults takes Loss, Bursts, Delay, Crash, Restart, Join, Partition, got {item!r}"
-                )
+        if strangers := [item for item in items if not isinstance(item, Fault)]:
+            names = ", ".join(kind.__name__ for kind in KINDS.values())
+            raise InvalidInput(f"Faults takes {names}, got {strangers[0]!r}")
         object.__setattr__(self, "items", items)
         if len(self.chains) > _CHAIN_LIMIT:
             raise InvalidInput(
@@ -71,7 +83,7 @@ class Faults:
     @cached_property
     def chains(self) -> Floats:
         """(K, 6): start, enter, stay of every random link fault (see `kernels.py`), 1 if `both`, and its rounds."""
-        rows = [_chain(item) for item in self.items if isinstance(item, Loss | Bursts | Delay)]
+        rows = [item.chain for item in self.items if isinstance(item, LinkFault)]
         return np.array(rows, dtype=float).reshape(-1, 6)
 
     @cached_property
@@ -85,7 +97,7 @@ class Faults:
         for agent, history in self._histories.items():
             alive = not isinstance(history[0], Join)
             for place, item in enumerate(history):
-                begins = not isinstance(item, Crash)
+                begins = item.begins
                 if begins == alive or (isinstance(item, Join) and place):
                     raise InvalidInput(_impossible(agent, history, item))
                 alive = begins
@@ -99,10 +111,10 @@ class Faults:
         return tuple(sorted(events, key=lambda event: (event.round, order[event.what], event.agent)))
 
     @cached_property
-    def _histories(self) -> dict[int, list[Crash | Restart | Join]]:
-        histories: dict[int, list[Crash | Restart | Join]] = {}
+    def _histories(self) -> dict[int, list[AgentFault]]:
+        histories: dict[int, list[AgentFault]] = {}
         for item in self.items:
-            if isinstance(item, Crash | Restart | Join):
+            if isinstance(item, AgentFault):
                 histories.setdefault(item.agent, []).append(item)
         for history in histories.values():
             history.sort(key=lambda item: item.round)
@@ -113,7 +125,7 @@ class Faults:
         history = self._histories.get(agent, [])
         past = [item for item in history if item.round <= round]
         if past:
-            return not isinstance(past[-1], Crash)
+            return past[-1].begins
         return not (history and isinstance(history[0], Join))
 
     def up(self, round: int, a: int, b: int) -> bool:
@@ -130,6 +142,11 @@ class Faults:
         for agent in self._histories:
             alive[agent] = self.alive(agent, round)
         return alive
+
+    def last_change(self, rounds: int) -> int:
+        """The last of the first `rounds` rounds in which an agent began or ended; 0 if none did."""
+        turns = (event.round for event in self.events if event.what != "drop" and event.round < rounds)
+        return max(turns, default=0)
 
     def links_up(self, agents: int, round: int, senders: Integers, receivers: Integers) -> Booleans:
         """`up` for many pairs of a network's agents at once."""
@@ -179,55 +196,14 @@ class Faults:
         The network has `agents` agents and these `edges` (E, 2); None: they are not known here.
         """
         for item in self.items:
-            named: frozenset[int] = frozenset()
-            if isinstance(item, Crash | Restart | Join):
-                named = frozenset({item.agent})
-            elif isinstance(item, Partition):
-                named = item.agents
-            if named and max(named) >= agents:
-                raise InvalidInput(
-                    f"{type(item).__name__} names agent {max(named)}, but the agents are 0..{agents - 1}"
-                )
-            if isinstance(item, Partition) and edges is not None:
-                _check_partition(item, edges)
+            item.check(agents, edges)
         if agents > AGENT_LIMIT:
             raise InvalidInput(
                 f"faults are drawn for at most {AGENT_LIMIT} agents, but the network has {agents}"
             )
 
 
-def _check_partition(item: Partition, edges: Integers) -> None:
-    missing = item.edges - set(map(tuple, np.sort(edges, axis=1).tolist())) if item.edges else None
-    if missing:
-        a, b = min(missing)
-        near = sorted({*edges[(edges == a).any(axis=1)].ravel().tolist()} - {a})
-        raise InvalidInput(
-            f"Partition cuts the edge {a}-{b}, which the network does not have; the neighbors of agent {a} are "
-            f"{', '.join(map(str, near[:10]))}{', ...' if len(near) > 10 else ''}"
-        )
-    if not item.cuts(edges[:, 0], edges[:, 1]).any():
-        raise InvalidInput(
-            "Partition cuts no edge of the network, since all agents are in one group; leave some agents out of it, "
-            "or name several groups"
-        )
-
-
-def _chain(item: Loss | Bursts | Delay) -> tuple[float, ...]:
-    """Start, enter and stay probabilities, whether both directions share the chain, and its first and end round."""
-    if isinstance(item, Bursts):
-        leave = 1.0 / item.mean_length
-        enter = leave * item.fraction / (1.0 - item.fraction)
-        return item.fraction, enter, 1.0 - leave, float(item.both), 0.0, math.inf
-    probability = 0.0 if isinstance(item, Delay) and item.rounds == 0 else item.probability
-    rounds = (
-        (item.start, math.inf if item.stop is None else item.stop)
-        if isinstance(item, Loss)
-        else (0, math.inf)
-    )
-    return probability, probability, probability, 0.0, *rounds
-
-
-def _impossible(agent: int, history: Sequence[Crash | Restart | Join], item: Fault) -> str:
+def _impossible(agent: int, history: Sequence[AgentFault], item: Fault) -> str:
     story = ", ".join(f"{type(entry).__name__} at {entry.round}" for entry in history)
     return (
         f"agent {agent} cannot {type(item).__name__.lower()} there: its history is {story}; "

@@ -1,57 +1,83 @@
-"""The single faults: what is lost, what is late, who is down."""
+"""The kinds of faults, each of which owns its text, its JSON and its meaning: what is lost, late or down.
+
+A new kind is one class here and one line in `KINDS`: the command line, the playground, copied code and fleets read
+the class.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from dataclasses import dataclass
+import re
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from gossamer import checks
 from gossamer.arrays import Booleans, Integers
 from gossamer.errors import InvalidInput
+from gossamer.faults.base import AgentFault, Fault, LinkFault, whole_numbers
 from gossamer.methods.ledger import SILENCE
 
-PURPOSES = 16
-"""The k-th random link fault of a set draws with purpose FAULT + 16 k, so that they are independent."""
 
-
-@dataclass(frozen=True)
-class Loss:
+@dataclass(frozen=True, repr=False)
+class Loss(LinkFault):
     """Each message of rounds start .. stop - 1 is lost with probability `probability`, independently of all others.
 
     Parameters
     ----------
     probability : float
-        Of every message.
+        Probability that a message is lost.
     start : int
         The first round in which messages are lost.
     stop : int, optional
-        The round from which on they arrive again; None: never.
+        The first round in which they arrive again. None means that they are lost until the end.
 
     Examples
     --------
     >>> net, obs = gs.Network.cycle(6), gs.Gaussian(np.arange(6.0))
     >>> gs.simulate("anytime-sda", net, obs, 300, 20, faults=gs.faults.Loss(0.5)).mse < 0.01
     True
+    >>> print(gs.faults.Loss(0.3, 200, 1200))
+    loss=0.3@200-1200
     """
 
     probability: float
     start: int = 0
     stop: int | None = None
 
+    kind: ClassVar[str] = "loss"
+    form: ClassVar[str] = "PROBABILITY[@START-STOP], for example 0.3 or 0.3@200-1200"
+
     def __post_init__(self) -> None:
         checks.probability("probability", self.probability)
-        _whole_numbers(self, start=0)
+        whole_numbers(self, start=0)
         if self.stop is not None:
-            _whole_numbers(self, stop=self.start + 1)
+            whole_numbers(self, stop=self.start + 1)
+
+    @classmethod
+    def parse(cls, text: str, names: Sequence[Hashable] = ()) -> Self:
+        matched = re.fullmatch(r"([^@]*)(?:@(\d+)-(\d*))?", text.strip())
+        if matched is None:
+            raise cls._misread(text)
+        (probability,) = cls._numbers(matched[1], 1)
+        return cls(probability, int(matched[2] or 0), int(matched[3]) if matched[3] else None)
+
+    @property
+    def text(self) -> str:
+        always = not self.start and self.stop is None
+        return _short(self.probability) + ("" if always else _rounds(self.start, self.stop))
+
+    @property
+    def chain(self) -> tuple[float, ...]:
+        until = math.inf if self.stop is None else float(self.stop)
+        return (self.probability,) * 3 + (0.0, float(self.start), until)
 
 
-@dataclass(frozen=True)
-class Bursts:
+@dataclass(frozen=True, repr=False)
+class Bursts(LinkFault):
     """Each directed link switches between good and bad, and loses every message while it is bad (Gilbert, Elliott).
 
     Parameters
@@ -74,6 +100,9 @@ class Bursts:
     fraction: float
     both: bool = False
 
+    kind: ClassVar[str] = "burst"
+    form: ClassVar[str] = "MEAN_LENGTH,FRACTION[,both], for example 10,0.17"
+
     def __post_init__(self) -> None:
         checks.probability("fraction", self.fraction)
         checks.number("mean_length", self.mean_length, least=1)
@@ -84,9 +113,25 @@ class Bursts:
                 f"a good round lies between two of them; mean_length must be at least {least:.4g}"
             )
 
+    @classmethod
+    def parse(cls, text: str, names: Sequence[Hashable] = ()) -> Self:
+        numbers = text.removesuffix(",both")
+        length, fraction = cls._numbers(numbers, 2)
+        return cls(length, fraction, both=numbers != text)
 
-@dataclass(frozen=True)
-class Delay:
+    @property
+    def text(self) -> str:
+        return f"{_short(self.mean_length)},{_short(self.fraction)}{',both' if self.both else ''}"
+
+    @property
+    def chain(self) -> tuple[float, ...]:
+        leave = 1.0 / self.mean_length
+        enter = leave * self.fraction / (1.0 - self.fraction)
+        return self.fraction, enter, 1.0 - leave, float(self.both), 0.0, math.inf
+
+
+@dataclass(frozen=True, repr=False)
+class Delay(LinkFault):
     """A message takes `rounds` more rounds with probability `probability`.
 
     Late is lost: a message from an earlier round is not used.
@@ -101,13 +146,34 @@ class Delay:
     rounds: int
     probability: float = 1.0
 
+    kind: ClassVar[str] = "delay"
+    form: ClassVar[str] = "ROUNDS,PROBABILITY, for example 2,0.1"
+
     def __post_init__(self) -> None:
-        _whole_numbers(self, rounds=0)
+        whole_numbers(self, rounds=0)
         checks.probability("probability", self.probability)
 
+    @classmethod
+    def parse(cls, text: str, names: Sequence[Hashable] = ()) -> Self:
+        rounds, probability = cls._numbers(text, 2)
+        return cls(int(rounds) if rounds.is_integer() else rounds, probability)  # type: ignore[arg-type]
 
-@dataclass(frozen=True)
-class Crash:
+    @property
+    def text(self) -> str:
+        return f"{self.rounds},{_short(self.probability)}"
+
+    @property
+    def chain(self) -> tuple[float, ...]:
+        probability = self.probability if self.rounds else 0.0
+        return (probability,) * 3 + (0.0, 0.0, math.inf)
+
+    @property
+    def lateness(self) -> int | None:
+        return self.rounds
+
+
+@dataclass(frozen=True, repr=False)
+class Crash(AgentFault):
     """The agent is gone from the start of `round`; its neighbors declare it dead `notice` rounds later.
 
     Examples
@@ -116,16 +182,29 @@ class Crash:
     False
     """
 
-    agent: int
-    round: int
     notice: int = SILENCE
 
+    kind: ClassVar[str] = "crash"
+    begins: ClassVar[bool] = False
+    _earliest: ClassVar[int] = 0
+
     def __post_init__(self) -> None:
-        _whole_numbers(self, agent=0, round=0, notice=0)
+        super().__post_init__()
+        whole_numbers(self, notice=0)
+
+    @classmethod
+    def parse(cls, text: str, names: Sequence[Hashable] = ()) -> Self:
+        matched = re.fullmatch(r"(.*),notice=(\d+)", text.strip())
+        crash = super().parse(matched[1] if matched else text, names)
+        return replace(crash, notice=int(matched[2])) if matched else crash
+
+    @property
+    def text(self) -> str:
+        return super().text + ("" if self.notice == SILENCE else f",notice={self.notice}")
 
 
-@dataclass(frozen=True)
-class Restart:
+@dataclass(frozen=True, repr=False)
+class Restart(AgentFault):
     """A crashed agent is back from the start of `round` on, with the observations it had and new edges.
 
     Examples
@@ -135,15 +214,11 @@ class Restart:
     [True, False, True]
     """
 
-    agent: int
-    round: int
-
-    def __post_init__(self) -> None:
-        _whole_numbers(self, agent=0, round=1)
+    kind: ClassVar[str] = "restart"
 
 
-@dataclass(frozen=True)
-class Join:
+@dataclass(frozen=True, repr=False)
+class Join(AgentFault):
     """The agent takes part only from the start of `round` on.
 
     Examples
@@ -152,15 +227,11 @@ class Join:
     [False, True]
     """
 
-    agent: int
-    round: int
-
-    def __post_init__(self) -> None:
-        _whole_numbers(self, agent=0, round=1)
+    kind: ClassVar[str] = "join"
 
 
-@dataclass(frozen=True, init=False)
-class Partition:
+@dataclass(frozen=True, init=False, repr=False)
+class Partition(Fault):
     """No message crosses between the groups, or along the given edges, in rounds start .. stop - 1.
 
     Parameters
@@ -170,9 +241,9 @@ class Partition:
     start : int
         The first round of the partition.
     stop : int, optional
-        The round in which it heals; None: never.
+        The round in which it heals. None means that it never does.
     edges : iterable of pairs
-        Pairs of agents that do not hear each other, in place of groups or beside them.
+        Pairs of agents that do not hear each other, in place of groups or in addition to them.
 
     Examples
     --------
@@ -181,10 +252,15 @@ class Partition:
     [True, False, False, True]
     """
 
-    groups: tuple[frozenset[int], ...]
-    start: int
-    stop: int | None
-    edges: frozenset[tuple[int, int]]
+    groups: tuple[frozenset[int], ...] = ()
+    start: int = 0
+    stop: int | None = None
+    edges: frozenset[tuple[int, int]] = frozenset()
+
+    kind: ClassVar[str] = "partition"
+    form: ClassVar[str] = (
+        "AGENTS@START-STOP, for example 0-49@200-1200 or 0-9,20/10-19@200- or (edges) 3:4,4:5@0-100"
+    )
 
     def __init__(
         self,
@@ -242,15 +318,127 @@ class Partition:
             cut |= (np.minimum(senders, receivers) == a) & (np.maximum(senders, receivers) == b)
         return cut
 
+    @classmethod
+    def parse(cls, text: str, names: Sequence[Hashable] = ()) -> Self:
+        agents = r"\d+(?:-\d+)?(?:[,/]\d+(?:-\d+)?)*"
+        edges = r"\d+:\d+(?:,\d+:\d+)*"
+        form = rf"(?:(?P<groups>{agents})/)?(?P<edges>{edges})|(?P<only>{agents})"
+        matched = re.fullmatch(rf"(?:{form})@(?P<start>\d+)-(?P<stop>\d*)", text.strip())
+        if matched is None:
+            raise cls._misread(text)
+        groups = matched["groups"] or matched["only"]
+        pairs = [pair.split(":") for pair in matched["edges"].split(",")] if matched["edges"] else []
+        return cls(
+            [_agents(group) for group in groups.split("/")] if groups else (),
+            int(matched["start"]),
+            int(matched["stop"]) if matched["stop"] else None,
+            edges=[(int(a), int(b)) for a, b in pairs],
+        )
 
-Fault = Loss | Bursts | Delay | Crash | Restart | Join | Partition
+    @property
+    def text(self) -> str:
+        parts = [",".join(map(str, sorted(group))) for group in self.groups]
+        parts += [",".join(f"{a}:{b}" for a, b in sorted(self.edges))] if self.edges else []
+        return "/".join(parts) + _rounds(self.start, self.stop)
+
+    def _plain(self, name: str) -> Any:
+        if name == "groups" and self.groups:
+            groups = [sorted(group) for group in self.groups]
+            return groups[0] if len(groups) == 1 else groups
+        if name == "edges" and self.edges:
+            return sorted(self.edges)
+        return getattr(self, name)
+
+    def check(self, agents: int, edges: Integers | None = None) -> None:
+        super().check(agents)
+        if edges is None:
+            return
+        missing = self.edges - set(map(tuple, np.sort(edges, axis=1).tolist())) if self.edges else None
+        if missing:
+            a, b = min(missing)
+            near = sorted({*edges[(edges == a).any(axis=1)].ravel().tolist()} - {a})
+            raise InvalidInput(
+                f"Partition cuts the edge {a}-{b}, which the network does not have; the neighbors of agent {a} are "
+                f"{', '.join(map(str, near[:10]))}{', ...' if len(near) > 10 else ''}"
+            )
+        if not self.cuts(edges[:, 0], edges[:, 1]).any():
+            raise InvalidInput(
+                "Partition cuts no edge of the network, since all agents are in one group; leave some agents out of "
+                "it, or name several groups"
+            )
 
 
-def _whole_numbers(fault: Any, **least: int) -> None:
-    """Keep these fields of a fault as integers of at least the given bounds."""
-    for name, bound in least.items():
-        object.__setattr__(fault, name, checks.whole_number(name, getattr(fault, name), least=bound))
+KINDS: dict[str, type[Fault]] = {
+    fault.kind: fault for fault in (Loss, Bursts, Delay, Crash, Restart, Join, Partition)
+}
+"""All kinds by name, in the order in which a set of faults has them."""
+
+
+def parse(text: str, names: Sequence[Hashable] = ()) -> Fault:
+    """Read the text of any fault, such as "loss=0.3" or "crash=17@500".
+
+    Parameters
+    ----------
+    text : str
+        What `str(fault)` gives.
+    names : sequence, optional
+        Names of the agents, in order, which may stand in place of their numbers.
+
+    Examples
+    --------
+    >>> gs.faults.parse("crash=17@500")
+    Crash(17, 500)
+    """
+    kind, _, value = text.partition("=")
+    return KINDS[checks.choice("the kind of a fault", kind.strip(), KINDS)].parse(value, names)
+
+
+def from_json(entries: Any) -> Fault:
+    """Read the JSON of any fault: a dictionary of its kind and its fields (see `Fault.to_json`)."""
+    if not isinstance(entries, Mapping) or entries.get("kind") not in KINDS:
+        raise InvalidInput(f"an event must be one of {', '.join(KINDS)}, got {checks.brief(entries)}")
+    return KINDS[entries["kind"]].from_json(
+        {name: value for name, value in entries.items() if name != "kind"}
+    )
+
+
+def in_order(faults: Iterable[Fault]) -> list[Fault]:
+    """Sort faults by kind, but a second loss and later ones stand after all other random faults.
+
+    The place of a random fault among the others decides its random numbers, so a loss that is added later must not
+    change those of the rounds before it.
+    """
+    kinds = list(KINDS)
+    losses = 0
+
+    def place(fault: Fault) -> tuple[bool, bool, int]:
+        nonlocal losses
+        losses += isinstance(fault, Loss)
+        later = isinstance(fault, Loss) and losses > 1
+        return not isinstance(fault, LinkFault), later, kinds.index(fault.kind)
+
+    return sorted(faults, key=place)
 
 
 def _agent(number: Any) -> int:
     return checks.whole_number("agent", number, least=0)
+
+
+def _short(number: float) -> str:
+    """A number as text that reads back as the same number."""
+    return repr(int(number)) if float(number).is_integer() else repr(float(number))
+
+
+def _rounds(start: int, stop: int | None) -> str:
+    return f"@{start}-{'' if stop is None else stop}"
+
+
+def _agents(text: str) -> list[int]:
+    """`0-9,20` as numbers."""
+    agents: list[int] = []
+    for part in text.split(","):
+        first, _, last = part.partition("-")
+        if int(last or first) < int(first):
+            raise InvalidInput(f"partition takes agents in ascending order, got {part!r}")
+        agents += range(int(first), int(last or first) + 1)
+    return agents

@@ -29,7 +29,7 @@ export function endAt(events, which, round) {
 
 export function cutAt(events, [a, b], round) {
   return events.find(
-    (event) => event.kind === "cut" && active(event, round) && event.edges.some(([c, d]) => c === a && d === b),
+    (event) => event.edges && active(event, round) && event.edges.some(([c, d]) => c === a && d === b),
   );
 }
 
@@ -37,12 +37,12 @@ export function toggleLink(events, [a, b], round) {
   const cut = cutAt(events, [a, b], round);
   if (cut) return endAt(events, cut, round);
   const later = (event) =>
-    event.kind === "cut" && event.start > round && event.edges.some(([c, d]) => c === a && d === b);
-  return [...events.filter((event) => !later(event)), { kind: "cut", edges: [[a, b]], start: round, stop: null }];
+    event.edges && event.start > round && event.edges.some(([c, d]) => c === a && d === b);
+  return [...events.filter((event) => !later(event)), { kind: "partition", edges: [[a, b]], start: round, stop: null }];
 }
 
 export function partition(events, agents, round) {
-  return [...events, { kind: "partition", agents: [...agents].sort((a, b) => a - b), start: round, stop: null }];
+  return [...events, { kind: "partition", groups: [[...agents].sort((a, b) => a - b)], start: round, stop: null }];
 }
 
 export function lossAt(events, round) {
@@ -54,7 +54,7 @@ export function lossAt(events, round) {
  * delays there is a first loss from round 0 on, even of nothing, and later ones come after it.
  */
 export function setLoss(events, probability, round) {
-  const anchored = events.some((event) => event.kind === "bursts" || event.kind === "delay");
+  const anchored = events.some((event) => event.kind === "burst" || event.kind === "delay");
   const others = events.filter((event) => event.kind !== "loss");
   let losses = events.filter((event) => event.kind === "loss" && event.start <= round);
   if (anchored && losses[0]?.start !== 0) losses = [{ kind: "loss", probability: 0, start: 0, stop: null }, ...losses];
@@ -72,7 +72,7 @@ export function setLoss(events, probability, round) {
 export function setAlways(events, kind, values) {
   const others = events.filter((event) => event.kind !== kind);
   const made = values ? [...others, { kind, ...values }] : others;
-  const anchored = made.some((event) => event.kind === "bursts" || event.kind === "delay");
+  const anchored = made.some((event) => event.kind === "burst" || event.kind === "delay");
   const losses = made.filter((event) => event.kind === "loss");
   const rest = made.filter((event) => event.kind !== "loss");
   if (anchored && losses[0]?.start !== 0) {
@@ -90,21 +90,19 @@ export function described(events, name) {
     if (event.kind === "crash") add(event.round, `agent ${name(event.agent)} stops`);
     if (event.kind === "restart") add(event.round, `agent ${name(event.agent)} is back`);
     if (event.kind === "join") add(event.round, `agent ${name(event.agent)} joins`);
-    if (event.kind === "bursts") add(0, `bursts of ${event.mean_length} rounds, ${percent(event.fraction)} of the time`);
+    if (event.kind === "burst") add(0, `bursts of ${event.mean_length} rounds, ${percent(event.fraction)} of the time`);
     if (event.kind === "delay") add(0, `${percent(event.probability)} of messages ${event.rounds} rounds late`);
     if (event.kind === "loss" && event.probability > 0) {
       add(event.start, `${percent(event.probability)} of messages lost`);
       const follows = events.some((other) => other.kind === "loss" && other.start === event.stop);
       if (event.stop !== null && !follows) add(event.stop, "all messages arrive");
     }
-    const who =
-      event.kind === "cut"
+    if (event.kind === "partition") {
+      const agents = (event.groups ?? []).flat();
+      const who = event.edges
         ? `link ${event.edges.map(([a, b]) => `${name(a)}–${name(b)}`).join(", ")}`
-        : event.kind === "partition"
-          ? `${event.agents.length} agent${event.agents.length > 1 ? "s" : ""}`
-          : null;
-    if (who) {
-      add(event.start, `${who} cut${event.kind === "cut" ? "" : " off"}`, event.stop === null);
+        : `${agents.length} agent${agents.length > 1 ? "s" : ""}`;
+      add(event.start, `${who} cut${event.edges ? "" : " off"}`, event.stop === null);
       if (event.stop !== null) add(event.stop, `${who} mended`);
     }
   }

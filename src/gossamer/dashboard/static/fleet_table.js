@@ -93,7 +93,8 @@ export class AgentTable {
       if (j === 0) return;
       if (j === 1) {
         const again = frame.arrays.restarts[k];
-        showState(row.cells[1].firstChild, frame.states[k], again ? ` ↻${count(again)}` : "");
+        const mixing = frame.states[k] === "running" && frame.arrays.settled[k] === 0 ? ", mixing" : "";
+        showState(row.cells[1].firstChild, frame.states[k], mixing + (again ? ` ↻${count(again)}` : ""));
         return;
       }
       const text = format ? format(value(frame, k)) : value(frame, k);

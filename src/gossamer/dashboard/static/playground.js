@@ -204,10 +204,9 @@ class Playground {
     }
   }
 
-  showFacts({ agents, edges, condition_number: condition, k_star: start, changing, origin }) {
+  showFacts({ agents, edges, condition_number: condition, k_star: start, changing }) {
     const words = [`${agents} agents`, changing ? "links that come and go" : `${edges} links`];
     if (condition) words.push(`condition number ${condition.toPrecision(4)}`, `k* = ${start}`);
-    if (origin) words.push(origin);
     at("facts").textContent = words.join(", ");
   }
 
@@ -275,9 +274,10 @@ class Playground {
 
   isCut([a, b], round) {
     return this.scenario.events.some((event) => {
-      if (!["cut", "partition"].includes(event.kind)) return false;
+      if (event.kind !== "partition") return false;
       if (event.start > round || (event.stop !== null && round >= event.stop)) return false;
-      if (event.kind === "partition") return event.agents.includes(a) !== event.agents.includes(b);
+      const side = (agent) => (event.groups ?? []).findIndex((group) => group.includes(agent));
+      if (event.groups) return side(a) !== side(b);
       return event.edges.some(([c, d]) => (c === a && d === b) || (c === b && d === a));
     });
   }
@@ -285,7 +285,7 @@ class Playground {
   /** Which events are in force in a round, as a text. */
   breaks(round) {
     const begun = (event) => (event.round ?? event.start) <= round && !(event.stop <= round && event.stop !== null);
-    const kinds = ["crash", "restart", "join", "cut", "partition"];
+    const kinds = ["crash", "restart", "join", "partition"];
     return JSON.stringify(this.scenario.events.filter((event) => kinds.includes(event.kind) && begun(event)));
   }
 
@@ -312,7 +312,7 @@ class Playground {
   }
 
   showAlways() {
-    const bursts = this.scenario.events.find(({ kind }) => kind === "bursts");
+    const bursts = this.scenario.events.find(({ kind }) => kind === "burst");
     const delay = this.scenario.events.find(({ kind }) => kind === "delay");
     at("burst-length").value = bursts?.mean_length ?? "";
     at("burst-share").value = bursts?.fraction ?? "";
@@ -405,7 +405,7 @@ class Playground {
       this.newest.drop();
       this.live.send("cancel", { id: this.newest.id });
     });
-    this.listenAlways("burst-length", "burst-share", "bursts", (mean_length, fraction) => ({ mean_length, fraction }), 0.17);
+    this.listenAlways("burst-length", "burst-share", "burst", (mean_length, fraction) => ({ mean_length, fraction }), 0.17);
     this.listenAlways("delay-rounds", "delay-share", "delay", (rounds, probability) => ({ rounds, probability }), 0.1);
     at("copy-link").addEventListener("click", async () => {
       await this.remember();
