@@ -102,7 +102,9 @@ def test_what_is_out_of_reach_is_proven():
 
 
 @pytest.mark.parametrize("method", ["sda", "anytime-sda"])
-def test_a_missed_target_is_told_the_least_error_and_what_holds_beyond(method):
+def test_a_missed_target_is_told_the_least_error_and_what_holds_beyond(method, monkeypatch):
+    monkeypatch.setattr("gossamer.planning.SWEPT", 0)
+    monkeypatch.setattr("gossamer.planning.BLOCK", 256 if method == "sda" else 5000)
     net, obs = gs.Network.star(6), gs.Drifting(gs.Gaussian(np.arange(6.0)), 0.002)
     errors = gs.exact(method, net, obs, range(2, 4097)).total_error
     least = int(np.argmin(errors))
@@ -149,7 +151,7 @@ def test_plans_beyond_what_is_examined_say_so(monkeypatch):
     net, obs = gs.Network.grid(4, 4), gs.Gaussian(np.random.default_rng(0).uniform(0, 10, 16))
     expected = gs.plan(net, obs, 0.001)
     assert expected.note == ""
-    monkeypatch.setattr("gossamer.planning.WORK", 0)
+    monkeypatch.setattr("gossamer.planning.SWEPT", 0)
     found = gs.plan(net, obs, 0.001)
     assert found.rounds == expected.rounds
     assert found.note == (
@@ -198,8 +200,12 @@ def test_tuning_does_not_stop_in_a_local_minimum():
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", CASES)
 def test_tuning_is_not_beaten_by_brute_force(seed):
-    found = json.loads(FOUND.read_text())
-    assert gs.tune(*random_case(seed)).total_error <= 1.01 * found[str(seed)]
+    """Where means average to almost nothing, `tune` moves them, and the search at zero is no rival."""
+    tuned = gs.tune(*random_case(seed))
+    if tuned.moved:
+        assert tuned.total_error < tuned.before
+    else:
+        assert tuned.total_error <= 1.01 * json.loads(FOUND.read_text())[str(seed)]
 
 
 @pytest.mark.slow
@@ -227,3 +233,17 @@ def test_tuning_never_makes_it_worse_and_helps_the_paper():
         gs.tune("dsg", net, obs, 300)
     with pytest.raises(gs.Unsupported, match="no parameter 'smoothing'"):
         gs.tune("sda", net, obs, 300, ["smoothing"])
+
+
+def test_tuning_is_not_fooled_by_means_where_methods_start():
+    """At zero means a step of nothing is best on paper; what is chosen instead serves any means."""
+    net, method = gs.Network.cycle(10), gs.DASG(momentum=0.8)
+    tuned = gs.tune(method, net, gs.Gaussian(np.zeros(10)), 40, "step_size")
+    assert tuned.method.step_size > 1e-4
+    assert "farther away" in tuned.notes[0]
+    elsewhere = gs.exact(tuned.method, net, gs.Gaussian(np.full(10, 20.0)), 40)
+    assert elsewhere.total_error < 1.5 * tuned.total_error
+    assert gs.tune(method, net, gs.Gaussian(np.arange(10.0)), 40, "step_size").notes == []
+    assert (
+        gs.tune("sda", net, gs.Gaussian(np.zeros(10)), 40, "burn_in").notes == []
+    )  # SDA forgets where it starts

@@ -23,22 +23,41 @@ from typing import Any, NamedTuple, overload
 
 import numpy as np
 
-from gossamer import checks, plotting
-from gossamer.arrays import Floats
-from gossamer.engines.exact import Measure, analyzable, exact, integrate, measure, one_pass, trajectory
+from gossamer import checks
+from gossamer.arrays import Floats, Integers
+from gossamer.engines.exact import (
+    Measure,
+    Sampler,
+    Sweep,
+    analyzable,
+    evaluate,
+    integrate,
+    measures,
+    one_pass,
+    trajectory,
+)
 from gossamer.engines.horizons import check_table
-from gossamer.engines.results import over_limit, spread_out
 from gossamer.errors import InvalidInput
 from gossamer.methods import AnytimeSDA, Method, tabulate
 from gossamer.networks import Changing, DirectedNetwork, Graph, Network, NetworkLike
 from gossamer.observations import Observations, check_match
-from gossamer.results import Record, Result
+from gossamer.plans import Plan as Plan
+from gossamer.plans import Plans as Plans
 
 MOST_ROUNDS = 1_000_000
 
-BLOCK, WORK = 256, 2**24
+BLOCK, WORK, SWEPT = 256, 2**24, 2**29
 """Every number of rounds up to BLOCK is examined, then four times as many, and so on, while rounds times eigenvalues
-are at most WORK."""
+are at most WORK; or SWEPT, where a block of rounds goes on from the one before."""
+
+SAMPLED = 1024
+"""Every number of rounds up to this one is examined where variances are sampled."""
+
+SECTIONS = 64
+"""Numbers of rounds that are looked at together where not all are examined."""
+
+UPPER = 2.0
+"""Standard errors above a sampled error that a plan counts on: one in 44 is larger."""
 
 ONE_BY_ONE = 512
 """Where each number of rounds needs its own pass, they are all examined up to this one."""
@@ -51,121 +70,6 @@ LOOK_BACK = 64
 
 ROUNDING = 1e-12
 """The same error computed forward and backward differs in the last digits; a target is met up to these."""
-
-
-@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class Plan(Result):
-    """What a target error costs. samples are per agent; messages and bytes are those of the whole network.
-
-    Examples
-    --------
-    >>> plan = gs.plan("grid:4x4", gs.Gaussian(np.arange(16.0)), target=0.01)
-    >>> plan.reached, plan.total_error <= 0.01, plan.messages == 48 * plan.rounds
-    (True, True, True)
-    """
-
-    method: Method
-    network: Network
-    observations: Observations
-    target: float
-    rounds: int | None  #: None: the target is out of reach, see `note`
-    total_error: float  #: after those rounds; where the target is missed, the least that was found
-    centralized_limit: float
-    samples: float
-    messages: float
-    bytes: float
-    note: str = ""
-
-    shown = ("target", "rounds", "samples", "messages", "bytes", "over_limit", "note")
-
-    @property
-    def title(self) -> str:  # type: ignore[override]
-        return f"{self.method.label} on {self.network.name}"
-
-    @property
-    def reached(self) -> bool:
-        return self.rounds is not None
-
-    @property
-    def mse(self) -> float:
-        """The total error's mean over the agents."""
-        return self.total_error / self.network.agents
-
-    @property
-    def over_limit(self) -> float:
-        """The total error as a multiple of the centralized limit; infinite where that is 0."""
-        return over_limit(self.total_error, self.centralized_limit)
-
-    def records(self) -> list[Record]:
-        """One row; a plan that misses its target has an error but no costs."""
-        costs = ("samples", "messages", "bytes")
-        return [
-            {
-                "network": self.network.name,
-                "method": self.method.label,
-                "target": self.target,
-                "rounds": self.rounds,
-                **{name: getattr(self, name) if self.reached else None for name in costs},
-                "total_error": self.total_error,
-                "mse": self.mse,
-                "centralized_limit": self.centralized_limit,
-                "over_limit": self.over_limit,
-                "note": self.note,
-            }
-        ]
-
-    def plot(self, ax: Any = None) -> Any:
-        """The error on the way to the target, and the target."""
-        end = self.rounds or 2 * max(64, self.network.agents)
-        course = exact(self.method, self.network, self.observations, spread_out(1, end))
-        goal = plotting.Curve("target", course.rounds, np.full(len(course.rounds), self.target), limit=True)
-        ax = plotting.draw_errors(ax, [*course.curves(), goal], self.title)
-        if self.reached:
-            ax.plot([self.rounds], [self.total_error], "o", color=plotting.RED, zorder=5)
-        return ax
-
-
-class Plans(list[Plan], Result):
-    """Several plans, one per combination that was asked for.
-
-    Examples
-    --------
-    >>> plans = gs.plan("grid:4x4", gs.Gaussian(np.arange(16.0)), 0.01, ["sda", "anytime-sda"])
-    >>> plans.cheapest(by="messages").method.name
-    'anytime-sda'
-    """
-
-    title = "What a target error costs"
-    shown = ("network", "method", *Plan.shown)
-    __repr__ = Result.__repr__
-
-    def records(self) -> list[Record]:
-        return [record for plan in self for record in plan.records()]
-
-    def plot(self, ax: Any = None) -> Any:
-        """Rounds needed against the target, a panel for each network (then `ax` is one axes for each)."""
-        networks = list(dict.fromkeys(plan.network.name for plan in self))
-        axes = plotting.axes_for(networks, ax)
-        for panel, name in zip(axes, networks, strict=True):
-            plans = [plan for plan in self if plan.network.name == name]
-            curves = []
-            for method in dict.fromkeys(plan.method.label for plan in plans):
-                mine = sorted((p.target, p.rounds or np.nan) for p in plans if p.method.label == method)
-                curves.append(plotting.Curve(method, *np.array(mine).T))
-            plotting.draw_curves(panel, curves, "rounds needed", "target error")
-        plotting.legend(axes)
-        return axes[0] if len(axes) == 1 else axes
-
-    def cheapest(self, by: str = "rounds") -> Plan:
-        """The plan with the least "rounds", "samples", "messages" or "bytes" among those that reach their target."""
-        if by not in ("rounds", "samples", "messages", "bytes"):
-            raise InvalidInput(f"by must be rounds, samples, messages or bytes, got {by!r}")
-        reached = [plan for plan in self if plan.reached]
-        if not reached:
-            raise InvalidInput(
-                "none of these plans reaches its target: " + "; ".join(plan.note for plan in self)
-            )
-        return min(reached, key=lambda plan: float(getattr(plan, by)))
 
 
 Streams = Observations | Callable[[Network], Observations]
@@ -228,6 +132,8 @@ def plan(
     Every number of rounds is examined as far as that is affordable: up to ONE_BY_ONE, and far beyond for methods
     whose error after any number of rounds comes from one pass (`anytime`, or SDA with its burn-in). Means that move in
     their own way (`Moving`) are followed for at most `MOVING` rounds. Where some were left out, `note` says so.
+    Where variances are sampled, on networks too large to decompose, a plan counts on the upper end of the error, two
+    standard errors above its estimate; `total_error` is this upper end, and `note` says so.
     A target that is missed has a note that says why, and as `total_error` the least that was found.
 
     Parameters
@@ -303,8 +209,14 @@ class _Search:
     def _plan(self, target: float, every: int, found: _Errors) -> Plan:
         errors = np.nan_to_num(found.total, nan=np.inf)
         good = np.flatnonzero(_meets(errors, target))
-        if good.size:
-            return self._made(target, int(good[0]) + self.first, "")
+        while good.size:
+            plan = self._made(target, int(good[0]) + self.first, "")
+            if _meets(plan.total_error, target) or isinstance(self.over, Measure):
+                return plan
+            # More probes after just these rounds say more: what they say is taken to hold for all.
+            errors *= plan.total_error / errors[good[0]]
+            errors[: good[0] + 1] = np.maximum(errors[: good[0] + 1], plan.total_error)
+            good = np.flatnonzero(_meets(errors, target))
         name = self.method.label
         # Where all are infinite, the last may at least have parameters that fit.
         best = int(np.argmin(errors)) + self.first if np.isfinite(errors.min()) else every
@@ -323,7 +235,10 @@ class _Search:
         rounds, tried = self._beyond(target, every)
         if rounds is not None:
             examined = f"every number of rounds up to {every} and the {LOOK_BACK} before {rounds}"
-            return self._made(target, rounds, f"{examined} were examined, not all between them")
+            plan = self._made(target, rounds, f"{examined} were examined, not all between them")
+            if _meets(plan.total_error, target) or isinstance(self.over, Measure):
+                return plan
+            tried[rounds] = plan.total_error
         errors_found = {best: float(errors.min()), **tried}
         best = min(errors_found, key=lambda t: errors_found[t])
         beyond = f", nor after {', '.join(map(str, tried))}" if tried else ""
@@ -338,7 +253,12 @@ class _Search:
 
     def _made(self, target: float, rounds: int, note: str, *, missed: bool = False) -> Plan:
         """A plan with the error after these rounds; one that is missed costs infinitely."""
-        found = exact(self.method, self.network, self.observations, rounds)
+        found = evaluate(self.method, self.network, self.observations, rounds, self.over)
+        total = found.total_error + UPPER * found.uncertainty
+        if found.uncertainty:
+            about = f"{found.total_error:.4g} ± {found.uncertainty:.2g}"
+            more = f"the error is the upper end of {about}, two standard errors above the estimate"
+            note = f"{note}; {more}" if note else more
         costs = (found.samples, found.messages, found.messages * 8 * self.observations.components)
         samples, messages, size = (np.inf, np.inf, np.inf) if missed else costs
         return Plan(
@@ -347,7 +267,7 @@ class _Search:
             observations=self.observations,
             target=target,
             rounds=None if missed else rounds,
-            total_error=found.total_error,
+            total_error=total,
             centralized_limit=found.centralized_limit,
             samples=samples,
             messages=messages,
@@ -356,8 +276,8 @@ class _Search:
         )
 
     @cached_property
-    def over(self) -> Measure:
-        return measure(self.network, self.observations)
+    def over(self) -> Measure | Sampler:
+        return measures(self.network, self.observations)
 
     @cached_property
     def reach(self) -> int:
@@ -385,10 +305,13 @@ class _Search:
         """
         if not self.together:
             return self._one_by_one(min(targets))
-        most = min(self.reach, max(BLOCK, WORK // len(self.over.nodes)))
+        if self.method.anytime and isinstance(self.over, Measure) and not self.observations.moving:
+            return self._swept(targets, self.over)
+        nodes = len(self.over.nodes) if isinstance(self.over, Measure) else WORK // SAMPLED
+        most = min(self.reach, max(BLOCK, WORK // nodes))
         length = min(max(BLOCK, 2 * self.first), most)
         while True:
-            found = self._errors(length, self.over)
+            found = self._errors(np.arange(self.first, length + 1), self.over)
             open_ones = [target for target in targets if not _meets(found.total, target).any()]
             if length == most or not np.isfinite(found.total[-1]):
                 return length, found
@@ -396,12 +319,36 @@ class _Search:
                 return length, found
             length = min(4 * length, most)
 
-    def _errors(self, last: int, over: Measure) -> _Errors:
-        check_table(self.method, last)
-        passes = trajectory(self.method, self.network, np.arange(self.first, last + 1))
+    def _swept(self, targets: list[float], over: Measure) -> tuple[int, _Errors]:
+        """The same block by block, as one pass over the rounds."""
+        check_table(self.method, self.reach)
+        most = min(self.reach, max(BLOCK, SWEPT // len(over.nodes)))
+        going = Sweep(self.method, self.network, over)
+        found = _Errors(np.empty(0), 0.0)
+        length = 0
+        while True:
+            block = min(max(BLOCK, 3 * length), most - length, 2**16)
+            with np.errstate(all="ignore"):
+                bias, variance = (values[:block] for values in going.block(block + block % 2))
+            found = _Errors(np.concatenate([found.total, bias + variance]), float(variance[-1]))
+            length += block
+            open_ones = [target for target in targets if not _meets(found.total, target).any()]
+            if length == most or not np.isfinite(found.total[-1]):
+                return length, found
+            if all(self.proof(target, found, patient=False) for target in open_ones):
+                return length, found
+
+    def _errors(self, horizons: Integers, over: Measure | Sampler) -> _Errors:
+        """The errors after these numbers of rounds, in one pass."""
+        check_table(self.method, int(horizons[-1]))
+        passes = trajectory(self.method, self.network, horizons)
         with np.errstate(all="ignore"):
+            if isinstance(over, Sampler):
+                some = np.unique(np.geomspace(1, len(horizons), 12).astype(int)) - 1
+                over = over.fit(trajectory(self.method, self.network, horizons[some]))
             found = integrate(passes, self.network, self.observations, over)
-            return _Errors(found.bias + found.variance, float(found.variance[-1]))
+            total = found.bias + found.variance + UPPER * found.uncertainty
+            return _Errors(total, float(found.variance[-1]))
 
     def _one_by_one(self, target: float) -> tuple[int, _Errors]:
         last = min(self.reach, ONE_BY_ONE)
@@ -416,12 +363,16 @@ class _Search:
 
     def _error(self, rounds: int) -> float:
         try:
-            return float(exact(self.method, self.network, self.observations, rounds).total_error)
+            found = evaluate(self.method, self.network, self.observations, rounds, self.over)
+            return float(found.total_error + UPPER * found.uncertainty)
         except InvalidInput:  # too few rounds for the method's own parameters
             return np.inf
 
-    def proof(self, target: float, found: _Errors) -> str:
-        """Why no number of rounds meets a target that those examined miss; empty: nobody knows."""
+    def proof(self, target: float, found: _Errors, *, patient: bool = True) -> str:
+        """Why no number of rounds meets a target that those examined miss; empty if there is no proof.
+
+        One of the proofs takes seconds, and is left out unless `patient`.
+        """
         target *= 1 + ROUNDING
         if not self.together:
             return ""
@@ -429,7 +380,7 @@ class _Search:
             return f"with {self.samples:g} samples per agent no estimate that is linear in them does"
         if found.last_variance > target and self.steady:
             return f"its rounds are all alike, so its variance never falls, and it is {found.last_variance:.3g} already"
-        if len(found.total) >= 16 * BLOCK and not self.observations.moving:
+        if patient and len(found.total) >= 4096 and not self.observations.moving:
             floor = self.in_average[len(found.total) :].min()
             if floor > target:
                 return (
@@ -441,7 +392,8 @@ class _Search:
     @cached_property
     def in_average(self) -> Floats:
         """The errors in the network's average alone after every number of rounds."""
-        return np.nan_to_num(self._errors(self.most, next(self.over.parts(1))).total, nan=np.inf)
+        horizons = np.arange(self.first, self.most + 1)
+        return np.nan_to_num(self._errors(horizons, self.over.average).total, nan=np.inf)
 
     @cached_property
     def steady(self) -> bool:
@@ -461,15 +413,12 @@ class _Search:
         if self.observations.moving or np.any(self.observations.drift.mean(axis=0)):
             return False  # the average itself moves
         energy = self.network.agents * float(average @ average)
-        noise = float(self.over.power[0]) / self.samples
+        noise = float(self.over.average.power[0]) / self.samples
         return energy * noise > target * (energy + noise)
 
     def _beyond(self, target: float, every: int) -> tuple[int | None, dict[int, float]]:
         """A number of rounds above `every` that meets the target, by doubling and bisection, and the errors at the
         doublings that do not."""
-
-        def reaches(rounds: int) -> bool:
-            return bool(_meets(self._error(rounds), target))
 
         tried: dict[int, float] = {}
         low = every
@@ -481,11 +430,22 @@ class _Search:
             low, tried[high] = high, error
         else:
             return None, tried
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (low, middle) if reaches(middle) else (middle, high)
-        before = [rounds for rounds in range(max(every + 1, high - LOOK_BACK), high) if reaches(rounds)]
-        return min([*before, high]), tried
+        while high - low > SECTIONS:
+            some = np.unique(np.linspace(low, high, SECTIONS + 1).astype(np.int64))[1:]
+            place = int(np.argmax(self._meet(some, target)))  # the last one does
+            low, high = (int(some[place - 1]) if place else low), int(some[place])
+        some = np.arange(max(every + 1, high - LOOK_BACK), high + 1)
+        return int(some[np.argmax(self._meet(some, target))]), tried
+
+    def _meet(self, horizons: Integers, target: float) -> Any:
+        """Which of these numbers of rounds meet the target; the last one is known to."""
+        if self.together:
+            found = self._errors(horizons, self.over).total
+        else:
+            found = np.array([self._error(rounds) for rounds in horizons.tolist()])
+        meets = np.asarray(_meets(found, target))
+        meets[-1] = True
+        return meets
 
 
 def _meets(error: Any, target: float) -> Any:

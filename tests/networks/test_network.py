@@ -139,7 +139,6 @@ def test_random_networks_depend_on_the_seed_alone():
     assert gs.Network.random_geometric(40, seed=3).positions.shape == (40, 2)
 
 
-@pytest.mark.filterwarnings("ignore:.* was guessed to be edge-list")
 def test_files(tmp_path):
     edges = tmp_path / "e.txt"
     edges.write_text("# a triangle with a tail\na b\nb,c\nc a\nc d\n")

@@ -212,7 +212,7 @@ def test_spectra_that_nobody_knows_say_what_to_do(monkeypatch):
     facts = NamedParts("geometric:500").facts([0.1], 1.9)
     assert facts.lambda_bound == 2
     with pytest.raises(
-        gs.Unsupported, match="acceleration='local-heavy-ball', which asks for the weights alone"
+        gs.Unsupported, match="acceleration='local-heavy-ball', which needs the weights alone"
     ):
         _ = facts.lambda_2
 

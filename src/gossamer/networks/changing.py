@@ -38,7 +38,6 @@ class _NoSpectrum:
     """
 
     lambda_bound = 2.0
-    origin = ""
 
     @property
     def lambda_max(self) -> float:

@@ -26,7 +26,7 @@ class DirectedNetwork:
     shares settle. By default an agent divides equally among itself and those to whom it sends,
     A_ij = 1/(1 + out-degree of j): all that it must know is how many they are.
 
-    Averaging rows, as on a `Network`, would need symmetry; `gs.PushSum` averages here, and in `gs.simulate`.
+    Averaging rows, as on a `Network`, would need symmetry; `gs.PushSum` averages, in `gs.simulate` and `gs.compare`.
     Two networks are equal if they have the same weights and labels.
 
     Attributes

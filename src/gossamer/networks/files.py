@@ -1,9 +1,8 @@
-"""Graphs from files: which format a file has, and who reads it."""
+"""Graphs from files: the name of a file tells its format, or the user does."""
 
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,18 +17,10 @@ from gossamer.networks import tables
 
 
 class Format(NamedTuple):
-    """How files of a format are called, how they begin, and who reads them."""
+    """How the names of files of a format end, and what reads them."""
 
     suffixes: tuple[str, ...]
-    start: str  #: a regular expression for the first bytes; "": nothing in particular
     read: Callable[[Path], nx.Graph]
-
-
-class FileGraph(NamedTuple):
-    """What a file holds: an undirected graph without parallel edges, and its format if that was a guess."""
-
-    graph: nx.Graph
-    guess: str | None
 
 
 def _gml(path: Path) -> nx.Graph:
@@ -78,36 +69,32 @@ def _several(read: Callable[[Path], Any]) -> Callable[[Path], nx.Graph]:
     return only_one
 
 
-_TABLES: dict[str, Callable[[list[tables.Row], bool], nx.Graph]] = {
-    "edge-list": tables.edge_list,
-    "adjacency-list": tables.adjacency_list,
-    "matrix": tables.matrix,
-}
-
-
-def _table(name: str) -> Callable[[Path], nx.Graph]:
-    return lambda path: _TABLES[name](tables.rows_of(text_of(path)), False)
+def _table(read: Callable[[list[tables.Row]], nx.Graph]) -> Callable[[Path], nx.Graph]:
+    return lambda path: read(tables.rows_of(text_of(path)))
 
 
 FORMATS: dict[str, Format] = {
-    "edge-list": Format((".edgelist", ".edges"), "", _table("edge-list")),
-    "adjacency-list": Format((".adjlist",), "", _table("adjacency-list")),
-    "matrix": Format((), "", _table("matrix")),
-    "npy": Format((".npy",), r"\x93NUMPY", lambda path: tables.of_matrix(np.load(path, allow_pickle=False))),
-    "mtx": Format((".mtx",), r"%%MatrixMarket", lambda path: tables.of_matrix(scipy.io.mmread(path))),
-    "graphml": Format((".graphml",), r"\s*<[^\0]*?<graphml", nx.read_graphml),
-    "gexf": Format((".gexf",), r"\s*<[^\0]*?<?gexf", nx.read_gexf),
-    "gml": Format((".gml",), r"(\s*(#|Creator|Version).*\n)*\s*graph\s*\[", _gml),
-    "pajek": Format((".net", ".paj"), r"\s*\*(network|vertices)", lambda path: nx.parse_pajek(text_of(path))),
-    "graph6": Format((".g6",), r">>graph6<<", _several(nx.read_graph6)),
-    "sparse6": Format((".s6",), r">>sparse6<<", _several(nx.read_sparse6)),
-    "json": Format((".json",), r"\s*[\[{]", _json),
+    "edge-list": Format((".edgelist", ".edges"), _table(tables.edge_list)),
+    "adjacency-list": Format((".adjlist",), _table(tables.adjacency_list)),
+    "matrix": Format((".matrix",), _table(tables.matrix)),
+    "npy": Format((".npy",), lambda path: tables.of_matrix(np.load(path, allow_pickle=False))),
+    "mtx": Format((".mtx",), lambda path: tables.of_matrix(scipy.io.mmread(path))),
+    "graphml": Format((".graphml",), nx.read_graphml),
+    "gexf": Format((".gexf",), nx.read_gexf),
+    "gml": Format((".gml",), _gml),
+    "pajek": Format((".net", ".paj"), lambda path: nx.parse_pajek(text_of(path))),
+    "graph6": Format((".g6",), _several(nx.read_graph6)),
+    "sparse6": Format((".s6",), _several(nx.read_sparse6)),
+    "json": Format((".json",), _json),
 }
 """Every format by name."""
 
 
-def read_graph(path: Path, format: str | None = None) -> FileGraph:
-    """Read a file in the given format, or in the one that its name or else its content tells."""
+def read_graph(path: Path, format: str | None = None) -> nx.Graph:
+    """Read an undirected graph without parallel edges, in the given format or in the one that the file's name tells.
+
+    A file whose name tells nothing is an edge list if that is beyond doubt (`tables.is_edge_list`).
+    """
     if format is not None:
         checks.choice("format", format, FORMATS)
     known = format or next(
@@ -121,12 +108,7 @@ def read_graph(path: Path, format: str | None = None) -> FileGraph:
         )
         raise InvalidInput(f"{path} must be a file that holds a network, but {found}")
     try:
-        guess = None if known else _by_start(path)
-        name = known or guess
-        graph = FORMATS[name].read(path) if name else None
-        if graph is None:
-            guess, graph = _by_content(text_of(path))
-        return FileGraph(_undirected(graph), guess)
+        return _undirected(FORMATS[known].read(path) if known else _edges(path))
     except GossamerError as error:
         raise InvalidNetwork(f"{path} could not be read as a network: {error}") from None
     except Exception as error:  # whatever a reader stumbles over is in the file
@@ -135,6 +117,19 @@ def read_graph(path: Path, format: str | None = None) -> FileGraph:
             f"{path} could not be read as {known or 'a network'} ({what}); correct the file, "
             f"or say its format: {', '.join(FORMATS)}"
         ) from error
+
+
+def _edges(path: Path) -> nx.Graph:
+    rows = tables.rows_of(text_of(path))
+    if rows and not tables.is_edge_list(rows):
+        raise InvalidNetwork(
+            "its name does not tell its format, and it is not plainly an edge list, which has two agents per line or a "
+            "heading such as source,target,weight; say what it is with format='edge-list', 'adjacency-list', "
+            "'matrix' or another one (on the command line, edge-list:FILE), or rename it to end in .edgelist, .adjlist "
+            "or .matrix"
+        )
+    tables.check_counts(rows)
+    return tables.edge_list(rows)
 
 
 def text_of(path: Path) -> str:
@@ -149,53 +144,6 @@ def text_of(path: Path) -> str:
             f"{', '.join(suffix for one in FORMATS.values() for suffix in one.suffixes)}"
         )
     return text
-
-
-def _by_start(path: Path) -> str | None:
-    with path.open("rb") as file:
-        start = file.read(4096).removeprefix(b"\xef\xbb\xbf").decode("latin-1")
-    return next(
-        (name for name, one in FORMATS.items() if one.start and re.match(one.start, start, re.IGNORECASE)),
-        None,
-    )
-
-
-def _by_content(text: str) -> tuple[str, nx.Graph]:
-    """Read a table in every way that fits; ways that give different graphs are a question to the user."""
-    rows = tables.rows_of(text)
-    if not rows:
-        raise InvalidNetwork("it holds no agents; an edge list has two agent names per line")
-    fits, reasons = {}, []
-    for name, read in _TABLES.items():
-        try:
-            fits[name] = read(rows, True)
-        except InvalidNetwork as error:
-            reasons.append(f"as {name}: {error}")
-    if not fits:
-        raise InvalidNetwork(
-            f"it fits no format ({'; '.join(reasons)}); correct it, or say what it is: "
-            f"format='edge-list', 'adjacency-list' or 'matrix'"
-        )
-    if "edge-list" in fits and tables.may_be_neighbors(
-        rows
-    ):  # agents without a line of their own are forgiven
-        fits.setdefault("adjacency-list", tables.adjacency_list(rows, False))
-    (chosen, graph), *others = fits.items()
-    for name, other in others:
-        if _plain(other) != _plain(graph):
-            raise InvalidNetwork(
-                f"it can be read as {_described(chosen, graph)} and as {_described(name, other)}; "
-                f"say which it is: format={chosen!r} or {name!r}"
-            )
-    return chosen, graph
-
-
-def _plain(graph: nx.Graph) -> tuple[set[str], set[frozenset[str]]]:
-    return {str(node) for node in graph}, {frozenset((str(a), str(b))) for a, b in graph.edges}
-
-
-def _described(name: str, graph: nx.Graph) -> str:
-    return f"{name} ({len(graph)} agents, {graph.number_of_edges()} edges)"
 
 
 def _undirected(graph: nx.Graph) -> nx.Graph:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Hashable, Sequence
 from functools import cached_property, partial
 from os import PathLike
@@ -17,6 +16,7 @@ from numpy.typing import ArrayLike
 from gossamer import checks
 from gossamer.arrays import Floats, Integers
 from gossamer.errors import InvalidInput, InvalidNetwork, Unsupported
+from gossamer.facts import KnownFacts
 from gossamer.networks import files, iterative, topologies
 from gossamer.networks.directed import DirectedNetwork
 from gossamer.networks.gossip import (
@@ -28,7 +28,7 @@ from gossamer.networks.gossip import (
 from gossamer.networks.links import WEIGHTS, Links, links_of_matrix, weighted
 from gossamer.networks.names import EXAMPLES, named_topology
 from gossamer.networks.shards import is_sharded, open_shards
-from gossamer.networks.spectrum import DenseSpectrum, Factor, LargeFacts, Spectrum, product_facts
+from gossamer.networks.spectrum import DenseSpectrum, Factor, Spectrum, product_facts
 from gossamer.networks.topologies import Topology, components
 
 LARGE = 2**20
@@ -37,7 +37,9 @@ LARGE = 2**20
 LATTICE = 2**16
 """Of a lattice of more agents than this, the extreme eigenvalues follow from its sides alone."""
 
-ONE_WAY = "for links that go one way see gs.DirectedNetwork and gs.PushSum, which gs.simulate runs"
+ONE_WAY = (
+    "for links that go one way see gs.DirectedNetwork and gs.PushSum, which gs.simulate and gs.compare run"
+)
 
 
 @runtime_checkable
@@ -89,8 +91,6 @@ class Network:
         lambda_max / lambda_2.
     labels : list
         The names of the agents, where the graph had names.
-    origin : str
-        How the file was read that the network comes from, where its format had to be guessed.
 
     Examples
     --------
@@ -109,8 +109,7 @@ class Network:
         labels: Sequence[Hashable] | None = None,
         closed_form: Callable[[], Spectrum] | None = None,
         positions: Floats | None = None,
-        origin: str = "",
-        facts: Callable[[], LargeFacts] | None = None,
+        facts: Callable[[], KnownFacts] | None = None,
     ) -> None:
         # Whichever of the two is given makes the other one when it is asked for.
         if isinstance(gossip, Links):
@@ -122,7 +121,6 @@ class Network:
             self.labels = list(labels)
         self.name = name
         self.positions = positions
-        self.origin = origin
         self._closed_form = closed_form
         self._facts = facts
 
@@ -144,8 +142,7 @@ class Network:
         return list(range(self.agents))
 
     def __repr__(self) -> str:
-        origin = f", {self.origin}" if self.origin else ""
-        return f"Network({self.name}, {self.agents} agents, {len(self.links.neighbors) // 2} edges{origin})"
+        return f"Network({self.name}, {self.agents} agents, {len(self.links.neighbors) // 2} edges)"
 
     def __len__(self) -> int:
         return self.agents
@@ -317,10 +314,10 @@ class Network:
 
         Files whose names end in .graphml, .gml, .gexf, .net (Pajek), .g6 or .s6 (graph6), .json (as NetworkX writes it,
         {"agent": ["neighbor", ...]}, or a list of pairs), .mtx, .npy (adjacency matrices), .edgelist and .adjlist
-        have that format. All others are edge lists, adjacency lists or adjacency matrices as text, or one of the
-        above under another name: that is guessed from the content and said in `origin` and by a warning, and a file
-        that may be two different networks is refused. `format` says it instead: "edge-list", "adjacency-list",
-        "matrix", "npy", "mtx", "graphml", "gexf", "gml", "pajek", "graph6", "sparse6" or "json".
+        have that format, and so does .matrix (an adjacency matrix as text). For all others `format` says it:
+        "edge-list", "adjacency-list", "matrix", "npy", "mtx", "graphml", "gexf", "gml", "pajek", "graph6",
+        "sparse6" or "json". Without it, text with two agents per line, or with a heading such as
+        source,target,weight, is an edge list, and everything else is refused.
 
         A folder that `gossamer partition` wrote is read as the whole network, with the weights that it has.
 
@@ -333,18 +330,13 @@ class Network:
         file = Path(path)
         if is_sharded(file):
             shards = open_shards(file, weights)
-            facts = None if shards.facts is None else partial(LargeFacts, *shards.facts)
+            facts = None if shards.facts is None else partial(KnownFacts, *shards.facts)
             return cls(shards.links(0, shards.agents), name=shards.name, labels=shards.labels(), facts=facts)
-        graph, guess = files.read_graph(file, format)
+        graph = files.read_graph(file, format)
         if weights == "file":
             gossip = checked_gossip(given_weights(graph), None)
-            network = cls(gossip, name=file.stem, labels=list(graph), positions=topologies.positions(graph))
-        else:
-            network = cls.from_networkx(graph, weights, name=file.stem)
-        if guess is not None:
-            network.origin = f"guessed to be {guess}"
-            warnings.warn(f"{file} was {network.origin}; say so with format={guess!r}", stacklevel=2)
-        return network
+            return cls(gossip, name=file.stem, labels=list(graph), positions=topologies.positions(graph))
+        return cls.from_networkx(graph, weights, name=file.stem)
 
     @classmethod
     def from_edges(cls, agents: int, edges: ArrayLike, weights: str = "metropolis") -> Network:
@@ -395,7 +387,7 @@ class Network:
         return DenseSpectrum(self.gossip.toarray()) if self.agents <= DENSE_LIMIT else None
 
     @cached_property
-    def _large_facts(self) -> LargeFacts | None:
+    def _large_facts(self) -> KnownFacts | None:
         """What is known of the spectrum without computing one."""
         return None if self._facts is None else self._facts()
 
@@ -464,7 +456,7 @@ class Network:
         return self.links.degrees
 
 
-def _lattice_facts(factors: tuple[Factor, ...], links: Links) -> LargeFacts:
+def _lattice_facts(factors: tuple[Factor, ...], links: Links) -> KnownFacts:
     return product_facts(factors, (links.weights * links.scale).tolist(), links.eigenvalue_bound)
 
 

@@ -12,10 +12,10 @@ from scipy.sparse.csgraph import reverse_cuthill_mckee
 from gossamer import checks
 from gossamer.arrays import Floats, Integers
 from gossamer.errors import InvalidInput, require
+from gossamer.facts import KnownFacts
 from gossamer.networks.links import Links
 from gossamer.networks.network import LARGE, Network
 from gossamer.networks.shards import Shards, write_shards
-from gossamer.networks.spectrum import LargeFacts
 from gossamer.numerics.blocks import BLOCK
 
 WAYS = ("metis", "curve", "blocks")
@@ -84,16 +84,10 @@ def cut_edges(links: Links, bounds: list[int]) -> int:
     return int(np.count_nonzero(np.not_equal(*sides))) // 2
 
 
-def _facts(network: Network) -> LargeFacts | None:
+def _facts(network: Network) -> KnownFacts | None:
     if network.agents > LARGE and not network.has_large_facts:
         return None  # finding them would take longer than most simulations
-    return LargeFacts(
-        network.agents,
-        network.lambda_bound,
-        network.lambda_max,
-        network.lambda_2,
-        network.inverse_square_trace,
-    )
+    return KnownFacts.copy(network)
 
 
 def _by_metis(links: Links, parts: int) -> tuple[Integers, list[int]]:

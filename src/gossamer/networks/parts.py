@@ -12,13 +12,14 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from gossamer.errors import InvalidInput, Unsupported
+from gossamer.errors import InvalidInput
+from gossamer.facts import UnknownFacts
 from gossamer.networks.files import FORMATS
 from gossamer.networks.links import Links, Rows, some_rows
 from gossamer.networks.names import NAMES, named_topology, split_name
 from gossamer.networks.network import LARGE, Network
 from gossamer.networks.shards import is_sharded, open_shards
-from gossamer.networks.spectrum import LargeFacts, product_facts
+from gossamer.networks.spectrum import product_facts
 from gossamer.networks.topologies import Topology
 from gossamer.numerics.blocks import BLOCK
 
@@ -77,7 +78,7 @@ class NamedParts(NetworkParts):
             return Network.named(self.text, str(self.weights), self.seed)
         if self.topology.factors:
             return product_facts(self.topology.factors, weights, bound)
-        return _BoundAlone(self.name, self.agents, max(2.0, bound))
+        return _not_known(self.name, self.agents, bound)
 
     def disconnected(self) -> Exception:
         return self.topology.disconnected()
@@ -119,24 +120,17 @@ class ShardedParts(NetworkParts):
         return self.shards.links(first, last)
 
     def facts(self, weights: Sequence[float], bound: float) -> Any:
-        known = self.shards.facts
-        return _BoundAlone(self.name, self.agents, max(2.0, bound)) if known is None else known
+        if self.shards.facts is not None:
+            return self.shards.facts
+        return _not_known(self.name, self.agents, bound)
 
 
-class _BoundAlone:
-    """The facts of a network whose spectrum nobody knows."""
-
-    def __init__(self, name: str, agents: int, lambda_bound: float) -> None:
-        self.name, self.agents, self.lambda_bound = name, agents, lambda_bound
-
-    def __getattr__(self, fact: str) -> Any:
-        if fact not in LargeFacts._fields and fact != "condition_number":
-            raise AttributeError(fact)
-        raise Unsupported(
-            f"the method asks for {fact}, which nobody knows of {self.name}: it has no closed form, and more than "
-            f"{LARGE:,} agents; use anytime-sda with acceleration='local-heavy-ball', which asks for the weights "
-            "alone, or give the method its parameters by hand"
-        )
+def _not_known(name: str, agents: int, bound: float) -> UnknownFacts:
+    advice = (
+        f"which is not known for {name}: it has no closed form, and more than {LARGE:,} agents; use anytime-sda with "
+        "acceleration='local-heavy-ball', which needs the weights alone, or give the method its parameters by hand"
+    )
+    return UnknownFacts(max(2.0, bound), agents=agents, advice=advice)
 
 
 def parts_of(value: Any, weights: str = "metropolis", seed: int = 0) -> NetworkParts:

@@ -18,8 +18,8 @@ from zipfile import BadZipFile
 import numpy as np
 
 from gossamer.errors import InvalidInput, OutputError
+from gossamer.facts import KnownFacts
 from gossamer.networks.links import Links, Rows, some_rows
-from gossamer.networks.spectrum import LargeFacts
 
 MANIFEST = "partition.json"
 
@@ -31,7 +31,7 @@ class Shards(NamedTuple):
     name: str
     agents: int
     bounds: list[int]  #: part k holds the agents bounds[k] .. bounds[k + 1] - 1
-    facts: LargeFacts | None  #: None: its spectrum is not known
+    facts: KnownFacts | None  #: None: its spectrum is not known
     cut: int  #: edges between parts
 
     def links(self, first: int, last: int) -> Links:
@@ -73,7 +73,7 @@ def open_shards(folder: Path, weights: str = "file") -> Shards:
         )
     try:
         held = json.loads((folder / MANIFEST).read_text())
-        facts = None if held["facts"] is None else LargeFacts(**held["facts"])
+        facts = None if held["facts"] is None else KnownFacts(**held["facts"])
         return Shards(folder, held["name"], held["agents"], held["bounds"], facts, held["cut"])
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise InvalidInput(

@@ -16,7 +16,7 @@ import operator
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from functools import reduce
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import numpy as np
 import scipy.fft
@@ -24,6 +24,7 @@ import scipy.linalg
 from threadpoolctl import threadpool_limits
 
 from gossamer.arrays import AnyArray, Floats
+from gossamer.facts import KnownFacts
 
 Factor = tuple[Literal["path", "cycle"], int]
 """One factor of a product graph: its kind and its size."""
@@ -150,21 +151,7 @@ class ProductSpectrum(Spectrum):
         return self._each_axis(v, "spread")
 
 
-class LargeFacts(NamedTuple):
-    """What methods ask of a network (see `methods.base.SpectralFacts`), without an array over its agents."""
-
-    agents: int
-    lambda_bound: float
-    lambda_max: float
-    lambda_2: float
-    inverse_square_trace: float
-
-    @property
-    def condition_number(self) -> float:
-        return self.lambda_max / self.lambda_2
-
-
-def product_facts(factors: Sequence[Factor], weights: Sequence[float], bound: float) -> LargeFacts:
+def product_facts(factors: Sequence[Factor], weights: Sequence[float], bound: float) -> KnownFacts:
     """The facts of a product of paths and cycles whose edges have these weights; `bound` holds for all eigenvalues.
 
     Where the weights differ, as Metropolis weights do at the border of a grid, these are the facts of the least weight
@@ -185,7 +172,7 @@ def product_facts(factors: Sequence[Factor], weights: Sequence[float], bound: fl
             eigenvalues = scale * (value + along[begin : begin + PIECE])
             trace += float(np.sum(1.0 / eigenvalues[eigenvalues > most * 1e-14] ** 2))
     largest = float(most) if len(set(weights)) == 1 else bound
-    return LargeFacts(agents, max(2.0, bound), largest, float(least), trace)
+    return KnownFacts(agents, largest, float(least), trace, max(2.0, bound))
 
 
 class CompleteSpectrum(Spectrum):

@@ -1,8 +1,7 @@
 """Graphs written as rows of words: edge lists, adjacency lists and adjacency matrices.
 
-The three look alike, so words in rows do not say what they mean. A reading is `strict` where the format is a guess:
-then the file must bear the marks of that format. (An adjacency list, for example, has one line for every agent, and
-every edge in it from both ends or every edge once.) Where the user has said what the file is, no marks are asked for.
+The three look alike, so words in rows do not say what they mean: the user does, or the name of the file. Only two words
+per line, or a heading that names the ends of an edge, are an edge list beyond doubt.
 """
 
 from __future__ import annotations
@@ -10,7 +9,6 @@ from __future__ import annotations
 import ast
 import csv
 import re
-from collections import Counter
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -63,47 +61,36 @@ def _trimmed(row: list[str]) -> list[str]:
 # -- edge lists ---------------------------------------------------------------------------------------------------
 
 
-def edge_list(rows: list[Row], strict: bool) -> nx.Graph:
+def is_edge_list(rows: list[Row]) -> bool:
+    """Whether rows cannot be anything but an edge list: two agents per line, or a heading that names the ends."""
+    columns, below = _below_heading(rows)
+    if below is not rows and (columns != (0, 1, 2) or "weight" in (word.lower() for word in rows[0].words)):
+        return True
+    return all(len(row.words) == 2 or (row.words[2:3] and row.words[2].startswith("{")) for row in rows)
+
+
+def edge_list(rows: list[Row]) -> nx.Graph:
     """Two agents per line, and a weight after them if there is one; both directions are one edge."""
+    if not rows:
+        raise InvalidNetwork("it holds no agents; an edge list has two agent names per line")
     columns, below = _below_heading(rows)
     graph = nx.Graph()
     for row in below:
-        a, b, weight = _edge(row, columns, strict)
+        a, b, weight = _edge(row, columns)
         known = graph.edges[a, b]["weight"] if graph.has_edge(a, b) else weight
-        if strict and known != weight:
-            raise InvalidNetwork(f"{row} gives an edge another weight than it has above, {known:g}")
-        # Not strictly: which of two weights is meant cannot be known, and matters only to those who ask for it.
+        # Which of two weights is meant cannot be known, and matters only to those who ask for it.
         graph.add_edge(a, b, weight=weight if known == weight else np.nan)
-    if strict:
-        _check_loops(graph)
-        if below is rows:  # a heading says that what follows are edges
-            _check_counts(rows)
     return graph
 
 
-def may_be_neighbors(rows: list[Row]) -> bool:
-    """Whether the third words of what is a weighted edge list may name neighbors of an adjacency list as well."""
-    if _below_heading(rows)[1] is not rows:
-        return False
-    agents = {word for row in rows for word in row.words[:2]}
-    once = len({row.words[0] for row in rows}) == len(rows)
-    different = all(len(set(row.words)) == len(row.words) for row in rows)
-    return once and different and any(agents & set(row.words[2:]) for row in rows)
-
-
-def _edge(row: Row, columns: Sequence[int], strict: bool) -> tuple[str, str, float | None]:
+def _edge(row: Row, columns: Sequence[int]) -> tuple[str, str, float | None]:
     """Both ends and the weight, None if the row has none."""
     cells = [row.words[place] if place < len(row.words) else "" for place in columns]
     if not (cells[0] and cells[1]):
         raise InvalidNetwork(f"two agent names are needed in {row}")
     if len(cells) > 2 and cells[2].startswith("{"):  # NetworkX writes all attributes of an edge
         return cells[0], cells[1], ast.literal_eval(cells[2]).get("weight")
-    weight = _number(cells[2]) if len(cells) > 2 else None
-    if strict and len(cells) > 2 and not (weight is not None and 0 < weight < np.inf):
-        raise InvalidNetwork(f"a third word must be a weight, a number above 0, but it is not in {row}")
-    if strict and columns == (0, 1, 2) and len(row.words) > 3:
-        raise InvalidNetwork(f"two agents and at most a weight are needed, got more in {row}")
-    return cells[0], cells[1], weight
+    return cells[0], cells[1], _number(cells[2]) if len(cells) > 2 else None
 
 
 def _below_heading(rows: list[Row]) -> tuple[tuple[int, ...], list[Row]]:
@@ -125,47 +112,35 @@ def _below_heading(rows: list[Row]) -> tuple[tuple[int, ...], list[Row]]:
     return plain, rows[1:] if words and any(map(_numeric, below)) else rows
 
 
-def _check_counts(rows: list[Row]) -> None:
+def check_counts(rows: list[Row]) -> None:
     """Complain if the first line may be the numbers of agents and edges rather than an edge."""
+    if _below_heading(rows)[1] is not rows:  # a heading says that what follows are edges
+        return
     agents = {word for row in rows[1:] for word in row.words[:2]}
     if len(rows) > 1 and rows[0].words == [str(len(agents)), str(len(rows) - 1)]:
         raise InvalidNetwork(
-            f"{rows[0]} may be an edge, or say how many agents and edges there are; delete it if it is no edge"
+            f"{rows[0]} may be an edge, or say how many agents and edges there are; delete it if it is "
+            "not an edge, or say format='edge-list'"
         )
 
 
 # -- adjacency lists ----------------------------------------------------------------------------------------------
 
 
-def adjacency_list(rows: list[Row], strict: bool) -> nx.Graph:
+def adjacency_list(rows: list[Row]) -> nx.Graph:
     """An agent and its neighbors per line, with or without a colon between them."""
-    lines = [[word for word in row.words if word not in ("", ":")] for row in rows]
-    starts = [words[0].removesuffix(":") for words in lines if words]
-    links = Counter((start, other) for start, words in zip(starts, lines, strict=True) for other in words[1:])
     graph = nx.Graph()
-    graph.add_nodes_from(starts)
-    graph.add_edges_from(links)
-    if strict:
-        _check_loops(graph)
-        _check_adjacency(graph, Counter(starts), links)
+    for row in rows:
+        agent, *neighbors = (word for word in row.words if word not in ("", ":"))
+        graph.add_node(agent.removesuffix(":"))
+        graph.add_edges_from((agent.removesuffix(":"), neighbor) for neighbor in neighbors)
     return graph
-
-
-def _check_adjacency(graph: nx.Graph, starts: Counter[str], links: Counter[tuple[str, str]]) -> None:
-    for agent in graph:
-        if starts[agent] != 1:
-            raise InvalidNetwork(f"every agent needs one line of its own, but {agent!r} has {starts[agent]}")
-    single = [link for link in links if link[::-1] not in links]
-    repeated = [link for link, times in links.items() if times > 1]
-    if repeated or len(single) not in (0, len(links)):
-        a, b = (repeated or single)[0]
-        raise InvalidNetwork(f"every edge must be there from both ends, or every edge once, unlike {a}-{b}")
 
 
 # -- adjacency matrices -------------------------------------------------------------------------------------------
 
 
-def matrix(rows: list[Row], strict: bool) -> nx.Graph:
+def matrix(rows: list[Row]) -> nx.Graph:
     """As many rows as columns of numbers; the agents' names may stand above, or above and to the left."""
     names, lines = _below_names([row.words for row in rows])
     wrong = next((len(line) for line in lines if len(line) != len(lines)), None)
@@ -173,10 +148,7 @@ def matrix(rows: list[Row], strict: bool) -> nx.Graph:
         raise InvalidNetwork(f"as many columns as rows are needed, got {wrong or 0} in {len(lines)} rows")
     if not all(map(_numeric, lines)):
         raise InvalidNetwork("numbers alone are needed, got other words")
-    graph = of_matrix(np.array(lines, dtype=float), names)
-    if strict:
-        _check_loops(graph)
-    return graph
+    return of_matrix(np.array(lines, dtype=float), names)
 
 
 def _below_names(rows: list[list[str]]) -> tuple[list[str] | None, list[list[str]]]:
@@ -223,12 +195,6 @@ def of_matrix(array: Any, names: Sequence[str] | None = None) -> nx.Graph:
         raise InvalidNetwork("the names above an adjacency matrix must be different, but some are the same")
     graph = nx.from_scipy_sparse_array(entries)
     return graph if names is None else nx.relabel_nodes(graph, dict(enumerate(names)))
-
-
-def _check_loops(graph: nx.Graph) -> None:
-    loop = next(iter(nx.selfloop_edges(graph)), None)
-    if loop is not None:
-        raise InvalidNetwork(f"a network must have no self-loops, but agent {loop[0]!r} has one; delete it")
 
 
 def _numeric(words: Sequence[str]) -> bool:

@@ -1,15 +1,20 @@
 """The expected error itself, with no sampling."""
 
 from gossamer.engines.exact.engine import analyzable as analyzable
+from gossamer.engines.exact.engine import evaluate as evaluate
 from gossamer.engines.exact.engine import exact as exact
-from gossamer.engines.exact.engine import integrate as integrate
 from gossamer.engines.exact.engine import weights as weights
 from gossamer.engines.exact.measure import Measure as Measure
-from gossamer.engines.exact.measure import measure as measure
+from gossamer.engines.exact.measure import integrate as integrate
+from gossamer.engines.exact.propagation import Pass as Pass
 from gossamer.engines.exact.propagation import Runs as Runs
+from gossamer.engines.exact.propagation import Sweep as Sweep
+from gossamer.engines.exact.propagation import WindowedPass as WindowedPass
 from gossamer.engines.exact.propagation import impulse_response as impulse_response
 from gossamer.engines.exact.propagation import one_pass as one_pass
 from gossamer.engines.exact.propagation import propagate as propagate
 from gossamer.engines.exact.propagation import summing as summing
 from gossamer.engines.exact.propagation import trajectory as trajectory
 from gossamer.engines.exact.result import Exact as Exact
+from gossamer.engines.exact.sampling import Sampler as Sampler
+from gossamer.engines.exact.sampling import measures as measures

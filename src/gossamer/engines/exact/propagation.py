@@ -4,22 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from gossamer.arrays import AnyArray, Floats, Integers
-from gossamer.engines.exact import recursions
+from gossamer.engines.exact import recursions, windows
 from gossamer.engines.horizons import check_table, passes
 from gossamer.methods import Method, Table, tabulate
 from gossamer.networks import Network
 from gossamer.networks.spectrum import Spectrum
 from gossamer.observations import Observations
 
+if TYPE_CHECKING:
+    from gossamer.engines.exact.measure import Measure
+
 _forward: Any = recursions.forward
 _backward: Any = recursions.backward
 _backward_runs: Any = recursions.backward_runs
-_windowed: Any = recursions.windowed
+_windowed: Any = windows.windowed
+_averaged: Any = windows.averaged
+_sweep: Any = recursions.sweep
 
 
 def propagate(table: Table, nodes: Floats, ends: Integers) -> tuple[Floats, Floats]:
@@ -81,8 +86,7 @@ class WindowedPass(Pass):
     register: int
 
     def propagate(self, nodes: Floats) -> tuple[Floats, Floats]:
-        windows = _windows(self.starts, self.ends)
-        result = _windowed(nodes, self.table, self.table.rounds, self.register, windows)[:, 0]
+        result = _windowed(nodes, self.table, self.register, _windows(self.starts, self.ends))
         return np.moveaxis(result[:2], 0, 2), result[2]
 
     def expected(self, spectrum: Spectrum, observations: Observations) -> AnyArray:
@@ -96,8 +100,8 @@ class WindowedPass(Pass):
 class Runs(Pass):
     """Variants of a method, whose tables of `rounds` rounds each follow one another; all are read at their end.
 
-    With `starts`, the answers are the means since each of these of what `register` sums up: a row for every run and
-    every start.
+    With `starts`, which ascend, the answers are the means since each of these of what `register` sums up: a row for
+    every run and every start. Then the rounds of a run are all alike, and the table holds one of each.
     """
 
     rounds: int
@@ -106,37 +110,38 @@ class Runs(Pass):
 
     @classmethod
     def of(cls, table: Table, rounds: int, starts: Integers | None = None, register: int = 0) -> Runs:
-        rows = table.rounds // rounds * (1 if starts is None else len(starts))
+        rows = table.rounds // rounds if starts is None else table.rounds * len(starts)
         return cls(table, np.arange(rows), np.full(rows, rounds), rounds, starts, register)
 
     def propagate(self, nodes: Floats) -> tuple[Floats, Floats]:
         if self.starts is None:
             result = _backward_runs(nodes, self.table, self.rounds)
         else:
-            windows = _windows(self.starts, np.full(len(self.starts), self.rounds))
-            result = _windowed(nodes, self.table, self.rounds, self.register, windows)
+            result = _averaged(nodes, self.table, self.rounds, self.register, self.starts)
         result = result.reshape(3, -1, len(nodes))
         return np.moveaxis(result[:2], 0, 2), result[2]
 
     def expected(self, spectrum: Spectrum, observations: Observations) -> AnyArray:
-        found = []
-        for start in range(0, self.table.rounds, self.rounds):
-            one = Table(*(array[start : start + self.rounds] for array in self.table))
-            which = np.arange(1 if self.starts is None else len(self.starts))
-            ends = np.full(len(which), self.rounds)
-            each = (
-                Pass(one, which, ends)
-                if self.starts is None
-                else WindowedPass(one, which, ends, self.starts, self.register)
-            )
-            found.append(each.expected(spectrum, observations))
-        return np.concatenate(found)
+        length = self.rounds if self.starts is None else 1
+        tables = (
+            Table(*(array[start : start + length] for array in self.table))
+            for start in range(0, self.table.rounds, length)
+        )
+        return np.concatenate([self._run(table).expected(spectrum, observations) for table in tables])
+
+    def _run(self, table: Table) -> Pass:
+        """One of the runs, by itself."""
+        if self.starts is None:
+            return Pass(table, np.arange(1), self.ends[:1])
+        table = Table(*(np.repeat(row, self.rounds, axis=0) for row in table))
+        which = np.arange(len(self.starts))
+        return WindowedPass(table, which, self.ends[which], self.starts, self.register)
 
 
-def _windows(starts: Integers, ends: Integers) -> recursions.Windows:
+def _windows(starts: Integers, ends: Integers) -> windows.Windows:
     times = _distinct(np.concatenate([starts, ends]))
     gaps = _distinct(ends - starts)
-    return recursions.Windows(
+    return windows.Windows(
         np.searchsorted(times, starts),
         np.searchsorted(times, ends),
         np.searchsorted(gaps, ends - starts),
@@ -181,6 +186,41 @@ def one_pass(method: Method, network: Network, first: int = 1) -> bool:
         return True
     some = first + np.arange(len(method.State._fields) ** 2 + 1)
     return method.averages_since(first) is not None and len(trajectory(method, network, some)) == 1
+
+
+class Sweep:
+    """The errors of an `anytime` method after every number of rounds, a block of rounds at a time."""
+
+    def __init__(self, method: Method, network: Network, over: Measure) -> None:
+        self.method, self.network, self.rounds = method, network, 0
+        width = recursions.PANEL
+        panels = -(-len(over.nodes) // width)
+
+        def laid(values: Floats) -> Floats:
+            found = np.zeros(panels * width)
+            found[: len(values)] = values
+            return found.reshape(panels, width)
+
+        drift = over.signal if over.signal.shape[1] > 1 else np.zeros((len(over.nodes), 2, 2))
+        self._weights = recursions.Weights(
+            laid(over.nodes),
+            laid(over.constant),
+            laid(over.signal[:, 0, 0]),
+            laid(drift[:, 0, 1]),
+            laid(drift[:, 1, 1]),
+            laid(over.power),
+        )
+        size = len(method.State._fields)
+        shapes = ((2, 2, size), (size, size), (size, size), (size,), (size, size))
+        self._moments = recursions.RegisterMoments(*(np.zeros((panels, *shape, width)) for shape in shapes))
+
+    def block(self, rounds: int) -> tuple[Floats, Floats]:
+        """Bias and variance after each of the next `rounds` rounds, an even number."""
+        stop = self.rounds + rounds
+        piece = tabulate(self.method, self.network, stop, piece=slice(self.rounds, stop))
+        bias, variance = _sweep(self._moments, piece, self.rounds, self._weights)
+        self.rounds = stop
+        return np.maximum(bias, 0.0), variance
 
 
 def summing(table: Table, rounds: int, since: int) -> tuple[Table, int] | None:

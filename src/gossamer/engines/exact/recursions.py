@@ -14,24 +14,25 @@ from numba import prange
 from gossamer.arrays import Booleans, Floats, Integers
 from gossamer.methods import Table
 from gossamer.numerics.compiling import compiled, parallel, reassociated
+from gossamer.numerics.vectors import borrowed
 
 PANEL = 128  # eigenvalues side by side: their registers and covariances stay in the nearest caches
 
 
 @reassociated
-def _add(out: Floats, scale: float, x: Floats) -> None:
+def add(out: Floats, scale: float, x: Floats) -> None:
     for g in range(out.size):
         out[g] += scale * x[g]
 
 
 @reassociated
-def _multiply_add(out: Floats, x: Floats, y: Floats) -> None:
+def multiply_add(out: Floats, x: Floats, y: Floats) -> None:
     for g in range(out.size):
         out[g] += x[g] * y[g]
 
 
 @reassociated
-def _affine(out: Floats, constant: float, scale: float, x: Floats) -> None:
+def affine(out: Floats, constant: float, scale: float, x: Floats) -> None:
     for g in range(out.size):
         out[g] = constant + scale * x[g]
 
@@ -209,7 +210,7 @@ class RegisterMoments(NamedTuple):
 
 
 @compiled
-def _moments(size: int, n: int) -> RegisterMoments:
+def initial_moments(size: int, n: int) -> RegisterMoments:
     return RegisterMoments(
         np.zeros((2, 2, size, n)),
         np.zeros((size, size, n)),
@@ -220,8 +221,10 @@ def _moments(size: int, n: int) -> RegisterMoments:
 
 
 @compiled
-def _step_forward(m: RegisterMoments, x: Floats, t: int, table: Table, used: Booleans) -> None:
-    """Play round t. The means are read from half t % 2 and written to the other one."""
+def step_forward(
+    m: RegisterMoments, x: Floats, t: int, table: Table, used: Booleans, before: int = 0
+) -> None:
+    """Play round t of a table after `before` others. The means are read from half t % 2 and written to the other."""
     message_state, message_observation = table.message_state, table.message_observation
     step_state, step_observation, step_mixed = table.step_state, table.step_observation, table.step_mixed
     a, b, mean, cov, half = m.transition, m.entry, m.mean, m.cov, m.half
@@ -230,34 +233,34 @@ def _step_forward(m: RegisterMoments, x: Floats, t: int, table: Table, used: Boo
     for j in range(size):
         for k in range(size):
             if used[j, k]:
-                _affine(a[j, k], step_state[t, j, k], step_mixed[t, j] * message_state[t, k], x)
-        _affine(b[j], step_observation[t, j], step_mixed[t, j] * message_observation[t], x)
+                affine(a[j, k], step_state[t, j, k], step_mixed[t, j] * message_state[t, k], x)
+        affine(b[j], step_observation[t, j], step_mixed[t, j] * message_observation[t], x)
     for i in range(2):
         for j in range(size):
             row = mean[1 - now, i, j]
-            _scaled(row, 1.0 if i == 0 else float(t), b[j])
+            _scaled(row, 1.0 if i == 0 else float(before + t), b[j])
             for k in range(size):
                 if used[j, k]:
-                    _multiply_add(row, a[j, k], mean[now, i, k])
+                    multiply_add(row, a[j, k], mean[now, i, k])
     share = 1.0 / table.batches[t] if table.batches[t] > 0 else 0.0
     for j in range(size):
         for k in range(size):
             half[j, k, :] = 0.0
             for i in range(size):
                 if used[j, i]:
-                    _multiply_add(half[j, k], a[j, i], cov[i, k])
+                    multiply_add(half[j, k], a[j, i], cov[i, k])
     for j in range(size):
         for k in range(j + 1):
             _product(cov[j, k], share, b[j], b[k])
             for i in range(size):
                 if used[k, i]:
-                    _multiply_add(cov[j, k], half[j, i], a[k, i])
+                    multiply_add(cov[j, k], half[j, i], a[k, i])
             if k < j:
                 cov[k, j, :] = cov[j, k]
 
 
 @compiled
-def _used(table: Table, rounds: int) -> Booleans:
+def connections(table: Table, rounds: int) -> Booleans:
     """(R, R): whether any of the rounds takes register k into register j."""
     size = table.message_state.shape[1]
     used = np.zeros((size, size), dtype=np.bool_)
@@ -273,25 +276,31 @@ def _used(table: Table, rounds: int) -> Booleans:
 
 
 @compiled
-def _forward_panel(x: Floats, table: Table, horizons: Integers, used: Booleans) -> Floats:
-    size, n = table.message_state.shape[1], x.size
-    m = _moments(size, n)
-    result = np.zeros((3, horizons.shape[0], n))
+def _forward_panel(m: RegisterMoments, x: Floats, table: Table, horizons: Integers, used: Booleans) -> Floats:
+    m = borrowed(m)
+    result = np.zeros((3, horizons.shape[0], x.size))
     done = 0
     for t in range(horizons[-1]):
-        _step_forward(m, x, t, table, used)
+        step_forward(m, x, t, table, used)
         mean = m.mean[1 - t % 2]
         while done < horizons.shape[0] and horizons[done] == t + 1:
-            for j in range(size):
-                e = table.estimate_state[t, j]
-                if e != 0.0:
-                    _add(result[0, done], e, mean[0, j])
-                    _add(result[1, done], e, mean[1, j])
-                    for k in range(size):
-                        if table.estimate_state[t, k] != 0.0:
-                            _add(result[2, done], e * table.estimate_state[t, k], m.cov[j, k])
+            _read(result[0, done], result[1, done], result[2, done], mean, m.cov, table.estimate_state[t])
             done += 1
     return result
+
+
+@compiled
+def _read(
+    response: Floats, drift: Floats, noise: Floats, mean: Floats, cov: Floats, estimate: Floats
+) -> None:
+    """Add what the estimate makes of the registers' means and covariances."""
+    for j in range(estimate.size):
+        if estimate[j] != 0.0:
+            add(response, estimate[j], mean[0, j])
+            add(drift, estimate[j], mean[1, j])
+            for k in range(estimate.size):
+                if estimate[k] != 0.0:
+                    add(noise, estimate[j] * estimate[k], cov[j, k])
 
 
 @parallel
@@ -302,73 +311,73 @@ def forward(lam: Floats, table: Table, horizons: Integers) -> Any:
     """
     groups = lam.shape[0]
     result = np.empty((3, horizons.shape[0], groups))
-    used = _used(table, horizons[-1])
+    used = connections(table, horizons[-1])
     for panel in prange((groups + PANEL - 1) // PANEL):
         start = panel * PANEL
         stop = min(start + PANEL, groups)
-        result[:, :, start:stop] = _forward_panel(lam[start:stop], table, horizons, used)
+        m = initial_moments(table.message_state.shape[1], stop - start)
+        result[:, :, start:stop] = _forward_panel(m, lam[start:stop], table, horizons, used)
     return result
 
 
-class Windows(NamedTuple):
-    """Stretches of rounds, each from one of `times` to another; both lists ascend."""
+class Weights(NamedTuple):
+    """A measure in panels of eigenvalues, the last one filled up with weights of zero; (panels, PANEL) each."""
 
-    starts: Integers  #: (W,) positions in `times`
-    ends: Integers  #: (W,) positions in `times`
-    lengths: Integers  #: (W,) positions in `gaps`
-    times: Integers
-    gaps: Integers
+    nodes: Floats
+    constant: Floats
+    mean: Floats  #: the signal's Gram matrix: of the mean, ...
+    mixed: Floats  #: ... of mean and drift, ...
+    drift: Floats  #: ... and of the drift
+    power: Floats
+
+
+@reassociated
+def _bias(response: Floats, drift: Floats, last: int, weights: Weights, panel: int) -> float:
+    total = 0.0
+    for g in range(response.size):
+        constant = weights.constant[panel, g]
+        first, second = response[g] - constant, drift[g] - constant * last
+        total += weights.mean[panel, g] * first * first
+        total += (2.0 * weights.mixed[panel, g] * first + weights.drift[panel, g] * second) * second
+    return total
+
+
+@reassociated
+def _variance(noise: Floats, weights: Weights, panel: int) -> float:
+    total = 0.0
+    for g in range(noise.size):
+        total += weights.power[panel, g] * noise[g]
+    return total
 
 
 @compiled
-def _window_panel(x: Floats, table: Table, register: int, windows: Windows, used: Booleans) -> Floats:
-    """The sum s of one register grows by s(T) - s(T0), whose variance needs cov(s(T), s(T0)).
+def _sweep_panel(
+    m: RegisterMoments, panel: int, table: Table, before: int, weights: Weights, used: Booleans, out: Floats
+) -> None:
+    m, weights = borrowed(m), borrowed(weights)
+    x = weights.nodes[panel]
+    estimates = np.zeros((3, x.size))
+    for t in range(out.shape[1]):
+        step_forward(m, x, t, table, used, before)
+        estimates[:, :] = 0.0
+        _read(estimates[0], estimates[1], estimates[2], m.mean[1 - t % 2], m.cov, table.estimate_state[t])
+        out[0, t] = _bias(estimates[0], estimates[1], before + t, weights, panel)
+        out[1, t] = _variance(estimates[2], weights, panel)
 
-    The rounds are all alike, so this is (A^d)[register] . cov(registers, s)(T0) with d = T - T0: a row that is
-    multiplied by A once per round serves every window of that length.
+
+@parallel
+def sweep(m: RegisterMoments, table: Table, before: int, weights: Weights) -> Any:
+    """Go on for all rounds of a table, an even number, after `before` rounds; (2, T) bias and variance after each.
+
+    The moments are those of all panels, (panels, ...) each, and are taken along.
     """
-    size, n = table.message_state.shape[1], x.size
-    times, gaps = windows.times, windows.gaps
-    m = _moments(size, n)
-    means = np.zeros((times.size, 2, n))
-    columns = np.zeros((times.size, size, n))
-    place = 1 if times[0] == 0 else 0
-    for t in range(times[-1]):
-        _step_forward(m, x, t, table, used)
-        if times[place] == t + 1:
-            means[place] = m.mean[1 - t % 2, :, register]
-            columns[place] = m.cov[register]
-            place += 1
-    reach = np.zeros((gaps.size, size, n))
-    row, following = np.zeros((size, n)), np.zeros((size, n))
-    row[register, :] = 1.0
-    place = 0
-    for d in range(1, gaps[-1] + 1):
-        following[:, :] = 0.0
-        for j in range(size):
-            for k in range(size):
-                if used[j, k]:
-                    _multiply_add(following[k], m.transition[j, k], row[j])
-        row, following = following, row
-        if gaps[place] == d:
-            reach[place] = row
-            place += 1
-    result = np.zeros((3, windows.starts.size, n))
-    for w in range(windows.starts.size):
-        start, end, length = windows.starts[w], windows.ends[w], windows.lengths[w]
-        share = 1.0 / gaps[length]
-        for i in range(2):
-            _add(result[i, w], share, means[end, i])
-            _add(result[i, w], -share, means[start, i])
-        noise = result[2, w]
-        for k in range(size):
-            _multiply_add(noise, reach[length, k], columns[start, k])
-        _affine(noise, 0.0, -2.0, noise)
-        _add(noise, 1.0, columns[start, register])
-        _add(noise, 1.0, columns[end, register])
-        for g in range(n):
-            noise[g] = max(noise[g], 0.0) * share * share
-    return result
+    panels, rounds = weights.nodes.shape[0], table.batches.size
+    out = np.empty((panels, 2, rounds))
+    used = connections(table, rounds)
+    for panel in prange(panels):
+        one = RegisterMoments(m.mean[panel], m.cov[panel], m.transition[panel], m.entry[panel], m.half[panel])
+        _sweep_panel(one, panel, table, before, weights, used, out[panel])
+    return out.sum(axis=0)
 
 
 @compiled
@@ -397,25 +406,4 @@ def backward_runs(lam: Floats, table: Table, rounds: int) -> Any:
         stop = min(start + PANEL, groups)
         one = _run(table, rounds, run)
         result[:, run, start:stop] = _backward_panel(lam[start:stop], one, np.empty((0, 0)), 0)
-    return result
-
-
-@parallel
-def windowed(lam: Floats, table: Table, rounds: int, register: int, windows: Windows) -> Any:
-    """Means over windows of rounds of what `register` sums up; every round must be like the first.
-
-    The table holds several runs of `rounds` rounds. Returns (3, runs, W, G): what `backward` returns, for every run
-    and window, in one pass over the rounds.
-    """
-    groups, runs = lam.shape[0], table.batches.size // rounds
-    # Narrower panels where much is remembered; each keeps within a few dozen megabytes.
-    width = min(PANEL, max(1, 2**22 // (windows.times.size * table.message_state.shape[1])))
-    panels = (groups + width - 1) // width
-    result = np.empty((3, runs, windows.starts.size, groups))
-    for job in prange(runs * panels):
-        run, start = job // panels, job % panels * width
-        stop = min(start + width, groups)
-        one = _run(table, rounds, run)
-        used = _used(one, 1)
-        result[:, run, :, start:stop] = _window_panel(lam[start:stop], one, register, windows, used)
     return result

@@ -12,6 +12,9 @@ from gossamer.arrays import Floats
 from gossamer.engines.exact.per_agent import per_agent_errors
 from gossamer.engines.results import Rounds, StreamResult, Value
 
+UNCERTAIN = 0.015
+"""The share of a total error from which on its standard error is in the note."""
+
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Exact(StreamResult[Rounds, Value]):
@@ -24,7 +27,7 @@ class Exact(StreamResult[Rounds, Value]):
     bias, variance : float or ndarray
         Its two parts.
     uncertainty : float or ndarray
-        0 for an exact spectrum, and one standard error of total_error where Lanczos quadrature was used.
+        0 where the full spectrum is known, and one standard error of total_error where the variance is sampled.
     samples, messages : float or ndarray
         Per agent, and in the whole network; a message is one vector over one directed link.
 
@@ -42,18 +45,24 @@ class Exact(StreamResult[Rounds, Value]):
     uncertainty: Value
     samples: Value
     messages: Value
+    agent_errors: Floats | None = None  #: `per_agent`, where the engine has found it already
 
     columns = ("bias", "variance", "uncertainty", "samples", "messages")
 
     def _notes(self, which: int) -> Iterator[str]:
         yield from super()._notes(which)
         samples, rounds = np.atleast_1d(self.samples)[which], np.atleast_1d(self.rounds)[which]
+        total, error = np.atleast_1d(self.total_error)[which], np.atleast_1d(self.uncertainty)[which]
+        if np.isfinite(total) and error > UNCERTAIN * total:
+            yield f"its standard error is {error / total:.0%} of it: more probes would have taken too long"
         if samples > rounds:
             yield f"takes {samples:.3g} samples per agent; the limits are for one per round"
 
     @cached_property
     def per_agent(self) -> Floats:
         """(N,) expected squared error of each agent, or (H, N) for several horizons; computed when asked for."""
+        if self.agent_errors is not None:
+            return self.agent_errors
         horizons = np.atleast_1d(self.rounds)
         errors = per_agent_errors(self.method, self.network, self.observations, horizons)
         return errors[0] if np.isscalar(self.rounds) else errors

@@ -1,0 +1,195 @@
+"""Chebyshev moments of vectors: mu_j = x' T_j(S) x, where S is the gossip matrix with its spectrum moved to [-1, 1].
+
+A polynomial f = sum_j c_j T_j has x' f(L) x = sum_j c_j mu_j exactly, whatever the spectrum is. With the vectors
+t_j = T_j(S) x, one product with the matrix gives two moments,
+
+    t_{j+1} = 2 S t_j - t_{j-1}        mu_{2j} = 2 t_j't_j - mu_0        mu_{2j+1} = 2 t_{j+1}'t_j - mu_1.
+
+The recursion is stable, and it can go on where more moments are needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gossamer.arrays import AnyArray, Floats
+from gossamer.networks.links import Links
+from gossamer.numerics.compiling import reassociated
+from gossamer.numerics.threads import spread
+
+PANEL = 8
+"""Vectors that share a pass over the matrix."""
+
+ALONE = 2**17
+"""From this many agents on every vector goes alone: it no longer fits into a cache, and few are needed."""
+
+STEP_WORK = 2**26
+"""Updates of an agent in one call of a kernel: Ctrl-C is served between calls."""
+
+
+class Interval(NamedTuple):
+    """Where the spectrum is, the constant mode aside."""
+
+    low: float
+    high: float
+
+    def nodes(self, count: int) -> Floats:
+        """(count,) the Chebyshev points of the interval, in descending order."""
+        points = np.cos(np.pi * (np.arange(count) + 0.5) / count)
+        return (self.high + self.low) / 2 + (self.high - self.low) / 2 * points
+
+    @property
+    def steps(self) -> int:
+        """Products after which a constant part, which rounding brings in, has grown about tenfold at most."""
+        return max(1, int(np.sqrt(self.high / self.low))) if self.low > 0 else 2**30
+
+
+class Operator(NamedTuple):
+    """The matrix 2 S of the recursion, by rows."""
+
+    starts: AnyArray
+    neighbors: AnyArray
+    codes: AnyArray
+    weights: Floats
+    own: Floats  #: (N,) the diagonal
+
+    @classmethod
+    def of(cls, links: Links, interval: Interval) -> Operator:
+        scale = 4 / (interval.high - interval.low)
+        weights = scale * links.scale * links.weights
+        own = np.add.reduceat(weights[links.codes], links.starts[:-1])
+        shift = 2 * (interval.high + interval.low) / (interval.high - interval.low)
+        return cls(links.starts, links.neighbors, links.codes, weights, own - shift)
+
+
+def _make_step(width: int) -> Any:
+    """Build one step of the recursion for `width` vectors, a constant of the compiled function."""
+
+    @reassociated
+    def step(
+        operator: Operator, current: Floats, previous: Floats, dots: Floats, scale: float, filtered: Floats
+    ) -> None:
+        starts, neighbors, codes, weights, own = operator
+        mixed = np.empty(width)
+        sums = np.zeros((2, width))
+        for i in range(own.size):
+            for k in range(width):
+                mixed[k] = own[i] * current[i, k] - previous[i, k]
+            for e in range(starts[i], starts[i + 1]):
+                weight = weights[codes[e]]
+                j = neighbors[e]
+                for k in range(width):
+                    mixed[k] -= weight * current[j, k]
+            for k in range(width):
+                previous[i, k] = mixed[k]
+                sums[0, k] += mixed[k] * current[i, k]
+                sums[1, k] += mixed[k] * mixed[k]
+            if filtered.size > 0:
+                for k in range(width):
+                    filtered[i, k] += scale * mixed[k]
+        dots[:] = sums
+
+    return step
+
+
+_step_alone, _step_panel = _make_step(1), _make_step(PANEL)
+
+
+@reassociated
+def _run(
+    operator: Operator,
+    current: Floats,
+    previous: Floats,
+    dots: Floats,
+    coefficients: Floats,
+    filtered: Floats,
+) -> None:
+    """Take as many steps as there are rows of `dots`; after each, `current` and `previous` change their roles."""
+    for s in range(dots.shape[0]):
+        if current.shape[1] == 1:
+            _step_alone(operator, current, previous, dots[s], coefficients[s], filtered)
+        else:
+            _step_panel(operator, current, previous, dots[s], coefficients[s], filtered)
+        current, previous = previous, current
+
+
+class Panel:
+    """The recursion of some vectors, and their moments so far."""
+
+    def __init__(self, operator: Operator, interval: Interval, vectors: Floats) -> None:
+        """Start from `vectors` (N, k), none of which has a constant part; k is 1 or at most PANEL."""
+        self.operator, self.interval, self.count = operator, interval, vectors.shape[1]
+        width = 1 if self.count == 1 else PANEL
+        self._current = np.zeros((len(vectors), width))
+        self._current[:, : self.count] = vectors
+        self._previous = np.zeros_like(self._current)
+        self.moments = np.empty((0, self.count))
+
+    def extend(self, steps: int, coefficients: Floats | None = None) -> Floats:
+        """Go on until `steps` products are done, which give the moments up to degree 2 steps.
+
+        Return (N, k) sum_j coefficients_j T_j(S) x over j = 1 .. steps; of a panel that has just begun.
+        """
+        done = max(0, (len(self.moments) - 1) // 2)
+        filtered = np.zeros((0 if coefficients is None else len(self._current), self._current.shape[1]))
+        scales = np.zeros(steps + 1) if coefficients is None else coefficients
+        most = max(1, min(self.interval.steps, STEP_WORK // self._current.size))
+        if not done and steps:
+            first = np.einsum("ik,ik->k", self._current, self._current)
+            dots = self._go(scales[1:2] / 2, filtered)
+            self._previous /= 2
+            self._swap()
+            self.moments = np.stack([first, dots[0, 0] / 2, dots[0, 1] / 2 - first])[:, : self.count]
+            done = 1
+        while done < steps:
+            count = min(most, steps - done)
+            dots = self._go(scales[done + 1 : done + count + 1], filtered)
+            if count % 2:
+                self._swap()
+            more = 2 * dots.reshape(2 * count, -1)[:, : self.count]
+            more[::2] -= self.moments[1]
+            more[1::2] -= self.moments[0]
+            self.moments = np.concatenate([self.moments, more])
+            done += count
+            for each in (self._current, self._previous):
+                each -= each.mean(axis=0)
+        return filtered[:, : self.count]
+
+    def _go(self, scales: Floats, filtered: Floats) -> Floats:
+        dots = np.empty((len(scales), 2, self._current.shape[1]))
+        _run(self.operator, self._current, self._previous, dots, scales, filtered)
+        return dots
+
+    def _swap(self) -> None:
+        self._current, self._previous = self._previous, self._current
+
+
+def panels_of(operator: Operator, interval: Interval, vectors: Floats) -> list[Panel]:
+    """Panels for all vectors (N, k)."""
+    width = 1 if len(vectors) >= ALONE else PANEL
+    pieces = (vectors[:, k : k + width] for k in range(0, vectors.shape[1], width))
+    return [Panel(operator, interval, piece) for piece in pieces]
+
+
+def moments_of(panels: Sequence[Panel], degree: int) -> Floats:
+    """(degree + 1, k) the moments of all vectors of the panels, which are taken as far as needed."""
+
+    def work(k: int) -> None:
+        panels[k].extend(-(-degree // 2))
+
+    spread(work, len(panels))
+    return np.concatenate([each.moments[: degree + 1] for each in panels], axis=1)
+
+
+def filtered_by(panels: Sequence[Panel], coefficients: Floats) -> Floats:
+    """(N, k) sum_{j > 0} coefficients_j T_j(S) x for all vectors of panels that have just begun."""
+    found: list[Floats] = [np.empty(0)] * len(panels)
+
+    def work(k: int) -> None:
+        found[k] = panels[k].extend(len(coefficients) - 1, coefficients)
+
+    spread(work, len(panels))
+    return np.concatenate(found, axis=1)

@@ -1,0 +1,232 @@
+"""Exact errors on networks too large to decompose: biases exactly, variances by random probes.
+
+A method's response h(lambda) and noise gain v(lambda) after T rounds are polynomials of degree T and 2 T, so
+
+    bias     = x' h(L)^2 x              x: the means without their average
+    variance = trace(A),  A = s v(L) s  s: the diagonal matrix of the agents' standard deviations
+
+are sums of Chebyshev moments (`moments.py`), which T products with the matrix give for every method and every horizon
+up to T. The constant mode is known. A trace is the mean of z'A z over random signs z. Where few modes have most of it,
+as slow ones do, the probes differ much: then an orthonormal basis Q of where A is large is found by applying A to
+random vectors (as in Hutch++, Meyer et al. 2021), trace(Q'A Q) is computed exactly, and only the rest is sampled.
+Probes are added until the standard error is below 1% of the total error.
+
+Where T is large, fewer moments do: |sum_{j > d} c_j mu_j| <= mu_0 sum_{j > d} |c_j|, and the coefficients c_j of h^2
+and v are computed before the moments. So no slow mode is missed, whatever the spectrum is.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import cached_property
+
+import numpy as np
+import scipy.fft
+from threadpoolctl import threadpool_limits
+
+from gossamer.arrays import Floats
+from gossamer.engines.exact.measure import LEAST_PROBES, Measure, Sampled, integrate, jackson, measure
+from gossamer.engines.exact.moments import (
+    PANEL,
+    Interval,
+    Operator,
+    Panel,
+    filtered_by,
+    moments_of,
+    panels_of,
+)
+from gossamer.engines.exact.propagation import Pass
+from gossamer.errors import Unsupported
+from gossamer.networks import DENSE_LIMIT, Network
+from gossamer.observations import Observations
+
+RELATIVE = 0.01
+"""Probes are added until the standard error is this share of the total error."""
+
+TRUNCATION = 1e-4
+"""What moments that are left out may change at most, as a share of the error in the network's average."""
+
+LARGE = 2**13
+"""From this many agents on a single probe is tried first: where many modes matter, it says enough."""
+
+MANY_PROBES = 64
+"""Where more probes than this were needed, slow modes are taken out first."""
+
+DEFLATED = 16
+"""Vectors that are taken out at a time."""
+
+WORK = 2**36
+"""Updates of an agent after which the standard error is what it is: some minutes."""
+
+
+class Sampler:
+    """Measures of these observations on a network without a full spectrum, as good as is asked for."""
+
+    def __init__(self, network: Network, observations: Observations) -> None:
+        if np.any(observations.drift) or observations.moving:
+            raise Unsupported(
+                f"exact errors of {'moving' if observations.moving else 'drifting'} means need a full spectrum: at "
+                f"most {DENSE_LIMIT} agents, or path, cycle, star, complete, torus, hypercube of any size; use "
+                "gs.simulate instead"
+            )
+        self.network, self.observations = network, observations
+        self.variance = observations.variance.sum(axis=1)
+        self.deviation = np.sqrt(self.variance)[:, None]
+        center = observations.mean.mean(axis=0)
+        self.means = observations.mean - center
+        self.average = Measure(
+            nodes=np.zeros(1),
+            constant=np.ones(1),
+            signal=np.full((1, 1, 1), network.agents * float((center**2).sum())),
+            power=np.full(1, self.variance.sum() / network.agents),
+        )
+        self.random = np.random.default_rng(0)
+        self.basis = np.empty((network.agents, 0))  # Q
+        self.probes: list[Panel] = []
+        self.taken: list[Panel] = []  # of the vectors of the basis
+        self.count = self.columns = 0
+
+    @cached_property
+    def interval(self) -> Interval:
+        """A little more than from lambda_2 to lambda_max, which are known to some digits."""
+        try:
+            low = 0.98 * self.network.lambda_2
+        except Unsupported:  # it did not converge: then from 0, which takes more moments
+            low = 0.0
+        return Interval(low, self.network.lambda_max * (1 + 1e-9))
+
+    @cached_property
+    def operator(self) -> Operator:
+        return Operator.of(self.network.links, self.interval)
+
+    @cached_property
+    def signals(self) -> list[Panel]:
+        return self._panels(self.means[:, self.means.any(axis=0)])
+
+    def _panels(self, vectors: Floats) -> list[Panel]:
+        self.columns += vectors.shape[1]
+        return panels_of(self.operator, self.interval, vectors)
+
+    def fit(self, passes: Sequence[Pass]) -> Sampled:
+        """A measure with which the standard error after all horizons of the passes is small."""
+        if not self.probes and self.variance.any():
+            self.add_probes(1 if self.network.agents >= LARGE else LEAST_PROBES)
+        with threadpool_limits(1, user_api="blas"), np.errstate(all="ignore"):
+            degree = self.degree(passes)
+            over = self.measure(degree)
+            gains = [each.propagate(over.nodes) for each in passes]
+            while True:
+                excess = _excess(over, passes, gains)
+                needed = math.ceil(self.count * min(float(excess.max()), 1e4) ** 2)
+                if needed <= self.count or self.columns * degree // 2 * self.network.agents > WORK:
+                    return over
+                if self.count < LEAST_PROBES:
+                    self.add_probes(min(needed, LEAST_PROBES) - self.count)
+                elif needed <= MANY_PROBES or not self._room():
+                    self.add_probes(-(-(needed - self.count) // PANEL) * PANEL)
+                else:
+                    noise = np.concatenate([noise[:, 1:] for _, noise in gains])
+                    self.deflate(noise[np.argmax(excess)])
+                over = self.measure(degree)
+
+    def measure(self, degree: int) -> Sampled:
+        """The measure for polynomials of this degree, with the probes that there are."""
+        size = degree + 1
+        signal, taken, probes = (
+            scipy.fft.dct(moments_of(panels, degree), type=3, axis=0) / size
+            if panels
+            else np.zeros((size, 0))
+            for panels in (self.signals, self.taken, self.probes)
+        )
+        known = np.concatenate([self.average.power, taken.sum(axis=1)])
+        probes = np.concatenate([np.zeros((1, self.count)), probes])
+        scales = [float((self.means**2).sum()), float(self.variance.max())]
+        return Sampled(
+            nodes=np.concatenate([np.zeros(1), self.interval.nodes(size)]),
+            constant=np.concatenate([np.ones(1), np.zeros(size)]),
+            signal=np.concatenate([self.average.signal, signal.sum(axis=1)[:, None, None]]),
+            power=known + (probes.mean(axis=1) if self.count else 0.0),
+            known=known,
+            probes=probes,
+            scales=np.tile(scales, (size + 1, 1)),
+        )
+
+    def add_probes(self, count: int) -> None:
+        self.probes += self._panels(self._seen(self._random_signs(count)))
+        self.count += count
+
+    def _random_signs(self, count: int) -> Floats:
+        signs = self.random.choice([-1.0, 1.0], (self.network.agents, count))
+        return np.asarray(signs - self.basis @ (self.basis.T @ signs))
+
+    def _seen(self, vectors: Floats) -> Floats:
+        """What the modes other than the constant one see of vectors of unit noise."""
+        noise = self.deviation * vectors
+        return np.asarray(noise - noise.mean(axis=0))
+
+    def _room(self) -> int:
+        """Vectors that can be taken out."""
+        count = min(DEFLATED, 2**24 // self.network.agents, self.network.agents // 2 - self.basis.shape[1])
+        return count if count >= PANEL else 0
+
+    def deflate(self, noise: Floats) -> None:
+        """Take out what a noise gain, given at the nodes, is largest on, and begin with fresh probes."""
+        count = self._room()
+        coefficients = _coefficients(noise)[: (len(noise) + 1) // 2]
+        coefficients *= jackson(len(coefficients))
+        start = self._seen(self._random_signs(count))
+        found = filtered_by(self._panels(start), coefficients) + coefficients[0] * start
+        found = self.deviation * (found - found.mean(axis=0))
+        found -= self.basis @ (self.basis.T @ found)
+        fresh = np.linalg.qr(found)[0]
+        self.basis = np.concatenate([self.basis, fresh], axis=1)
+        self.taken += self._panels(self._seen(fresh))
+        self.probes, self.count = [], 0
+        self.add_probes(LEAST_PROBES)
+
+    def degree(self, passes: Sequence[Pass]) -> int:
+        """The least degree whose moments suffice for all horizons of the passes."""
+        full = 2 * max(int(each.ends[-1]) for each in passes)
+        low, high = self.interval
+        size = max(64, 2 ** math.ceil(math.log2(8 * math.sqrt(high / low)))) if low else full
+        signal, power = float((self.means**2).sum()), float(self.variance.sum())
+        found = integrate(passes, self.network, self.observations, self.average)
+        allowed = TRUNCATION * (found.bias + found.variance)
+        while size < full:
+            enough = 0
+            for each in passes:
+                response, noise = each.propagate(self.interval.nodes(size))
+                squares = response[..., 0] ** 2
+                left = signal * np.abs(_coefficients(squares)) + power * np.abs(_coefficients(noise))
+                tails = np.cumsum(left[:, ::-1], axis=1)[:, ::-1]
+                rounding = size * 2.0**-50 * (signal * squares.max(axis=1) + power * noise.max(axis=1))
+                # Where a method diverges, no degree helps.
+                good = ~(2 * tails > np.maximum(allowed[each.which], rounding)[:, None])
+                enough = max(enough, int(np.where(good.any(axis=1), good.argmax(axis=1), size).max()))
+            if enough <= 3 * size // 4:
+                return max(enough, 2)
+            size *= 2
+        return full
+
+
+def _excess(over: Sampled, passes: Sequence[Pass], gains: Sequence[tuple[Floats, Floats]]) -> Floats:
+    """(H,) standard errors as multiples of what they may be, in the order of the passes."""
+    found = []
+    for each, (response, noise) in zip(passes, gains, strict=True):
+        bias, variance, uncertainty = over.integral(over.sums(response, noise, each.ends))
+        total = bias + variance
+        found.append(np.where(np.isfinite(total) & (total > 0), uncertainty / (RELATIVE * total), 0.0))
+    return np.concatenate(found)
+
+
+def measures(network: Network, observations: Observations) -> Measure | Sampler:
+    """What gives the measure for passes (`fit`): the full spectrum, where there is one, or a sampler."""
+    return Sampler(network, observations) if network.spectrum is None else measure(network, observations)
+
+
+def _coefficients(values: Floats) -> Floats:
+    """The coefficients of the Chebyshev polynomials in functions with these values at the nodes (the last axis)."""
+    found = scipy.fft.dct(values, type=2) / values.shape[-1]
+    found[..., 0] /= 2
+    return np.asarray(found)

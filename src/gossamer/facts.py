@@ -1,0 +1,142 @@
+"""What a method may know of a network: its size and a few numbers of its spectrum, known or not."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from gossamer.arrays import Floats
+from gossamer.errors import Unsupported
+
+AVERAGING_BOUND = 2.0
+"""No eigenvalue of L = I - W is larger if W averages: weights of at least zero that add up to 1, such as Metropolis."""
+
+
+class SpectralFacts(Protocol):
+    """All that a method may know of a network: its size and a few numbers of its spectrum. Every `Network` has them.
+
+    Attributes
+    ----------
+    agents : int
+        How many agents, N.
+    lambda_bound : float
+        A bound on all eigenvalues from the weights alone, without the spectrum.
+    lambda_max : float
+        The largest eigenvalue of the gossip matrix.
+    lambda_2 : float
+        Its smallest nonzero eigenvalue.
+    condition_number : float
+        lambda_max / lambda_2.
+    inverse_square_trace : float
+        The sum of 1/lambda^2 over the nonzero eigenvalues.
+
+    Examples
+    --------
+    >>> facts: gs.methods.SpectralFacts = gs.Network.complete(4)
+    >>> facts.lambda_max, facts.condition_number
+    (1.0, 1.0)
+    """
+
+    @property
+    def agents(self) -> int: ...
+
+    @property
+    def lambda_bound(self) -> float: ...
+
+    @property
+    def lambda_max(self) -> float: ...
+
+    @property
+    def lambda_2(self) -> float: ...
+
+    @property
+    def condition_number(self) -> float: ...
+
+    @property
+    def inverse_square_trace(self) -> float: ...
+
+
+class KnownFacts(NamedTuple):
+    """`SpectralFacts` as plain numbers, for code that has no `Network`: a deployed agent, a rank of a cluster.
+
+    Examples
+    --------
+    >>> facts = gs.methods.KnownFacts.of(np.array([0.0, 0.5, 1.0]))
+    >>> facts.lambda_2, facts.condition_number
+    (0.5, 2.0)
+    """
+
+    agents: int
+    lambda_max: float
+    lambda_2: float
+    inverse_square_trace: float
+    lambda_bound: float
+
+    @property
+    def condition_number(self) -> float:
+        return self.lambda_max / self.lambda_2
+
+    @classmethod
+    def copy(cls, facts: SpectralFacts) -> KnownFacts:
+        """The facts of a network as plain numbers."""
+        return cls(*(getattr(facts, name) for name in cls._fields))
+
+    @classmethod
+    def of(cls, eigenvalues: Floats) -> KnownFacts:
+        """The facts of a connected network with these eigenvalues, in any order."""
+        ascending = np.sort(eigenvalues)
+        return cls(
+            len(ascending),
+            float(ascending[-1]),
+            float(ascending[1]),
+            float(np.sum(1.0 / ascending[1:] ** 2)),
+            max(AVERAGING_BOUND, float(ascending[-1])),
+        )
+
+
+class UnknownFacts:
+    """`SpectralFacts` of a network whose spectrum is not known: asking for it raises an error that says what to do.
+
+    The exception is what needs no spectrum: the weights are assumed to be those of an average, as Metropolis weights
+    are.
+
+    Parameters
+    ----------
+    lambda_bound : float
+        A bound on all eigenvalues.
+    agents : int, optional
+        Number of agents, if that is known.
+    advice : str
+        The end of the error: why a fact is not known, and what to do.
+
+    Examples
+    --------
+    >>> gs.methods.UnknownFacts().lambda_bound
+    2.0
+    """
+
+    def __init__(
+        self,
+        lambda_bound: float = AVERAGING_BOUND,
+        *,
+        agents: int | None = None,
+        advice: str = "which is not known here; give the method all its parameters by hand",
+    ) -> None:
+        self.lambda_bound, self.advice = lambda_bound, advice
+        if agents is not None:
+            self.agents = agents
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, UnknownFacts) and vars(self) == vars(other)
+
+    def __hash__(self) -> int:
+        return hash(self.lambda_bound)
+
+    def __repr__(self) -> str:
+        return f"UnknownFacts({self.lambda_bound:g})"
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in dir(SpectralFacts):
+            raise AttributeError(name)
+        raise Unsupported(f"the method asks for the network's {name}, {self.advice}")

@@ -1,0 +1,134 @@
+"""What `gs.plan` returns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gossamer import plotting
+from gossamer.engines.exact import exact
+from gossamer.engines.results import over_limit, spread_out
+from gossamer.errors import InvalidInput
+from gossamer.methods import Method
+from gossamer.networks import Network
+from gossamer.observations import Observations
+from gossamer.results import Record, Result
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class Plan(Result):
+    """What a target error costs. samples are per agent; messages and bytes are those of the whole network.
+
+    Examples
+    --------
+    >>> plan = gs.plan("grid:4x4", gs.Gaussian(np.arange(16.0)), target=0.01)
+    >>> plan.reached, plan.total_error <= 0.01, plan.messages == 48 * plan.rounds
+    (True, True, True)
+    """
+
+    method: Method
+    network: Network
+    observations: Observations
+    target: float
+    rounds: int | None  #: None: the target is out of reach, see `note`
+    total_error: (
+        float  #: after those rounds (an upper end, if `note` says so); of a missed target, the least found
+    )
+    centralized_limit: float
+    samples: float
+    messages: float
+    bytes: float
+    note: str = ""
+
+    shown = ("target", "rounds", "samples", "messages", "bytes", "over_limit", "note")
+
+    @property
+    def title(self) -> str:  # type: ignore[override]
+        return f"{self.method.label} on {self.network.name}"
+
+    @property
+    def reached(self) -> bool:
+        return self.rounds is not None
+
+    @property
+    def mse(self) -> float:
+        """The total error's mean over the agents."""
+        return self.total_error / self.network.agents
+
+    @property
+    def over_limit(self) -> float:
+        """The total error as a multiple of the centralized limit; infinite where that is 0."""
+        return over_limit(self.total_error, self.centralized_limit)
+
+    def records(self) -> list[Record]:
+        """One row; a plan that misses its target has an error but no costs."""
+        costs = ("samples", "messages", "bytes")
+        return [
+            {
+                "network": self.network.name,
+                "method": self.method.label,
+                "target": self.target,
+                "rounds": self.rounds,
+                **{name: getattr(self, name) if self.reached else None for name in costs},
+                "total_error": self.total_error,
+                "mse": self.mse,
+                "centralized_limit": self.centralized_limit,
+                "over_limit": self.over_limit,
+                "note": self.note,
+            }
+        ]
+
+    def plot(self, ax: Any = None) -> Any:
+        """The error on the way to the target, and the target."""
+        end = self.rounds or 2 * max(64, self.network.agents)
+        course = exact(self.method, self.network, self.observations, spread_out(1, end))
+        goal = plotting.Curve("target", course.rounds, np.full(len(course.rounds), self.target), limit=True)
+        ax = plotting.draw_errors(ax, [*course.curves(), goal], self.title)
+        if self.reached:
+            ax.plot([self.rounds], [self.total_error], "o", color=plotting.RED, zorder=5)
+        return ax
+
+
+class Plans(list[Plan], Result):
+    """Several plans, one per combination that was asked for.
+
+    Examples
+    --------
+    >>> plans = gs.plan("grid:4x4", gs.Gaussian(np.arange(16.0)), 0.01, ["sda", "anytime-sda"])
+    >>> plans.cheapest(by="messages").method.name
+    'anytime-sda'
+    """
+
+    title = "What a target error costs"
+    shown = ("network", "method", *Plan.shown)
+    __repr__ = Result.__repr__
+
+    def records(self) -> list[Record]:
+        return [record for plan in self for record in plan.records()]
+
+    def plot(self, ax: Any = None) -> Any:
+        """Rounds needed against the target, a panel for each network (then `ax` is one axes for each)."""
+        networks = list(dict.fromkeys(plan.network.name for plan in self))
+        axes = plotting.axes_for(networks, ax)
+        for panel, name in zip(axes, networks, strict=True):
+            plans = [plan for plan in self if plan.network.name == name]
+            curves = []
+            for method in dict.fromkeys(plan.method.label for plan in plans):
+                mine = sorted((p.target, p.rounds or np.nan) for p in plans if p.method.label == method)
+                curves.append(plotting.Curve(method, *np.array(mine).T))
+            plotting.draw_curves(panel, curves, "rounds needed", "target error")
+        plotting.legend(axes)
+        return axes[0] if len(axes) == 1 else axes
+
+    def cheapest(self, by: str = "rounds") -> Plan:
+        """The plan with the least "rounds", "samples", "messages" or "bytes" among those that reach their target."""
+        if by not in ("rounds", "samples", "messages", "bytes"):
+            raise InvalidInput(f"by must be rounds, samples, messages or bytes, got {by!r}")
+        reached = [plan for plan in self if plan.reached]
+        if not reached:
+            raise InvalidInput(
+                "none of these plans reaches its target: " + "; ".join(plan.note for plan in self)
+            )
+        return min(reached, key=lambda plan: float(getattr(plan, by)))
