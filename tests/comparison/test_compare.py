@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import networkx as nx
 import numpy as np
 import pytest
 
@@ -32,11 +33,62 @@ def test_rows_are_what_the_engines_say():
             assert mine.trials.tolist() == [6, 6]
 
 
-def test_theorems_stand_beside_every_method_where_they_hold():
+def test_theorems_stand_in_the_rows_of_their_methods_where_they_hold():
     net = NETS[0]
-    rows = gs.compare("sda", net, streams, [2, 200]).records()
-    assert rows[0]["theorem_1"] is None
-    assert rows[1]["theorem_1"] == gs.theory.theorem_1(net, streams(net), 200).total
+    rows = gs.compare(["sda", "dsg", gs.SDA(burn_in=1), "anytime-sda"], net, streams, [2, 200]).records()
+    one, two = (gs.theory.theorem_1(net, streams(net), 200), gs.theory.theorem_2(net, streams(net), 200))
+    assert [row["theorem_1"] for row in rows] == [None, one.total, *[None] * 6]
+    assert [row["theorem_2"] for row in rows][3:] == [two.total, *[None] * 4]
+
+
+def test_noise_and_parameters_are_axes():
+    """A column for each dictionary, of numbers if its labels are numbers."""
+    net = NETS[0]
+    noise = {std: gs.Gaussian(np.arange(6.0), std) for std in (0.5, 1.0, 2.0)}
+    found = gs.compare({b: gs.SDA(burn_in=b) for b in (1, 5)}, net, noise, [20]).to_frame()
+    table = found.pivot(index="streams", columns="method", values="variance")
+    assert table.index.tolist() == [0.5, 1.0, 2.0]
+    assert table.columns.tolist() == [1, 5]
+    assert table.loc[2.0, 5] == pytest.approx(16 * table.loc[0.5, 5])
+    assert table.loc[1.0, 5] == gs.exact(gs.SDA(burn_in=5), net, noise[1.0], 20).variance
+    mixed = gs.compare("sda", NETS, {"still": streams, "moving": lambda n: gs.Drifting(streams(n), 0.1)}, 20)
+    assert mixed.column("streams") == ["still", "moving"] * 2
+    assert gs.compare("sda", net, streams, 20).column("streams") == ["Gaussian"]
+    assert len(mixed.plot()) == 2
+
+
+def test_confidence_intervals_are_those_of_student():
+    row = gs.compare("sda", NETS[0], streams, 20, trials=5).records()[0]
+    assert row["ci_high"] - row["simulated_error"] == pytest.approx(2.776445 * row["stderr"])
+    assert row["simulated_error"] - row["ci_low"] == pytest.approx(2.776445 * row["stderr"])
+    alone = gs.compare("sda", NETS[0], streams, 20, trials=1).records()[0]
+    assert alone["ci_low"] is alone["ci_high"] is None
+
+
+def test_directed_networks_are_for_push_sum(tmp_path):
+    ring = gs.DirectedNetwork.from_links(6, [(k, (k + 1) % 6) for k in range(6)], name="ring")
+    assert gs.compare("push-sum", nx.DiGraph([(0, 1), (1, 2), (2, 0)]), streams, 9, trials=2).column(
+        "edges"
+    ) == [3]
+    for store in (None, tmp_path, tmp_path):
+        found = gs.compare(["push-sum", "sda"], [ring, NETS[0]], streams, [50, 80], trials=4, store=store)
+        rows = {(r["network"], r["method"], r["rounds"]): r for r in found.records()}
+        alone = gs.simulate("push-sum", ring, streams(ring), [50, 80], 4)
+        pushed = rows["ring", "push-sum", 80]
+        assert pushed["total_error"] == alone.total_error[1]
+        assert (pushed["edges"], pushed["note"]) == (6, "")
+        assert pushed["network_limit"] == alone.network_limit[1]
+        assert rows["ring", "sda", 50]["total_error"] is None
+        assert "undirected" in rows["ring", "sda", 50]["note"]
+        assert rows["path:6", "push-sum", 50]["total_error"] is not None
+
+
+def test_notes_do_not_advise_what_was_just_done():
+    moving = gs.ChangingNetwork.mobile(8, radius=0.5, seed=1)
+    row = gs.compare("sda", moving, gs.Gaussian(np.arange(8.0)), 20, trials=3).records()[0]
+    assert row["total_error"] is None
+    assert "simulate" not in row["note"]
+    assert "asks for the network's" in row["note"]
 
 
 def test_names_are_unique_and_may_be_given():
@@ -91,8 +143,6 @@ def test_one_of_everything_and_mistakes():
 
 
 def test_networkx_graphs_are_networks():
-    import networkx as nx
-
     graphs = [nx.path_graph(6), nx.star_graph(5)]
     streams = gs.Gaussian(np.arange(6.0))
     found = gs.compare("sda", graphs, streams, 20)
@@ -123,4 +173,5 @@ def test_changing_networks_stand_beside_fixed_ones(tmp_path):
     assert rows["moving", "nesterov", 20]["total_error"] is None
     assert rows["path", "local", 50]["bias"] is not None
     assert gs.compare(methods, networks, obs, [20, 50], trials=6, seed=2, store=tmp_path) == found
-    assert "simulate it" in gs.compare(methods, networks["moving"], obs, 20).records()[0]["note"]
+    alone = gs.compare(methods["local"], networks["moving"], obs, 20).records()[0]
+    assert alone["total_error"] == gs.exact(methods["local"], networks["moving"], obs, 20).total_error

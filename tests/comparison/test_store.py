@@ -12,6 +12,7 @@ import pytest
 
 import gossamer as gs
 from gossamer.comparison import engine as module
+from gossamer.comparison.store import Store, verified
 from gossamer.methods.loading import load_class
 
 NETS = {"path": gs.Network.path(6), "cycle": gs.Network.cycle(8)}
@@ -23,11 +24,13 @@ def streams(network):
 
 @pytest.fixture
 def computed(monkeypatch):
-    """What was computed rather than read: (network, method, horizons) of every point."""
+    """What was computed rather than read: (network, method, horizons without kept trials) of every point."""
     whole, seen = module.evaluate, []
 
     def watching(batch):
-        seen.extend((point.setting.name, point.name, tuple(horizons)) for _, point, horizons in batch)
+        for each in batch:
+            fresh = tuple(t for t in each.horizons if t not in each.kept)
+            seen.append((each.point.setting.name, each.point.name, fresh))
         return whole(batch)
 
     monkeypatch.setattr(module, "evaluate", watching)
@@ -45,8 +48,8 @@ def test_a_second_call_computes_only_what_is_missing(tmp_path, computed):
         [(net, method, (80,)) for net in NETS for method in ("sda", "dsg")]
         + [(net, "d-masg", (20, 50, 80)) for net in NETS]
     )
-    whole = gs.compare(["sda", "dsg", "d-masg"], NETS, streams, [20, 50, 80], trials=4)
-    pd.testing.assert_frame_equal(more.to_frame(), whole.to_frame(), rtol=1e-12)
+    assert more == gs.compare(["sda", "dsg", "d-masg"], NETS, streams, [20, 50, 80], trials=4)
+    assert more.remarks == []
     assert len(list(tmp_path.glob("*.parquet"))) == 6
     assert len(pd.read_parquet(tmp_path)) == 18
 
@@ -97,8 +100,46 @@ def test_a_damaged_file_is_computed_again(tmp_path, computed):
     file = next(tmp_path.glob("*.parquet"))
     file.write_bytes(file.read_bytes()[:100])
     computed.clear()
-    assert gs.compare("sda", NETS, streams, 20, store=tmp_path) == first
+    with pytest.warns(UserWarning, match=f"damaged files in .* computed again: {file.name}$"):
+        assert gs.compare("sda", NETS, streams, 20, store=tmp_path) == first
     assert len(computed) == 1
+
+
+def test_no_flipped_bit_gives_a_wrong_number(tmp_path):
+    """Every bit of the file is under its digest, and what does not have its digest is not read."""
+    gs.compare(["sda"], NETS["path"], streams, [20, 50], trials=3, store=tmp_path)
+    (file,) = tmp_path.glob("*.parquet")
+    content = file.read_bytes()
+    assert verified(content) == content
+
+    def damaged(place):
+        flipped = bytearray(content)
+        flipped[place // 8] ^= 1 << (place % 8)
+        return bytes(flipped)
+
+    for place in range(0, 8 * len(content), 3):
+        with pytest.raises(ValueError, match="not the file"):
+            verified(damaged(place))
+    places = np.random.default_rng(1).choice(8 * len(content), 200, replace=False).tolist()
+    store = Store(tmp_path)
+    assert len(store.read(file.stem).rows) == 2
+    for place in places:
+        file.write_bytes(damaged(place))
+        assert store.read(file.stem).rows == {}
+    assert len(store.damaged) == len(places)
+
+
+@pytest.mark.parametrize("method", ["sda", "anytime-sda", "d-masg", "dsg"])
+def test_a_comparison_that_was_extended_equals_a_fresh_one(tmp_path, method):
+    """With one horizon, a few, and so many that SDA has one pass for all: the last digits depend on it."""
+    sizes = [[40], [40, 60], [40, 60, 80], [*range(40, 100, 5)]]
+    for horizons in sizes:
+        stored = gs.compare(method, NETS["cycle"], streams, horizons, trials=3, store=tmp_path)
+        assert stored == gs.compare(method, NETS["cycle"], streams, horizons, trials=3)
+        assert stored.notes == []
+    fewer = gs.compare(method, NETS["cycle"], streams, [40, 60], trials=3, store=tmp_path)
+    (remark,) = fewer.notes
+    assert "computed together with other numbers of rounds (40 45 50" in remark
 
 
 def test_a_folder_that_cannot_be_written_is_refused_at_once(tmp_path, computed):
@@ -155,11 +196,127 @@ def test_functions_are_known_by_their_code(tmp_path, computed):
     assert len(computed) == 4
 
 
-def test_code_without_a_file_is_refused(tmp_path, monkeypatch):
+OWN = """
+import os
+import numpy as np
+import gossamer as gs
+
+class Method(gs.SDA):
+    name = "mine"
+
+    def coefficients(self, network, rounds):
+        c = super().coefficients(network, rounds)
+        return c._replace(step_size=c.step_size * float(os.environ["SHRINK"]))
+
+class Streams(gs.UniformDriven):
+    mean, variance = np.arange(6.0)[:, None], np.full((6, 1), 1 / 12)
+
+    def from_uniforms(self, agents, *uniforms):
+        return self.mean[agents, :, None] + (uniforms[0] - 0.5) * float(os.environ["SHRINK"])
+
+def mean_at(t):
+    return np.arange(6.0) * float(os.environ["SHRINK"]) * (t > 10)
+
+def edges(t):
+    return [(0, 1), (1, 2), (2, 3), (3, 4)] + [(4, 5)] * (t > 10 * float(os.environ["SHRINK"]))
+"""
+
+
+@pytest.mark.parametrize("what", ["method", "streams", "means", "network"])
+def test_values_count_and_not_only_code(tmp_path, monkeypatch, computed, what):
+    """A method, streams or a network whose code reads an environment variable."""
+    (tmp_path / "reading_globals.py").write_text(OWN)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    importlib.invalidate_caches()
+    own = importlib.import_module("reading_globals")
+
+    def run(shrink):
+        monkeypatch.setenv("SHRINK", shrink)
+        method = own.Method() if what == "method" else gs.AnytimeSDA("local")
+        obs = own.Streams() if what == "streams" else streams(NETS["path"])
+        obs = gs.Moving(obs, own.mean_at) if what == "means" else obs
+        net = gs.ChangingNetwork.from_function(own.edges, 6) if what == "network" else NETS["path"]
+        return gs.compare(method, net, obs, [20, 50], trials=3, store=tmp_path / "runs")
+
+    whole = run("1")
+    assert run("1") == whole
+    assert len(computed) == 1
+    half = run("0.5")
+    assert len(computed) == 2
+    assert half.column("simulated_error") != whole.column("simulated_error")
+    assert run("1") == whole
+    sys.modules.pop("reading_globals")
+
+
+def test_a_spectrum_is_not_computed_to_read_what_is_stored(tmp_path, monkeypatch):
+    def network():
+        return gs.Network.erdos_renyi(10, seed=1)
+
+    first = gs.compare(["sda", "dsg"], network(), streams, [20, 50], store=tmp_path)
+
+    def refuse(*args, **kwargs):
+        raise AssertionError("this takes long on large networks")
+
+    for name in ("spectrum", "lambda_max", "lambda_2", "condition_number"):
+        monkeypatch.setattr(gs.Network, name, property(refuse))
+    assert gs.compare(["sda", "dsg"], network(), streams, [20, 50], store=tmp_path) == first
+
+
+TYPED = """
+from dataclasses import dataclass
+from typing import NamedTuple
+import numpy as np
+import gossamer as gs
+
+SCALE = {scale}
+
+def shrunk(value):
+    return {body}
+
+@dataclass(frozen=True)
+class Typed(gs.SDA):
+    factor: float = 1.0
+    name = "typed"
+
+    def coefficients(self, network, rounds):
+        c = super().coefficients(network, rounds)
+        return c._replace(step_size=self.factor * shrunk(c.step_size))
+
+class Streams(gs.Gaussian):
+    kinds = {{"a", "b"}}
+"""
+
+
+def test_classes_typed_into_a_notebook_are_known_by_their_code(tmp_path, monkeypatch, computed):
+    """The numbers of cells, which every session counts anew, do not matter; code and the globals that it uses do."""
+
+    def run(cell, scale="1.0", body="value * SCALE"):
+        place = types.ModuleType("__main__")
+        monkeypatch.setitem(sys.modules, "__main__", place)
+        exec(compile(TYPED.format(scale=scale, body=body), f"<ipython-input-{cell}>", "exec"), vars(place))
+        obs = place.Streams(np.arange(6.0))
+        return gs.compare(place.Typed(), NETS["path"], obs, 20, store=tmp_path).column("total_error")
+
+    first = run(1)
+    assert run(2) == first
+    assert len(computed) == 1
+    assert run(3, scale="0.5") != first
+    assert run(4, body="value * SCALE / 3") != first
+    assert len(computed) == 3
+    assert run(5) == first
+    assert len(computed) == 3
+
+
+def test_typed_code_whose_globals_cannot_be_hashed_is_refused(tmp_path, monkeypatch):
     place = types.ModuleType("__main__")
-    exec("import gossamer as gs\nclass Typed(gs.Gaussian): pass", vars(place))
     monkeypatch.setitem(sys.modules, "__main__", place)
-    with pytest.raises(gs.InvalidInput, match="whose code stands in a file"):
+    text = "import gossamer as gs\nLOCK = open(__import__('os').devnull)\nclass Typed(gs.Gaussian):\n"
+    exec(text + "    def heed(self, *given): LOCK.read()", vars(place))
+    with (
+        place.LOCK,
+        pytest.raises(gs.InvalidInput, match=r"LOCK is .* cannot be pickled; put the code into a mod"),
+    ):
         gs.compare("sda", NETS["path"], place.Typed(np.arange(6.0)), 20, store=tmp_path)
     assert len(gs.compare("sda", NETS["path"], place.Typed(np.arange(6.0)), 20).rows) == 1
 

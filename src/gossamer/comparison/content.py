@@ -1,26 +1,27 @@
 """What a value is, as a digest: the same in every process and on every machine, and another after any change.
 
-Code of the package is covered by the key's fingerprint (see `points.py`). Own code is known by the files that it stands
-in: the one that defines a class or function, and those that this one uses.
+Code of the package is covered by the key's fingerprint (see `points.py`). Own code is known by its files: the one that
+defines a class or function, and those that this one imports. Code that was typed into a notebook or an interpreter has
+no file and is known by what Python compiled from it, and by the globals that it uses.
 """
 
 from __future__ import annotations
 
 import ast
 import hashlib
-import marshal
 import sys
 import sysconfig
 from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from functools import cached_property, partial
 from pathlib import Path
-from types import FunctionType, ModuleType
+from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
 import joblib
 import numpy as np
 
+from gossamer import checks
 from gossamer.errors import InvalidInput
 from gossamer.fingerprint import PACKAGE, imports
 from gossamer.methods import Method
@@ -34,11 +35,15 @@ def digest(*values: Any) -> str:
 
 
 def own_modules(value: Any) -> dict[str, ModuleType]:
-    """The modules of a user's own, by name, that the class of `value` and its bases come from, with all they use."""
+    """The modules of a user's own, by name, that the class of `value` and its bases come from, with all they use.
+
+    Of a class, a function or a module, those of this one.
+    """
     found: dict[str, ModuleType] = {}
-    ahead = [sys.modules.get(cls.__module__) for cls in type(value).__mro__]
-    if isinstance(value, FunctionType):
-        ahead = [sys.modules.get(value.__module__)]
+    kind = value if isinstance(value, type) else type(value)
+    ahead = [sys.modules.get(cls.__module__) for cls in kind.__mro__]
+    if isinstance(value, FunctionType | ModuleType):
+        ahead = [value if isinstance(value, ModuleType) else sys.modules.get(value.__module__)]
     while ahead:
         module = ahead.pop()
         if module is None or module.__name__ in found or not _is_own(module):
@@ -88,8 +93,9 @@ def _content(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_content(each) for each in value]
     if isinstance(value, FunctionType):
-        cells = [_content(cell.cell_contents) for cell in value.__closure__ or ()]
-        return marshal.dumps(value.__code__), _sources(value), _content(value.__defaults__), cells
+        return _function(value, set())
+    if isinstance(value, type):
+        return _named(value, set())
     if isinstance(value, partial):
         return [_content(part) for part in (value.func, value.args, value.keywords)]
     if is_dataclass(value) and not isinstance(value, type):
@@ -106,15 +112,119 @@ def _is_cached(cls: type, name: str) -> bool:
 
 
 def _sources(value: Any) -> list[str]:
-    """Digests of the files that own code stands in."""
-    return sorted(_file_digest(module) for module in own_modules(value).values())
+    """Digests of the files of own code, and of the classes of `value` that were typed into a notebook."""
+    typed = [_typed(cls, set()) for cls in type(value).__mro__ if _is_typed(cls)]
+    return [*_files(value), *typed]
 
 
-def _file_digest(module: ModuleType) -> str:
-    file = getattr(module, "__file__", None)
-    if file is None:
-        raise InvalidInput(
-            "a store needs methods and streams whose code stands in a file, so that it notices when that changes; "
-            "put classes and functions that were typed into an interpreter or notebook into a module, and import it"
+def _files(value: Any) -> list[str]:
+    """Digests of the files of `own_modules`."""
+    files = filter(None, map(_file, own_modules(value).values()))
+    return sorted(hashlib.sha256(Path(file).read_bytes()).hexdigest() for file in files)
+
+
+def _file(module: ModuleType) -> str | None:
+    return getattr(module, "__file__", None)
+
+
+def _is_typed(item: Any) -> bool:
+    """Whether a class or function is one's own and stands in no file."""
+    module = sys.modules.get(item.__module__ or "")
+    return module is not None and _is_own(module) and _file(module) is None
+
+
+def _function(function: FunctionType, seen: set[int]) -> Any:
+    """What a function is: its code, its files or the globals it uses, its defaults and what it encloses."""
+    uses = _globals(function, seen) if _is_typed(function) else _files(function)
+    cells = [_named(cell.cell_contents, seen) for cell in function.__closure__ or ()]
+    defaults = (function.__defaults__, function.__kwdefaults__)
+    return [_code(function.__code__), uses, _content(defaults), cells]
+
+
+def _code(code: CodeType) -> list[Any]:
+    """Compiled code without the places where it was written: cells are numbered anew in every session."""
+    constants = [
+        _code(each) if isinstance(each, CodeType) else repr(sorted(map(repr, each)))
+        for each in code.co_consts
+        if isinstance(each, CodeType | frozenset)
+    ]
+    plain = repr([each for each in code.co_consts if not isinstance(each, CodeType | frozenset)])
+    names = [code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars]
+    return [code.co_code, constants, plain, names, code.co_argcount, code.co_kwonlyargcount, code.co_flags]
+
+
+def _globals(function: FunctionType, seen: set[int]) -> list[Any]:
+    """The values of the globals that a typed function, or a function inside it, names."""
+    found: list[Any] = []
+    for name in sorted(_names(function.__code__)):
+        if name not in function.__globals__:
+            continue
+        found.append((name, _named(function.__globals__[name], seen, name)))
+    return found
+
+
+def _named(value: Any, seen: set[int], name: str = "") -> Any:
+    """What a name in a function stands for: a class, a function, a module or a value."""
+    if isinstance(value, type | FunctionType):
+        return (
+            _typed(value, seen) if _is_typed(value) else (value.__module__, value.__qualname__, _files(value))
         )
-    return hashlib.sha256(Path(file).read_bytes()).hexdigest()
+    if isinstance(value, ModuleType):
+        return _files(value)
+    return _global(name, value) if name else _content(value)
+
+
+def _global(name: str, value: Any) -> Any:
+    try:
+        return joblib.hash(_content(value), hash_name="sha1")
+    except Exception as error:  # whatever a pickler or a user's class raises
+        raise InvalidInput(
+            f"a store needs to know the values of the globals that code typed into a notebook or interpreter uses, but "
+            f"{name} is {checks.brief(value)}, which cannot be pickled; put the code into a module, and import it"
+        ) from error
+
+
+def _names(code: CodeType) -> set[str]:
+    inner = (_names(each) for each in code.co_consts if isinstance(each, CodeType))
+    return set(code.co_names).union(*inner)
+
+
+def _typed(item: type | FunctionType, seen: set[int]) -> Any:
+    """What a class or function is that was typed into a notebook: the code of its functions, and its attributes."""
+    if id(item) in seen:
+        return item.__qualname__
+    seen.add(id(item))
+    if isinstance(item, FunctionType):
+        return joblib.hash(_function(item, seen), hash_name="sha1")
+    bases = [_named(base, seen) for base in item.__bases__]
+    attributes = [
+        (name, _attribute(value, seen))
+        for name, value in sorted(vars(item).items())
+        if name not in _OF_THE_PLACE
+    ]
+    return joblib.hash([item.__qualname__, bases, attributes], hash_name="sha1")
+
+
+_OF_THE_PLACE = {
+    "__dict__",
+    "__weakref__",
+    "__doc__",
+    "__firstlineno__",
+    "__module__",
+    "__abstractmethods__",
+    "_abc_impl",
+}
+"""Attributes of a class that say nothing of what it does."""
+
+
+def _attribute(value: Any, seen: set[int]) -> Any:
+    functions = [value, *(getattr(value, name, None) for name in ("__func__", "fget", "func"))]
+    code = [_function(each, seen) for each in functions if isinstance(each, FunctionType)]
+    if code:
+        return code
+    if isinstance(value, type):
+        return _named(value, seen)
+    try:
+        return joblib.hash(_content(value), hash_name="sha1")
+    except Exception:  # descriptors and the like, which Python makes
+        return str(type(value))

@@ -5,35 +5,57 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import count, groupby
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+from warnings import warn
 
 from gossamer import checks
 from gossamer.comparison.backends import carry_along, compute
 from gossamer.comparison.content import own_modules
-from gossamer.comparison.points import ROUNDS, Contender, Point, Row, Setting, limits
+from gossamer.comparison.points import COLUMNS, ROUNDS, Contender, Point, Row, Setting, limits
 from gossamer.comparison.result import Comparison
-from gossamer.comparison.store import Store
+from gossamer.comparison.store import Kept, Origin, Store
+from gossamer.comparison.values import Digests, Facts, value_digests
 from gossamer.engines.horizons import Horizons, check_horizons
 from gossamer.errors import InvalidInput
-from gossamer.faults import Fault, Faults
+from gossamer.faults import Faults, FaultsLike
 from gossamer.methods import Method, resolve
-from gossamer.networks import ChangingNetwork, Network, network_of
-from gossamer.observations import Observations, check_streams
+from gossamer.networks import ChangingNetwork, DirectedNetwork, Graph, Network, network_of
+from gossamer.observations import check_streams
 from gossamer.progress import progress_bar
 
-Missing = tuple[int, Point, list[int]]
-"""A point that has to be computed: its place in the comparison, itself, and for which horizons."""
+
+class Missing(NamedTuple):
+    """A point that has to be computed: its place in the comparison, and for which horizons.
+
+    The trials of `kept` rows are not simulated again. Their exact errors are, so that a comparison that is extended
+    equals one that is computed at once: how an error is rounded depends on the horizons that share a pass.
+    """
+
+    place: int
+    point: Point
+    horizons: list[int]
+    kept: dict[int, Row]
+    facts: Facts
+
+
+class Outcome(NamedTuple):
+    """What became of it: its rows, and what they were computed from."""
+
+    place: int
+    rows: list[Row]
+    values: Digests
+    facts: Facts
 
 
 def compare(
     methods: Any,
     networks: Any,
-    observations: Observations | Callable[[Network], Observations],
+    observations: Any,
     rounds: int | Horizons,
     *,
     trials: int = 0,
     seed: int = 0,
-    faults: Faults | Fault | None = None,
+    faults: FaultsLike = None,
     store: str | Path | None = None,
     backend: str = "threads",
     workers: int | None = None,
@@ -48,22 +70,25 @@ def compare(
     Parameters
     ----------
     methods : Method, str, sequence or dict
-        One or several methods or their names, or a dictionary from labels to methods.
-    networks : Network, NetworkX graph, str, sequence or dict
-        One or several networks, or a dictionary from labels to networks.
-    observations : Observations or callable
-        The streams, or a function that makes them for a network.
+        One or several methods or their names, or a dictionary from labels to methods. Labels that are numbers, such as
+        the values of a parameter, stay numbers in the column "method".
+    networks : Network, DirectedNetwork, ChangingNetwork, NetworkX graph, str, sequence or dict
+        One or several networks, or a dictionary from labels to networks. On directed networks push-sum alone runs.
+    observations : Observations, callable or dict
+        The streams, or a function that makes them for a network; or a dictionary from labels to either, such as
+        levels of noise, for the column "streams".
     rounds : int or sequence of int
         One horizon, or several.
     trials : int
         How many trials to simulate as well; with `faults`, all there is.
     seed : int
         Of the trials.
-    faults : Faults or Fault, optional
+    faults : Faults, Fault or list of Fault, optional
         What goes wrong.
     store : path, optional
         A folder that keeps every finished point in a Parquet file, by its content: a second call computes only what is
-        missing, and one that was interrupted goes on.
+        missing, and one that was interrupted goes on. A file that was damaged is noticed by its digest and computed
+        again, with a warning.
     backend : str
         "threads", "processes" (one per core, or `workers`), or "dask" (the cluster at `address`, or a local one).
     workers : int, optional
@@ -76,7 +101,7 @@ def compare(
     Returns
     -------
     Comparison
-        One row per network, method and number of rounds.
+        One row per network, streams, method and number of rounds.
 
     Examples
     --------
@@ -91,13 +116,17 @@ def compare(
     if not isinstance(store, str | Path | None):
         raise InvalidInput(f"store must be a folder, got {store!r}")
     kept = None if store is None else Store(Path(store))
-    found: list[dict[int, Row]] = []
+    found: list[Kept] = []
     missing: list[Missing] = []
     for place, point in enumerate(points):
-        found.append({row[ROUNDS]: row for row in kept.read(point.key)} if kept else {})
-        ahead = [t for t in horizons if t not in found[place]]
-        if ahead:
-            missing.append((place, point, ahead))
+        found.append(_current(point, kept.read(point.key), horizons) if kept else Kept())
+        if any(t not in found[place].rows for t in horizons):
+            missing.append(
+                Missing(place, point, horizons, _reusable(found[place], horizons), found[place].facts)
+            )
+    if kept and kept.damaged:
+        names = ", ".join(f"{key}.parquet" for key in kept.damaged)
+        warn(f"damaged files in {store} are ignored, and their points computed again: {names}", stacklevel=2)
     if backend != "threads":
         travel = {id(each): each for p in points for each in (p.method, p.setting.observations)}
         carry_along(module for each in travel.values() for module in own_modules(each).values())
@@ -105,71 +134,133 @@ def compare(
     outcomes = compute(evaluate, missing, backend=backend, workers=workers, address=address)
     with progress_bar(progress, "comparing", len(missing)) as advance:
         try:
-            for outcome in outcomes if missing else ():
-                for place, rows in outcome:
-                    found[place] |= {row[ROUNDS]: row for row in rows}
+            for batch in outcomes if missing else ():
+                for outcome in batch:
+                    _add(found[outcome.place], outcome, horizons)
                     if kept:
-                        kept.write(points[place].key, list(found[place].values()))
+                        kept.write(points[outcome.place].key, found[outcome.place])
                     advance(1)
         except KeyboardInterrupt:
             partial = True
-            if not any(found):
+            if not any(each.rows for each in found):
                 raise
-    return Comparison(
-        [
-            point.named(mine[t])
-            for point, mine in zip(points, found, strict=True)
-            for t in horizons
-            if t in mine
-        ],
-        partial,
-    )
+    rows = [
+        point.named(mine.rows[t])
+        for point, mine in zip(points, found, strict=True)
+        for t in horizons
+        if t in mine.rows
+    ]
+    return Comparison(rows, partial, _remarks(found, horizons))
 
 
-def evaluate(batch: Sequence[Missing]) -> list[tuple[int, list[Row]]]:
+def evaluate(batch: Sequence[Missing]) -> list[Outcome]:
     """The rows of several points; neighbors on one network share what they are measured by."""
     found = []
-    for _, group in groupby(batch, key=lambda each: (id(each[1].setting), each[2])):
+    for _, group in groupby(batch, key=lambda each: (id(each.point.setting), each.horizons)):
         some = list(group)
-        _, first, horizons = some[0]
-        shared = limits(first.setting.network, first.setting.observations, horizons)
-        found += [(place, point.rows(horizons, shared)) for place, point, _ in some]
+        on = some[0].point.setting
+        shared = limits(on.network, on.observations, some[0].horizons)
+        for each in some:
+            rows = each.point.rows(each.horizons, shared, each.kept)
+            values = value_digests(each.point.method, on.network, on.observations, each.horizons, each.facts)
+            found.append(Outcome(each.place, rows, *values))
     return found
 
 
+def _together(horizons: Sequence[int]) -> str:
+    return " ".join(map(str, sorted(horizons)))
+
+
+def _current(point: Point, kept: Kept, horizons: Sequence[int]) -> Kept:
+    """What is kept, without the wanted rows that were computed from other values than those of today."""
+    wanted = [t for t in horizons if t in kept.rows]
+    if not wanted:
+        return kept
+    on = point.setting
+    now, facts = value_digests(point.method, on.network, on.observations, wanted, kept.facts)
+    fresh = [t for t in kept.rows if t not in now or kept.origins[t].values == now[t]]
+    return Kept({t: kept.rows[t] for t in fresh}, {t: kept.origins[t] for t in fresh}, facts)
+
+
+def _reusable(kept: Kept, horizons: Sequence[int]) -> dict[int, Row]:
+    """The wanted rows whose trials are known."""
+    simulated = list(COLUMNS).index("simulated_error")
+    return {t: row for t in horizons if (row := kept.rows.get(t)) is not None and row[simulated] is not None}
+
+
+def _add(kept: Kept, outcome: Outcome, horizons: Sequence[int]) -> None:
+    together = _together(horizons)
+    for row in outcome.rows:
+        kept.rows[row[ROUNDS]] = row
+        kept.origins[row[ROUNDS]] = Origin(outcome.values[row[ROUNDS]], together)
+    kept.facts.update(outcome.facts)
+
+
+def _remarks(found: Sequence[Kept], horizons: Sequence[int]) -> list[str]:
+    """What to know of rows from a store, beyond their own notes."""
+    together, exact = _together(horizons), list(COLUMNS).index("bias")
+    others = {
+        each.origins[t].together
+        for each in found
+        for t in horizons
+        if t in each.rows and each.rows[t][exact] is not None
+    } - {together}
+    if not others:
+        return []
+    return [
+        "some exact errors were stored when they were computed together with other numbers of rounds "
+        f"({'; '.join(sorted(others))}), so their last digits may differ from those of a fresh comparison"
+    ]
+
+
 def _points(
-    methods: Any, networks: Any, observations: Any, trials: int, seed: int, faults: Faults | Fault | None
+    methods: Any, networks: Any, observations: Any, trials: int, seed: int, faults: FaultsLike
 ) -> list[Point]:
     trials = checks.whole_number("trials", trials, least=0)
     seed = checks.seed(seed)
     if faults is not None:
-        faults = faults if isinstance(faults, Faults) else Faults(faults)
+        faults = Faults.of(faults)
         if not trials:
             raise InvalidInput("with faults there is no exact error, so trials must be at least 1, got 0")
     chosen = _named(methods, Method, resolve, lambda method: method.label)
     contenders = [Contender(label, method) for label, method in chosen.items()]
     points = []
-    kinds = Network | ChangingNetwork
-    for name, network in _named(networks, kinds, network_of, lambda network: network.name).items():
-        streams = observations(network) if callable(observations) else observations
-        check_streams(network.agents, streams)
-        setting = Setting(name, network, streams, trials, seed, faults)
-        points += [Point(setting, contender) for contender in contenders]
+    kinds = Network | ChangingNetwork | DirectedNetwork
+    several = observations if isinstance(observations, Mapping) else {None: observations}
+    for name, network in _named(networks, kinds, _network, lambda network: network.name).items():
+        for label, given in _labels(several.items()).items():
+            streams = given(network) if callable(given) else given
+            check_streams(network.agents, streams)
+            kind = type(streams).__name__ if label is None else label
+            setting = Setting(name, network, kind, streams, trials, seed, faults)
+            points += [Point(setting, contender) for contender in contenders]
     return points
 
 
-def _named(given: Any, kind: Any, make: Callable[[Any], Any], name: Callable[[Any], str]) -> dict[str, Any]:
-    """What was given, by name: of a dictionary its keys, else each one's own name, numbered where it occurs twice."""
+def _network(value: Any) -> Network | ChangingNetwork | DirectedNetwork:
+    if isinstance(value, Graph) and value.is_directed():
+        return DirectedNetwork.from_networkx(value)
+    return value if isinstance(value, DirectedNetwork) else network_of(value)
+
+
+def _named(given: Any, kind: Any, make: Callable[[Any], Any], name: Callable[[Any], str]) -> dict[Any, Any]:
+    """What was given, by name: of a dictionary its keys, else each one's own name."""
     if isinstance(given, Mapping):
-        pairs = [(str(key), make(value)) for key, value in given.items()]
-    else:
-        one = not isinstance(given, Iterable) or isinstance(given, kind | str) or hasattr(given, "edges")
-        made = map(make, [given] if one else given)
-        pairs = [(name(each), each) for each in made]
-    found: dict[str, Any] = {}
-    for label, each in pairs:
+        return _labels((key, make(value)) for key, value in given.items())
+    one = not isinstance(given, Iterable) or isinstance(given, kind | str) or hasattr(given, "edges")
+    return _labels((name(each), each) for each in map(make, [given] if one else given))
+
+
+def _labels(pairs: Iterable[tuple[Any, Any]]) -> dict[Any, Any]:
+    """Values by label, numbered where a label occurs twice; numbers stay numbers if all labels are numbers."""
+    pairs = list(pairs)
+    numbers = all(isinstance(label, int | float | None) for label, _ in pairs)
+    found: dict[Any, Any] = {}
+    for label, each in ((label if numbers else str(label), each) for label, each in pairs):
         again = (f"{label} ({number})" for number in count(2))
         found[label if label not in found else next(new for new in again if new not in found)] = each
     if not found:
-        raise InvalidInput("a comparison needs at least one method and one network, got none")
+        raise InvalidInput(
+            "a comparison needs at least one method, one network and one kind of streams, got none"
+        )
     return found

@@ -1,36 +1,39 @@
-"""A point of a comparison: one method on one network, its rows, and the key under which they are kept."""
+"""A point of a comparison: one method on one network with some streams, its rows, and the key of its file."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy.stats import t as student
 
 from gossamer import theory
 from gossamer.comparison.content import digest
+from gossamer.comparison.values import samples_of
 from gossamer.engines.exact import exact
 from gossamer.engines.results import ErrorResult, network_limit_if_known, over_limit
 from gossamer.engines.simulate import simulate
 from gossamer.errors import GossamerError, Unsupported
 from gossamer.faults import Faults
 from gossamer.fingerprint import fingerprint
-from gossamer.methods import Method
-from gossamer.networks import ChangingNetwork
+from gossamer.methods import DSG, SDA, Method
+from gossamer.networks import ChangingNetwork, DirectedNetwork, Network
 from gossamer.observations import Observations
 from gossamer.results import Record
 
 COLUMNS: dict[str, type] = {
     "network": str,
     "agents": int,  # those whose errors are summed: with faults, the ones alive
-    "edges": int,
+    "edges": int,  # of a directed network, its links
+    "streams": str,
     "method": str,
     "rounds": int,
-    "total_error": float,  # exact where there is an exact value, else that of the trials
+    "total_error": float,  # exact where there is an exact value (its upper end if sampled), else that of the trials
     "mse": float,
     "over_limit": float,
     "bias": float,
@@ -38,13 +41,15 @@ COLUMNS: dict[str, type] = {
     "uncertainty": float,
     "simulated_error": float,
     "stderr": float,
+    "ci_low": float,  # the 95% confidence interval of simulated_error, by Student's t
+    "ci_high": float,
     "trials": int,
     "samples": float,  # per agent
     "messages": int,  # in the whole network
     "centralized_limit": float,
     "network_limit": float,
-    "theorem_1": float,
-    "theorem_2": float,
+    "theorem_1": float,  # about SDA with the paper's parameters, and in its rows alone
+    "theorem_2": float,  # about DSG
     "note": str,
 }
 """The columns of a comparison, in order; a value that does not exist is None."""
@@ -52,18 +57,35 @@ COLUMNS: dict[str, type] = {
 EXACT = ("total_error", "bias", "variance", "uncertainty", "samples", "messages")
 """The columns that the exact engine fills."""
 
+SIMULATED = ("simulated_error", "stderr", "ci_low", "ci_high", "trials", "note")
+"""The columns that a kept row keeps when its exact error is computed again: trials take longer."""
+
+CONFIDENCE = 0.95
+
+THEOREMS: dict[str, tuple[Method, Callable[..., theory.Bound]]] = {
+    "theorem_1": (SDA(), theory.theorem_1),
+    "theorem_2": (DSG(), theory.theorem_2),
+}
+"""The theorems by column, with the method that each is about."""
+
+UPPER_END = "total_error is its upper end, two standard errors (uncertainty) above bias + variance"
+
 ROUNDS = list(COLUMNS).index("rounds")
 """The place of the number of rounds in a row."""
 
 Row = tuple[Any, ...]
+
+Label = str | int | float
+"""What a network, streams or a method are called in a comparison; numbers make a column to plot against."""
 
 
 @dataclass(frozen=True, eq=False)
 class Setting:
     """A network and the streams to average, which many points share; `trials` and what may go wrong in them."""
 
-    name: str
-    network: Any  #: a Network or a ChangingNetwork
+    name: Label  #: of the network
+    network: Any  #: a Network, a ChangingNetwork or a DirectedNetwork
+    streams: Label
     observations: Observations
     trials: int
     seed: int
@@ -72,7 +94,9 @@ class Setting:
     @cached_property
     def key(self) -> str:
         """A digest of everything but the method that the numbers depend on, the code of the engines included."""
-        parts = (self.network, self.observations, self.trials, self.seed, self.faults)
+        streams = self.observations
+        given = (streams.mean, streams.variance, streams.drift, samples_of(streams))
+        parts = (self.network, streams, given, self.trials, self.seed, self.faults)
         return digest(fingerprint(Path(__file__)), *parts)
 
 
@@ -80,7 +104,7 @@ class Setting:
 class Contender:
     """A method under the name that it has in a comparison, which many points share."""
 
-    name: str
+    name: Label
     method: Method
 
     @cached_property
@@ -100,7 +124,7 @@ class Point:
         return self.contender.method
 
     @property
-    def name(self) -> str:
+    def name(self) -> Label:
         """What the method is called."""
         return self.contender.name
 
@@ -111,52 +135,78 @@ class Point:
 
     def named(self, row: Row) -> Row:
         """A kept row under the names of this comparison."""
-        ours = {"network": self.setting.name, "method": self.name}
+        ours = {"network": self.setting.name, "streams": self.setting.streams, "method": self.name}
         return tuple(ours.get(column, value) for column, value in zip(COLUMNS, row, strict=True))
 
-    def rows(self, horizons: Sequence[int], limits: Limits) -> list[Row]:
-        """One row for each horizon."""
+    def rows(self, horizons: Sequence[int], limits: Limits, kept: Mapping[int, Row]) -> list[Row]:
+        """One row for each horizon; `kept` rows have trials that are not simulated again."""
         network = self.setting.network
-        changing = isinstance(network, ChangingNetwork)
         found: dict[int, dict[str, Any]] = {
             t: {
                 **dict.fromkeys(COLUMNS),
-                "network": self.setting.name,
-                "method": self.name,
+                "network": str(self.setting.name),
+                "streams": str(self.setting.streams),
+                "method": str(self.name),
                 "agents": self.setting.network.agents,
-                "edges": None if changing else len(network.edges),
+                "edges": _edges(network),
                 "rounds": t,
                 **limits[t],
+                **self._theorems(t),
             }
             for t in horizons
         }
         notes: dict[int, list[str]] = {t: [] for t in horizons}
-        refusals: dict[int, list[str]] = {t: [] for t in horizons}
-        if self.setting.faults is None:
+        refusals: dict[int, str] = {}
+        # On given contacts an exact error takes a run for each observation, so that trials are asked for instead of it.
+        if self.setting.faults is None and not (self.setting.trials and isinstance(network, ChangingNetwork)):
             for record in _records(self._exact, horizons, refusals):
-                found[record["rounds"]].update({name: record[name] for name in EXACT})
+                row = found[record["rounds"]]
+                row.update({name: record[name] for name in EXACT})
                 notes[record["rounds"]].append(record["note"])
+                if record["uncertainty"]:  # a comparison must not promise what is only likely
+                    row["total_error"] += 2 * record["uncertainty"]
+                    notes[record["rounds"]].append(UPPER_END)
         if self.setting.trials:
-            for record in _records(self._simulated, horizons, refusals):
+            old = {t: dict(zip(COLUMNS, row, strict=True)) for t, row in kept.items()}
+            # What refused an exact error advises to simulate, which is done here.
+            refusals.clear()
+            for record in _records(self._simulated, [t for t in horizons if t not in old], refusals):
                 self._add_trials(found[record["rounds"]], record)
                 notes[record["rounds"]].append(record["note"])
+            for t, row in old.items():
+                found[t].update({name: row[name] for name in SIMULATED})
+                notes[t] = [row["note"]]
         for t, row in found.items():
             if row["total_error"] is None:
-                notes[t] = refusals[t]
+                notes[t] = [refusals.get(t, "")]
             else:
                 row["mse"] = row["total_error"] / row["agents"]
                 row["over_limit"] = float(over_limit(row["total_error"], row["centralized_limit"]))
             row["note"] = "; ".join(dict.fromkeys(filter(None, notes[t])))
         return [tuple(_plain(value) for value in row.values()) for row in found.values()]
 
+    def _theorems(self, rounds: int) -> dict[str, float | None]:
+        """What theory promises of this method, where it does."""
+        on = self.setting
+        if on.faults is not None or not isinstance(on.network, Network):
+            return {}
+        return {
+            name: _bound(theorem, on.network, on.observations, rounds)
+            for name, (method, theorem) in THEOREMS.items()
+            if type(self.method) is type(method) and self.method == method
+        }
+
     def _add_trials(self, row: Record, record: Record) -> None:
-        """Put what the trials gave beside the exact values, or in their place if there are none."""
+        """Put what the trials gave next to the exact values, or in their place if there are none."""
         row.update({name: record[name] for name in ("stderr", "trials")})
         row["simulated_error"] = record["total_error"]
+        if record["trials"] > 1:
+            half = float(student.ppf(0.5 + CONFIDENCE / 2, record["trials"] - 1)) * record["stderr"]
+            row.update(ci_low=record["total_error"] - half, ci_high=record["total_error"] + half)
         if row["total_error"] is None:
             row["total_error"] = record["total_error"]
-        if self.setting.faults is not None:  # theory is about networks that lose nothing
-            row.update(network_limit=None, theorem_1=None, theorem_2=None)
+        if self.setting.faults is not None:  # the limit of the network is about networks that lose nothing
+            row["network_limit"] = None
             row.update({name: record[name] for name in ("agents", "centralized_limit")})
 
     def _exact(self, horizons: list[int]) -> ErrorResult[Any, Any]:
@@ -171,24 +221,22 @@ class Point:
         return found
 
 
+def _edges(network: Any) -> int | None:
+    if isinstance(network, ChangingNetwork):
+        return None
+    return len(network.links if isinstance(network, DirectedNetwork) else network.edges)
+
+
 Limits = dict[int, dict[str, Any]]
-"""What no method on a network can beat, and what theory promises, by the number of rounds."""
+"""What no method on a network can beat, by the number of rounds."""
 
 
 def limits(network: Any, observations: Observations, horizons: Sequence[int]) -> Limits:
-    """Both limits and both theorems after each of these rounds; None where they say nothing."""
+    """Both limits after each of these rounds; None where they are unknown."""
     rounds = np.array(horizons)
     center = theory.centralized_limit(observations, rounds)
     best = network_limit_if_known(network, observations, rounds)
-    theorems = {"theorem_1": theory.theorem_1, "theorem_2": theory.theorem_2}
-    return {
-        t: {
-            "centralized_limit": center[k],
-            "network_limit": best[k],
-            **{name: _bound(theorem, network, observations, t) for name, theorem in theorems.items()},
-        }
-        for k, t in enumerate(horizons)
-    }
+    return {t: {"centralized_limit": center[k], "network_limit": best[k]} for k, t in enumerate(horizons)}
 
 
 def _bound(
@@ -204,15 +252,17 @@ def _bound(
 def _records(
     compute: Callable[[list[int]], ErrorResult[Any, Any]],
     horizons: Sequence[int],
-    refusals: dict[int, list[str]],
+    refusals: dict[int, str],
 ) -> Iterator[Record]:
     """What an engine says after all horizons; if that is refused, after each by itself, since some may be too few."""
+    if not horizons:
+        return
     try:
         yield from compute(list(horizons)).records()
     except GossamerError as refusal:
         if isinstance(refusal, Unsupported) or len(horizons) == 1:
             for t in horizons:
-                refusals[t].append(str(refusal))
+                refusals[t] = str(refusal)
         else:
             for t in horizons:
                 yield from _records(compute, [t], refusals)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from gossamer.results import Record, Result
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Comparison(Result):
-    """One row per network, method and number of rounds.
+    """One row per network, streams, method and number of rounds.
 
     Attributes
     ----------
@@ -22,6 +22,8 @@ class Comparison(Result):
         The values of every row, by `points.COLUMNS`.
     partial : bool
         Whether it was interrupted: then only the finished points are here.
+    remarks : list of str
+        What to know of rows that come from a store.
 
     Examples
     --------
@@ -32,6 +34,7 @@ class Comparison(Result):
 
     rows: list[tuple[Any, ...]]
     partial: bool = False
+    remarks: list[str] = field(default_factory=list, compare=False)
 
     shown = ("network", "method", "rounds", "total_error", "stderr", "over_limit", "note")
 
@@ -53,11 +56,12 @@ class Comparison(Result):
         """What to know about each method on each network, once: "sda on path:100: ...", and shorter on one network."""
         said = dict.fromkeys(zip(*map(self.column, ("network", "method", "note")), strict=True))
         one = len({network for network, _, _ in said}) == 1
-        return [
+        by_method = [
             f"{method}: {note}" if one else f"{method} on {network}: {note}"
             for network, method, note in said
             if note
         ]
+        return [*by_method, *self.remarks]
 
     def plot(self, ax: Any = None) -> Any:
         """Errors against rounds, a panel for each network (then `ax` is one axes for each), with both limits.
@@ -73,16 +77,24 @@ class Comparison(Result):
 
 
 def _curves(rows: list[Record]) -> list[plotting.Curve]:
+    """A curve for each method, or for each method with each kind of streams."""
     curves = []
-    for method in dict.fromkeys(row["method"] for row in rows):
-        mine = [row for row in rows if row["method"] == method and row["total_error"] is not None]
+    several = len({row["streams"] for row in rows}) > 1
+    for name, streams in dict.fromkeys((row["method"], row["streams"]) for row in rows):
+        method = f"{name}, {streams}" if several else str(name)
+        mine = [
+            row
+            for row in rows
+            if (row["method"], row["streams"]) == (name, streams) and row["total_error"] is not None
+        ]
         exact = [row for row in mine if row["bias"] is not None]
         tried = [row for row in mine if row["simulated_error"] is not None]
         if exact:
             curves.append(plotting.Curve(method, *_values(exact, "rounds", "total_error")))
         if tried:
             curves.append(plotting.Curve(method, *_values(tried, "rounds", "simulated_error", "stderr")))
-    shared = {row["rounds"]: row for row in rows}
+    # Limits of several kinds of streams would be several lines in one gray.
+    shared = {} if several else {row["rounds"]: row for row in rows}
     for limit in ("centralized_limit", "network_limit"):
         known = [row for _, row in sorted(shared.items()) if row[limit] is not None]
         if known:

@@ -2,13 +2,59 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 import tempfile
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from gossamer.comparison.points import COLUMNS, Row
+from gossamer.comparison.points import COLUMNS, ROUNDS, Row
+from gossamer.comparison.values import Facts
 from gossamer.errors import OutputError, require
+
+_ORIGINS, _DIGEST = b"gossamer", b"digest"
+_MARK, _BLANK = b"sha256 of this file with zeros here: ", b"0" * 64
+
+
+class Origin(NamedTuple):
+    """Where a row comes from: a digest of the values that it was computed from, and its companions.
+
+    The last digits of an exact error depend on the horizons that were computed with it.
+    """
+
+    values: str
+    together: str
+
+
+@dataclass(frozen=True)
+class Kept:
+    """The rows of a point by number of rounds, where they come from, and what is known of the network's spectrum."""
+
+    rows: dict[int, Row] = field(default_factory=dict)
+    origins: dict[int, Origin] = field(default_factory=dict)
+    facts: Facts = field(default_factory=dict)
+
+
+def _sealed(content: bytes) -> bytes:
+    """The same file with the digest of all its bytes in the place that was left for it."""
+    before, mark, after = content.partition(_MARK + _BLANK)
+    if not mark:
+        raise AssertionError("a Parquet file holds its metadata as they are")
+    return before + _MARK + hashlib.sha256(content).hexdigest().encode() + after
+
+
+def verified(content: bytes) -> bytes:
+    """The content of a file, if it is what was written; else ValueError."""
+    before, mark, after = content.partition(_MARK)
+    size = len(_BLANK)
+    if (
+        not mark
+        or hashlib.sha256(before + _MARK + _BLANK + after[size:]).hexdigest().encode() != after[:size]
+    ):
+        raise ValueError("not the file that was written")
+    return content
 
 
 class Store:
@@ -16,6 +62,7 @@ class Store:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self.damaged: list[str] = []  #: keys of the files that were damaged when they were read
         self.arrow: Any = require("pyarrow", "data")
         self.parquet: Any = require("pyarrow.parquet", "data")
         kinds = {int: self.arrow.int64(), float: self.arrow.float64(), str: self.arrow.string()}
@@ -32,24 +79,33 @@ class Store:
                 "choose a folder you can write to"
             ) from error
 
-    def read(self, key: str) -> list[Row]:
-        """The rows of a point; none if it was not computed yet, or if its file is damaged."""
+    def read(self, key: str) -> Kept:
+        """What is known of a point: nothing if it was not computed yet, or if its file is damaged, which is said."""
         if f"{key}.parquet" not in self.kept:
-            return []
+            return Kept()
         try:
-            table = self.parquet.read_table(self.folder / f"{key}.parquet", schema=self.schema)
-        except (OSError, self.arrow.ArrowException):
-            return []
-        return list(zip(*(column.to_pylist() for column in table.columns), strict=True))
+            content = verified((self.folder / f"{key}.parquet").read_bytes())
+            table = self.parquet.read_table(self.arrow.BufferReader(content), schema=self.schema)
+            known = json.loads(
+                self.parquet.read_metadata(self.arrow.BufferReader(content)).metadata[_ORIGINS]
+            )
+        except (OSError, ValueError, KeyError, self.arrow.ArrowException):
+            self.damaged.append(key)
+            return Kept()
+        rows = zip(*(column.to_pylist() for column in table.columns), strict=True)
+        by_rounds = {row[ROUNDS]: row for row in rows}
+        return Kept(by_rounds, {int(t): Origin(*each) for t, each in known["rows"].items()}, known["facts"])
 
-    def write(self, key: str, rows: list[Row]) -> None:
+    def write(self, key: str, kept: Kept) -> None:
         """Keep the rows of a point, in place of those that it had."""
-        columns = dict(zip(COLUMNS, zip(*rows, strict=True), strict=True))
+        columns = dict(zip(COLUMNS, zip(*kept.rows.values(), strict=True), strict=True))
         table = self.arrow.table({name: list(values) for name, values in columns.items()}, schema=self.schema)
+        origins = json.dumps({"rows": kept.origins, "facts": kept.facts})
+        table = table.replace_schema_metadata({_ORIGINS: origins, _DIGEST: _MARK + _BLANK})
         content = self.arrow.BufferOutputStream()
         self.parquet.write_table(table, content, compression="none", use_dictionary=False)
         try:
-            self._put(f"{key}.parquet", content.getvalue())
+            self._put(f"{key}.parquet", _sealed(content.getvalue().to_pybytes()))
         except OSError as error:
             raise OutputError(f"{self.folder} cannot be written ({error.strerror or error})") from error
         self.kept.add(f"{key}.parquet")

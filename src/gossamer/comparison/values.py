@@ -1,0 +1,107 @@
+"""What the engines are given, as digests by horizon: a method's table, moving means, the contacts of a function.
+
+Code alone does not tell: a method may read an environment variable. So a stored row is used again only if the numbers
+are those from which it was computed. The table of a method depends on the network's spectrum, which can take longer
+than everything else; the few numbers of it that a method asked for are stored with its rows.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from gossamer.arrays import AnyArray
+from gossamer.comparison.content import own_modules
+from gossamer.errors import GossamerError, Unsupported
+from gossamer.methods import Method, Table, tabulate
+from gossamer.networks import ChangingNetwork
+from gossamer.networks.contacts import Computed
+from gossamer.observations import Observations
+
+Facts = dict[str, float]
+"""Spectral facts of a network, by name."""
+
+Digests = dict[int, str]
+"""By number of rounds."""
+
+PROBE = range(8)
+"""Rounds whose samples stand for those of a stream of a user's own."""
+
+
+class RecordedFacts:
+    """The facts of a network, as far as they are known, and those that it has to compute when a method asks."""
+
+    def __init__(self, network: Any, known: Facts) -> None:
+        self._network, self.known = network, dict(known)
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in self.known:
+            if not hasattr(self._network, name):
+                raise Unsupported(f"{self._network!r} has no {name}")
+            value = getattr(self._network, name)
+            if not isinstance(value, int | float | np.number):
+                return value
+            self.known[name] = float(value) if isinstance(value, float | np.floating) else int(value)
+        return self.known[name]
+
+
+def value_digests(
+    method: Method, network: Any, observations: Observations, horizons: Sequence[int], known: Facts
+) -> tuple[Digests, Facts]:
+    """A digest of what the engines read in the rounds up to each horizon, and the facts that the method asked for."""
+    facts = RecordedFacts(network, known)
+    ascending = sorted(horizons)
+    parts = [_tables(method, facts, ascending)]
+    if observations.moving:
+        parts.append(
+            _prefixes((observations.means(range(t, t + 1)) for t in range(ascending[-1])), ascending)
+        )
+    if isinstance(network, ChangingNetwork) and isinstance(network.contacts, Computed):
+        parts.append(_prefixes((network.edges_at(t) for t in range(ascending[-1])), ascending))
+    return {t: " ".join(part[t] for part in parts) for t in horizons}, facts.known
+
+
+def samples_of(observations: Observations) -> AnyArray | None:
+    """A few samples of streams that are a user's own, whose code may depend on anything."""
+    if not own_modules(observations):
+        return None
+    return observations.sample(0, PROBE, range(1))
+
+
+def _tables(method: Method, facts: Any, ascending: Sequence[int]) -> Digests:
+    if method.anytime:
+        try:
+            return _prefixes(_rows(tabulate(method, facts, ascending[-1])), ascending)
+        except GossamerError:
+            pass  # it may be the number of rounds that does not suit the method
+    return {t: _table(method, facts, t) for t in ascending}
+
+
+def _table(method: Method, facts: Any, rounds: int) -> str:
+    try:
+        return _prefixes(_rows(tabulate(method, facts, rounds)), [rounds])[rounds]
+    except GossamerError as refusal:
+        return hashlib.sha256(str(refusal).encode()).hexdigest()
+
+
+def _rows(table: Table) -> AnyArray:
+    return np.concatenate([array.reshape(table.rounds, -1) for array in table], axis=1)
+
+
+def _prefixes(rows: AnyArray | Iterator[AnyArray], ascending: Sequence[int]) -> Digests:
+    """The digest of the first t rows, for every t."""
+    found: Digests = {}
+    digest, done = hashlib.sha256(), 0
+    rounds = iter(rows)
+    for t in ascending:
+        if isinstance(rows, np.ndarray):
+            digest.update(rows[done:t].tobytes())
+        else:
+            for _ in range(done, t):
+                row = np.ascontiguousarray(next(rounds))
+                digest.update(f"{row.shape}".encode() + row.tobytes())
+        found[t], done = digest.hexdigest(), t
+    return found
