@@ -106,18 +106,99 @@ def test_corollaries_grow_and_shrink_as_they_should():
     a = rng.normal(size=(10, 4, 3))
     gram = np.einsum("nmd,nme->nde", a, a)
     beta = np.ones(3)
-    first = gs.theory.corollary_1(
-        net, gram=gram, mean=gram @ beta, variance=np.ones((10, 3)), rounds=200, gram_rounds=100
-    )
-    later = gs.theory.corollary_1(
-        net, gram=gram, mean=gram @ beta, variance=np.ones((10, 3)), rounds=800, gram_rounds=200
+    first, later = (
+        gs.theory.corollary_1(
+            net,
+            gram=gram,
+            mean=gram @ beta,
+            variance=np.ones((10, 3)),
+            rounds=rounds,
+            gram_rounds=gram_rounds,
+        )
+        for rounds, gram_rounds in ((200, 100), (800, 200))
     )
     assert later.total < first.total
-    assert set(first.terms) == {"matrix (T1)", "vector (T2)"}
+    assert set(first.terms) == set(first.order) == {"matrix (T1)", "vector (T2)"}
     r = rng.normal(size=(10, 5))
     bounds = [
         gs.theory.corollary_2(net, rewards=r, variance=np.ones((10, 5)), discount=g, rounds=400)
         for g in (0.8, 0.99)
     ]
-    assert len(bounds[0].terms) == 5
-    assert bounds[1].terms["transitions"] / bounds[0].terms["transitions"] == pytest.approx(20**1.5)
+    assert len(bounds[0].order) == 5
+    assert bounds[1].order["transitions"] / bounds[0].order["transitions"] == pytest.approx(20**1.5)
+    ratio = bounds[1].terms["transitions"] / bounds[0].terms["transitions"]
+    assert ratio == pytest.approx(20**2 * 0.99 / 0.8)
+
+
+def paper_error(sensors, rounds, gram_rounds):
+    """The exact error of Corollary 1's estimator: SDA for A_i'Y_i, its last iterate for A_i'A_i."""
+    held = np.linalg.inv(sensors.average_grams(gs.SDA(output="last"), gram_rounds))
+    obs, total = sensors.moments, 0.0
+    parts = weights("sda", sensors.network, rounds)  # (T, N, N)
+    mean = np.einsum("tij,jd->id", parts, obs.mean)
+    covariance = np.einsum("dkr,ekr->kde", obs.factor.swapaxes(0, 1), obs.factor.swapaxes(0, 1))
+    for i, inverse in enumerate(held):
+        total += float(((inverse @ mean[i] - sensors.parameter) ** 2).sum())
+        noise = np.einsum("tj,jde->de", parts[:, i] ** 2, covariance)
+        total += float(np.trace(inverse @ noise @ inverse.T))
+    return total
+
+
+@given(
+    connected_networks(most=7, weights=("metropolis",)),
+    st.integers(0, 1000),
+    st.integers(1, 60),
+    st.integers(1, 60),
+)
+def test_corollary_1_bounds_the_error_where_it_applies(net, seed, gram_rounds, more):
+    """Random problems, identical sensors among them, from as early as its conditions allow."""
+    rng = np.random.default_rng(seed)
+    same = seed % 4 == 0
+    d, rows = int(rng.integers(1, 4)), int(rng.integers(1, 4))
+    matrices = [*rng.normal(size=(net.agents, rows, d))]
+    matrices = [np.eye(d)] * net.agents if same else [a + np.eye(rows, d) for a in matrices]
+    try:
+        sensors = gs.LinearEstimation(net, matrices, rng.normal(size=d), rng.uniform(0.01, 2, net.agents))
+    except gs.InvalidInput:
+        return  # some direction is seen by no sensor
+    rounds = 2 * gs.theory.k_star(net) + more
+    bound = sensors.bound(rounds, gram_rounds)
+    margin = sensors.gram_margin(sensors.average_grams(gs.SDA(output="last"), gram_rounds))
+    if bound.applies:
+        assert margin <= 0.5
+        assert paper_error(sensors, rounds, gram_rounds) <= bound.total
+
+
+def test_corollary_1_where_the_constant_1_is_too_small():
+    """Identical scalar sensors: SDA averages half of the observations, so that its error is twice the paper's term."""
+    net = gs.Network.grid(3, 3)
+    sensors = gs.LinearEstimation(net, [[[1.0]]] * 9, [1.0])
+    bound, error = sensors.bound(1000), sensors.exact("sda", 1000).total_error
+    assert sum(bound.order.values()) < error < bound.total
+    assert bound.applies
+
+
+def test_corollary_1_applies_only_under_its_whole_condition():
+    sensors = gs.LinearEstimation.random(gs.Network.grid(3, 3), dimension=2, measurements=1)
+    early, late = sensors.bound(2000, gram_rounds=1), sensors.bound(2000, gram_rounds=400)
+    assert (early.applies, late.applies) == (False, True)
+    assert sensors.gram_margin(sensors.average_grams(gs.SDA(output="last"), 1)) > 0.5
+    assert "certainly at most 1/2" in early.condition
+    long = gs.LinearEstimation.random(gs.Network.path(20), dimension=2, measurements=1)
+    assert not long.bound(2, gram_rounds=4000).applies
+    assert long.bound(2000, gram_rounds=4000).applies
+
+
+@given(connected_networks(most=6, weights=("metropolis",)), st.integers(0, 1000), st.floats(0.0, 0.95))
+def test_corollary_2_bounds_the_error_where_it_applies(net, seed, discount):
+    """Rewards of any size. The bound is on an expected value; the mean of eight trials keeps well below it."""
+    rng = np.random.default_rng(seed)
+    states = int(rng.integers(1, 6))
+    transitions = rng.dirichlet(np.full(states, 0.5), size=states)
+    rewards = rng.normal(size=(net.agents, states)) * 10.0 ** rng.integers(-2, 4)
+    std = rng.uniform(0, 1, (net.agents, states))
+    task = gs.PolicyEvaluation(net, transitions, rewards, discount, std)
+    rounds = 2 * gs.theory.k_star(net) + int(rng.integers(0, 50))
+    bound = task.bound(rounds)
+    assert bound.applies
+    assert task.simulate("sda", rounds, trials=8).error <= bound.total

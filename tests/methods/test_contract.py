@@ -9,7 +9,8 @@ import pytest
 from tests.conftest import LINEAR
 
 import gossamer as gs
-from gossamer.methods import KnownFacts, UnknownFacts, tabulate
+from gossamer.facts import KnownFacts, UnknownFacts
+from gossamer.methods import tabulate
 from gossamer.methods.acceleration import chebyshev
 
 VARIANTS = [

@@ -11,7 +11,8 @@ from tests.agents.own_methods import HeavyBall, NewestOnly
 
 import gossamer as gs
 from gossamer.errors import InvalidInput, Unsupported
-from gossamer.methods import METHODS, KnownFacts, UnknownFacts, tabulate
+from gossamer.facts import KnownFacts, UnknownFacts
+from gossamer.methods import METHODS, tabulate
 from gossamer.methods.ledger import LONGEST, ledger_program
 from gossamer.methods.rising import GROWING
 

@@ -53,7 +53,8 @@ def test_messages_travel_one_edge_a_round(name):
 def test_the_registry_is_complete():
     assert set(gs.METHODS) == {
         "sda", "anytime-sda", "dsg", "d-asg", "d-masg", "sstm_sc", "r-rrma-ac-sa2",
-        "ssda", "msda", "chebyshev", "linear", "pairwise", "broadcast",
+        "ssda", "msda", "chebyshev", "linear", "pairwise", "broadcast", "push-sum",
+        "extra", "exact-diffusion", "gradient-tracking",
     }  # fmt: skip
     for name, cls in gs.METHODS.items():
         assert cls.name == name
@@ -155,6 +156,68 @@ def test_star_regime_slopes():
     slopes = {k: np.polyfit(np.log(sizes), np.log(v), 1)[0] for k, v in errors.items()}
     assert slopes["sda"] == pytest.approx(0.516, abs=0.002)
     assert slopes["d-masg"] == pytest.approx(1.009, abs=0.002)
+
+
+def plain_extra(w, samples, steps):
+    before, x, gradient_before = None, np.zeros(len(w)), None
+    for r, a in zip(samples, steps, strict=True):
+        gradient = a * (x - r)
+        if before is None:
+            following = w @ x - gradient
+        else:
+            following = x + w @ x - (before + w @ before) / 2 - gradient + gradient_before
+        before, x, gradient_before = x, following, gradient
+    return x
+
+
+def plain_exact_diffusion(w, samples, steps):
+    x = psi_before = np.zeros(len(w))
+    for r, a in zip(samples, steps, strict=True):
+        psi = x - a * (x - r)
+        x, psi_before = (np.eye(len(w)) + w) / 2 @ (psi + x - psi_before), psi
+    return x
+
+
+def plain_gradient_tracking(w, samples, steps):
+    """`samples` are the means of an iteration, two rounds."""
+    w = (np.eye(len(w)) + w) / 2
+    x = np.zeros(len(w))
+    tracked = gradient = x - samples[0]
+    for k, a in enumerate(steps):
+        x = w @ x - a * tracked
+        if k + 1 < len(samples):
+            fresh = x - samples[k + 1]
+            tracked, gradient = w @ tracked + fresh - gradient, fresh
+    return x
+
+
+@pytest.mark.parametrize("step", [None, 0.2])
+def test_corrected_gradients_are_the_recursions_of_their_papers(step):
+    small, rng, rounds = gs.Network.grid(3, 3), np.random.default_rng(2), 24
+    w = np.eye(small.agents) - small.gossip.toarray()
+    samples = rng.normal(size=(rounds, small.agents, 1))
+    steps = [1 / (t + 1) if step is None else step for t in range(rounds)]
+    for method, plain in (
+        (gs.StochasticEXTRA(step), plain_extra),
+        (gs.StochasticExactDiffusion(step), plain_exact_diffusion),
+    ):
+        found = round_by_round(method, small, samples)[:, 0]
+        np.testing.assert_allclose(found, plain(w, samples[:, :, 0], steps), rtol=1e-10)
+    steps = [min(1, 2 / (2 * k + 1)) if step is None else step for k in range(rounds // 2)]
+    found = round_by_round(gs.StochasticGradientTracking(step), small, samples)[:, 0]
+    np.testing.assert_allclose(found, plain_gradient_tracking(w, samples[::2, :, 0], steps), rtol=1e-10)
+
+
+@pytest.mark.parametrize(
+    "method", [gs.StochasticEXTRA, gs.StochasticExactDiffusion, gs.StochasticGradientTracking]
+)
+def test_corrected_gradients_have_no_bias_with_a_constant_step_and_dsg_does(method):
+    """Nor is anything lost of the samples with falling steps: the average of the estimates is that of the samples."""
+    net, obs = gs.Network.cycle(8), gs.Gaussian(np.arange(8.0))
+    assert gs.exact(method(0.2), net, obs, 2400).bias < 1e-12
+    assert gs.exact(method(), net, obs, 1601).over_limit < 1.1
+    assert gs.exact(method(), net, obs, 1600).samples in (1599, 1600)
+    assert gs.exact("dsg", net, obs, 2400).bias > 1e-6
 
 
 def test_dmasg_has_the_papers_stage_lengths():

@@ -9,7 +9,8 @@ from hypothesis import given
 from tests.conftest import connected_networks
 
 import gossamer as gs
-from gossamer.methods import KnownFacts, UnknownFacts, tabulate
+from gossamer.facts import KnownFacts, UnknownFacts
+from gossamer.methods import tabulate
 from gossamer.methods.ledger import ledger_program
 from gossamer.methods.rising import RULES, heavy_ball
 from gossamer.theory import network_limit

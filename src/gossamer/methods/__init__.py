@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from gossamer.errors import InvalidInput, nearest
+from gossamer.facts import KnownFacts, SpectralFacts, UnknownFacts
 from gossamer.methods.anytime_sda import AnytimeSDA
-from gossamer.methods.base import KnownFacts, Method, SpectralFacts, Tunable, UnknownFacts
+from gossamer.methods.base import Method, Tunable
 from gossamer.methods.chebyshev_averaging import ChebyshevAveraging
+from gossamer.methods.corrected import StochasticExactDiffusion, StochasticEXTRA, StochasticGradientTracking
 from gossamer.methods.dasg import DASG
 from gossamer.methods.dmasg import DMASG
 from gossamer.methods.dsg import DSG
@@ -30,6 +32,9 @@ METHODS: dict[str, type[Method]] = {
         DSG,
         DASG,
         DMASG,
+        StochasticEXTRA,
+        StochasticExactDiffusion,
+        StochasticGradientTracking,
         SSTM,
         RRMA,
         SSDA,
@@ -38,9 +43,10 @@ METHODS: dict[str, type[Method]] = {
         LinearIteration,
         PairwiseGossip,
         BroadcastGossip,
+        PushSum,
     )
 }
-"""Every method of this package for undirected networks, by name."""
+"""Every method of this package by name; push-sum also runs on directed networks."""
 
 
 def resolve(method: Any) -> Method:
@@ -55,8 +61,7 @@ def resolve(method: Any) -> Method:
         check_tuple(method, "State", getattr(method, "State", None))
         return method
     if isinstance(method, str):
-        known: tuple[type[Method], ...] = (*METHODS.values(), PushSum)
-        plain = {_plain(cls.name): cls for cls in known}
+        plain = {_plain(cls.name): cls for cls in METHODS.values()}
         if _plain(method) in plain:
             return plain[_plain(method)]()
         if (known_as := plain.get(_plain(method.partition(":")[0]))) is not None:
@@ -94,6 +99,9 @@ __all__ = [
     "PairwiseGossip",
     "PushSum",
     "SpectralFacts",
+    "StochasticEXTRA",
+    "StochasticExactDiffusion",
+    "StochasticGradientTracking",
     "Table",
     "Tunable",
     "UnknownFacts",

@@ -15,7 +15,8 @@ import numpy as np
 
 from gossamer import checks
 from gossamer.arrays import Floats
-from gossamer.methods.base import Number, SpectralFacts, Tunable
+from gossamer.facts import SpectralFacts
+from gossamer.methods.base import Number, Tunable
 
 
 class Acceleration(NamedTuple):

@@ -11,6 +11,7 @@ import numpy as np
 from gossamer import checks
 from gossamer.arrays import Floats
 from gossamer.errors import InvalidInput
+from gossamer.facts import SpectralFacts
 from gossamer.methods.acceleration import (
     accelerate,
     chebyshev,
@@ -18,7 +19,7 @@ from gossamer.methods.acceleration import (
     nesterov,
     tunable_acceleration,
 )
-from gossamer.methods.base import Method, Number, SpectralFacts, Tunable
+from gossamer.methods.base import Method, Number, Tunable
 from gossamer.methods.rising import RULES, Rising
 
 

@@ -19,121 +19,18 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass
-from typing import Any, ClassVar, NamedTuple, Protocol
+from dataclasses import fields, is_dataclass
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from gossamer import checks
 from gossamer.arrays import Floats
-from gossamer.errors import InvalidInput, Unsupported
+from gossamer.errors import InvalidInput
+from gossamer.facts import SpectralFacts
 
 Number = Any
 """A float, or an array that broadcasts: message, step and estimate never need to know which."""
-
-
-AVERAGING_BOUND = 2.0
-"""No eigenvalue of L = I - W is larger if W averages: weights of at least zero that add up to 1, such as Metropolis."""
-
-
-class SpectralFacts(Protocol):
-    """All that a method may know of a network: its size and a few numbers of its spectrum. Every `Network` has them.
-
-    Attributes
-    ----------
-    agents : int
-        How many agents, N.
-    lambda_bound : float
-        A bound on all eigenvalues from the weights alone, without the spectrum.
-    lambda_max : float
-        The largest eigenvalue of the gossip matrix.
-    lambda_2 : float
-        Its smallest nonzero eigenvalue.
-    condition_number : float
-        lambda_max / lambda_2.
-    inverse_square_trace : float
-        The sum of 1/lambda^2 over the nonzero eigenvalues.
-
-    Examples
-    --------
-    >>> facts: gs.methods.SpectralFacts = gs.Network.complete(4)
-    >>> facts.lambda_max, facts.condition_number
-    (1.0, 1.0)
-    """
-
-    @property
-    def agents(self) -> int: ...
-
-    @property
-    def lambda_bound(self) -> float: ...
-
-    @property
-    def lambda_max(self) -> float: ...
-
-    @property
-    def lambda_2(self) -> float: ...
-
-    @property
-    def condition_number(self) -> float: ...
-
-    @property
-    def inverse_square_trace(self) -> float: ...
-
-
-class KnownFacts(NamedTuple):
-    """`SpectralFacts` as plain numbers, for code that has eigenvalues but no `Network`, such as a deployed agent.
-
-    Examples
-    --------
-    >>> facts = gs.methods.KnownFacts.of(np.array([0.0, 0.5, 1.0]))
-    >>> facts.lambda_2, facts.condition_number
-    (0.5, 2.0)
-    """
-
-    agents: int
-    lambda_max: float
-    lambda_2: float
-    inverse_square_trace: float
-    lambda_bound: float
-
-    @property
-    def condition_number(self) -> float:
-        return self.lambda_max / self.lambda_2
-
-    @classmethod
-    def of(cls, eigenvalues: Floats) -> KnownFacts:
-        """The facts of a connected network with these eigenvalues, in any order."""
-        ascending = np.sort(eigenvalues)
-        return cls(
-            len(ascending),
-            float(ascending[-1]),
-            float(ascending[1]),
-            float(np.sum(1.0 / ascending[1:] ** 2)),
-            max(AVERAGING_BOUND, float(ascending[-1])),
-        )
-
-
-@dataclass(frozen=True)
-class UnknownFacts:
-    """`SpectralFacts` of a network that is not known: asking for one raises an error that says what to do.
-
-    The exception is what needs no knowledge: the weights are taken for those of an average, as Metropolis weights are.
-
-    Examples
-    --------
-    >>> gs.methods.UnknownFacts().lambda_bound
-    2.0
-    """
-
-    lambda_bound: float = AVERAGING_BOUND
-
-    def __getattr__(self, name: str) -> Any:
-        if name not in SpectralFacts.__annotations__ and name not in dir(SpectralFacts):
-            raise AttributeError(name)
-        raise Unsupported(
-            f"the method asks for the network's {name}, which is not known here; give the method all its "
-            "parameters by hand"
-        )
 
 
 class Tunable(NamedTuple):

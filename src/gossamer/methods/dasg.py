@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
+from gossamer.facts import SpectralFacts
 from gossamer.methods.acceleration import check_acceleration, tunable_acceleration
-from gossamer.methods.base import SpectralFacts, Tunable
+from gossamer.methods.base import Tunable
 from gossamer.methods.primal import AcceleratedGradient, momentum_of, smallest_shifted_eigenvalue
 
 

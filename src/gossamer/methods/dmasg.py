@@ -10,7 +10,7 @@ import numpy as np
 
 from gossamer import checks
 from gossamer.errors import InvalidInput
-from gossamer.methods.base import SpectralFacts
+from gossamer.facts import SpectralFacts
 from gossamer.methods.primal import AcceleratedGradient, momentum_of, smallest_shifted_eigenvalue
 
 

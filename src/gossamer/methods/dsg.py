@@ -8,7 +8,8 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from gossamer.arrays import Floats
-from gossamer.methods.base import Method, Number, SpectralFacts
+from gossamer.facts import SpectralFacts
+from gossamer.methods.base import Method, Number
 from gossamer.methods.primal import check_averaging
 
 

@@ -7,7 +7,8 @@ from typing import ClassVar, NamedTuple
 
 from gossamer import checks
 from gossamer.arrays import Floats
-from gossamer.methods.base import Number, SpectralFacts, StaticMethod, first_round
+from gossamer.facts import SpectralFacts
+from gossamer.methods.base import Number, StaticMethod, first_round
 
 
 class Iteration(StaticMethod):

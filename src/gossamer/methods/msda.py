@@ -9,8 +9,9 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from gossamer.arrays import Floats
+from gossamer.facts import SpectralFacts
 from gossamer.methods.acceleration import chebyshev
-from gossamer.methods.base import Number, SpectralFacts, StaticMethod, first_round
+from gossamer.methods.base import Number, StaticMethod, first_round
 
 
 @dataclass(frozen=True)

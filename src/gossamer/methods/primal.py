@@ -8,14 +8,15 @@ import numpy as np
 
 from gossamer.arrays import Floats
 from gossamer.errors import InvalidInput
-from gossamer.methods.base import Method, Number, SpectralFacts
+from gossamer.facts import SpectralFacts
+from gossamer.methods.base import Method, Number
 
 
 def check_averaging(network: SpectralFacts) -> None:
     """Complain where repeated averaging with W = I - L would diverge."""
     if network.lambda_max >= 2:
         raise InvalidInput(
-            "DSG, D-ASG and D-MASG need W = I - L with eigenvalues above -1, so lambda_max < 2, "
+            "DSG and other methods of the gradient need W = I - L with eigenvalues above -1, so lambda_max < 2, "
             f"but this network has lambda_max = {network.lambda_max:.4g}; use weights='metropolis'"
         )
 

@@ -14,7 +14,8 @@ import numpy as np
 from gossamer import checks
 from gossamer.arrays import Floats
 from gossamer.errors import InvalidInput
-from gossamer.methods.base import Method, SpectralFacts
+from gossamer.facts import SpectralFacts
+from gossamer.methods.base import Method
 from gossamer.methods.table import Table
 
 
@@ -50,10 +51,13 @@ def tabulate(
     return _read(method, _at(c, piece), _batches(method, network, rounds)[piece])
 
 
-def tabulate_all(methods: Sequence[Method], network: SpectralFacts, rounds: int) -> Table:
+def tabulate_all(
+    methods: Sequence[Method], network: SpectralFacts, rounds: int, *, piece: slice = slice(None)
+) -> Table:
     """The tables of variants of one method, which differ in their parameters alone, one after the other in one table.
 
-    What the functions of a method do is the same for every variant, so all of them are read at once.
+    With `piece`, that piece of each. What the functions of a method do is the same for every variant, so all of them
+    are read at once.
 
     Examples
     --------
@@ -66,9 +70,10 @@ def tabulate_all(methods: Sequence[Method], network: SpectralFacts, rounds: int)
     for method, c in zip(methods, each, strict=True):
         _check_coefficients(method, c, rounds)
     joined = [
-        np.concatenate([np.broadcast_to(v, rounds) for v in values]) for values in zip(*each, strict=True)
+        np.concatenate([np.broadcast_to(v, rounds)[piece] for v in values])
+        for values in zip(*each, strict=True)
     ]
-    batches = np.concatenate([_batches(method, network, rounds) for method in methods])
+    batches = np.concatenate([_batches(method, network, rounds)[piece] for method in methods])
     return _read(methods[0], type(each[0])(*joined), batches)
 
 

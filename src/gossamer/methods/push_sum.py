@@ -10,7 +10,8 @@ import numpy as np
 
 from gossamer import checks
 from gossamer.arrays import Floats
-from gossamer.methods.base import Method, Number, SpectralFacts
+from gossamer.facts import SpectralFacts
+from gossamer.methods.base import Method, Number
 
 
 @dataclass(frozen=True)

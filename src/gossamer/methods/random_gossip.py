@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from gossamer.methods.base import SpectralFacts, first_round
+from gossamer.facts import SpectralFacts
+from gossamer.methods.base import first_round
 from gossamer.methods.linear_iteration import Iteration
 
 

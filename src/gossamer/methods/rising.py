@@ -12,8 +12,8 @@ from typing import NamedTuple
 import numpy as np
 
 from gossamer.arrays import Floats
+from gossamer.facts import SpectralFacts
 from gossamer.methods.acceleration import Acceleration
-from gossamer.methods.base import SpectralFacts
 
 GROWING = 4096
 """Rounds for which a window grows. Later growth costs more than it brings (local form, T = 65536, over the limit: grid

@@ -15,7 +15,8 @@ import numpy as np
 
 from gossamer import checks
 from gossamer.arrays import Floats
-from gossamer.methods.base import Method, Number, SpectralFacts
+from gossamer.facts import SpectralFacts
+from gossamer.methods.base import Method, Number
 
 MOST_DOUBLINGS = 60
 """Batches stop doubling here: more samples than any computer counts, on a network that needs few rounds."""

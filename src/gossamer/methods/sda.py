@@ -11,8 +11,9 @@ import numpy as np
 from gossamer import checks
 from gossamer.arrays import Floats
 from gossamer.errors import InvalidInput
+from gossamer.facts import SpectralFacts
 from gossamer.methods.acceleration import accelerate, check_acceleration, nesterov, tunable_acceleration
-from gossamer.methods.base import Method, Number, SpectralFacts, Tunable, batch_sizes
+from gossamer.methods.base import Method, Number, Tunable, batch_sizes
 
 
 @dataclass(frozen=True)

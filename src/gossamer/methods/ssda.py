@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 from gossamer.arrays import Floats
+from gossamer.facts import SpectralFacts
 from gossamer.methods.acceleration import accelerate, check_acceleration, nesterov
-from gossamer.methods.base import Number, SpectralFacts, StaticMethod, first_round
+from gossamer.methods.base import Number, StaticMethod, first_round
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,219 @@
+"""Gradient methods that correct the bias of averaging with neighbors: EXTRA, exact diffusion, gradient tracking.
+
+With f_i(x) = |x - mu_i|^2/2 agent i's stochastic gradient in round t is x_i - R_i,t. The differences between agents'
+gradients drive DSG away from the average in every round; these methods remember what they did before and cancel it,
+so that with a constant step their bias vanishes, and with falling steps it falls faster. They are not accelerated: it
+takes them in the order of kappa rounds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+
+from gossamer import checks
+from gossamer.arrays import Floats
+from gossamer.facts import SpectralFacts
+from gossamer.methods.base import Method, Number, Tunable
+from gossamer.methods.primal import check_averaging
+
+
+@dataclass(frozen=True)
+class CorrectedGradient(Method):
+    """What the three share: their steps, constant or such that the average of all estimates is that of all samples."""
+
+    step_size: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.step_size is not None:
+            checks.number("step_size", self.step_size, above=0)
+
+    @property
+    def anytime(self) -> bool:
+        return True
+
+    def tunable(self, network: SpectralFacts, rounds: int) -> Mapping[str, Tunable]:
+        return {"step_size": Tunable(1.0 / max(rounds, 2), most=1.0)}
+
+    def _steps(self, network: SpectralFacts, falling: Floats) -> Floats:
+        check_averaging(network)
+        return falling if self.step_size is None else np.full(len(falling), float(self.step_size))
+
+
+@dataclass(frozen=True)
+class StochasticEXTRA(CorrectedGradient):
+    """EXTRA with stochastic gradients (Shi, Ling, Wu, Yin 2015).
+
+    ::
+
+        x_{t+1} = (I + W) x_t - (I + W)/2 x_{t-1} - a_t (x_t - R_t) + a_{t-1} (x_{t-1} - R_{t-1}),   W = I - L
+
+    from x_0 = x_{-1} = 0, where the terms of round -1 are nothing.
+
+    Parameters
+    ----------
+    step_size : float, optional
+        a, the same in all rounds; by default a_t = 1/(t+1).
+
+    Notes
+    -----
+    Shi, Ling, Wu, Yin, "EXTRA: an exact first-order algorithm for decentralized consensus optimization", SIAM Journal
+    on Optimization 25, 2015. For data at rest: `gs.applications.Extra`.
+
+    Examples
+    --------
+    >>> net, obs = gs.Network.complete(10), gs.Gaussian(np.arange(10.0))
+    >>> gs.exact(gs.StochasticEXTRA(), net, obs, rounds=200).over_limit < 1.3
+    True
+    """
+
+    name: ClassVar[str] = "extra"
+
+    class State(NamedTuple):
+        x: Number
+        correction: Number  #: (I + W)/2 x_{t-1} - a_{t-1} (x_{t-1} - R_{t-1})
+
+    class Coefficients(NamedTuple):
+        step_size: Floats
+
+    def coefficients(self, network: SpectralFacts, rounds: int) -> Coefficients:
+        return self.Coefficients(self._steps(network, 1.0 / np.arange(1, rounds + 1)))
+
+    @staticmethod
+    def message(c: Coefficients, s: State, observation: Number) -> Number:
+        return s.x
+
+    @staticmethod
+    def step(c: Coefficients, s: State, observation: Number, mixed: Number) -> State:
+        push = c.step_size * (s.x - observation)
+        return StochasticEXTRA.State(2 * s.x - mixed - push - s.correction, s.x - mixed / 2 - push)
+
+    @staticmethod
+    def estimate(c: Coefficients, s: State) -> Number:
+        return s.x
+
+
+@dataclass(frozen=True)
+class StochasticExactDiffusion(CorrectedGradient):
+    """Exact diffusion with stochastic gradients (Yuan, Ying, Zhao, Sayed 2018), also known as D^2 and NIDS.
+
+    ::
+
+        psi_t = x_t - a_t (x_t - R_t),   x_{t+1} = (I + W)/2 (psi_t + x_t - psi_{t-1}),   W = I - L
+
+    from x_0 = psi_{-1} = 0.
+
+    Parameters
+    ----------
+    step_size : float, optional
+        a, the same in all rounds; by default a_t = 1/(t+1).
+
+    Notes
+    -----
+    Yuan, Ying, Zhao, Sayed, "Exact diffusion for distributed optimization and learning", IEEE Transactions on Signal
+    Processing 67, 2019. For data at rest: `gs.applications.ExactDiffusion`.
+
+    Examples
+    --------
+    >>> net, obs = gs.Network.complete(10), gs.Gaussian(np.arange(10.0))
+    >>> gs.exact(gs.StochasticExactDiffusion(), net, obs, rounds=200).over_limit < 1.1
+    True
+    """
+
+    name: ClassVar[str] = "exact-diffusion"
+
+    class State(NamedTuple):
+        x: Number
+        moved: Number  #: psi_{t-1}
+
+    class Coefficients(NamedTuple):
+        step_size: Floats
+
+    def coefficients(self, network: SpectralFacts, rounds: int) -> Coefficients:
+        return self.Coefficients(self._steps(network, 1.0 / np.arange(1, rounds + 1)))
+
+    @staticmethod
+    def message(c: Coefficients, s: State, observation: Number) -> Number:
+        return 2 * s.x - c.step_size * (s.x - observation) - s.moved
+
+    @staticmethod
+    def step(c: Coefficients, s: State, observation: Number, mixed: Number) -> State:
+        moved = s.x - c.step_size * (s.x - observation)
+        return StochasticExactDiffusion.State(moved + s.x - s.moved - mixed / 2, moved)
+
+    @staticmethod
+    def estimate(c: Coefficients, s: State) -> Number:
+        return s.x
+
+
+@dataclass(frozen=True)
+class StochasticGradientTracking(CorrectedGradient):
+    """Gradient tracking with stochastic gradients: DSGT (Pu, Nedic 2021).
+
+    ::
+
+        x_{k+1} = W_1 x_k - a_k s_k,   s_{k+1} = W_1 s_k + g_{k+1} - g_k,   s_0 = g_0
+        g_k = x_k - R_k,   W_1 = I - L/2
+
+    An iteration exchanges two vectors and so takes two rounds: s_k is formed in round 2k, from the mean R_k of the
+    samples of two rounds (in round 0 there is one), and x_{k+1} in round 2k + 1. With W_1 in place of W every a < 1/2
+    is stable.
+
+    Parameters
+    ----------
+    step_size : float, optional
+        a, the same in all iterations; by default the share of the newest samples among all, 1 and then 2/(2k+1).
+
+    Notes
+    -----
+    Pu, Nedic, "Distributed stochastic gradient tracking methods", Mathematical Programming 187, 2021; Nedic,
+    Olshevsky, Shi, "Achieving geometric convergence for distributed optimization over time-varying graphs", SIAM
+    Journal on Optimization 27, 2017. For data at rest: `gs.applications.GradientTracking`.
+
+    Examples
+    --------
+    >>> net, obs = gs.Network.complete(10), gs.Gaussian(np.arange(10.0))
+    >>> gs.exact(gs.StochasticGradientTracking(), net, obs, rounds=201).over_limit < 1.3
+    True
+    """
+
+    name: ClassVar[str] = "gradient-tracking"
+
+    class State(NamedTuple):
+        x: Number
+        tracked: Number  #: s
+        gradient: Number  #: g of the last iteration
+
+    class Coefficients(NamedTuple):
+        step_size: Floats
+        tracks: Floats  #: 1 in the rounds that exchange s, 0 in those that exchange x
+        moves: Floats  #: the opposite
+
+    def coefficients(self, network: SpectralFacts, rounds: int) -> Coefficients:
+        t = np.arange(rounds)
+        tracks = (t % 2 == 0).astype(float)
+        falling = 2.0 / np.maximum(2 * (t // 2) + 1, 2)
+        return self.Coefficients(self._steps(network, falling), tracks, 1.0 - tracks)
+
+    def batches(self, network: SpectralFacts, rounds: int) -> Floats:
+        sizes = np.where(np.arange(rounds) % 2 == 0, 2.0, 0.0)
+        sizes[0] = 1.0
+        return sizes
+
+    @staticmethod
+    def message(c: Coefficients, s: State, observation: Number) -> Number:
+        return c.tracks * s.tracked + c.moves * s.x
+
+    @staticmethod
+    def step(c: Coefficients, s: State, observation: Number, mixed: Number) -> State:
+        gradient = c.tracks * (s.x - observation) + c.moves * s.gradient
+        tracked = s.tracked - c.tracks * mixed / 2 + gradient - s.gradient
+        x = s.x - c.moves * (mixed / 2 + c.step_size * s.tracked)
+        return StochasticGradientTracking.State(x, tracked, gradient)
+
+    @staticmethod
+    def estimate(c: Coefficients, s: State) -> Number:
+        return s.x
