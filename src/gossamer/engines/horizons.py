@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from gossamer.arrays import Integers
 from gossamer.errors import InvalidInput, Unsupported
+from gossamer.facts import SpectralFacts
 from gossamer.methods import Method, Table, tabulate
-from gossamer.methods.base import SpectralFacts
 
 Horizons = Sequence[int] | NDArray[np.integer]
 """Several numbers of rounds."""

@@ -155,8 +155,8 @@ class TrialResult(StreamResult[Rounds, Value]):
     kept_iterates: dict[str, NDArray[Any]] | None = None
     partial: bool = False
 
-    columns = ("stderr", "trials")
-    shown = ("rounds", "trials", "total_error", "stderr", "over_limit", "note")
+    columns: ClassVar[tuple[str, ...]] = ("stderr", "trials")
+    shown: ClassVar[Sequence[str]] = ("rounds", "trials", "total_error", "stderr", "over_limit", "note")
 
     @property
     def estimates(self) -> NDArray[Any]:

@@ -43,9 +43,11 @@ class Edge:
 
     def __init__(self, components):
         self.flow = self.memory = np.zeros(components)
-        self.settled = self.echoed = False
+        self.standing = 0  # 1: compared, 2: dropped
+        self.echoed = False
         self.heard = None  # the last contact in which the other end was heard
         self.born = 0  # the contact from which this end counts
+        self.begun = 0  # the round in which it began with zero flow
 
 
 def met_by_agents(method, network, samples, faults, seed, trial):
@@ -53,7 +55,7 @@ def met_by_agents(method, network, samples, faults, seed, trial):
     rounds, agents, components = samples.shape
     links, c = faults.bind(seed, trial), method.coefficients(network, rounds)
     mean, smooth, clock = np.zeros((agents, components)), np.zeros((agents, components)), np.zeros(agents)
-    folded = np.zeros((agents, components))
+    folded, returning = np.zeros((agents, components)), np.zeros((agents, components))
     known: list[dict[int, Edge]] = [{} for _ in range(agents)]
     contacts, last = {}, {}
     for t, seen in enumerate(samples):
@@ -62,11 +64,15 @@ def met_by_agents(method, network, samples, faults, seed, trial):
                 continue
             for i in range(agents):
                 for j, edge in known[i].items():
-                    if (event.what, event.agent) in (("drop", j), ("begin", i)):
+                    if (event.what, event.agent) == ("drop", j):
+                        edge.standing = 2
+                        returning[i] += edge.flow
                         edge.flow = edge.memory = np.zeros(components)
-                        edge.settled = edge.echoed = False
                     if (event.what, event.agent) == ("begin", i):
-                        edge.heard, edge.born = None, contacts[min(i, j), max(i, j)]
+                        edge.flow = edge.memory = returning[i] = np.zeros(components)
+                        edge.standing, edge.heard, edge.begun = 0, None, t
+                    if (event.what, event.agent) in (("drop", j), ("begin", i)):
+                        edge.echoed, edge.born = False, contacts[min(i, j), max(i, j)]
         met = [(i, j) for i, j in network.edges_at(t).tolist() if faults.up(t, i, j)]
         fresh = {pair for pair in met if t - last.get(pair, -1 << 20) > DOWN}
         last |= dict.fromkeys(met, t)
@@ -79,8 +85,8 @@ def met_by_agents(method, network, samples, faults, seed, trial):
                 clock[i] += 1
                 mean[i] += (seen[i] - mean[i]) / clock[i]
                 smooth[i] += max(1 / clock[i], min(1, 1 / (2 * np.sqrt(clock[i])))) * (mean[i] - smooth[i])
-                theta[i] = smooth[i] + folded[i] + sum(edge.flow for edge in known[i].values())
-        zeta = coefficients_at(c, t).momentum
+                flows = sum(edge.flow for edge in known[i].values())
+                theta[i] = smooth[i] + folded[i] + flows + returning[i]
         for i, j in met:
             mine, theirs = (known[a].setdefault(b, Edge(components)) for a, b in ((i, j), (j, i)))
             turn = contacts.setdefault((i, j), 0)
@@ -98,17 +104,27 @@ def met_by_agents(method, network, samples, faults, seed, trial):
                 if not links.heard(t, other, me):
                     continue
                 edge, told = known[me][other], sent[other]
-                since = edge.born if told["heard"] is None else told["heard"]
+                echo = None if told["standing"] == 2 else told["heard"]
+                since = edge.born if echo is None else echo
                 near_enough = since >= edge.born and turn - since <= SILENCE
-                edge.echoed |= told["heard"] is not None and told["heard"] >= edge.born
-                rank = (told["settled"], -other) > (edge.settled, -me)
-                if (not edge.echoed and not near_enough) or rank:
+                edge.echoed |= echo is not None and echo >= edge.born
+                standing = 1 if edge.standing == 2 and edge.echoed else edge.standing
+                alone = not edge.echoed and not near_enough and standing < 2
+                if 2 in (told["standing"], edge.standing):
+                    edge.begun = t
+                if told["standing"] == 2:
+                    returning[me] += edge.flow
+                    edge.flow = edge.memory = np.zeros(components)
+                elif alone or (told["standing"], -other) > (standing, -me):
                     edge.flow, edge.memory = -told["flow"], -told["memory"]
-                if near_enough:
+                if near_enough and standing < 2 and told["standing"] < 2:
                     moved = edge.flow - 0.65 * weight * (theta[me] - theta[other])
+                    zeta = coefficients_at(c, t - edge.begun).momentum
                     edge.flow, edge.memory = moved + zeta * (moved - edge.memory), moved
-                edge.heard, edge.settled = turn, True
-    return np.array([smooth[i] + folded[i] + sum(e.flow for e in known[i].values()) for i in range(agents)])
+                edge.heard, edge.standing = turn, 2 if standing == 2 > told["standing"] else 1
+        returning *= np.where([links.alive(i, t) for i in range(agents)], 0.98, 1.0)[:, None]
+    flows = [sum(edge.flow for edge in known[i].values()) for i in range(agents)]
+    return np.array([smooth[i] + folded[i] + flows[i] + returning[i] for i in range(agents)])
 
 
 def mixed_by_round(method, network, samples, faults, seed, trial):
@@ -299,8 +315,8 @@ def test_rivals_without_a_ledger_run_with_the_weights_of_the_round(name):
 
 def test_what_cannot_run_says_why():
     network, obs = CHANGING["mobile"], gaussian(12)
-    with pytest.raises(Unsupported, match=r"simulate it"):
-        gs.exact(LOCAL, network, obs, 30)
+    with pytest.raises(Unsupported, match=r"or simulate it"):
+        gs.exact(LOCAL, network, obs, 30_000)
     with pytest.raises(Unsupported, match="simulate it"):
         gs.plan(network, obs, 0.1)
     with pytest.raises(Unsupported, match="wakes agents at random"):

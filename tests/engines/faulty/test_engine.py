@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from copy import deepcopy
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -47,41 +48,52 @@ def told_by_agents(network, samples, faults, seed, trial, method):
     near = {i: network.neighbors(i).tolist() for i in agents}
     mean, smooth, clock = (np.zeros(network.agents) for _ in range(3))
     ledger = {(i, j): (0.0, 0.0) for i in agents for j in near[i]}  # kept by i about its edge to j: x, y
-    last, settled, born = dict.fromkeys(ledger), dict.fromkeys(ledger, False), dict.fromkeys(agents, 0)
-    echoed = dict.fromkeys(ledger, False)
+    last, standing, since = dict.fromkeys(ledger), dict.fromkeys(ledger, "new"), dict.fromkeys(ledger, 0)
+    echoed, returning = dict.fromkeys(ledger, False), dict.fromkeys(agents, 0.0)
+    order = ("new", "compared", "dropped")
     for t, y in enumerate(samples):
         for event in faults.events:
             for i, j in ledger:
-                if event.round == t and (event.what, event.agent) in (("drop", j), ("begin", i)):
-                    ledger[i, j], settled[i, j], echoed[i, j] = (0.0, 0.0), False, False
+                if event.round == t and (event.what, event.agent) == ("drop", j):
+                    returning[i], ledger[i, j] = returning[i] + ledger[i, j][0], (0.0, 0.0)
+                    standing[i, j], echoed[i, j], since[i, j] = "dropped", False, t
                 if event.round == t and (event.what, event.agent) == ("begin", i):
-                    last[i, j], born[i] = None, t
+                    ledger[i, j], last[i, j], returning[i] = (0.0, 0.0), None, 0.0
+                    standing[i, j], echoed[i, j], since[i, j] = "new", False, t
         theta = {}
         for i in agents:
             if links.alive(i, t):
                 clock[i] += 1
                 mean[i] += (y[i] - mean[i]) / clock[i]
                 smooth[i] += max(1 / clock[i], min(1.0, 1 / window)) * (mean[i] - smooth[i])
-                theta[i] = smooth[i] + sum(ledger[i, j][0] for j in near[i])
-        sent = {pair: (theta.get(pair[0]), ledger[pair], last[pair], settled[pair]) for pair in ledger}
+                theta[i] = smooth[i] + sum(ledger[i, j][0] for j in near[i]) + returning[i]
+        sent = {}
+        for pair in ledger:
+            echo = None if standing[pair] == "dropped" else last[pair]
+            sent[pair] = theta.get(pair[0]), ledger[pair], echo, standing[pair]
         for i, j in sent:
             if links.heard(t, j, i):
-                their_theta, their_ledger, echo, they_are_settled = sent[j, i]
+                their_theta, their_ledger, echo, theirs = sent[j, i]
                 x, before = ledger[i, j]
-                since = born[i] if echo is None else echo
-                near_enough = since >= born[i] and t - since <= SILENCE
-                echoed[i, j] |= echo is not None and echo >= born[i]
-                if (
-                    (not echoed[i, j] and not near_enough)
-                    or they_are_settled > settled[i, j]
-                    or (they_are_settled == settled[i, j] and j < i)
-                ):
+                newest = since[i, j] if echo is None else echo
+                near_enough = newest >= since[i, j] and t - newest <= SILENCE
+                echoed[i, j] |= echo is not None and echo >= since[i, j]
+                mine = standing[i, j]
+                if mine == "dropped" and echoed[i, j]:
+                    mine = "compared"
+                alone = not echoed[i, j] and not near_enough and mine != "dropped"
+                if theirs == "dropped":
+                    returning[i] += x
+                    x = before = 0.0
+                elif alone or (order.index(theirs), i) > (order.index(mine), j):
                     x, before = -their_ledger[0], -their_ledger[1]
-                if near_enough:
+                if near_enough and "dropped" not in (mine, theirs):
                     moved = x - eta * weights[i, j] * (theta[i] - their_theta)
                     x, before = moved + zeta * (moved - before), moved
-                ledger[i, j], last[i, j], settled[i, j] = (x, before), t, True
-    return np.array([smooth[i] + sum(ledger[i, j][0] for j in near[i]) for i in agents])
+                ledger[i, j], last[i, j] = (x, before), t
+                standing[i, j] = "dropped" if mine == "dropped" != theirs else "compared"
+        returning = {i: 0.98 * left if links.alive(i, t) else left for i, left in returning.items()}
+    return np.array([smooth[i] + sum(ledger[i, j][0] for j in near[i]) + returning[i] for i in agents])
 
 
 # -- the simulation ------
@@ -153,29 +165,39 @@ def test_the_compiled_rules_are_those_of_agents_that_send_messages():
     np.testing.assert_allclose(result.target, observations.mean[alive].mean(axis=0))
 
 
-@pytest.mark.parametrize("method", [AnytimeSDA(), SDA()])
+@pytest.mark.parametrize("method", [AnytimeSDA(), SDA(output="last")])
 def test_a_fleet_in_lock_step_gives_the_same_numbers_under_the_same_losses(method):
     from gossamer.agents.round.ledger import Ledger
     from gossamer.methods.ledger import ledger_program
 
     network, observations, rounds = Network.grid(3, 3), gaussian(9, components=2), 80
-    faults = Faults(Loss(0.2), Bursts(8, 0.3), Delay(1, 0.05), Partition(range(4), 30, 45))
+    faults = Faults(
+        Loss(0.2),
+        Bursts(8, 0.3),
+        Delay(1, 0.05),
+        Partition(range(4), 30, 45),
+        *(Crash(4, 20), Restart(4, 40), Crash(2, 50, notice=3), Restart(2, 58)),  # declared dead, and back
+        *(Crash(7, 60), Restart(7, 63)),  # back before anybody noticed
+    )
     program = ledger_program(method, network, rounds)
-    agents = []
-    for i in range(9):
-        weights = {j: -network.gossip[i, j] for j in network.neighbors(i).tolist()}
-        agents.append(Ledger(program, i, weights, 2))
+    near = {i: {j: -network.gossip[i, j] for j in network.neighbors(i).tolist()} for i in range(9)}
+    agents = [Ledger(program, i, near[i], 2) for i in range(9)]
     links = faults.bind(seed=3)
     for t, y in enumerate(observations.sample(3, range(rounds), range(1))[..., 0]):
-        for i, agent in enumerate(agents):
-            agent.begin(y[i])
-        sent = {
-            (i, j): deepcopy(agent.tell(j))
-            for i, agent in enumerate(agents)
-            for j in network.neighbors(i).tolist()
-        }
-        for i, agent in enumerate(agents):
-            agent.finish({j: told for (j, k), told in sent.items() if k == i and links.heard(t, j, i)})
+        for event in faults.events:
+            if event.round == t and event.what == "begin":  # with its observations and new edges
+                i, saved = event.agent, replace(agents[event.agent].remember(), flows={})
+                agents[i] = Ledger(program, i, near[i], 2, serial=10_000 * t, restored=saved)
+            elif event.round == t and event.what == "drop":
+                for j in near[event.agent]:
+                    if links.alive(j, t):
+                        agents[j].drop(event.agent)
+        alive = [i for i in range(9) if links.alive(i, t)]
+        for i in alive:
+            agents[i].begin(y[i])
+        sent = {(i, j): deepcopy(agents[i].tell(j)) for i in alive for j in near[i]}
+        for i in alive:
+            agents[i].finish({j: told for (j, k), told in sent.items() if k == i and links.heard(t, j, i)})
     result = simulate_faulty(method, network, observations, rounds, trials=1, seed=3, faults=faults)
     np.testing.assert_allclose(result.estimates[0], [agent.estimate for agent in agents], atol=1e-12)
 
@@ -226,7 +248,8 @@ def test_flows_cancel_so_that_the_average_is_conserved():
     network, observations = Network.cycle(10), gaussian(10)
     # After losses, five quiet rounds bring the two ends of every edge together again.
     faults = Faults(Partition([[k] for k in range(9)], 40, 60), Crash(3, 20), Restart(3, 30))
-    result = simulate_faulty(AnytimeSDA(smoothing=0), network, observations, 65, trials=4, faults=faults)
+    arguments = AnytimeSDA(smoothing=0), network, observations, 65
+    result = simulate_faulty(*arguments, trials=4, faults=faults, return_rate=0.0)
     samples = observations.sample(0, range(65), range(4))
     own = samples.mean(axis=0)
     present = [t for t in range(65) if not 20 <= t < 30]

@@ -105,9 +105,25 @@ def test_the_note_says_what_a_reader_must_know():
     skip = "runs without a ledger: neighbors that are not heard are left out"
     assert gs.simulate("dsg", network, obs, 30, 2, faults=Loss(0.1)).records()[0]["note"] == skip
     found = gs.simulate("dsg", network, obs, [10, 30], 2, faults=Crash(2, 20)).records()
-    alive = "4 of 5 agents alive at the end; errors are against the average of their means"
+    alive = "4 of 5 agents alive since round 20; errors are against the average of their means"
     cut = "the crashes cut them into 2 parts, which cannot reach each other"
     assert [row["note"] for row in found] == [skip, f"{alive}; {cut}; {skip}"]
+
+
+def test_notes_of_one_run_agree_on_who_is_alive():
+    """After each number of rounds there are others, and every note says since when."""
+    faults = gs.faults.Faults(Crash(3, 5), Crash(4, 15))
+    run = gs.simulate(
+        "anytime-sda", gs.Network.path(5), gs.Gaussian(np.arange(5.0)), [8, 10, 30, 40], 2, faults=faults
+    )
+    about = "errors are against the average of their means"
+    assert (
+        run.notes[0]
+        == f"4 of 5 agents alive since round 5; {about}; the crashes cut them into 2 parts, which "
+        "cannot reach each other"
+    )
+    assert run.notes[1:] == [f"3 of 5 agents alive since round 15; {about}"]
+    assert run.since.tolist() == [5, 5, 15, 15]
 
 
 @pytest.mark.parametrize("name", ["pairwise", "broadcast"])

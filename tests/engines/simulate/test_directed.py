@@ -12,7 +12,9 @@ import pytest
 import gossamer as gs
 from gossamer.engines.simulate import directed
 
-ONE_WAY = "for links that go one way see gs.DirectedNetwork and gs.PushSum, which gs.simulate runs"
+ONE_WAY = (
+    "for links that go one way see gs.DirectedNetwork and gs.PushSum, which gs.simulate and gs.compare run"
+)
 DECAYS = (1.0, 1.25, math.inf)
 
 
@@ -230,9 +232,6 @@ REFUSED = [
     lambda net, obs: gs.exact(gs.SDA(), net, obs, 9),
     lambda net, obs: gs.plan(net, obs, 1.0),
     lambda net, obs: gs.tune("anytime-sda", net, obs, 9),
-    lambda net, obs: gs.compare("dsg", net, obs, 9),
-    lambda net, obs: gs.compare("dsg", [gs.Network.path(5), net], obs, 9),
-    lambda net, obs: gs.compare(gs.PushSum(), net, obs, 9, trials=2),
     lambda net, obs: gs.Network.of(net),
     lambda net, obs: gs.Network.from_networkx(nx.DiGraph([(0, 1), (1, 0)])),
     lambda net, obs: gs.exact("dsg", nx.DiGraph([(0, 1), (1, 0)]), obs, 9),

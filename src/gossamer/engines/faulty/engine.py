@@ -22,7 +22,7 @@ from gossamer.engines.trials import Trials, by_name, finish
 from gossamer.errors import Unsupported
 from gossamer.faults import Faults
 from gossamer.methods import METHODS, Method, Table, resolve, tabulate
-from gossamer.methods.ledger import SILENCE
+from gossamer.methods.ledger import RETURN_RATE, SILENCE
 from gossamer.networks import ChangingNetwork, DirectedNetwork, Network, NetworkLike, network_of
 from gossamer.observations import Observations, check_streams
 
@@ -38,6 +38,7 @@ def simulate_faulty(
     *,
     rule: str | None = None,
     silence: int = SILENCE,
+    return_rate: float = RETURN_RATE,
     first_trial: int = 0,
     keep: str = "estimates",
     progress: bool | None = None,
@@ -50,6 +51,7 @@ def simulate_faulty(
         rule          "ledger", or "skip" to see what happens without one: an agent leaves the neighbors that it
                       does not hear out of its sum; None: the ledger, where the method has one
         silence       A of the ledger's rules
+        return_rate   the factor per round by which the flow of an edge to a dead agent returns; 0: at once
 
     Memory: 8 bytes per agent, trial and horizon, about 256 MB for each thread, and what is kept.
     """
@@ -61,6 +63,7 @@ def simulate_faulty(
     horizons = check_horizons(rounds)
     wanted = Trials.check(trials, seed, first_trial, keep)
     silence = checks.whole_number("silence", silence, least=1)
+    return_rate = checks.number("return_rate", return_rate, least=0, below=1)
     faults.check(network.agents, network.edges if isinstance(network, Network) else None)
     distinct, place = np.unique(horizons, return_inverse=True)
     groups = passes(method, network, distinct)
@@ -70,7 +73,7 @@ def simulate_faulty(
             f"{method.name} cannot run on a changing network: what its agents say reads several registers of an edge, "
             "so that its momentum cannot be told from its flow; use anytime-sda with acceleration='local'"
         )
-    scene = Scene(network, observations, faults, silence if rule == "ledger" else None)
+    scene = Scene(network, observations, faults, silence if rule == "ledger" else None, return_rate)
     run = FaultyRun(scene, method, groups, distinct, wanted)
     partial = finish(run, progress)
     one = np.ndim(rounds) == 0
@@ -130,8 +133,10 @@ def _result(run: FaultyRun, rule: str, rounds: Any, place: Any, partial: bool) -
         partial=partial,
         alive=run.alive[place],
         target=run.targets[place],
+        since=pick([run.scene.faults.last_change(t) for t in run.horizons.tolist()]),
         parts=pick(run.parts),
         rule=rule,
+        worst=pick(run.worst[:, :count].max(axis=1)),
     )
 
 

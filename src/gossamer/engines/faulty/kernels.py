@@ -6,106 +6,16 @@ registers are local, and what an agent mixes is the sum over the neighbors that 
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
-from numpy.typing import NDArray
 
 from gossamer.arrays import Flags, Floats, Integers
+from gossamer.engines.faulty.memory import EdgeList, LedgerMemory, LedgerTable, Rules
 from gossamer.faults.kernels import ChainDraws, fill_link, recall_states
+from gossamer.methods.ledger import COMPARED, DROPPED, NEW
 from gossamer.numerics.compiling import compiled
 
 STRETCH = 4096
 """So many values of one register fit into the cache together with the others."""
-
-
-class EdgeList(NamedTuple):
-    """Edge e joins agents low[e] < high[e]; link 2e is what `low` hears from `high`, link 2e + 1 the converse.
-
-    Both the messages and the ends' ledgers are numbered by these links: ledger 2e is kept by `low`. The edges that are
-    there in the k-th of some rounds are edge[start[k]:stop[k]].
-    """
-
-    low: Integers  #: (E,)
-    high: Integers  #: (E,)
-    indptr: Integers  #: (N + 1,) an agent's own links are own[indptr[i]:indptr[i + 1]]; empty on changing networks
-    own: Integers  #: (2E,)
-    start: Integers  #: (rounds,)
-    stop: Integers  #: (rounds,)
-    edge: Integers  #: which edges are there
-    turn: Integers  #: how often each was there before; empty if that is the number of the round
-    fresh: Flags  #: whether each was down before, so that its momentum is gone; empty if none ever is
-    weight: Floats  #: -L_ij of each
-
-
-class LedgerTable(NamedTuple):
-    """A method's table (see methods/table.py) with its registers told apart."""
-
-    message_state: Floats
-    message_observation: Floats
-    step_state: Floats
-    step_observation: Floats
-    step_mixed: Floats
-    ledger: Integers  #: registers that live on the edges; none by the skip rule
-    local: Integers  #: all others
-    flow: int  #: which of `ledger` the messages read
-
-
-class LedgerMemory(NamedTuple):
-    """All that a block of B trials carries from round to round (n components, R registers, Q on edges)."""
-
-    registers: Floats  #: (N, R, n, B); those of the ledger are sums over the agent's links (changing: the flow alone)
-    ledgers: Floats  #: (2E, Q, n, B)
-    last_heard: NDArray[
-        np.int32
-    ]  #: (2E, B) the last turn in which a message arrived; -1 - k: none since turn k
-    settled: Flags  #: (2E, B) whether the end has compared its ledger since it began
-    echoed: Flags  #: (2E, B) whether the other end ever said that it heard this one since it began
-    chains: Flags  #: (K, 2E, B) states of the random link faults
-    heard: Flags  #: (4, 2E, B) which messages of four rounds arrive
-    filled: Integers  #: (2E,) which four rounds: 4 k .. 4 k + 3
-    clock: Integers  #: (N,) rounds in which the agent has taken part
-    born: Integers  #: (2E,) the turn in which the link's receiver began, or came back
-
-    def with_room(self, links: int) -> LedgerMemory:
-        """The same with room for so many links."""
-        if links <= len(self.born):
-            return self
-        sizes = {"chains": 1, "heard": 1, "registers": None, "clock": None}
-        fresh = {"last_heard": -1, "filled": -1, "heard": 1}
-        larger = {}
-        for name, array in self._asdict().items():
-            axis = sizes.get(name, 0)
-            if axis is not None:
-                widths = [(0, links - array.shape[k] if k == axis else 0) for k in range(array.ndim)]
-                larger[name] = np.pad(array, widths, constant_values=fresh.get(name, 0))
-        return self._replace(**larger)
-
-    def clear(self, links: Integers) -> None:
-        """Forget all about these links."""
-        self.ledgers[links] = 0.0
-        self.last_heard[links] = self.filled[links] = -1
-        self.settled[links] = self.echoed[links] = self.born[links] = 0
-
-
-class Phase(NamedTuple):
-    """Rounds start .. stop - 1, in which nobody joins or crashes and no partition begins or heals."""
-
-    start: int
-    stop: int
-    alive: Flags  #: (N,)
-    dead: Integers  #: agents that are declared dead at the start
-    begun: Integers  #: agents that begin or come back at the start
-
-
-class Rules(NamedTuple):
-    """How an agent treats a neighbor that it does not hear, and edges that come and go."""
-
-    silence: int  #: A of the ledger's rules
-    skip: bool  #: no ledger: leave the neighbor out of the sum
-    changing: bool  #: edges come and go: registers are kept up to date, and turns counted
-    folds: bool  #: a flow that both ends agree on is forgotten when its edge goes down: registers hold it
-    reliable: bool  #: edges come and go, but nothing is lost and nobody dies: both ends always agree
 
 
 @compiled
@@ -126,13 +36,13 @@ def play_rounds(
     scratch = np.empty((3, len(table.ledger), trials))
     updated = np.empty((len(table.local), trials))
     stretch = max(1, STRETCH // (components * trials))
+    if not rules.changing:
+        add_ledgers(memory, edges, table, alive)
     for k in range(len(observations)):
         t = first_round + k
         there = range(edges.start[k], edges.stop[k])
         if len(draws.chains):
             _listen(memory, edges, draws, t // 4, there)
-        if not rules.changing:
-            add_ledgers(memory, edges, table, alive)
         if rules.skip:
             everybody = range(agents)
             _speak(messages, memory, table, observations[k], alive, everybody)
@@ -147,6 +57,36 @@ def play_rounds(
             _exchange_reliably(memory, edges, table, messages, t, there, scratch)
         elif not rules.skip:
             _exchange(memory, edges, table, rules, messages, t, there, scratch)
+            _return_flows(memory, table, rules, alive)
+        if not rules.changing:
+            add_ledgers(memory, edges, table, alive)
+        _watch(memory, table, observations[k], alive)
+
+
+@compiled
+def _watch(memory: LedgerMemory, table: LedgerTable, observation: Floats, alive: Flags) -> None:
+    """Widen the ranges of what was observed and answered so far by those of this round."""
+    components, trials = observation.shape[1:]
+    estimate = np.empty(trials)
+    for i in range(len(alive)):
+        now = memory.clock[i] - 1
+        if not alive[i]:
+            continue
+        for c in range(components):
+            for b in range(trials):
+                memory.observed[0, c, b] = min(memory.observed[0, c, b], observation[i, c, b])
+                memory.observed[1, c, b] = max(memory.observed[1, c, b], observation[i, c, b])
+            if not table.answers[now]:
+                continue
+            estimate[:] = 0.0
+            for r in range(memory.registers.shape[1]):
+                weight = table.estimate_state[now, r]
+                if weight != 0.0:
+                    for b in range(trials):
+                        estimate[b] += weight * memory.registers[i, r, c, b]
+            for b in range(trials):
+                memory.answered[0, c, b] = min(memory.answered[0, c, b], estimate[b])
+                memory.answered[1, c, b] = max(memory.answered[1, c, b], estimate[b])
 
 
 @compiled
@@ -183,6 +123,24 @@ def add_ledgers(memory: LedgerMemory, edges: EdgeList, table: LedgerTable, alive
                 total[:] = 0.0
                 for place in range(edges.indptr[i], edges.indptr[i + 1]):
                     _add(total, 1.0, memory.ledgers[edges.own[place], q])
+                if len(memory.returning):
+                    _add(total, 1.0, memory.returning[i, q])
+
+
+@compiled
+def _return_flows(memory: LedgerMemory, table: LedgerTable, rules: Rules, alive: Flags) -> None:
+    """What is left of the flows of dropped edges shrinks."""
+    size, components, trials = memory.returning.shape[1:]
+    for i in range(len(memory.returning)):
+        if alive[i]:
+            for q in range(size):
+                for c in range(components):
+                    for b in range(trials):
+                        left = rules.return_rate * memory.returning[i, q, c, b]
+                        if rules.changing and q == table.flow:
+                            change = left - memory.returning[i, q, c, b]
+                            memory.registers[i, table.ledger[q], c, b] += change
+                        memory.returning[i, q, c, b] = left
 
 
 @compiled
@@ -246,7 +204,9 @@ def _exchange(
     arrived = np.empty((2, trials), dtype=np.bool_)
     moves = np.empty((2, trials), dtype=np.bool_)
     alone = np.empty((2, trials), dtype=np.bool_)  # never heard by the other, and the first rounds are over
+    standing = np.empty((2, trials), dtype=np.uint8)  # of the two ends, once they have read the other's echo
     difference, mixed = np.empty(trials), np.empty(trials)
+    row = np.empty((2, trials), dtype=np.int64)  # of the table, by the age of each end's ledger
     for k in there:
         e = edges.edge[k]
         turn, fresh = t, False
@@ -260,13 +220,30 @@ def _exchange(
             if fresh and rules.folds and _agree(memory, table.flow, e, b):
                 _fold(memory, e, b, turn)
             for side in range(2):
-                born = memory.born[low + side]
+                born, theirs = memory.born[low + side], memory.standing[high - side, b]
                 unheard = turn - _last_heard(memory.last_heard[high - side, b], born)
-                moves[side, b] = arrived[side, b] and unheard <= rules.silence
-                if arrived[side, b] and memory.last_heard[high - side, b] >= born:
+                if (
+                    arrived[side, b]
+                    and theirs != DROPPED  # which echoes nothing
+                    and memory.last_heard[high - side, b] >= born
+                ):
                     memory.echoed[low + side, b] = 1
+                mine = memory.standing[low + side, b]
+                if mine == DROPPED and memory.echoed[low + side, b]:
+                    mine = COMPARED
+                standing[side, b] = mine
+                dropped = mine == DROPPED or theirs == DROPPED
+                moves[side, b] = arrived[side, b] and unheard <= rules.silence and not dropped
                 unknown = memory.echoed[low + side, b] == 0 and unheard > rules.silence
-                alone[side, b] = arrived[side, b] and unknown
+                alone[side, b] = arrived[side, b] and unknown and mine != DROPPED
+                if arrived[side, b] and theirs == DROPPED:
+                    drop_flow(memory, ends[side], low + side, b)
+                begins = theirs == DROPPED or memory.standing[low + side, b] == DROPPED
+                if not rules.changing and mine == NEW and theirs == NEW:
+                    begins = turn - born > rules.silence
+                if arrived[side, b] and begins:
+                    memory.begun[low + side, b] = t
+                row[side, b] = t - memory.begun[low + side, b]
         for c in range(components):
             for b in range(trials):
                 difference[b] = edges.weight[k] * (messages[ends[0], c, b] - messages[ends[1], c, b])
@@ -274,17 +251,16 @@ def _exchange(
                 source = table.flow if fresh else q
                 for b in range(trials):
                     mine, theirs = memory.ledgers[low, source, c, b], memory.ledgers[high, source, c, b]
-                    low_is_right = memory.settled[low, b] >= memory.settled[high, b]
-                    adopts = alone[1, b] or (arrived[1, b] and low_is_right)
-                    high_old[q, b] = -mine if adopts else theirs
-                    adopts = alone[0, b] or (arrived[0, b] and not low_is_right)
-                    low_old[q, b] = -theirs if adopts else mine
+                    adopts = arrived[1, b] and memory.standing[low, b] >= standing[1, b]
+                    high_old[q, b] = -mine if alone[1, b] or adopts else theirs
+                    adopts = arrived[0, b] and memory.standing[high, b] > standing[0, b]
+                    low_old[q, b] = -theirs if alone[0, b] or adopts else mine
             for side in range(2):
                 old = low_old if side == 0 else high_old
                 sign = 1.0 if side == 0 else -1.0
                 for b in range(trials):
                     mixed[b] = sign * difference[b]
-                _update(moved, old, table, t, mixed)
+                _update(moved, old, table, row[side], mixed)
                 for q in range(size):
                     for b in range(trials):
                         new = moved[q, b] if moves[side, b] else old[q, b]
@@ -293,10 +269,15 @@ def _exchange(
                             memory.registers[ends[side], table.ledger[q], c, b] += change
                         memory.ledgers[low + side, q, c, b] = new
         for b in range(trials):
+            both = memory.standing[low, b] == DROPPED and memory.standing[high, b] == DROPPED
             for side in range(2):
                 if arrived[side, b]:
                     memory.last_heard[low + side, b] = turn
-                    memory.settled[low + side, b] = 1
+                    if both or standing[side, b] != DROPPED:
+                        standing[side, b] = COMPARED
+                else:
+                    standing[side, b] = memory.standing[low + side, b]
+            memory.standing[low, b], memory.standing[high, b] = standing[0, b], standing[1, b]
 
 
 @compiled
@@ -313,6 +294,7 @@ def _exchange_reliably(
     components, trials = messages.shape[1:]
     size, x = len(table.ledger), table.ledger[table.flow]
     old, new, difference = scratch[0], scratch[1], np.empty(trials)
+    row = np.full(trials, t)
     for k in there:
         e, weight, fresh = edges.edge[k], edges.weight[k], edges.fresh[k] == 1
         low, high = edges.low[e], edges.high[e]
@@ -322,7 +304,7 @@ def _exchange_reliably(
             for q in range(size):
                 for b in range(trials):  # an edge that comes up was folded, so that its ledger begins at zero
                     old[q, b] = 0.0 if fresh else memory.ledgers[2 * e, q, c, b]
-            _update(new, old, table, t, difference)
+            _update(new, old, table, row, difference)
             for q in range(size):
                 for b in range(trials):
                     memory.ledgers[2 * e, q, c, b] = new[q, b]
@@ -330,6 +312,15 @@ def _exchange_reliably(
                 moved = new[table.flow, b] - old[table.flow, b]
                 memory.registers[low, x, c, b] += moved
                 memory.registers[high, x, c, b] -= moved
+
+
+@compiled
+def drop_flow(memory: LedgerMemory, agent: int, link: int, b: int) -> None:
+    """One end begins its edge anew, and the flow that it had returns slowly."""
+    for q in range(memory.ledgers.shape[1]):
+        for c in range(memory.ledgers.shape[2]):
+            memory.returning[agent, q, c, b] += memory.ledgers[link, q, c, b]
+            memory.ledgers[link, q, c, b] = 0.0
 
 
 @compiled
@@ -349,7 +340,7 @@ def _fold(memory: LedgerMemory, e: int, b: int, turn: int) -> None:
             for c in range(memory.ledgers.shape[2]):
                 memory.ledgers[link, q, c, b] = 0.0
         memory.last_heard[link, b] = -1 - turn
-        memory.settled[link, b] = memory.echoed[link, b] = 0
+        memory.standing[link, b], memory.echoed[link, b] = NEW, 0
 
 
 @compiled
@@ -365,18 +356,25 @@ def _last_heard(echo: int, born: int) -> int:
 
 
 @compiled
-def _update(moved: Floats, old: Floats, table: LedgerTable, t: int, mixed: Floats) -> None:
+def _update(moved: Floats, old: Floats, table: LedgerTable, rows: Integers, mixed: Floats) -> None:
     """The method's own step, applied to one end's ledger; `mixed` is the edge's share of what that end mixes."""
-    for q in range(len(table.ledger)):
-        row = table.ledger[q]
-        gain = table.step_mixed[t, row]
-        for b in range(len(mixed)):
-            moved[q, b] = gain * mixed[b]
-        for p in range(len(table.ledger)):
-            weight = table.step_state[t, row, table.ledger[p]]
-            if weight != 0.0:
-                for b in range(len(mixed)):
-                    moved[q, b] += weight * old[p, b]
+    first = 0
+    while first < len(rows):  # a stretch of trials with the same row at a time; mostly that is all of them
+        stop = first + 1
+        while stop < len(rows) and rows[stop] == rows[first]:
+            stop += 1
+        t = rows[first]
+        for q in range(len(table.ledger)):
+            r = table.ledger[q]
+            gain = table.step_mixed[t, r]
+            for b in range(first, stop):
+                moved[q, b] = gain * mixed[b]
+            for p in range(len(table.ledger)):
+                weight = table.step_state[t, r, table.ledger[p]]
+                if weight != 0.0:
+                    for b in range(first, stop):
+                        moved[q, b] += weight * old[p, b]
+        first = stop
 
 
 @compiled

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -25,6 +25,8 @@ class FaultySimulation(TrialResult[Rounds, Value]):
         How many agents are alive.
     alive : ndarray
         (N,) who they are; the estimates and errors of the others are NaN.
+    since : int
+        The round since which it is these.
     target : ndarray
         (n,) the average of the means of the agents alive, against which their errors are measured.
     parts : int
@@ -32,6 +34,9 @@ class FaultySimulation(TrialResult[Rounds, Value]):
         a changing network, because no chain of contacts has joined them in all these rounds.
     rule : str
         "ledger": the method ran in its edge-ledger form; "skip": it left neighbors that it did not hear out.
+    worst : float
+        How far the estimate of any agent, in any round and trial, was outside the range of all observations up to
+        the horizon, as a multiple of the width of that range: 0 means that none ever left it.
 
     Examples
     --------
@@ -44,9 +49,21 @@ class FaultySimulation(TrialResult[Rounds, Value]):
     network: Any  #: a Network or a ChangingNetwork
     alive: Booleans
     target: Floats
+    since: Rounds
     parts: Rounds
     rule: str
+    worst: Value
 
+    columns: ClassVar[tuple[str, ...]] = ("stderr", "trials", "worst")
+    shown: ClassVar[Sequence[str]] = (
+        "rounds",
+        "trials",
+        "total_error",
+        "stderr",
+        "over_limit",
+        "worst",
+        "note",
+    )
     lossless = False
 
     def _notes(self, which: int) -> Iterator[str]:
@@ -54,7 +71,8 @@ class FaultySimulation(TrialResult[Rounds, Value]):
         alive, size = np.atleast_1d(self.agents)[which], self.alive.shape[-1]
         parts = np.atleast_1d(self.parts)[which]
         if alive < size:
-            yield f"{alive} of {size} agents alive at the end; errors are against the average of their means"
+            since = np.atleast_1d(self.since)[which]
+            yield f"{alive} of {size} agents alive since round {since}; errors are against the average of their means"
         changing = isinstance(self.network, ChangingNetwork)
         if parts > 1 and changing:
             yield f"the contacts of all rounds leave the agents in {parts} parts, which cannot reach each other"

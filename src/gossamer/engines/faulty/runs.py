@@ -12,21 +12,14 @@ from numba import get_num_threads
 
 from gossamer.arrays import Flags, Floats, Integers
 from gossamer.engines.faulty.edges import ChangingEdges, Edges, Size, SteadyEdges
-from gossamer.engines.faulty.kernels import (
-    EdgeList,
-    LedgerMemory,
-    LedgerTable,
-    Phase,
-    Rules,
-    add_ledgers,
-    play_rounds,
-)
+from gossamer.engines.faulty.kernels import add_ledgers, play_rounds
+from gossamer.engines.faulty.memory import EdgeList, LedgerMemory, LedgerTable, Phase, Rules
 from gossamer.engines.trials import Advance, Trials
 from gossamer.errors import InvalidInput, Unsupported
 from gossamer.faults import Faults
 from gossamer.faults.kernels import ChainDraws
 from gossamer.methods import Method, Table
-from gossamer.methods.ledger import DOWN
+from gossamer.methods.ledger import DOWN, DROPPED, NEW
 from gossamer.networks import ChangingNetwork, Network
 from gossamer.numerics import random
 from gossamer.numerics.threads import spread
@@ -45,13 +38,15 @@ _AHEAD = 1 << 22
 class Scene(NamedTuple):
     """Where and how a method runs.
 
-    `silence` is A of the ledger's rules; None: no ledger, neighbors that are not heard are left out.
+    `silence` is A of the ledger's rules; None: no ledger, neighbors that are not heard are left out. `return_rate` is
+    the factor per round by which the flow of a dropped edge returns.
     """
 
     network: Network | ChangingNetwork
     observations: Observations
     faults: Faults
     silence: int | None
+    return_rate: float
 
 
 class FaultyRun:
@@ -65,7 +60,7 @@ class FaultyRun:
         horizons: Integers,
         trials: Trials,
     ) -> None:
-        self.scene, self.method, self.trials = scene, method, trials
+        self.scene, self.method, self.trials, self.horizons = scene, method, trials, horizons
         observations = scene.observations
         agents, components = shape = observations.mean.shape
         self.alive = np.stack([scene.faults.alive_agents(agents, t - 1) for t in horizons.tolist()])  # (H, N)
@@ -81,6 +76,7 @@ class FaultyRun:
         self.squares = np.empty((len(horizons), trials.count, agents))
         self.estimates = np.empty((len(horizons) if trials.keep != "errors" else 0, trials.count, *shape))
         self.iterates = trials.iterates(method, int(horizons[-1]), (agents, components), float)
+        self.worst = np.empty((len(horizons), trials.count))
         self.parts = np.zeros(len(horizons), dtype=np.int64)
         self.done = np.zeros(trials.count, dtype=bool)
         self.passes = [
@@ -137,6 +133,7 @@ class FaultyRun:
                     self.iterates[:-1, some, rounds.stop - 1] = one.registers(memory, there, phase)
                     self.iterates[-1, some, rounds.stop - 1] = estimates
                 if horizon is not None:
+                    self.worst[horizon, some] = _beyond(memory)
                     self.squares[horizon, some] = ((estimates - self.targets[horizon]) ** 2).sum(axis=2)
                     self.estimates[horizon : horizon + 1, some] = estimates  # nothing, where none are kept
                     numbers = range(first + block.start, first + block.stop)
@@ -156,7 +153,7 @@ class _Pass:
         # The flows of those who may be declared dead must be told apart from the others, so they are not folded.
         folds = changing and not self.faults.events
         reliable = folds and not skip and not len(self.faults.chains)
-        self.rules = Rules(scene.silence or 0, skip, changing, folds, reliable)
+        self.rules = Rules(scene.silence or 0, skip, changing, folds, reliable, scene.return_rate)
         on_edges = () if skip else table.ledger
         self.ledger_table = LedgerTable(
             table.message_state,
@@ -167,6 +164,8 @@ class _Pass:
             np.array(on_edges, dtype=np.int64),
             np.array([r for r in range(table.registers) if r not in on_edges], dtype=np.int64),
             0 if skip or table.flow < 0 else table.ledger.index(table.flow),
+            table.estimate_state,
+            (np.abs(_answers_to_ones(table) - 1.0) < 1e-9).astype(np.uint8),
         )
         self.size = Size.of(scene.network)
         starts = [round for round in self.faults.changes if round < table.rounds]
@@ -251,16 +250,21 @@ class _Pass:
         """What a block of trials carries from round to round, as it is before the first one."""
         agents, components = self.observations.mean.shape
         links, chains = 2 * len(edges.low), len(self.faults.chains)
+        returns = any(event.what == "drop" for event in self.faults.events)
         return LedgerMemory(
             registers=np.zeros((agents, self.table.registers, components, trials)),
             ledgers=np.zeros((links, len(self.ledger_table.ledger), components, trials)),
+            returning=np.zeros((agents if returns else 0, len(self.ledger_table.ledger), components, trials)),
             last_heard=np.full((links, trials), -1, dtype=np.int32),
-            settled=np.zeros((links, trials), dtype=np.uint8),
+            standing=np.full((links, trials), NEW, dtype=np.uint8),
+            begun=np.zeros((links, trials), dtype=np.int32),
             echoed=np.zeros((links, trials), dtype=np.uint8),
             chains=np.zeros((chains, links, trials), dtype=np.uint8),
             heard=np.ones((4, links, trials), dtype=np.uint8),
             filled=np.full(links, -1, dtype=np.int64),
             clock=np.zeros(agents, dtype=np.int64),
+            observed=_nothing_yet(components, trials),
+            answered=_nothing_yet(components, trials),
             born=np.zeros(links, dtype=np.int64),
         )
 
@@ -314,18 +318,29 @@ class _Pass:
             return
         receivers = np.column_stack([edges.low, edges.high]).ravel()
         senders = np.column_stack([edges.high, edges.low]).ravel()
-        own = np.flatnonzero(np.isin(receivers, phase.begun))
-        for links in (np.flatnonzero(np.isin(senders, phase.dead)), own):
-            memory.ledgers[links] = 0.0
-            memory.settled[links] = 0
-            memory.echoed[links] = 0
+        own, dropped = (
+            np.flatnonzero(np.isin(ends, agents))
+            for ends, agents in ((receivers, phase.begun), (senders, phase.dead))
+        )
+        memory.ledgers[own] = 0.0
+        memory.standing[own] = NEW
+        memory.begun[own] = phase.start
         memory.last_heard[own] = -1
-        memory.born[own] = edges.turns(phase.start)[own // 2]
+        if dropped.size:
+            np.add.at(memory.returning, receivers[dropped], memory.ledgers[dropped])
+            memory.ledgers[dropped] = 0.0
+            memory.standing[dropped] = DROPPED
+        memory.returning[phase.begun if len(memory.returning) else []] = 0.0
+        for links in (own, dropped):
+            memory.echoed[links] = 0
+            memory.born[links] = edges.turns(phase.start)[links // 2]
         if self.rules.changing and not self.rules.skip:
             flow = self.ledger_table.flow
             x = memory.registers[:, self.ledger_table.ledger[flow]]
             x[:] = 0.0
             np.add.at(x, receivers, memory.ledgers[: len(receivers), flow])
+            if len(memory.returning):
+                x += memory.returning[:, flow]
 
     def _observe(self, rounds: range, trials: range) -> Floats:
         unit = bool(np.all(self.table.batches == 1))
@@ -335,6 +350,19 @@ class _Pass:
             own = self.observations.sample(seed, rounds, trials, range(agent, agent + 1), sizes)
             samples[:, agent] = own[:, 0]
         return samples
+
+
+def _nothing_yet(components: int, trials: int) -> Floats:
+    """(2, n, B) the least and the largest of no numbers."""
+    return np.stack([np.full((components, trials), sign * np.inf) for sign in (1, -1)])
+
+
+def _beyond(memory: LedgerMemory) -> Floats:
+    """(B,) how far estimates were outside the range of the observations, as a multiple of its width."""
+    (low, high), (least, largest) = memory.observed, memory.answered
+    width = np.maximum(high - low, 1e-9 * np.maximum(np.abs(low), np.abs(high)) + 1e-300)
+    outside: Floats = np.maximum(np.maximum(low - least, largest - high) / width, 0.0).max(axis=0)
+    return outside
 
 
 def _answers_to_ones(table: Table) -> Floats:

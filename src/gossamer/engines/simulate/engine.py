@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from os import PathLike
 from pathlib import Path
 from typing import Any, overload
@@ -20,7 +21,7 @@ from gossamer.engines.simulate.layouts import Run
 from gossamer.engines.simulate.result import Simulation
 from gossamer.engines.trials import Trials, by_name, finish
 from gossamer.errors import InvalidInput
-from gossamer.faults import Fault, Faults
+from gossamer.faults import Fault, Faults, FaultsLike
 from gossamer.methods import Method, resolve
 from gossamer.networks import ChangingNetwork, DirectedNetwork, NetworkLike, changing_of
 from gossamer.networks.parts import NetworkParts
@@ -72,7 +73,7 @@ def simulate(
     trials: int = ...,
     seed: int = ...,
     *,
-    faults: Faults | Fault,
+    faults: Faults | Fault | Iterable[Fault],
     first_trial: int = ...,
     keep: str | None = ...,
     dtype: type[np.floating[Any]] = ...,
@@ -87,7 +88,7 @@ def simulate(
     trials: int = ...,
     seed: int = ...,
     *,
-    faults: Faults | Fault,
+    faults: Faults | Fault | Iterable[Fault],
     first_trial: int = ...,
     keep: str | None = ...,
     dtype: type[np.floating[Any]] = ...,
@@ -102,7 +103,7 @@ def simulate(
     trials: int = ...,
     seed: int = ...,
     *,
-    faults: Faults | Fault | None = ...,
+    faults: FaultsLike = ...,
     first_trial: int = ...,
     keep: str | None = ...,
     dtype: type[np.floating[Any]] = ...,
@@ -117,7 +118,7 @@ def simulate(
     trials: int = ...,
     seed: int = ...,
     *,
-    faults: Faults | Fault | None = ...,
+    faults: FaultsLike = ...,
     first_trial: int = ...,
     keep: str | None = ...,
     dtype: type[np.floating[Any]] = ...,
@@ -131,7 +132,7 @@ def simulate(
     trials: int = 100,
     seed: int = 0,
     *,
-    faults: Faults | Fault | None = None,
+    faults: FaultsLike = None,
     first_trial: int = 0,
     keep: str | None = None,
     dtype: type[np.floating[Any]] = np.float64,
@@ -160,7 +161,7 @@ def simulate(
         One horizon, or several.
     trials, seed : int
         How many trials, and their random numbers.
-    faults : Faults or Fault, optional
+    faults : Faults, Fault or list of Fault, optional
         With faults the method runs in its edge-ledger form (see `methods/ledger.py`); a method that has none leaves
         the neighbors that it does not hear out of its sum (`rule` of the result says which). So it does on a changing
         network, with or without faults.
@@ -232,7 +233,7 @@ def simulate(
             int(horizons[0]) if one else horizons,
             trials,
             seed,
-            Faults(faults) if isinstance(faults, Fault) else faults,
+            None if faults is None else Faults.of(faults),
             first_trial=first_trial,
             keep=keep,
             progress=progress,

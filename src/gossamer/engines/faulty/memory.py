@@ -1,0 +1,110 @@
+"""What the compiled loop of a network with faults reads and writes: edges, tables, memory, phases and rules."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gossamer.arrays import Flags, Floats, Integers
+
+
+class EdgeList(NamedTuple):
+    """Edge e joins agents low[e] < high[e]; link 2e is what `low` hears from `high`, link 2e + 1 the converse.
+
+    Both the messages and the ends' ledgers are numbered by these links: ledger 2e is kept by `low`. The edges that are
+    there in the k-th of some rounds are edge[start[k]:stop[k]].
+    """
+
+    low: Integers  #: (E,)
+    high: Integers  #: (E,)
+    indptr: Integers  #: (N + 1,) an agent's own links are own[indptr[i]:indptr[i + 1]]; empty on changing networks
+    own: Integers  #: (2E,)
+    start: Integers  #: (rounds,)
+    stop: Integers  #: (rounds,)
+    edge: Integers  #: which edges are there
+    turn: Integers  #: how often each was there before; empty if that is the number of the round
+    fresh: Flags  #: whether each was down before, so that its momentum is gone; empty if none ever is
+    weight: Floats  #: -L_ij of each
+
+
+class LedgerTable(NamedTuple):
+    """A method's table (see methods/table.py) with its registers told apart."""
+
+    message_state: Floats
+    message_observation: Floats
+    step_state: Floats
+    step_observation: Floats
+    step_mixed: Floats
+    ledger: Integers  #: registers that live on the edges; none by the skip rule
+    local: Integers  #: all others
+    flow: int  #: which of `ledger` the messages read
+    estimate_state: Floats
+    answers: Flags  #: (T,) whether the estimate after each round is one: the mean, if all observations were the same
+
+
+class LedgerMemory(NamedTuple):
+    """All that a block of B trials carries from round to round (n components, R registers, Q on edges)."""
+
+    registers: Floats  #: (N, R, n, B); those of the ledger are sums over the agent's links (changing: the flow alone)
+    ledgers: Floats  #: (2E, Q, n, B)
+    last_heard: NDArray[
+        np.int32
+    ]  #: (2E, B) the last turn in which a message arrived; -1 - k: none since turn k
+    returning: (
+        Floats  #: (N, Q, n, B) what is left of the flows of the edges that an agent has dropped; or empty
+    )
+    standing: Flags  #: (2E, B) of the end's ledger: NEW, COMPARED or DROPPED
+    begun: NDArray[np.int32]  #: (2E, B) the round in which the end began its ledger with zero flow
+    echoed: Flags  #: (2E, B) whether the other end ever said that it heard this one since it began
+    chains: Flags  #: (K, 2E, B) states of the random link faults
+    heard: Flags  #: (4, 2E, B) which messages of four rounds arrive
+    filled: Integers  #: (2E,) which four rounds: 4 k .. 4 k + 3
+    clock: Integers  #: (N,) rounds in which the agent has taken part
+    observed: Floats  #: (2, n, B) the least and the largest observation so far
+    answered: Floats  #: (2, n, B) the least and the largest estimate so far
+    born: Integers  #: (2E,) the turn in which the link's receiver began, came back, or dropped the edge
+
+    def with_room(self, links: int) -> LedgerMemory:
+        """The same with room for so many links."""
+        if links <= len(self.born):
+            return self
+        sizes = {"chains": 1, "heard": 1} | dict.fromkeys(
+            ("registers", "returning", "clock", "observed", "answered")
+        )
+        fresh = {"last_heard": -1, "filled": -1, "heard": 1}
+        larger = {}
+        for name, array in self._asdict().items():
+            axis = sizes.get(name, 0)
+            if axis is not None:
+                widths = [(0, links - array.shape[k] if k == axis else 0) for k in range(array.ndim)]
+                larger[name] = np.pad(array, widths, constant_values=fresh.get(name, 0))
+        return self._replace(**larger)
+
+    def clear(self, links: Integers) -> None:
+        """Forget all about these links."""
+        self.ledgers[links] = 0.0
+        self.last_heard[links] = self.filled[links] = -1
+        self.standing[links] = self.echoed[links] = self.born[links] = self.begun[links] = 0
+
+
+class Phase(NamedTuple):
+    """Rounds start .. stop - 1, in which nobody joins or crashes and no partition begins or heals."""
+
+    start: int
+    stop: int
+    alive: Flags  #: (N,)
+    dead: Integers  #: agents that are declared dead at the start
+    begun: Integers  #: agents that begin or come back at the start
+
+
+class Rules(NamedTuple):
+    """How an agent treats a neighbor that it does not hear, and edges that come and go."""
+
+    silence: int  #: A of the ledger's rules
+    skip: bool  #: no ledger: leave the neighbor out of the sum
+    changing: bool  #: edges come and go: registers are kept up to date, and turns counted
+    folds: bool  #: a flow that both ends agree on is forgotten when its edge goes down: registers hold it
+    reliable: bool  #: edges come and go, but nothing is lost and nobody dies: both ends always agree
+    return_rate: float  #: the factor per round by which the flows of dropped edges return
