@@ -1,38 +1,44 @@
 """scikit-learn estimators whose rows are dealt to agents of a network, each of which finds the fit of all rows.
 
-They drop into pipelines and grid searches in place of `LogisticRegression`, `PoissonRegressor` and `HuberRegressor`,
-minimize what these minimize, and say what finding it over a network took (`rounds_`, `bytes_`). They need the extra
-`data`:
+They drop into pipelines and grid searches in place of `LogisticRegression`, `LinearRegression`, `Ridge`, `ElasticNet`,
+`PoissonRegressor`, `GammaRegressor` and `HuberRegressor`, minimize what these minimize, and say what finding it over a
+network took (`rounds_`, `bytes_`). `partial_fit` hands the agents more rows, and fits all that they hold. They need the
+extra `data`:
 
     from gossamer.sklearn import DecentralizedLogisticRegression
 """
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from gossamer import checks
-from gossamer.applications.likelihood.estimation import LikelihoodEstimation
-from gossamer.applications.likelihood.fits import Fit
-from gossamer.applications.likelihood.newton import ScaledHuber
+from gossamer.applications.likelihood.estimators import DecentralizedEstimator, EstimatorRows
+from gossamer.applications.likelihood.scaled_huber import ScaledHuber
 from gossamer.arrays import AnyArray, Booleans, Floats
 from gossamer.errors import require
-from gossamer.families import Family, Logistic, Poisson, Softmax
+from gossamer.families import Family, Gamma, LeastSquares, Logistic, NegativeBinomial, Poisson, Softmax
 from gossamer.networks import NetworkLike
 
 require("sklearn", "data")
 
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin  # noqa: E402
-from sklearn.metrics import d2_tweedie_score  # noqa: E402
+from sklearn.base import ClassifierMixin, RegressorMixin  # noqa: E402
 from sklearn.utils.multiclass import check_classification_targets  # noqa: E402
-from sklearn.utils.validation import check_is_fitted, validate_data  # noqa: E402
+from sklearn.utils.validation import (  # noqa: E402
+    check_is_fitted,
+    validate_data,
+)
 
 __all__ = [
+    "DecentralizedGammaRegressor",
     "DecentralizedHuberRegressor",
+    "DecentralizedLinearRegression",
     "DecentralizedLogisticRegression",
+    "DecentralizedNegativeBinomialRegressor",
     "DecentralizedPoissonRegressor",
 ]
 
@@ -47,47 +53,17 @@ class _Rates(Poisson):
         return np.asarray(y < 0)
 
 
-class _Decentralized(BaseEstimator):  # type: ignore[misc]
-    """What the estimators share: rows dealt to agents, and the model that all of these find."""
+@dataclass(frozen=True)
+class _Overdispersed(NegativeBinomial):
+    """Negative binomial with labels that need not be whole."""
 
-    fit_: Fit
-    n_features_in_: int
+    labels: ClassVar[str] = "at least 0"
 
-    def _fit_rows(self, X: Floats, y: Floats, family: Family, ridge: float) -> Fit:
-        agents: Any = self.agents
-        if isinstance(agents, int | np.integer):
-            count = checks.whole_number("agents", agents, least=1)
-            agents = min(max(count, 2), len(X))  # every agent needs a row, and a neighbor
-        problem = LikelihoodEstimation.from_data(
-            X,
-            y,
-            agents,
-            self.split,
-            family=family,
-            intercept=self.fit_intercept,
-            ridge=ridge,
-            seed=0 if self.random_state is None else self.random_state,
-        )
-        self.fit_ = problem.fit(tolerance=self.tol, steps=self.max_iter)
-        self.n_iter_ = len(self.fit_.rounds)
-        self.rounds_ = int(self.fit_.rounds[-1])
-        self.bytes_ = int(self.fit_.bytes[-1])
-        return self.fit_
-
-    def _parameters(self, outputs: int) -> tuple[Floats, Floats]:
-        """(m, d) coefficients and (m,) intercepts, as agent 0 has them; the others' are the same to `tol`."""
-        theta = self.fit_.estimates[0].reshape(outputs, -1)
-        if self.fit_intercept:
-            return theta[:, :-1].copy(), theta[:, -1].copy()
-        return theta, np.zeros(outputs)
-
-    def _linear(self, X: Any) -> Floats:
-        check_is_fitted(self)
-        X = validate_data(self, X, reset=False)
-        return np.asarray(X @ np.atleast_2d(self.coef_).T + self.intercept_)
+    def outside(self, y: Floats) -> Booleans:
+        return np.asarray(y < 0)
 
 
-class DecentralizedLogisticRegression(ClassifierMixin, _Decentralized):  # type: ignore[misc]
+class DecentralizedLogisticRegression(ClassifierMixin, DecentralizedEstimator):  # type: ignore[misc]
     """Logistic regression, or softmax for more than two classes, found by every agent of a network.
 
     It minimizes what scikit-learn's `LogisticRegression` with the same `C` does.
@@ -95,11 +71,16 @@ class DecentralizedLogisticRegression(ClassifierMixin, _Decentralized):  # type:
     Parameters
     ----------
     C
-        Inverse of the strength of the ridge penalty; infinite: none.
+        Inverse of the strength of the penalty; infinite: none.
+    l1_ratio
+        The share of the penalty that is a lasso; the rest is ridge.
+    class_weight
+        "balanced" (all classes weigh the same), or a weight for each label.
     agents
         How many agents, on an Erdos-Renyi graph (never more than there are rows), or the network itself.
     split
-        How rows are dealt to agents: "contiguous", "random", "sorted", or an array with the agent of each row.
+        How rows are dealt to agents: "contiguous", "random" or "sorted". `fit` also takes the agent of each row
+        (`owners`); then an integer for `agents` has no effect.
     fit_intercept
         Whether to add an intercept, which is not penalized.
     tol, max_iter
@@ -130,6 +111,8 @@ class DecentralizedLogisticRegression(ClassifierMixin, _Decentralized):  # type:
         self,
         C: float = 1.0,
         *,
+        l1_ratio: float = 0.0,
+        class_weight: Any = None,
         agents: int | NetworkLike = 8,
         split: Any = "random",
         fit_intercept: bool = True,
@@ -138,6 +121,8 @@ class DecentralizedLogisticRegression(ClassifierMixin, _Decentralized):  # type:
         random_state: int | None = None,
     ) -> None:
         self.C = C
+        self.l1_ratio = l1_ratio
+        self.class_weight = class_weight
         self.agents = agents
         self.split = split
         self.fit_intercept = fit_intercept
@@ -145,17 +130,36 @@ class DecentralizedLogisticRegression(ClassifierMixin, _Decentralized):  # type:
         self.max_iter = max_iter
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any) -> Self:
-        """Deal the rows to the agents, and fit."""
-        X, y = validate_data(self, X, y, dtype=float)
-        check_classification_targets(y)
-        self.classes_, labels = np.unique(y, return_inverse=True)
+    def partial_fit(  # type: ignore[override]
+        self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None, owners: Any = None
+    ) -> Self:
+        """Hand the agents more rows, and fit all that they hold.
+
+        `classes` lists all labels, in the first call at least; until each of them has rows, only those that have some
+        are fitted.
+        """
+        return super().partial_fit(X, y, sample_weight, owners)
+
+    def _fit_all(self, rows: EstimatorRows) -> Self:
+        check_classification_targets(rows.y)
+        counted = rows.weights > 0
+        self.classes_, labels = np.unique(rows.y[counted], return_inverse=True)
         if len(self.classes_) < 2:
             raise ValueError(f"the labels need at least 2 classes, got 1 class: {self.classes_[0]!r}")
         two = len(self.classes_) == 2
         family = Logistic() if two else Softmax(len(self.classes_), symmetric=True)
-        ridge = 0.0 if np.isposinf(self.C) else 1 / (checks.number("C", self.C, above=0) * len(X))
-        self._fit_rows(X, labels.astype(float), family, ridge)
+        total = float(rows.weights.sum())
+        penalty = 0.0 if np.isposinf(self.C) else 1 / (checks.number("C", self.C, above=0) * total)
+        share = checks.number("l1_ratio", self.l1_ratio, least=0, most=1)
+        given = self.class_weight
+        if given is not None and not isinstance(given, str):
+            given = {k: given.get(label, 1.0) for k, label in enumerate(self.classes_.tolist())}
+        owners = None if rows.owners is None else rows.owners[counted]
+        found = EstimatorRows(rows.X[counted], labels.astype(float), rows.weights[counted], owners)
+        if isinstance(given, dict):  # "balanced" does not change the sum of all weights
+            factors = np.array(list(given.values()))
+            penalty *= total / float(found.weights @ factors[labels])
+        self._fit_rows(found, family, (1 - share) * penalty, lasso=share * penalty, class_weight=given)
         self.coef_, self.intercept_ = self._parameters(1 if two else len(self.classes_))
         return self
 
@@ -182,34 +186,21 @@ class DecentralizedLogisticRegression(ClassifierMixin, _Decentralized):  # type:
         return np.asarray(np.exp(self.predict_log_proba(X)))
 
 
-class _DecentralizedRegressor(RegressorMixin, _Decentralized):  # type: ignore[misc]
-    def _fit_numbers(self, X: Floats, y: Floats, family: Family, ridge: float) -> Self:
-        self._fit_rows(X, y, family, ridge)
+class _DecentralizedRegressor(RegressorMixin, DecentralizedEstimator):  # type: ignore[misc]
+    def _fit_numbers(self, rows: EstimatorRows, family: Family, ridge: float, **options: Any) -> Self:
+        self._fit_rows(rows, family, ridge, **options)
         coefficients, intercepts = self._parameters(1)
         self.coef_, self.intercept_ = coefficients[0], float(intercepts[0])
         return self
 
-    def _numbers(self, X: Any, y: Any) -> tuple[Floats, Floats]:
-        found: tuple[Floats, Floats] = validate_data(
-            self, X, y, dtype=float, y_numeric=True, ensure_min_samples=2
-        )
-        return found
+    def predict(self, X: Any) -> Floats:
+        """The mean of each row's label."""
+        predictors = self._linear(X).T
+        return np.asarray(self.fit_.model.family.mean(predictors)[0])
 
 
-class DecentralizedPoissonRegressor(_DecentralizedRegressor):
-    """Poisson regression with the log link, found by every agent of a network.
-
-    It minimizes what scikit-learn's `PoissonRegressor` with the same `alpha` does. The other parameters are those of
-    `DecentralizedLogisticRegression`.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_diabetes
-    >>> from gossamer.sklearn import DecentralizedPoissonRegressor
-    >>> X, y = load_diabetes(return_X_y=True)
-    >>> DecentralizedPoissonRegressor(alpha=1e-3, agents=5).fit(X, y).coef_.shape
-    (10,)
-    """
+class _LogLink(_DecentralizedRegressor):
+    """Regression of positive labels, whose mean is the exponential of the predictor."""
 
     def __init__(
         self,
@@ -230,22 +221,149 @@ class DecentralizedPoissonRegressor(_DecentralizedRegressor):
         self.max_iter = max_iter
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any) -> Self:
-        """Deal the rows to the agents, and fit."""
-        return self._fit_numbers(*self._numbers(X, y), _Rates(), checks.number("alpha", self.alpha, least=0))
+    def _fit_all(self, rows: EstimatorRows) -> Self:
+        return self._fit_numbers(rows, self._family(), checks.number("alpha", self.alpha, least=0))
 
-    def predict(self, X: Any) -> Floats:
-        """The expected count of each row."""
-        return np.asarray(np.exp(self._linear(X)[:, 0]))
+    @abstractmethod
+    def _family(self) -> Family: ...
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """The share of the Poisson deviance that is explained, as in scikit-learn."""
-        return float(d2_tweedie_score(y, self.predict(X), sample_weight=sample_weight, power=1))
+        """The share of the deviance that is explained, D^2."""
+        check_is_fitted(self)
+        X, y = validate_data(self, X, y, dtype=float, y_numeric=True, reset=False)
+        return self.fit_.score(X, y, sample_weight=sample_weight)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.target_tags.positive_only = True
         return tags
+
+
+class DecentralizedPoissonRegressor(_LogLink):
+    """Poisson regression with the log link, found by every agent of a network.
+
+    It minimizes what scikit-learn's `PoissonRegressor` with the same `alpha` does. The other parameters are those of
+    `DecentralizedLogisticRegression`.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from gossamer.sklearn import DecentralizedPoissonRegressor
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> DecentralizedPoissonRegressor(alpha=1e-3, agents=5).fit(X, y).coef_.shape
+    (10,)
+    """
+
+    def _family(self) -> Family:
+        return _Rates()
+
+
+class DecentralizedGammaRegressor(_LogLink):
+    """Gamma regression with the log link, found by every agent of a network.
+
+    It minimizes what scikit-learn's `GammaRegressor` with the same `alpha` does. The other parameters are those of
+    `DecentralizedLogisticRegression`.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from gossamer.sklearn import DecentralizedGammaRegressor
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> DecentralizedGammaRegressor(alpha=1e-3, agents=5).fit(X, y).coef_.shape
+    (10,)
+    """
+
+    def _family(self) -> Family:
+        return Gamma()
+
+
+class DecentralizedNegativeBinomialRegressor(_LogLink):
+    """Negative binomial regression with the log link, its dispersion estimated as well, found by every agent.
+
+    Labels of mean m have the variance m + dispersion m^2; `dispersion_` is the dispersion, estimated unless
+    `dispersion` is given. `alpha` is the factor of the ridge penalty; the other parameters are those of
+    `DecentralizedLogisticRegression`.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from gossamer.sklearn import DecentralizedNegativeBinomialRegressor
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> bool(DecentralizedNegativeBinomialRegressor(alpha=0.0, agents=5).fit(X, y).dispersion_ > 0)
+    True
+    """
+
+    def __init__(
+        self,
+        alpha: float = 0.0,
+        *,
+        dispersion: float | None = None,
+        agents: int | NetworkLike = 8,
+        split: Any = "random",
+        fit_intercept: bool = True,
+        tol: float = 1e-9,
+        max_iter: int = 200,
+        random_state: int | None = None,
+    ) -> None:
+        self.alpha = alpha
+        self.dispersion = dispersion
+        self.agents = agents
+        self.split = split
+        self.fit_intercept = fit_intercept
+        self.tol = tol
+        self.max_iter = max_iter
+        self.random_state = random_state
+
+    def _family(self) -> Family:
+        return _Overdispersed(self.dispersion)
+
+    def _fit_all(self, rows: EstimatorRows) -> Self:
+        super()._fit_all(rows)
+        self.dispersion_ = self.dispersion if self.fit_.scale is None else float(self.fit_.scale[0])
+        return self
+
+
+class DecentralizedLinearRegression(_DecentralizedRegressor):
+    """Least squares, with a ridge penalty, a lasso or both if wanted, found by every agent of a network.
+
+    It minimizes the mean over rows of (y - x'theta)^2 / 2 plus ``alpha (l1_ratio ||theta||_1 + (1 - l1_ratio)/2
+    ||theta||^2)``: with `alpha` 0 what scikit-learn's `LinearRegression` minimizes, else what `ElasticNet` does.
+    The other parameters are those of `DecentralizedLogisticRegression`.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from gossamer.sklearn import DecentralizedLinearRegression
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> bool(DecentralizedLinearRegression(agents=5).fit(X, y).score(X, y) > 0.5)
+    True
+    """
+
+    def __init__(
+        self,
+        alpha: float = 0.0,
+        *,
+        l1_ratio: float = 0.0,
+        agents: int | NetworkLike = 8,
+        split: Any = "random",
+        fit_intercept: bool = True,
+        tol: float = 1e-9,
+        max_iter: int = 200,
+        random_state: int | None = None,
+    ) -> None:
+        self.alpha = alpha
+        self.l1_ratio = l1_ratio
+        self.agents = agents
+        self.split = split
+        self.fit_intercept = fit_intercept
+        self.tol = tol
+        self.max_iter = max_iter
+        self.random_state = random_state
+
+    def _fit_all(self, rows: EstimatorRows) -> Self:
+        alpha = checks.number("alpha", self.alpha, least=0)
+        share = checks.number("l1_ratio", self.l1_ratio, least=0, most=1)
+        return self._fit_numbers(rows, LeastSquares(), (1 - share) * alpha, lasso=share * alpha)
 
 
 class DecentralizedHuberRegressor(_DecentralizedRegressor):
@@ -284,15 +402,11 @@ class DecentralizedHuberRegressor(_DecentralizedRegressor):
         self.max_iter = max_iter
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any) -> Self:
-        """Deal the rows to the agents, and fit."""
-        X, y = self._numbers(X, y)
+    def _fit_all(self, rows: EstimatorRows) -> Self:
         family = ScaledHuber(checks.number("epsilon", self.epsilon, above=1))
-        self._fit_numbers(X, y, family, checks.number("alpha", self.alpha, least=0) / len(X))
+        self._fit_numbers(
+            rows, family, checks.number("alpha", self.alpha, least=0) / float(rows.weights.sum())
+        )
         assert self.fit_.scale is not None
         self.scale_ = float(self.fit_.scale[0])
         return self
-
-    def predict(self, X: Any) -> Floats:
-        """The location of each row's label."""
-        return self._linear(X)[:, 0]

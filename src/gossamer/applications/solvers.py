@@ -10,7 +10,8 @@ import numpy as np
 from gossamer.arrays import Floats, Integers
 from gossamer.engines.exact import propagate
 from gossamer.engines.simulate import simulate
-from gossamer.methods import Method, SpectralFacts, resolve, tabulate
+from gossamer.facts import SpectralFacts
+from gossamer.methods import Method, resolve, tabulate
 from gossamer.methods.base import Number
 from gossamer.networks import Network
 from gossamer.observations import Gaussian, Observations

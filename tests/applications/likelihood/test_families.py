@@ -4,10 +4,21 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy import special, stats
 
 import gossamer as gs
-from gossamer.applications import Family, Gamma, Huber, Logistic, Poisson, Softmax
+from gossamer.applications import (
+    Family,
+    Gamma,
+    Huber,
+    LeastSquares,
+    Logistic,
+    NegativeBinomial,
+    Poisson,
+    Softmax,
+)
 from gossamer.families import FAMILIES, family_of
+from gossamer.families.special import digamma, log_gamma, trigamma
 
 LABELS = {
     Logistic(): (0.0, 1.0),
@@ -104,3 +115,65 @@ def test_a_family_of_ones_own_is_checked_numerically():
         Family.own("logistic", lambda eta, y: eta)
     with pytest.raises(gs.Unsupported, match="cannot draw labels"):
         own.draw(np.random.default_rng(0), eta)
+
+
+LIKELIHOODS = [
+    Logistic(),
+    Softmax(3),
+    Softmax(3, symmetric=True),
+    Poisson(),
+    Gamma(),
+    Huber(),
+    LeastSquares(),
+    NegativeBinomial(0.7),
+]
+
+
+@pytest.mark.parametrize("family", LIKELIHOODS, ids=str)
+def test_losses_have_the_slopes_and_densities_that_they_claim(family):
+    rng = np.random.default_rng(0)
+    eta = rng.normal(size=(family.outputs, 50))
+    y = family.draw(rng, eta)
+    for k in range(family.outputs):
+        step = 1e-6 * np.eye(family.outputs)[k][:, None]
+        measured = (family.losses(eta + step, y) - family.losses(eta - step, y)) / 2e-6
+        np.testing.assert_allclose(measured, family.slopes(eta, y)[k], atol=1e-7)
+    assert np.all(family.losses(eta, y) >= family.least_losses(y) - 1e-12)
+    if family.density:  # up to a constant of the label the loss is the negative logarithm of the density
+        rest = [family.log_likelihoods(at, y) + family.losses(at, y) for at in (eta, eta / 2)]
+        np.testing.assert_allclose(*rest, atol=1e-10)
+
+
+def test_densities_are_scipys():
+    rng = np.random.default_rng(1)
+    eta = rng.normal(size=(1, 40))
+    mean = np.exp(eta[0])
+    counts = np.arange(40.0)
+    for family, y, known in (
+        (Poisson(), counts, stats.poisson.logpmf(counts, mean)),
+        (NegativeBinomial(0.7), counts, stats.nbinom.logpmf(counts, 1 / 0.7, 1 / (1 + 0.7 * mean))),
+        (Gamma(), counts + 0.1, stats.gamma.logpdf(counts + 0.1, 1 / 0.3, scale=0.3 * mean)),
+        (LeastSquares(), counts, stats.norm.logpdf(counts, eta[0], np.sqrt(0.3))),
+    ):
+        np.testing.assert_allclose(family.log_likelihoods(eta, y, 0.3), known, rtol=1e-11)
+    x = np.geomspace(1e-3, 1e6, 60)
+    np.testing.assert_allclose(log_gamma(x), special.gammaln(x), rtol=1e-13, atol=1e-13)
+    np.testing.assert_allclose(digamma(x), special.psi(x), rtol=1e-12)
+    np.testing.assert_allclose(trigamma(x), special.polygamma(1, x), rtol=1e-12)
+
+
+def test_derivatives_in_the_dispersion():
+    rng = np.random.default_rng(2)
+    eta, a, h = rng.normal(size=(1, 40)), 0.7, 1e-5
+    y = NegativeBinomial(a).draw(rng, eta)
+    more, less, here = (NegativeBinomial(b) for b in (a + h, a - h, a))
+    terms = here.dispersion_terms(eta, y)
+    slope = (less.log_likelihoods(eta, y) - more.log_likelihoods(eta, y)) / (2 * h)
+    np.testing.assert_allclose(terms.slope, slope, atol=1e-7)
+    bend = (more.dispersion_terms(eta, y).slope - less.dispersion_terms(eta, y).slope) / (2 * h)
+    np.testing.assert_allclose(terms.curvature, bend, atol=1e-6)
+    np.testing.assert_allclose(
+        terms.cross, (more.slopes(eta, y) - less.slopes(eta, y))[0] / (2 * h), atol=1e-7
+    )
+    with pytest.raises(gs.Unsupported, match="need the dispersion of a negative binomial"):
+        NegativeBinomial().slopes(eta, y)

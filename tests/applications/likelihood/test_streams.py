@@ -8,11 +8,12 @@ import pytest
 import gossamer as gs
 from gossamer.applications import DSGD, DSGT, Alone, Centralized, Family
 from gossamer.applications.likelihood import kernels
-from gossamer.applications.likelihood.linearization import MEMORY, Linearizer, SampleLayout, refreshes, solve
+from gossamer.applications.likelihood.linearization import MEMORY, Linearizer, looks
 from gossamer.applications.likelihood.rivals import GRID
 from gossamer.applications.likelihood.streaming import Draws
 from gossamer.families import FAMILIES
 from gossamer.faults import Loss
+from gossamer.models import FIRST, STEP, Judgement, SumLayout, judge
 
 SQUARES = Family.own(
     lambda eta, y: eta - y, lambda eta, y: np.ones_like(eta), draw=lambda rng, eta: rng.normal(eta)
@@ -31,15 +32,13 @@ def gradients(problem, x, y, weights, theta):
     return np.einsum("asnb,snkb->nakb", slopes, x).reshape(x.shape[1], problem.size, -1)
 
 
-def known(theta):
-    """An estimate of which every direction is known."""
-    return solve(
+def known(theta, off=9.0):
+    """An estimate of which every direction is known, and with such an error of linearization."""
+    eye, ones = (
         np.broadcast_to(np.eye(theta.shape[-1]), (*theta.shape, theta.shape[-1])),
-        theta,
-        0 * theta,
-        0 * theta,
-        9,
+        np.ones(theta.shape),
     )
+    return Judgement(theta, ones > 0, eye, ones, np.full(theta.shape[:-1], off), eye, eye)
 
 
 # -- linearization ------------------------------------------------------------------------------------------------
@@ -47,8 +46,10 @@ def known(theta):
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_what_was_observed_adds_up_to_all_samples_linearized_now(family):
-    """However often references changed: kept samples at the newest, later ones at the reference of their time."""
-    problem = gs.LikelihoodEstimation.random(gs.Network.cycle(4), family, 2, samples=[1, 2, 0, 1])
+    """However often samples were moved toward other estimates."""
+    problem = gs.LikelihoodEstimation.random(
+        gs.Network.cycle(4), family, 2, samples=[1, 2, 0, 1], intercept=False
+    )
     linearizer, rng = Linearizer(problem, 3, errors=True), np.random.default_rng(0)
     total = np.zeros((4, linearizer.layout.components, 3))
     x, y, weights = all_samples(problem, 40, 3)
@@ -56,53 +57,97 @@ def test_what_was_observed_adds_up_to_all_samples_linearized_now(family):
     for start in range(0, 80, 20):
         part = slice(start, start + 20)
         total += linearizer.observe(x[part], y[part], weights[part], 2).sum(axis=0)
-        linearizer.refer(known(rng.normal(size=(4, 3, problem.size)) * 0.3))
+        linearizer.look(known(rng.normal(size=(4, 3, problem.size)) * 0.3))
         total += linearizer.observe(*nothing)[0]
-    fresh = Linearizer(problem, 3, errors=True)
-    fresh.observe(x, y, weights, 2)
-    fresh.refer(known(np.swapaxes(linearizer.reference, 1, 2)))
-    np.testing.assert_allclose(total, fresh._held, rtol=1e-9, atol=1e-9)
+    kept = linearizer._together()
+    np.testing.assert_array_equal(kept.y, y)
+    slopes = problem.family.slopes(kept.predictors, y) * weights[..., None]
+    scores = np.einsum("asnb,snkb->nakb", slopes, x).reshape(4, problem.size, 3)
+    layout = linearizer.layout
+    np.testing.assert_allclose(layout.slopes(np.swapaxes(total, 1, 2)), np.swapaxes(scores, 1, 2), atol=1e-9)
+    np.testing.assert_allclose(total, linearizer._sums(kept, 80)[0], rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("family", [name for name in FAMILIES if name != "huber"])
+def test_a_predictor_moves_by_a_step_at_most(family):
+    problem = gs.LikelihoodEstimation.random(gs.Network.cycle(3), family, 2)
+    linearizer, (x, y, weights) = Linearizer(problem, 2), all_samples(problem, 30, 2)
+    linearizer.observe(x, y, weights)
+    for _ in range(3):
+        before = linearizer._together().predictors.copy()
+        linearizer.look(known(np.full((3, 2, problem.size), 20.0)))
+        moved = np.abs(linearizer._together().predictors - before)
+        assert STEP / 2 < moved.max() <= STEP + 1e-12
+
+
+def test_samples_are_let_go_once_estimates_are_good():
+    """What is observed stays the sum of all, and the error of linearization of those that were let go is known."""
+    problem = gs.LikelihoodEstimation.random(gs.Network.cycle(3), "poisson", 2, intercept=False)
+    linearizer, (x, y, weights) = Linearizer(problem, 2, memory=10), all_samples(problem, 60, 2)
+    total = linearizer.observe(x[:30], y[:30], weights[:30]).sum(axis=0)
+    assert linearizer._count == 30  # there is no estimate yet
+    theta = np.broadcast_to(problem.parameter, (3, 2, 2))
+    for _ in range(8):
+        linearizer.look(known(theta, 0.05))
+    total += linearizer.observe(x[30:60], y[30:60], weights[30:60]).sum(axis=0)
+    assert linearizer._count == 10
+    assert len(linearizer._together().y) == 10
+
+    def off(parameter):
+        """The error of linearization at theta, by the averages of all agents."""
+        found = judge(
+            linearizer.layout, total.mean(axis=0).T, np.tile(parameter, (2, 1)), np.full(2, 1e9), 1 / 3, 1.0
+        )
+        return found.linearization  # with such a penalty theta is about 0
+
+    rows = np.einsum("snkb,k->snb", x, problem.parameter)
+    expected = (np.exp(rows) * rows**2).sum(axis=(0, 1)) / 3
+    held = total.mean(axis=0).T
+    np.testing.assert_allclose(held[:, 2], expected, rtol=1e-9)  # Q at theta = 0
+    assert np.all(off(np.zeros(2)) > 0)
 
 
 def test_the_curvature_is_packed_row_by_row():
     rng = np.random.default_rng(0)
     x, w, z = rng.normal(size=(6, 2, 3, 4)), rng.normal(size=(2, 2, 6, 2, 4)), rng.normal(size=(2, 6, 2, 4))
     w = w + np.swapaxes(w, 0, 1)
-    layout = SampleLayout(6, errors=False)
+    layout = SumLayout(6)
     out = np.zeros((3, 2, layout.components, 4))
-    kernels.linearize(out, x, w, 0, 2)
-    kernels.respond(out, x, z, layout.packed, 2)
+    kernels.linearize(out, x, w, layout.curved, 2)
+    kernels.respond(out, x, z, FIRST, 2)
     full = np.einsum("acsnb,snkb,snlb->snbakcl", w, x, x).reshape(3, 2, 2, 4, 6, 6).sum(axis=1)
     held = np.moveaxis(out, 2, 3)
     np.testing.assert_allclose(layout.curvature(held), full, atol=1e-12)
     response = np.einsum("asnb,snkb->snbak", z, x).reshape(3, 2, 2, 4, 6).sum(axis=1)
-    np.testing.assert_allclose(layout.response(held), response, atol=1e-12)
+    np.testing.assert_allclose(layout.shifted(held), response, atol=1e-12)
 
 
-def test_samples_begin_at_their_labels_and_again_when_an_agent_has_lost_a_direction():
+def test_samples_begin_at_their_labels():
     """With the Huber loss that is least squares."""
-    problem = gs.LikelihoodEstimation.random(gs.Network.cycle(3), "huber", 1)
+    problem = gs.LikelihoodEstimation.random(gs.Network.cycle(3), "huber", 1, intercept=False)
     linearizer, (x, y, weights) = Linearizer(problem, 2), all_samples(problem, 8, 2)
-    squares = np.stack([x[:, :, 0] ** 2, x[:, :, 0] * y], axis=2)
-    np.testing.assert_allclose(linearizer.observe(x, y, weights), squares)
-    linearizer.refer(known(np.full((3, 2, 1), 50.0)))  # far off, so that no label is within the threshold
-    assert not np.allclose(linearizer.observe(x, y, weights)[1:], squares[1:])
-    nothing = solve(np.zeros((3, 2, 1, 1)), np.zeros((3, 2, 1)), np.zeros((3, 2, 1)), np.zeros((3, 2, 1)), 9)
-    linearizer.refer(nothing)
-    np.testing.assert_allclose(linearizer.observe(x, y, weights)[1:], squares[1:])
+    seen = linearizer.observe(x, y, weights)
+    np.testing.assert_allclose(seen[:, :, linearizer.layout.curved], x[:, :, 0] ** 2)
+    np.testing.assert_allclose(seen[:, :, FIRST] - seen[:, :, FIRST + 1], x[:, :, 0] * y)
 
 
-def test_references_are_renewed_when_the_age_has_doubled():
-    assert [t for t in range(40) if refreshes(t)] == [1, 2, 4, 8, 16, 32]
+def test_agents_look_often_at_first_and_then_every_32_rounds():
+    assert list(looks(30)) == [*range(1, 17), 18, 20, 22, 24, 27, 30]
+    assert np.diff(list(looks(600)))[-5:].tolist() == [32] * 5
 
 
 def test_unknown_directions_stay_at_the_reference():
-    curvature = np.diag([2.0, 0.0])
-    found = solve(curvature, np.array([4.0, 1.0]), np.array([0.0, 7.0]), np.zeros(2), 100)
+    layout = SumLayout(2)
+    held = np.zeros(layout.components)
+    held[0], held[FIRST : FIRST + 2] = 1.0, (4.0, 1.0)
+    held[layout.curved :] = (2.0, 0.0, 0.0)
+    found = judge(layout, held, np.array([0.0, 7.0]), np.zeros(2), 1.0, 1.0)
     np.testing.assert_allclose(found.theta, [2.0, 7.0])
     assert not found.ready
+    assert found.linearization == np.inf
     # Units do not matter: a covariate in millimeters is known as early as in meters.
-    scaled = solve(np.diag([2.0, 2e-12]), np.array([4.0, 2e-12]), np.zeros(2), np.zeros(2), 100)
+    held[FIRST : FIRST + 2], held[layout.curved :] = (4.0, 2e-12), (2.0, 0.0, 2e-12)
+    scaled = judge(layout, held, np.zeros(2), np.zeros(2), 1.0, 1.0)
     np.testing.assert_allclose(scaled.theta, [2.0, 1.0])
     assert scaled.ready
 
@@ -110,7 +155,7 @@ def test_unknown_directions_stay_at_the_reference():
 @pytest.mark.slow
 def test_squares_are_averaged_exactly():
     """The quadratic case is linear estimation: nothing is lost by linearizing, in any round."""
-    problem = gs.LikelihoodEstimation.random(gs.Network.cycle(6), SQUARES, 2)
+    problem = gs.LikelihoodEstimation.random(gs.Network.cycle(6), SQUARES, 2, intercept=False)
     rounds = [3, 20, 70]
     run = problem.simulate("anytime-sda", rounds, trials=2)
     x, y, _ = all_samples(problem, 70, 2)
@@ -172,12 +217,12 @@ def test_the_center_and_those_alone_minimize_the_loss(family):
 @pytest.mark.slow
 @pytest.mark.parametrize("family", FAMILIES)
 def test_every_family_comes_close_to_the_center(family):
-    problem = gs.LikelihoodEstimation.random(gs.Network.grid(3, 4), family, 3, seed=2)
+    problem = gs.LikelihoodEstimation.random(gs.Network.grid(3, 4), family, 3, seed=2, intercept=False)
     run = problem.simulate("anytime-sda", [300, 1000], trials=16)
     assert np.all(run.over_limit - 4 * run.over_limit_stderr < [1.25, 1.1])
-    assert np.all(run.withheld == 0)
+    assert np.all(run.withheld <= [0.1, 0.02])
     assert run.samples.tolist() == [12 * 300, 12 * 1000]
-    numbers = SampleLayout(problem.size, errors=False).components
+    numbers = SumLayout(problem.size).components
     assert run.bytes.tolist() == [8 * numbers * 2 * len(problem.network.edges) * t for t in (300, 1000)]
 
 
@@ -192,7 +237,7 @@ def test_the_local_form_and_unequal_samples_come_close_as_well():
 
 @pytest.mark.slow
 def test_a_list_of_methods_shares_samples_and_a_table():
-    problem = gs.LikelihoodEstimation.random(gs.Network.cycle(5), "logistic", 2)
+    problem = gs.LikelihoodEstimation.random(gs.Network.cycle(5), "logistic", 2, intercept=False)
     runs = problem.simulate(["anytime-sda", DSGD(), Alone()], [50, 200], trials=8)
     assert [row["method"] for row in runs.records()][::2] == ["anytime-sda", "DSGD, step=1", "alone"]
     assert {"samples", "rounds", "bytes", "over_limit_stderr"} <= set(runs.records()[0])
@@ -205,7 +250,7 @@ def test_a_list_of_methods_shares_samples_and_a_table():
 
 @pytest.mark.slow
 def test_another_network_sees_the_same_samples_and_the_same_center():
-    problem = gs.LikelihoodEstimation.random(gs.Network.cycle(6), "logistic", 2)
+    problem = gs.LikelihoodEstimation.random(gs.Network.cycle(6), "logistic", 2, intercept=False)
     other = problem.on("complete:6")
     run, elsewhere = (each.simulate("anytime-sda", 100, trials=3) for each in (problem, other))
     assert run.centralized_limit == elsewhere.centralized_limit
@@ -222,7 +267,9 @@ def test_another_network_sees_the_same_samples_and_the_same_center():
 @pytest.mark.slow
 @pytest.mark.parametrize("rival", [DSGD(0.5), DSGT(0.5)], ids=str)
 def test_rivals_do_what_their_equations_say(rival):
-    problem = gs.LikelihoodEstimation.random(gs.Network.cycle(4), "logistic", 2, samples=[1, 1, 0, 2])
+    problem = gs.LikelihoodEstimation.random(
+        gs.Network.cycle(4), "logistic", 2, samples=[1, 1, 0, 2], intercept=False
+    )
     found = problem.simulate(rival, [3, 20], trials=2).estimates
     x, y, weights = all_samples(problem, 20, 2)
     mixing = np.eye(4) - problem.network.gossip.toarray()
@@ -250,7 +297,7 @@ def test_rivals_do_what_their_equations_say(rival):
 
 @pytest.mark.slow
 def test_the_best_step_of_the_grid_is_the_best_and_divergence_is_said():
-    problem = gs.LikelihoodEstimation.random(gs.Network.cycle(4), "poisson", 2, seed=3)
+    problem = gs.LikelihoodEstimation.random(gs.Network.cycle(4), "poisson", 2, seed=3, intercept=False)
     best = problem.simulate(DSGD(None), 100, trials=4)
     others = [problem.simulate(DSGD(step), 100, trials=4) for step in GRID.tolist()]
     assert best.total_error == min(run.total_error for run in others)
@@ -264,7 +311,7 @@ def test_the_best_step_of_the_grid_is_the_best_and_divergence_is_said():
 
 @pytest.mark.slow
 def test_without_faults_the_edge_ledger_gives_the_same_estimates():
-    problem = gs.LikelihoodEstimation.random(gs.Network.cycle(6), "gamma", 2)
+    problem = gs.LikelihoodEstimation.random(gs.Network.cycle(6), "gamma", 2, intercept=False)
     plain = problem.simulate("anytime-sda", [40, 150], trials=3)
     ledger = problem.simulate("anytime-sda", [40, 150], trials=3, faults=gs.faults.Faults())
     np.testing.assert_allclose(plain.estimates, ledger.estimates, rtol=1e-7, atol=1e-9)
@@ -272,7 +319,7 @@ def test_without_faults_the_edge_ledger_gives_the_same_estimates():
 
 @pytest.mark.slow
 def test_losing_three_messages_in_ten_costs_at_most_a_tenth():
-    problem = gs.LikelihoodEstimation.random(gs.Network.grid(3, 3), "logistic", 3)
+    problem = gs.LikelihoodEstimation.random(gs.Network.grid(3, 3), "logistic", 3, intercept=False)
     whole = problem.simulate("anytime-sda", 600, trials=24)
     lossy = problem.simulate("anytime-sda", 600, trials=24, faults=Loss(0.3))
     assert lossy.total_error <= 1.1 * whole.total_error
@@ -280,7 +327,7 @@ def test_losing_three_messages_in_ten_costs_at_most_a_tenth():
 
 @pytest.mark.slow
 def test_the_dead_are_left_out_and_the_others_go_on():
-    problem = gs.LikelihoodEstimation.random(gs.Network.complete(6), "logistic", 2)
+    problem = gs.LikelihoodEstimation.random(gs.Network.complete(6), "logistic", 2, intercept=False)
     run = problem.simulate("anytime-sda", 300, trials=4, faults=gs.faults.Crash(2, 100))
     assert np.all(np.isnan(run.estimates[:, 2]))
     assert np.all(np.isfinite(run.estimates[:, [0, 1, 3, 4, 5]]))
@@ -289,7 +336,7 @@ def test_the_dead_are_left_out_and_the_others_go_on():
 
 
 def test_those_alone_without_an_estimate_are_counted_and_left_out():
-    problem = gs.LikelihoodEstimation.random(gs.Network.cycle(4), "logistic", 3)
+    problem = gs.LikelihoodEstimation.random(gs.Network.cycle(4), "logistic", 3, intercept=False)
     run = problem.simulate(Alone(), [4, 400], trials=8)
     assert run.withheld[0] > 0.5 > run.withheld[1]
     assert np.isfinite(run.total_error[1])
@@ -298,13 +345,13 @@ def test_those_alone_without_an_estimate_are_counted_and_left_out():
 
 @pytest.mark.slow
 def test_changing_networks_learn_by_the_local_form():
-    problem = gs.LikelihoodEstimation.random(gs.Network.complete(10), "logistic", 2)
+    problem = gs.LikelihoodEstimation.random(gs.Network.complete(10), "logistic", 2, intercept=False)
     run = problem.simulate(
         gs.AnytimeSDA("local"), 600, trials=8, network=gs.ChangingNetwork.matchings(10, seed=1)
     )
     assert run.over_limit - 4 * run.over_limit_stderr < 1.25
     assert run.network.name == "matchings:10"
-    assert run.bytes == 600 * 10 * 8 * 5  # five pairs a round, in both directions, and p(p+3)/2 numbers
+    assert run.bytes == 600 * 10 * 8 * 11  # five pairs a round, in both directions, and p(p+5)/2 + 4 numbers
     with pytest.raises(gs.Unsupported, match="are for AnytimeSDA"):
         problem.simulate(DSGD(), 10, trials=2, faults=Loss(0.1))
 
@@ -314,7 +361,7 @@ def test_changing_networks_learn_by_the_local_form():
 
 def test_refusals():
     net = gs.Network.cycle(4)
-    problem = gs.LikelihoodEstimation.random(net, "logistic", 2)
+    problem = gs.LikelihoodEstimation.random(net, "logistic", 2, intercept=False)
     with pytest.raises(gs.InvalidInput, match="running means of linearized samples"):
         problem.simulate(gs.AnytimeSDA(gain=0.1), 10)
     with pytest.raises(gs.InvalidInput, match="running means of linearized samples"):
@@ -322,11 +369,11 @@ def test_refusals():
     with pytest.raises(gs.InvalidInput, match="at least one method is needed"):
         problem.simulate([], 10)
     with pytest.raises(gs.InvalidInput, match="needs parameter and covariates"):
-        gs.LikelihoodEstimation(net, "logistic", 2).simulate("anytime-sda", 10)
+        gs.LikelihoodEstimation(net, "logistic", 2, intercept=False).simulate("anytime-sda", 10)
     with pytest.raises(gs.InvalidInput, match="one component per covariate"):
-        gs.LikelihoodEstimation(net, "logistic", 2, covariates=gs.Gaussian(np.zeros((4, 3))))
+        gs.LikelihoodEstimation(net, "logistic", 2, covariates=gs.Gaussian(np.zeros((4, 3))), intercept=False)
     with pytest.raises(gs.InvalidInput, match="names needs one entry per covariate"):
-        gs.LikelihoodEstimation(net, "logistic", 2, names=["a"])
+        gs.LikelihoodEstimation(net, "logistic", 2, names=["a"], intercept=False)
     with pytest.raises(gs.InvalidInput, match="samples must be whole numbers"):
-        gs.LikelihoodEstimation(net, "logistic", 2, samples=[1, 2])
-    assert MEMORY == 256
+        gs.LikelihoodEstimation(net, "logistic", 2, samples=[1, 2], intercept=False)
+    assert MEMORY == 1024

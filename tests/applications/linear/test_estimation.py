@@ -145,10 +145,21 @@ def test_rounds_needed_before_inverting_are_the_fewest(problem):
         online.estimate()
 
 
+def test_horizons_that_are_too_early_have_a_note_and_the_others_their_errors(problem):
+    needed = problem.gram_rounds_needed("sda")
+    run = problem.simulate("sda", [2, needed + 5], trials=4)
+    assert np.isnan(run.total_error[0])
+    assert run.total_error[1] == problem.simulate("sda", needed + 5, trials=4).total_error
+    early, late = (row["note"] for row in run.records())
+    assert "too early to invert" in early
+    assert f"takes {needed} rounds" in early
+    assert late == ""
+
+
 def test_corollary_1_has_two_terms_and_holds(problem):
     method = gs.SDA()
     for rounds in (100, 1000):
-        bound = problem.bound(rounds, gram_rounds=rounds, constant=24)
+        bound = problem.bound(rounds, gram_rounds=rounds)
         assert list(bound.terms) == ["matrix (T1)", "vector (T2)"]
         assert bound.applies
         run = problem.simulate(method, rounds, trials=50, gram=gs.SDA(output="last"))
@@ -258,8 +269,9 @@ def test_one_agent_per_value_of_a_column():
     frame["price"] = y
     problem = LinearEstimation.from_data(frame, "price", agents=gs.Network.path(3), split="by:town")
     assert problem.labels == ["bath", "ely", "york"]
-    assert problem.names == ["a", "b", "c", "d"]
-    assert np.abs(problem.estimate(rounds=40) - np.linalg.lstsq(x, y, rcond=None)[0]).max() < 1e-8
+    assert problem.names == ["a", "b", "c", "d", "intercept"]
+    known = np.linalg.lstsq(np.column_stack([x, np.ones(90)]), y, rcond=None)[0]
+    assert np.abs(problem.estimate(rounds=40) - known).max() < 1e-8
 
 
 @given(st.integers(2, 9), st.integers(10, 40), st.sampled_from(["contiguous", "random"]))

@@ -185,11 +185,11 @@ def test_several_thousand_states():
 # -- what the paper says ----------------------------------------------------------------------------------------
 
 
-def test_corollary_2_has_five_terms_and_holds():
+def test_corollary_2_has_four_terms_and_holds():
     problem = small(0.9)
     for rounds in (100, 1000):
         bound = problem.bound(rounds)
-        assert len(bound.terms) == 5
+        assert (len(bound.terms), len(bound.order)) == (4, 5)
         assert bound.applies
         assert problem.simulate("sda", rounds, trials=20).error < bound.total
 
@@ -268,3 +268,35 @@ def test_temporal_differences_refuse_weights_that_do_not_mix():
     problem = PolicyEvaluation(gs.Network.star(6, "laplacian"), sp.eye(2), np.ones((6, 2)), 0.5)
     with pytest.raises(gs.InvalidInput, match=r"lambda_max\(L\) < 2, but it is 6 here"):
         problem.simulate(TemporalDifference(), 5)
+
+
+# -- rewards of other kinds, and other norms ---------------------------------------------------------------------
+
+
+def test_rewards_may_be_streams_of_any_kind():
+    rng = np.random.default_rng(4)
+    chances, transitions = rng.uniform(size=(6, 3)), rng.dirichlet(np.ones(3), size=3)
+    coins = PolicyEvaluation(gs.Network.cycle(6), transitions, gs.Bernoulli(chances), 0.5)
+    plain = PolicyEvaluation(gs.Network.cycle(6), transitions, chances, 0.5, np.sqrt(chances * (1 - chances)))
+    np.testing.assert_allclose(coins.values, plain.values)
+    for solver in ("anytime-sda", "sda", Centralized()):
+        one, other = (task.simulate(solver, 400, trials=40) for task in (coins, plain))
+        assert abs(one.error - other.error) < 4 * np.hypot(one.stderr, other.stderr)
+    assert coins.bound(400).total == pytest.approx(plain.bound(400).total)
+    with pytest.raises(gs.Unsupported, match="temporal differences draw Gaussian rewards"):
+        coins.simulate(TemporalDifference(), 20)
+    with pytest.raises(gs.InvalidInput, match=r"a component for each state, \(6, 3\), got \(6, 1\)"):
+        PolicyEvaluation(gs.Network.cycle(6), transitions, gs.Bernoulli(chances[:, :1]), 0.5)
+    with pytest.raises(gs.InvalidInput, match="leave it out"):
+        PolicyEvaluation(gs.Network.cycle(6), transitions, gs.Bernoulli(chances), 0.5, 1.0)
+    with pytest.raises(gs.InvalidInput, match="do not move"):
+        PolicyEvaluation(gs.Network.cycle(6), transitions, gs.Drifting(gs.Gaussian(chances), 0.1), 0.5)
+
+
+def test_l2_errors_stand_next_to_those_of_the_sup_norm():
+    run = small(0.9).simulate("anytime-sda", [50, 100], trials=5)
+    away = np.linalg.norm(run.values - run.problem.values, axis=3).max(axis=2)
+    np.testing.assert_allclose(run.l2_error, away.mean(axis=1))
+    np.testing.assert_allclose(run.l2_stderr, away.std(axis=1, ddof=1) / np.sqrt(5))
+    assert [row["l2_error"] for row in run.records()] == run.l2_error.tolist()
+    assert np.all(run.l2_error >= run.error)

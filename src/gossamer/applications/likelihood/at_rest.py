@@ -1,8 +1,9 @@
-"""AgentRows of data that agents hold and keep: fitted over the network, in one place, or by each agent alone."""
+"""Rows of data that agents hold and keep: fitted over the network, in one place, or by each agent alone."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from copy import copy
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
@@ -11,15 +12,12 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from gossamer import checks
+from gossamer.applications.likelihood.consensus import Consensus
+from gossamer.applications.likelihood.design import Design
 from gossamer.applications.likelihood.fits import Fit, Fits
-from gossamer.applications.likelihood.newton import (
-    AgentRows,
-    Consensus,
-    Model,
-    NewtonStep,
-    ScaledHuber,
-    newton,
-)
+from gossamer.applications.likelihood.inference import Inference
+from gossamer.applications.likelihood.intake import TakenRows
+from gossamer.applications.likelihood.newton import SOLVERS, NewtonStep, newton, solver_for
 from gossamer.applications.likelihood.rivals_at_rest import (
     GRID,
     ExactDiffusion,
@@ -28,16 +26,17 @@ from gossamer.applications.likelihood.rivals_at_rest import (
     GradientMethod,
     GradientTracking,
 )
+from gossamer.applications.likelihood.rows import AgentRows, Model
 from gossamer.applications.solvers import Alone, Centralized
 from gossamer.arrays import Floats
-from gossamer.errors import InvalidInput, Unsupported
-from gossamer.families import Family, Softmax, curvature_of
+from gossamer.errors import InvalidInput, Unsupported, nearest
+from gossamer.families.dispersed import SMALLEST_DISPERSION
 from gossamer.networks import Network
 
 NEWTON = "newton"
 
 Fitter = str | GradientMethod | Alone | Centralized
-"""Who fits: "newton", a gradient method, `Centralized()` or `Alone()`."""
+"""Who fits: "newton" or one of its two solvers, a gradient method, `Centralized()` or `Alone()`."""
 
 RIVALS: tuple[Fitter, ...] = (
     NEWTON,
@@ -52,31 +51,57 @@ _LOOKS = 200
 
 
 class DataAtRest:
-    """AgentRows of every agent, and the model to fit to them.
+    """The rows of every agent, and the model to fit to them.
 
     network  who talks to whom
     model    the loss, the penalty and the names of the parameters
     data     the rows of each agent
+    design   how columns become covariates
+    unit_penalty  (p,) the penalty of each parameter where ridge is 1
+    sites    what the agents are called
+    spent    rounds and bytes that agreeing on the design took
+    note     what a reader should know of the rows
     """
 
-    def __init__(self, network: Network, model: Model, data: Sequence[AgentRows]) -> None:
+    def __init__(
+        self,
+        network: Network,
+        model: Model,
+        data: Sequence[AgentRows],
+        design: Design,
+        *,
+        unit_penalty: Floats,
+        sites: Sequence[Any] = (),
+        spent: tuple[int, int] = (0, 0),
+        note: str = "",
+    ) -> None:
         self.network = network
         self.model = model
         self.data = list(data)
-        for i, rows in enumerate(self.data):
-            model.family.check_labels(rows.y, f" of agent {i}")
+        self.design = design
+        self.unit_penalty = unit_penalty
+        self.sites = list(sites) or list(range(network.agents))
+        self.spent = spent
+        self.note = note
+
+    def with_ridge(self, ridge: float) -> DataAtRest:
+        """The same rows with another penalty."""
+        other = copy(self)
+        other.__dict__.pop("_center", None)
+        other.model = self.model._replace(penalty=ridge * self.unit_penalty)
+        return other
 
     @cached_property
     def _center(self) -> NewtonStep:
-        """The fit of all rows in one place."""
-        together = AgentRows(*(np.concatenate(part) for part in zip(*self.data, strict=True)))
-        *_, last = newton(self.model, [together], Consensus(None), tolerance=1e-12, most=200)
+        """The fit of all rows in one place; parameters of agents' own need their rows apart."""
+        data = [AgentRows.together(self.data)] if self.model.local is None else self.data
+        *_, last = newton(self.model, data, Consensus(None), tolerance=1e-12, most=200)
         return last
 
     @property
     def solution(self) -> Floats:
-        """(p,) the parameters of all rows in one place."""
-        return np.asarray(self._center.theta[0])
+        """(p,) the parameters of all rows in one place; (N, p) if agents have some for themselves."""
+        return np.asarray(self._center.theta[0] if self.model.local is None else self._center.theta)
 
     def fit(
         self, method: Fitter = NEWTON, rounds: int = 1000, *, tolerance: float = 1e-9, steps: int = 200
@@ -92,22 +117,50 @@ class DataAtRest:
             return self._centralized()
         if isinstance(method, Alone):
             return self._alone()
-        checks.choice("method", method, (NEWTON,))
+        solver = solver_for(self.model) if method == NEWTON else method
+        checks.choice("method", solver, (NEWTON, *SOLVERS))
         tolerance = checks.number("tolerance", tolerance, above=0)
         most = checks.whole_number("steps", steps, least=1)
-        taken = list(newton(self.model, self.data, Consensus(self.network), tolerance=tolerance, most=most))
-        moved, note = taken[-1].moved, ""
+        exchange = Consensus(self.network, *self.spent)
+        taken = list(newton(self.model, self.data, exchange, tolerance=tolerance, most=most, solver=solver))
+        moved, notes = taken[-1].moved, [self.note] if self.note else []
         if moved > tolerance:
-            note = f"nearly collinear: rounding still moves estimates by {moved:.0e} of their size"
+            notes.append(f"nearly collinear: rounding still moves estimates by {moved:.0e} of their size")
+        if self._at_limit(taken[-1].scale):
+            notes.append(
+                "counts vary no more than those of a Poisson distribution: the dispersion is at its lower limit"
+            )
+        if solver == "newton-cg" and not self._penalized:
+            notes.append("conjugate gradients do not notice collinear covariates, which have many minima")
         return self._fit(
-            NEWTON,
+            method,
             taken[-1].theta,
             [step.rounds for step in taken],
             [step.bytes for step in taken],
-            [self._error(step.theta) for step in taken],
-            note,
-            scale=taken[-1].scale if isinstance(self.model.family, ScaledHuber) else None,
+            lambda: [self._error(step.theta) for step in taken],
+            "; ".join(notes),
+            scale=taken[-1].scale if self.model.family.scale_terms else None,
+            at_minimum=True,
         )
+
+    def inference(self, theta: Floats, scale: Floats | None) -> Inference:
+        """What the network says of the accuracy of a fit; a dispersion at its limit counts as known."""
+        if scale is not None and self._at_limit(scale):
+            known = self.model._replace(family=self.model.family.at_scale(float(scale.max())))
+            return Inference(known, self.data, Consensus(self.network), theta, None)
+        with threadpool_limits(1, user_api="blas"):
+            return Inference(self.model, self.data, Consensus(self.network), theta, scale)
+
+    def _at_limit(self, dispersion: Floats) -> bool:
+        return self.model.family.estimates_dispersion and bool(
+            dispersion.min() <= 1.001 * SMALLEST_DISPERSION
+        )
+
+    @property
+    def _penalized(self) -> bool:
+        """Whether all parameters but intercepts have a penalty."""
+        penalty = self.model.penalty.reshape(self.model.family.outputs, -1)
+        return bool(np.all(penalty[:, : penalty.shape[1] - self.model.intercept] > 0))
 
     def compare(
         self, methods: Sequence[Fitter] = RIVALS, rounds: int = 1000, *, target: float = 1e-6
@@ -121,38 +174,55 @@ class DataAtRest:
         theta: Floats,
         rounds: Any,
         sent: Any,
-        errors: Any,
+        errors: Callable[[], Sequence[float]],
         note: str = "",
         scale: Any = None,
+        at_minimum: bool = False,
     ) -> Fit:
+        theta = np.array(theta)
+        if self.model.local is not None:  # an agent without rows has no parameters of its own
+            empty = np.array([not len(rows.y) for rows in self.data])
+            theta[np.outer(empty, self.model.local)] = np.nan
         return Fit(
             method=method,
             network=self.network,
-            names=self.model.names,
+            model=self.model,
+            design=self.design,
+            sites=self.sites,
+            infer=(lambda: self.inference(theta, scale)) if at_minimum else None,
             estimates=theta,
             rounds=np.array(rounds),
             bytes=np.array(sent),
-            error=np.array(errors, dtype=float),
+            measure_error=errors,
             scale=scale,
             note=note,
         )
 
     def _error(self, theta: Floats) -> float:
-        """The largest difference from the fit in one place; NaN if the estimates are not numbers any more."""
-        return float(np.abs(theta - self.solution).max())
+        """The largest difference from the fit in one place; NaN if an estimate is NaN."""
+        there = np.array([len(rows.y) > 0 for rows in self.data])
+        off = np.abs(theta - self.solution)
+        return float(off.max() if self.model.local is None else off[there].max())
 
     # -- the yardsticks ----------------------------------------------------------------------------------------
 
+    def _needs_one_model(self, who: str) -> None:
+        if self.model.local is not None:
+            raise Unsupported(f"{who} cannot fit parameters of agents' own; use fit('newton')")
+
     def _centralized(self) -> Fit:
-        """Every row travels once: its covariates, without the intercept's, and its label."""
-        ones = sum(name.startswith("intercept") for name in self.model.names) // self.model.family.outputs
-        sent = sum(8 * rows.y.size * (rows.x.shape[1] - ones + 1) for rows in self.data)
+        """Every row travels once: its covariates and its label."""
+        self._needs_one_model("a center")
+        sent = sum(8 * rows.y.size * (rows.x.shape[1] + 1) for rows in self.data)
         everybody = np.broadcast_to(self.solution, (self.network.agents, len(self.solution)))
-        return self._fit("centralized", everybody, [0], [sent], [0.0], "every row sent to one place, once")
+        return self._fit(
+            "centralized", everybody, [0], [sent], lambda: [0.0], "every row sent to one place, once"
+        )
 
     def _alone(self) -> Fit:
         """Each agent's own rows, with the same penalty."""
-        theta = np.full((self.network.agents, len(self.solution)), np.nan)
+        self._needs_one_model("an agent alone")
+        theta = np.full((self.network.agents, len(self.model.penalty)), np.nan)
         for i, rows in enumerate(self.data):
             try:
                 *_, last = newton(self.model, [rows], Consensus(None), tolerance=1e-10, most=200)
@@ -162,15 +232,23 @@ class DataAtRest:
         known = ~np.isnan(theta[:, 0])
         missing = int(np.sum(~known))
         note = f"{missing} of {len(known)} agents find no estimate in their own rows" if missing else ""
-        error = self._error(theta[known]) if known.any() else np.nan
-        return self._fit("alone", theta, [0], [0], [error], note)
+
+        def errors() -> list[float]:
+            return [self._error(theta[known]) if known.any() else np.nan]
+
+        return self._fit("alone", theta, [0], [0], errors, note)
 
     # -- gradient methods --------------------------------------------------------------------------------------
 
     def _descend(self, method: GradientMethod, rounds: int) -> Fit:
-        if isinstance(self.model.family, ScaledHuber):
+        if self.model.family.scale_terms:
             raise Unsupported(
                 "gradient methods here fit a loss without a scale; use gs.applications.Huber(threshold) for them"
+            )
+        self._needs_one_model("a gradient method")
+        if self.model.lasso is not None:
+            raise Unsupported(
+                "gradient methods here need a smooth penalty; leave out the lasso, or use fit('newton')"
             )
         if method.step is not None:
             return self._run(method, method.step, rounds)
@@ -201,67 +279,91 @@ class DataAtRest:
         per_round = 2 * len(network.edges) * 8 * len(self.solution) * method.vectors
         note = "" if errors[-1] < 1e100 else "diverges with this step"
         errors = [error if error < 1e100 else np.nan for error in errors]
-        return self._fit(method.label, state[0], seen, np.array(seen) * per_round, errors, note)
+        return self._fit(method.label, state[0], seen, np.array(seen) * per_round, lambda: errors, note)
 
     @cached_property
     def _largest_curvature(self) -> float:
         """The largest eigenvalue of any agent's f_i'' at zero."""
         family, share = self.model.family, self._share
         at_zero = [
-            curvature_of(rows.x, family.curvatures(np.zeros((family.outputs, len(rows.y))), rows.y)) * share
+            self.model.curvature(
+                rows.weighted(family.curvatures(np.zeros((family.outputs, len(rows.y))), rows.y)), rows.x
+            )
+            * share
             for rows in self.data
         ]
-        penalty = max(len(rows.y) for rows in self.data) * share * self.model.penalty.max()
+        penalty = max(rows.total for rows in self.data) * share * self.model.penalty.max()
         return float(max(np.linalg.eigvalsh(curvature)[-1] for curvature in at_zero) + penalty)
 
     @property
     def _share(self) -> float:
         """f_i is this much times the sum over agent i's rows, so that the mean of f_i is that over all rows."""
-        return self.network.agents / sum(len(rows.y) for rows in self.data)
+        return self.network.agents / sum(rows.total for rows in self.data)
 
     def _gradient(self) -> Gradient:
         """The function that gives every agent's gradient of f_i at its own theta, (N, p) -> (N, p)."""
         counts = np.array([len(rows.y) for rows in self.data])
-        longest, width = int(counts.max()), self.data[0].x.shape[1]
-        x, y = np.zeros((len(counts), longest, width)), np.zeros((len(counts), longest))
+        longest, dimension = int(counts.max()), self.data[0].x.shape[1]
+        width, weights = dimension + self.model.intercept, np.ones((len(counts), longest))
+        x, offset = np.zeros((len(counts), longest, width)), np.zeros((len(counts), longest))
+        y = np.full((len(counts), longest), next(rows.y[0] for rows in self.data if len(rows.y)))
         for i, rows in enumerate(self.data):
-            x[i, : counts[i]] = rows.x  # rows of zeros have no gradient
-            y[i, : counts[i]], y[i, counts[i] :] = rows.y, rows.y[0]
+            x[i, : counts[i], :dimension] = rows.x  # rows of zeros have no gradient
+            x[i, : counts[i], dimension:] = 1.0
+            y[i, : counts[i]] = rows.y
+            if rows.weights is not None:
+                weights[i, : counts[i]] = rows.weights
+            if rows.offset is not None:
+                offset[i, : counts[i]] = rows.offset
         family, share = self.model.family, self._share
-        penalty = counts[:, None] * share * self.model.penalty
+        penalty = np.array([[rows.total] for rows in self.data]) * share * self.model.penalty
 
         def gradient(theta: Floats) -> Floats:
             shaped = theta.reshape(len(counts), family.outputs, width)
             predictors = shaped @ x.swapaxes(1, 2)  # (N, m, rows)
-            slopes = family.slopes(predictors.swapaxes(0, 1), y)
+            slopes = family.slopes(predictors.swapaxes(0, 1) + offset, y) * weights
             sums = slopes.swapaxes(0, 1) @ x
             return np.asarray(share * sums.reshape(theta.shape) + penalty * theta)
 
         return gradient
 
 
-def data_at_rest(
-    network: Network,
-    family: Family,
-    features: Sequence[Floats],
-    targets: Sequence[Floats],
-    *,
-    intercept: bool,
-    ridge: float,
-    names: Sequence[str],
-) -> DataAtRest:
-    """The rows of every agent, with a column of ones for the intercept, and the model to fit."""
-    if len(features) != network.agents:
+def data_at_rest(taken: TakenRows, *, ridge: float, lasso: float, local: Sequence[str]) -> DataAtRest:
+    """The rows of every agent and the model to fit.
+
+    Penalties are those of covariates divided by `taken.scales`; intercepts and parameters of agents' own have none.
+    """
+    names = [*taken.design.names, *(["intercept"] if taken.intercept else [])]
+    unknown = [name for name in local if name not in names]
+    if unknown:
         raise InvalidInput(
-            f"every agent needs rows: {network.agents} agents, got {len(features)} sets of rows"
+            f"local must name parameters ({', '.join(names)}), got {unknown[0]!r}{nearest(unknown[0], names)}"
         )
-    if intercept:
-        features = [np.column_stack([x, np.ones(len(x))]) for x in features]
-    penalty = np.full(len(names), ridge)
-    penalty[len(names) - intercept :] = 0.0
-    called = list(names)
-    if family.outputs > 1:
-        first = 0 if isinstance(family, Softmax) and family.symmetric else 1
-        called = [f"{name} ({first + k})" for k in range(family.outputs) for name in names]
-    model = Model(family, np.tile(penalty, family.outputs), called)
-    return DataAtRest(network, model, [AgentRows(x, y) for x, y in zip(features, targets, strict=True)])
+    own = np.array([name in local for name in names])
+    if own.all():
+        raise InvalidInput("local must leave at least one parameter for all agents to share, got all of them")
+    penalized = ~own
+    penalized[len(names) - taken.intercept :] = False
+    scales = np.append(taken.scales, [0.0] * taken.intercept) * penalized
+    outputs = taken.family.outputs
+    unit_penalty = np.tile(scales**2, outputs)
+    model = Model(
+        taken.family,
+        ridge * unit_penalty,
+        taken.family.parameter_names(names),
+        taken.intercept,
+        np.tile(lasso * scales, outputs) if lasso else None,
+        np.tile(own, outputs) if own.any() else None,
+    )
+    for i, rows in enumerate(taken.data):
+        taken.family.check_labels(rows.y, f" of agent {i}")
+    return DataAtRest(
+        taken.network,
+        model,
+        taken.data,
+        taken.design,
+        unit_penalty=unit_penalty,
+        sites=taken.sites,
+        spent=taken.spent,
+        note=taken.note,
+    )

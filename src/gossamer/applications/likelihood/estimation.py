@@ -13,14 +13,16 @@ from numpy.typing import ArrayLike
 from gossamer import checks
 from gossamer.applications.likelihood.at_rest import RIVALS, DataAtRest, Fitter, data_at_rest
 from gossamer.applications.likelihood.fits import Fit, Fits
+from gossamer.applications.likelihood.intake import IntakeOptions, take_rows
 from gossamer.applications.likelihood.learning import LearningRuns, Solver, learn
 from gossamer.applications.likelihood.online import OnlineLikelihood
+from gossamer.applications.likelihood.ridge_path import RidgePath, ridge_path
 from gossamer.applications.likelihood.streaming import in_blocks, newton
-from gossamer.applications.linear.dealing import deal
+from gossamer.applications.linear.dealing import check_unique, with_intercept
 from gossamer.arrays import Floats, Integers
 from gossamer.errors import InvalidInput
-from gossamer.families import Family, Softmax, family_of
-from gossamer.faults import Fault, Faults
+from gossamer.families import Family, family_of
+from gossamer.faults import FaultsLike
 from gossamer.methods import AnytimeSDA
 from gossamer.networks import ChangingNetwork, Network, NetworkLike
 from gossamer.observations import Gaussian, Observations, check_match
@@ -71,7 +73,7 @@ class LikelihoodEstimation:
         parameter: ArrayLike | None = None,
         covariates: Observations | None = None,
         samples: int | Sequence[int] = 1,
-        intercept: bool = False,
+        intercept: bool = True,
         ridge: float = 0.0,
         names: Sequence[str] | None = None,
     ) -> None:
@@ -97,7 +99,8 @@ class LikelihoodEstimation:
         given = default if names is None else [str(name) for name in checks.listed("names", names)]
         if len(given) != self.dimension:
             raise InvalidInput(f"names needs one entry per covariate ({self.dimension}), got {len(given)}")
-        self.names = [*given, "intercept"] if self.intercept else given
+        check_unique(given)
+        self.names = with_intercept(given) if self.intercept else given
 
     @classmethod
     def from_data(
@@ -110,6 +113,14 @@ class LikelihoodEstimation:
         family: Family | str = "logistic",
         intercept: bool = True,
         ridge: float = 0.0,
+        lasso: float = 0.0,
+        local: Sequence[str] = (),
+        sample_weight: Any = None,
+        offset: Any = None,
+        exposure: Any = None,
+        class_weight: Any = None,
+        missing: str = "refuse",
+        standardize: bool = False,
         seed: int = 0,
     ) -> LikelihoodEstimation:
         """Rows of data dealt to agents, who keep them; `fit` finds the model that all rows together determine.
@@ -117,17 +128,37 @@ class LikelihoodEstimation:
         Parameters
         ----------
         X
-            An array (rows, covariates), a dictionary of columns, or a pandas or polars frame.
+            An array (rows, covariates), a dictionary of columns, or a pandas or polars frame. Contiguous rows of an
+            array of floats are not copied. Text is a category: every level but the first, in sorted order, has an
+            indicator "column=level".
         y
-            One label per row, or the name of a column of the frame.
+            One label per row, the name of a column of the frame, or a formula such as "y ~ age + C(site)" (needs the
+            extra `formula`). Classes may be text, two classes also -1 and 1.
         agents
             How many agents (on an Erdos-Renyi graph), or the network itself.
         split
             "contiguous" blocks of rows, "random", "sorted" (blocks of rows sorted by label, which makes agents differ
             most), "by:<column>" (one agent per value of that column, which is then not a covariate), or an array with
-            the agent of each row.
+            the agent of each row: labels of the network's agents, or one label per agent. Agents may be without rows.
         family, intercept, ridge
-            As for the class. "softmax" has as many classes as there are labels, and a predictor for each.
+            As for the class, and "least-squares" and "negative-binomial" (whose dispersion is estimated). "softmax" has
+            as many classes as there are labels, and a predictor for each.
+        lasso
+            Adds ``lasso ||theta||_1`` (without intercepts), which makes parameters exactly zero.
+        local
+            Parameters that every agent has for itself, for example ["intercept"]; they have no penalty.
+        sample_weight
+            How many rows each row counts as: one number per row, or the name of a column.
+        offset, exposure
+            What is added to each row's predictor, and what its mean is proportional to (the logarithm is added); values
+            or the name of a column.
+        class_weight
+            "balanced" (all classes weigh the same), or a weight for each label.
+        missing
+            "refuse" missing values, "drop" their rows, or put in the "mean" over the network.
+        standardize
+            Apply the penalties to covariates of standard deviation 1 over the network; parameters stay in the units of
+            the data.
         seed
             Of the random split.
 
@@ -143,30 +174,22 @@ class LikelihoodEstimation:
         >>> bool(fit.error[-1] < 1e-9)
         True
         """
-        network = None if agents is None or isinstance(agents, int | np.integer) else Network.of(agents)
-        count = network.agents if network is not None else agents
-        rows = deal(X, y, count, split, False, checks.seed(seed))  # type: ignore[arg-type]
-        network = Network.erdos_renyi(len(rows.features)) if network is None else network
-        if isinstance(family, str) and family == "softmax":
-            family = _classes(np.concatenate(rows.targets))
+        options = IntakeOptions(sample_weight, offset, exposure, class_weight, missing, standardize)
+        local = [str(name) for name in checks.listed("local", local)]
+        taken = take_rows(X, y, agents, split, checks.seed(seed), family, bool(intercept), options)
+        family = taken.family.against_first() if local else taken.family
+        taken = taken._replace(family=family)
         problem = cls(
-            network,
+            taken.network,
             family,
-            len(rows.names),
-            samples=[len(part) for part in rows.targets],
-            intercept=intercept,
+            len(taken.design.names),
+            samples=[len(rows.y) for rows in taken.data],
+            intercept=taken.intercept,
             ridge=ridge,
-            names=rows.names,
+            names=taken.design.names,
         )
-        problem.at_rest = data_at_rest(
-            network,
-            problem.family,
-            rows.features,
-            rows.targets,
-            intercept=problem.intercept,
-            ridge=problem.ridge,
-            names=problem.names,
-        )
+        lasso = checks.number("lasso", lasso, least=0)
+        problem.at_rest = data_at_rest(taken, ridge=problem.ridge, lasso=lasso, local=local)
         return problem
 
     def fit(
@@ -177,8 +200,9 @@ class LikelihoodEstimation:
         Parameters
         ----------
         method
-            "newton", or one of the rivals `Extra`, `ExactDiffusion`, `GradientTracking`, `Centralized`, `Alone` of
-            `gs.applications`.
+            "newton" (its direction by averaged curvatures, "newton-cholesky", or for large models by conjugate
+            gradients, "newton-cg"), or one of the rivals `Extra`, `ExactDiffusion`, `GradientTracking`, `Centralized`,
+            `Alone` of `gs.applications`.
         rounds
             How many rounds a gradient method has; Newton's method needs no number.
         tolerance
@@ -187,6 +211,38 @@ class LikelihoodEstimation:
             The most steps that Newton's method may take.
         """
         return self._at_rest().fit(method, rounds, tolerance=tolerance, steps=steps)
+
+    @property
+    def differentiable(self) -> bool:
+        """Whether gradient methods can fit the rows of `from_data`: one smooth loss for all agents."""
+        model = self._at_rest().model
+        return model.lasso is None and model.local is None and not model.family.scale_terms
+
+    def ridge_path(
+        self, by: str = "cv", ridges: Sequence[float] | None = None, *, folds: int = 5, seed: int = 0
+    ) -> RidgePath:
+        """Choose the ridge penalty for the rows of `from_data` by how well new rows are predicted.
+
+        Parameters
+        ----------
+        by
+            "cv": cross-validation, where every agent deals its own rows to the folds. "gcv": generalized
+            cross-validation, one fit per penalty.
+        ridges
+            The penalties to try; 13 from 1e-5 to 10 by default, which suit standardized covariates.
+        folds, seed
+            How many folds, and the seed by which rows are dealt to them.
+
+        Examples
+        --------
+        >>> x = np.random.default_rng(0).normal(size=(60, 20))
+        >>> y = x[:, 0] + np.random.default_rng(1).normal(size=60)
+        >>> rows = gs.LikelihoodEstimation.from_data(x, y, gs.Network.cycle(5), family="least-squares")
+        >>> path = rows.ridge_path("gcv")
+        >>> path.best > 0.01
+        True
+        """
+        return ridge_path(self._at_rest(), by, ridges, folds, seed)
 
     def compare_fits(
         self, methods: Sequence[Fitter] = RIVALS, rounds: int = 1000, *, target: float = 1e-6
@@ -215,10 +271,7 @@ class LikelihoodEstimation:
     @property
     def parameter_names(self) -> list[str]:
         """What the numbers of theta are called; with several predictors, name[class]."""
-        classes = (
-            range(self.family.classes)[-self.family.outputs :] if isinstance(self.family, Softmax) else ()
-        )
-        return [f"{name}[{k}]" for k in classes for name in self.names] or self.names
+        return self.family.parameter_names(self.names)
 
     @property
     def intercepts(self) -> int:
@@ -252,7 +305,7 @@ class LikelihoodEstimation:
         trials: int = 100,
         seed: int = 0,
         *,
-        faults: Faults | Fault | None = None,
+        faults: FaultsLike = None,
         network: ChangingNetwork | None = None,
     ) -> Any:
         """Run one method, or several of them on the same samples, in `trials` independent trials.
@@ -297,9 +350,22 @@ class LikelihoodEstimation:
             self._centralized[rounds, seed] = known
         return known[:, :trials]
 
-    def online(self, method: AnytimeSDA | None = None) -> OnlineLikelihood:
-        """Estimates that are refined whenever samples come in, with standard errors."""
-        return OnlineLikelihood(self, method)
+    def online(
+        self, method: AnytimeSDA | None = None, *, memory: int = 10_000, forgetting: float | None = None
+    ) -> OnlineLikelihood:
+        """Estimates that are refined whenever samples come in, with standard errors.
+
+        Parameters
+        ----------
+        method
+            `AnytimeSDA`, in any of its forms.
+        memory
+            How many rounds of samples are kept, to be linearized again; older ones are let go once estimates are good.
+        forgetting
+            After how many rounds a sample counts half, to follow models that change; None: samples count the same for
+            ever.
+        """
+        return OnlineLikelihood(self, method, memory=memory, forgetting=forgetting)
 
     def __repr__(self) -> str:
         return f"LikelihoodEstimation({self.network!r}, {self.family.name}, {self.size} parameters)"
@@ -312,7 +378,7 @@ class LikelihoodEstimation:
         dimension: int = 5,
         *,
         samples: int | Sequence[int] = 1,
-        intercept: bool = False,
+        intercept: bool = True,
         ridge: float = 0.0,
         seed: int = 0,
     ) -> LikelihoodEstimation:
@@ -334,18 +400,6 @@ class LikelihoodEstimation:
             intercept=intercept,
             ridge=ridge,
         )
-
-
-def _classes(y: Floats) -> Softmax:
-    """Softmax with as many classes as there are labels."""
-    family = Softmax(max(2, int(y.max()) + 1), symmetric=True)
-    missing = np.setdiff1d(np.arange(family.classes), family.check_labels(y))
-    if missing.size:
-        raise InvalidInput(
-            f"softmax needs rows for each of the classes 0 to {family.classes - 1}, got none of class {missing[0]} "
-            "(without one its intercept has no finite estimate); number the labels from 0 on, without gaps"
-        )
-    return family
 
 
 def _samples(samples: Any, agents: int) -> Floats:

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from gossamer import plotting
-from gossamer.arrays import Floats, Integers
+from gossamer import checks, plotting
+from gossamer.applications.likelihood.design import Design
+from gossamer.applications.likelihood.exporting import as_estimator
+from gossamer.applications.likelihood.inference import Inference, Summary
+from gossamer.applications.likelihood.rows import Model
+from gossamer.applications.linear.dealing import DataTable
+from gossamer.arrays import AnyArray, Floats, Integers
+from gossamer.errors import Unsupported
+from gossamer.families import Family, LeastSquares
 from gossamer.networks import Network
 from gossamer.results import Record, Result
 
@@ -18,24 +26,29 @@ _ERROR = r"$\max_i\|\hat\theta_i-\theta^*\|_\infty$"
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Fit(Result):
-    """How a method came to its fit: one entry per step, or per round that was looked at.
+    """A fitted model, and how a method came to it: one entry per step, or per round that was looked at.
 
     method     what it is called
+    model      the loss, the penalties and the names of the parameters
+    design     how columns of data become covariates
+    sites      what the agents are called: sites[i] holds the rows of agent i
     estimates  (N, p) every agent's parameters in the end, in the order of `names`
     rounds     exchanges with the neighbors so far
     bytes      sent so far by all agents together, at 8 bytes per number
-    error      the largest difference, over agents and parameters, from the fit of all rows in one place
-    scale      (N,) the scale of a `ScaledHuber`
+    scale      (N,) the scale of a `ScaledHuber`, or the dispersion of a `NegativeBinomial`, if it was estimated
     note       what a reader should know
     """
 
     method: str
     network: Network
-    names: Sequence[str]
+    model: Model = field(compare=False)
+    design: Design = field(compare=False)
+    sites: Sequence[Any]
     estimates: Floats
     rounds: Integers
     bytes: Integers
-    error: Floats
+    measure_error: Callable[[], Sequence[float]] | None = field(compare=False)
+    infer: Callable[[], Inference] | None = field(default=None, compare=False)
     scale: Floats | None = None
     note: str = ""
 
@@ -45,10 +58,163 @@ class Fit(Result):
     def title(self) -> str:  # type: ignore[override]
         return f"{self.method} on {self.network.name}"
 
+    @cached_property
+    def error(self) -> Floats:
+        """The largest difference, over agents and parameters, from the fit of all rows in one place.
+
+        That fit is computed when this is first asked for.
+        """
+        assert self.measure_error is not None
+        return np.array(self.measure_error(), dtype=float)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without the rows."""
+        state = {**self.__dict__, "error": self.error, "measure_error": None, "infer": None}
+        state.pop("_inference", None)
+        return state
+
+    @property
+    def names(self) -> Sequence[str]:
+        """What the parameters are called."""
+        return self.model.names
+
+    @property
+    def classes(self) -> tuple[Any, ...]:
+        """The labels of the classes; empty if labels are numbers."""
+        if self.design.classes is not None:
+            return self.design.classes
+        zeros = np.zeros((self.model.family.outputs, 1))
+        return (
+            tuple(range(len(self.model.family.probabilities(zeros)))) if self.model.family.categorical else ()
+        )
+
     @property
     def disagreement(self) -> float:
-        """The largest difference between two agents' parameters."""
-        return float(np.ptp(self.estimates, axis=0).max())
+        """The largest difference between two agents' parameters, without those that agents have for themselves."""
+        return float(np.ptp(self.estimates[:, self.model.shared], axis=0).max())
+
+    # -- inference ---------------------------------------------------------------------------------------------
+
+    @cached_property
+    def _inference(self) -> Inference:
+        if self.infer is None:
+            raise Unsupported(
+                "standard errors are those of a minimum, and need the rows; use fit('newton'), and ask before the fit "
+                "is stored or sent"
+            )
+        return self.infer()
+
+    def summary(self, *, agent: int = 0, level: float = 0.95, robust: bool | None = None) -> Summary:
+        """Coefficients with standard errors, z and p values and intervals, and how well the model fits.
+
+        The first call averages over the network what is needed; no row leaves its agent.
+
+        Parameters
+        ----------
+        agent
+            Whose; all agents' are the same up to what averaging leaves, but for parameters of their own.
+        level
+            Of the intervals.
+        robust
+            Whether z and p values and intervals are those of robust standard errors (HC0) instead of model-based ones;
+            None: only where there are no others (the Huber losses, and families of your own).
+
+        Examples
+        --------
+        >>> x = np.random.default_rng(0).normal(size=(200, 2))
+        >>> y = x[:, 0] + np.random.default_rng(1).normal(size=200)
+        >>> rows = gs.LikelihoodEstimation.from_data(x, y, gs.Network.cycle(5), family="least-squares")
+        >>> found = rows.fit().summary()
+        >>> (found.p < 0.05).tolist()
+        [True, False, False]
+        """
+        agent = checks.whole_number("agent", agent, least=0, most=self.network.agents - 1)
+        return self._inference.summary(agent, self.sites[agent], level, robust)
+
+    @property
+    def deviance(self) -> float:
+        """Twice the log-likelihood that the model is short of one that fits every label; averaged when first asked."""
+        return self.summary().deviance
+
+    @property
+    def null_deviance(self) -> float:
+        """The deviance of an intercept alone."""
+        return self.summary().null_deviance
+
+    @property
+    def aic(self) -> float:
+        """Akaike's information criterion."""
+        return self.summary().aic
+
+    @property
+    def bic(self) -> float:
+        """The Bayesian information criterion."""
+        return self.summary().bic
+
+    @property
+    def degrees_of_freedom(self) -> float:
+        """Rows less parameters."""
+        return self.summary().degrees_of_freedom
+
+    @property
+    def dispersion(self) -> float:
+        """The factor of the variance; of a negative binomial, what multiplies the squared mean."""
+        return self.summary().dispersion
+
+    # -- predictions -------------------------------------------------------------------------------------------
+
+    def predictors(self, X: Any, *, agent: int = 0, offset: Any = 0.0) -> Floats:
+        """(m, n) the linear predictors of new rows, with columns as in the data, by one agent's parameters."""
+        agent = checks.whole_number("agent", agent, least=0, most=self.network.agents - 1)
+        x = self.design.complete(DataTable(X))
+        return np.asarray(self.model.predictors(self.estimates[agent], x) + np.asarray(offset, dtype=float))
+
+    def predict(self, X: Any, *, agent: int = 0, offset: Any = 0.0) -> AnyArray:
+        """(n,) the mean of the label of each new row, or its most probable class.
+
+        Parameters
+        ----------
+        X
+            Rows with columns as in the data.
+        agent
+            Whose parameters.
+        offset
+            Added to the predictors, one number or one per row.
+        """
+        at = self.predictors(X, agent=agent, offset=offset)
+        if self.model.family.categorical:
+            return np.asarray(np.array(self.classes)[self.model.family.probabilities(at).argmax(axis=0)])
+        return np.asarray(self.model.family.mean(at)[0])
+
+    def predict_proba(self, X: Any, *, agent: int = 0, offset: Any = 0.0) -> Floats:
+        """(n, classes) the probability of each class, in the order of `classes`."""
+        return self.model.family.probabilities(self.predictors(X, agent=agent, offset=offset)).T
+
+    def score(self, X: Any, y: Any, *, agent: int = 0, offset: Any = 0.0, sample_weight: Any = None) -> float:
+        """How well new rows are predicted: the share of right classes, or of the deviance that is explained (D^2).
+
+        In least squares that is R^2, which is also reported for Huber's losses.
+        """
+        y = np.asarray(y)
+        weights = np.ones(len(y)) if sample_weight is None else np.asarray(sample_weight, dtype=float)
+        if self.model.family.categorical:
+            right = self.predict(X, agent=agent, offset=offset) == y
+            return float(np.average(right, weights=weights))
+        family: Family = self.model.family if self.model.family.density else LeastSquares()
+        if self.scale is not None:
+            family = family.at_scale(float(self.scale[agent]))
+        y = y.astype(float)
+        flat = np.repeat(family.constant(float(np.average(y, weights=weights)))[:, None], len(y), axis=1)
+        losses = [family.losses(at, y) for at in (self.predictors(X, agent=agent, offset=offset), flat)]
+        ours, null = (float(weights @ (loss - family.least_losses(y))) for loss in losses)
+        return 1 - ours / null
+
+    def to_sklearn(self, *, agent: int = 0) -> Any:
+        """A fitted estimator of scikit-learn with one agent's parameters, for its tools and for storing.
+
+        Columns that are not numbers, formulas and means for missing values become the first step of a pipeline.
+        """
+        return as_estimator(self.model, self.design, self.estimates[agent], self.classes, self.scale)
 
     def reached(self, error: float) -> tuple[int, int] | None:
         """Rounds and bytes after which the error is at most `error`, and stays so; None: never."""

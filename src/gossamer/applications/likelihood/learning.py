@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from gossamer import checks, plotting
-from gossamer.applications.likelihood.linearization import MEMORY, SampleLayout
+from gossamer.applications.likelihood.linearization import MEMORY
 from gossamer.applications.likelihood.rivals import StochasticGradient
 from gossamer.applications.likelihood.streaming import (
     Learned,
@@ -23,8 +23,9 @@ from gossamer.arrays import Floats, Integers
 from gossamer.engines.horizons import horizons_of
 from gossamer.engines.results import ErrorResult, Rounds, Value, standard_error
 from gossamer.errors import InvalidInput, Unsupported
-from gossamer.faults import Fault, Faults
+from gossamer.faults import Faults, FaultsLike
 from gossamer.methods import AnytimeSDA, resolve
+from gossamer.models import SumLayout
 from gossamer.networks import ChangingNetwork
 from gossamer.results import Record, Result
 
@@ -119,14 +120,14 @@ def learn(
     rounds: Any,
     trials: int,
     seed: int,
-    faults: Faults | Fault | None = None,
+    faults: FaultsLike = None,
     network: ChangingNetwork | None = None,
 ) -> LearningRun[Any, Any]:
     """See `LikelihoodEstimation.simulate`."""
     trials, seed = checks.whole_number("trials", trials, least=1), checks.seed(seed)
     horizons, one = horizons_of(rounds)
     ordered, order = np.unique(horizons, return_inverse=True)
-    conditions = Conditions(Faults(faults) if isinstance(faults, Fault) else faults, network)
+    conditions = Conditions(None if faults is None else Faults.of(faults), network)
     solver = resolve(solver) if isinstance(solver, str) else solver
     found = _solve(problem, solver, ordered, trials, seed, conditions)
     limit = problem.centralized(tuple(ordered.tolist()), trials, seed)
@@ -219,4 +220,4 @@ def _sent(
         messages = 2 * network.edges_in(range(int(horizons[-1])))[0][horizons]
     if isinstance(solver, StochasticGradient):
         return 8 * solver.vectors * problem.size * messages
-    return 8 * SampleLayout(problem.size, errors=False).components * messages
+    return 8 * SumLayout(problem.size).components * messages

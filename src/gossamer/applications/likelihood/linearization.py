@@ -1,228 +1,225 @@
-"""Samples as a running least squares: what the agents of a network average to fit a model.
+"""Samples as a running least squares: what the agents of a network average to fit a model, in many trials at once.
 
-A sample (x, y) of agent i, linearized at the predictor eta = x'r_i of the agent's reference r_i, contributes
-
-    curvature         A = l''(eta) x x'
-    pseudo-response   b = (l''(eta) eta - l'(eta)) x
-
-(with several predictors, Kronecker products of these). The network averages the sums of each round; an agent that holds
-the averages (A, b) solves A theta = b, a Newton step for everybody's samples. Four rules make it as good as the maximum
-likelihood estimate of all samples:
-
-- Whenever its age in rounds has doubled, an agent takes its estimate as its reference, and linearizes the samples of
-  its first `MEMORY` rounds again. The change is added to its next observation, so that its running mean is that of all
-  samples as they are linearized now, and any method that averages does the rest. Later samples are linearized once, at
-  a reference that is good by then.
-- Until an agent knows all directions, a sample is linearized at what its label alone suggests (`Family.start`).
-- A sample is not linearized where its label would be implausible (`Family.plausible`).
-- A direction is known when its share of the curvature, with covariates centered (if there is an intercept) and scaled
-  alike, is more than 2/t after t rounds. An agent that does not know all of them withholds its estimate.
+`models.py` states the sums and what they say. The network averages the sums of each round. At `looks`, every agent
+whose error of linearization is worth it moves its samples toward its estimate; the change is added to its next
+observation, so that its running mean is that of all samples as they are linearized now, and any method that averages
+does the rest. The samples of the last `MEMORY` rounds or more are kept for that; older ones are let go once the
+estimates are good, and if they ever cease to fit, the error of linearization shows it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from gossamer.applications.likelihood import kernels
-from gossamer.applications.linear.sensors import unpack
 from gossamer.arrays import Booleans, Floats
-from gossamer.families import Family, centering
+from gossamer.families import Family
+from gossamer.models import (
+    FAR,
+    FIRST,
+    PUBLISHED,
+    Judgement,
+    SumLayout,
+    bend_of,
+    bends_of,
+    judge,
+    moved,
+    next_look,
+    on_their_way,
+    placed,
+)
 
 if TYPE_CHECKING:
     from gossamer.applications.likelihood.estimation import LikelihoodEstimation
 
-MEMORY = 256
-"""The samples of so many rounds are kept, to be linearized again: until the network has mixed, references are poor."""
+MEMORY = 1024
+"""How many rounds of samples simulations keep, to be linearized again."""
+
+PATIENCE = 4
+"""How many times as many are kept, at most, while there is no good estimate."""
+
+_WORTH = 0.005
+"""An error of linearization, in standard errors, for which samples are moved."""
 
 
-def refreshes(rounds: int) -> bool:
-    """Whether references are renewed after so many rounds: 1, 2, 4, 8, ..."""
-    return rounds > 0 and rounds & (rounds - 1) == 0
+def looks(rounds: int) -> Iterator[int]:
+    """The rounds, up to this one, after which agents look at their estimates."""
+    age = 1
+    while age <= rounds:
+        yield age
+        age = next_look(age)
 
 
-class SampleLayout(NamedTuple):
-    """Where the averaged numbers lie: curvature and pseudo-response; for standard errors also squared scores, how many
-    labels contradict their predictor, and how many samples there are."""
+class KeptSamples(NamedTuple):
+    """Samples, and the predictors at which they are linearized."""
 
-    size: int
-    errors: bool
+    x: Floats  #: (samples, N, width, B)
+    y: Floats  #: (samples, N, B)
+    weights: Floats  #: (samples, N)
+    predictors: Floats  #: (m, samples, N, B)
 
-    @property
-    def packed(self) -> int:
-        return self.size * (self.size + 1) // 2
-
-    @property
-    def components(self) -> int:
-        """How many numbers a message carries."""
-        return self.packed + self.size + (self.packed + 2 if self.errors else 0)
-
-    def curvature(self, held: Floats) -> Floats:
-        """(..., p, p) from (..., n)."""
-        return unpack(held[..., : self.packed], self.size)
-
-    def response(self, held: Floats) -> Floats:
-        return held[..., self.packed : self.packed + self.size]
-
-    def scores(self, held: Floats) -> Floats:
-        """(..., p, p) the mean over rounds of the sums of squared scores."""
-        return unpack(held[..., self.packed + self.size : -2], self.size)
-
-    def contradictions(self, held: Floats) -> Floats:
-        """(...) samples per agent and round whose label is the less likely one: a slope above 1/2."""
-        return held[..., -2]
-
-    def counts(self, held: Floats) -> Floats:
-        """(...) samples per agent and round."""
-        return held[..., -1]
-
-
-class Solved(NamedTuple):
-    """What averages say: the estimates (..., p), and the directions that are known."""
-
-    theta: Floats
-    known: Booleans  #: (..., p) by direction
-    directions: (
-        Floats  #: (..., p, p) in columns: orthogonal for covariates that are centered and scaled alike
-    )
-
-    @property
-    def ready(self) -> Booleans:
-        return np.asarray(self.known.all(axis=-1))
-
-
-def solve(
-    curvature: Floats, response: Floats, reference: Floats, penalty: Floats, rounds: int, intercepts: int = 0
-) -> Solved:
-    """Solve curvature theta = response with penalty/2 theta^2, and stay at the reference along unknown directions.
-
-    With intercepts, covariates are centered first, so that it does not matter how far from zero they are.
-    """
-    change = centering(curvature, intercepts) if intercepts else np.eye(penalty.shape[-1])
-    whole = curvature + penalty[..., None] * np.eye(penalty.shape[-1])
-    pull = np.einsum("...ji,...j->...i", change, response - np.einsum("...ij,...j->...i", whole, reference))
-    whole = np.swapaxes(change, -2, -1) @ whole @ change
-    diagonal = np.einsum("...ii->...i", whole)
-    scale = np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
-    scaled, pull = whole / scale[..., :, None] / scale[..., None, :], pull / scale
-    finite = np.isfinite(scaled).all(axis=(-2, -1)) & np.isfinite(pull).all(axis=-1)
-    values, vectors = np.linalg.eigh(np.where(finite[..., None, None], scaled, 0.0))
-    known = values > max(2.0 / rounds, 1e-9)
-    along = np.einsum("...ji,...j->...i", vectors, np.where(finite[..., None], pull, 0.0))
-    directions = change @ (vectors / scale[..., :, None])
-    step = np.einsum("...ij,...j->...i", directions, along * known / np.where(known, values, 1.0))
-    return Solved(reference + step, known, directions)
-
-
-def sandwich(layout: SampleLayout, held: Floats, penalty: Floats) -> Floats:
-    """(..., p, p): A^{-1} J A^{-1} of what is held, (..., n): the variance of an estimate, but for one factor.
-
-    That factor is the sum of the squared weights with which rounds of all agents count in an average, 1/(N t) if they
-    count equally.
-    """
-    curvature = layout.curvature(held) + (penalty * layout.counts(held)[..., None])[..., None] * np.eye(
-        layout.size
-    )
-    half = np.linalg.solve(curvature, layout.scores(held))
-    return np.asarray(np.linalg.solve(curvature, np.swapaxes(half, -2, -1)))
+    def part(self, some: slice) -> KeptSamples:
+        return KeptSamples(self.x[some], self.y[some], self.weights[some], self.predictors[:, some])
 
 
 class Linearizer:
-    """The samples of all agents in B trials side by side: references, kept samples, and what is observed of them."""
+    """The samples of all agents in B trials side by side: their predictors, and what is observed of them."""
 
-    def __init__(self, problem: LikelihoodEstimation, lanes: int, *, errors: bool = False) -> None:
+    def __init__(
+        self, problem: LikelihoodEstimation, lanes: int, *, errors: bool = False, memory: int = MEMORY
+    ) -> None:
         self.family = problem.family
-        self.layout = SampleLayout(problem.size, errors)
-        agents = problem.network.agents
+        self.layout = SumLayout(problem.size, problem.intercepts, meat=errors)
         self.penalty = problem.penalty
-        self.intercepts = problem.intercepts
+        agents = problem.network.agents
         self.reference = np.zeros((agents, problem.size, lanes))
-        self.trusted = np.zeros((agents, lanes), dtype=bool)
-        self._kept_x: list[Floats] = []
-        self._kept_y: list[Floats] = []
-        self._kept_weights: list[Floats] = []
-        self._kept = 0
-        self._held = np.zeros((agents, self.layout.components, lanes))
+        self.referred = np.zeros((agents, lanes), dtype=bool)  # whether there is a reference
+        self.careful = np.ones((agents, lanes), dtype=bool)
+        self.good = np.zeros((agents, lanes), dtype=bool)  # whether samples may be let go
+        self.near = self._nearing = (
+            self.good
+        )  # whether new samples are linearized at the reference; at the next look
+        self._reach = np.zeros((agents, lanes))  # the largest predictor of an agent's samples
+        self._memory = memory
+        self._kept: list[KeptSamples] = []
+        self._count = 0  # samples that are kept
+        self._held = np.zeros((agents, self.layout.components, lanes))  # the sums over them
         self._change = np.zeros_like(self._held)
-        self._samples = 0
-        self._before = 1  # how many samples there were when references were last renewed
 
-    def observe(self, x: Floats, y: Floats, weights: Floats, group: int = 1) -> Floats:
+    def observe(
+        self, x: Floats, y: Floats, weights: Floats, group: int = 1, present: Booleans | None = None
+    ) -> Floats:
         """(rounds, N, n, B): the observations of rounds of `group` samples each.
 
-        x (samples, N, width, B), y (samples, N, B), weights (samples, N): 1, or 0 where an agent has no sample.
+        x (samples, N, width, B), y (samples, N, B), weights (samples, N): 1, or 0 where an agent has no sample;
+        present (rounds, N): whether an agent takes part in a round, and its observation counts.
         """
-        observations = self._linearize(x, y, weights, group)
-        self._samples += len(y)
-        room = MEMORY - self._kept
-        if room > 0 and weights.any():
-            some = slice(0, room * group)
-            self._kept_x.append(x[some].copy())
-            self._kept_y.append(y[some].copy())
-            self._kept_weights.append(weights[some])
-            self._kept += len(observations[:room])
-            self._held += observations[:room].sum(axis=0)
-        observations[0] += self._change
-        self._change[:] = 0.0
+        predictors = np.empty((self.family.outputs, *y.shape))
+        kernels.predict(predictors, x, self.reference)
+        if not self.near.all():
+            before = [(kept.y, kept.weights) for kept in self._kept[:1]]
+            seen = np.concatenate(
+                [np.where(w[..., None] > 0, labels, np.nan) for labels, w in [*before, (y, weights)]]
+            )
+            start = self.family.start(y, seen)
+            begun = np.where(self.referred, placed(self.family, predictors, y, self._reach), start)
+            predictors = np.where(self.near, predictors, begun)
+        new = KeptSamples(x, y, weights, predictors)
+        observations = self._sums(new, group)
+        if weights.any():
+            self._kept.append(KeptSamples(x.copy(), y.copy(), weights.copy(), predictors))
+            self._count += len(y)
+            self._held += observations.sum(axis=0)
+            self._let_go(group)
+        if present is None:
+            present = np.ones((len(observations), len(self._change)), dtype=bool)
+        told = np.flatnonzero(present.any(axis=0))
+        observations[present.argmax(axis=0)[told], told] += self._change[told]
+        self._change[told] = 0.0
         return observations
 
-    def refer(self, estimate: Solved) -> None:
-        """Take these estimates (N, B, p) as references, and linearize the kept samples again."""
-        self.trusted = estimate.ready
-        theta = np.where(self.trusted[..., None], estimate.theta, 0.0)
-        self.reference = np.ascontiguousarray(np.swapaxes(theta, 1, 2))
-        self._before = max(1, self._samples)
-        if not self._kept:
+    def fade(self, factor: float) -> None:
+        """Let all samples so far count less."""
+        self._held *= factor
+        for kept in self._kept:
+            kept.weights[:] *= factor
+
+    def _let_go(self, group: int) -> None:
+        most = self._memory * group * (1 if self.good.all() else PATIENCE)
+        if self._count <= most:
             return
-        if len(self._kept_x) > 1:
-            self._kept_x = [np.concatenate(self._kept_x)]
-            self._kept_y = [np.concatenate(self._kept_y)]
-            self._kept_weights = [np.concatenate(self._kept_weights)]
-        x, y, weights = self._kept_x[0], self._kept_y[0], self._kept_weights[0]
-        again = self._linearize(x, y, weights, len(y))[0]
+        whole = self._together()
+        extra = self._count - self._memory * group
+        self._held -= self._sums(whole.part(slice(0, extra)), extra)[0]
+        self._kept, self._count = (
+            [KeptSamples(*(a.copy() for a in whole.part(slice(extra, None))))],
+            self._memory * group,
+        )
+
+    def _together(self) -> KeptSamples:
+        if len(self._kept) > 1:
+            x, y, weights = (np.concatenate([kept[k] for kept in self._kept]) for k in range(3))
+            self._kept = [
+                KeptSamples(x, y, weights, np.concatenate([k.predictors for k in self._kept], axis=1))
+            ]
+        return self._kept[0]
+
+    def look(self, found: Judgement) -> None:
+        """Move the samples of agents toward their estimates (N, B, p), where these are worth it."""
+        near = found.ready & (found.linearization <= FAR)
+        self.near, self._nearing = near & self._nearing, near
+        self.good = self.near & (found.linearization <= PUBLISHED)
+        move = found.ready & (found.linearization > _WORTH)
+        if not move.any():
+            return
+        self.careful = np.where(move, found.linearization > FAR, self.careful)
+        theta = np.where(move[:, None], np.swapaxes(found.theta, 1, 2), self.reference)
+        self.reference = np.ascontiguousarray(theta)
+        self.referred = self.referred | move
+        if not self._count:
+            return
+        kept = self._together()
+        target = np.empty_like(kept.predictors)
+        kernels.predict(target, kept.x, self.reference)
+        kept.predictors[:] = np.where(
+            move, moved(self.family, kept.predictors, target, kept.y), kept.predictors
+        )
+        self._reach = np.abs(kept.predictors).max(axis=(0, 1))
+        again = self._sums(kept, self._count)[0]
         self._change += again - self._held
         self._held = again
 
-    def solve(self, held: Floats, rounds: int, per_round: Floats | float) -> Solved:
-        """Estimates from what the agents hold, (N, n, B), after some rounds with so many samples each."""
-        held = np.moveaxis(held, 1, 2)
-        reference = np.moveaxis(self.reference, 1, 2)
-        penalty = self.penalty * np.broadcast_to(per_round, held.shape[:-1])[..., None]
-        curvature, response = self.layout.curvature(held), self.layout.response(held)
-        return solve(curvature, response, reference, penalty, rounds, self.intercepts)
+    def judge(self, held: Floats, share: Floats | float) -> Judgement:
+        """What the agents' averages say, (N, n, B), and how good it is; for `share` see `models.judge`."""
+        return judge(
+            self.layout,
+            np.moveaxis(held, 1, 2),
+            np.moveaxis(self.reference, 1, 2),
+            self.penalty,
+            share,
+            bend_of(self.family),
+        )
 
-    def _linearize(self, x: Floats, y: Floats, weights: Floats, group: int) -> Floats:
-        predictors = np.empty((self.family.outputs, *y.shape))
-        kernels.predict(predictors, x, self.reference)
-        np.clip(predictors, *self.family.plausible(y, self._before), out=predictors)
-        if not self.trusted.all():
-            kept = zip([*self._kept_y, y], [*self._kept_weights, weights], strict=True)
-            seen = np.concatenate([np.where(w[..., None] > 0, labels, np.nan) for labels, w in kept])
-            predictors = np.where(self.trusted, predictors, self.family.start(y, seen))
-        return linearized(self.family, self.layout, x, y, weights, predictors, group)
+    def _sums(self, kept: KeptSamples, group: int) -> Floats:
+        target = np.empty_like(kept.predictors)
+        kernels.predict(target, kept.x, self.reference)
+        target = np.where(self.referred, target, kept.predictors)
+        return linearized(self.family, self.layout, kept, group, self.careful, target)
 
 
 def linearized(
     family: Family,
-    layout: SampleLayout,
-    x: Floats,
-    y: Floats,
-    weights: Floats,
-    predictors: Floats,
+    layout: SumLayout,
+    kept: KeptSamples,
     group: int,
+    careful: Booleans | bool,
+    target: Floats | None = None,
 ) -> Floats:
-    """(samples / group, N, n, B): the sums over groups of samples of what is averaged, linearized at `predictors`."""
+    """(samples / group, N, n, B): the sums over groups of samples, on their way to the target, of what is averaged."""
+    x, y, weights, predictors = kept
     samples, agents, _, lanes = x.shape
-    slopes = family.slopes(predictors, y) * weights[:, :, None]
-    curvatures = family.curvatures(predictors, y) * weights[:, :, None]
-    responses = (curvatures * predictors).sum(axis=1) - slopes
+    slopes = family.slopes(predictors, y)
+    curvatures = bends_of(family, predictors, y, careful) * weights[:, :, None]
+    shifted = (curvatures * predictors).sum(axis=1)
     out = np.zeros((samples // group, agents, layout.components, lanes))
-    kernels.linearize(out, x, curvatures, 0, group)
-    kernels.respond(out, x, responses, layout.packed, group)
-    if layout.errors:
-        kernels.linearize(out, x, slopes[:, None] * slopes, layout.packed + layout.size, group)
-        contradicted = (np.abs(slopes).max(axis=0) > 0.5).reshape(-1, group, agents, lanes)
-        out[:, :, -2] = contradicted.sum(axis=1)
-        out[:, :, -1] = weights.reshape(-1, group, agents).sum(axis=1)[..., None]
+
+    def grouped(values: Floats) -> Floats:
+        return np.asarray(values.reshape(-1, group, agents, lanes).sum(axis=1))
+
+    out[:, :, 0] = weights.reshape(-1, group, agents).sum(axis=1)[..., None]
+    out[:, :, 1] = grouped(np.einsum("aa...->...", curvatures))
+    out[:, :, 2] = grouped((shifted * predictors).sum(axis=0))
+    if target is not None:
+        way = on_their_way(family, predictors, target, y, slopes)
+        out[:, :, 3] = grouped(way * weights[:, :, None])
+    kernels.respond(out, x, shifted, FIRST, group)
+    kernels.respond(out, x, slopes * weights[:, :, None], FIRST + layout.size, group)
+    kernels.linearize(out, x, curvatures, layout.curved, group)
+    if layout.meat:
+        out[:, :, layout.plain] = grouped((np.abs(slopes).max(axis=0) > 0.5) * weights[:, :, None])
+        out[:, :, layout.plain + 1] = out[:, :, 0]
+        kernels.linearize(out, x, slopes[:, None] * slopes * weights[:, :, None], layout.plain + 2, group)
     return out

@@ -8,18 +8,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from gossamer.applications.likelihood import kernels
-from gossamer.applications.likelihood.linearization import (
-    Linearizer,
-    SampleLayout,
-    linearized,
-    refreshes,
-    solve,
-)
+from gossamer.applications.likelihood.linearization import KeptSamples, Linearizer, linearized, looks
 from gossamer.arrays import Booleans, Floats, Integers
 from gossamer.engines.faulty.engine import simulate_faulty
 from gossamer.errors import InvalidInput
 from gossamer.faults import Faults
 from gossamer.methods import Method, tabulate
+from gossamer.models import FAR, SumLayout, bend_of, judge, moved
 from gossamer.networks import ChangingNetwork, Network
 from gossamer.numerics.sparse import rows_of
 from gossamer.numerics.threads import spread
@@ -39,6 +34,9 @@ _ROOM = 1 << 27
 
 _SETTLED = 1e-5
 """Newton's method ends with a step that is this small, relative to theta: the next one would be its square."""
+
+_ATTEMPTS = 60
+"""The most steps of Newton's method in one place."""
 
 _LABELS = 17
 """A separate purpose beside those of `numerics.random`: the labels."""
@@ -143,7 +141,8 @@ def average(problem: LikelihoodEstimation, method: Method, horizons: Integers) -
     """Linearize, average by `method` and solve: every agent's estimates after each of the ascending horizons."""
     rounds = int(horizons[-1])
     table, gossip = tabulate(method, problem.network, rounds), rows_of(problem.network.gossip)
-    stops = {*horizons.tolist(), *filter(refreshes, range(rounds))}
+    looked = set(looks(rounds))
+    stops = {*horizons.tolist(), *looked}
 
     def learn(draws: Draws) -> tuple[Floats, Booleans]:
         linearizer = Linearizer(problem, len(draws.trials))
@@ -155,69 +154,57 @@ def average(problem: LikelihoodEstimation, method: Method, horizons: Integers) -
             if piece.stop not in stops:
                 continue
             held = np.tensordot(registers, table.estimate_state[piece.stop - 1], axes=([2], [0]))
-            solved = linearizer.solve(held, piece.stop, problem.per_round)
+            judged = linearizer.judge(held, 1 / (problem.network.agents * piece.stop))
             if piece.stop in horizons:
-                found.append(np.swapaxes(solved.theta, 1, 2))
-                withheld.append(~solved.ready)
-            if refreshes(piece.stop):
-                linearizer.refer(solved)
+                found.append(np.swapaxes(judged.theta, 1, 2))
+                withheld.append(~judged.published)
+            if piece.stop in looked:
+                linearizer.look(judged)
         return np.stack(found), np.stack(withheld)
 
     return learn
 
 
 def newton(problem: LikelihoodEstimation, horizons: Integers, *, alone: bool = False) -> Learner:
-    """The estimate that minimizes the loss of everybody's samples in one place; or each agent's own, for its own ones.
+    """The estimate that minimizes the loss of all samples in one place; or each agent's own, for its own samples.
 
     It is withheld where it does not exist: labels are separable, or covariates do not vary enough.
     """
-    rounds, agents, layout = (
-        int(horizons[-1]),
-        problem.network.agents,
-        SampleLayout(problem.size, errors=False),
-    )
-
-    def held(samples: list[Samples], reference: Floats | None) -> Floats:
-        """(N or 1, B, n): the sums over rounds, and over agents unless they are alone."""
-        total: Any = 0.0
-        for x, y, weights, _ in samples:
-            predictors = problem.family.start(y, y) if reference is None else np.empty((outputs, *y.shape))
-            if reference is not None:
-                kernels.predict(predictors, x, reference)
-            total = total + linearized(problem.family, layout, x, y, weights, predictors, len(y))[0]
-        return np.moveaxis(total if alone else total.sum(axis=0, keepdims=True) / agents, 1, 2)
-
-    outputs = problem.family.outputs
+    rounds, agents, family = int(horizons[-1]), problem.network.agents, problem.family
+    layout = SumLayout(problem.size, problem.intercepts)
 
     def learn(draws: Draws) -> tuple[Floats, Booleans]:
         parts = list(draws.pieces(range(rounds), set(horizons.tolist())))
         lanes = len(draws.trials)
+        found, withheld = [], []
+        kept: list[KeptSamples] = []
         theta = np.zeros((agents if alone else 1, lanes, problem.size))
-        missing = np.ones(theta.shape[:2], dtype=bool)
-        found, withheld, reference = [], [], None
-        for horizon in horizons.tolist():
-            samples = [each for piece, each in parts if piece.stop <= horizon]
-            theta = np.where(missing[..., None], 0.0, theta)
-            for attempt in range(25):
-                if attempt or not missing.any():
-                    everywhere = np.broadcast_to(np.swapaxes(theta, 1, 2), (agents, problem.size, lanes))
-                    reference = np.array(everywhere, order="C")  # a copy that may be written to
-                mean = held(samples, reference) / horizon
-                share = problem.samples[:, None, None] if alone else problem.per_round
-                penalty = np.broadcast_to(problem.penalty * share, theta.shape)
-                curvature, response = layout.curvature(mean), layout.response(mean)
-                new = solve(curvature, response, theta, penalty, 10**9, problem.intercepts)
-                step = new.theta - theta
-                length = np.abs(step).max(axis=-1)
-                theta = theta + step / np.maximum(1.0, length / 2)[..., None]
-                missing = ~new.ready | (length > _SETTLED * (1 + np.abs(theta).max(axis=-1)))
+        for before, horizon in zip([0, *horizons.tolist()], horizons.tolist(), strict=False):
+            new = [samples for piece, samples in parts if before < piece.stop <= horizon]
+            kept += [KeptSamples(x, y, weights, family.start(y, y)) for x, y, weights, _ in new]
+            careful = np.ones((agents, lanes), dtype=bool)
+            for _ in range(_ATTEMPTS):
+                total: Any = sum(linearized(family, layout, one, len(one.y), careful)[0] for one in kept)
+                sums = np.moveaxis(total if alone else total.sum(axis=0, keepdims=True), 1, 2)
+                judged = judge(layout, sums, theta, problem.penalty, 1.0, bend_of(family))
+                length = np.abs(judged.theta - theta).max(axis=-1)
+                theta = np.where(judged.ready[..., None], judged.theta, theta)
+                missing = ~judged.ready | (length > _SETTLED * (1 + np.abs(theta).max(axis=-1)))
+                careful = np.broadcast_to(judged.linearization > FAR, (agents, lanes))
+                reference = np.broadcast_to(np.swapaxes(theta, 1, 2), (agents, problem.size, lanes))
+                for one in kept:
+                    target = np.empty_like(one.predictors)
+                    kernels.predict(target, one.x, np.array(reference, order="C"))
+                    one.predictors[:] = moved(family, one.predictors, target, one.y)
+                    far = ((np.abs(target - one.predictors) > 1e-3) & (one.weights > 0)[..., None]).any(
+                        axis=(0, 1)
+                    )
+                    missing = missing | (far if alone else far.any(axis=0))  # of separable labels, for ever
                 if not missing.any():
                     break
-            reference = None
-            shape = (agents, lanes, problem.size)
             there = np.where(missing[..., None], np.nan, theta)
-            found.append(np.swapaxes(np.broadcast_to(there, shape), 1, 2))
-            withheld.append(np.broadcast_to(missing, shape[:2]))
+            found.append(np.swapaxes(np.broadcast_to(there, (agents, lanes, problem.size)), 1, 2))
+            withheld.append(np.broadcast_to(missing, (agents, lanes)))
         return np.stack(found), np.stack(withheld)
 
     return learn
@@ -226,9 +213,11 @@ def newton(problem: LikelihoodEstimation, horizons: Integers, *, alone: bool = F
 class PseudoResponses(Observations):
     """Linearized samples as streams for the engine with faults, which tells what the agents hold (`heed`)."""
 
-    def __init__(self, problem: LikelihoodEstimation) -> None:
+    def __init__(self, problem: LikelihoodEstimation, rounds: int, faults: Faults) -> None:
         self.problem = problem
-        self.mean = np.zeros((problem.network.agents, SampleLayout(problem.size, errors=False).components))
+        self._faults = faults
+        self.looked = set(looks(rounds))
+        self.mean = np.zeros((problem.network.agents, SumLayout(problem.size).components))
         self.variance = np.ones_like(self.mean)
         self._blocks: dict[int, tuple[Draws, Linearizer]] = {}
         self.found: dict[int, dict[int, tuple[Floats, Booleans]]] = {}
@@ -248,16 +237,25 @@ class PseudoResponses(Observations):
                 Linearizer(self.problem, len(trials)),
             )
         draws, linearizer = self._blocks[trials.start]
-        return np.concatenate([linearizer.observe(*samples) for _, samples in draws.pieces(rounds, set())])
+        found = []
+        for piece, (x, y, weights, group) in draws.pieces(rounds, set()):
+            everybody = range(self.problem.network.agents)
+            present = np.array([[self._faults.alive(i, t) for i in everybody] for t in piece])
+            weights = weights * np.repeat(
+                present, group, axis=0
+            )  # what nobody takes is not there to be moved
+            found.append(linearizer.observe(x, y, weights, group, present))
+        return np.concatenate(found)
 
     def heed(self, rounds: int, trials: range, estimates: Floats) -> None:
         _, linearizer = self._blocks[trials.start]
-        solved = linearizer.solve(np.transpose(estimates, (1, 2, 0)), rounds, self.problem.per_round)
+        held = np.transpose(estimates, (1, 2, 0))
+        judged = linearizer.judge(held, 1 / (self.problem.network.agents * rounds))
         dead = np.isnan(estimates[:, :, 0]).T[..., None]
-        theta = np.where(dead, np.nan, solved.theta)
-        self.found.setdefault(rounds, {})[trials.start] = theta, ~solved.ready
-        if refreshes(rounds):
-            linearizer.refer(solved)
+        theta = np.where(dead, np.nan, judged.theta)
+        self.found.setdefault(rounds, {})[trials.start] = theta, ~judged.published
+        if rounds in self.looked:
+            linearizer.look(judged)
 
 
 def average_with_faults(
@@ -270,8 +268,8 @@ def average_with_faults(
     seed: int,
 ) -> Learned:
     """Like `average` under the rules of the edge ledger: messages are lost, agents crash, networks change."""
-    stops = sorted({*horizons.tolist(), *filter(refreshes, range(int(horizons[-1])))})
-    streams = PseudoResponses(problem)
+    streams = PseudoResponses(problem, int(horizons[-1]), faults)
+    stops = sorted({*horizons.tolist(), *streams.looked})
     simulate_faulty(method, network, streams, stops, trials, seed, faults, keep="errors", progress=False)
     estimates, withheld = [], []
     for horizon in horizons.tolist():

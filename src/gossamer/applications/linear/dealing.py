@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from gossamer import checks
-from gossamer.arrays import Floats, Integers
+from gossamer.arrays import AnyArray, Floats
 from gossamer.errors import InvalidInput, nearest
 
 _RULES = ("contiguous", "random", "sorted")
@@ -23,41 +25,114 @@ class DealtRows(NamedTuple):
     labels: list[Any]
 
 
+class DataTable:
+    """Columns by name, of an array (rows, features), a dictionary of columns, or a pandas or polars frame.
+
+    rows   how many rows there are
+    array  the array itself, if the columns are its numbers
+    """
+
+    def __init__(self, X: Any) -> None:
+        self.array: Floats | None = None
+        names = X if isinstance(X, Mapping) else getattr(X, "columns", ())
+        check_unique([str(name) for name in names])
+        if isinstance(X, Mapping):
+            self._columns = {str(name): column for name, column in X.items()}
+        elif hasattr(X, "columns"):  # a pandas or polars frame
+            self._columns = {str(name): X[name] for name in X.columns}
+        else:
+            array = _matrix(X)
+            self._columns = {f"x{k}": array[:, k] for k in range(array.shape[1])}
+            self.array = array.astype(float, copy=False) if array.dtype.kind in "iufb" else None
+        lengths = {name: len(column) for name, column in self._columns.items()}
+        self.rows = next(iter(lengths.values()), 0)
+        if len(set(lengths.values())) > 1:
+            raise InvalidInput(f"all columns need the same number of rows, got {lengths}")
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._columns)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._columns
+
+    def __getitem__(self, name: str) -> Any:
+        """The column as it came."""
+        if name not in self._columns:
+            raise InvalidInput(f"the data have no column {name!r}{nearest(name, self._columns)}")
+        return self._columns[name]
+
+    def pop(self, name: str) -> Any:
+        """The column, which is then no longer part of the table."""
+        column = self[name]
+        del self._columns[name]
+        self.array = None
+        return column
+
+
 def deal(X: Any, y: Any, agents: int | None, split: Any, intercept: bool, seed: int) -> DealtRows:
-    """Deal the rows of (X, y) to agents; see `LinearEstimation.from_data` for the rules."""
-    columns = _columns(X)
-    if isinstance(y, str):
-        if y not in columns:
-            raise InvalidInput(f"y names the column {y!r}, which the data do not have{nearest(y, columns)}")
-        target = columns.pop(y)
-    else:
-        target = y.to_numpy() if hasattr(y, "to_numpy") else y
-    by: Any = split
-    if isinstance(split, str) and split.startswith("by:"):
-        key = split.removeprefix("by:")
-        if key not in columns:
-            raise InvalidInput(
-                f"split={split!r} names a column that the data do not have{nearest(key, columns)}"
-            )
-        by = columns.pop(key)
-    names = list(columns)
+    """Deal the rows of (X, y) to agents; see `LinearEstimation.from_data` for the rules.
+
+    Blocks of consecutive rows of an array of floats are views of it.
+    """
+    table = DataTable(X)
+    target = take(table, y)
+    split = take_split(table, split)
+    names = list(table)
     if not names:
         raise InvalidInput("no feature columns are left; at least one is needed")
-    features = np.column_stack([_numbers(name, columns[name]) for name in names])
+    features = table.array
+    if features is None or not np.isfinite(features.sum()):
+        features = np.column_stack([_numbers(name, table[name]) for name in names])
     target = _numbers("y", target).squeeze()
     if target.shape != (len(features),):
         raise InvalidInput(f"y needs one value per row of X ({len(features)}), got shape {target.shape}")
     if intercept:
-        features, names = np.column_stack([features, np.ones(len(features))]), [*names, "intercept"]
-    groups, labels = _groups(by, target, agents, seed)
+        names = with_intercept(names)
+        features = np.column_stack([features, np.ones(len(features))])
+    groups, labels = groups_of(split, target, agents, seed)
     return DealtRows([features[g] for g in groups], [target[g] for g in groups], names, labels)
 
 
-def _columns(X: Any) -> dict[str, Any]:
-    if isinstance(X, Mapping):
-        return {str(name): np.asarray(column) for name, column in X.items()}
-    if hasattr(X, "columns"):  # a pandas or polars frame
-        return {str(name): X[name].to_numpy() for name in X.columns}
+def take(table: DataTable, y: Any) -> Any:
+    """The labels: a column that is taken out of the table, or values."""
+    if not isinstance(y, str):
+        return y.to_numpy() if hasattr(y, "to_numpy") else y
+    if y not in table:
+        raise InvalidInput(f"y names the column {y!r}, which the data do not have{nearest(y, table)}")
+    return np.asarray(table.pop(y))
+
+
+def take_split(table: DataTable, split: Any) -> Any:
+    """A rule, or the label of each row, from the column that "by:<column>" takes out of the table."""
+    if not (isinstance(split, str) and split.startswith("by:")):
+        return split
+    key = split.removeprefix("by:")
+    if key not in table:
+        raise InvalidInput(f"split={split!r} names a column that the data do not have{nearest(key, table)}")
+    return np.asarray(table.pop(key))
+
+
+def with_intercept(names: Sequence[str]) -> list[str]:
+    """The names of covariates and of an intercept."""
+    if "intercept" in names:
+        raise InvalidInput(
+            "a column is called 'intercept', which is the name of the constant that the model adds; rename the column, "
+            "or leave the constant out with intercept=False"
+        )
+    return [*names, "intercept"]
+
+
+def check_unique(names: Sequence[str]) -> None:
+    """Refuse columns of one name, of which only one could be used."""
+    twice = [name for name, count in Counter(names).items() if count > 1]
+    if twice:
+        raise InvalidInput(
+            f"every column needs a name of its own, but {twice[0]!r} is the name of {names.count(twice[0])} columns; "
+            "rename or drop all but one"
+        )
+
+
+def _matrix(X: Any) -> AnyArray:
     try:
         array = np.asarray(X)
     except ValueError:
@@ -67,10 +142,16 @@ def _columns(X: Any) -> dict[str, Any]:
         raise InvalidInput(
             f"X must be a frame or an array of shape (rows, features), got shape {array.shape}"
         )
-    return {f"x{k}": array[:, k] for k in range(array.shape[1])}
+    return array
 
 
 def _numbers(name: str, column: Any) -> Floats:
+    kind = np.asarray(column).dtype.kind
+    if kind in "Mm":
+        raise InvalidInput(
+            f"column {name!r} must hold numbers, got {'dates' if kind == 'M' else 'durations'}, whose unit is not "
+            "known; convert it to a number first, for example to days since a start"
+        )
     try:
         values = np.asarray(column, dtype=float)
     except (TypeError, ValueError):
@@ -87,13 +168,24 @@ def _numbers(name: str, column: Any) -> Floats:
     return values
 
 
-def _groups(split: Any, target: Floats, agents: int | None, seed: int) -> tuple[list[Integers], list[Any]]:
+def groups_of(
+    split: Any, target: Any, agents: int | None, seed: int, members: Sequence[Any] | None = None
+) -> tuple[list[Any], list[Any]]:
+    """Which rows every agent holds, and what the agents are called.
+
+    With `members`, the names of all agents, agents may be without rows: rows carry names of members, or (if these are
+    other names) one label per agent in sorted order.
+    """
     rows = len(target)
     if not isinstance(split, str):
         labels = checks.listed("split", split)
         if len(labels) != rows or any(isinstance(label, list | np.ndarray) for label in labels):
             raise InvalidInput(f"split needs one label per row ({rows}), got {checks.brief(split)}")
         found, member = np.unique(labels, return_inverse=True)
+        if members is not None and set(found.tolist()) <= set(members):
+            number = {name: k for k, name in enumerate(members)}
+            member = np.array([number[name] for name in found.tolist()])[member]
+            return [np.flatnonzero(member == k) for k in range(len(members))], list(members)
         if agents is not None and agents != len(found):
             raise InvalidInput(
                 f"the rows carry {len(found)} different labels, one per agent, got agents={agents}; "
@@ -111,11 +203,12 @@ def _groups(split: Any, target: Floats, agents: int | None, seed: int) -> tuple[
         )
     if agents is None:
         raise InvalidInput(f"split={split!r} needs the number of agents: pass agents=10, or a network")
-    if not 2 <= agents <= rows:
+    if not agents >= 2 or (agents > rows and members is None):
         raise InvalidInput(f"between 2 and {rows} agents can share {rows} rows, got agents={agents}")
-    order = np.arange(rows)
-    if split == "random":
-        order = np.random.default_rng(seed).permutation(rows)
-    elif split == "sorted":
-        order = np.argsort(target, kind="stable")
-    return [np.sort(part) for part in np.array_split(order, agents)], list(range(agents))
+    names = list(range(agents)) if members is None else list(members)
+    if split == "contiguous":
+        ends = np.cumsum([rows // agents + (k < rows % agents) for k in range(agents)]).tolist()
+        return [slice(first, last) for first, last in pairwise([0, *ends])], names
+    shuffled = split == "random"
+    order = np.random.default_rng(seed).permutation(rows) if shuffled else np.argsort(target, kind="stable")
+    return [np.sort(part) for part in np.array_split(order, agents)], names

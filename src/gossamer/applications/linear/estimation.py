@@ -13,7 +13,7 @@ in the mean at all, because then E muhat_i = Ahat_i beta* (`gram="same"`, the de
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -23,6 +23,7 @@ from numpy.typing import ArrayLike
 
 from gossamer import checks, plotting, theory
 from gossamer.applications.linear.dealing import deal
+from gossamer.applications.linear.online import OnlineEstimation, margin_of
 from gossamer.applications.linear.rivals import KarMoura, XiaoBoydLall
 from gossamer.applications.linear.sensors import (
     check_covariances,
@@ -32,7 +33,6 @@ from gossamer.applications.linear.sensors import (
     unpack,
 )
 from gossamer.applications.solvers import Alone, Centralized, averages, settled
-from gossamer.applications.streams import Stream
 from gossamer.arrays import Floats, Integers, extent
 from gossamer.engines.exact import Exact, exact
 from gossamer.engines.horizons import check_horizons, horizons_of
@@ -56,6 +56,7 @@ class EstimationRun(ErrorResult[Rounds, Value]):
     errors       (trials,) that sum in each trial
     per_agent    (N,) mean over trials of each agent's squared error
     estimates    (trials, N, d)
+    reasons      for each horizon why it has no error, being too early; or "" if it has one
     """
 
     trials: int
@@ -64,9 +65,14 @@ class EstimationRun(ErrorResult[Rounds, Value]):
     errors: Floats
     per_agent: Floats
     estimates: Floats
+    reasons: Sequence[str] = ("",)
 
     columns = ("stderr", "trials")
     shown = ("rounds", "trials", "total_error", "stderr", "over_limit", "note")
+
+    def _notes(self, which: int) -> Iterator[str]:
+        reason = self.reasons[which if len(self.reasons) > 1 else 0]
+        yield from [reason] if reason else super()._notes(which)
 
     def plot(self, ax: Any = None) -> Any:
         return plotting.draw_errors(ax, self.curves(), self.title, plotting.PARAMETER_ERROR)
@@ -164,7 +170,7 @@ class LinearEstimation:
         agents: int | NetworkLike | None = None,
         split: Any = "contiguous",
         *,
-        intercept: bool = False,
+        intercept: bool = True,
         seed: int = 0,
     ) -> LinearEstimation:
         """Rows of data dealt to agents; beta* is the least squares solution of all rows together.
@@ -271,8 +277,8 @@ class LinearEstimation:
         trace = ((np.einsum("ab,nbr->nar", inverse, factor)) ** 2).sum()
         return trace / (self.network.agents * checks.array("rounds", rounds))[()]
 
-    def bound(self, rounds: int, gram_rounds: int | None = None, constant: float = 1.0) -> theory.Bound:
-        """Corollary 1: the two terms of the bound on SDA's error, up to the constant C_1."""
+    def bound(self, rounds: int, gram_rounds: int | None = None) -> theory.Bound:
+        """Corollary 1: a bound on SDA's error, with A_i'A_i averaged by its last iterate, or known to all agents."""
         return theory.corollary_1(
             self.network,
             gram=self.grams,
@@ -280,7 +286,6 @@ class LinearEstimation:
             variance=self.moments.variance,
             rounds=rounds,
             gram_rounds=rounds if gram_rounds is None else gram_rounds,
-            constant=constant,
         )
 
     # -- the average of A_i'A_i -----------------------------------------------------------------------------
@@ -294,7 +299,7 @@ class LinearEstimation:
 
     def gram_margin(self, held: Floats) -> Floats:
         """max_i ||Abar^{-1}|| ||Ahat_i - Abar|| for what the agents hold, (..., N, d, d)."""
-        return _margin(held, self.grams.mean(axis=0))
+        return margin_of(held, self.grams.mean(axis=0))
 
     def gram_rounds_needed(self, method: Method | str = "chebyshev") -> int:
         """Rounds of `method` after which every agent may invert its average of A_i'A_i."""
@@ -306,10 +311,10 @@ class LinearEstimation:
             )
         return enough
 
-    def _inverted(self, gram: Method | str, method: Method, horizons: Integers) -> Floats:
-        """(H or 1, N, d, d) every agent's Ahat_i^{-1}, or a refusal while it is too early to invert."""
+    def _inverted(self, gram: Method | str, method: Method, horizons: Integers) -> tuple[Floats, list[str]]:
+        """(H or 1, N, d, d) every agent's Ahat_i^{-1}, and why there is none (NaN) while it is too early to invert."""
         if isinstance(gram, str) and gram == "exact":
-            return np.broadcast_to(self._inverse, (1, self.network.agents, *self._inverse.shape))
+            return np.broadcast_to(self._inverse, (1, self.network.agents, *self._inverse.shape)), [""]
         same = isinstance(gram, str) and gram == "same"
         if same and method.mixing not in ("matrix", "push"):
             raise InvalidInput(
@@ -319,15 +324,24 @@ class LinearEstimation:
         used = method if same else resolve(gram)
         grams = self.average_grams(used, horizons.tolist())
         margin = self.gram_margin(grams)
-        if np.any(margin > 0.5):
-            worst = int(np.argmax(margin))
-            raise InvalidInput(
-                f"it is too early to invert: ||Abar^-1|| ||Ahat_i - Abar|| is {margin[worst]:.3g} after "
-                f"{horizons[worst]} rounds of {used.name}, and at most 1/2 is needed, which takes "
-                f"{self.gram_rounds_needed(used)} rounds; run longer, or average A_i'A_i first "
-                f"(gram='chebyshev', gram_rounds={self.gram_rounds_needed('chebyshev')} or more)"
-            )
-        return np.asarray(np.linalg.inv(grams), dtype=float)
+        early = margin > 0.5
+        reasons = [
+            "" if fine else self._too_early(used, int(t), m)
+            for fine, t, m in zip(~early, horizons, margin, strict=True)
+        ]
+        if early.all():
+            raise InvalidInput(reasons[int(np.argmax(margin))])
+        inverses = np.full_like(grams, np.nan)
+        inverses[~early] = np.linalg.inv(grams[~early])
+        return inverses, reasons
+
+    def _too_early(self, used: Method, rounds: int, margin: float) -> str:
+        needed, chebyshev = self.gram_rounds_needed(used), self.gram_rounds_needed("chebyshev")
+        return (
+            f"it is too early to invert: ||Abar^-1|| ||Ahat_i - Abar|| is {margin:.3g} after {rounds} rounds of "
+            f"{used.name}, and at most 1/2 is needed, which takes {needed} rounds; run longer, or average A_i'A_i "
+            f"first (gram='chebyshev', gram_rounds={chebyshev} or more)"
+        )
 
     # -- running it -----------------------------------------------------------------------------------------
 
@@ -343,12 +357,16 @@ class LinearEstimation:
     ) -> EstimationRun[Any, Any]:
         """Run `solver` in `trials` independent trials.
 
+        Horizons at which some agent could not yet invert its average of A_i'A_i have no error (NaN) and a note; if
+        there are no others, that is refused.
+
         `gram` says how A_i'A_i is averaged: "same" as the measurements (no error in the mean), "exact" (everybody
         knows Abar), or any method, such as "chebyshev" or gs.SDA(output="last") as in the paper; `gram_rounds`, for how
         many rounds (by default `rounds`).
         """
         horizons, one = horizons_of(rounds)
         trials = checks.whole_number("trials", trials, least=1)
+        notes = [""]
         if isinstance(solver, KarMoura | XiaoBoydLall):
             estimates = solver.estimates(self, horizons, trials, seed)
         elif isinstance(solver, Alone):
@@ -361,9 +379,9 @@ class LinearEstimation:
         else:
             method = resolve(solver)
             gram_horizons = horizons if gram_rounds is None else check_horizons(gram_rounds)
-            inverses = self._inverted(gram, method, gram_horizons)
+            inverses, notes = self._inverted(gram, method, gram_horizons)
             estimates = _solve(inverses, averages(method, self.network, self.moments, horizons, trials, seed))
-        return self._run(solver, horizons, one, estimates, seed)
+        return self._run(solver, horizons, one, estimates, seed, notes)
 
     def estimate(self, method: Method | str = "chebyshev", rounds: int = 100) -> Floats:
         """(N, d) every agent's estimate from recorded data after `rounds` rounds; nothing is random."""
@@ -376,7 +394,13 @@ class LinearEstimation:
         return OnlineEstimation(self, method)
 
     def _run(
-        self, solver: Solver, horizons: Integers, one: bool, estimates: Floats, seed: int
+        self,
+        solver: Solver,
+        horizons: Integers,
+        one: bool,
+        estimates: Floats,
+        seed: int,
+        notes: Sequence[str],
     ) -> EstimationRun[Any, Any]:
         squares = ((estimates - self.parameter) ** 2).sum(axis=3)
         errors = squares.sum(axis=2)
@@ -394,101 +418,8 @@ class LinearEstimation:
             errors=errors[place],
             per_agent=squares.mean(axis=1)[place],
             estimates=estimates[place],
+            reasons=notes,
         )
-
-
-class OnlineEstimation:
-    """Every agent's estimate at any moment. Each call of `observe` is one exchange with the neighbors.
-
-    The averages of A_i'Q_i A_i and of A_i'Q_i Y_i travel in one message and are mixed the same way, so the estimates
-    are unbiased as soon as there are any.
-    """
-
-    def __init__(self, problem: LinearEstimation, method: AnytimeSDA | None = None) -> None:
-        self._problem = problem
-        size = problem.dimension
-        self._packed = size * (size + 1) // 2
-        self._stream = Stream(problem.network, self._packed + size, method)
-
-    @property
-    def rounds(self) -> int:
-        """How many exchanges there have been."""
-        return self._stream.rounds
-
-    def observe(
-        self,
-        measurements: Sequence[ArrayLike | None] | None = None,
-        matrices: Sequence[ArrayLike] | None = None,
-    ) -> None:
-        """One round: the newest measurement of each agent (None: no news), or None if nobody measured.
-
-        `matrices` replaces the A_i for this round, where sensors look elsewhere each time; an agent's
-        measurements then count equally, whatever their number of rows. Only the plain weighting allows it.
-        """
-        problem = self._problem
-        if measurements is None:
-            self._stream.advance()
-            return
-        agents = problem.network.agents
-        measurements = checks.listed("measurements", measurements)
-        if len(measurements) != agents:
-            raise InvalidInput(
-                f"one measurement (or None) per agent is needed: {agents}, got {len(measurements)}"
-            )
-        if matrices is not None and len(checks.listed("matrices", matrices)) != agents:
-            raise InvalidInput(f"one matrix A_i per agent is needed: {agents}, got {len(matrices)}")
-        if matrices is not None and problem.weighting != "plain":
-            raise InvalidInput(
-                "matrices that change need weighting='plain', because the covariances belong to fixed ones"
-            )
-        news = np.full((agents, self._packed + problem.dimension), np.nan)
-        for i, y in enumerate(measurements):
-            if y is None:
-                continue
-            if matrices is None:
-                gram, projection = problem.grams[i], problem._projections[i]
-            else:
-                a = checks.array(f"A_{i}", np.atleast_2d(matrices[i]), (None, problem.dimension))
-                gram, projection = a.T @ a, a.T
-            value = np.atleast_1d(checks.array(f"the measurement of agent {i}", y))
-            if value.shape != projection.shape[1:]:
-                raise InvalidInput(
-                    f"agent {i} measures {projection.shape[1]} finite numbers at a time, got {y!r}"
-                )
-            news[i] = np.concatenate([pack(gram), projection @ value])
-        self._stream.advance(news)
-
-    @property
-    def ready(self) -> bool:
-        """Whether every agent may invert its average of A_i'A_i."""
-        return self._now()[1] <= 0.5
-
-    def _now(self) -> tuple[Floats, float]:
-        """What the agents hold as Abar, and how far that is from the average of what they have seen."""
-        size = self._problem.dimension
-        held = unpack(self._stream.values[:, : self._packed], size)
-        observed = unpack(self._stream.own_means[:, : self._packed].mean(axis=0), size)
-        return held, float(_margin(held, observed))
-
-    def estimate(self) -> Floats:
-        """(N, d) every agent's estimate now."""
-        grams, margin = self._now()
-        if margin > 0.5:
-            raise InvalidInput(
-                f"it is too early to invert: ||Abar^-1|| ||Ahat_i - Abar|| is {margin:.3g} after {self.rounds} rounds, "
-                f"and at most 1/2 is needed; with every agent measuring, "
-                f"{self._problem.gram_rounds_needed(self._stream.method)} rounds are enough"
-            )
-        solved = np.linalg.solve(grams, self._stream.values[:, self._packed :, None])
-        return np.asarray(solved[..., 0], dtype=float)
-
-
-def _margin(held: Floats, average: Floats) -> Floats:
-    """max_i ||Abar^{-1}|| ||Ahat_i - Abar||: at most 1/2 before any agent inverts (Corollary 1)."""
-    smallest = np.linalg.eigvalsh(average)[0]
-    if smallest <= 0:
-        return np.full(held.shape[:-3], np.inf)
-    return np.asarray(np.linalg.norm(held - average, 2, axis=(-2, -1)).max(axis=-1) / smallest, dtype=float)
 
 
 def _solve(inverses: Floats, moments: Floats) -> Floats:

@@ -28,12 +28,12 @@ from gossamer.applications.solvers import Alone, Centralized, averages
 from gossamer.applications.streams import Stream
 from gossamer.arrays import Floats, Integers
 from gossamer.engines.horizons import horizons_of
-from gossamer.engines.results import DIVERGES, over_limit
+from gossamer.engines.results import DIVERGES, over_limit, standard_error
 from gossamer.errors import InvalidInput
 from gossamer.methods import AnytimeSDA, Method, resolve
 from gossamer.networks import Network, NetworkLike
 from gossamer.numerics import random
-from gossamer.observations import Gaussian
+from gossamer.observations import Gaussian, Observations
 from gossamer.results import Record, Result
 
 Solver = Any
@@ -46,7 +46,8 @@ class EvaluationRun(Result):
 
     error      mean over trials of max_i ||J_i - J*||_inf
     stderr     its standard error
-    errors     (trials,) that maximum in each trial
+    l2_error   mean over trials of max_i ||J_i - J*||_2, with its standard error l2_stderr
+    errors     (trials,) the maximum of the sup norm in each trial
     per_agent  (N,) mean over trials of each agent's ||J_i - J*||_inf
     values     (trials, N, S), or None if they were not kept
     """
@@ -58,6 +59,8 @@ class EvaluationRun(Result):
     rounds: Any
     error: Any
     stderr: Any
+    l2_error: Any
+    l2_stderr: Any
     errors: Floats
     per_agent: Floats
     values: Floats | None
@@ -89,7 +92,8 @@ class EvaluationRun(Result):
         return np.where(np.isfinite(self.error), "", DIVERGES)[()]
 
     def records(self) -> list[Record]:
-        names = ("rounds", "trials", "error", "stderr", "centralized_limit", "over_limit", "note")
+        errors = ("error", "stderr", "l2_error", "l2_stderr")
+        names = ("rounds", "trials", *errors, "centralized_limit", "over_limit", "note")
         horizons = np.atleast_1d(self.rounds)
         columns = [np.broadcast_to(getattr(self, name), horizons.shape).tolist() for name in names]
         fixed = {
@@ -118,12 +122,13 @@ class PolicyEvaluation:
         Who talks to whom.
     transitions : array_like or sparse matrix
         P, (S, S); every row is a probability distribution.
-    rewards : array_like
-        r_i(s), shape (N, S).
+    rewards : array_like or Observations
+        r_i(s), shape (N, S), observed with Gaussian noise; or streams of S components, such as
+        gs.Bernoulli(probabilities), whose means are the r_i.
     discount : float
         gamma, at least 0 and below 1.
     reward_std : array_like
-        Standard deviation of the rewards: a number, (N, 1) or (N, S).
+        Standard deviation of the rewards: a number, (N, 1) or (N, S). For Gaussian rewards only: streams have theirs.
 
     Examples
     --------
@@ -138,18 +143,35 @@ class PolicyEvaluation:
         self,
         network: NetworkLike,
         transitions: Any,
-        rewards: ArrayLike,
+        rewards: ArrayLike | Observations,
         discount: float,
-        reward_std: ArrayLike = 1.0,
+        reward_std: ArrayLike | None = None,
     ) -> None:
         self.network = network = Network.of(network)
         self.transitions = problems.check_transitions(transitions)
         self.states = int(self.transitions.shape[0])
         self.discount = problems.check_discount(discount)
-        self.rewards = checks.array("rewards", rewards, (network.agents, self.states))
-        self.streams = Gaussian(self.rewards, reward_std)
-        self.reward_std = self.streams.std
+        self.streams = self._streams(rewards, reward_std)
+        self.rewards = self.streams.mean
+        self.reward_std = np.sqrt(self.streams.variance)
         self._centralized: dict[tuple[Any, ...], Any] = {}
+
+    def _streams(self, rewards: ArrayLike | Observations, std: ArrayLike | None) -> Observations:
+        shape = (self.network.agents, self.states)
+        if not isinstance(rewards, Observations):
+            return Gaussian(checks.array("rewards", rewards, shape), 1.0 if std is None else std)
+        if rewards.mean.shape != shape:
+            raise InvalidInput(
+                f"rewards must have a stream for each agent, with a component for each state, {shape}, got "
+                f"{rewards.mean.shape}"
+            )
+        if rewards.moving or np.any(rewards.drift):
+            raise InvalidInput(
+                "rewards must have means that do not move, since values are those of fixed rewards"
+            )
+        if std is not None:
+            raise InvalidInput("reward_std is for Gaussian rewards; streams have their own, so leave it out")
+        return rewards
 
     def __repr__(self) -> str:
         return f"PolicyEvaluation({self.network!r}, {self.states} states, discount {self.discount:g})"
@@ -212,15 +234,14 @@ class PolicyEvaluation:
         )
         return bellman.solve(matrix, self.discount, rewards)
 
-    def bound(self, rounds: int, constant: float = 1.0) -> theory.Bound:
-        """Corollary 2: the five terms of the bound on the plug-in estimator with SDA, up to the constant C_2."""
+    def bound(self, rounds: int) -> theory.Bound:
+        """Corollary 2: a bound on the error of the plug-in estimator with SDA, term by term."""
         return theory.corollary_2(
             self.network,
             rewards=self.rewards,
             variance=self.streams.variance,
             discount=self.discount,
             rounds=rounds,
-            constant=constant,
         )
 
     def centralized_error(
@@ -252,16 +273,17 @@ class PolicyEvaluation:
         horizons, one = horizons_of(rounds)
         trials = checks.whole_number("trials", trials, least=1)
         block = trials if keep else max(1, 2**24 // (len(horizons) * self.network.agents * self.states))
-        worst, values = [], []
+        worst, lengths, values = [], [], []
         for first in range(0, trials, block):
             count = min(block, trials - first)
             found = self._values(solver, horizons, count, seed, first)
             worst.append(np.abs(found - self.values).max(axis=3))
+            lengths.append(np.linalg.norm(found - self.values, axis=3).max(axis=2))
             if keep:
                 values.append(found)
         by_agent = np.concatenate(worst, axis=1)  # (H, trials, N)
         errors = by_agent.max(axis=2)
-        spread = errors.std(axis=1, ddof=1) / np.sqrt(trials) if trials > 1 else np.full(len(errors), np.nan)
+        l2_errors = np.concatenate(lengths, axis=1)
         kept = values[0] if keep else None
         error, per_agent = errors.mean(axis=1), by_agent.mean(axis=1)
         place: Any = 0 if one else slice(None)
@@ -272,7 +294,9 @@ class PolicyEvaluation:
             seed=seed,
             rounds=int(horizons[0]) if one else horizons,
             error=error[place],
-            stderr=spread[place],
+            stderr=standard_error(errors)[place],
+            l2_error=l2_errors.mean(axis=1)[place],
+            l2_stderr=standard_error(l2_errors)[place],
             errors=errors[place],
             per_agent=per_agent[place],
             values=None if kept is None else kept[place],

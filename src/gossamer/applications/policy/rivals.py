@@ -11,9 +11,10 @@ from numpy.typing import ArrayLike
 from gossamer import checks
 from gossamer.applications.policy import kernels
 from gossamer.arrays import Floats, Integers
-from gossamer.errors import InvalidInput
+from gossamer.errors import InvalidInput, Unsupported
 from gossamer.numerics import random
 from gossamer.numerics.sparse import rows_of
+from gossamer.observations import Gaussian
 
 if TYPE_CHECKING:
     from gossamer.applications.policy.evaluation import PolicyEvaluation
@@ -110,6 +111,11 @@ class TemporalDifference:
         first_trial: int = 0,
     ) -> Floats:
         """(H, trials, N, S): every agent's values after each horizon."""
+        if not isinstance(problem.streams, Gaussian):
+            raise Unsupported(
+                f"temporal differences draw Gaussian rewards here, but these are {type(problem.streams).__name__}; "
+                "evaluate by a method that averages the rewards, such as 'anytime-sda'"
+            )
         order = np.argsort(horizons, kind="stable")
         steps = self.steps(problem, int(horizons.max()))
         radius = np.inf if self.radius is None else float(self.radius)

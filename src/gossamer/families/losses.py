@@ -9,6 +9,8 @@ of parameters for each, and its derivative is a vector and its curvature a matri
     softmax                0 .. K-1           log odds against 0      log(1 + sum exp(eta)) - eta_y
     Poisson                0, 1, 2, ...       log of the rate         exp(eta) - y eta
     gamma                  positive           log of the mean         eta + y exp(-eta)
+    negative binomial      0, 1, 2, ...       log of the mean         (y + 1/a) log(1 + a exp(eta)) - y eta
+    least squares          any number         the mean                (y - eta)^2 / 2
     linear, Huber loss     any number         the location            r = y - eta: r^2/2, from |r| = k on linear
 
 A family of your own is two functions (`Family.own`).
@@ -19,16 +21,18 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from gossamer import checks
 from gossamer.arrays import Booleans, Floats
 from gossamer.errors import InvalidInput, Unsupported
+from gossamer.families.special import log_gamma
 
 Derivative = Callable[[Floats, Floats], Floats]
 """A function of predictors and labels, arrays of one shape, that returns one number for each."""
+
 
 _PREDICTORS = np.linspace(-3.1, 3.3, 37)
 """Where the two functions of a family are compared."""
@@ -41,10 +45,12 @@ def _median(values: Floats) -> tuple[Floats, Floats]:
     return np.take_along_axis(np.sort(values, axis=0), place[None], axis=0)[0], count
 
 
-def _odds(samples: int) -> tuple[float, float]:
-    """Log odds that so many samples can tell from certainty."""
-    most = 2 + float(np.log(samples))
-    return -most, most
+class DispersionTerms(NamedTuple):
+    """Derivatives of each row's negative log-likelihood in the dispersion a: d/da, d2/da2 and d2/(da deta)."""
+
+    slope: Floats
+    curvature: Floats
+    cross: Floats
 
 
 class Family(ABC):
@@ -66,10 +72,48 @@ class Family(ABC):
     separates: ClassVar[bool] = False
     """Whether labels can be told apart without error, so that the loss falls forever (separable data)."""
 
+    reach: ClassVar[float] = 0.0
+    """A change of a predictor that changes the curvature by at most a factor e; 0: not known; infinite: a step by
+    `newton_curvatures` lowers the loss however long it is."""
+
+    scale_terms: ClassVar[int] = 0
+    """How many averages a scale is estimated from, by families that have one."""
+
+    density: ClassVar[bool] = False
+    """Whether the loss is that of a density, so that deviance, AIC and model-based standard errors exist."""
+
+    dispersed: ClassVar[bool] = False
+    """Whether the variance has a factor, the dispersion, that is estimated from the residuals."""
+
+    canonical: ClassVar[bool] = True
+    """Whether the expected curvature is the observed one."""
+
+    student: ClassVar[bool] = False
+    """Whether estimates in units of their standard errors follow Student's t distribution."""
+
+    estimates_dispersion: ClassVar[bool] = False
+    """Whether the scale is a dispersion that maximizes the likelihood together with the coefficients."""
+
+    categorical: ClassVar[bool] = False
+    """Whether labels are classes, which have probabilities."""
+
     @property
     def outputs(self) -> int:
         """How many linear predictors a sample has."""
         return 1
+
+    @property
+    def symmetric_predictors(self) -> bool:
+        """Whether adding one number to all predictors leaves the loss as it is."""
+        return False
+
+    def parameter_names(self, covariates: Sequence[str]) -> list[str]:
+        """What the parameters of these covariates are called; with several predictors, name[class]."""
+        return list(covariates)
+
+    def against_first(self) -> Family:
+        """The same family with as few predictors as determine it."""
+        return self
 
     @abstractmethod
     def slopes(self, predictors: Floats, y: Floats) -> Floats:
@@ -78,6 +122,42 @@ class Family(ABC):
     @abstractmethod
     def curvatures(self, predictors: Floats, y: Floats) -> Floats:
         """(m, m, ...) the second derivatives, from (m, ...) and (...)."""
+
+    def newton_curvatures(self, predictors: Floats, y: Floats) -> Floats:
+        """(m, m, ...) the curvatures of Newton's step for rows at rest."""
+        return self.curvatures(predictors, y)
+
+    def bend(self, predictors: Floats, y: Floats, changes: Floats) -> Floats:
+        """(m, n) `newton_curvatures` times changes of the predictors, (m, n)."""
+        return np.asarray(np.einsum("abn,bn->an", self.newton_curvatures(predictors, y), changes))
+
+    def constant(self, mean: float) -> Floats:
+        """(m,) predictors to begin with, if labels have this mean."""
+        return np.zeros(self.outputs)
+
+    def at_scale(self, scale: float) -> Family:
+        """The loss of residuals measured by a scale."""
+        return self
+
+    def first_scale(self, mean_square: float) -> float:
+        """The scale to begin with, if labels have this mean square."""
+        return 1.0
+
+    def scale_parts(self, predictors: Floats, y: Floats) -> Floats:
+        """(scale_terms, n) what is averaged over rows to estimate a scale."""
+        return np.empty((0, len(y)))
+
+    def next_scale(self, scale: float, means: Floats) -> float:
+        """A better scale, from the averages of `scale_parts`."""
+        return scale
+
+    def dispersion_terms(self, predictors: Floats, y: Floats) -> DispersionTerms:
+        """How the likelihood depends on the dispersion, for families that estimate it."""
+        raise Unsupported(f"the family {self.name} does not estimate its dispersion from the likelihood")
+
+    def penalty_factor(self, scale: float) -> float:
+        """What the penalty is multiplied by at a scale."""
+        return 1.0
 
     @abstractmethod
     def outside(self, y: Floats) -> Booleans:
@@ -99,6 +179,34 @@ class Family(ABC):
     def mean(self, predictors: Floats) -> Floats:
         """(m, ...) what the predictors say of a label: its mean, or the probability of each class but the first."""
         raise Unsupported(f"the family {self.name} does not say what its predictors mean")
+
+    def losses(self, predictors: Floats, y: Floats) -> Floats:
+        """(...) the loss of each label."""
+        raise Unsupported(f"the family {self.name} has derivatives alone, and no loss to report")
+
+    def least_losses(self, y: Floats) -> Floats:
+        """(...) the smallest loss that a predictor can give each label: what the deviance is measured from."""
+        return np.zeros(y.shape)
+
+    def log_likelihoods(self, predictors: Floats, y: Floats, dispersion: float = 1.0) -> Floats:
+        """(...) the logarithm of the density of each label."""
+        raise Unsupported(f"the family {self.name} has no density, so there is no likelihood")
+
+    def likelihood_dispersion(self, dispersion: float, mean_deviance: float) -> float:
+        """The dispersion at which the likelihood is reported."""
+        return dispersion
+
+    def information(self, predictors: Floats, y: Floats) -> Floats:
+        """(m, m, ...) the expected second derivatives of the loss."""
+        return self.curvatures(predictors, y)
+
+    def pearson(self, predictors: Floats, y: Floats) -> Floats:
+        """(...) squared residuals in units of the variance at dispersion 1."""
+        raise Unsupported(f"the family {self.name} has no density, so there is no variance of its labels")
+
+    def probabilities(self, predictors: Floats) -> Floats:
+        """(classes, ...) the probability of each class."""
+        raise Unsupported(f"the labels of the family {self.name} are {self.labels}, which have no classes")
 
     def draw(self, rng: np.random.Generator, predictors: Floats) -> Floats:
         """(...) random labels at these predictors, (m, ...)."""
@@ -135,7 +243,7 @@ class Family(ABC):
         derivative, curvature
             Functions of predictors and labels, arrays of one shape.
         labels
-            Some labels to compare the two functions at, for predictors from -3 to 3.
+            Some labels to compare the two functions at, for predictors from -3 to 3 and around the labels.
         name
             What it is called.
         draw
@@ -149,10 +257,10 @@ class Family(ABC):
         >>> squares.outputs
         1
         """
-        return _Own(derivative, curvature, tuple(labels), name, draw)
+        return OwnFamily(derivative, curvature, tuple(labels), name, draw)
 
 
-class _OnePredictor(Family):
+class OnePredictor(Family):
     """A family of one predictor: `derivative` and `curvature` take it without the axis in front."""
 
     @abstractmethod
@@ -167,106 +275,17 @@ class _OnePredictor(Family):
     def curvatures(self, predictors: Floats, y: Floats) -> Floats:
         return np.asarray(self.curvature(predictors[0], y))[None, None]
 
+    def variance(self, mean: Floats) -> Floats:
+        """The variance of labels of this mean at dispersion 1."""
+        raise Unsupported(f"the family {self.name} has no density, so there is no variance of its labels")
 
-@dataclass(frozen=True)
-class Logistic(_OnePredictor):
-    """Labels 0 and 1 with log odds eta.
-
-    Examples
-    --------
-    >>> team = gs.LikelihoodEstimation.random(gs.Network.cycle(6), gs.applications.Logistic(), dimension=2)
-    >>> team.simulate("anytime-sda", 300, trials=2).over_limit < 10
-    True
-    """
-
-    name: ClassVar[str] = "logistic"
-    separates: ClassVar[bool] = True
-    labels: ClassVar[str] = "0 or 1"
-
-    def mean(self, predictors: Floats) -> Floats:
-        return np.asarray(0.5 + 0.5 * np.tanh(0.5 * predictors))
-
-    def derivative(self, eta: Floats, y: Floats) -> Floats:
-        return self.mean(eta) - y
-
-    def curvature(self, eta: Floats, y: Floats) -> Floats:
-        p = self.mean(eta)
-        return p * (1 - p)
-
-    def outside(self, y: Floats) -> Booleans:
-        return np.asarray((y != 0) & (y != 1))
-
-    def plausible(self, y: Floats, samples: int) -> tuple[Any, Any]:
-        return _odds(samples)
-
-    def draw(self, rng: np.random.Generator, predictors: Floats) -> Floats:
-        return (rng.random(predictors.shape[1:]) < self.mean(predictors[0])).astype(float)
+    def pearson(self, predictors: Floats, y: Floats) -> Floats:
+        mean = self.mean(predictors)[0]
+        return np.asarray((y - mean) ** 2 / self.variance(mean))
 
 
 @dataclass(frozen=True)
-class Softmax(Family):
-    """Classes 0 .. classes-1. Class 0 is what the others are compared with, so there are classes - 1 predictors;
-    with `symmetric`, every class has one, and only their differences matter (then a ridge penalty is needed).
-
-    Examples
-    --------
-    >>> gs.applications.Softmax(3).outputs
-    2
-    """
-
-    classes: int
-    symmetric: bool = False
-
-    name: ClassVar[str] = "softmax"
-    separates: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        checks.whole_number("classes", self.classes, least=2)
-
-    @property
-    def labels(self) -> str:  # type: ignore[override]
-        return f"whole numbers from 0 to {self.classes - 1}"
-
-    @property
-    def outputs(self) -> int:
-        return self.classes if self.symmetric else self.classes - 1
-
-    def mean(self, predictors: Floats) -> Floats:
-        """(m, ...) the probability of the class of each predictor."""
-        rest = -np.inf if self.symmetric else 0.0  # the predictor of class 0
-        largest = np.maximum(predictors.max(axis=0), rest)
-        odds = np.exp(predictors - largest)
-        return np.asarray(odds / (odds.sum(axis=0) + np.exp(rest - largest)))
-
-    def _own_class(self, y: Floats) -> Booleans:
-        classes = np.arange(self.classes - self.outputs, self.classes)
-        return np.asarray(y[None] == classes.reshape(-1, *[1] * y.ndim))
-
-    def slopes(self, predictors: Floats, y: Floats) -> Floats:
-        return self.mean(predictors) - self._own_class(y)
-
-    def curvatures(self, predictors: Floats, y: Floats) -> Floats:
-        p = self.mean(predictors)
-        found: Floats = -p[:, None] * p[None]
-        same = np.arange(self.outputs)
-        found[same, same] += p
-        return found
-
-    def outside(self, y: Floats) -> Booleans:
-        return np.asarray((y < 0) | (y >= self.classes) | (y != np.floor(y)))
-
-    def plausible(self, y: Floats, samples: int) -> tuple[Any, Any]:
-        return _odds(samples)
-
-    def draw(self, rng: np.random.Generator, predictors: Floats) -> Floats:
-        p = self.mean(predictors)
-        p = p[1:] if self.symmetric else p
-        beyond = np.cumsum(p[::-1], axis=0)[::-1]  # the probability of class k or a later one
-        return np.asarray((rng.random(p.shape[1:]) < beyond).sum(axis=0), dtype=float)
-
-
-@dataclass(frozen=True)
-class Poisson(_OnePredictor):
+class Poisson(OnePredictor):
     """Counts whose rate is exp(eta).
 
     Examples
@@ -277,6 +296,8 @@ class Poisson(_OnePredictor):
     """
 
     name: ClassVar[str] = "poisson"
+    reach: ClassVar[float] = 1.0
+    density: ClassVar[bool] = True
     labels: ClassVar[str] = "whole numbers of at least 0"
 
     def mean(self, predictors: Floats) -> Floats:
@@ -287,6 +308,21 @@ class Poisson(_OnePredictor):
 
     def curvature(self, eta: Floats, y: Floats) -> Floats:
         return np.exp(eta)
+
+    def constant(self, mean: float) -> Floats:
+        return np.array([np.log(mean) if mean > 0 else 0.0])
+
+    def losses(self, predictors: Floats, y: Floats) -> Floats:
+        return np.asarray(np.exp(predictors[0]) - y * predictors[0])
+
+    def least_losses(self, y: Floats) -> Floats:
+        return np.asarray(y - y * np.log(np.where(y > 0, y, 1.0)))
+
+    def log_likelihoods(self, predictors: Floats, y: Floats, dispersion: float = 1.0) -> Floats:
+        return -self.losses(predictors, y) - log_gamma(y + 1)
+
+    def variance(self, mean: Floats) -> Floats:
+        return mean
 
     def outside(self, y: Floats) -> Booleans:
         return np.asarray((y < 0) | (y != np.floor(y)))
@@ -304,47 +340,7 @@ class Poisson(_OnePredictor):
 
 
 @dataclass(frozen=True)
-class Gamma(_OnePredictor):
-    """Positive labels of mean exp(eta), gamma distributed with a shape that estimation need not know.
-
-    Examples
-    --------
-    >>> gs.applications.Gamma(shape=3.0).outputs
-    1
-    """
-
-    shape: float = 2.0
-
-    name: ClassVar[str] = "gamma"
-    labels: ClassVar[str] = "positive"
-
-    def __post_init__(self) -> None:
-        checks.number("shape", self.shape, above=0)
-
-    def mean(self, predictors: Floats) -> Floats:
-        return np.asarray(np.exp(predictors))
-
-    def derivative(self, eta: Floats, y: Floats) -> Floats:
-        return 1 - y * np.exp(-eta)
-
-    def curvature(self, eta: Floats, y: Floats) -> Floats:
-        return y * np.exp(-eta)
-
-    def outside(self, y: Floats) -> Booleans:
-        return np.asarray(y <= 0)
-
-    def start(self, y: Floats, seen: Floats) -> Floats:
-        return np.log(y)[None]
-
-    def plausible(self, y: Floats, samples: int) -> tuple[Any, Any]:
-        return np.log(y) - 2, np.inf  # seven times the mean is rare: 6 in 10,000 if labels are exponential
-
-    def draw(self, rng: np.random.Generator, predictors: Floats) -> Floats:
-        return np.asarray(rng.gamma(self.shape, np.exp(predictors[0]) / self.shape))
-
-
-@dataclass(frozen=True)
-class Huber(_OnePredictor):
+class Huber(OnePredictor):
     """Numbers around eta, some of them far off: residuals beyond `threshold` count as if they were there.
 
     Simulated noise is Student's t with `freedom` degrees of freedom.
@@ -359,6 +355,7 @@ class Huber(_OnePredictor):
     freedom: float = 2.5
 
     name: ClassVar[str] = "huber"
+    reach: ClassVar[float] = np.inf
     labels: ClassVar[str] = "numbers"
 
     def __post_init__(self) -> None:
@@ -373,6 +370,16 @@ class Huber(_OnePredictor):
 
     def curvature(self, eta: Floats, y: Floats) -> Floats:
         return (np.abs(eta - y) < self.threshold).astype(float)
+
+    def newton_curvatures(self, predictors: Floats, y: Floats) -> Floats:
+        """Those of the parabola that touches the loss and lies above it."""
+        residuals = np.abs(predictors - y)
+        within = residuals <= self.threshold
+        return np.where(within, 1.0, self.threshold / np.where(within, 1.0, residuals))[None]
+
+    def losses(self, predictors: Floats, y: Floats) -> Floats:
+        r = np.abs(y - predictors[0])
+        return np.asarray(np.where(r < self.threshold, r**2 / 2, self.threshold * (r - self.threshold / 2)))
 
     def outside(self, y: Floats) -> Booleans:
         return np.zeros(y.shape, dtype=bool)
@@ -390,7 +397,7 @@ class Huber(_OnePredictor):
 
 
 @dataclass(frozen=True)
-class _Own(_OnePredictor):
+class OwnFamily(OnePredictor):
     """See `Family.own`."""
 
     by_derivative: Derivative
@@ -415,9 +422,23 @@ class _Own(_OnePredictor):
                     f"the {what} of the family {self.name} must give one finite number for each predictor and label, "
                     f"got shape {found.shape} for {eta.shape}, {int(np.sum(~np.isfinite(found)))} of them not finite"
                 )
-        step = 1e-5
-        measured = (self.derivative(eta + step, y) - self.derivative(eta - step, y)) / (2 * step)
-        off = np.abs(measured - bend) > 1e-4 * (1 + np.abs(bend))
+        self._compare(eta, y, 1e-5)
+        unit = float(np.abs(examples).max(initial=0.0))
+        if unit > 0:  # predictors may have the unit of the labels
+            self._compare(unit * eta + y, y, 1e-5 * unit)
+
+    def _compare(self, eta: Floats, y: Floats, step: float) -> None:
+        """Compare the curvature with differences of the derivative, and its sign with that of convex losses.
+
+        Nothing is compared where a value is not finite.
+        """
+        with np.errstate(all="ignore"):
+            slope, bend = self.derivative(eta, y), self.curvature(eta, y)
+            ends = self.derivative(eta + step, y), self.derivative(eta - step, y)
+            measured = (ends[0] - ends[1]) / (2 * step)
+            rounding = 1e-9 * (np.abs(ends[0]) + np.abs(ends[1]) + np.abs(slope)) / step * 1e-5
+            off = np.abs(measured - bend) > 1e-4 * np.maximum(np.abs(measured), np.abs(bend)) + rounding
+        off &= np.isfinite(measured) & np.isfinite(bend)
         if np.any(off):
             k = int(np.argmax(off))
             raise InvalidInput(
@@ -443,45 +464,3 @@ class _Own(_OnePredictor):
 
     def draw(self, rng: np.random.Generator, predictors: Floats) -> Floats:
         return super().draw(rng, predictors) if self.by_draw is None else self.by_draw(rng, predictors[0])
-
-
-FAMILIES: dict[str, Callable[[], Family]] = {
-    "logistic": Logistic,
-    "softmax": lambda: Softmax(3),
-    "poisson": Poisson,
-    "gamma": Gamma,
-    "huber": Huber,
-}
-"""Families by name, with their usual parameters."""
-
-
-def family_of(family: Family | str) -> Family:
-    """A family, or the one of this name."""
-    if isinstance(family, Family):
-        return family
-    return FAMILIES[checks.choice("family", family, FAMILIES)]()
-
-
-def curvature_of(x: Floats, bends: Floats) -> Floats:
-    """(p, p) the sum over rows of l'' x x', from (n, width) and (m, m, n)."""
-    m, width = len(bends), x.shape[1]
-    found = np.empty((m, width, m, width))
-    for a in range(m):
-        for b in range(a + 1):
-            found[a, :, b, :] = found[b, :, a, :] = (x.T * bends[a, b]) @ x
-    return found.reshape(m * width, m * width)
-
-
-def centering(curvature: Floats, outputs: int) -> Floats:
-    """(..., p, p) theta for each theta of centered covariates, if the last of each predictor's is an intercept.
-
-    Covariates that are all far from zero look alike beside a constant: what is known of them shows around their mean.
-    """
-    width = curvature.shape[-1] // outputs
-    change = np.zeros(curvature.shape) + np.eye(curvature.shape[-1])
-    blocks = curvature.reshape(*curvature.shape[:-2], outputs, width, outputs, width)
-    last = np.einsum("...aia->...i", blocks[..., -1])  # the sums of l'' x and of l''
-    means = last[..., :-1] / np.where(last[..., -1:] > 0, last[..., -1:], np.inf)
-    for k in range(outputs):
-        change[..., (k + 1) * width - 1, k * width : (k + 1) * width - 1] = -means
-    return change

@@ -1,0 +1,173 @@
+"""One agent during a fit: its rows around agreed centers, its parameters, and its predictors there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from gossamer.applications.likelihood.consensus import Consensus
+from gossamer.applications.likelihood.local import OwnParameters
+from gossamer.applications.likelihood.rows import AgentRows, Model, spread_over
+from gossamer.arrays import Floats
+
+_FAR_OFF = 10.0
+"""Columns whose mean is this many standard deviations from zero are centered."""
+
+_AGREED = 1e-6
+
+
+class Frame(NamedTuple):
+    """Coordinates that all agents share during a fit.
+
+    center     (d,) what is subtracted from the covariates
+    rounding   (d,) what is left of constant covariates by rounding
+    intercept  (m,) what is subtracted from the intercepts
+    scale      the scale to begin with
+    """
+
+    center: Floats
+    rounding: Floats
+    intercept: Floats
+    scale: float
+
+    def inside(self, model: Model, theta: Floats) -> Floats:
+        """(p,) the parameters of this frame, from those of covariates as they came."""
+        if not model.intercept:
+            return theta
+        found = theta.reshape(model.family.outputs, -1).copy()
+        found[:, -1] += found[:, :-1] @ self.center - self.intercept
+        return found.ravel()
+
+    def original(self, model: Model, theta: Floats) -> Floats:
+        """(..., p) the parameters of covariates as they came, from those of this frame."""
+        if not model.intercept:
+            return theta
+        found = theta.reshape(*theta.shape[:-1], model.family.outputs, -1).copy()
+        found[..., -1] += self.intercept - found[..., :-1] @ self.center
+        return found.reshape(theta.shape)
+
+
+def agree_on_frame(model: Model, data: Sequence[AgentRows], exchange: Consensus) -> Frame:
+    """Centers of covariates far from zero, and intercepts that fit the mean label; all agents have the same.
+
+    Products of covariates that are far from zero compared with their spread lose digits. Without an intercept a
+    shift would change the model, and nothing is shifted.
+    """
+    family, dimension = model.family, data[0].x.shape[1]
+    zeros, flat = np.zeros(dimension), np.zeros(family.outputs)
+    if not model.intercept and not family.scale_terms:
+        return Frame(zeros, zeros, flat, 1.0)
+    held = exchange.average(np.stack(spread_over(_moments, data)), _AGREED)
+    means = exchange.largest(held[:, 1:] / held[:, :1])  # the same numbers at all agents
+    scale = family.first_scale(float(means[1]))
+    if not model.intercept:
+        return Frame(zeros, zeros, flat, scale)
+    center, spread = means[2 : 2 + dimension], np.sqrt(np.maximum(means[2 + dimension :], 0.0))
+    center = np.where(np.abs(center) > _FAR_OFF * spread, center, 0.0)
+    rounding = 8 * np.finfo(float).eps * np.abs(center)
+    rounding = np.where(spread <= rounding, rounding, 0.0)
+    return Frame(center, rounding, family.constant(float(means[0])), scale)
+
+
+def _moments(rows: AgentRows) -> Floats:
+    """One agent's number of rows, and the sums of labels, their squares, covariates and squares around their means."""
+    count, weights = rows.total, rows.weighted(np.ones(len(rows.y)))
+    near = rows.x[0] if len(rows.x) else np.zeros(rows.x.shape[1])
+    sums, squares = np.zeros((2, rows.x.shape[1]))
+    for first in range(0, len(rows.x), 4096):
+        away, some = rows.x[first : first + 4096] - near, weights[first : first + 4096]
+        sums += some @ away
+        squares += np.einsum("i,ij,ij->j", some, away, away)
+    squares = squares - sums**2 / (count or 1.0)
+    with np.errstate(over="ignore"):
+        lengths = float(rows.weighted(rows.y) @ rows.y)
+    return np.concatenate([[count, rows.weighted(rows.y).sum(), lengths], sums + count * near, squares])
+
+
+class FittingAgent:
+    """What one agent holds during a fit; parameters are those of the frame."""
+
+    own: OwnParameters | None = None
+    """How the parameters that the agent has for itself follow from the shared ones."""
+
+    def __init__(self, model: Model, rows: AgentRows, frame: Frame, start: Floats | None = None) -> None:
+        self.model = model
+        self.rows = rows
+        self.x, self.y = rows.x, rows.y
+        if frame.center.any():
+            self.x = rows.x - frame.center
+            self.x[np.abs(self.x) <= frame.rounding] = 0.0
+        self.theta = np.zeros(len(model.penalty)) if start is None else frame.inside(model, start)
+        self.predictors = np.repeat(frame.intercept[:, None], len(self.y), axis=1)
+        if start is not None:
+            self.predictors += self.changes(self.theta)
+        if rows.offset is not None:
+            self.predictors += rows.offset
+        self.set_scale(frame.scale)
+
+    def move(self, way: Floats, changes: Floats, length: float) -> None:
+        """Take a step that changes predictors by `length` times `changes`."""
+        self.theta = self.theta + length * way
+        self.predictors += length * changes
+        self._linearize()
+
+    def set_scale(self, scale: float) -> None:
+        """Measure residuals by another scale."""
+        self.scale = scale
+        self._family = self.model.family.at_scale(scale)
+        self._linearize()
+
+    def _linearize(self) -> None:
+        slopes = self._family.slopes(self.predictors, self.y)
+        self._slopes = self.rows.weighted(slopes)
+        self._squares = float(np.einsum("an,an->", self._slopes, slopes))
+        self._bends = self.rows.weighted(self._family.newton_curvatures(self.predictors, self.y))
+
+    def changes(self, way: Floats) -> Floats:
+        """(m, n) by how much a change of the parameters changes predictors."""
+        return self.model.predictors(way, self.x)
+
+    def head(self) -> Floats:
+        """The number of rows, and the sums of squared slopes and of curvatures."""
+        return np.array([self.rows.total, self._squares, float(np.einsum("aan->", self._bends))])
+
+    def gradient(self) -> Floats:
+        return self.model.gradient(self._slopes, self.x)
+
+    def curvature(self) -> Floats:
+        return self.model.curvature(self._bends, self.x)
+
+    def diagonal(self) -> Floats:
+        return self.model.diagonal(self._bends, self.x)
+
+    def product(self, vector: Floats) -> Floats:
+        """(p,) the curvature times a vector."""
+        bent = self._family.bend(self.predictors, self.y, self.changes(vector))
+        return self.model.gradient(self.rows.weighted(bent), self.x)
+
+    def scale_terms(self) -> Floats:
+        return np.asarray(self.rows.weighted(self._family.scale_parts(self.predictors, self.y)).sum(axis=1))
+
+    def slopes_along(self, changes: Floats, lengths: Floats) -> Floats:
+        """(2 + k,) the number of rows, the sum of the sizes of their slopes, and the derivatives of the loss at these
+        lengths of a step."""
+        found = [self.rows.total, float(np.abs(self._slopes * changes).sum())]
+        with np.errstate(all="ignore"):
+            for length in lengths:
+                at = self.predictors + length * changes
+                found.append(float(self.rows.weighted(self._family.slopes(at, self.y) * changes).sum()))
+        return np.clip(np.nan_to_num(found, nan=1e100, posinf=1e100, neginf=-1e100), -1e100, 1e100)
+
+    def growth(self, way: Floats, farthest: float, far: float) -> float:
+        """The largest slope of a row's loss far along a way, whose largest change of the network's predictors is
+        `farthest`."""
+        if not len(self.y):
+            return -np.inf
+        along = self.changes(way) / farthest
+        with np.errstate(all="ignore"):
+            reach = far + 2 * (np.abs(self.predictors).max() + np.abs(self.y))
+            at = self.predictors + along * reach
+            slopes = (self._family.slopes(at, self.y) * along).sum(axis=0)
+        return float(np.nan_to_num(slopes, nan=1.0, posinf=1.0).max())

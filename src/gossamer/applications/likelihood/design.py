@@ -1,0 +1,260 @@
+"""From columns to covariates: numbers, categories and formulas, missing values, and labels of any kind.
+
+Which levels a category has, what a missing value is replaced by and which classes there are depends on all rows, so
+agents agree on it over the network, by passing on what they have heard or by averaging, before the fit begins. The
+result is a `Design`, which turns new rows into the same covariates.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gossamer import checks
+from gossamer.applications.likelihood.consensus import Consensus
+from gossamer.applications.linear.dealing import DataTable
+from gossamer.arrays import AnyArray, Booleans, Floats
+from gossamer.errors import InvalidInput, Unsupported, require
+
+
+class Column(NamedTuple):
+    """A column of the data. With levels it is a category, and every level in `shown` has an indicator."""
+
+    name: str
+    levels: tuple[str, ...] = ()
+    shown: tuple[str, ...] = ()
+
+    def values(self, numbers: bool) -> list[Any]:
+        """The levels, as numbers if the column holds numbers."""
+        return [float(level) for level in self.levels] if numbers else list(self.levels)
+
+    @property
+    def covariates(self) -> list[str]:
+        return [f"{self.name}={level}" for level in self.shown] if self.levels else [self.name]
+
+
+def parsed(name: str, column: Any) -> tuple[Floats, None] | tuple[None, AnyArray]:
+    """A column as numbers (NaN where missing), or else as text (empty where missing)."""
+    array = np.asarray(column)
+    category = str(getattr(column, "dtype", "")) == "category"  # of pandas, whatever its values
+    if array.dtype.kind in "iuf" and not category:
+        values = np.asarray(array, dtype=float)
+        if np.isinf(values).any():
+            raise InvalidInput(
+                f"column {name!r} must be finite, but {int(np.isinf(values).sum())} values are infinite"
+            )
+        return values, None
+    if array.dtype.kind in "Mm":
+        raise InvalidInput(
+            f"column {name!r} must hold numbers, got {'dates' if array.dtype.kind == 'M' else 'durations'}, whose unit "
+            "is not known; convert it to a number first, for example to days since a start"
+        )
+    if array.dtype.kind == "b":
+        return array.astype(float), None
+    absent = missing(array)
+    text = np.where(absent, "", array).astype(str)
+    if category:
+        return None, text
+    try:
+        numbers = np.full(array.shape, np.nan)
+        numbers[~absent] = text[~absent].astype(float)
+    except ValueError:
+        return None, text
+    return numbers, None
+
+
+def as_text(name: str, table: DataTable) -> AnyArray:
+    """The values of a category, with numbers written as they came, and empty where missing."""
+    numbers, text = parsed(name, table[name])
+    if numbers is None:
+        return np.asarray(text)
+    return np.where(np.isnan(numbers), "", np.asarray(table[name]).astype(str))
+
+
+def missing(column: AnyArray) -> Booleans:
+    """Which values of a column of objects or strings are missing: None, NaN and empty text."""
+    if column.dtype.kind in "US":
+        return np.asarray(column == column.dtype.type(""))
+    return np.array([value is None or value != value or value == "" for value in column.tolist()], dtype=bool)
+
+
+@dataclass(frozen=True, eq=False)
+class Design:
+    """How the columns of data become covariates.
+
+    names      what the covariates are called, without the intercept
+    columns    the columns that they are made of; empty with a formula
+    formula    formulaic's specification, if there is one
+    used       the columns that it uses
+    factors    the columns of the formula that are categories, with their levels
+    fills      (d,) what replaces a missing covariate; None: nothing does
+    classes    the labels of the classes 0, 1, ...; None: labels are numbers
+    """
+
+    names: tuple[str, ...]
+    columns: tuple[Column, ...] = ()
+    formula: Any = None
+    used: tuple[str, ...] = ()
+    factors: tuple[Column, ...] = ()
+    fills: Floats | None = None
+    classes: tuple[Any, ...] | None = None
+
+    @property
+    def plain(self) -> bool:
+        """Whether the covariates are the columns themselves."""
+        return self.formula is None and self.fills is None and not any(c.levels for c in self.columns)
+
+    def covariates(self, table: DataTable, rows: Any = slice(None)) -> Floats:
+        """(n, d) the covariates of some rows, NaN where missing."""
+        if self.formula is not None:
+            return self._by_formula(table, rows)
+        if table.array is not None:
+            if table.array.shape[1] != len(self.names):
+                raise InvalidInput(f"X needs {len(self.names)} columns, got {table.array.shape[1]}")
+            return np.asarray(table.array[rows])
+        return np.column_stack([self._column(table, column, rows) for column in self.columns])
+
+    def complete(self, table: DataTable) -> Floats:
+        """The covariates of new rows, of which none may be missing unless means replace them."""
+        x = self.covariates(table)
+        if self.fills is not None:
+            return np.where(np.isnan(x), self.fills, x)
+        refuse_missing(x, self.names)
+        return x
+
+    def _column(self, table: DataTable, column: Column, rows: Any) -> Floats:
+        if column.levels:
+            return _indicators(column, as_text(column.name, table)[rows])
+        numbers, _ = parsed(column.name, table[column.name])
+        if numbers is None:
+            raise InvalidInput(
+                f"column {column.name!r} must hold numbers, got {checks.brief(table[column.name])}"
+            )
+        return np.asarray(numbers[rows])[:, None]
+
+    def _by_formula(self, table: DataTable, rows: Any) -> Floats:
+        levels = {column.name: column for column in self.factors}
+        data, absent = {}, np.zeros(table.rows, dtype=bool)[rows]
+        for name in self.used:
+            numbers, text = parsed(name, table[name])
+            data[name] = np.asarray(numbers if text is None else text)[rows]
+            if name in levels:
+                values = as_text(name, table)[rows]
+                _indicators(levels[name], values)  # refuses a level that no agent had
+                absent |= values == ""
+                first = levels[name].values(text is None)[0]
+                data[name] = np.where(values == "", first, data[name])
+        frame = require("pandas", "data").DataFrame(data)
+        found = self.formula.get_model_matrix(frame, na_action="ignore")
+        matrix = np.asarray(found.drop(columns=["Intercept"], errors="ignore"), dtype=float)
+        matrix[absent] = np.nan
+        return matrix
+
+
+def _indicators(column: Column, values: AnyArray) -> Floats:
+    """(n, shown) which level each value is; NaN where it is missing."""
+    absent = values == ""
+    unknown = sorted(set(values[~absent].tolist()) - set(column.levels))
+    if unknown:
+        raise InvalidInput(
+            f"column {column.name!r} has the levels {', '.join(column.levels)}, got {unknown[0]!r}; "
+            "leave out rows of other levels"
+        )
+    found = np.asarray(values[:, None] == np.array(column.shown), dtype=float)
+    found[absent] = np.nan
+    return found
+
+
+def refuse_missing(x: Floats, names: Sequence[str]) -> None:
+    if np.isfinite(x).all():
+        return
+    infinite, absent = np.isinf(x).sum(axis=0), np.isnan(x).sum(axis=0)
+    if infinite.any():
+        k = int(np.argmax(infinite > 0))
+        raise InvalidInput(
+            f"column {names[k]!r} must be finite, but {int(infinite[k])} of {len(x)} values are infinite"
+        )
+    if absent.any():
+        k = int(np.argmax(absent > 0))
+        raise InvalidInput(
+            f"column {names[k]!r} must be finite, but {int(absent[k])} of {len(x)} values are missing; drop these rows "
+            "(missing='drop') or put in the mean over the network (missing='mean')"
+        )
+
+
+def _levels(name: str, table: DataTable, groups: Sequence[Any], exchange: Consensus) -> tuple[str, ...]:
+    """All levels of a category, which agents pass on until all of them know them."""
+    values = as_text(name, table)
+    found = exchange.union([set(values[group].tolist()) - {""} for group in groups])
+    numbers = parsed(name, table[name])[1] is None
+    return tuple(sorted(found, key=float) if numbers else found)
+
+
+def agree(table: DataTable, groups: Sequence[Any], exchange: Consensus, intercept: bool) -> Design:
+    """The design of all columns: numbers as they are, and an indicator for each level of a category.
+
+    The first level of a category has none, since the intercept stands for it; without an intercept the first category
+    has all of its levels.
+    """
+    if table.array is not None:
+        return Design(tuple(table), tuple(Column(name) for name in table))
+    columns, whole = [], not intercept
+    for name in table:
+        if parsed(name, table[name])[1] is None:
+            columns.append(Column(name))
+            continue
+        levels = _levels(name, table, groups, exchange)
+        columns.append(Column(name, levels, levels if whole else levels[1:]))
+        whole = False
+        if len(levels) < 2:
+            raise InvalidInput(
+                f"the category {name!r} needs at least 2 levels, got {', '.join(levels) or 'none'}; drop the column"
+            )
+    return Design(tuple(name for column in columns for name in column.covariates), tuple(columns))
+
+
+def agree_on_formula(
+    text: str, table: DataTable, groups: Sequence[Any], exchange: Consensus
+) -> tuple[Design, bool]:
+    """The design of the right side of a formula, and whether it has an intercept."""
+    formulaic = require("formulaic", "formula")
+    try:
+        formula = formulaic.Formula(text)
+        words = set(re.findall(r"[^\W\d]\w*", text)) & set(
+            table
+        )  # formulaic overlooks some, such as center(x)'s
+        used = sorted(words | set(formula.required_variables))
+    except Exception as error:
+        raise InvalidInput(f"{text!r} cannot be read as a formula: {error}") from error
+    marked = set(re.findall(r"\bC\(\s*([\w.]+)", text))
+    factors = []
+    for name in used:
+        if name in marked or parsed(name, table[name])[1] is not None:
+            levels = _levels(name, table, groups, exchange)
+            factors.append(Column(name, levels, levels))
+    # A made-up table with every level shows formulaic all that it may see of the agents' rows.
+    length = max([2, *(len(column.levels) for column in factors)])
+    made: dict[str, Any] = {name: np.arange(1.0, 1 + length) for name in used}
+    for column in factors:
+        values = column.values(parsed(column.name, table[column.name])[1] is None)
+        made[column.name] = [values[k % len(values)] for k in range(length)]
+    spec = formula.get_model_matrix(require("pandas", "data").DataFrame(made)).model_spec
+    if spec.transform_state:
+        raise Unsupported(
+            f"{next(iter(spec.transform_state))} in a formula depends on all rows, which no agent has; use functions "
+            "of single rows, and standardize=True for scales"
+        )
+    names = [str(name) for name in spec.column_names]
+    return (
+        Design(
+            tuple(n for n in names if n != "Intercept"),
+            formula=spec,
+            used=tuple(used),
+            factors=tuple(factors),
+        ),
+        "Intercept" in names,
+    )

@@ -1,0 +1,130 @@
+"""What the estimators of `gossamer.sklearn` share: rows that agents hold, and the fit of all of them."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+
+from gossamer import checks
+from gossamer.applications.likelihood.estimation import LikelihoodEstimation
+from gossamer.applications.likelihood.fits import Fit
+from gossamer.arrays import AnyArray, Floats
+from gossamer.errors import InvalidInput, Unsupported, require
+from gossamer.families import Family
+
+require("sklearn", "data")
+
+from sklearn.base import BaseEstimator, RegressorMixin  # noqa: E402
+from sklearn.utils.validation import (  # noqa: E402
+    _check_sample_weight,
+    check_is_fitted,
+    validate_data,
+)
+
+
+class EstimatorRows(NamedTuple):
+    """What the agents hold."""
+
+    X: Floats
+    y: AnyArray
+    weights: Floats
+    owners: AnyArray | None
+
+    def joined(self, more: EstimatorRows) -> EstimatorRows:
+        if (self.owners is None) != (more.owners is None):
+            raise InvalidInput("owners must be given for all rows or for none of them")
+        parts: Any = zip(self, more, strict=True)
+        joined: list[Any] = [None if a is None else np.concatenate([a, b]) for a, b in parts]
+        return EstimatorRows(*joined)
+
+
+class DecentralizedEstimator(BaseEstimator):  # type: ignore[misc]
+    """What the estimators share: rows dealt to agents, and the model that all of these find."""
+
+    fit_: Fit
+    n_features_in_: int
+
+    @abstractmethod
+    def _fit_all(self, rows: EstimatorRows) -> Self:
+        """Fit these rows."""
+
+    def _checked(self, X: Any, y: Any, sample_weight: Any, owners: Any, reset: bool) -> EstimatorRows:
+        numeric = {"y_numeric": True, "ensure_min_samples": 2} if isinstance(self, RegressorMixin) else {}
+        X, y = validate_data(self, X, y, dtype=float, reset=reset, **numeric)
+        weights = _check_sample_weight(sample_weight, X, dtype=float, ensure_non_negative=True)
+        return EstimatorRows(
+            X, y, weights, None if owners is None else np.asarray(checks.listed("owners", owners))
+        )
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, owners: Any = None) -> Self:
+        """Deal the rows to the agents, or give them to their owners (one label per row), and fit.
+
+        A row of weight 2 counts as two rows.
+        """
+        self._held = self._checked(X, y, sample_weight, owners, True)
+        return self._fit_all(self._held)
+
+    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None, owners: Any = None) -> Self:
+        """Hand the agents more rows, and fit all that they hold: the result is the fit of all rows so far.
+
+        Agents keep their rows, so memory and time grow with them; streams that are too long for this have
+        `LikelihoodEstimation.online`.
+        """
+        first = not hasattr(self, "fit_")
+        if not first and self._held is None:
+            raise Unsupported("the rows of this estimator were not stored with it; fit all rows again")
+        more = self._checked(X, y, sample_weight, owners, first)
+        self._held = more if first else self._held.joined(more)
+        return self._fit_all(self._held)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without the rows."""
+        state: dict[str, Any] = super().__getstate__()
+        return {**state, "_held": None} if "_held" in state else state
+
+    def _fit_rows(self, rows: EstimatorRows, family: Family, ridge: float, **options: Any) -> Fit:
+        X, y, weights, owners = rows
+        agents: Any = self.agents
+        split = self.split if owners is None else owners
+        if not isinstance(self.split, str):
+            raise InvalidInput(
+                "split must be 'contiguous', 'random' or 'sorted', since the parameters of an estimator are the same "
+                f"for all rows, got {checks.brief(self.split)}; pass the agent of each row to fit(X, y, owners=...), "
+                'which cross_validate(..., params={"owners": ...}) deals out with the rows'
+            )
+        if isinstance(agents, int | np.integer) and owners is not None:
+            agents = None  # as many as there are owners
+        elif isinstance(agents, int | np.integer):
+            count = checks.whole_number("agents", agents, least=1)
+            agents = min(max(count, 2), len(X))  # every agent needs a row, and a neighbor
+        problem = LikelihoodEstimation.from_data(
+            X,
+            y,
+            agents,
+            split,
+            family=family,
+            intercept=self.fit_intercept,
+            ridge=ridge,
+            sample_weight=None if np.all(weights == 1) else weights,
+            **options,
+            seed=0 if self.random_state is None else self.random_state,
+        )
+        self.fit_ = problem.fit(tolerance=self.tol, steps=self.max_iter)
+        self.n_iter_ = len(self.fit_.rounds)
+        self.rounds_ = int(self.fit_.rounds[-1])
+        self.bytes_ = int(self.fit_.bytes[-1])
+        return self.fit_
+
+    def _parameters(self, outputs: int) -> tuple[Floats, Floats]:
+        """(m, d) coefficients and (m,) intercepts, as agent 0 has them; the others' are the same to `tol`."""
+        theta = self.fit_.estimates[0].reshape(outputs, -1)
+        if self.fit_intercept:
+            return theta[:, :-1].copy(), theta[:, -1].copy()
+        return theta, np.zeros(outputs)
+
+    def _linear(self, X: Any) -> Floats:
+        check_is_fitted(self)
+        X = validate_data(self, X, reset=False)
+        return np.asarray(X @ np.atleast_2d(self.coef_).T + self.intercept_)

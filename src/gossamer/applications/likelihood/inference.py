@@ -1,0 +1,459 @@
+"""What a fit says of its own accuracy: standard errors, deviance and likelihood, from averages over the network.
+
+At its estimate every agent sums over its own rows the expected and the observed curvature, E_i and A_i, the squares of
+the scores J_i, the deviance and Pearson's statistic. Averages of these, never rows, give all agents
+
+    model-based covariance    dispersion E^{-1}           (with a penalty P: dispersion (E + P)^{-1} E (E + P)^{-1})
+    robust covariance         A^{-1} J A^{-1}, HC0        (with a penalty P: (A + P)^{-1} J (A + P)^{-1})
+
+(sums are around the network's mean covariates, so that few digits are lost), and one more average, at the dispersion,
+the likelihood. The null deviance is that of an intercept alone, fitted
+likewise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import stats
+
+from gossamer import checks, plotting
+from gossamer.applications.likelihood.consensus import Consensus
+from gossamer.applications.likelihood.directions import regularized
+from gossamer.applications.likelihood.local import OwnParameters, eliminate
+from gossamer.applications.likelihood.newton import newton
+from gossamer.applications.likelihood.rows import AgentRows, Model, spread_over
+from gossamer.applications.linear.sensors import pack, unpack
+from gossamer.arrays import Floats
+from gossamer.errors import InvalidInput
+from gossamer.families import Family
+from gossamer.results import Record, Result
+
+_ACCURACY, _ROUGH = 1e-15, 1e-3
+"""By what factor averaging shrinks the differences between agents; for centers a rough mean is enough."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class Summary(Result):
+    """The coefficients of one agent with their accuracy, and how well the model fits.
+
+    agent, site        which agent's, and what it is called
+    family             the family's name
+    names, estimates   (p,) the parameters, in the end the dispersion of a negative binomial if it was estimated
+    standard_errors    (p,) model-based; NaN where they do not exist
+    robust_errors      (p,) from squared scores (HC0), which do not rely on the family's variance
+    robust             whether z, p values and intervals are those of the robust errors
+    level              of the intervals
+    covariance, robust_covariance   (p, p) of the parameters
+    rows               number of rows in the network, by weight
+    parameters         number of parameters; with a ridge penalty the effective number, which is smaller
+    dispersion         factor of the variance: 1, or Pearson's statistic per degree of freedom
+    deviance, null_deviance, pearson, log_likelihood   of all rows; NaN where they do not exist
+    rounds, bytes      what computing this took, in addition to the fit
+    note               what a reader should know
+    """
+
+    agent: int
+    site: Any
+    family: str
+    names: Sequence[str]
+    estimates: Floats
+    standard_errors: Floats
+    robust_errors: Floats
+    robust: bool
+    level: float
+    covariance: Floats
+    robust_covariance: Floats
+    rows: float
+    parameters: float
+    estimated_scales: int
+    intercepts: int
+    student: bool
+    dispersion: float
+    deviance: float
+    null_deviance: float
+    pearson: float
+    log_likelihood: float
+    rounds: int
+    bytes: int
+    note: str = ""
+
+    shown = ("parameter", "estimate", "standard_error", "robust_error", "z", "p", "low", "high")
+
+    @property
+    def title(self) -> str:  # type: ignore[override]
+        return f"{self.family} at agent {self.agent}"
+
+    @property
+    def degrees_of_freedom(self) -> float:
+        """Of the residuals: rows less parameters."""
+        return self.rows - self.parameters
+
+    @property
+    def model_degrees_of_freedom(self) -> float:
+        """Parameters without intercepts."""
+        return self.parameters - self.intercepts
+
+    @property
+    def aic(self) -> float:
+        """Akaike's information criterion."""
+        return -2 * self.log_likelihood + 2 * (self.parameters + self.estimated_scales)
+
+    @property
+    def bic(self) -> float:
+        """The Bayesian information criterion, with the logarithm of the number of rows."""
+        return float(-2 * self.log_likelihood + np.log(self.rows) * (self.parameters + self.estimated_scales))
+
+    @property
+    def explained(self) -> float:
+        """The share of the null deviance that the model explains, D^2."""
+        return 1 - self.deviance / self.null_deviance
+
+    @property
+    def errors(self) -> Floats:
+        """(p,) the standard errors that z, p values and intervals are made of."""
+        return self.robust_errors if self.robust else self.standard_errors
+
+    @property
+    def z(self) -> Floats:
+        """(p,) estimates in units of their standard errors (t values in least squares)."""
+        with np.errstate(all="ignore"):
+            return np.asarray(self.estimates / self.errors)
+
+    @property
+    def _law(self) -> Any:
+        return stats.t(self.degrees_of_freedom) if self.student and not self.robust else stats.norm
+
+    @property
+    def p(self) -> Floats:
+        """(p,) two-sided p values of the hypothesis that a parameter is zero."""
+        return np.asarray(2 * self._law.sf(np.abs(self.z)))
+
+    @property
+    def intervals(self) -> Floats:
+        """(p, 2) confidence intervals."""
+        reach = float(self._law.ppf((1 + self.level) / 2)) * self.errors
+        return np.column_stack([self.estimates - reach, self.estimates + reach])
+
+    @property
+    def figures(self) -> dict[str, float]:
+        """What describes the whole model, by name."""
+        names = "rows parameters degrees_of_freedom dispersion deviance null_deviance pearson log_likelihood aic bic"
+        return {name: float(getattr(self, name)) for name in names.split()}
+
+    def records(self) -> list[Record]:
+        columns = (
+            self.estimates,
+            self.standard_errors,
+            self.robust_errors,
+            self.z,
+            self.p,
+            *self.intervals.T,
+        )
+        keys = ("estimate", "standard_error", "robust_error", "z", "p", "low", "high")
+        return [
+            {
+                "parameter": name,
+                **{k: float(v) if np.isfinite(v) else None for k, v in zip(keys, row, strict=True)},
+                "note": self.note,
+            }
+            for name, *row in zip(self.names, *columns, strict=True)
+        ]
+
+    def __str__(self) -> str:
+        width = max(len(name) for name in self.names) + 2
+        heads = ["estimate", "std error", "robust", "z", "p", *(f"{100 * q:g}%" for q in _ends(self.level))]
+        lines = [self.title, "".join([" " * width, *(f"{head:>12}" for head in heads)])]
+        for row in self.records():
+            values = [row[k] for k in self.shown[1:]]
+            cells = ["-" if v is None else f"{v:.5g}" for v in values]
+            lines.append("".join([f"{row['parameter']:<{width}}", *(f"{cell:>12}" for cell in cells)]))
+        lines += [f"{name.replace('_', ' ')}: {value:.8g}" for name, value in self.figures.items()]
+        return "\n".join([*lines, *([self.note] if self.note else [])])
+
+    def plot(self, ax: Any = None) -> Any:
+        """The intervals."""
+        axes = plotting.axes_for([self.title], ax)
+        panel = axes[0]
+        places = np.arange(len(self.names))
+        panel.errorbar(self.estimates, places, xerr=self.intervals[:, 1] - self.estimates, fmt="o", capsize=3)
+        panel.axvline(0.0, color="0.6", linewidth=0.8)
+        panel.set_yticks(places, self.names)
+        panel.invert_yaxis()
+        panel.set_xlabel(f"estimate, {self.level:.0%} interval")
+        return axes
+
+
+def _ends(level: float) -> tuple[float, float]:
+    return (1 - level) / 2, (1 + level) / 2
+
+
+class AgentSums(NamedTuple):
+    """One agent's sums: what is averaged, and how its own parameters follow.
+
+    totals    number of rows, whether there are any, the deviance and Pearson's statistic
+    expected, observed, squares   (q, q) E, A and J of the shared parameters, and of an estimated dispersion
+    own_expected, own_observed    how the parameters that the agent has for itself follow, by either curvature
+    own_curvature, own_squares    (p, p) E and J of all parameters
+    """
+
+    totals: Floats
+    expected: Floats
+    observed: Floats
+    squares: Floats
+    own_expected: OwnParameters | None = None
+    own_observed: OwnParameters | None = None
+    own_curvature: Floats = np.empty((0, 0))
+    own_squares: Floats = np.empty((0, 0))
+
+
+def agent_sums(
+    model: Model, rows: AgentRows, theta: Floats, scale: float = 1.0, center: Floats | float = 0.0
+) -> AgentSums:
+    """What one agent sums over its rows at its estimate; matrices are those of covariates less `center`."""
+    family = model.family.at_scale(scale)
+    predictors = model.predictors(theta, rows.x)
+    if rows.offset is not None:
+        predictors = predictors + rows.offset
+    rows = rows._replace(x=rows.x - center)
+    slopes = family.slopes(predictors, rows.y)
+    observed = model.curvature(rows.weighted(family.curvatures(predictors, rows.y)), rows.x)
+    expected = observed
+    if not family.canonical:
+        expected = model.curvature(rows.weighted(family.information(predictors, rows.y)), rows.x)
+    squares = model.curvature(rows.weighted(slopes[:, None] * slopes), rows.x)
+    deviance = pearson = np.nan
+    if family.density:
+        deviance = 2 * float(
+            rows.weighted(family.losses(predictors, rows.y) - family.least_losses(rows.y)).sum()
+        )
+        pearson = float(rows.weighted(family.pearson(predictors, rows.y)).sum())
+    totals = np.array([rows.total, float(len(rows.y) > 0), deviance, pearson])
+    terms = family.dispersion_terms(predictors, rows.y) if model.family.estimates_dispersion else None
+    if terms is not None:  # the observed curvature of all parameters together, as maximum likelihood has it
+        observed = _bordered(model, rows, observed, terms.cross, terms.curvature)
+        squares = _bordered(model, rows, squares, slopes[0] * terms.slope, terms.slope**2)
+        expected = observed
+    if model.local is None:
+        return AgentSums(totals, expected, observed, squares)
+    local = np.append(model.local, np.zeros(int(terms is not None), dtype=bool))
+    nothing = np.zeros(len(local))
+    inner_expected, _, own_expected = eliminate(expected, nothing, local)
+    inner_observed, _, own_observed = eliminate(observed, nothing, local)
+    reduction = own_observed.reduction
+    inner_squares = reduction @ squares @ reduction.T
+    return AgentSums(
+        totals, inner_expected, inner_observed, inner_squares, own_expected, own_observed, expected, squares
+    )
+
+
+def _bordered(model: Model, rows: AgentRows, inner: Floats, cross: Floats, corner: Floats) -> Floats:
+    """A matrix with one more row and column, those of the dispersion."""
+    edge = model.gradient(rows.weighted(cross)[None], rows.x)[:, None]
+    return np.block([[inner, edge], [edge.T, np.array([[rows.weighted(corner).sum()]])]])
+
+
+def _centers(model: Model, data: Sequence[AgentRows], exchange: Consensus) -> Floats:
+    """(d,) the mean covariates, the same at all agents; zeros without an intercept, which a shift would need."""
+    if not model.intercept:
+        return np.zeros(data[0].x.shape[1])
+    sums = [np.append(rows.total, rows.weighted(rows.x.T).sum(axis=1)) for rows in data]
+    held = exchange.average(np.stack(sums), _ROUGH)
+    return exchange.largest(held[:, 1:] / held[:, :1])
+
+
+def _inverted(matrix: Floats) -> Floats:
+    """The inverse of a symmetric matrix whose rows may have very different units."""
+    size = np.sqrt(np.diag(matrix))
+    return np.asarray(np.linalg.inv(matrix / np.outer(size, size)) / np.outer(size, size))
+
+
+def _with_own(covariance: Floats, inverse: Floats, own: OwnParameters, squares: Floats) -> Floats:
+    """The covariance of all parameters of an agent, from that of the shared ones.
+
+    The agent's own parameters o move by -A_oo^{-1} (score of o) - gain (move of the shared ones), and its scores are
+    part of what moves the shared ones. `squares` is the covariance of its scores.
+    """
+    scores = squares[own.local]
+    along = inverse @ own.reduction @ scores.T @ own.inverse  # shared moves with the scores of o
+    mixed = along - covariance @ own.gain.T
+    both = own.gain @ along
+    inner = (
+        own.inverse @ scores[:, own.local] @ own.inverse - both - both.T + own.gain @ covariance @ own.gain.T
+    )
+    whole = np.empty((len(own.local), len(own.local)))
+    shared = ~own.local
+    whole[np.ix_(shared, shared)], whole[np.ix_(own.local, own.local)] = covariance, inner
+    whole[np.ix_(shared, own.local)], whole[np.ix_(own.local, shared)] = mixed, mixed.T
+    return whole
+
+
+class Inference:
+    """Everything that summaries need, averaged over the network once."""
+
+    def __init__(
+        self,
+        model: Model,
+        data: Sequence[AgentRows],
+        exchange: Consensus,
+        theta: Floats,
+        scale: Floats | None,
+    ) -> None:
+        self.model, self.data, self.theta = model, data, theta
+        self.scale = np.ones(len(theta)) if scale is None else scale
+        self.center = _centers(model, data, exchange)
+        self.sums = spread_over(
+            lambda rows, at, scale: agent_sums(model, rows, at, scale, self.center), data, theta, self.scale
+        )
+        size = len(self.sums[0].expected)
+        parts = [(s.totals, *(pack(m) for m in (s.expected, s.observed, s.squares))) for s in self.sums]
+        if model.family.canonical:  # the expected curvature is the observed one
+            parts = [(totals, observed, squares) for totals, _, observed, squares in parts]
+        held = exchange.agents * exchange.average(
+            np.stack([np.concatenate(part) for part in parts]), _ACCURACY
+        )
+        self.totals, matrices = held[:, :4], held[:, 4:].reshape(len(data), -1, size * (size + 1) // 2)
+        self.expected, self.observed, self.squares = (
+            [unpack(row, size) for row in matrices[:, k]] for k in (0, -2, -1)
+        )
+        self.parameters = np.array([self._parameters(i) for i in range(len(data))])
+        with np.errstate(all="ignore"):
+            spare = self.totals[:, 0] - self.parameters
+            self.dispersion = self.totals[:, 3] / spare if model.family.dispersed else np.ones(len(data))
+        self.log_likelihood = self._log_likelihoods(exchange)
+        self.null_deviance, self.reason = self._null(exchange)
+        self.rounds, self.bytes = exchange.rounds, exchange.bytes
+
+    def _support(self, agent: int) -> Any:
+        """Which of the averaged parameters count: with a lasso, those that are not zero."""
+        size = len(self.expected[agent])
+        if self.model.lasso is None:
+            return np.ones(size, dtype=bool)
+        kept = self.theta[agent][self.model.shared] != 0
+        return np.append(kept, np.ones(size - len(kept), dtype=bool))
+
+    def _whole(self, agent: int, curvature: Floats) -> Floats:
+        """A curvature with the penalty, and with what singles out one of several equal minima."""
+        shared = int(self.model.shared.sum())
+        factor = self.totals[agent, 0] * self.model.family.penalty_factor(self.scale[agent])
+        whole = curvature.copy()
+        whole[:shared, :shared] = regularized(self.model, curvature[:shared, :shared], factor)
+        return whole
+
+    def _parameters(self, agent: int) -> float:
+        """The effective number of parameters."""
+        kept = self._support(agent)
+        kept = kept & (np.arange(len(kept)) < self.model.shared.sum())
+        part = np.ix_(kept, kept)
+        whole = self._whole(agent, self.expected[agent])[part]
+        shared = float(np.trace(np.linalg.solve(whole, self.expected[agent][part])))
+        own = 0.0 if self.model.local is None else self.model.local.sum() * round(self.totals[agent, 1])
+        return (shared if np.any(self.model.penalty) else round(shared)) + own
+
+    def _log_likelihoods(self, exchange: Consensus) -> Floats:
+        if not self.model.family.density:
+            return np.full(len(self.data), np.nan)
+
+        def total(i: int) -> float:
+            rows, family = self.data[i], self.model.family.at_scale(self.scale[i])
+            predictors = self.model.predictors(self.theta[i], rows.x) + (
+                0.0 if rows.offset is None else rows.offset
+            )
+            mean_deviance = float(self.totals[i, 2] / self.totals[i, 0])
+            dispersion = family.likelihood_dispersion(float(self.dispersion[i]), mean_deviance)
+            with np.errstate(all="ignore"):
+                return float(rows.weighted(family.log_likelihoods(predictors, rows.y, dispersion)).sum())
+
+        sums = np.array(spread_over(total, range(len(self.data))))
+        return exchange.agents * exchange.average(sums[:, None], _ACCURACY)[:, 0]
+
+    def _null(self, exchange: Consensus) -> tuple[Floats, str]:
+        """The deviance of an intercept alone, and why there is none."""
+        family: Family = self.model.family.at_scale(float(self.scale[0]))
+        if not family.density:
+            return np.full(len(self.data), np.nan), ""
+        model = Model(family, np.zeros(family.outputs), ["intercept"] * family.outputs, intercept=True)
+        data = [rows._replace(x=np.empty((len(rows.y), 0))) for rows in self.data]
+        try:
+            *_, last = newton(model, data, exchange, tolerance=1e-9, most=100)
+        except InvalidInput:
+            return np.full(
+                len(data), np.nan
+            ), "an intercept alone has no finite estimate, so there is no null deviance"
+        sums = np.array(
+            [agent_sums(model, rows, at).totals[2] for rows, at in zip(data, last.theta, strict=True)]
+        )
+        return exchange.agents * exchange.average(sums[:, None], _ACCURACY)[:, 0], ""
+
+    def covariances(self, agent: int) -> tuple[Floats, Floats]:
+        """(p, p) model-based and robust, of all parameters of one agent and an estimated dispersion; NaN where none."""
+        sums, kept = self.sums[agent], self._support(agent)
+        part, found = np.ix_(kept, kept), []
+        expected, dispersion = self.expected[agent], self.dispersion[agent]
+        for curvature, middle, own, own_middle in (
+            (expected, dispersion * expected, sums.own_expected, dispersion * sums.own_curvature),
+            (self.observed[agent], self.squares[agent], sums.own_observed, sums.own_squares),
+        ):
+            inverse = np.zeros_like(curvature)
+            inverse[part] = _inverted(self._whole(agent, curvature)[part])
+            covariance = inverse @ middle @ inverse
+            if own is not None:
+                covariance = _with_own(covariance, inverse, own, own_middle)
+            back = self._uncentering(len(covariance))
+            found.append(back @ covariance @ back.T)
+        nothing = np.full_like(found[0], np.nan)
+        if self.model.lasso is not None:
+            return nothing, nothing
+        return found[0] if self.model.family.density else nothing, found[1]
+
+    def _uncentering(self, size: int) -> Floats:
+        """(size, size) what makes parameters of covariates as they came from those of centered ones."""
+        change = np.eye(size)
+        if self.model.intercept:
+            outputs, width = self.model.family.outputs, len(self.model.penalty) // self.model.family.outputs
+            for k in range(outputs):
+                change[(k + 1) * width - 1, k * width : (k + 1) * width - 1] = -self.center
+        return change
+
+    def summary(self, agent: int, site: Any, level: float, robust: bool | None) -> Summary:
+        """What one agent says."""
+        model, family = self.model, self.model.family
+        covariance, robust_covariance = self.covariances(agent)
+        names, estimates = list(model.names), self.theta[agent]
+        if family.estimates_dispersion:
+            names, estimates = [*names, "dispersion"], np.append(estimates, self.scale[agent])
+        notes = [self.reason] if self.reason else []
+        if np.any(model.penalty):
+            notes.append("the penalty biases estimates, which standard errors do not show")
+        if model.lasso is not None:
+            notes.append("a lasso chooses parameters by the data, so there are no standard errors")
+        rows, _, deviance, pearson = self.totals[agent]
+        return Summary(
+            agent=agent,
+            site=site,
+            family=family.name,
+            names=names,
+            estimates=estimates,
+            standard_errors=np.sqrt(np.diag(covariance)),
+            robust_errors=np.sqrt(np.diag(robust_covariance)),
+            robust=not family.density if robust is None else bool(robust),
+            level=checks.number("level", level, above=0, below=1),
+            covariance=covariance,
+            robust_covariance=robust_covariance,
+            rows=float(rows),
+            parameters=float(self.parameters[agent]),
+            estimated_scales=int(family.estimates_dispersion),
+            intercepts=int(model.intercept),
+            student=family.student,
+            dispersion=float(self.scale[agent] if family.estimates_dispersion else self.dispersion[agent]),
+            deviance=float(deviance),
+            null_deviance=float(self.null_deviance[agent]),
+            pearson=float(pearson),
+            log_likelihood=float(self.log_likelihood[agent]),
+            rounds=self.rounds,
+            bytes=self.bytes,
+            note="; ".join(notes),
+        )

@@ -1,0 +1,254 @@
+"""From a user's rows to those that agents hold: who gets which, what all agree on, and the model to fit.
+
+Whatever depends on all rows is agreed on over the network: levels and classes by passing on what was heard, means,
+scales and the weights of classes by averaging. The rounds and the bytes of that are part of the fit's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gossamer import checks
+from gossamer.applications.likelihood.consensus import Consensus
+from gossamer.applications.likelihood.design import Design, agree, agree_on_formula, parsed, refuse_missing
+from gossamer.applications.likelihood.rows import AgentRows
+from gossamer.applications.linear.dealing import DataTable, groups_of, take, take_split
+from gossamer.arrays import Floats
+from gossamer.errors import InvalidInput
+from gossamer.families import AT_REST, Family, Logistic, Softmax, family_of
+from gossamer.networks import Network, NetworkLike
+
+MISSING = ("refuse", "drop", "mean")
+"""What to do with missing values: refuse them, drop their rows, or put in the mean over the network."""
+
+_ACCURACY = 1e-12
+"""By what factor averaging shrinks the differences between agents here."""
+
+
+@dataclass(frozen=True)
+class IntakeOptions:
+    """What a user may say of rows besides X and y; see `LikelihoodEstimation.from_data`."""
+
+    sample_weight: Any = None
+    offset: Any = None
+    exposure: Any = None
+    class_weight: Any = None
+    missing: str = "refuse"
+    standardize: bool = False
+
+
+class TakenRows(NamedTuple):
+    """The rows of all agents, and what they agreed on.
+
+    scales  (d,) by which covariates are divided in the penalty
+    sites   what the agents are called
+    spent   the rounds and bytes that agreeing took
+    note    what a reader should know
+    """
+
+    network: Network
+    family: Family
+    design: Design
+    intercept: bool
+    data: list[AgentRows]
+    scales: Floats
+    sites: list[Any]
+    spent: tuple[int, int]
+    note: str
+
+
+def take_rows(
+    X: Any,
+    y: Any,
+    agents: int | NetworkLike | None,
+    split: Any,
+    seed: int,
+    family: Family | str,
+    intercept: bool,
+    options: IntakeOptions,
+) -> TakenRows:
+    """Deal rows to agents, who agree on what they mean."""
+    table, formula = DataTable(X), None
+    if isinstance(y, str) and "~" in y:
+        y, formula = (part.strip() for part in y.split("~", 1))
+    target = _column("y", take(table, y), table.rows)
+    extras = [_extra(name, getattr(options, name), table) for name in ("sample_weight", "offset", "exposure")]
+    split = take_split(table, split)
+    network, members = None, None  # type: Network | None, list[Any] | None
+    if isinstance(agents, int | np.integer):
+        members = list(range(checks.whole_number("agents", agents, least=2)))
+    elif agents is not None:
+        network = Network.of(agents)
+        members = network.labels
+    groups, sites = groups_of(split, target, None if members is None else len(members), seed, members)
+    network = Network.erdos_renyi(len(groups)) if network is None else network
+    exchange = Consensus(network)
+    if not list(table):
+        raise InvalidInput("no feature columns are left; at least one is needed")
+    if formula is None:
+        design = agree(table, groups, exchange, intercept)
+    else:
+        design, intercept = agree_on_formula(formula, table, groups, exchange)
+    family, labels, classes = _labels(family, target, groups, exchange)
+    design = replace(design, classes=classes)
+    data = [
+        _held(design.covariates(table, group), labels[group], *(e if e is None else e[group] for e in extras))
+        for group in groups
+    ]
+    design, data, dropped = _filled(
+        design, data, checks.choice("missing", options.missing, MISSING), exchange
+    )
+    if options.class_weight is not None:
+        data = _by_class(
+            data, options.class_weight, classes or range(family.outputs + (family.outputs == 1)), exchange
+        )
+    scales = _scales(data, exchange) if options.standardize else np.ones(len(design.names))
+    note = f"{dropped} rows with missing values dropped" if dropped else ""
+    return TakenRows(
+        network, family, design, intercept, data, scales, sites, (exchange.rounds, exchange.bytes), note
+    )
+
+
+def _column(name: str, values: Any, rows: int) -> Any:
+    found = np.asarray(values).squeeze()
+    if found.shape != (rows,):
+        raise InvalidInput(f"{name} needs one value per row of X ({rows}), got shape {found.shape}")
+    return found
+
+
+def _extra(name: str, value: Any, table: DataTable) -> Floats | None:
+    """Weights, offsets or exposures: one number per row, or the column that holds them."""
+    if value is None:
+        return None
+    found = checks.array(name, _column(name, take(table, value), table.rows))
+    least = {"sample_weight": 0.0, "exposure": np.nextafter(0.0, 1.0)}.get(name, -np.inf)
+    if np.any(found < least):
+        words = {"sample_weight": "at least 0", "exposure": "above 0"}[name]
+        raise InvalidInput(f"{name} must be {words}, got {float(found.min()):g}")
+    return found
+
+
+def _held(x: Floats, y: Floats, weights: Any, offset: Any, exposure: Any) -> AgentRows:
+    """One agent's rows; the logarithm of an exposure is an offset, and rows of weight 0 are left out."""
+    if exposure is not None:
+        offset = np.log(exposure) + (0.0 if offset is None else offset)
+    rows = AgentRows(x, y, weights, offset)
+    return rows if weights is None or np.all(weights > 0) else rows.where(weights > 0)
+
+
+def _labels(
+    family: Family | str, target: Any, groups: Sequence[Any], exchange: Consensus
+) -> tuple[Family, Floats, tuple[Any, ...] | None]:
+    """The family, labels as numbers, and what the classes are called (None: as they are numbered).
+
+    Text becomes the number of its class in sorted order. Of -1 and 1, -1 becomes 0, which needs no agreement.
+    """
+    several = isinstance(family, str) and family == "softmax"
+    known = None if several else family_of(family, AT_REST)
+    numbers, text = parsed("y", target)
+    if text is not None and (several or (known is not None and known.categorical)):
+        classes = exchange.union([set(text[group].tolist()) - {""} for group in groups])
+        size = (
+            2
+            if isinstance(known, Logistic)
+            else known.classes
+            if isinstance(known, Softmax)
+            else len(classes)
+        )
+        if len(classes) != size or size < 2:
+            raise InvalidInput(
+                f"the family {'softmax' if known is None else known.name} needs labels of {max(size, 2)} classes, got "
+                f"{len(classes)}: {checks.brief(classes)}"
+            )
+        number: dict[str, float] = {"": np.nan} | {label: float(k) for k, label in enumerate(classes)}
+        labels = np.array([number[label] for label in text.tolist()])
+        return known or Softmax(size, symmetric=True), labels, tuple(classes)
+    if numbers is None:
+        raise InvalidInput(f"y must hold numbers, got {checks.brief(target)}; encode it as numbers")
+    if several:
+        return classes_of(numbers[~np.isnan(numbers)]), numbers, None
+    assert known is not None
+    if isinstance(known, Logistic) and np.any(numbers == -1) and not np.any(numbers == 0):
+        return known, np.where(numbers == -1, 0.0, numbers), (-1, 1)
+    return known, numbers, None
+
+
+def classes_of(y: Floats) -> Softmax:
+    """Softmax with as many classes as there are labels."""
+    family = Softmax(max(2, int(y.max()) + 1), symmetric=True)
+    missing = np.setdiff1d(np.arange(family.classes), family.check_labels(y))
+    if missing.size:
+        raise InvalidInput(
+            f"softmax needs rows for each of the classes 0 to {family.classes - 1}, got none of class {missing[0]} "
+            "(without one its intercept has no finite estimate); number the labels from 0 on, without gaps"
+        )
+    return family
+
+
+def _filled(
+    design: Design, data: Sequence[AgentRows], policy: str, exchange: Consensus
+) -> tuple[Design, list[AgentRows], int]:
+    """Missing values treated by the policy: the design, the rows, and how many were dropped."""
+    dropped, kept = 0, []
+    for rows in data:
+        if policy == "refuse":
+            refuse_missing(rows.x, design.names)
+            refuse_missing(rows.y[:, None], ["y"])
+        absent = np.isnan(rows.y) if policy == "mean" else np.isnan(rows.y) | np.isnan(rows.x).any(axis=1)
+        dropped += int(absent.sum())
+        kept.append(rows.where(~absent) if absent.any() else rows)
+    if policy == "mean":
+        there = [~np.isnan(rows.x) for rows in kept]
+        sums = [
+            np.append(rows.weighted(known.T).sum(axis=1), rows.weighted(np.nan_to_num(rows.x).T).sum(axis=1))
+            for rows, known in zip(kept, there, strict=True)
+        ]
+        held = exchange.average(np.stack(sums), _ACCURACY)
+        means = held[:, len(design.names) :] / np.maximum(held[:, : len(design.names)], 1e-300)
+        design = replace(design, fills=means[0])
+        kept = [
+            rows._replace(x=np.where(known, rows.x, mean))
+            for rows, known, mean in zip(kept, there, means, strict=True)
+        ]
+    return design, kept, dropped
+
+
+def _by_class(
+    data: Sequence[AgentRows], weights: Any, classes: Sequence[Any], exchange: Consensus
+) -> list[AgentRows]:
+    """Rows weighted by their class: "balanced", which gives all classes the same sum, or a weight for each label."""
+    if isinstance(weights, str) and weights == "balanced":
+        counts = np.array([[rows.weighted(rows.y == k).sum() for k in range(len(classes))] for rows in data])
+        held = np.maximum(exchange.average(counts.astype(float), _ACCURACY), 1e-300)
+        factors = held.sum(axis=1, keepdims=True) / (len(classes) * held)
+    elif isinstance(weights, Mapping):
+        unknown = [label for label in weights if label not in classes]
+        if unknown:
+            raise InvalidInput(
+                f"class_weight must name labels ({', '.join(map(str, classes))}), got {unknown[0]!r}"
+            )
+        given = [checks.number("class_weight", weights.get(label, 1.0), above=0) for label in classes]
+        factors = np.tile(given, (len(data), 1))
+    else:
+        raise InvalidInput(f"class_weight must be 'balanced' or a dictionary, got {checks.brief(weights)}")
+    return [
+        rows._replace(weights=rows.weighted(factor[rows.y.astype(int)]))
+        for rows, factor in zip(data, factors, strict=True)
+    ]
+
+
+def _scales(data: Sequence[AgentRows], exchange: Consensus) -> Floats:
+    """(d,) the standard deviation of every covariate over the network."""
+
+    def averaged(of: Callable[[Floats], Floats]) -> Floats:
+        sums = [np.append(rows.total, rows.weighted(of(rows.x).T).sum(axis=1)) for rows in data]
+        held = exchange.average(np.stack(sums), _ACCURACY)
+        return np.asarray(held[0, 1:] / held[0, 0])
+
+    mean = averaged(lambda x: x)
+    found = np.sqrt(averaged(lambda x: (x - mean) ** 2))
+    return np.where(found > 0, found, 1.0)

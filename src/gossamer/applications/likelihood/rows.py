@@ -1,0 +1,156 @@
+"""The rows of one agent, and the sums over them that a fit needs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+
+from gossamer.arrays import Booleans, Floats
+from gossamer.families import Family
+from gossamer.numerics.threads import spread
+
+_BLOCK = 1 << 16
+"""Numbers of a block of rows that stay in the processor's cache while a curvature is summed."""
+
+Answer = TypeVar("Answer")
+
+
+class AgentRows(NamedTuple):
+    """One agent's rows.
+
+    x        (n, d) covariates, without a column for the intercept
+    y        (n,) labels
+    weights  (n,) how many rows each counts as, above 0; None: one
+    offset   (n,) what is added to each row's predictors; None: nothing
+    """
+
+    x: Floats
+    y: Floats
+    weights: Floats | None = None
+    offset: Floats | None = None
+
+    @property
+    def total(self) -> float:
+        """How many rows there are, by weight."""
+        return float(len(self.y) if self.weights is None else self.weights.sum())
+
+    def weighted(self, values: Floats) -> Floats:
+        """(..., n) values of rows times their weights."""
+        return values if self.weights is None else values * self.weights
+
+    def where(self, kept: Booleans) -> AgentRows:
+        """Some of the rows."""
+        weights = None if self.weights is None else self.weights[kept]
+        return AgentRows(
+            self.x[kept], self.y[kept], weights, None if self.offset is None else self.offset[kept]
+        )
+
+    @classmethod
+    def together(cls, data: Sequence[AgentRows]) -> AgentRows:
+        """The rows of all agents in one place."""
+
+        def joined(parts: Sequence[Floats | None], absent: float) -> Floats | None:
+            if all(part is None for part in parts):
+                return None
+            whole = [
+                np.full(len(rows.y), absent) if part is None else part
+                for part, rows in zip(parts, data, strict=True)
+            ]
+            return np.concatenate(whole)
+
+        x, y, weights, offset = zip(*data, strict=True)
+        return cls(np.concatenate(x), np.concatenate(y), joined(weights, 1.0), joined(offset, 0.0))
+
+
+class Model(NamedTuple):
+    """What is fitted.
+
+    family     the loss
+    penalty    (p,) the ridge penalty of each parameter
+    names      (p,) what the parameters are called
+    intercept  whether the last parameter of each predictor is an intercept
+    lasso      (p,) the lasso penalty of each parameter; None: none
+    local      (p,) which parameters every agent has for itself; None: none
+    """
+
+    family: Family
+    penalty: Floats
+    names: Sequence[str]
+    intercept: bool = False
+    lasso: Floats | None = None
+    local: Booleans | None = None
+
+    @property
+    def free(self) -> Booleans:
+        """(p,) which parameters have no penalty."""
+        return np.asarray((self.penalty == 0) & (True if self.lasso is None else self.lasso == 0))
+
+    @property
+    def shared(self) -> Booleans:
+        """(p,) which parameters all agents have in common."""
+        return np.ones(len(self.penalty), dtype=bool) if self.local is None else ~self.local
+
+    @property
+    def free_sums(self) -> bool:
+        """Whether adding one number to all predictors changes nothing, so that only the penalty decides on it."""
+        return self.family.symmetric_predictors
+
+    def predictors(self, theta: Floats, x: Floats) -> Floats:
+        """(m, n) the predictors of the rows x."""
+        by_output = theta.reshape(self.family.outputs, -1)
+        if not self.intercept:
+            return np.asarray(by_output @ x.T)
+        found = np.asarray(by_output[:, :-1] @ x.T)
+        found += by_output[:, -1:]
+        return found
+
+    def gradient(self, slopes: Floats, x: Floats) -> Floats:
+        """(p,) the sum over rows of the slopes (m, n) times the covariates."""
+        sums = slopes @ x
+        return (
+            np.append(sums, slopes.sum(axis=1)[:, None], axis=1).ravel() if self.intercept else sums.ravel()
+        )
+
+    def curvature(self, bends: Floats, x: Floats) -> Floats:
+        """(p, p) the sum over rows of the curvatures (m, m, n) times x x', by blocks of rows."""
+        m, width = len(bends), x.shape[1] + self.intercept
+        total = np.zeros((m, width, m, width))
+        length = max(256, _BLOCK // width)
+        block = np.ones((min(length, len(x)), width))
+        scaled = np.empty_like(block)
+        for first in range(0, len(x), length):
+            rows = x[first : first + length]
+            some, weighted = block[: len(rows)], scaled[: len(rows)]
+            some[:, : x.shape[1]] = rows
+            for a in range(m):
+                for b in range(a + 1):
+                    weights = bends[a, b, first : first + length]
+                    if a == b:  # not negative, since the loss is convex; half of the products are enough
+                        np.multiply(some, np.sqrt(np.maximum(weights, 0.0))[:, None], out=weighted)
+                        total[a, :, a, :] += weighted.T @ weighted
+                    else:
+                        np.multiply(some, weights[:, None], out=weighted)
+                        total[a, :, b, :] += some.T @ weighted
+        for a in range(m):
+            for b in range(a):
+                total[b, :, a, :] = total[a, :, b, :].T
+        return total.reshape(m * width, m * width)
+
+    def diagonal(self, bends: Floats, x: Floats) -> Floats:
+        """(p,) the diagonal of `curvature`."""
+        own = np.einsum("aan->an", bends)
+        return self.gradient(own, x * x)
+
+
+def spread_over(work: Callable[..., Answer], *items: Iterable[Any]) -> list[Answer]:
+    """list(map(work, *items)), on several threads."""
+    tasks = list(zip(*items, strict=True))
+    found: dict[int, Answer] = {}
+
+    def one(k: int) -> None:
+        found[k] = work(*tasks[k])
+
+    spread(one, len(tasks))
+    return [found[k] for k in range(len(tasks))]

@@ -1,0 +1,170 @@
+"""Families whose labels are classes: two of them (logistic), or several (softmax)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from gossamer import checks
+from gossamer.arrays import Booleans, Floats
+from gossamer.families.losses import Family, OnePredictor
+
+
+def _odds(samples: int) -> tuple[float, float]:
+    """Log odds that so many samples can tell from certainty."""
+    most = 2 + float(np.log(samples))
+    return -most, most
+
+
+@dataclass(frozen=True)
+class Logistic(OnePredictor):
+    """Labels 0 and 1 with log odds eta.
+
+    Examples
+    --------
+    >>> team = gs.LikelihoodEstimation.random(gs.Network.cycle(6), gs.applications.Logistic(), dimension=2)
+    >>> team.simulate("anytime-sda", 300, trials=2).over_limit < 10
+    True
+    """
+
+    name: ClassVar[str] = "logistic"
+    reach: ClassVar[float] = 1.0
+    separates: ClassVar[bool] = True
+    density: ClassVar[bool] = True
+    categorical: ClassVar[bool] = True
+    labels: ClassVar[str] = "0 or 1"
+
+    def mean(self, predictors: Floats) -> Floats:
+        return np.asarray(0.5 + 0.5 * np.tanh(0.5 * predictors))
+
+    def derivative(self, eta: Floats, y: Floats) -> Floats:
+        return self.mean(eta) - y
+
+    def curvature(self, eta: Floats, y: Floats) -> Floats:
+        return self.variance(self.mean(eta))
+
+    def losses(self, predictors: Floats, y: Floats) -> Floats:
+        return np.asarray(np.logaddexp(0.0, predictors[0]) - y * predictors[0])
+
+    def log_likelihoods(self, predictors: Floats, y: Floats, dispersion: float = 1.0) -> Floats:
+        return -self.losses(predictors, y)
+
+    def pearson(self, predictors: Floats, y: Floats) -> Floats:
+        return np.asarray(np.exp((1 - 2 * y) * predictors[0]))  # without dividing zero by zero
+
+    def variance(self, mean: Floats) -> Floats:
+        return mean * (1 - mean)
+
+    def probabilities(self, predictors: Floats) -> Floats:
+        return self.mean(np.concatenate([-predictors, predictors]))
+
+    def constant(self, mean: float) -> Floats:
+        return np.array([np.log(mean / (1 - mean)) if 0 < mean < 1 else 0.0])
+
+    def outside(self, y: Floats) -> Booleans:
+        return np.asarray((y != 0) & (y != 1))
+
+    def plausible(self, y: Floats, samples: int) -> tuple[Any, Any]:
+        return _odds(samples)
+
+    def draw(self, rng: np.random.Generator, predictors: Floats) -> Floats:
+        return (rng.random(predictors.shape[1:]) < self.mean(predictors[0])).astype(float)
+
+
+@dataclass(frozen=True)
+class Softmax(Family):
+    """Classes 0 .. classes-1. Class 0 is what the others are compared with, so there are classes - 1 predictors;
+    with `symmetric`, every class has one, and only their differences matter (then a ridge penalty is needed).
+
+    Examples
+    --------
+    >>> gs.applications.Softmax(3).outputs
+    2
+    """
+
+    classes: int
+    symmetric: bool = False
+
+    name: ClassVar[str] = "softmax"
+    reach: ClassVar[float] = 1.0
+    separates: ClassVar[bool] = True
+    density: ClassVar[bool] = True
+    categorical: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        checks.whole_number("classes", self.classes, least=2)
+
+    @property
+    def labels(self) -> str:  # type: ignore[override]
+        return f"whole numbers from 0 to {self.classes - 1}"
+
+    @property
+    def outputs(self) -> int:
+        return self.classes if self.symmetric else self.classes - 1
+
+    @property
+    def symmetric_predictors(self) -> bool:
+        return self.symmetric
+
+    def against_first(self) -> Softmax:
+        return Softmax(self.classes)
+
+    def parameter_names(self, covariates: Sequence[str]) -> list[str]:
+        return [f"{name}[{k}]" for k in range(self.classes)[-self.outputs :] for name in covariates]
+
+    def mean(self, predictors: Floats) -> Floats:
+        """(m, ...) the probability of the class of each predictor."""
+        rest = -np.inf if self.symmetric else 0.0  # the predictor of class 0
+        largest = np.maximum(predictors.max(axis=0), rest)
+        odds = np.exp(predictors - largest)
+        return np.asarray(odds / (odds.sum(axis=0) + np.exp(rest - largest)))
+
+    def _own_class(self, y: Floats) -> Booleans:
+        classes = np.arange(self.classes - self.outputs, self.classes)
+        return np.asarray(y[None] == classes.reshape(-1, *[1] * y.ndim))
+
+    def slopes(self, predictors: Floats, y: Floats) -> Floats:
+        return self.mean(predictors) - self._own_class(y)
+
+    def curvatures(self, predictors: Floats, y: Floats) -> Floats:
+        p = self.mean(predictors)
+        found: Floats = -p[:, None] * p[None]
+        same = np.arange(self.outputs)
+        found[same, same] += p
+        return found
+
+    def bend(self, predictors: Floats, y: Floats, changes: Floats) -> Floats:
+        p = self.mean(predictors)
+        return np.asarray(p * (changes - np.einsum("an,an->n", p, changes)))
+
+    def probabilities(self, predictors: Floats) -> Floats:
+        if self.symmetric:
+            return self.mean(predictors)
+        every = Softmax(self.classes, symmetric=True)
+        return every.mean(np.concatenate([np.zeros_like(predictors[:1]), predictors]))
+
+    def losses(self, predictors: Floats, y: Floats) -> Floats:
+        chosen = np.where(self._own_class(y), predictors, 0.0).sum(axis=0)
+        among = predictors if self.symmetric else np.concatenate([np.zeros_like(predictors[:1]), predictors])
+        return np.asarray(np.logaddexp.reduce(among, axis=0) - chosen)
+
+    def log_likelihoods(self, predictors: Floats, y: Floats, dispersion: float = 1.0) -> Floats:
+        return -self.losses(predictors, y)
+
+    def pearson(self, predictors: Floats, y: Floats) -> Floats:
+        return np.asarray(np.expm1(self.losses(predictors, y)))  # 1/p - 1 of the own class
+
+    def outside(self, y: Floats) -> Booleans:
+        return np.asarray((y < 0) | (y >= self.classes) | (y != np.floor(y)))
+
+    def plausible(self, y: Floats, samples: int) -> tuple[Any, Any]:
+        return _odds(samples)
+
+    def draw(self, rng: np.random.Generator, predictors: Floats) -> Floats:
+        p = self.mean(predictors)
+        p = p[1:] if self.symmetric else p
+        beyond = np.cumsum(p[::-1], axis=0)[::-1]  # the probability of class k or a later one
+        return np.asarray((rng.random(p.shape[1:]) < beyond).sum(axis=0), dtype=float)

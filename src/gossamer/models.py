@@ -1,0 +1,297 @@
+"""Sums over rows that a network averages to fit a model, and what the averages say.
+
+A row (x, y) is linearized at a predictor eta of its own: near it the loss is the parabola with slope l' and curvature
+l'' (`families.py`). Over the rows of an agent, with weights w (1, unless old rows are forgotten), the sums
+
+    n = sum of w          A = sum of w l'' x x'       c = sum of w l'' eta x      g = sum of w l' x
+    v = sum of w l''      s = sum of w l'' eta^2      J = sum of w^2 l'^2 x x'
+
+are averaged over the network (with several predictors, Kronecker products of these). An agent that holds the averages
+solves (A + n ridge) theta = c - g: Newton's step for the rows of all agents. Averaging is linear and treats every
+component alike, so a row has one weight in all of them, and the averages also say how far the rows are from where they
+were linearized:
+
+    Q = theta'A theta - 2 theta'c + s = sum of w l'' (x'theta - eta)^2.
+
+Where the curvature changes by a factor e at most when a predictor changes by 1, the score at theta is wrong by at most
+1/2 sum of l'' (x'theta - eta)^2 |x| to second order. With the kurtosis of normal numbers that changes theta by at most
+sqrt(3)/2 Q/sqrt(v) in the metric of A. In standard errors, this is the *error of linearization*: whatever its reason
+(rows that were let go before the estimate was good, agents that differ, labels whose nature has changed), an agent
+whose estimate has a large one knows it, withholds the estimate, and moves its rows closer.
+
+Rows that are still on their way, as the next paragraph has it, may be where the loss is nearly straight, and Q does not
+see them; they add u = sum of w |l'(x'theta) - l'(eta)| |x'theta - eta| at the agent's own latest theta.
+
+Rows move with care: a predictor changes by at most `STEP` at once. The loss of all rows falls with such a step, and a
+wild estimate from before the network has mixed does little harm. The Huber loss, whose curvature jumps, has its
+curvature replaced by that of the parabola that touches it and lies above, until the error is below `FAR`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gossamer.arrays import Booleans, Floats
+from gossamer.families import Family, Huber, centering, curvature_of
+
+STEP = 1.5
+"""The largest change of a predictor at once."""
+
+CERTAIN = 20.0
+"""How far from what its label suggests a row is linearized at most: odds or rates of exp(-20) are as good as none."""
+
+CLOSE = 1e-7
+"""An error of linearization, in standard errors, that is not worth moving rows for."""
+
+FAR = 1.0
+"""Beyond this error of linearization, in standard errors, the Huber loss is replaced by parabolas above it."""
+
+PUBLISHED = 0.1
+"""The largest error of linearization, in standard errors, with which an estimate is published."""
+
+FIRST = 4
+"""Where the sums that are vectors begin."""
+
+_LEAST = 1e-10
+"""The least share of the curvature, covariates centered and scaled alike, of a direction that is known."""
+
+
+class SumLayout(NamedTuple):
+    """Where the averaged sums lie in a vector: n, v, s, u, c, g, A, and with `meat` the number of contradicted labels,
+    the sum of w^2 and J."""
+
+    size: int
+    intercepts: int = 0  #: how many of theta's numbers are intercepts, the last of each predictor
+    meat: bool = False
+
+    @property
+    def packed(self) -> int:
+        return self.size * (self.size + 1) // 2
+
+    @property
+    def curved(self) -> int:
+        """Where the curvature begins."""
+        return FIRST + 2 * self.size
+
+    @property
+    def plain(self) -> int:
+        """How many numbers there are without the meat."""
+        return self.curved + self.packed
+
+    @property
+    def components(self) -> int:
+        """How many numbers a message carries."""
+        return self.plain + (2 + self.packed if self.meat else 0)
+
+    def counts(self, held: Floats) -> Floats:
+        return held[..., 0]
+
+    def shifted(self, held: Floats) -> Floats:
+        """(..., p) c, the curvature times the predictors of the rows."""
+        return held[..., FIRST : FIRST + self.size]
+
+    def slopes(self, held: Floats) -> Floats:
+        """(..., p) g, the sum of the scores."""
+        return held[..., FIRST + self.size : self.curved]
+
+    def curvature(self, held: Floats) -> Floats:
+        """(..., p, p) A."""
+        return self._unpack(held[..., self.curved : self.plain])
+
+    def contradictions(self, held: Floats) -> Floats:
+        """(...) how many labels are the less likely ones: a slope above 1/2."""
+        return held[..., self.plain]
+
+    def squared_weights(self, held: Floats) -> Floats:
+        return held[..., self.plain + 1]
+
+    def scores(self, held: Floats) -> Floats:
+        """(..., p, p) J, the squared scores."""
+        return self._unpack(held[..., self.plain + 2 : self.components])
+
+    def _unpack(self, triangle: Floats) -> Floats:
+        found = np.empty((*triangle.shape[:-1], self.size, self.size))
+        rows, columns = np.triu_indices(self.size)
+        found[..., rows, columns] = triangle
+        found[..., columns, rows] = triangle
+        return found
+
+
+class Judgement(NamedTuple):
+    """What averaged sums say of theta, and how good it is."""
+
+    theta: Floats  #: (..., p)
+    known: Booleans  #: (..., p) by direction: along others, theta is the reference's
+    directions: (
+        Floats  #: (..., p, p) in columns: orthogonal for covariates that are centered and scaled alike
+    )
+    errors: Floats  #: (..., p) standard errors
+    linearization: (
+        Floats  #: (...) the error of linearization, in standard errors; infinite if nothing is known
+    )
+    inverse: Floats  #: (..., p, p) of the curvature, along the directions that are known
+    covariance: Floats  #: (..., p, p) of theta
+
+    @property
+    def ready(self) -> Booleans:
+        """(...) whether all directions are known."""
+        return np.asarray(self.known.all(axis=-1))
+
+    @property
+    def published(self) -> Booleans:
+        return np.asarray(self.ready & (self.linearization <= PUBLISHED))
+
+    def apart(self, layout: SumLayout, other: Floats, penalty: Floats) -> Floats:
+        """(...) by how many standard errors theta is off, at most, according to the averages of another agent."""
+        count = layout.counts(other)[..., None]
+        whole = np.einsum("...ij,...j->...i", layout.curvature(other), self.theta)
+        short = layout.shifted(other) - layout.slopes(other) - whole - count * penalty * self.theta
+        with np.errstate(divide="ignore", invalid="ignore"):
+            step = np.einsum("...ij,...j->...i", self.inverse, short) / count
+            found = np.abs(step / self.errors).max(axis=-1)
+        return np.asarray(np.where(np.isfinite(found), found, np.inf))
+
+
+def bend_of(family: Family) -> float:
+    """By what factor, as a logarithm, the curvature changes at most when a predictor changes by 1."""
+    return 1.0 / family.threshold if isinstance(family, Huber) else 1.0
+
+
+def judge(
+    layout: SumLayout,
+    held: Floats,
+    reference: Floats,
+    penalty: Floats,
+    share: Any,
+    bend: float,
+    least: float = _LEAST,
+) -> Judgement:
+    """Solve for theta, and say how good it is.
+
+    held (..., n) averaged sums; reference (..., p) where theta stays along unknown directions; penalty (p,) per row;
+    share (...): the sum of the squared weights that the rows of all agents have in the averages, 1/N for averages over
+    N agents of their sums; bend, see `bend_of`.
+    """
+    held = np.asarray(held)
+    finite = np.isfinite(held).all(axis=-1) & (layout.counts(held) > 0)
+    count = np.where(finite, layout.counts(held), 1.0)
+    held = np.where(finite[..., None], held, 0.0) / count[..., None]  # means over rows
+    eye = np.eye(layout.size)
+    curvature = layout.curvature(held)
+    whole = curvature + penalty * eye
+    change = centering(curvature, layout.intercepts) if layout.intercepts else eye
+    centered = np.swapaxes(change, -2, -1) @ whole @ change
+    diagonal = np.einsum("...ii->...i", centered)
+    scale = np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
+    values, vectors = np.linalg.eigh(centered / scale[..., :, None] / scale[..., None, :])
+    known = (values > least) & finite[..., None]
+    directions = change @ (vectors / scale[..., :, None])
+    inverse = (directions * (known / np.where(known, values, 1.0))[..., None, :]) @ np.swapaxes(
+        directions, -2, -1
+    )
+    short = layout.shifted(held) - layout.slopes(held) - np.einsum("...ij,...j->...i", whole, reference)
+    theta = reference + np.einsum("...ij,...j->...i", inverse, short)
+    covariance = inverse @ layout.scores(held) @ inverse if layout.meat else inverse
+    covariance = covariance * (np.asarray(share) / count)[..., None, None]
+    errors = np.sqrt(np.maximum(np.einsum("...ii->...i", covariance), 0.0))
+    moved = np.einsum("...i,...ij,...j->...", theta, curvature, theta)
+    moved = np.abs(moved - 2 * np.einsum("...i,...i->...", theta, layout.shifted(held)) + held[..., 2])
+    moved = moved + np.abs(held[..., 3])
+    with np.errstate(divide="ignore", invalid="ignore"):
+        wrong = np.sqrt(3) / 2 * bend * moved / np.sqrt(np.maximum(held[..., 1], 0.0))
+        own = np.sqrt(np.maximum(np.einsum("...ii->...i", inverse), 0.0)) / errors
+        off = wrong * own.max(axis=-1)
+    ready = known.all(axis=-1)
+    off = np.where(ready & np.isfinite(off), off, np.inf)
+    return Judgement(theta, known, directions, errors, off, inverse, covariance)
+
+
+def _limits(family: Family, y: Floats) -> tuple[Any, Any]:
+    """Between which predictors rows with these labels are linearized, if the family says what is plausible: beyond, the
+    loss is as good as straight, and a row would take long to come back."""
+    if type(family).plausible is Family.plausible:
+        return -np.inf, np.inf
+    start = family.start(y, y)
+    return start - CERTAIN, start + CERTAIN
+
+
+def moved(family: Family, start: Floats, target: Floats, y: Floats) -> Floats:
+    """Where rows are linearized next, on their way from `start` to `target`; see the top of this file."""
+    low, high = _limits(family, y)
+    if np.ndim(low) == 0:
+        return target
+    return np.clip(start + np.clip(target - start, -STEP, STEP), low, high)
+
+
+def placed(family: Family, target: Floats, y: Floats, reach: Any) -> Floats:
+    """Where new rows are linearized while the estimate is not near: at its predictors, but where labels are plausible
+    (`Family.plausible`), and where labels say little, not farther out than the rows before them, at most `reach`."""
+    low, high = family.plausible(y, 1)
+    if family.separates:
+        high = np.asarray(reach) + STEP
+        low = -high
+    return np.clip(np.clip(target, low, high), *_limits(family, y))
+
+
+def bends_of(family: Family, predictors: Floats, y: Floats, careful: Any) -> Floats:
+    """(m, m, ...) the curvature of rows; of the Huber loss, while careful, that of the parabola above it."""
+    found = family.curvatures(predictors, y)
+    if isinstance(family, Huber):
+        residuals = np.abs(predictors - y)[None]
+        above = family.threshold / np.maximum(residuals, family.threshold)
+        found = np.where(careful, above, found)
+    return found
+
+
+def on_their_way(family: Family, predictors: Floats, target: Floats, y: Floats, slopes: Floats) -> Floats:
+    """(...) what rows with these slopes at their predictors (m, ...) add to u, while they are not at the target."""
+    way = np.clip(target, *_limits(family, y)) - predictors
+    if not way.any():
+        return np.zeros(y.shape)
+    return np.asarray((np.abs(family.slopes(predictors + way, y) - slopes) * np.abs(way)).sum(axis=0))
+
+
+def row_sums(
+    layout: SumLayout,
+    family: Family,
+    x: Floats,
+    y: Floats,
+    predictors: Floats,
+    target: Floats,
+    weights: Floats,
+    careful: bool,
+) -> Floats:
+    """The sums over rows x (k, width), labels y and weights (k,), linearized at predictors (m, k) on their way to the
+    target (m, k)."""
+    slopes = family.slopes(predictors, y)
+    bends = bends_of(family, predictors, y, careful) * weights
+    shifted = (bends * predictors).sum(axis=1)
+    triangle = np.triu_indices(layout.size)
+    found = np.empty(layout.components)
+    found[0] = weights.sum()
+    found[1] = np.einsum("aak->", bends)
+    found[2] = (shifted * predictors).sum()
+    found[3] = weights @ on_their_way(family, predictors, target, y, slopes)
+    found[FIRST : FIRST + layout.size] = (shifted @ x).ravel()
+    found[FIRST + layout.size : layout.curved] = ((slopes * weights) @ x).ravel()
+    found[layout.curved : layout.plain] = curvature_of(x, bends)[triangle]
+    if layout.meat:
+        found[layout.plain] = weights @ (np.abs(slopes).max(axis=0) > 0.5)
+        found[layout.plain + 1] = weights @ weights
+        scores = slopes * weights
+        found[layout.plain + 2 :] = curvature_of(x, scores[:, None] * scores)[triangle]
+    return found
+
+
+def next_look(age: int, near: bool = True, half_life: float = 0.0) -> int:
+    """The age in rounds at which an agent looks at its estimate again, after one at this age; sooner if that was not
+    near, or if rows are forgotten with a half-life."""
+    most = min(32 if near else 8, half_life / 8 if half_life else np.inf)
+    return age + max(1, min(age // 8, int(most)))
+
+
+def agreement(members: int) -> float:
+    """By how many standard errors neighbors may be apart: in a chain of agents, small differences add up."""
+    return float(np.clip(0.4 / max(members, 8), 0.01, 0.05))

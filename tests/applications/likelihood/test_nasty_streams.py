@@ -1,0 +1,45 @@
+"""What `online` publishes of nasty streams: the fit of all rows, or nothing, with the reason."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from tests.nasty_streams import AGENTS, CASES, pooled, stream
+
+import gossamer as gs
+from gossamer.families import FAMILIES
+
+
+def learn(family: str, name: str, seed: int = 3, memory: int = 10_000, silence: int = 250):
+    """Estimates after the rows have come and spread."""
+    online = gs.LikelihoodEstimation(gs.Network.cycle(AGENTS), family, 2, intercept=True).online(
+        memory=memory
+    )
+    arrivals = stream(name, family, seed)
+    for rows in arrivals:
+        online.observe([(part[:, :-1], part[:, -1]) if len(part) else None for part in rows])
+    for _ in range(silence):
+        online.observe()
+    return online, pooled(online._problem.family, np.vstack([part for rows in arrivals for part in rows]))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("family", "name"), CASES)
+def test_all_rows_are_remembered_so_the_estimate_is_theirs(family, name):
+    online, (theta, errors) = learn(family, name)
+    assert online.ready.all(), online.withheld
+    assert np.abs((online.estimates() - theta) / errors).max() < 0.1
+    np.testing.assert_allclose(online.standard_errors(), np.tile(errors, (AGENTS, 1)), rtol=0.05)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("name", ["plain", "ordered", "outbreak", "flip", "growth"])
+def test_what_was_let_go_fits_or_the_estimate_is_withheld(family, name):
+    online, (theta, errors) = learn(family, name, memory=8)
+    assert online._linearizer._count < 70
+    published = online.ready
+    assert np.abs((online.estimates()[published] - theta) / errors).max(initial=0.0) < 0.1
+    assert all("no longer in memory" in online.withheld[i] for i in np.flatnonzero(~published))
+    if name in ("ordered", "outbreak", "growth"):
+        assert not published.any()
