@@ -7,9 +7,11 @@ import sys
 import tomllib
 from pathlib import Path
 
-AGENT = ("numpy", "typer", "rich", "lazy-loader")
+AGENT = ("numpy", "lazy-loader")
 
 if __name__ == "__main__":
     project = tomllib.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))["project"]
+    extras = project["optional-dependencies"]
     named = {re.split(r"[<>=!~ ]", line)[0]: line for line in project["dependencies"]}
-    print(*(named[name] for name in AGENT), *project["optional-dependencies"]["agents"], sep="\n")
+    own = [line for line in extras["agents"] if not line.startswith("gossamer[")]
+    print(*(named[name] for name in AGENT), *extras["cli"], *own, sep="\n")

@@ -100,7 +100,15 @@ class Desk:
         weights = weights_of(network, id)
         size, registers = fleet.layout.size, len(fleet.program.edge)
         most = fleet.bounds and fleet.bounds.rows
-        self.ledger = Ledger(fleet.program, id, weights, size, serial=1000 * (id + 1), most=most)
+        self.ledger = Ledger(
+            fleet.program,
+            id,
+            weights,
+            size,
+            serial=1000 * (id + 1),
+            most=most,
+            return_rate=fleet.return_rate,
+        )
         self.conversation = Conversation(
             id,
             self.ledger,
@@ -162,7 +170,9 @@ class Lockstep:
         death: float = 1.0,
         seed: int = 0,
         replicates: int = 0,
+        return_rate: float = 0.5,  # faster than agents do it, for tests that wait until a flow has returned
     ) -> None:
+        self.return_rate = return_rate
         self.network, self.means, self.death = network, np.asarray(means, dtype=float), death
         self.program = ledger_program(method or AnytimeSDA(), network)
         self.layout = Layout(1, replicates=replicates, range=(range,) if range else ())

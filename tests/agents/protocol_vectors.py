@@ -18,8 +18,8 @@ from gossamer.agents.round.messages import Outgoing
 from gossamer.agents.round.wire import Codec
 from gossamer.agents.settings import AGREED, AgentSettings, Limits, Neighbor
 from gossamer.agents.transports import door
+from gossamer.facts import UnknownFacts
 from gossamer.methods.anytime_sda import AnytimeSDA
-from gossamer.methods.base import UnknownFacts
 from gossamer.methods.ledger import ledger_program
 
 FILE = Path(__file__).with_name("protocol-vectors.json")
@@ -51,10 +51,20 @@ def messages() -> list[dict[str, Any]]:
             "degree": 300,
             "rows": [1e99, -1.0, 3.0],
         },
+        {
+            "round": 8,
+            "serial": 1008,
+            "echo": 5006,
+            "settled": True,
+            "degree": 1,
+            "rows": [2.5, 0.125, 0.125],
+            "closing": 7,
+        },
     )
     found = []
     for each in fields:
-        out = Outgoing(each["serial"], each["echo"], each["settled"], rows(*each["rows"]), each["degree"])
+        content = each["serial"], each["echo"], each["settled"], rows(*each["rows"]), each["degree"]
+        out = Outgoing(*content, each.get("closing", 0))
         found.append({"sender": 1, **each, "bytes": codec().encode(each["round"], out).hex()})
     return found
 
@@ -114,11 +124,15 @@ def script() -> Iterable[tuple[float | None, dict[int, dict[str, Any]], int | No
             None,
         )
     yield 4.0, {2: heard(2, 9, 1008, True, 3, 5.0, 0.0, 0.0)}, 0  # and is declared dead
+    near = {2: heard(2, 10, 1009, True, 3, 5.0, 0.0, 0.0)}
     yield (
         4.0,
-        {0: heard(0, 10, 0, False, 2, 2.5, 0.0, 0.0), 2: heard(2, 10, 1009, True, 3, 5.0, 0.0, 0.0)},
+        {0: heard(0, 10, 0, False, 2, 2.5, 0.0, 0.0), **near},
         None,
-    )
+    )  # agent 0 is back, and has heard nothing
+    yield 4.0, near | {0: heard(0, 11, 1010, True, 2, 2.5, 0.0, 0.0)}, None  # now it has
+    yield 4.0, near | {0: heard(0, 12, 1011, True, 2, 3.0, 0.1, 0.1)}, None
+    yield 4.0, {2: heard(2, 13, 0, True, 3, 5.0, 0.0, 0.0)}, None  # agent 2 has dropped agent 1
 
 
 def rounds() -> list[dict[str, Any]]:
@@ -160,16 +174,63 @@ def rounds() -> list[dict[str, Any]]:
     return found
 
 
+def closings() -> list[dict[str, Any]]:
+    """How agent 1 closes its edges: what it hears between rounds, and what it holds and says then.
+
+    Neighbor 0 ends its edge, and confirms; agent 1 ends that to 2, which ends it at another flow first, and then not.
+    """
+    ledger, found = make_ledger(), []
+    ledger.begin(np.array([3.0]), 1.0)
+    steps: list[tuple[int, int | None, list[float]]] = [
+        (0, 5, [0.0, 1.25, 1.25]),
+        (0, 7, [0.0, 1.25, 1.25]),
+        (2, None, []),
+        (2, 5, [0.0, 0.5, 0.5]),
+        (2, 7, [0.0, 0.0, 0.0]),
+        (0, 0, [1.0, 1.25, 1.25]),
+    ]
+    for t, (j, flags, values) in enumerate(steps):
+        if flags is None:
+            ledger.close(j)
+        else:
+            message = Outgoing(SERIALS[j] + t, 0, True, rows(*values), 2, flags)
+            ledger.hear_closing(j, message)
+        said = ledger.tell(j)
+        found.append(
+            {
+                "neighbor": j,
+                "hears": None if flags is None else {"closing": flags, "rows": values},
+                "closing": said.closing,
+                "edge": ledger.flow(j).ravel().tolist(),
+            }
+        )
+    ledger.finish({})
+    found.append(
+        {
+            "neighbor": 0,
+            "hears": None,
+            "closing": ledger.tell(0).closing,
+            "edge": ledger.flow(0).ravel().tolist(),
+        }
+    )
+    return found
+
+
 def vectors() -> dict[str, Any]:
     own = settings()
     return {
-        "greeting": {"fleet": "gossamer", "id": 7, "bytes": door._greeting("gossamer", 7).hex()},
+        "greeting": {
+            "fleet": "gossamer",
+            "id": 7,
+            "bytes": (b" ".join(door._who(door._greeting("gossamer", 7))) + b"\n").hex(),
+        },
         "fingerprint": {
-            "texts": [repr(getattr(own, name)) for name in AGREED if getattr(own, name) is not None],
+            "texts": [repr(getattr(own, name)) for name in AGREED[: len(own.fingerprint) // 2]],
             "bytes": own.fingerprint.hex(),
         },
         "messages": messages(),
         "refused": {"me": 1, "from": 0, "round": 7, "payloads": refused()},
+        "closings": {"me": 1, "neighbors": [0, 2], "steps": closings()},
         "ledger": {"me": 1, "neighbors": [0, 2], "first_serial": SERIALS[1], "rounds": rounds()},
     }
 

@@ -14,10 +14,11 @@ from typing import Any
 import numpy as np
 
 from gossamer.agents.settings import AgentSettings, Neighbor, Tls
-from gossamer.methods import AnytimeSDA, KnownFacts
+from gossamer.facts import KnownFacts
+from gossamer.methods import AnytimeSDA
 from gossamer.networks import Network
 
-PLAINTEXT = "ignore:agent .* talks in plaintext"
+PLAINTEXT = "ignore:.* talks in plaintext"
 
 
 _NEXT = itertools.count(os.getpid() * 7919)

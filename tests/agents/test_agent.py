@@ -63,7 +63,7 @@ def test_every_agent_learns_the_average() -> None:
         assert snapshot.samples == 1
         assert snapshot.state == "running"
         assert [n.state for n in snapshot.neighbors] == ["alive", "alive"]
-        assert all(n.distance < 1e-3 and n.used > 0 and n.round_trip > 0 for n in snapshot.neighbors)
+        assert all(n.distance < 1e-3 and n.used > 0 for n in snapshot.neighbors)
         await leave(agents)
         assert agents[0].snapshot.state == "stopped"
 
@@ -211,10 +211,10 @@ def test_a_failure_in_the_rounds_reaches_the_program(tmp_path: Path) -> None:
             await wait_for(lambda: agent.snapshot.state == "stopped", "the end")
             with pytest.raises(GossamerError, match="stopped before the observation was in the store"):
                 await asyncio.wait_for(waiting, 5)
-            with pytest.raises(GossamerError, match="agent 0 has stopped and takes no more observations"):
+            with pytest.raises(GossamerError, match="agent0 has stopped and takes no more observations"):
                 agent.observe(2.0)
 
-    with pytest.raises(GossamerError, match=r"agent 0 stopped: no more"):
+    with pytest.raises(GossamerError, match=r"agent0 stopped: no more"):
         asyncio.run(main())
 
 
@@ -241,7 +241,7 @@ def test_a_source_that_fails_is_reported_while_the_agent_goes_on(
             await wait_for(lambda: abs(agent.estimate - 4.0) < 1e-9, "the agent going on")
             assert agent.snapshot.samples == agent.snapshot.bad == 3
 
-    with pytest.raises(GossamerError, match="agent 0: the source failed: OSError: unplugged"):
+    with pytest.raises(GossamerError, match="agent0: the source failed: OSError: unplugged"):
         asyncio.run(main())
     assert "goes on without its source: OSError: unplugged" in caplog.text
 
@@ -320,9 +320,9 @@ def test_nothing_is_observed_after_the_end(tmp_path: Path) -> None:
         agent = in_memory(fleet(Network.path(2), timeout=0.02)[:1], store=tmp_path / "a.db")[0]
         async with agent:
             pass
-        with pytest.raises(GossamerError, match=r"agent 0 has stopped .* make a new agent"):
+        with pytest.raises(GossamerError, match=r"agent0 has stopped .* make a new agent"):
             agent.observe(1.0)
-        with pytest.raises(GossamerError, match="agent 0 has stopped"):
+        with pytest.raises(GossamerError, match="agent0 has stopped"):
             await asyncio.wait_for(agent.observe_durable(1.0), 5)
         assert agent.snapshot.samples == 0
 
@@ -359,7 +359,7 @@ def test_durable_observations_are_acknowledged_and_resumed(
     asyncio.run(first())
     assert "resumed" not in caplog.text
     asyncio.run(second())
-    assert "agent 0 resumed with 4 observations" in caplog.text
+    assert "agent0 resumed with 4 observations" in caplog.text
 
 
 def test_a_store_knows_which_rows_of_a_followed_file_it_holds(tmp_path: Path) -> None:

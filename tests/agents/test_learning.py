@@ -9,14 +9,18 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.agents.model_fleets import ModelFleet
 from tests.agents.small_fleets import fleet
 
 from gossamer.agents.agent import Agent
 from gossamer.agents.fleet.file import Fleet
 from gossamer.agents.fleet.tables import ModelTable, ObservationsTable, RoundsTable
+from gossamer.agents.fleet_model import FleetModel
 from gossamer.agents.host.csv_files import CsvTable, GrowingCsvFile
-from gossamer.agents.learning import ModelAnswers, ModelLayout, RowBatcher
-from gossamer.agents.settings import AgentSettings, FleetModel, differing
+from gossamer.agents.learning import ModelAnswers, ModelLayout
+from gossamer.agents.round.batching import Batch
+from gossamer.agents.rows import RowBatcher
+from gossamer.agents.settings import AgentSettings, differing
 from gossamer.agents.transports.base import Faulty
 from gossamer.agents.transports.memory import Memory
 from gossamer.applications.likelihood.estimation import LikelihoodEstimation
@@ -148,7 +152,7 @@ def test_a_third_of_all_messages_may_be_lost():
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", [CsvTable, GrowingCsvFile])
 def test_a_restart_goes_on_from_the_store(kind, tmp_path: Path):
-    """The agents stop early. A table is read again; of a file that grows, rows keep the sums that they had."""
+    """The agents stop before there is a good estimate: a table is read again, and so is a file that grows."""
     data, settings = rows("logistic", 3), settings_of("logistic", Network.cycle(3))
     for i, part in enumerate(data):
         np.savetxt(tmp_path / f"{i}.csv", part, delimiter=",", header="age,dose,sick", comments="")
@@ -158,14 +162,14 @@ def test_a_restart_goes_on_from_the_store(kind, tmp_path: Path):
         stored = [replace(s, store=tmp_path / f"{s.id}.db") for s in settings]
         return agents_of(stored, files)
 
-    asyncio.run(learn(start(), 100))
+    asyncio.run(learn(start(), 3))
     again = start()
     estimates, _ = asyncio.run(learn(again, 500))
     assert [agent.snapshot.samples for agent in again] == [len(part) for part in data]
     rows_each = np.mean([len(part) for part in data])  # no row counts twice
     assert [a.snapshot.answers.presence for a in again] == pytest.approx([rows_each] * 3, rel=1e-3)
     known = pooled(data, settings[0].model.build())
-    tolerance = 1e-5 if kind is CsvTable else 0.1
+    tolerance = 1e-5 if kind is CsvTable else 1e-3  # rows whose sums are good are not read again
     np.testing.assert_allclose(estimates, np.tile(known, (3, 1)), atol=tolerance)
     assert np.ptp(estimates, axis=0).max() < 1e-5
 
@@ -253,32 +257,30 @@ def test_labels_of_another_family_are_refused():
     asyncio.run(main())
 
 
-def test_rows_beyond_the_memory_are_linearized_once():
-    """Sums are linear, so those of many rows are those of their parts, whichever are kept."""
-    layout = ModelLayout(3, weighting="samples", model=FleetModel("logistic", COVARIATES, memory=4, least=3))
-    data = rows("logistic", 1)[0][:9]
-    batcher = RowBatcher(layout, lambda: np.zeros(layout.size), np.zeros(layout.size), 0, seed=1)
-    batcher.batch(list(data[:3]), np.zeros(0), 3, 0)
-    batch = batcher.batch(list(data[3:]), np.zeros(0), 9, 1)
-    assert (batch.samples, batch.weight) == (6, 1.0)
-    assert batch.observation[0] == 9
-    x = np.column_stack([data[:, :2], np.ones(9)])
-    np.testing.assert_allclose(batch.observation[1:7], (x.T @ x / 4)[np.triu_indices(3)])
-    np.testing.assert_allclose(batch.observation[7:10], x.T @ (data[:, 2] - 0.5))
-
-
-def test_a_predictor_changes_by_two_at_most():
-    layout = ModelLayout(3, weighting="samples", model=FleetModel("logistic", COVARIATES))
-    data = rows("logistic", 1)[0]
-    held = np.zeros(layout.size)
-    batcher = RowBatcher(layout, lambda: held, held.copy(), 0, seed=1)
-    held[: 1 + layout.features] = batcher.batch(list(data), held, 0, 0).observation[: 1 + layout.features]
-    batcher.batch([], held, 0, 1000)  # the first estimate is taken as it is
-    before = batcher._theta.copy()
-    held[7:10] += 100
-    batcher.batch([], held, 0, 2000)
-    x = np.column_stack([data[:, :2], np.ones(len(data))])
-    assert np.abs(x @ (batcher._theta - before)).max() == pytest.approx(2.0)
+def test_rows_beyond_the_memory_are_let_go_once_the_estimate_is_good():
+    """Until then they are held; their sums stay, and the sums of many rows are those of their parts."""
+    layout = ModelLayout(
+        3, weighting="samples", model=FleetModel("logistic", COVARIATES, memory=100, least=3)
+    )
+    data = np.vstack(rows("logistic"))
+    batch = Batch(np.zeros(layout.size), 0, 0.0)
+    batcher = RowBatcher(layout, lambda: batch.observation, np.zeros(layout.size), 0, seed=1)
+    for age, part in enumerate(np.split(data, [3, 40, 200])):
+        batch = batcher.batch(list(part), np.zeros(0), 0, age)
+        assert (batch.samples, batch.weight) == (len(part), 1.0)
+        if age == 1:
+            assert batcher.held == 40
+    for age in range(4, 40):
+        batch = batcher.batch([], np.zeros(0), 0, age)
+    assert batcher.held == len(data)
+    batch = batcher.batch(list(data[:3]), np.zeros(0), 0, 40)
+    assert batcher.held == 100
+    assert batch.observation[0] == len(data) + 3
+    x, sums = np.column_stack([data[:, :2], np.ones(len(data))]), layout.sums
+    theta = layout.judge(batch.observation, 1).theta
+    p = 1 / (1 + np.exp(-np.vstack([x, x[:3]]) @ theta))
+    whole = np.vstack([x, x[:3]])
+    np.testing.assert_allclose(sums.curvature(batch.observation), (whole.T * p * (1 - p)) @ whole, atol=1.0)
 
 
 @pytest.mark.parametrize(
@@ -341,13 +343,42 @@ def test_labels_in_csv_files(tmp_path: Path):
     made = Fleet.create(
         Network.path(2), model=ModelTable(family="logistic", covariates=COVARIATES), sources=["-", "-"]
     )
-    source = made.source(f"csv:{file},target=sick", 0)
+    source = made.source(0, f"csv:{file},target=sick")
     source.begin(0, 1e20)
     assert [table.tolist() for table in source] == [[[40, 1.5, 1], [50, 2.5, 0]]]
     with pytest.raises(InvalidInput, match=r"which column is the label; write csv:FILE,target=COLUMN"):
-        made.source(f"csv:{file}", 0)
+        made.source(0, f"csv:{file}")
     with pytest.raises(InvalidInput, match=r"must be among id, dose, sick, age of .*, got 'ill'"):
-        made.source(f"csv:{file},target=ill", 0)
+        made.source(0, f"csv:{file},target=ill")
     plain = Fleet.create(Network.path(2))
     with pytest.raises(InvalidInput, match=r"target=sick is for fleets that learn a model"):
-        plain.source(f"csv:{file},target=sick", 0)
+        plain.source(0, f"csv:{file},target=sick")
+
+
+def test_a_model_that_forgets_follows_effects_that_flip():
+    """With a half-life of 30 rounds, 200 rounds after the flip nothing of what was before is left."""
+    agents, rng = ModelFleet(Network.cycle(3), "logistic", forgetting=30.0), np.random.default_rng(0)
+    for age in range(400):
+        x = rng.normal(size=(3, 4, 2))
+        eta = (1 if age < 200 else -1) * (x @ THETA[:2]) + THETA[2]
+        y = rng.random((3, 4)) < 1 / (1 + np.exp(-eta))
+        agents.play([list(np.column_stack([x[i], y[i]])) for i in range(3)])
+    agents.play(rounds=5)
+    for answer in agents.answers():
+        off = np.abs(answer.judgement.theta - [-0.8, 0.5, 0.2]) / answer.judgement.errors
+        assert off.max() < 4
+        assert answer.judgement.linearization < 0.1
+        count = (
+            answer.presence * 3
+        )  # 12 rows a round, of which a half-life of 30 rounds leaves 12 / (1 - 0.5^(1/30))
+        assert count == pytest.approx(12 / (1 - 0.5 ** (1 / 30)) * 0.5 ** (5 / 30), rel=0.1)
+
+
+def test_standard_errors_beyond_fifteen_parameters_rest_on_more_replicates():
+    names = tuple(f"x{k}" for k in range(16))
+    many, few = ModelFleet(Network.path(2), "poisson", names), ModelFleet(Network.path(2), "poisson")
+    assert (many.layout.noise, few.layout.noise) == (32, 8)
+    assert many.answers()[0].quantile_95 == pytest.approx(
+        2.037, abs=0.002
+    )  # Student's t, 32 degrees of freedom
+    assert few.answers()[0].quantile_95 == pytest.approx(1.96, abs=0.001)

@@ -122,26 +122,22 @@ def test_who_claims_the_impossible_is_put_in_quarantine(name: str, caplog: pytes
         assert made.desks[j].state(LIAR) == "quarantined"
         assert made.desks[j].rejected[reason] == 5
         assert made.desks[j].rejected["quarantine"] > 100
-        told = [
-            line
-            for line in caplog.messages
-            if line.startswith(f"agent {j}: neighbor {LIAR} is in quarantine")
-        ]
-        assert len(told) == 1
-        assert reason in told[0]
+    told = [line for line in caplog.messages if line.startswith(f"neighbor {LIAR} is in quarantine")]
+    assert len(told) == len(neighbors(LIAR))
+    assert all(reason in line for line in told)
     np.testing.assert_allclose(made.estimates((LIAR,)), made.average((LIAR,)), rtol=0, atol=1e-6)
     restored(made, LIAR)
 
 
-def test_flows_without_bounds_leave_what_nothing_drains() -> None:
-    """Why a fleet without a range does not recover from a ledger that grows: currents in circles, and rounding."""
+def test_flows_without_bounds_return_without_a_trace() -> None:
+    """A ledger that grew beyond all bounds returns slowly, so that it leaves no currents in circles behind."""
     made = Lockstep(GRID, MEANS)
     made.run(50)
     made.desks[LIAR].lie = Grows()
     made.run(1000)  # 1.05^4000 = 6e84
     made.remove(LIAR)
     made.run(500)
-    assert np.abs(made.estimates() - made.average((LIAR,))).max() > 1e6
+    np.testing.assert_allclose(made.estimates(), made.average((LIAR,)), rtol=0, atol=1e-6)
 
 
 class Replays:

@@ -45,6 +45,7 @@ def test_messages_and_refusals_read_as_the_vectors_say():
         assert list(struct.unpack("<3d", found.rows)) == message["rows"]
         for field in ("serial", "echo", "settled", "degree", "round"):
             assert getattr(found, field) == message[field]
+        assert found.closing == message.get("closing", 0)
     for payload in KNOWN["refused"]["payloads"]:
         found = protocol_vectors.codec().decode(0, bytes.fromhex(payload["bytes"]), KNOWN["refused"]["round"])
         assert (isinstance(found, Received) and not payload["reason"]) or found == payload["reason"]
@@ -60,7 +61,11 @@ class PlainAgent:
         self.me, self.serial, self.born = me, first_serial, first_serial
         self.age, self.samples, self.mean, self.smooth = 0, 0, 0.0, 0.0
         self.edges = {j: [0.0, 0.0] for j in neighbors}
-        self.facts = {j: {"settled": False, "echoed": False, "up": True, "used": 0} for j in neighbors}
+        self.facts = {
+            j: {"standing": 0, "echoed": False, "up": True, "used": 0, "since": first_serial, "begun": 0}
+            for j in neighbors
+        }
+        self.returning = 0.0
         self.degree = len(neighbors)
 
     def begin(self, observation: float | None) -> dict[int, dict[str, Any]]:
@@ -73,8 +78,8 @@ class PlainAgent:
         return {
             j: {
                 "serial": self.serial,
-                "echo": self.facts[j]["used"],
-                "settled": self.facts[j]["settled"],
+                "echo": 0 if self.facts[j]["standing"] == 2 else self.facts[j]["used"],
+                "settled": self.facts[j]["standing"] > 0,
                 "degree": self.degree,
                 "rows": [self.message, x, y],
             }
@@ -83,26 +88,37 @@ class PlainAgent:
 
     @property
     def estimate(self) -> float:
-        return self.smooth + sum(x for x, _ in self.edges.values())
+        return self.smooth + sum(x for x, _ in self.edges.values()) + self.returning
 
     def finish(self, heard: dict[int, dict[str, Any]], dies: int | None) -> None:
         for j, message in sorted(heard.items()):
             facts, (value, x, y) = self.facts[j], message["rows"]
-            unheard = self.serial - (message["echo"] or self.born)
-            facts["echoed"] |= message["echo"] >= self.born
-            mine, theirs = facts["settled"], message["settled"]
-            if (not facts["echoed"] and unheard > 5) or theirs > mine or (theirs == mine and j < self.me):
+            unheard = self.serial - (message["echo"] or facts["since"])
+            facts["echoed"] |= message["echo"] >= facts["since"]
+            mine, theirs = facts["standing"], message["settled"] and (1 if message["echo"] else 2)
+            if 2 in (mine, theirs) or (mine == theirs == 0 and self.serial - facts["since"] > 5):
+                facts["begun"] = self.age
+            if mine == 2 and facts["echoed"]:
+                mine = 1
+            alone = mine < 2 and not facts["echoed"] and unheard > 5
+            if theirs == 2:
+                self.returning += self.edges[j][0]
+                self.edges[j] = [0.0, 0.0]
+            elif alone or theirs > mine or (theirs == mine and j < self.me):
                 self.edges[j] = [-x, -y]
-            facts.update(settled=True, up=True, used=message["serial"])
-            if 0 <= unheard <= 5:
+            facts.update(standing=2 if mine == 2 > theirs else 1, up=True, used=message["serial"])
+            if 0 <= unheard <= 5 and 2 not in (mine, theirs):
                 weight = 1 / (1 + max(self.degree, message["degree"]))
                 flow, memory = self.edges[j]
                 moved = flow - 0.65 * weight * (self.message - value)
-                self.edges[j] = [moved + min(self.age / (self.age + 8), 0.97) * (moved - memory), moved]
+                t = self.age - facts["begun"]
+                self.edges[j] = [moved + min(t / (t + 8), 0.97) * (moved - memory), moved]
+        self.returning *= 0.98
         self.serial, self.age = self.serial + 1, self.age + 1
         if dies is not None:
+            self.returning += self.edges[dies][0]
             self.edges[dies] = [0.0, 0.0]
-            self.facts[dies] = {"settled": False, "echoed": False, "up": False, "used": 0}
+            self.facts[dies].update(standing=2, echoed=False, up=False, used=0, since=self.serial)
         self.degree = sum(facts["up"] for facts in self.facts.values())
 
 
@@ -126,5 +142,6 @@ def test_a_message_written_from_the_page_has_the_same_bytes():
     assert f"gossamer 1 {greeting['fleet']} {greeting['id']}\n".encode().hex() == greeting["bytes"]
     for m in KNOWN["messages"]:
         fields = [m["sender"], m["round"], m["serial"], m["echo"], m["settled"], m["degree"], 0]
-        body = msgspec.msgpack.encode([*fields, struct.pack("<3d", *m["rows"]), b""])
+        closing = [m["closing"]] if "closing" in m else []
+        body = msgspec.msgpack.encode([*fields, struct.pack("<3d", *m["rows"]), b"", *closing])
         assert (b"Gs\x02" + known + body).hex() == m["bytes"]

@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 
-from gossamer.agents.settings import AgentSettings, Neighbor, Tls
+from gossamer.agents.settings import AgentSettings, Neighbor, Tls, differing
 from gossamer.errors import InvalidInput
-from gossamer.methods import AnytimeSDA, KnownFacts
+from gossamer.facts import KnownFacts
+from gossamer.methods import AnytimeSDA
+from gossamer.methods.ledger import RETURN_RATE
 from gossamer.networks import Network
 
 
@@ -70,3 +72,13 @@ def test_what_is_no_endpoint(endpoint: str) -> None:
 def test_tls_reaches_ipv6_addresses() -> None:
     tls = Tls(Path("a"), Path("b"), Path("c"))
     assert settings(endpoint="[::1]:7447", tls=tls).endpoint == "[::1]:7447"
+
+
+def test_the_return_rate_is_agreed_on_and_the_default_changes_no_fingerprint() -> None:
+    usual, slower = settings(method=AnytimeSDA("local")), RETURN_RATE + 0.01
+    other = usual.with_(return_rate=slower)
+    assert len(usual.fingerprint) == 18  # as before there was one
+    assert differing(usual.fingerprint, other.fingerprint)[-1] == "return_rate"
+    assert differing(usual.with_(return_rate=0.5).fingerprint, other.fingerprint) == ["return_rate"]
+    with pytest.raises(InvalidInput, match=r"return_rate must be .* at least 0 and below 1, got 1"):
+        usual.with_(return_rate=1)

@@ -20,9 +20,10 @@ from tests.agents.agent_process import Handle
 from tests.agents.small_fleets import fleet, make_certificates, until
 
 from gossamer.agents.fleet.certificates import Authority
-from gossamer.agents.settings import AgentSettings
+from gossamer.agents.settings import AgentSettings, Neighbor
 from gossamer.agents.transports import hall
 from gossamer.agents.transports.tls import Connection, TlsTransport, longest_message
+from gossamer.fingerprint import full_version
 from gossamer.networks import Network
 
 KINDS = ("garbage", "idle", "stalled", "none", "other")
@@ -148,7 +149,7 @@ def test_a_stranger_is_refused_and_the_log_says_why(
             until(lambda: REFUSALS[kind] in caplog.text, REFUSALS[kind])
             assert transport.present() == frozenset()
             with member(second, first, b"gossamer 1 gossamer 1\n") as honest:
-                assert received(honest) == b"gossamer 1 gossamer 0\n"
+                assert received(honest).startswith(b"gossamer 1 gossamer 0 ")
     finally:
         transport.close()
     secrets = [line for path in tmp_path.rglob("*.key") for line in path.read_text().splitlines()[1:-1]]
@@ -204,7 +205,7 @@ def test_a_member_comes_in_only_as_itself(
             until(lambda: why in caplog.text, why)
         assert victim.present() == frozenset()
         with member(settings[1], settings[0], b"gossamer 1 gossamer 1\n") as honest:
-            assert honest.recv(100) == b"gossamer 1 gossamer 0\n"
+            assert honest.recv(100) == f"gossamer 1 gossamer 0 {full_version()}\n".encode()
             until(lambda: victim.present() == {1}, "being let in")
             honest.sendall(struct.pack("<I", 14) + b"I am agent 2, ")
             assert first_message(victim) == (1, b"I am agent 2, ")  # whatever it says, it is from agent 1
@@ -231,7 +232,7 @@ def test_a_huge_message_takes_no_memory(tmp_path: Path) -> None:
     try:
         until(lambda: victim.last, "the start")
         with member(settings[1], settings[0], b"gossamer 1 gossamer 1\n") as neighbor:
-            assert neighbor.recv(22) == b"gossamer 1 gossamer 0\n"
+            assert received(neighbor).startswith(b"gossamer 1 gossamer 0 ")
             neighbor.sendall(struct.pack("<I", 500_000_000))
             piece = bytes(1_000_000)
             for _ in range(500):
@@ -250,7 +251,7 @@ def test_messages_come_whole_or_are_cut(tmp_path: Path) -> None:
     here, there = socket.socketpair()
     with here, there:
         here.setblocking(False)
-        connection = Connection(1, here, float("inf"), longest=10)
+        connection = Connection(Neighbor(1), here, float("inf"), longest=10)
         sent = [b"", b"short", bytes(range(10)), b"x" * 3000, b"last"]
         stream = b"".join(struct.pack("<I", len(m)) + m for m in sent)
         for size in (1, 3, 7, 1000, len(stream)):

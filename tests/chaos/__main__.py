@@ -39,6 +39,9 @@ HEARING = 120.0
 STAY = 15.0
 """Seconds for which all members must stay at the average."""
 
+LOOK = 0.25
+"""Seconds between two looks at all estimates, which agents report twice a second."""
+
 FEED = 0.5
 """Seconds between two rows for each agent that follows a file."""
 
@@ -52,11 +55,11 @@ def network_of(agents: int, seed: int) -> tuple[Network, int]:
     return network, int(liar)
 
 
-def make_fleet(folder: Path, network: Network, haste: float) -> Fleet:
+def make_fleet(folder: Path, network: Network, haste: float, honest: bool) -> Fleet:
     fleet = Fleet.create(
         network,
         endpoints=[f"127.0.0.1:{port}" for port in free_ports(network.agents)],
-        observations=ObservationsTable(range=RANGE),
+        observations=ObservationsTable(range=() if honest else RANGE),
         rounds=RoundsTable(
             every=f"{100 / haste:.0f}ms", timeout=f"{200 / haste:.0f}ms", death=f"{max(2.0, 5 / haste)}s"
         ),
@@ -65,16 +68,25 @@ def make_fleet(folder: Path, network: Network, haste: float) -> Fleet:
     return fleet
 
 
-def run(agents: int, minutes: float, quiet: float, seed: int, folder: Path, haste: float = 1.0) -> Verdict:
+def run(
+    agents: int,
+    minutes: float,
+    quiet: float,
+    seed: int,
+    folder: Path,
+    haste: float = 1.0,
+    honest: bool = False,
+) -> Verdict:
     """All of it: the fleet, the chaos, the quiet, the verdict. Every process is ended by its own id.
 
-    With `haste` rounds, troubles and lies follow each other that much faster.
+    With `haste` rounds, troubles and lies follow each other that much faster. An `honest` fleet has no liar and no
+    range, so that nothing but the ledger keeps its estimates near the data.
     """
     disk = folder / "disk"
     disk.mkdir()
     own_disk = mounted(disk, DISK)
     try:
-        return _run(agents, minutes, quiet, seed, haste, folder, disk if own_disk else None)
+        return _run(agents, minutes, quiet, seed, haste, folder, disk if own_disk else None, honest)
     finally:
         for kept in ("logs", "status"):
             if (disk / kept).exists():
@@ -84,11 +96,19 @@ def run(agents: int, minutes: float, quiet: float, seed: int, folder: Path, hast
 
 
 def _run(
-    agents: int, minutes: float, quiet: float, seed: int, haste: float, folder: Path, disk: Path | None
+    agents: int,
+    minutes: float,
+    quiet: float,
+    seed: int,
+    haste: float,
+    folder: Path,
+    disk: Path | None,
+    honest: bool,
 ) -> Verdict:
-    network, liar = network_of(agents, seed)
+    network, busiest = network_of(agents, seed)
+    liar = None if honest else busiest
     home = folder / "disk"
-    fleet = make_fleet(home, network, haste)
+    fleet = make_fleet(home, network, haste, honest)
     data = folder / "data"
     data.mkdir()
     means = np.random.default_rng(seed).integers(8, 72, agents) / 8  # 1 to 9, in eighths
@@ -109,12 +129,12 @@ def _run(
         began = time.monotonic()
         end = began + 60 * minutes
         next_trouble = began + min(10.0, 10 * minutes) / haste
-        next_feed = next_weight = began
+        next_feed = next_weight = next_look = began
         while (now := time.monotonic()) < end:
             troubles.proceed()
             supervise(members, troubles)
             if now >= next_trouble:
-                if lying is None:
+                if lying is None and liar is not None:
                     lying = start_liar(home, fleet.agents[liar].name, 10 / haste)
                     troubles.note(f"{fleet.agents[liar].name} lies")
                 troubles.make()
@@ -123,6 +143,10 @@ def _run(
                 for member in members:
                     member.feed()
                 next_feed += FEED
+            if now >= next_look:
+                for member in members:
+                    member.look()
+                next_look += LOOK
             if now >= next_weight:
                 for member in members:
                     member.weigh()
@@ -145,6 +169,8 @@ def _run(
             quiet if reached is None else min(quiet, reached + STAY / haste)
         ):
             supervise(members, troubles)
+            for member in members:
+                member.look()
             worst, off = farthest(members)
             if off >= TOLERANCE or uneven(members):
                 reached = None
@@ -189,7 +215,7 @@ def start_liar(home: Path, name: str, every: float) -> subprocess.Popen[bytes]:
         )
 
 
-def accuse(members: list[ChaosMember], liar: int, suspects: Suspects) -> None:
+def accuse(members: list[ChaosMember], liar: int | None, suspects: Suspects) -> None:
     """Note what the liar's neighbors think of it, and what they refused; one that restarts forgets it for a while."""
     for member in members:
         status = member.status()
@@ -209,12 +235,14 @@ def main() -> int:
     parser.add_argument(
         "--folder", type=Path, help="an empty folder to keep logs and stores; a temporary one"
     )
+    parser.add_argument("--honest", action="store_true", help="no liar, and no range that bounds flows")
     parser.add_argument("--write", action="store_true", help="put the report into docs/reliability.md")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
         folder = given.folder or Path(temporary)
         folder.mkdir(exist_ok=True, parents=True)
-        verdict = run(given.agents, given.minutes, given.quiet, given.seed, folder.resolve())
+        wanted = given.agents, given.minutes, given.quiet, given.seed
+        verdict = run(*wanted, folder.resolve(), honest=given.honest)
     print(*verdict.entries, sep="\n")
     text = report(verdict)
     print(text)

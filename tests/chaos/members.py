@@ -40,6 +40,8 @@ class ChaosMember:
         self.complaints: list[str] = []
         self.memory: list[tuple[float, float]] = []  # (age of the process in s, MB), of each process
         self.growth = 0.0
+        self.low, self.high = mean, mean  # of what it has been given
+        self.told: list[float] = []  # its least and its largest estimate
         self.loss = loss
         self.process: subprocess.Popen[bytes] | None = None
         self._read = 0  # bytes of the log that were read
@@ -67,6 +69,12 @@ class ChaosMember:
                 file.write(f"{value}\n")
             self.rows += 1
             self.total += value
+            self.low, self.high = min(self.low, value), max(self.high, value)
+
+    def look(self) -> None:
+        """Take down the estimate that it reports now, if it is an extreme one."""
+        if (estimate := self.status().get("estimate")) is not None:
+            self.told = [min([*self.told, estimate]), max([*self.told, estimate])]
 
     # -- the process ------------------------------------------------------------------------------------------
 
@@ -79,7 +87,7 @@ class ChaosMember:
             source=source,
             store=str(self.folder / "store"),
             report=10.0,
-            loss=Loss(self.loss) if self.loss else None,
+            faults=(str(Loss(self.loss)),) if self.loss else (),
         )
         self.log.parent.mkdir(exist_ok=True)
         with self.log.open("ab") as errors, self.log.with_suffix(".jsonl").open("ab") as output:

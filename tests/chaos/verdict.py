@@ -15,6 +15,9 @@ from gossamer.agents.fleet.file import Fleet
 TOLERANCE = 1e-3
 """Of estimates, whose means are between 1 and 9; a quiet minute brings a fleet much closer."""
 
+WORST = 0.5
+"""How far an estimate may leave the range of the observations on the way, as a multiple of its width."""
+
 MEMORY = 100.0
 GROWTH = 24.0
 """Megabytes that an agent may have, and by how many it may have grown since it was warm: a crowd in the middle of its
@@ -47,15 +50,16 @@ def judge(
     members: list[ChaosMember],
     troubles: Troubles,
     fleet: Fleet,
-    liar: int,
+    liar: int | None,
     suspects: Suspects,
     minutes: float,
     reached: float | None,
 ) -> Verdict:
     """Compare what the agents say with what they were given."""
-    name = fleet.agents[liar].name
+    name = "" if liar is None else fleet.agents[liar].name
     size = f"{len(fleet.agents)} agents, {fleet.network}, {len(fleet.edges)} edges"
-    title = f"{size}, TLS, stores, 20% loss, {minutes:g} minutes"
+    bounds = "with" if fleet.observations.range else "without"
+    title = f"{size}, TLS, stores, {bounds} a range, 20% loss, {minutes:g} minutes"
     verdict = Verdict(title, _done(troubles), troubles.entries)
     statuses = {member.name: member.status() for member in members}
     for member in members:
@@ -67,6 +71,14 @@ def judge(
         "every member is at the members' average",
         f"average {right:.6f}: all within {TOLERANCE:g} {when}; in the end the farthest, {worst}, is off by {off:.1g}",
         off < TOLERANCE,
+    )
+    low, high = min(member.low for member in members), max(member.high for member in members)
+    told = [extreme for member in members for extreme in member.told]
+    beyond = max(low - min(told), max(told) - high, 0.0) / (high - low)
+    verdict.check(
+        "the worst estimate on the way" + (" (a liar may drive it further)" if liar is not None else ""),
+        f"{min(told):.2f} to {max(told):.2f}; observations {low:g} to {high:g}: {beyond:.2f} of their width beyond",
+        beyond <= WORST or liar is not None,
     )
     followers = [member for member in members if member.file is not None]
     missing = uneven(members)
@@ -97,6 +109,8 @@ def judge(
         f"at most {heavy.megabytes:.0f} MB; by at most {grown.growth:.1f} MB since its first 20 s",
         heavy.megabytes < MEMORY and grown.growth < GROWTH,
     )
+    if liar is None:
+        return verdict
     states = [f"{n} {about['state']} {_refused(about['rejected'])}" for n, about in suspects.items()]
     quarantined = bool(suspects) and all(about["state"] == "quarantined" for about in suspects.values())
     verdict.check("the liar's neighbors quarantined it", "; ".join(states), quarantined)

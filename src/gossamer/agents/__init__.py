@@ -18,7 +18,7 @@ _HOME = {
     "NeighborView": "snapshot",
     "Snapshot": "snapshot",
     "AgentSettings": "settings",
-    "FleetModel": "settings",
+    "FleetModel": "fleet_model",
     "Limits": "settings",
     "Neighbor": "settings",
     "Tls": "settings",
@@ -27,6 +27,8 @@ _HOME = {
     "Memory": "transports.memory",
     "MpiTransport": "transports.mpi",
     "TlsTransport": "transports.tls",
+    "joined": "host.hosting",
+    "running": "host.hosting",
 }
 
 __all__ = [
@@ -42,12 +44,16 @@ __all__ = [
     "Tls",
     "TlsTransport",
     "Transport",
+    "joined",
+    "running",
 ]
 
 if TYPE_CHECKING:
     from gossamer.agents.agent import Agent as Agent
+    from gossamer.agents.fleet_model import FleetModel as FleetModel
+    from gossamer.agents.host.hosting import joined as joined
+    from gossamer.agents.host.hosting import running as running
     from gossamer.agents.settings import AgentSettings as AgentSettings
-    from gossamer.agents.settings import FleetModel as FleetModel
     from gossamer.agents.settings import Limits as Limits
     from gossamer.agents.settings import Neighbor as Neighbor
     from gossamer.agents.settings import Tls as Tls

@@ -7,7 +7,7 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Mapping
 from contextlib import aclosing
 from dataclasses import fields, replace
 from pathlib import Path
@@ -16,19 +16,23 @@ from typing import Any, Self
 
 from numpy.typing import ArrayLike
 
+from gossamer.agents.assembly import conversation_of, ledger_of
 from gossamer.agents.bounds import Bounds
 from gossamer.agents.host.source_kinds import LiveSource
 from gossamer.agents.host.sources import as_source
-from gossamer.agents.host.store import AgentStore, Saved, first_serial
+from gossamer.agents.host.store import AgentStore, Saved
 from gossamer.agents.host.writer import StoreWriter
-from gossamer.agents.learning import batcher_of, layout_of, range_of
-from gossamer.agents.round.conversation import Conversation
+from gossamer.agents.learning import layout_of, range_of
+from gossamer.agents.mixing import Mixing, combined, settled
+from gossamer.agents.rewiring import STAYS, Rewiring
 from gossamer.agents.round.extremes import Extremes
-from gossamer.agents.round.ledger import Ledger
 from gossamer.agents.round.loop import RoundLoop
 from gossamer.agents.round.wire import Reason
-from gossamer.agents.settings import AGREED, AgentSettings, differing
-from gossamer.agents.snapshot import NeighborView, Snapshot, name_of
+from gossamer.agents.round_trip import RoundTrip, timeout_of
+from gossamer.agents.rows import batcher_of, reads_again
+from gossamer.agents.settings import AGREED, AUTO, AgentSettings
+from gossamer.agents.snapshot import CountCheck, NeighborView, Snapshot, liars, strangers
+from gossamer.agents.statistics import Answers
 from gossamer.agents.transports.base import Transport
 from gossamer.arrays import Floats
 from gossamer.errors import GossamerError, InvalidInput, Unsupported
@@ -41,6 +45,9 @@ _BACKLOG = 10_000
 
 _HURRY = 0.02
 """By what fraction an agent may run ahead of its pace in the long run, to stay in step with its neighbors."""
+
+_FOLLOW_EVERY = 0.25
+"""Seconds between two looks at the round trips."""
 
 _GATHERING = 5.0
 """Most seconds for which an agent with a slow pace waits for its neighbors before its first round."""
@@ -97,30 +104,19 @@ class Agent:
 
             transport = TlsTransport(settings)
         self._transport = transport
+        self._trips: Mapping[int, RoundTrip] = getattr(transport, "trips", {})
         self._source = None if source is None else as_source(source, self.layout.dimension)
         self._range = range_of(settings, self.layout)
         if self._source is not None:
             self._source.range = self._range
         self._program = program = ledger_program(settings.method, settings.facts)
         bounds = self._bounds(settings)
-        most = None if bounds is None else bounds.rows
         path = settings.store if store is None else store
-        what = program.method if settings.model is None else f"{program.method} for {settings.model}"
+        what = program.method if settings.model is None else f"{program.method}, sums 2, for {settings.model}"
         self._store = None if path is None else AgentStore(path, settings.id, self.layout.size, what)
         saved = self._store.load() if self._store else None
-        restored = saved.ledger if saved else None
         try:
-            self._ledger = Ledger(
-                program,
-                settings.id,
-                {n.id: n.weight for n in settings.neighbors},
-                self.layout.size,
-                silence=settings.silence,
-                serial=first_serial(saved),
-                restored=bounds.clip(restored) if bounds and restored else restored,
-                kept=settings.kept,
-                most=most,
-            )
+            self._ledger = ledger_of(settings, program, self.layout, saved, bounds)
         except InvalidInput:  # what was saved does not fit the method
             if self._store is not None:
                 self._store.close()
@@ -129,28 +125,25 @@ class Agent:
         if settings.extremes:
             own = saved.extremes if saved else b""
             self._extremes = Extremes(settings.dimension, own, settings.range)
-        self._conversation = Conversation(
-            settings.id,
-            self._ledger,
-            transport,
-            tuple(n.id for n in settings.neighbors),
-            timeout=settings.timeout,
-            death=settings.dead_after,
-            limits=settings.limits,
-            agreed=settings.fingerprint,
-            extremes=self._extremes,
-            most=most,
-        )
-        self._conversation.follow(settings.epoch, settings.roster)
+        self._conversation = conversation_of(settings, self._ledger, transport, self._extremes, bounds)
+        self.changes = Rewiring(settings, self._ledger, self._conversation, transport, self._bounds)
+        if self._store is not None:
+            self._ledger.durable = saved.ledger.serial if saved else 0
+            self.changes.resume_leaving(saved.leaving if saved else STAYS)
         self._conversation.roster_came = lambda sender, data: self.roster_came(sender, data)
         self.roster_came: Callable[[int, bytes], object] = lambda sender, data: self.refuse_roster()
+        self.concerns: dict[str, str] = {}  # of whoever runs the agent, by subject: what degrades it
         self.farewell = b""  # a roster to tell the neighbors when this agent stops, because it was removed
         self._change: AgentSettings | None = None  # what to go on with before the next round
         self._conversation.round = saved.round if saved else 0
+        self._mixing = Mixing(self.layout, settings.return_rate)
         batcher = batcher_of(settings, self.layout, self._ledger, seed)
+        again = reads_again(batcher, self._source, self._ledger)
         self._loop = RoundLoop(batcher, self._ledger, self._conversation, self._lose_source, self._extremes)
+        self._count_check = CountCheck()
         self._offered = 0  # observations given to observe() in this run
-        self._position = saved.position if saved else b""  # of the source, after what the rounds have used
+        # Of the source, after what the rounds have used.
+        self._position = saved.position if saved and not again else b""
         self._marks: deque[tuple[int, bytes]] = deque()  # observations that wait, and the source after each
         self._ended = False  # whether the last of them has been used
         self._door = threading.Lock()  # held to offer one, and to end
@@ -171,7 +164,7 @@ class Agent:
             raise InvalidInput("an agent can be entered once; make a new one to start again")
         try:
             if self._ledger.samples:
-                log.info("agent %d resumed with %d observations", self.settings.id, int(self._ledger.samples))
+                log.info("%s resumed with %d observations", self.settings.label, int(self._ledger.samples))
             if self._source is not None:
                 self._source.resume(self._position)
                 self._source.begin(int(self._ledger.samples), self.layout.largest)
@@ -193,23 +186,27 @@ class Agent:
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
-        self._stop.set()
-        self._conversation.stop()
         await asyncio.to_thread(self._end)
         if self._failure is not None and error is None:
-            raise GossamerError(f"agent {self.settings.id} stopped: {self._failure}") from self._failure
+            raise GossamerError(f"{self.settings.label} stopped: {self._failure}") from self._failure
         problem = self._source_problem or (self._source.failing if self._source else "")
         if problem and error is None:
-            raise GossamerError(f"agent {self.settings.id}: {problem}") from self._source_failure
+            raise GossamerError(f"{self.settings.label}: {problem}") from self._source_failure
 
     def _end(self) -> None:
-        if self._thread is not None:
-            self._thread.join()
+        self.halt()
         self._transport.close()
-        if self._writer is not None:
-            self._writer.close()
         if self._store is not None:
             self._store.close()
+
+    def halt(self, seconds: float | None = None) -> None:
+        """End the rounds and commit what is known, waiting at most `seconds`; any thread may call this."""
+        self._stop.set()
+        self._conversation.stop()
+        if self._thread is not None:
+            self._thread.join(seconds)
+        if self._writer is not None:
+            self._writer.close(seconds)
 
     def _start_source(self) -> None:
         if isinstance(self._source, LiveSource):
@@ -225,7 +222,7 @@ class Agent:
                         return
                     while len(self._loop.pending) > _BACKLOG and not self._stop.is_set():
                         await asyncio.sleep(0.01)
-            log.info("agent %d: the source has ended; the agent goes on without it", self.settings.id)
+            log.info("%s: the source has ended; the agent goes on without it", self.settings.label)
         except (Exception, asyncio.CancelledError) as failure:
             task = asyncio.current_task()
             if task is not None and task.cancelling():  # the agent is being left
@@ -236,12 +233,8 @@ class Agent:
         expected = isinstance(failure, GossamerError)
         text = str(failure) if expected else f"{type(failure).__name__}: {failure}"
         self._source_failure, self._source_problem = failure, f"the source failed: {text}"
-        log.error(
-            "agent %d goes on without its source: %s",
-            self.settings.id,
-            text,
-            exc_info=None if expected else failure,
-        )
+        why = None if expected else failure
+        log.error("%s goes on without its source: %s", self.settings.label, text, exc_info=why)
 
     # -- changing while it runs ----------------------------------------------------------------------------
 
@@ -266,26 +259,9 @@ class Agent:
 
     def _make_change(self) -> None:
         settings, self._change = self._change, None
-        if settings is None:
-            return
-        self._conversation.part([n.id for n in settings.neighbors], settings.roster)
-        try:
-            self._transport.rewire(settings)
-        except GossamerError as failure:
-            log.error(
-                "agent %d keeps its settings, because with new ones it failed: %s", settings.id, failure
-            )
-            return
-        self.settings = settings
-        weights = {n.id: n.weight for n in settings.neighbors}
-        bounds = self._bounds(settings)
-        most = None if bounds is None else bounds.rows
-        self._ledger.rewire(weights, settings.kept, most)
-        self._conversation.rewire(tuple(weights), most)
-        self._conversation.adjust(settings.timeout, settings.dead_after)
-        self._conversation.follow(settings.epoch, settings.roster)
-        log.info("agent %d goes on with %d neighbors, epoch %d", settings.id, len(weights), settings.epoch)
-        self._conversation.gather(settings.timeout)
+        if settings is not None and self.changes.follow(settings):
+            self.settings = settings
+            self._follow_round_trips()
 
     def _bounds(self, settings: AgentSettings) -> Bounds | None:
         # With all who ever were members, so that two epochs do not disagree on what is possible.
@@ -306,7 +282,7 @@ class Agent:
         number = self._offer(self._range.admit(self.layout.check(observation)))
         if not number:
             raise GossamerError(
-                f"agent {self.settings.id} has stopped and takes no more observations; "
+                f"{self.settings.label} has stopped and takes no more observations; "
                 "observe inside its `async with`, or make a new agent"
             )
         return number
@@ -346,12 +322,25 @@ class Agent:
     @property
     def estimate(self) -> Any:
         """The network's average as this agent knows it now: a float (dimension 1) or an array (n,)."""
-        return self._shape(self.layout.read(self._ledger.estimate).mean)
+        return self._shape(self._answers().mean)
 
     @property
     def standard_error(self) -> Any:
-        """Standard error of `estimate` from noise, in the same shape; `statistics.py` says what it covers."""
-        return self._shape(self.layout.read(self._ledger.estimate).standard_error)
+        """Standard error of `estimate`, in the same shape: from noise (`statistics.py`) and mixing (`mixing.py`)."""
+        answers = self._answers()
+        return self._shape(combined(answers.standard_error, self._mixing_error(answers)))
+
+    def _answers(self) -> Answers:
+        """What the averages say, in view of what the neighbors hold."""
+        return self.layout.read_among(self._ledger.estimate, self.settings.members, self._heard())
+
+    def _heard(self) -> tuple[Floats, ...]:
+        """What the neighbors alive told last."""
+        peers = self._conversation.peers.values()
+        return tuple(peer.value for peer in peers if peer.used and not peer.dead)
+
+    def _mixing_error(self, answers: Answers) -> Floats:
+        return self._mixing.error(answers, self._ledger.returning, self._heard())
 
     def _shape(self, values: Floats) -> Any:
         return float(values[0]) if self.layout.dimension == 1 else values
@@ -359,13 +348,19 @@ class Agent:
     @property
     def snapshot(self) -> Snapshot:
         """Everything about the agent at the end of its latest round."""
-        answers = self.layout.read(self._ledger.estimate)
+        answers = self._answers()
+        noise, mixing = answers.standard_error, self._mixing_error(answers)
         conversation, now = self._conversation, time.monotonic()
         failure = None if self._store is None else self._store.failure
         store_problem = "" if failure is None else f"the store cannot be written: {failure}"
         failing = self._source_problem or (self._source.failing if self._source else "")
         doubt = self._range.doubt(answers.mean, observed=self._ledger.mean[0] > 0)
-        problems = store_problem, failing, self._strangers(), self._liars(), doubt
+        peers = conversation.peers.values()
+        strange = strangers(peers, self.settings, getattr(self._transport, "builds", {}))
+        lying = liars(peers, self.settings)
+        count = self._count_check.problem(answers, self.settings, conversation.peers, now)
+        doubt = self.changes.problem or doubt or count
+        problems = store_problem, failing, strange, lying, doubt, *self.concerns.copy().values()
         problem = "; ".join(text for text in problems if text)
         state = "stopped" if self._stop.is_set() else "degraded" if problem else "running"
         present = self._transport.present()
@@ -377,7 +372,7 @@ class Agent:
             samples=int(self._ledger.samples),
             acknowledged=self._acknowledged if self._store else 0,
             estimate=answers.mean,
-            standard_error=answers.standard_error,
+            standard_error=combined(noise, mixing),
             variance=answers.variance,
             answers=answers,
             state=state,
@@ -386,31 +381,22 @@ class Agent:
             received=conversation.received,
             rejected={str(reason): count for reason, count in conversation.rejected.copy().items()},
             neighbors=tuple(
-                NeighborView.of(p, answers, p.id in present, now, self.settings)
-                for p in conversation.peers.values()
+                NeighborView.of(p, answers, p.id in present, now, self.settings, self._trips.get(p.id))
+                for p in peers
             ),
             bad=0 if self._source is None else self._source.bad,
             store_failures=0 if self._store is None else self._store.failures,
             epoch=self.settings.epoch,
             members=self.settings.members,
+            inherited=self.settings.inherited,
+            settled=settled(answers, noise, mixing),
+            participating=(self.settings.members or len(conversation.peers) + 1)
+            - sum(peer.dead for peer in conversation.peers.values()),
             least=None if self._extremes is None else self._extremes.least,
             largest=None if self._extremes is None else self._extremes.largest,
             clipped=self._range.clipped,
+            withheld=answers.withheld,
         )
-
-    def _strangers(self) -> str:
-        """Which neighbors average something else, and what differs."""
-        apart = [p for p in self._conversation.peers.values() if p.agreed]
-        return "; ".join(
-            f"{name_of(p.id, self.settings)} is not averaged with, because its settings differ: "
-            + ", ".join(differing(self.settings.fingerprint, p.agreed))
-            for p in apart
-        )
-
-    def _liars(self) -> str:
-        """Which neighbors are in quarantine."""
-        names = [name_of(p.id, self.settings) for p in self._conversation.peers.values() if p.quarantined]
-        return f"in quarantine for claiming the impossible: {', '.join(names)}" if names else ""
 
     def pardon(self) -> None:
         """Hear the neighbors in quarantine again; any thread may call this."""
@@ -433,11 +419,11 @@ class Agent:
         try:
             # At a slow pace, who misses the first round is missed for long.
             self._conversation.gather(
-                max(self.settings.timeout, min((self.settings.pace or 0.0) / 2, _GATHERING))
+                max(timeout_of(self.settings), min((self.settings.pace or 0.0) / 2, _GATHERING))
             )
             self._play_rounds()
         except Exception as failure:  # whatever it is, the program that runs the agent must see it
-            log.exception("agent %d stopped", self.settings.id)
+            log.exception("%s stopped", self.settings.label)
             self._failure = failure
             self._stop.set()
             with self._door:
@@ -447,14 +433,21 @@ class Agent:
 
     def _play_rounds(self) -> None:
         credit = self.settings.pace or 0.0
-        due = time.monotonic()
+        due = follow_due = time.monotonic()
         while not self._stop.is_set():
             if self._change is not None:
                 self._make_change()
+            if self.changes.busy:
+                self.changes.look()
+                self._loop.resting = self.changes.leaving != STAYS
             pace = self.settings.pace or 0.0
             began = time.monotonic()
+            if began >= follow_due:
+                self._follow_round_trips()
+                follow_due = began + _FOLLOW_EVERY
             due = max(min(due, began) + pace, began) if pace else 0.0
             self._loop.play(due)
+            self._mixing.note(self._ledger.age, self._ledger.estimate)
             if self._writer is not None:
                 self._commit(wait=False)
             if self._callbacks:
@@ -463,11 +456,20 @@ class Agent:
             if pace:
                 hurried = self._pause(due - min(credit, pace / 2), due)
                 credit = min(credit - hurried + _HURRY * pace, pace)
-        self._conversation.part((), self.farewell)
+        if self.farewell:
+            self._conversation.part((), self.farewell)
+        else:
+            self.changes.say_goodbye()
         with self._door:
             self._ended = True
         self._loop.last()
         self._commit(wait=True)
+
+    def _follow_round_trips(self) -> None:
+        """Wait for the neighbors as long as their round trips ask for, unless the settings say how long."""
+        if self.settings.timeout == AUTO:
+            trips = self._trips.items()
+            self._conversation.await_each({id: timeout_of(self.settings, trip) for id, trip in trips})
 
     def _pause(self, early: float, due: float) -> float:
         """Wait until the next round is due; from `early` on, a neighbor that has begun it ends the wait.
@@ -488,7 +490,9 @@ class Agent:
             self._position = self._marks.popleft()[1]
         if writer is not None and (wait or writer.wants(self.settings.commit)):
             own = b"" if self._extremes is None else self._extremes.own.tobytes()
-            writer.give(Saved(self._conversation.round, self._ledger.remember(), self._position, own), taken)
+            state, leaving = self._ledger.remember(), self.changes.leaving
+            writer.give(Saved(self._conversation.round, state, self._position, own, leaving), taken)
 
     def _acknowledge(self, saved: Saved) -> None:
+        self._ledger.durable = saved.ledger.serial
         self._acknowledged = int(saved.ledger.samples)

@@ -12,12 +12,12 @@ limit F is `SLACK` times as much.
 
 An agent keeps every register of an edge within F: it clips what it computes, as the other end does, and drops claims
 beyond F. So whatever its neighbors claim, it neither holds nor tells a flow beyond F, and its value differs from one in
-the box by at most F for each of its edges, of which it has at most N - 1. Who claims more lies, and nobody can drive an
-honest agent beyond these limits.
+the box by at most F for each of its edges, of which it has at most N - 1, and F for what returns of edges that were
+dropped. Who claims more lies, and nobody can drive an honest agent beyond these limits.
 
 Clipping projects the dual problem onto flows of at most F. Those of the average are among them, so it costs speed where
-it acts, but not the answer. And it keeps the answer exact once a liar is gone: flows that a liar drove to 1e80 would
-leave currents in circles that nothing drains, and of which the answer feels the rounding errors.
+it acts, but not the answer. And it keeps what a liar can do small, and so the time until it has returned, once the
+liar is gone.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from gossamer.agents.round.ledger import LedgerState
+from gossamer.agents.round.ledger import KEPT, LedgerState
 from gossamer.agents.statistics import Layout
 from gossamer.arrays import Floats
 from gossamer.errors import Unsupported
@@ -72,14 +72,17 @@ class Bounds:
         own = len(program.own) + 1
         reads = np.abs(program.tell[:, 0]) + np.abs(program.slope[:, 0])
         value = reads[:, :own].sum(axis=1).max() * np.maximum(-low, high)
-        value += reads[:, own:].sum(axis=1).max() * (members - 1) * flow
+        value += reads[:, own:].sum(axis=1).max() * members * flow
         rows = np.vstack([value * _ROUNDING, *[flow] * len(program.edge)])
         return cls(low, high, rows)
 
     def clip(self, state: LedgerState) -> LedgerState:
         """A stored state within the limits; it may be from a time without them."""
         local = np.clip(state.local, self.low, self.high)
-        flows = {j: np.clip(flow, -self.rows[1:], self.rows[1:]) for j, flow in state.flows.items()}
+        flows = {
+            j: flow if j == KEPT else np.clip(flow, -self.rows[1:], self.rows[1:])
+            for j, flow in state.flows.items()
+        }
         if not (
             np.array_equal(local, state.local)
             and all(map(np.array_equal, flows.values(), state.flows.values()))

@@ -1,51 +1,46 @@
 """Agents that learn a model: an observation is a row, covariates and then a label, and never leaves its agent.
 
-What an agent averages are sums over its rows, each linearized at a reference of its own (`families.py`):
+What an agent averages are sums over its rows (`models.py`), each row linearized at a predictor of its own. It solves
+for theta from the averages, and moves its rows toward x'theta while the error of linearization is more than `CLOSE`
+standard errors, so that in the end every agent has the fit of all rows, as if they were in one place. A row begins at
+the predictor that its label suggests, or at x'theta if there is an estimate that is good.
 
-    n                           its number of rows
-    A = sum of l'' x x'         curvature, the upper triangle
-    b = A r - sum of l' x       pseudo-response, for rows linearized at the predictor x'r
-    sum of e_k l' x             K replicates of the score, for standard errors
+Standard errors are those of the sandwich, A^{-1} J A^{-1}, where J, too, is an average, for up to `MOST_MEAT`
+parameters; and beyond, of replicates (`statistics.py`) of the score: e_k is a standard normal number that a row keeps,
+so that A^{-1} sum of e_k l' x varies as theta does. With J there are replicates of the row's weight alone, sums of e_k,
+which say in how many agents' sums the rows are, where that is not known or some agents are away.
 
-An agent that holds the averages solves (A/n + ridge) theta = b/n, a Newton step for everybody's rows. Whenever it has
-grown a quarter older, it takes theta as its reference and linearizes all rows in memory again, but changes the
-predictor of none of them by more than `STEP` at once: so a wild estimate, from before the network has mixed, does no
-lasting harm, and in the end every agent has the fit of all rows, as if they were in one place. While there is no
-estimate, a row is linearized at what its label suggests.
-
-The replicates are those of `statistics.py`, of the scores: e_k is a standard normal number that a row keeps, so that
-A^{-1} sum of e_k l' x varies as theta does (the sandwich), whatever the network has done with the sums.
-
-A table (a CSV file that is not followed) is read as a whole, at every start. Other rows are taken as they come, but at
-least `FleetModel.least` at a time: the difference between two messages is that of the sums, and must not be a row. An
-agent never stores a row, so after a restart those that came keep their sums as they were, and so do rows beyond
-`FleetModel.memory`.
+An estimate is withheld, and `ModelAnswers.withheld` says why, while some direction is not known, while labels are
+separable, while the error of linearization is large, and while neighbors hold averages by which it is wrong.
 """
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
 
+from gossamer.agents.fleet_model import FleetModel
 from gossamer.agents.readings import BadObservation, Range, short
-from gossamer.agents.round.batching import Batch, Batcher
-from gossamer.agents.round.ledger import Ledger
-from gossamer.agents.settings import AgentSettings, FleetModel
+from gossamer.agents.settings import AgentSettings
 from gossamer.agents.statistics import Answers, Layout
 from gossamer.arrays import Floats
-from gossamer.families import Family, centering, curvature_of
+from gossamer.families import Family
+from gossamer.models import PUBLISHED, Judgement, SumLayout, agreement, bend_of, judge
 
-log = logging.getLogger("gossamer.agents")
+MOST_MEAT = 15
+"""The largest number of parameters for which the squared scores are averaged."""
 
-STEP = 2.0
-"""By how much a predictor may change when an agent takes a new reference."""
+LEAST_REPLICATES = 32
+"""The least number of replicates where standard errors rest on them alone."""
 
 _LARGEST_ROW = 1e20
 """The largest number in a row: sums of products of two are sent."""
+
+_MANY = 32
+"""How many agents there may be, if neither members nor replicates say it; there are no standard errors then."""
 
 
 @dataclass(frozen=True)
@@ -68,16 +63,34 @@ class ModelLayout(Layout):
         return self.width * self.family.outputs
 
     @cached_property
-    def packed(self) -> int:
-        return self.parameters * (self.parameters + 1) // 2
+    def sums(self) -> SumLayout:
+        intercepts = self.family.outputs if self.model.intercept else 0
+        return SumLayout(self.parameters, intercepts, meat=self.parameters <= MOST_MEAT)
 
     @cached_property
     def features(self) -> int:
-        return self.packed + self.parameters
+        return self.sums.components - 1
+
+    @cached_property
+    def noise(self) -> int:
+        """How many replicates there are."""
+        return (
+            self.replicates
+            if self.sums.meat or not self.replicates
+            else max(self.replicates, LEAST_REPLICATES)
+        )
 
     @cached_property
     def size(self) -> int:
-        return 1 + self.features + self.parameters * self.replicates
+        return self.sums.components + self.noise * (1 if self.sums.meat else self.parameters)
+
+    @cached_property
+    def squared(self) -> Floats:
+        """(size,) which power of its weight a row has in a component: 2 in the squared scores and weights."""
+        found = np.ones(self.size)
+        if self.sums.meat:
+            found[self.sums.plain + 1 : self.sums.components] = 2.0
+        return found
 
     @cached_property
     def largest(self) -> float:
@@ -86,10 +99,7 @@ class ModelLayout(Layout):
     @cached_property
     def names(self) -> tuple[str, ...]:
         """What the numbers of theta are called."""
-        one = (*self.model.covariates, "intercept")[: self.width]
-        if self.family.outputs == 1:
-            return one
-        return tuple(f"{name} ({k})" for k in range(1, 1 + self.family.outputs) for name in one)
+        return tuple(self.family.parameter_names((*self.model.covariates, "intercept")[: self.width]))
 
     @cached_property
     def penalty(self) -> Floats:
@@ -104,29 +114,39 @@ class ModelLayout(Layout):
     def read(self, vector: Floats) -> ModelAnswers:
         return ModelAnswers(self, vector[: self.size])  # a message has more behind it
 
-    def solve(self, means: Floats, least: float = 1e-9) -> tuple[Floats, Floats] | None:
-        """theta, and its standard errors, from the means over rows; None while some direction is not known."""
-        p = self.parameters
-        rows, columns = np.triu_indices(p)
-        curvature = np.diag(self.penalty)
-        curvature[rows, columns] += means[: self.packed]
-        curvature[columns, rows] = curvature[rows, columns]
-        if not np.isfinite(means).all():
-            return None
-        change = centering(curvature, self.family.outputs) if self.model.intercept else np.eye(p)
-        centered = change.T @ curvature @ change
-        if np.diag(centered).min() <= 0:
-            return None
-        basis = change / np.sqrt(np.diag(centered))
-        values, vectors = np.linalg.eigh(basis.T @ curvature @ basis)
-        if values[0] <= least:
-            return None
-        right = np.column_stack(
-            [means[self.packed : self.features], means[self.features :].reshape(self.replicates, p).T]
+    def read_among(self, vector: Floats, members: int, heard: tuple[Floats, ...]) -> ModelAnswers:
+        return ModelAnswers(self, vector[: self.size], members, heard)
+
+    def judge(self, vector: Floats, members: int = 0) -> Judgement:
+        """What the averages say, in a fleet of so many members (0: unknown)."""
+        sums, noise = vector[: self.sums.components], vector[self.sums.components : self.size]
+        found = judge(
+            self.sums,
+            sums,
+            np.zeros(self.parameters),
+            self.penalty,
+            self._share(sums, noise, members),
+            bend_of(self.family),
         )
-        found = basis @ (vectors @ ((vectors.T @ (basis.T @ right)) / values[:, None]))
-        spread = np.sqrt(np.mean(found[:, 1:] ** 2, axis=1)) if self.replicates else np.full(p, np.nan)
-        return found[:, 0], spread
+        if self.sums.meat:
+            return found
+        if not self.noise:
+            return found
+        replicates = noise.reshape(self.noise, self.parameters) @ found.inverse / max(float(sums[0]), 1e-300)
+        errors = np.sqrt(np.mean(replicates**2, axis=0))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            scaled = np.max(found.errors / errors)
+        return found._replace(errors=errors, linearization=found.linearization * scaled)
+
+    def _share(self, sums: Floats, noise: Floats, members: int) -> float:
+        """The sum of the squared weights of the rows in the averages, over that in the agents' sums: 1/N."""
+        if not (self.sums.meat and self.noise):
+            return 1.0 / (members or _MANY)
+        squares = max(float(self.sums.squared_weights(sums)), 1e-300)
+        seen = float(np.mean(noise**2)) / squares
+        if not members or seen * members > 1 + 3 * np.sqrt(2 / self.noise):
+            return seen  # members are away, or the newest rows have not spread
+        return 1.0 / members
 
 
 def layout_of(settings: AgentSettings) -> Layout:
@@ -145,34 +165,78 @@ def range_of(settings: AgentSettings, layout: Layout) -> Range:
     return Range(settings.range, clips=settings.outside == "clip")
 
 
-def batcher_of(settings: AgentSettings, layout: Layout, ledger: Ledger, seed: int | None) -> Batcher:
-    """What turns its observations into what it averages."""
-    if isinstance(layout, ModelLayout):
-        return RowBatcher(layout, lambda: ledger.estimate, ledger.mean, ledger.samples, seed)
-    weighted = ledger.program.weighted
-    gain = getattr(settings.method, "gain", None) if weighted else None
-    return Batcher(layout, gain=gain, holds=not weighted, seed=seed)
-
-
 @dataclass(frozen=True)
 class ModelAnswers(Answers):
-    """What an averaged vector says of a model; nan while some direction is not known."""
+    """What an averaged vector says of a model; nan while it is withheld.
+
+    members  how many agents the fleet has, 0: unknown
+    others   what neighbors hold
+    """
 
     layout: ModelLayout
+    members: int = 0
+    others: tuple[Floats, ...] = ()
 
     @cached_property
-    def _solved(self) -> tuple[Floats, Floats]:
-        unknown = np.full(self.layout.parameters, np.nan)
-        return self.layout.solve(self._ratio[1:]) or (unknown, unknown)
+    def judgement(self) -> Judgement:
+        return self.layout.judge(self.vector, self.members)
+
+    @cached_property
+    def apart(self) -> float:
+        """By how many standard errors the estimate is off, at most, according to a neighbor."""
+        sums, penalty = self.layout.sums, self.layout.penalty
+        rest = [vector[: sums.components] for vector in self.others]
+        return max((float(self.judgement.apart(sums, other, penalty)) for other in rest), default=0.0)
+
+    @cached_property
+    def withheld(self) -> str:
+        """Why there is no estimate; empty: there is one."""
+        layout, found = self.layout, self.judgement
+        if not self.presence > 0:
+            return "no rows have arrived"
+        if not found.ready:
+            return f"the rows of all agents do not determine {in_words(found, layout.names)}"
+        family = layout.family
+        if family.separates and layout.sums.meat and layout.model.ridge == 0 and self.members:
+            contradicted = layout.sums.contradictions(self.vector) * self.members
+            if contradicted < layout.parameters - 0.5:
+                return f"the labels are separable, or nearly: {max(contradicted, 0):.0f} contradict the model"
+        if not found.linearization <= PUBLISHED:
+            return (
+                f"rows are linearized up to {found.linearization:.2g} standard errors from the estimate: either it is "
+                "still being improved, or it has moved away from rows that are no longer at hand"
+            )
+        most = agreement(self.members)
+        if not self.apart <= most:
+            return (
+                f"neighbors are {self.apart:.2g} standard errors apart, more than {most:.2g}: not mixed yet"
+            )
+        return ""
 
     @property
     def mean(self) -> Floats:
         """The estimated parameters, in the order of `ModelLayout.names`."""
-        return self._solved[0]
+        return np.full(self.layout.parameters, np.nan) if self.withheld else self.judgement.theta
 
     @property
     def standard_error(self) -> Floats:
-        return self._solved[1]
+        known = self.layout.noise or (self.layout.sums.meat and self.members)
+        return (
+            self.judgement.errors if known and not self.withheld else np.full(self.layout.parameters, np.nan)
+        )
+
+    def distance(self, vector: Floats) -> float:
+        other = self.layout.judge(vector, self.members)
+        if not (other.ready and self.judgement.ready):
+            return np.nan
+        return float(np.abs(other.theta - self.judgement.theta).max())
+
+    @property
+    def quantile_95(self) -> float:
+        """How many standard errors a 95% interval has to each side: Student's t where replicates are all there is."""
+        freedom = np.inf if self.layout.sums.meat and self.members else max(self.layout.noise, 1)
+        z = 1.959964
+        return float(z + (z**3 + z) / (4 * freedom) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * freedom**2))
 
     @property
     def variance(self) -> None:
@@ -182,9 +246,15 @@ class ModelAnswers(Answers):
     def covariance(self) -> None:
         return None
 
-    def observing(self, members: int) -> float:
+    def observing(self, members: int, inherited: int = 0) -> float:
         """Unknown: an average of curvature does not say how many contribute to it, and a total makes no sense."""
         return np.nan
+
+
+def in_words(found: Judgement, names: Sequence[str]) -> str:
+    """A direction that is not known: the covariates that have the largest part in it."""
+    way = np.abs(found.directions[:, int(np.argmin(found.known))])
+    return " and ".join(names[k] for k in np.flatnonzero(way > 0.1 * way.max())[:4])
 
 
 class Labels(Range):
@@ -204,120 +274,3 @@ class Labels(Range):
 
     def doubt(self, estimate: Floats, *, observed: bool) -> str:
         return ""  # coefficients have no range, and are withheld while they are unknown
-
-
-class RowBatcher(Batcher):
-    """Turns an agent's rows into the sums that it averages. See the top of this file.
-
-    estimate  what the agent holds of the network's average, (n,)
-    own       its own sums from before a restart, (n,), and of how many rows they are
-    """
-
-    def __init__(
-        self,
-        layout: ModelLayout,
-        estimate: Callable[[], Floats],
-        own: Floats,
-        samples: float,
-        seed: int | None = None,
-    ) -> None:
-        self.layout: ModelLayout = layout
-        self._estimate = estimate
-        self._random = np.random.default_rng(seed)
-        by_agents = layout.weighting == "agents"
-        self._by_agents = by_agents
-        self._frozen = own * samples if by_agents else own.copy()
-        self._kept = _Kept(layout)
-        self._sums = np.zeros(layout.size)  # of the rows in memory
-        self._waiting: list[Floats] = []
-        self._theta: Floats | None = None
-        self._renewed = 0
-
-    def batch(self, new: Sequence[Floats], mean: Floats, samples: float, age: int) -> Batch:
-        if age - self._renewed > self._renewed // 4:
-            self._renew(age)
-        rows, count = self._take(new, samples)
-        if len(rows):
-            noise = self._random.standard_normal((len(rows), self.layout.replicates))
-            room = max(self.layout.model.memory - len(self._kept.rows), 0)
-            for part, sums in ((slice(room), self._sums), (slice(room, None), self._frozen)):
-                if len(rows[part]):
-                    sums += self._kept.sums(rows[part], noise[part], self._theta)
-            self._kept.keep(rows[:room], noise[:room])
-        total = self._frozen + self._sums
-        if not total[0]:
-            return Batch(total, 0, 0.0)
-        return Batch(total / total[0] if self._by_agents else total, count, 1.0)
-
-    def _take(self, new: Sequence[Floats], samples: float) -> tuple[Floats, int]:
-        """The rows to add now, and how many of them are new to an agent that had `samples` before."""
-        least, count = self.layout.model.least, 0
-        rows = np.zeros((0, self.layout.dimension))
-        for table in (item for item in new if item.ndim == 2):
-            if len(table) < least:
-                log.warning("a table of %d rows is not used: fewer than %d are not told", len(table), least)
-                continue
-            rows, count = table, max(len(table) - int(samples), 0)
-            self._frozen[:] = 0.0  # it has all rows that this agent had before it was restarted
-        self._waiting += [item for item in new if item.ndim == 1]
-        if len(self._waiting) >= least:
-            rows = np.vstack([rows, *self._waiting])
-            count += len(self._waiting)
-            self._waiting = []
-        return rows, count
-
-    def _renew(self, age: int) -> None:
-        """Take the estimate of now as the reference, and linearize the rows in memory again."""
-        self._renewed = age
-        held = self._estimate()
-        if not held[0] > 0:
-            return
-        solved = self.layout.solve(held[1:] / held[0], least=max(1.0 / max(age, 1), 1e-9))
-        if solved is None:
-            return
-        theta = solved[0]
-        if self._theta is not None:
-            way = theta - self._theta
-            theta = self._theta + way * min(1.0, STEP / max(self._kept.largest_change(way), 1e-300))
-        self._theta = theta
-        if len(self._kept.rows):
-            self._sums = self._kept.sums(self._kept.rows, self._kept.noise, theta)
-
-
-class _Kept:
-    """The rows in memory, with the noise of their replicates."""
-
-    def __init__(self, layout: ModelLayout) -> None:
-        self._layout = layout
-        self.rows = np.zeros((0, layout.dimension))
-        self.noise = np.zeros((0, layout.replicates))
-
-    def keep(self, rows: Floats, noise: Floats) -> None:
-        if len(rows):
-            self.rows, self.noise = np.vstack([self.rows, rows]), np.vstack([self.noise, noise])
-
-    def _covariates(self, rows: Floats) -> Floats:
-        x = rows[:, :-1]
-        return np.column_stack([x, np.ones(len(x))]) if self._layout.model.intercept else x
-
-    def largest_change(self, way: Floats) -> float:
-        """By how much a change of theta changes the predictors of the rows at most."""
-        changes = way.reshape(self._layout.family.outputs, -1) @ self._covariates(self.rows).T
-        return float(np.abs(changes).max(initial=0.0))
-
-    def sums(self, rows: Floats, noise: Floats, theta: Floats | None) -> Floats:
-        """What the agent averages of these rows, linearized at theta, or at what their labels suggest."""
-        layout, family = self._layout, self._layout.family
-        x, y = self._covariates(rows), rows[:, -1]
-        if theta is None:
-            predictors = family.start(y, np.append(self.rows[:, -1], y))
-        else:
-            predictors = theta.reshape(family.outputs, -1) @ x.T
-        slopes, bends = family.slopes(predictors, y), family.curvatures(predictors, y)
-        response = (bends * predictors).sum(axis=1) - slopes
-        curvature = curvature_of(x, bends)
-        scores = np.hstack([(noise.T * slope) @ x for slope in slopes])  # (K, parameters)
-        found: Floats = np.concatenate(
-            [[len(y)], curvature[np.triu_indices(layout.parameters)], (response @ x).ravel(), scores.ravel()]
-        )
-        return found

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
+from gossamer.agents.round.closing import Closing
 from gossamer.agents.round.messages import Outgoing
 from gossamer.arrays import Floats
 from gossamer.errors import Unsupported
@@ -48,6 +49,7 @@ class NodeForm:
         self._observation = np.zeros(dimension)
         self._message = np.zeros(dimension)
         self._row = 0
+        self.closings: dict[int, Closing] = {}
 
     def begin(self, observation: Floats, samples: float = 1.0, weight: float | None = None) -> None:
         table = self._table
@@ -88,5 +90,11 @@ class NodeForm:
         answer: Floats = self._table.estimate_state[self._row] @ self._state
         return answer
 
-    def drop(self, neighbor: int) -> None:
+    def drop(self, neighbor: int, *, at_once: bool = False) -> None:
+        raise Unsupported(f"an agent in node form cannot go on without its neighbor {neighbor}")
+
+    def hear_closing(self, neighbor: int, message: Outgoing) -> None:
+        raise Unsupported(f"an agent in node form cannot go on without its neighbor {neighbor}")
+
+    def farewell(self, neighbor: int) -> Outgoing:
         raise Unsupported(f"an agent in node form cannot go on without its neighbor {neighbor}")

@@ -12,17 +12,21 @@ from typing import Any
 import numpy as np
 
 from gossamer import checks
+from gossamer.agents.fleet_model import FleetModel
 from gossamer.errors import InvalidInput
-from gossamer.families import FAMILIES, Family, Huber, Softmax, family_of
+from gossamer.facts import SpectralFacts, UnknownFacts
 from gossamer.methods.anytime_sda import AnytimeSDA
-from gossamer.methods.base import Method, SpectralFacts, UnknownFacts
-from gossamer.methods.ledger import SILENCE
+from gossamer.methods.base import Method
+from gossamer.methods.ledger import RETURN_RATE, SILENCE
 
 WEIGHTINGS = ("agents", "samples")
 OPERATOR = "operator"
 """The common name of the operator's certificate, with which agents can be asked and told about rosters."""
 
 OUTSIDE = ("refuse", "clip")
+AUTO = "auto"
+"""A timeout that follows the round trips to the neighbors (`round_trip.py`)."""
+
 
 AGREED = (
     "dimension",
@@ -35,13 +39,26 @@ AGREED = (
     "range",
     "method",
     "model",
+    "return_rate",
 )
 """The settings that neighbors must share: with another one in place, they would average different things."""
+
+_LATER = {"model": None, "return_rate": RETURN_RATE}
+"""Settings that fleets did not have at first: with these values at its end, a fingerprint leaves them out."""
 
 MOST_SMOOTHING = 10_000
 """Rounds. An agent keeps the coefficients of each; only a path of 10,000 agents needs that many."""
 
 _HOST = re.compile(r"[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\]")
+
+
+class Label(str):
+    """An agent's name in the fleet; logs tell apart messages about different ones, whatever digits they have."""
+
+    @classmethod
+    def of(cls, common_name: str) -> Label:
+        """The name in a certificate's common name, which may be NAME@EPOCH."""
+        return cls(common_name.partition("@")[0])
 
 
 @dataclass(frozen=True)
@@ -82,6 +99,11 @@ class Neighbor:
             check_endpoint("neighbor endpoint", self.endpoint)
         if not self.name:
             object.__setattr__(self, "name", agent_name(self.id))
+
+    @property
+    def label(self) -> Label:
+        """Its name in the fleet."""
+        return Label.of(self.name)
 
 
 @dataclass(frozen=True)
@@ -141,55 +163,6 @@ class Limits:
 
 
 @dataclass(frozen=True)
-class FleetModel:
-    """The model that a fleet learns from rows, each of covariates and a label.
-
-    family      "logistic", "softmax", "poisson", "gamma" or "huber"
-    covariates  what the covariates are called, in the order in which a row has them
-    intercept   whether there is a constant beside them
-    ridge       factor of the penalty ridge/2 theta^2, per row; the intercept has none
-    classes     how many classes softmax has, labeled 0, 1, ...
-    threshold   of the Huber loss
-    memory      how many rows an agent keeps in memory, to linearize them again
-    least       an agent tells sums of so many rows or more; until then, new rows wait
-    """
-
-    family: str = "logistic"
-    covariates: tuple[str, ...] = ("x",)
-    intercept: bool = True
-    ridge: float = 0.0
-    classes: int = 3
-    threshold: float = Huber.threshold
-    memory: int = 10_000
-    least: int = 20
-
-    def __post_init__(self) -> None:
-        checks.choice("model.family", self.family, FAMILIES)
-        object.__setattr__(self, "covariates", tuple(str(name) for name in self.covariates))
-        if not self.covariates or len({*self.covariates, "intercept"}) <= len(self.covariates):
-            raise InvalidInput(
-                "model.covariates must be the names of at least one covariate, all different and none of them "
-                f"'intercept', got {list(self.covariates)}"
-            )
-        checks.number("model.ridge", self.ridge, least=0)
-        checks.whole_number("model.classes", self.classes, least=2)
-        checks.number("model.threshold", self.threshold, above=0)
-        checks.whole_number("model.memory", self.memory, least=0)
-        checks.whole_number("model.least", self.least, least=1)
-
-    def __str__(self) -> str:
-        """What is summed over rows: sums of different models are no sums."""
-        constant = " and a constant" if self.intercept else ""
-        return f"{self.build()} of {', '.join(self.covariates)}{constant}"
-
-    def build(self) -> Family:
-        """The family, with its parameters."""
-        if self.family == "softmax":
-            return Softmax(self.classes)
-        return Huber(self.threshold) if self.family == "huber" else family_of(self.family)
-
-
-@dataclass(frozen=True)
 class AgentSettings:
     """What one agent needs: who it is, whom it talks to, its method, its timeouts and its keys.
 
@@ -226,11 +199,15 @@ class AgentSettings:
         What becomes of an observation outside the range: "refuse", or "clip" to its nearest end.
     members, former : int
         How many agents the fleet has, 0: unknown; how many have left it.
-    timeout, pace : float
-        The most seconds that a round waits for a neighbor; seconds between the starts of two rounds, None: as fast as
-        the neighbors answer.
+    timeout : float or "auto"
+        The most seconds that a round waits for a neighbor; "auto" follows the measured round trips.
+    pace : float, optional
+        Seconds between the starts of two rounds; None: as fast as the neighbors answer.
     silence : int
         A: an edge moves only while each end was heard by the other within A of its own rounds.
+    return_rate : float
+        The factor per round by which the flow of an edge to a dead neighbor returns: 0 is at once, which lets
+        estimates swing. All agents need the same.
     death, commit : float
         Seconds of silence after which a neighbor counts as dead and its flow returns (see `dead_after`); seconds
         between two commits of the store.
@@ -249,8 +226,12 @@ class AgentSettings:
     epoch, roster
         Of the roster that these neighbors come from, 0: there is none; that roster, signed, for neighbors that are
         behind.
-    bringers : tuple of str
-        Common names of all members: who may bring this agent a roster.
+    ids, bringers : tuple
+        Numbers and common names of all members: who may bring this agent a roster.
+    inherited : int
+        How many agents have left and handed their data over to those that stay.
+    reset : int
+        The epoch in which all flows were set to zero last; 0: never.
     store : path, optional
         Of the SQLite file that survives a crash; None: nothing is kept.
 
@@ -277,9 +258,10 @@ class AgentSettings:
     outside: str = "refuse"
     members: int = 0
     former: int = 0
-    timeout: float = 0.2
+    timeout: float | str = AUTO
     pace: float | None = None
     silence: int = SILENCE
+    return_rate: float = RETURN_RATE
     death: float = 5.0
     commit: float = 0.2
     fleet: str = "gossamer"
@@ -293,6 +275,9 @@ class AgentSettings:
     epoch: int = 0
     roster: bytes = field(default=b"", repr=False)
     bringers: tuple[str, ...] = field(default=(), repr=False)
+    ids: tuple[int, ...] = field(default=(), repr=False)
+    inherited: int = 0
+    reset: int = 0
 
     def __post_init__(self) -> None:
         checks.whole_number("id", self.id, least=0)
@@ -332,12 +317,15 @@ class AgentSettings:
             raise InvalidInput(
                 f"members must count this agent and its {len(self.neighbors)} neighbors at least, got {self.members}"
             )
-        for name in ("timeout", "death", "commit"):
+        for name in ("death", "commit"):
             checks.number(name, getattr(self, name), above=0)
+        if self.timeout != AUTO:
+            checks.number("timeout", self.timeout, above=0)
         if self.pace is not None:
             checks.number("pace", self.pace, above=0)
         checks.whole_number("silence", self.silence, least=1)
-        if self.death <= self.timeout:
+        checks.number("return_rate", self.return_rate, least=0, below=1)
+        if self.timeout != AUTO and self.death <= float(self.timeout):
             raise InvalidInput(
                 "death must be longer than timeout, or a neighbor that is late for one round would count as dead, "
                 f"got death={self.death} and timeout={self.timeout}"
@@ -352,6 +340,11 @@ class AgentSettings:
             check_endpoint("listen", self.listen)
         if self.store is not None:
             object.__setattr__(self, "store", Path(self.store))
+
+    @property
+    def names(self) -> dict[int, str]:
+        """The common name of each member's certificate, by its number; empty: they are not known."""
+        return dict(zip(self.ids, self.bringers, strict=True)) if self.ids else {}
 
     @property
     def dead_after(self) -> float:
@@ -391,13 +384,21 @@ class AgentSettings:
     def fingerprint(self) -> bytes:
         """Two bytes for each of `AGREED`; agents of different fingerprints average different things.
 
-        Without a model it is as long as before there were any.
+        It ends with the last setting that is not one of `_LATER`, or has another value.
         """
-        return b"".join(
-            blake2s(repr(getattr(self, name)).encode(), digest_size=2).digest()
-            for name in AGREED
-            if name != "model" or self.model is not None
-        )
+        names = list(AGREED)
+        while getattr(self, names[-1]) == _LATER.get(names[-1], ...):
+            names.pop()
+        return b"".join(blake2s(repr(getattr(self, name)).encode(), digest_size=2).digest() for name in names)
+
+    @property
+    def label(self) -> Label:
+        """This agent's name in the fleet."""
+        return Label.of(self.name)
+
+    def label_of(self, neighbor: int) -> Label:
+        """The name in the fleet of one of the neighbors."""
+        return next((n.label for n in self.neighbors if n.id == neighbor), Label(agent_name(neighbor)))
 
     def with_(self, **changes: object) -> AgentSettings:
         """Return these settings with some fields changed, checked again."""

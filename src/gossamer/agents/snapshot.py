@@ -3,20 +3,74 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-import numpy as np
-
 from gossamer.agents.round.conversation import Peer
-from gossamer.agents.settings import AgentSettings
+from gossamer.agents.round_trip import RoundTrip
+from gossamer.agents.settings import AgentSettings, differing
 from gossamer.agents.statistics import Answers
 from gossamer.arrays import Floats
+from gossamer.fingerprint import full_version
 
 
-def name_of(neighbor: int, settings: AgentSettings) -> str:
-    """A neighbor's name in the fleet: that of its certificate, without the epoch (NAME@EPOCH)."""
-    return next((n.name.partition("@")[0] for n in settings.neighbors if n.id == neighbor), "")
+def strangers(peers: Iterable[Peer], settings: AgentSettings, builds: Mapping[int, str]) -> str:
+    """Which neighbors cannot be averaged with, and what differs; empty: all can. `builds` are those they run."""
+    found = []
+    for p in peers:
+        theirs = builds.get(p.id) or "an unknown build"
+        other = (
+            f" (it runs {theirs}, this agent {full_version()})"
+            if p.id in builds and theirs != full_version()
+            else ""
+        )
+        differs = ", ".join(differing(settings.fingerprint, p.agreed)) if p.agreed else ""
+        why = f"its settings differ: {differs}" if differs else "its messages are of another version"
+        if p.agreed or p.foreign:
+            found.append(f"{settings.label_of(p.id)} is not averaged with, because {why}{other}")
+    return "; ".join(found)
+
+
+def liars(peers: Iterable[Peer], settings: AgentSettings) -> str:
+    """Which neighbors are in quarantine; empty: none is."""
+    names = [settings.label_of(p.id) for p in peers if p.quarantined]
+    return f"in quarantine for claiming the impossible: {', '.join(names)}" if names else ""
+
+
+class CountCheck:
+    """Notices that the number of observing members cannot be right, although neighbors agree on it.
+
+    Then the flows of the fleet do not add up to zero. While a change mixes the count may swing, so it has to
+    be wrong for some time.
+    """
+
+    def __init__(self) -> None:
+        self._since = math.inf
+
+    def problem(
+        self, answers: Answers, settings: AgentSettings, peers: Mapping[int, Peer], now: float
+    ) -> str:
+        """What is wrong and what to do, at the time `now` of time.monotonic; empty: nothing."""
+        observing, most = answers.observing(settings.members), settings.members + settings.inherited
+        if math.isnan(observing):
+            return ""
+        heard = [p for p in peers.values() if p.used and p.misses <= settings.silence]
+        apart = [abs(answers.layout.read(p.value).presence - answers.presence) for p in heard]
+        slack = _SLACK * (1 + 0.1 * most) + 2 * settings.members * max(apart, default=0.0)
+        if -slack <= observing <= most + slack:
+            self._since = math.inf
+            return ""
+        self._since = min(self._since, now)
+        if now - self._since < 2 * settings.dead_after:
+            return ""
+        return (
+            f"{observing:.3f} of {most} agents cannot have observed, so the average is wrong: the flows of this fleet "
+            "do not add up to zero; run `gossamer fleet reset-flows` and `gossamer fleet push`"
+        )
+
+
+_SLACK = 0.02
+"""By how many agents a count may be off before it is called impossible; it is exact once a fleet agrees."""
 
 
 @dataclass(frozen=True)
@@ -26,8 +80,9 @@ class NeighborView:
     Attributes
     ----------
     state : str
-        "joining" (not heard yet), "alive", "silent" (missed its last A rounds), "dead", or "quarantined" (not
-        heard any more, because it kept claiming the impossible).
+        "joining" (not heard yet), "alive", "silent" (missed its last A rounds), "stopped" (in order: its data stay in
+        the average until it comes back), "dead", or "quarantined" (not heard any more, because it kept claiming the
+        impossible).
     connected : bool
         Whether the transport sees it.
     last_heard : float
@@ -38,7 +93,7 @@ class NeighborView:
         How many of its messages took part in a round; rounds for which nothing usable arrived from it in time;
         messages that arrived for a round already over.
     round_trip : float
-        Smoothed seconds from sending a message to hearing it echoed; nan before the first.
+        Smoothed seconds that a message to it and an immediate answer take; nan before the first is measured.
     epoch : int
         Of the roster it follows, as far as it has said.
     name : str
@@ -66,12 +121,20 @@ class NeighborView:
 
     @classmethod
     def of(
-        cls, peer: Peer, own: Answers, connected: bool, now: float, settings: AgentSettings
+        cls,
+        peer: Peer,
+        own: Answers,
+        connected: bool,
+        now: float,
+        settings: AgentSettings,
+        trip: RoundTrip | None = None,
     ) -> NeighborView:
         """The view of a neighbor by an agent whose answers are `own`, at the time `now` of time.monotonic."""
-        name = name_of(peer.id, settings)
+        name = settings.label_of(peer.id)
         if peer.quarantined:
             state = "quarantined"
+        elif peer.stopped:
+            state = "stopped"
         elif peer.dead:
             state = "dead"
         elif not peer.used:
@@ -80,7 +143,7 @@ class NeighborView:
             state = "silent" if peer.misses > settings.silence else "alive"
         distance = math.nan
         if peer.used:
-            distance = float(np.abs(own.layout.read(peer.value).mean - own.mean).max())
+            distance = own.distance(peer.value)
         last = now - peer.heard_at
         return cls(
             peer.id,
@@ -91,7 +154,7 @@ class NeighborView:
             peer.used,
             peer.lost,
             peer.late,
-            peer.round_trip,
+            math.nan if trip is None else trip.mean,
             peer.epoch,
             name,
         )
@@ -122,12 +185,21 @@ class Snapshot:
         Values of the source that were not observations.
     epoch, members : int
         Of the roster it follows; how many agents the fleet has, 0: unknown.
+    inherited : int
+        How many agents have left the fleet and handed their data over to those that stay.
     least, largest : ndarray, optional
         Observation of all members in this epoch, shape (n,); None: they are not asked for.
     clipped : int
         Observations outside the range that were brought to its ends.
     store_failures : int
         Commits of the store that failed.
+    settled : bool
+        Whether the answer is no longer moving after a change, by more than its noise; while it does, `standard_error`
+        includes how far it may still move (`mixing.py`).
+    participating : int
+        Members, or this agent and its neighbors where they are unknown, without the neighbors that it holds for dead.
+    withheld : str
+        Why there is no estimate of a model; empty: there is one.
 
     Examples
     --------
@@ -161,3 +233,7 @@ class Snapshot:
     largest: Floats | None = None
     clipped: int = 0
     store_failures: int = 0
+    inherited: int = 0
+    settled: bool = False
+    participating: int = 0
+    withheld: str = ""

@@ -113,6 +113,10 @@ class Layout:
         """The answers in an averaged vector."""
         return Answers(self, vector)
 
+    def read_among(self, vector: Floats, members: int, heard: tuple[Floats, ...]) -> Answers:
+        """The answers of an agent in a fleet of so many members, whose neighbors hold the vectors that it heard."""
+        return self.read(vector)
+
 
 @dataclass(frozen=True)
 class Answers:
@@ -120,6 +124,15 @@ class Answers:
 
     layout: Layout
     vector: Floats
+
+    @property
+    def withheld(self) -> str:
+        """Why there is no answer; empty: there is one, or nothing was observed."""
+        return ""
+
+    def distance(self, vector: Floats) -> float:
+        """The largest difference between these answers' mean and that of another vector."""
+        return float(np.abs(self.layout.read(vector).mean - self.mean).max())
 
     @cached_property
     def _ratio(self) -> Floats:
@@ -160,13 +173,17 @@ class Answers:
         )
         return found
 
-    def observing(self, members: int) -> float:
-        """How many of the fleet's members have observed anything; nan if that is not known."""
+    def observing(self, members: int, inherited: int = 0) -> float:
+        """How many of the fleet's members have observed anything; nan if that is not known.
+
+        `inherited` is how many agents have left and handed their data over: they are not counted.
+        """
         counts = members and self.layout.weighting == "agents"
-        return members * self.presence if counts else math.nan
+        return members * self.presence - inherited if counts else math.nan
 
     def total(self, members: int) -> Floats:
-        """The sum over the members of the mean of what each has observed; nan if that is not known."""
+        """The sum over the members of the mean of what each has observed, and over those that have left and handed
+        their data over; nan if that is not known."""
         return self.observing(members) * self.mean
 
     def total_error(self, members: int) -> Floats:

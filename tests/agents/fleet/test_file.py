@@ -28,8 +28,8 @@ from gossamer.agents.host.options import Options
 from gossamer.agents.host.source_kinds import PacedSource
 from gossamer.agents.host.sources import parse_source
 from gossamer.errors import InvalidInput
+from gossamer.facts import UnknownFacts
 from gossamer.methods import SDA, SSDA, AnytimeSDA, Method
-from gossamer.methods.base import UnknownFacts
 from gossamer.networks import Network
 
 
@@ -69,7 +69,7 @@ def test_the_range_and_the_number_of_members_reach_every_agent(path: Path) -> No
 def test_every_field_is_explained_by_a_comment(path: Path) -> None:
     lines = path.read_text().splitlines()
     fields = [k for k, line in enumerate(lines) if re.match(r"[a-z_]+ = ", line)]
-    assert len(fields) == 40
+    assert len(fields) == 44
     for k in fields:
         assert lines[k - 1].startswith("# "), lines[k]
     assert tomllib.loads(path.read_text())["format"] == 1
@@ -160,8 +160,18 @@ def test_an_agent_gets_its_own_part(path: Path) -> None:
         ('every = "100ms"', "every = 100", r"rounds\.every: a value of type str is required, got int"),
         ('every = "100ms"', 'every = "soon"', r"rounds\.every must be a time .* got 'soon'"),
         ('every = "100ms"', 'every = "-1s"', r"rounds\.every must be a time"),
-        ('timeout = "200ms"', 'timeout = "0"', r": rounds\.timeout must be a finite number above 0, got 0"),
-        ('death = "5s"', 'death = "0.1s"', r": rounds\.death must be longer than timeout"),
+        (
+            '\ntimeout = "auto"',
+            '\ntimeout = "0"',
+            r": rounds\.timeout must be a finite number above 0, got 0",
+        ),
+        ('\ntimeout = "auto"', '\ntimeout = "soon"', r'rounds\.timeout must be "auto" or a time such as'),
+        (
+            'stop_timeout = "5s"',
+            'stop_timeout = "1s"',
+            r"rounds\.stop_timeout must be a finite number of at least 3",
+        ),
+        ('\ntimeout = "auto"', '\ntimeout = "6s"', r": rounds\.death must be longer than timeout"),
         ("momentum = ", "momentum = 1", r": method\.momentum must be .* below 1, got"),
         ("smoothing = ", "smoothing = 999999", r": method\.smoothing must be .* at most 10000, got 999999"),
         ("range = []", "range = [60, -40]", r": observations\.range must be the least and the largest"),

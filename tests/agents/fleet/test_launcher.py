@@ -17,7 +17,7 @@ from gossamer.agents.fleet.file import Fleet
 from gossamer.agents.fleet.launcher import LocalFleet
 from gossamer.agents.fleet.tables import RoundsTable
 from gossamer.agents.host import backoff
-from gossamer.agents.host.process import claim
+from gossamer.agents.host.hosting import claim
 from gossamer.agents.host.status import AgentStatus
 from gossamer.errors import InvalidInput
 from gossamer.networks import Network

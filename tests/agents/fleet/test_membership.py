@@ -71,7 +71,7 @@ def test_an_agent_leaves_and_its_number_is_not_used_again(path: Path) -> None:
     before = keys(path)
     change(path, lambda f: remove(f, "agent3"))
     change(path, lambda f: add(f, "pump", "h:1", ["agent0"]))
-    change(path, lambda f: remove(f, "pump", keep=True))
+    change(path, lambda f: remove(f, "pump", heirs=[0]))
     change(path, lambda f: add(f, "agent3", "h:1", ["agent0"]))
     fleet = Fleet.read(path)
     assert [(m.id, m.name, m.certified) for m in fleet.agents] == [

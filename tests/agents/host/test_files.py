@@ -11,7 +11,7 @@ import pytest
 from gossamer.agents.fleet.file import Fleet
 from gossamer.agents.fleet.launcher import LocalFleet
 from gossamer.agents.host import files
-from gossamer.agents.host.process import claim
+from gossamer.agents.host.hosting import claim
 from gossamer.agents.host.store import AgentStore
 from gossamer.errors import InvalidInput
 from gossamer.networks import Network

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import io
 import logging
 import os
 from collections.abc import Callable, Iterator
@@ -17,6 +16,7 @@ from gossamer.agents.agent import Agent
 from gossamer.agents.fleet.file import Fleet
 from gossamer.agents.fleet.membership import draft, link, publish, remove, replace
 from gossamer.agents.fleet.roster import roster_path
+from gossamer.agents.host import logs
 from gossamer.agents.host.following import Following
 from gossamer.agents.host.options import Options
 from gossamer.agents.settings import AgentSettings
@@ -30,7 +30,8 @@ class StandIn(SimpleNamespace):
     """As much of an agent as is followed with: it remembers which settings were applied."""
 
     def __init__(self, settings: AgentSettings) -> None:
-        super().__init__(settings=settings, applied=[], snapshot=SimpleNamespace(neighbors=()))
+        super().__init__(settings=settings, applied=[])
+        self.snapshot, self.changes = SimpleNamespace(neighbors=()), SimpleNamespace(doubts=[])
 
     def apply(self, settings: AgentSettings) -> tuple[list[str], list[str]]:
         self.applied.append(settings)
@@ -50,7 +51,7 @@ def followed(path: Path, *steps: Callable[[], object]) -> tuple[Applied, bool]:
 
     async def live() -> tuple[Applied, bool]:
         left: list[bool] = []
-        following = Following(Options(fleet=str(path), agent="agent0"), Fleet.read(path), io.StringIO())
+        following = Following(Options(fleet=str(path), agent="agent0"), Fleet.read(path))
         agent: Any = StandIn(following.settings())
         following.agent, following.left = agent, lambda: left.append(True)
         for step in steps:
@@ -129,9 +130,10 @@ def test_the_log_level_changes_before_the_agent_goes_on(path: Path) -> None:
             pass
 
     async def live() -> None:
-        following = Following(Options(fleet=str(path), agent="agent0"), Fleet.read(path), io.StringIO())
+        following = Following(Options(fleet=str(path), agent="agent0"), Fleet.read(path))
         agent: Any = Listening(following.settings())
         following.agent = agent
+        following.set_level = logs.set_level
         path.write_text(path.read_text().replace('level = "info"', 'level = "error"'))
         following.reload()
 

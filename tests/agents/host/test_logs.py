@@ -11,6 +11,7 @@ import pytest
 
 from gossamer.agents.host import logs
 from gossamer.agents.host.logs import LineFile, LogFile, Sparing
+from gossamer.agents.settings import Label
 from gossamer.errors import InvalidInput
 
 EXPIRED = (
@@ -35,7 +36,7 @@ def test_times_and_ports_make_no_difference() -> None:
 
 
 def test_neighbors_are_told_apart() -> None:
-    neighbors = [("agent %d: neighbor %d connected", 0, j) for j in range(5)]
+    neighbors = [("%s: neighbor %s connected", Label("agent0"), Label(f"agent{j}")) for j in range(5)]
     assert passed(*neighbors) == [0, 1, 2, 3, 4]
     away = [("cannot connect to %s/%s: %s", "tls", f"10.0.0.{j}:7447", f"error {j % 2}") for j in range(5)]
     assert passed(*away, *away) == list(range(10))

@@ -17,7 +17,6 @@ from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 from tests.agents.small_fleets import fleet, free_ports
 
-import gossamer
 from gossamer.agents.agent import Agent, Snapshot
 from gossamer.agents.fleet.tables import Member
 from gossamer.agents.host.metrics import AgentCollector, details_of, status_of
@@ -27,6 +26,7 @@ from gossamer.agents.host.web import serve
 from gossamer.agents.statistics import Answers, Layout
 from gossamer.agents.transports.memory import Memory
 from gossamer.errors import GossamerError, InvalidInput, OutputError
+from gossamer.fingerprint import full_version
 from gossamer.networks import Network
 
 END = datetime(2027, 1, 1, tzinfo=UTC)
@@ -72,7 +72,8 @@ def everything() -> Answers:
 
 @pytest.fixture(scope="module")
 def snapshot() -> Snapshot:
-    return asyncio.run(some_rounds())
+    found = asyncio.run(some_rounds())
+    return replace(found, neighbors=tuple(replace(n, round_trip=0.25) for n in found.neighbors))
 
 
 def test_metrics_say_what_the_snapshot_says(snapshot: Snapshot) -> None:
@@ -95,7 +96,7 @@ def test_metrics_say_what_the_snapshot_says(snapshot: Snapshot) -> None:
     assert found["gossamer_messages_received_total", ()] == snapshot.received > 0
     assert found["gossamer_messages_rejected_total", ("garbage",)] == 3
     assert found["gossamer_messages_lost_total", ("agent1",)] == snapshot.neighbors[0].lost
-    assert found["gossamer_round_trip_seconds", ("agent1",)] == snapshot.neighbors[0].round_trip > 0
+    assert found["gossamer_round_trip_seconds", ("agent1",)] == snapshot.neighbors[0].round_trip == 0.25
     assert found["gossamer_last_heard_seconds", ("agent1",)] == snapshot.neighbors[0].last_heard
     assert found["gossamer_neighbors", ()] == 1
     assert found["gossamer_neighbors_alive", ()] == 1
@@ -143,7 +144,7 @@ def test_the_metrics_hold_all_that_the_status_file_does(snapshot: Snapshot) -> N
     collector = AgentCollector(lambda: snapshot, "agent0", restarts=2, certificate_end=lambda: END)
     text = generate_latest(collector.registry()).decode()
     found, expected = details_of(text), status_line(snapshot, "agent0", source, END)
-    extra = {"restarts": 2, "version": gossamer.__version__, "bad_observations": 0}
+    extra = {"restarts": 2, "version": full_version(), "bad_observations": 0}
     assert {k: v for k, v in found.items() if k not in ("at", *extra)} == {
         k: v for k, v in expected.items() if k not in ("at", "time", "agent")
     }
@@ -186,7 +187,7 @@ def test_versions_states_and_problems_are_metrics(snapshot: Snapshot) -> None:
     def value(name: str, **labels: str) -> float | None:
         return registry.get_sample_value(f"gossamer_{name}", {"agent": "agent0", **labels})
 
-    build = {"version": gossamer.__version__, "python": platform.python_version(), "method": "ssda"}
+    build = {"version": full_version(), "python": platform.python_version(), "method": "ssda"}
     assert value("build_info", openssl=ssl.OPENSSL_VERSION, **build) == 1
     assert [value("state", state=s) for s in ("running", "degraded", "stopped")] == [0, 1, 0]
     assert value("problems") == value("problem_info", problem="disk full") == 1

@@ -18,7 +18,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gossamer.agents.host import backoff, sources
 from gossamer.agents.host.source_kinds import LiveSource, PacedSource
 from gossamer.agents.host.sources import FromIterable, FromIterator, parse_source
 from gossamer.agents.readings import LINE_LIMIT, BadObservation, Splitter, parse_line, vector
@@ -288,77 +287,28 @@ def test_a_followed_file_that_is_gone_is_said(tmp_path: Path, caplog: pytest.Log
     assert "rows added there since then are lost" in caplog.text
 
 
-def test_a_command_gives_its_lines() -> None:
-    source = parse_source("cmd:echo 1; echo x; printf 2", 1, 0)
+@pytest.mark.parametrize(("option", "rows"), [("", "1\n2\n"), (",columns=b", "a,b\n7,1\n7,2\n")])
+def test_a_followed_file_may_come_later(tmp_path: Path, option: str, rows: str) -> None:
+    file = tmp_path / "later.csv"
+    source = parse_source(f"csv:{file},follow{option}", 1, 0)
     assert isinstance(source, LiveSource)
-    assert collect(source) == [[1], [2]]
-    assert source.bad == 1
+    source.begin(0, 1e9)
+    why: list[str] = []
 
+    def write() -> None:
+        why.append(source.failing)
+        file.write_text(rows[:1])  # not even one row
+        time.sleep(0.3)
+        file.write_text(rows)
 
-def test_a_command_is_stopped_with_all_it_started(tmp_path: Path) -> None:
-    pid_file = tmp_path / "pid"
-    source = parse_source(f"cmd:sh -c 'echo $$ > {pid_file}; echo 1; exec sleep 60' & wait", 1, 0)
-    assert collect(source, 1) == [[1]]
-    pid = int(pid_file.read_text())
-    for _ in range(100):  # the signal is sent; the kernel may take a moment
-        try:
-            os.kill(pid, 0)
-        except ProcessLookupError:
-            return
-        state = Path(f"/proc/{pid}/stat")
-        if state.exists() and state.read_text().rsplit(")", 1)[1].split()[0] == "Z":
-            return
-        time.sleep(0.05)
-    pytest.fail(f"process {pid} of the command is still there")
-
-
-def test_a_command_that_ignores_the_request_to_end_is_killed(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setattr(sources, "_GRACE", 0.2)
-    pid_file = tmp_path / "pid"
-    loop = f"trap '' TERM; echo $$ > {pid_file}; echo 1; while :; do sleep 0.1; done"
-    assert collect(parse_source(f"cmd:{loop}", 1, 0), 1) == [[1]]
-    with pytest.raises(ProcessLookupError):
-        os.kill(int(pid_file.read_text()), 0)
-
-
-def test_a_command_that_fails_is_started_again(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    """It says why, waits ever longer, and is well as soon as it delivers."""
-    monkeypatch.setattr(backoff, "FIRST", 0.01)
-    source = parse_source("cmd:echo 1; exit 3", 1, 0)
-    why = "the source failed: the command 'echo 1; exit 3' ended with code 3"
-    seen = []
-
-    async def follow() -> None:
-        async with contextlib.aclosing(aiter(source)) as values:  # type: ignore[type-var]
-            async for _ in values:
-                seen.append(source.failing)
-                if len(seen) == 4:
-                    break
-
-    asyncio.run(asyncio.wait_for(follow(), 10))
-    assert seen == ["", why, why, why]  # when the first line of each run arrives
-    assert [record.getMessage() for record in caplog.records] == [f"{why}; it is started again in 0 s"] * 3
-
-
-def test_a_command_that_delivers_again_is_well(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(backoff, "FIRST", 0.01)
-    flag = tmp_path / "flag"
-    source = parse_source(f"cmd:if [ -e {flag} ]; then echo 1; else touch {flag}; exit 7; fi", 1, 0)
-    assert collect(source) == [[1]]  # and the second run, which ended with code 0, was the last
+    timer = threading.Timer(0.3, write)
+    timer.start()
+    assert collect(source, 2) == [[1], [2]]
+    timer.join()
+    assert why == [f"the source waits for the file {file}, which does not exist yet"]
     assert source.failing == ""
-
-
-def test_garbage_does_not_make_a_failed_command_well(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(backoff, "FIRST", 0.01)
-    source = parse_source("cmd:echo oops; exit 1", 1, 0)
-    with pytest.raises(TimeoutError):
-        asyncio.run(asyncio.wait_for(anext(aiter(source)), 0.3))  # type: ignore[type-var, arg-type]
-    assert source.bad > 1
-    assert "ended with code 1" in source.failing
+    with pytest.raises(InvalidInput, match="needs an existing file"):
+        parse_source(f"csv:{tmp_path / 'no.csv'}", 1, 0)  # which is read as it is
 
 
 @pytest.mark.parametrize("content", [b"1\nno\n2\n3", b""])
@@ -423,7 +373,7 @@ def test_a_bad_value_of_an_iterable_costs_its_round() -> None:
 
 
 def test_a_broken_sensor_does_not_flood_the_log(caplog: pytest.LogCaptureFixture) -> None:
-    source = parse_source("cmd:yes broken | head -1000", 1, 0)
+    source = parse_source("cmd:for k in $(seq 1000); do echo broken; done", 1, 0)
     assert collect(source) == []
     assert source.bad == 1000
     skipped = [record for record in caplog.records if "skipped" in record.getMessage()]

@@ -11,7 +11,7 @@ import pytest
 from tests.agents.small_fleets import free_ports
 
 from gossamer.agents.fleet.file import Fleet
-from gossamer.agents.host.process import _next
+from gossamer.agents.host.hosting import _next
 from gossamer.agents.host.sources import parse_source
 from gossamer.agents.host.status import STATUS, StatusFile, cadence, read_status
 from gossamer.networks import Network

@@ -13,12 +13,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 
 from gossamer.agents.host.store import AgentStore, Saved
 from gossamer.agents.host.store_file import Damaged, Record, create, read, stored_seal
-from gossamer.agents.round.ledger import LedgerState
+from gossamer.agents.round.ledger import KEPT, RETURNING, LedgerState
 from gossamer.errors import InvalidInput, OutputError
 
 
@@ -53,6 +54,33 @@ def test_round_trip(tmp_path: Path) -> None:
     assert loaded is not None
     assert same(loaded, state(3))
     again.close()
+
+
+def test_flows_of_fleets_that_returned_them_at_once_are_left_out(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A store of an earlier version may hold currents of millions; what was kept of members that left is no current."""
+    flows = {1: np.full((2, 1), 1.9e6), 2: np.full((2, 1), -1.9e6), KEPT: np.full((2, 1), 3.0)}
+    record = Record(
+        agent=0, dimension=1, method="anytime-sda", age=5, samples=4.0, local=np.ones(2).tobytes()
+    )
+    old = msgspec.structs.replace(record, flows={j: flow.tobytes() for j, flow in flows.items()})
+    create(tmp_path / "old.sqlite", old)
+    with caplog.at_level("INFO"):
+        store = AgentStore(tmp_path / "old.sqlite", 0, 1)
+    saved = store.load()
+    assert saved is not None
+    assert saved.ledger.flows.keys() == {KEPT}
+    assert saved.ledger.samples == 4.0
+    assert "may hold currents in circles" in caplog.text
+    now = {**flows, RETURNING: np.full((2, 1), 0.5)}
+    assert store.save(Saved(1, LedgerState(5, 9, 4.0, np.ones((2, 1)), now)))
+    store.close()
+    again = AgentStore(tmp_path / "old.sqlite", 0, 1)
+    saved = again.load()
+    again.close()
+    assert saved is not None
+    assert saved.ledger.flows.keys() == now.keys()
 
 
 def test_it_is_one_agents_store(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -18,6 +19,7 @@ class Silence:
     """A neighbor that never speaks, and a core that only remembers whom it dropped."""
 
     dimension, edge_registers = 1, 1
+    closings: ClassVar[dict[int, Any]] = {}
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -39,7 +41,7 @@ class Silence:
     def finish(self, heard: Mapping[int, Outgoing]) -> None:
         pass
 
-    def drop(self, neighbor: int) -> None:
+    def drop(self, neighbor: int, *, at_once: bool = False) -> None:
         self.dropped.append(neighbor)
 
     # the transport

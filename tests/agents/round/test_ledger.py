@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from gossamer.agents.node_form import NodeForm
 from gossamer.agents.round.ledger import Ledger
 from gossamer.errors import Unsupported
+from gossamer.facts import UnknownFacts
 from gossamer.methods import METHODS, SDA, SSDA, AnytimeSDA, tabulate
-from gossamer.methods.base import Method, UnknownFacts
+from gossamer.methods.base import Method
 from gossamer.methods.ledger import ledger_program
 from gossamer.networks import Network
 
@@ -180,10 +181,14 @@ def test_a_dead_neighbor_returns_its_flow() -> None:
     np.testing.assert_allclose(estimates(agents)[:, 0], 10.0, atol=1e-6)
     agents[0].drop(5)
     agents[4].drop(5)
-    drive(agents, network, np.repeat(values, 300, axis=0), lambda t, i, j: 5 not in (i, j), first=300)
+    np.testing.assert_allclose(estimates(agents)[:, 0], 10.0, atol=1e-6)  # nothing jumps
+    drive(agents, network, np.repeat(values, 900, axis=0), lambda t, i, j: 5 not in (i, j), first=300)
     np.testing.assert_allclose(estimates(agents)[:5, 0], 2.0, atol=1e-6)
-    # It was cut off, not dead: it comes back with its old ledgers, which its neighbors adopt.
-    drive(agents, network, np.repeat(values, 300, axis=0), first=600)
+    np.testing.assert_allclose(estimates(agents)[5], 10.0, atol=1e-6)
+    # It was cut off, not dead: it comes back with its old ledgers, drops them as well, and again nothing jumps.
+    drive(agents, network, values, first=1200)
+    np.testing.assert_allclose(estimates(agents)[:, 0], [2, 2, 2, 2, 2, 10], atol=1.0)
+    drive(agents, network, np.repeat(values, 1100, axis=0), first=1201)
     np.testing.assert_allclose(estimates(agents)[:, 0], 10.0, atol=1e-6)
     assert disagreement(agents, network) == 0.0
 
@@ -300,7 +305,8 @@ def test_a_neighbor_that_leaves_takes_its_data_along_unless_they_are_kept(
     for i, agent in agents.items():
         agent.rewire(neighbors_in(TRIANGLE, i), kept)
     np.testing.assert_array_equal(agents[0].flow(1), before)  # edges that stay keep their ledgers
-    talk(agents, VALUES, TRIANGLE, 300)
+    np.testing.assert_allclose(ends(agents), 16.0, atol=1e-6)  # and nothing jumps
+    talk(agents, VALUES, TRIANGLE, 900)
     np.testing.assert_allclose(ends(agents), average, atol=1e-6)
     # What was kept survives a restart, and so does a neighbor that leaves while the agent is down.
     program = ledger_program(AnytimeSDA(acceleration="local"), UnknownFacts(), 200)
@@ -316,4 +322,9 @@ def test_a_neighbor_that_left_while_the_agent_was_down() -> None:
     kept = Ledger(program, 0, {1: 0.0}, serial=10**6, restored=saved, kept=(3,))
     gone = Ledger(program, 0, {1: 0.0}, serial=10**6, restored=saved)
     assert float(kept.estimate[0]) == pytest.approx(16.0)
+    assert float(gone.estimate[0]) == pytest.approx(16.0)  # until its flow has returned
+    for _ in range(900):
+        for agent in (kept, gone):
+            agent.begin(np.zeros(1), 0.0)
+            agent.finish({})
     assert float((gone.estimate - kept.estimate)[0]) == pytest.approx(-float(agents[0].flow(3)[0, 0]))

@@ -243,7 +243,9 @@ def test_a_neighbor_that_is_not_there_is_a_warning_only_if_it_lasts(
     with caplog.at_level(logging.INFO), opened(TlsTransport(second)):
         until(lambda: bool(caplog.records), "the complaint")
     assert caplog.records[0].levelno == level
-    assert caplog.records[0].getMessage() == f"cannot connect to tcp/{first.endpoint}: Connection refused"
+    assert caplog.records[0].getMessage() == (
+        f"cannot connect to {first.label} at tcp/{first.endpoint}: Connection refused"
+    )
 
 
 def test_a_neighbor_with_a_false_certificate_is_a_warning_at_once(

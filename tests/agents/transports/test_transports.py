@@ -208,7 +208,7 @@ def test_a_port_in_use_is_said() -> None:
     holder = TlsTransport(first)
     holder.open()
     try:
-        with pytest.raises(GossamerError, match=r"agent 1 cannot listen on .*the port must be free"):
+        with pytest.raises(GossamerError, match=r"agent1 cannot listen on .*the port must be free"):
             TlsTransport(second.with_(endpoint=first.endpoint)).open()
     finally:
         holder.close()

@@ -79,7 +79,7 @@ class Authority:
             ],
         )
         _make_private(directory)
-        write_file(directory / "ca.key", _pem_of_key(key), private=True)
+        write_file(directory / "ca.key", pem_of_key(key), private=True)
         write_file(directory / "ca.pem", _pem_of_certificate(certificate))
         return cls(directory, certificate, key)
 
@@ -116,25 +116,63 @@ class Authority:
         common_name: str = "",
         days: float = AGENT_DAYS,
         start: datetime | None = None,
+        sync: bool = True,
     ) -> Credential:
         """Write a certificate and key for the agent `name`, reachable at `hosts` (names or IP addresses).
 
         `common_name` is that of the certificate, if it is not the name (see `roster.py`). `start` is when it becomes
-        valid (default: now, less an hour for clocks that run slow).
+        valid (default: now, less an hour for clocks that run slow). Without `sync` the caller sees to it that the files
+        reach the disk, with one `os.sync` for many.
         """
+        from cryptography.hazmat.primitives.asymmetric import ec
+
+        key = ec.generate_private_key(ec.SECP256R1())
+        made = self._certify(key.public_key(), name, hosts, common_name=common_name, days=days, start=start)
+        credential = Credential(self.directory / f"{name}.pem", self.directory / f"{name}.key")
+        write_file(credential.key, pem_of_key(key), private=True, sync=sync)
+        write_file(credential.certificate, made, sync=sync)
+        return credential
+
+    def sign_request(
+        self, request: bytes, name: str, hosts: Iterable[str], *, common_name: str = ""
+    ) -> bytes:
+        """The certificate, as PEM, for a key that stays where it is; of the request (DER) only the key counts."""
         from cryptography import x509
         from cryptography.hazmat.primitives.asymmetric import ec
+
+        try:
+            asked = x509.load_der_x509_csr(request)
+        except ValueError:
+            raise InvalidInput(f"{name} must answer with a signing request, got {request[:60]!r}") from None
+        key = asked.public_key()
+        if not asked.is_signature_valid or not isinstance(key, ec.EllipticCurvePublicKey):
+            raise InvalidInput(
+                f"{name} must sign its request with an elliptic key, and the signature is not valid"
+            )
+        return self._certify(key, name, hosts, common_name=common_name)
+
+    def _certify(
+        self,
+        public_key: object,
+        name: str,
+        hosts: Iterable[str],
+        *,
+        common_name: str = "",
+        days: float = AGENT_DAYS,
+        start: datetime | None = None,
+    ) -> bytes:
+        """A certificate for a public key, as PEM."""
+        from cryptography import x509
         from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
         both_ends = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
         if name != OPERATOR:
             check_name(name)
-        key = ec.generate_private_key(ec.SECP256R1())
         issuer = self.certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)[0].value
         addresses = [_address(host) for host in dict.fromkeys(hosts)]
         certificate = _sign(
             common_name or name,
-            key.public_key(),
+            public_key,
             str(issuer),
             self.key,
             days=days,
@@ -146,10 +184,7 @@ class Authority:
                 (x509.SubjectAlternativeName(addresses), False),
             ],
         )
-        credential = Credential(self.directory / f"{name}.pem", self.directory / f"{name}.key")
-        write_file(credential.key, _pem_of_key(key), private=True)
-        write_file(credential.certificate, _pem_of_certificate(certificate))
-        return credential
+        return _pem_of_certificate(certificate)
 
 
 def check_name(name: str) -> str:
@@ -185,6 +220,12 @@ def check_private(path: Path) -> None:
 def expires(path: Path) -> datetime:
     """When the certificate in a PEM file expires."""
     return read_certificate(path).not_valid_after_utc
+
+
+def validity(path: Path) -> tuple[datetime, datetime]:
+    """From when to when the certificate in a PEM file is valid."""
+    found = read_certificate(path)
+    return found.not_valid_before_utc, found.not_valid_after_utc
 
 
 def common_name_of(path: Path) -> str:
@@ -268,7 +309,7 @@ def _address(host: str) -> x509.GeneralName:
         raise InvalidInput(f"a host name must be ASCII, got {host!r}; write it in punycode") from None
 
 
-def _pem_of_key(key: EllipticCurvePrivateKey) -> bytes:
+def pem_of_key(key: EllipticCurvePrivateKey) -> bytes:
     from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
     return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
@@ -287,8 +328,8 @@ def _make_private(directory: Path) -> None:
         raise OutputError(f"cannot make the directory {directory}: {error.strerror}") from error
 
 
-def write_file(path: Path, content: bytes, *, private: bool = False) -> None:
-    """Replace a file as a whole, on the disk before it has its name; its mode is set before its content.
+def write_file(path: Path, content: bytes, *, private: bool = False, sync: bool = True) -> None:
+    """Replace a file as a whole, on the disk before it has its name (`sync`); its mode is set before its content.
 
     Several processes may do so at the same time, such as agents that share a folder and get a new roster.
     """
@@ -299,7 +340,8 @@ def write_file(path: Path, content: bytes, *, private: bool = False) -> None:
             with os.fdopen(descriptor, "wb") as file:
                 file.write(content)
                 file.flush()
-                os.fsync(file.fileno())
+                if sync:
+                    os.fsync(file.fileno())
             temporary.replace(path)
         finally:
             temporary.unlink(missing_ok=True)

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import os
 import re
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,7 +22,7 @@ from gossamer import checks
 from gossamer.agents.bounds import Bounds
 from gossamer.agents.fleet.certificates import Authority, check_private, common_name_of, write_file
 from gossamer.agents.fleet.hosts import PORT
-from gossamer.agents.fleet.parsing import parse
+from gossamer.agents.fleet.parsing import named_as_in_the_file, parse
 from gossamer.agents.fleet.roster import Edge, Left, Roster, RosterMember, read_roster, roster_path
 from gossamer.agents.fleet.tables import (
     LoggingTable,
@@ -38,15 +38,16 @@ from gossamer.agents.fleet.tables import (
 from gossamer.agents.fleet.template import fleet_text
 from gossamer.agents.host.logs import LEVELS
 from gossamer.agents.host.source_kinds import AnySource
-from gossamer.agents.host.sources import parse_source
+from gossamer.agents.host.sources import ENDS, parse_source
 from gossamer.agents.learning import layout_of
 from gossamer.agents.round.extremes import Extremes
 from gossamer.agents.round.wire import Codec
 from gossamer.agents.settings import OPERATOR, AgentSettings, Limits, Neighbor, Tls, check_endpoint
 from gossamer.arrays import Floats
 from gossamer.errors import InvalidInput, Unsupported, require
+from gossamer.facts import KnownFacts, SpectralFacts, UnknownFacts
 from gossamer.methods.anytime_sda import AnytimeSDA
-from gossamer.methods.base import KnownFacts, Method, SpectralFacts, UnknownFacts
+from gossamer.methods.base import Method
 from gossamer.methods.ledger import PIECE, ledger_program
 
 if TYPE_CHECKING:
@@ -57,22 +58,6 @@ else:
     msgspec = require("msgspec", "agents")
 
 FORMAT = 1
-
-_PLACES = (
-    {
-        field: f"{table}.{field}"
-        for table, fields in {
-            "method": ("step_size", "momentum", "smoothing", "gain"),
-            "observations": ("dimension", "weighting", "range", "outside"),
-            "statistics": ("variance", "covariance", "extremes", "bins", "replicates"),
-            "rounds": ("timeout", "silence", "death", "commit"),
-        }.items()
-        for field in fields
-    }
-    | {"pace": "rounds.every"}
-    | {f"limits.{field}": f"wire.{field}" for field in ("message_bytes", "rounds_ahead")}
-)
-"""Where fleet.toml holds the fields of `AgentSettings` and of Anytime SDA."""
 
 
 class Fleet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, dict=True):
@@ -96,6 +81,7 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     agents: list[Member]
     edges: list[Edge]
     left: list[Left] = msgspec.field(default_factory=list)
+    reset: int = 0
 
     # -- making ------------------------------------------------------------------------------------
 
@@ -171,13 +157,14 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         known = (where / "ca.pem").exists()
         authority = Authority.load(where) if known else Authority.create(where, self.fleet)
         for agent in self.agents:
-            self.issue(authority, agent)
+            self.issue(authority, agent, sync=False)
         authority.issue(OPERATOR, [OPERATOR])
+        os.sync()
         return authority
 
-    def issue(self, authority: Authority, agent: Member) -> None:
+    def issue(self, authority: Authority, agent: Member, *, sync: bool = True) -> None:
         """Write a new certificate for one agent."""
-        authority.issue(agent.name, [agent.host], common_name=agent.certified)
+        authority.issue(agent.name, [agent.host], common_name=agent.certified, sync=sync)
 
     # -- reading -----------------------------------------------------------------------------------
 
@@ -209,15 +196,16 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
                 checks.choice(f"agents[{k}].level", agent.level, LEVELS)
         checks.choice("logging.level", self.logging.level, LEVELS)
         checks.number("logging.report", duration("logging.report", self.logging.report), least=0.01)
+        self.rounds.check()
         method = self.deployed(directory)
         for k, agent in enumerate(self.agents):
             self._settings(agent, method)
             if not agent.source.startswith("csv:"):  # whose file need not be on this machine
                 try:
-                    self.source(agent.source, agent.id)
+                    self.source(agent.id)
                 except InvalidInput as error:
                     text = str(error)
-                    text = text if text.startswith("source ") else f"source: {text}"
+                    text = text if text.startswith(("source ", "end ")) else f"source: {text}"
                     raise InvalidInput(f"agents[{k}].{text}") from None
         self._check_method(method)
 
@@ -282,6 +270,7 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
             ),
             edges=tuple(self.edges),
             left=tuple(self.left),
+            reset=self.reset,
         )
 
     def with_roster(self, roster: Roster) -> Fleet:
@@ -291,7 +280,12 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
             said, mine = msgspec.structs.asdict(member), self._by_id.get(member.id)
             members.append(msgspec.structs.replace(mine, **said) if mine else Member(**said))
         return msgspec.structs.replace(
-            self, epoch=roster.epoch, agents=members, edges=list(roster.edges), left=list(roster.left)
+            self,
+            epoch=roster.epoch,
+            agents=members,
+            edges=list(roster.edges),
+            left=list(roster.left),
+            reset=roster.reset,
         )
 
     @cached_property
@@ -300,12 +294,18 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
         A weight that is not given follows from the degrees, 1/(1 + max(d_i, d_j)) (Metropolis).
         """
-        found: dict[int, dict[int, float]] = {agent.id: {} for agent in self.agents}
-        for edge in self.edges:
-            found[edge.a][edge.b] = found[edge.b][edge.a] = edge.weight
+        found = {agent: dict(edges) for agent, edges in self._given.items()}
         for edge in self.edges:
             weight = edge.weight or 1 / (1 + max(len(found[edge.a]), len(found[edge.b])))
             found[edge.a][edge.b] = found[edge.b][edge.a] = weight
+        return found
+
+    @cached_property
+    def _given(self) -> dict[int, dict[int, float]]:
+        """The same with the weights as they are given: one that is 0 follows from the edges that are up."""
+        found: dict[int, dict[int, float]] = {agent.id: {} for agent in self.agents}
+        for edge in self.edges:
+            found[edge.a][edge.b] = found[edge.b][edge.a] = edge.weight
         return found
 
     @cached_property
@@ -336,15 +336,20 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         """How many numbers an observation has; with a model, those of a row."""
         return len(self.model.covariates) + 1 if self.model.family else self.observations.dimension
 
-    def source(self, text: str, agent: int) -> AnySource:
-        """The source that `text` describes, for this agent."""
-        return parse_source(text, self.dimension, agent, self.model.covariates if self.model.family else ())
+    def source(self, agent: int, text: str | None = None, end: str | None = None) -> AnySource:
+        """Where an agent's observations come from; `text` and `end` override its row."""
+        me, covariates = self.member(agent), self.model.covariates if self.model.family else ()
+        return parse_source(text or me.source, self.dimension, agent, covariates, end or me.end or ENDS[0])
 
     # -- one agent ---------------------------------------------------------------------------------
 
     @cached_property
     def _by_id(self) -> dict[int, Member]:
         return {member.id: member for member in self.agents}
+
+    @cached_property
+    def _certified(self) -> tuple[str, ...]:
+        return tuple(member.certified for member in self.agents)
 
     def member(self, agent: int | str) -> Member:
         """The agent with this number or name; a text that could be either is a name."""
@@ -411,10 +416,10 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     ) -> AgentSettings:
         members, weights = self._by_id, self.weights
         # A weight that is not given follows from the degrees, and so from the edges that are up.
-        given = {sum(edge.pair) - me.id: edge.weight for edge in self.edges if me.id in edge.pair}
+        given = self._given[me.id]
         seconds = duration("rounds.every", self.rounds.every) if every is None else every
         other = self.observations
-        with _named_as_in_the_file():
+        with named_as_in_the_file():
             return AgentSettings(
                 id=me.id,
                 name=me.certified,
@@ -422,7 +427,7 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
                 listen=me.listen,
                 fleet=self.fleet,
                 neighbors=tuple(
-                    Neighbor(j, given.get(j, 0.0), members[j].endpoint, members[j].certified, len(weights[j]))
+                    Neighbor(j, given[j], members[j].endpoint, members[j].certified, len(weights[j]))
                     for j in sorted(weights[me.id])
                 ),
                 method=method,
@@ -439,12 +444,16 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
                 outside=other.outside,
                 members=len(self.agents),
                 former=len(self.left),
-                kept=tuple(gone.id for gone in self.left if gone.keep),
+                kept=tuple(gone.id for gone in self.left if gone.kept_by(me.id)),
+                inherited=sum(bool(gone.keep and gone.heirs) for gone in self.left),
+                reset=self.reset,
                 epoch=self.epoch,
-                bringers=tuple(member.certified for member in self.agents),
+                bringers=self._certified,
+                ids=tuple(members),
                 pace=seconds or None,
-                timeout=duration("rounds.timeout", self.rounds.timeout),
+                timeout=self.rounds.wait,
                 silence=self.rounds.silence,
+                return_rate=self.rounds.return_rate,
                 death=duration("rounds.death", self.rounds.death),
                 commit=duration("rounds.commit", self.rounds.commit),
                 limits=Limits(self.wire.message_bytes, self.wire.rounds_ahead),
@@ -471,16 +480,6 @@ def simulated_sources(agents: int, seed: int = 0) -> list[str]:
     """A simulated sensor per agent: its own mean between 0 and 10, standard deviation 1."""
     means = np.random.default_rng(seed).uniform(0, 10, agents).round(2)
     return [f"sim:{mean},1,{seed}" for mean in means]
-
-
-@contextmanager
-def _named_as_in_the_file() -> Iterator[None]:
-    """Let an error about settings begin with the field's place in fleet.toml."""
-    try:
-        yield
-    except InvalidInput as error:
-        field, space, rest = str(error).partition(" ")
-        raise InvalidInput(_PLACES.get(field, field) + space + rest) from None
 
 
 def _is_local(method: Method) -> bool:

@@ -15,6 +15,7 @@ from gossamer.errors import InvalidInput, require
 if TYPE_CHECKING:
     import msgspec
 
+    from gossamer.agents.fleet.file import Fleet
     from gossamer.agents.fleet.tables import Member
     from gossamer.networks import Network
 else:
@@ -53,6 +54,26 @@ def names_and_endpoints(network: Network, hosts: dict[str, str] | None) -> tuple
     if missing:
         raise InvalidInput(f"hosts must have a line for every agent, but {missing[0]!r} has none")
     return labels, [hosts[label] for label in labels]
+
+
+def placed(network: Network, hosts: dict[str, str]) -> tuple[list[str], list[str]]:
+    """Names and endpoints of a network whose agents are only numbered: the hosts, in their order."""
+    if len(hosts) != network.agents:
+        raise InvalidInput(
+            f"hosts must have a line for each of the {network.agents} agents of this topology, got {len(hosts)}"
+        )
+    return list(hosts), list(hosts.values())
+
+
+def in_order(fleet: Fleet, names: Sequence[str]) -> Fleet:
+    """The fleet with its agents numbered in the order of these names."""
+    place = {name: k for k, name in enumerate(names)}
+    ranked = sorted(fleet.agents, key=lambda member: place[member.name])
+    number = {member.id: k for k, member in enumerate(ranked)}
+    return fleet.with_(
+        agents=[msgspec.structs.replace(member, id=number[member.id]) for member in ranked],
+        edges=[msgspec.structs.replace(edge, a=number[edge.a], b=number[edge.b]) for edge in fleet.edges],
+    )
 
 
 def with_metrics(members: Sequence[Member], first: int) -> list[Member]:

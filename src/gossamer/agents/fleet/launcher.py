@@ -17,18 +17,18 @@ from typing import Any
 
 from gossamer.agents.fleet.file import Fleet
 from gossamer.agents.fleet.nursery import Nursery
-from gossamer.agents.fleet.tables import Member
+from gossamer.agents.fleet.tables import Member, duration
 from gossamer.agents.host import files
 from gossamer.agents.host.backoff import Backoff
+from gossamer.agents.host.hosting import claim
 from gossamer.agents.host.logs import tail
 from gossamer.agents.host.options import Options
-from gossamer.agents.host.process import claim
 from gossamer.agents.host.status import STATUS, AgentStatus, read_status
 from gossamer.errors import GossamerError, InvalidInput, OutputError
 
 LOGS = "logs"
-_PATIENCE = 5.0
-"""Seconds an agent has to stop on its own."""
+_PATIENCE = 2.0
+"""Seconds beyond `rounds.stop_timeout` that an agent has to stop on its own, and to end when it is killed."""
 
 _WRONG_INPUT = 2
 """The exit code of an agent that would fail the same way again."""
@@ -255,7 +255,7 @@ class LocalFleet:
         for child in self._children.values():
             child.due = None
         self._send(signal.SIGTERM)
-        self._wait(_PATIENCE)
+        self._wait(duration("rounds.stop_timeout", self.fleet.rounds.stop_timeout) + _PATIENCE)
         self.killed += [child.member.name for child in self._children.values() if child.runs]
         self._send(signal.SIGKILL)
         self._wait(_PATIENCE)

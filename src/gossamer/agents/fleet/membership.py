@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import fcntl
 import itertools
+import json
 import os
+import time
 from collections.abc import Callable, Sequence, Set
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -19,15 +21,20 @@ from typing import TYPE_CHECKING
 from gossamer.agents.fleet.certificates import Authority, expires, write_file
 from gossamer.agents.fleet.file import Fleet
 from gossamer.agents.fleet.roster import Edge, Left, Roster, common_name, read_roster, roster_path
-from gossamer.agents.fleet.tables import Member
+from gossamer.agents.fleet.tables import Member, duration
 from gossamer.agents.fleet.template import edited_text
-from gossamer.agents.settings import OPERATOR, Tls, check_endpoint
+from gossamer.agents.rewiring import HAND_OVER, TAKE_BACK
+from gossamer.agents.settings import OPERATOR, Neighbor, Tls, check_endpoint
+from gossamer.agents.transports.door import ask
 from gossamer.errors import InvalidInput, InvalidRoster, OutputError, require
 
 if TYPE_CHECKING:
     import msgspec
 else:
     msgspec = require("msgspec", "agents")
+
+_PATIENCE, _POLL = 10.0, 0.2
+"""Seconds that an agent may take to hand its data over, once its neighbors are heard; seconds between two looks."""
 
 
 def signed_roster(path: Path, fleet: Fleet) -> Roster | None:
@@ -54,7 +61,10 @@ def draft(path: Path) -> Fleet:
         agents.append(msgspec.structs.replace(member, common_name=named))
     here = {member.id for member in agents}
     gone = [Left(id=m.id, name=m.name, keep=False, epoch=epoch) for m in roster.members if m.id not in here]
-    return msgspec.structs.replace(fleet, epoch=epoch, agents=agents, left=[*past.values(), *gone])
+    reset = max(fleet.reset, roster.reset)
+    return msgspec.structs.replace(
+        fleet, epoch=epoch, agents=agents, left=[*past.values(), *gone], reset=reset
+    )
 
 
 def change(path: Path, step: Callable[[Fleet], Fleet]) -> tuple[Fleet, list[Path]]:
@@ -62,7 +72,8 @@ def change(path: Path, step: Callable[[Fleet], Fleet]) -> tuple[Fleet, list[Path
 
     Waits for a change that another process is making: of two drafts of one epoch, one would be lost.
     """
-    Fleet.read(path)  # which says what is wrong if there is none
+    if not path.is_file():
+        Fleet.read(path)  # which says so
     folder = os.open(path.parent, os.O_RDONLY)
     try:
         fcntl.flock(folder, fcntl.LOCK_EX)
@@ -107,16 +118,67 @@ def add(
     return msgspec.structs.replace(fleet, agents=[*fleet.agents, new], edges=edges)
 
 
-def remove(fleet: Fleet, agent: str, *, keep: bool = False) -> Fleet:
-    """The draft without one agent; what it observed leaves the average, unless `keep`."""
-    gone = fleet.member(agent)
+def remove(fleet: Fleet, agent: str, *, heirs: Sequence[int] = ()) -> Fleet:
+    """The draft without one agent; what it observed leaves the average, unless it was handed over to `heirs`."""
+    gone, keep = fleet.member(agent), bool(heirs)
     after = msgspec.structs.replace(
         fleet,
         agents=[member for member in fleet.agents if member.id != gone.id],
         edges=[edge for edge in fleet.edges if gone.id not in edge.pair],
-        left=[*fleet.left, Left(id=gone.id, name=gone.name, keep=keep, epoch=fleet.epoch)],
+        left=[
+            *fleet.left,
+            Left(id=gone.id, name=gone.name, keep=keep, epoch=fleet.epoch, heirs=tuple(heirs)),
+        ],
     )
     return _connected(after, f"removing {gone.name}")
+
+
+def hand_over(path: Path, fleet: Fleet, agent: str) -> tuple[int, ...]:
+    """Let a running agent hand its data over to its neighbors, before a roster without it is signed; return the heirs.
+
+    It waits for neighbors that are silent until they are heard or count as dead. Raises OutputError if it cannot be
+    done; the agent then takes its data back.
+    """
+    member = fleet.member(agent)
+    death, every = duration("rounds.death", fleet.rounds.death), duration("rounds.every", fleet.rounds.every)
+    deadline = time.monotonic() + 2 * max(death, fleet.rounds.silence * every) + _PATIENCE
+    while True:
+        told = tell(path, fleet, member.name, HAND_OVER)
+        try:
+            said = json.loads(told)
+        except ValueError:
+            raise OutputError(
+                f"{member.name} must be able to hand its data over, but it answers {told.decode()!r}; update it, or "
+                "remove it without keeping its data"
+            ) from None
+        if said["done"]:
+            return tuple(said["heirs"])
+        if time.monotonic() >= deadline:
+            tell(path, fleet, member.name, TAKE_BACK)
+            raise OutputError(
+                f"{member.name} cannot hand its data over: {said['problem']}; it goes on as before. Mend that, or "
+                "remove it without keeping its data"
+            )
+        time.sleep(_POLL)
+
+
+def tell(path: Path, fleet: Fleet, agent: str, question: bytes) -> bytes:
+    """Ask a running agent a question of the operator's."""
+    member = fleet.member(agent)
+    contact = Neighbor(member.id, endpoint=member.endpoint, name=member.certified)
+    try:
+        return ask(operator_files(path, fleet), fleet.fleet, contact, question)
+    except OSError as error:
+        raise OutputError(
+            f"{member.name} must run, and be reached, to hand its data over, but {error}; start it, or remove it "
+            "without keeping its data"
+        ) from None
+
+
+def reset_flows(fleet: Fleet) -> Fleet:
+    """The draft in which all agents set their flows to zero: they begin anew with what the members have observed."""
+    left = [msgspec.structs.replace(gone, keep=False, heirs=()) for gone in fleet.left]
+    return msgspec.structs.replace(fleet, reset=fleet.epoch, left=left)
 
 
 def link(fleet: Fleet, a: str, b: str) -> Fleet:

@@ -33,6 +33,7 @@ from gossamer.agents.fleet.file import Fleet
 from gossamer.agents.host import process
 from gossamer.agents.host.options import Options
 from gossamer.errors import GossamerError, InvalidInput, require
+from gossamer.fingerprint import full_version
 
 _PIECE = 1 << 16
 _SLOWEST = 60.0
@@ -238,6 +239,7 @@ def _import_everything() -> None:
     """Whatever an agent may import later, so that all of them share it."""
     for name in ("host.metrics", "host.web", "transports.tls"):
         import_module(f"gossamer.agents.{name}")
+    full_version()
     for name in ("prometheus_client", "prometheus_client.exposition"):
         require(name, "agents")
 

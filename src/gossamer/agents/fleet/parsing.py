@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -18,6 +19,22 @@ else:
     msgspec = require("msgspec", "agents")
 
 Kind = TypeVar("Kind")
+
+_PLACES = (
+    {
+        field: f"{table}.{field}"
+        for table, fields in {
+            "method": ("step_size", "momentum", "smoothing", "gain"),
+            "observations": ("dimension", "weighting", "range", "outside"),
+            "statistics": ("variance", "covariance", "extremes", "bins", "replicates"),
+            "rounds": ("timeout", "silence", "return_rate", "death", "commit"),
+        }.items()
+        for field in fields
+    }
+    | {"pace": "rounds.every"}
+    | {f"limits.{field}": f"wire.{field}" for field in ("message_bytes", "rounds_ahead")}
+)
+"""Where fleet.toml holds the fields of `AgentSettings` and of Anytime SDA."""
 
 
 def parse(path: Path, kind: type[Kind], format: int) -> Kind:
@@ -66,3 +83,13 @@ def _plain(problem: str) -> str:
         if match := re.fullmatch(pattern, problem):
             return text(match)
     return problem
+
+
+@contextmanager
+def named_as_in_the_file() -> Iterator[None]:
+    """Let an error about settings begin with the field's place in fleet.toml."""
+    try:
+        yield
+    except InvalidInput as error:
+        field, space, rest = str(error).partition(" ")
+        raise InvalidInput(_PLACES.get(field, field) + space + rest) from None

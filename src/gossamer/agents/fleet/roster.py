@@ -84,23 +84,33 @@ class Edge(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=T
         return min(self.a, self.b), max(self.a, self.b)
 
 
-class Left(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """An agent that was removed in this epoch; `keep`: what it observed stays in the average."""
+class Left(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """An agent that was removed in this epoch.
+
+    keep   what it observed stays in the average
+    heirs  the agents to which it handed that over; none in rosters of earlier versions, where all its neighbors were
+    """
 
     id: int
     name: str
     keep: bool
     epoch: int
+    heirs: tuple[int, ...] = ()
+
+    def kept_by(self, agent: int) -> bool:
+        """Whether this agent keeps the flow of its edge to the one that left."""
+        return self.keep and (not self.heirs or agent in self.heirs)
 
 
-class Roster(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The members of a fleet, their edges, and who has left, as of one epoch."""
+class Roster(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """The members of a fleet, their edges, and who has left, as of one epoch; flows were set to zero in `reset`."""
 
     fleet: str
     epoch: int
     members: tuple[RosterMember, ...]
     edges: tuple[Edge, ...]
     left: tuple[Left, ...] = ()
+    reset: int = 0
 
     def canonical(self) -> Roster:
         """The same roster in the one order in which it is signed and compared."""
@@ -185,6 +195,9 @@ class Roster(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     def check(self) -> None:
         """Raise InvalidRoster for the first thing that cannot be used."""
         _require(0 <= self.epoch < 2**53, f"epoch must be a whole number from 0 on, got {self.epoch}")
+        _require(
+            0 <= self.reset <= self.epoch, f"reset must be an epoch up to {self.epoch}, got {self.reset}"
+        )
         self._check_members()
         self._check_edges()
         parts = self.parts()

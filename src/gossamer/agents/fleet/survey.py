@@ -94,11 +94,15 @@ def _metrics(place: str, timeout: float) -> str:
 
 
 def summary(status: Sequence[AgentStatus]) -> dict[str, Any]:
-    """The fleet in a few numbers: how many in which state, and how well those that run agree."""
+    """The fleet in a few numbers: how many in which state, and how well those that run agree.
+
+    An agent that is alone knows only itself, so its estimate is not that of the fleet, unless all are alone.
+    """
     states: dict[str, int] = {}
     for agent in status:
         states[agent.state] = states.get(agent.state, 0) + 1
     speaking = [agent for agent in status if agent.state in SPEAKING] or status
+    speaking = [agent for agent in speaking if not is_alone(agent)] or speaking
     known = [agent.estimate[0] for agent in speaking if agent.estimate and agent.estimate[0] is not None]
     return {
         "states": states,
@@ -108,6 +112,12 @@ def summary(status: Sequence[AgentStatus]) -> dict[str, Any]:
         "estimate": math.fsum(known) / len(known) if known else None,
         "spread": max(known) - min(known) if known else None,
     }
+
+
+def is_alone(agent: AgentStatus) -> bool:
+    """Whether an agent hears none of its neighbors, whatever else is wrong with it."""
+    neighbors = agent.details.get("neighbors", {})
+    return agent.state == "alone" or (bool(neighbors) and not agent.details.get("neighbors_alive"))
 
 
 def notes(status: Sequence[AgentStatus]) -> list[str]:

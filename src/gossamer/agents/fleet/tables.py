@@ -9,14 +9,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from gossamer import checks
 from gossamer.agents.fleet.roster import RosterMember
+from gossamer.agents.fleet_model import FleetModel
 from gossamer.agents.host import files
-from gossamer.agents.settings import FleetModel, Limits
+from gossamer.agents.settings import AUTO, Limits
 from gossamer.errors import InvalidInput, require
+from gossamer.facts import SpectralFacts
 from gossamer.methods import METHODS, resolve
 from gossamer.methods.anytime_sda import AnytimeSDA
-from gossamer.methods.base import Method, SpectralFacts
-from gossamer.methods.ledger import SILENCE
+from gossamer.methods.base import Method
+from gossamer.methods.ledger import RETURN_RATE, SILENCE
 from gossamer.methods.loading import build, load_class, parameters
 
 if TYPE_CHECKING:
@@ -118,6 +121,7 @@ class ModelTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     threshold: float = FleetModel.threshold
     memory: int = FleetModel.memory
     least: int = FleetModel.least
+    forgetting: float = FleetModel.forgetting
 
     def build(self) -> FleetModel | None:
         """The model itself; None: there is none."""
@@ -130,10 +134,24 @@ class RoundsTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """Pace and timeouts."""
 
     every: str = "100ms"
-    timeout: str = "200ms"
+    timeout: str = AUTO
+    stop_timeout: str = "5s"
     silence: int = SILENCE
+    return_rate: float = RETURN_RATE
     death: str = "5s"
     commit: str = "200ms"
+
+    def check(self) -> None:
+        """Raise for a time to stop that is too short: a command has two seconds to end."""
+        checks.number("rounds.stop_timeout", duration("rounds.stop_timeout", self.stop_timeout), least=3)
+
+    @property
+    def wait(self) -> float | str:
+        """The timeout in seconds, or "auto"."""
+        try:
+            return AUTO if self.timeout == AUTO else duration("rounds.timeout", self.timeout)
+        except InvalidInput as error:
+            raise InvalidInput(str(error).replace("must be a time", 'must be "auto" or a time')) from None
 
 
 class WireTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -155,12 +173,14 @@ class Member(RosterMember, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     listen  host:port on which it listens, where that is not its endpoint (containers, NAT); empty: the endpoint
     source  where its observations come from
+    end     what it means that a command (cmd:) ends without an error: "fail", "restart" or "stop"; empty: "fail"
     metrics "host:port" where it serves its metrics; empty: nowhere
     level   its own log level; empty: the fleet's
     """
 
     listen: str = ""
     source: str = "-"
+    end: str = ""
     metrics: str = ""
     level: str = ""
 

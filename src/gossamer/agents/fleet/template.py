@@ -23,6 +23,7 @@ _TOP = {
     "epoch": """\
 Number of this list of agents and edges, raised by every `gossamer fleet` command that changes them. A roster
 beside this file with a newer epoch counts instead of the agents and edges here.""",
+    "reset": "The epoch in which all flows were set to zero last (`gossamer fleet reset-flows`); 0: never.",
     "network": "Where the edges came from; for people to read.",
     "certificates": """\
 Directory of the certificates, relative to this file. A host needs ca.pem, and NAME.pem and
@@ -88,18 +89,26 @@ Names of the covariates, in the order of a row; csv:FILE,target=LABEL finds them
             "ridge": "Factor of the penalty ridge/2 theta^2, per row; the intercept has none.",
             "classes": "How many classes softmax has; their labels are 0, 1, ...",
             "threshold": "From which residual on the Huber loss is linear.",
-            "memory": "How many rows an agent keeps in memory, to linearize them again; no row is stored or sent.",
+            "memory": """\
+How many rows of a stream an agent keeps in memory to linearize them again; no row is stored or sent.""",
             "least": "An agent tells sums of so many rows or more; until then, new rows wait.",
+            "forgetting": "After how many rounds a row counts half, to follow models that change; 0: never.",
         },
     ),
     "rounds": (
         'Pace and timeouts; times are "100ms", "2s", "1m". docs/timeouts.md says how to choose them.',
         {
             "every": 'Time from one round to the next. "0": as fast as the neighbors answer.',
-            "timeout": "A round waits this long for a neighbor; then it goes on without that edge.",
+            "timeout": """\
+A round waits this long for a neighbor; then it goes on without that edge. "auto": as long as the measured round
+trip asks for.""",
             "silence": "An edge moves only while each end was heard by the other within this many rounds.",
+            "return_rate": """\
+The share of a dead neighbor's flow that is left after each round: what the others see of its death is spread over
+about 1 / (1 - return_rate) rounds, so that their estimates do not swing. The same for all agents.""",
             "death": """\
 A neighbor silent for this long, and for `silence` rounds, counts as dead: the others average without it.""",
+            "stop_timeout": "An agent that is told to stop has ended within this time, with all it knows in its store.",
             "commit": "Time between two commits of the store: the most that a crash can lose.",
         },
     ),
@@ -123,13 +132,16 @@ _LISTS = {
     "agents": """\
 One line per agent: its number, for good; its name; the host:port at which the others reach it (a host name or an
 address, IPv6 in brackets); and where its observations come from (the command line can override it): "-" standard input,
-"csv:FILE[,follow]", "cmd:COMMAND", or "sim:MEAN,STD,SEED", a simulated sensor. listen = "0.0.0.0:7447" if it
+"csv:FILE[,follow]", "cmd:COMMAND", or "sim:MEAN,STD,SEED", a simulated sensor. end = "fail", "restart" or "stop": what
+it means that a command ends without an error; without it, "fail". listen = "0.0.0.0:7447" if it
 listens elsewhere (containers, NAT); metrics = "host:port", where it serves its metrics; level = "debug", a log level
 of its own; common_name is that of its certificate, if it is not its first one.""",
     "edges": """\
 One line per edge: two agents. Their weight follows from their numbers of neighbors, 1/(1 + the larger one), unless a
 third number gives it.""",
-    "left": "Agents that were removed: their numbers are not used again. keep: what they observed still counts.",
+    "left": """\
+Agents that were removed: their numbers are not used again. keep: what they observed still counts,
+and heirs are the agents to which they handed it over.""",
 }
 
 
@@ -145,7 +157,7 @@ def fleet_text(fleet: Fleet) -> str:
     for name in _LISTS:
         document.add(tomlkit.nl())
         _explain(document, _LISTS[name])
-        document.add(name, _array(getattr(fleet, name)))
+        document.add(name, [])
     for name, (text, fields) in _TABLES.items():
         document.add(tomlkit.nl())
         table = tomlkit.table()
@@ -157,6 +169,8 @@ def fleet_text(fleet: Fleet) -> str:
             table.add(field, _listed(value))
         document.add(name, table)
     written: str = tomlkit.dumps(document)
+    for name in _LISTS:  # as text, because adding rows to a document takes the square of their number
+        written = written.replace(f"\n{name} = []\n", f"\n{name} = {_array(getattr(fleet, name))}\n", 1)
     return written
 
 
@@ -168,6 +182,7 @@ def edited_text(text: str, fleet: Fleet) -> str:
     tomlkit = require("tomlkit", "agents")
     document = tomlkit.parse(_with_new_fields(text))
     document["epoch"] = fleet.epoch
+    document["reset"] = fleet.reset
     _edit_rows(document["agents"], {agent.id: _row(agent) for agent in fleet.agents}, lambda row: row["id"])
     _edit_rows(
         document["edges"],
@@ -183,7 +198,8 @@ def _with_new_fields(text: str) -> str:
     """A file from before there were epochs, with the fields for them."""
     found = tomllib.loads(text)
     missing = ""
-    for name, empty, why in (("epoch", "0", _TOP["epoch"]), ("left", "[]", _LISTS["left"])):
+    new = ("epoch", "0", _TOP["epoch"]), ("reset", "0", _TOP["reset"]), ("left", "[]", _LISTS["left"])
+    for name, empty, why in new:
         if name not in found:
             missing += "".join(f"# {line}\n" for line in why.splitlines()) + f"{name} = {empty}\n"
     return re.sub(r"(?m)^[ \t]*format[ \t]*=.*\n", lambda line: line[0] + missing, text, count=1)
@@ -193,17 +209,17 @@ def _row(entry: Any) -> Any:
     """An agent, an edge or one that has left, as in the file: without what is not set."""
     if isinstance(entry, Edge):
         return [entry.a, entry.b, entry.weight] if entry.weight else [entry.a, entry.b]
-    return {name: value for name, value in msgspec.structs.asdict(entry).items() if value != ""}
+    return {
+        name: _listed(value) for name, value in msgspec.structs.asdict(entry).items() if value not in ("", ())
+    }
 
 
-def _array(entries: Sequence[Any]) -> Any:
+def _array(entries: Sequence[Any]) -> str:
+    """Entries as the text of an array, one per line."""
     import tomlkit
 
-    array = tomlkit.array()
-    for entry in entries:
-        array.add_line(_item(_row(entry)), indent="  ")
-    array.add_line(indent="")
-    return array
+    rows = [f"  {tomlkit.item(_item(_row(entry))).as_string()},\n" for entry in entries]
+    return f"[\n{''.join(rows)}]"
 
 
 def _item(row: Any) -> Any:

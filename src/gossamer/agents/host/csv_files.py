@@ -46,11 +46,21 @@ class _Rows(Source):
         self.path = path
         self._first = True  # whether the next row is the file's first
         self._named = columns is not None  # whether that row is known to hold the names
-        if not path.is_file():
-            raise InvalidInput(f"the source csv:FILE needs an existing file, but there is no {path}")
         if columns is not None and len(columns) != dimension:
             raise InvalidInput(f"columns= must name {dimension} column(s), got {len(columns)}")
-        self._places = None if columns is None else _places(path, columns)
+        self._columns = columns
+        self._places: list[int] | None = None
+        if not self._missing():
+            self._find_columns()
+
+    def _missing(self) -> bool:
+        """Whether there is no file yet; raise InvalidInput if one is needed now."""
+        if not self.path.is_file():
+            raise InvalidInput(f"the source csv:FILE needs an existing file, but there is no {self.path}")
+        return False
+
+    def _find_columns(self) -> None:
+        self._places = None if self._columns is None else _places(self.path, self._columns)
 
     def begin(self, stored: int, largest: float) -> None:
         super().begin(stored, largest)
@@ -120,6 +130,16 @@ class GrowingCsvFile(_Rows, LiveSource):
         super().__init__(dimension, path, columns)
         self._last: _Row | None = None
 
+    def _missing(self) -> bool:
+        """Whether there is no file yet, or no row with the names of the columns."""
+        try:
+            with self.path.open("rb") as file:
+                return self._columns is not None and not file.readline().endswith(b"\n")
+        except FileNotFoundError:
+            return True
+        except OSError as error:
+            raise InvalidInput(f"the source {self.path} cannot be read ({error.strerror})") from None
+
     @property
     def position(self) -> bytes:
         return b"" if self._last is None else json.dumps(self._last).encode()
@@ -130,7 +150,20 @@ class GrowingCsvFile(_Rows, LiveSource):
     def begin(self, stored: int, largest: float) -> None:
         super().begin(0 if self._last else stored, largest)
 
+    def repeats(self, stored: int) -> bool:
+        """Whether the file still holds all rows that were read from it: it has not been rotated since."""
+        with self.path.open("rb") as file:
+            return sum(1 for line in file if line.endswith(b"\n")) - self._named >= stored
+
     async def raw(self) -> AsyncGenerator[str]:
+        if self._missing():
+            self.failing = f"the source waits for the file {self.path}, which does not exist yet"
+            log.warning("%s", self.failing)
+            while self._missing():
+                await asyncio.sleep(_POLL)
+            log.info("the file %s exists now", self.path)
+            self.failing = ""
+            self._find_columns()
         *ended, start = self._parts()
         for part in ended:
             with contextlib.closing(_Reader(*part)) as old:

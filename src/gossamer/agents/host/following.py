@@ -12,22 +12,24 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TextIO
 
 from gossamer.agents.agent import Agent
-from gossamer.agents.fleet.certificates import expires, read_certificate, write_file
+from gossamer.agents.fleet.certificates import read_certificate, validity, write_file
 from gossamer.agents.fleet.file import Fleet
+from gossamer.agents.fleet.renewal import RENEW, Renewal
 from gossamer.agents.fleet.roster import Roster, roster_path
 from gossamer.agents.fleet.tables import Member, duration
 from gossamer.agents.host import files, logs
 from gossamer.agents.host.options import Options
 from gossamer.agents.host.source_kinds import AnySource
-from gossamer.agents.settings import AgentSettings, Neighbor
+from gossamer.agents.rewiring import HAND_OVER, HELD, TAKE_BACK
+from gossamer.agents.settings import OPERATOR, AgentSettings, Neighbor
 from gossamer.agents.transports.door import ask
 from gossamer.errors import GossamerError, InvalidInput, OutputError
 
@@ -49,10 +51,13 @@ class Following:
     left  called when the agent is a member no more
     """
 
-    def __init__(self, options: Options, fleet: Fleet, output: TextIO | logs.LineFile) -> None:
+    def __init__(self, options: Options, fleet: Fleet) -> None:
         self._options = options
         self._path = Path(options.fleet)
-        self._output = output
+        self.set_level: Callable[[str], bool] = lambda level: (
+            False
+        )  # of the process's logs, if it is the agent's own
+        self.reopen: Callable[[], None] = lambda: None  # the output, if someone has moved it away
         self._fleet = fleet
         self.me: Member = fleet.member(options.agent)
         self.agent: Agent | None = None
@@ -60,15 +65,16 @@ class Following:
         self._signed = self._read_roster()
         self._loop = asyncio.get_running_loop()
         self._stamps = self._seen = self._stamp()
-        self._lonely = 0
+        self._renewal = Renewal(self._path.parent / fleet.certificates)
+        self._lonely = self._doubt = 0
         self._others: Iterator[Member] = iter(())
-        self._asking: asyncio.Task[None] | None = None
+        self._asking: threading.Thread | None = None
         self._warned = 0
         self._removed = False
 
     def source(self) -> AnySource:
         """Where the agent's observations come from."""
-        return self._fleet.source(self._options.source or self.me.source, self.me.id)
+        return self._fleet.source(self.me.id, self._options.source, self._options.end)
 
     # -- settings -------------------------------------------------------------------------------------------
 
@@ -101,17 +107,28 @@ class Following:
         """The least serious messages that are logged."""
         return self._options.level or self.me.level or self._fleet.logging.level
 
-    def certificate_end(self) -> datetime | None:
-        """When the agent's certificate expires; None: it has none."""
+    def validity(self) -> tuple[datetime, datetime] | None:
+        """From when to when the agent's certificate is valid; None: it has none."""
         if self._options.insecure:
             return None
-        return expires(self._path.parent / self._fleet.certificates / f"{self.me.name}.pem")
+        return validity(self._path.parent / self._fleet.certificates / f"{self.me.name}.pem")
 
     def known_end(self) -> datetime | None:
-        """The same, or None while the certificate cannot be read."""
+        """When the agent's certificate expires; None: it has none, or it cannot be read now."""
         with suppress(GossamerError):
-            return self.certificate_end()
+            found = self.validity()
+            return found and found[1]
         return None
+
+    @property
+    def dimension(self) -> int:
+        """How many numbers an observation has."""
+        return self._fleet.dimension
+
+    @property
+    def stop_timeout(self) -> float:
+        """Seconds within which the agent ends when it is told to stop."""
+        return duration("rounds.stop_timeout", self._fleet.rounds.stop_timeout)
 
     # -- following ------------------------------------------------------------------------------------------
 
@@ -119,8 +136,7 @@ class Following:
         """Read fleet.toml again. Never fails: a file that cannot be used is reported, and what was known stays."""
         try:
             logs.reopen()
-            if isinstance(self._output, logs.LineFile):
-                self._output.file.reopen()
+            self.reopen()
             fleet = Fleet.read(self._path)
         except Exception as error:  # whatever is wrong with the files, the agent must live
             log.error("the new fleet.toml cannot be used, so the old settings stay: %s", error)
@@ -149,11 +165,13 @@ class Following:
             log.error("%s, but this cannot be used, so the old settings stay: %s", why, error)
             return
         every, self._fleet, self.me = self.every(), fleet, fleet.member(before.id)
-        level = logs.set_level(self.level())  # first: the agent's thread logs that it goes on
+        level = self.set_level(self.level())  # first: the agent's thread logs that it goes on
         changed, waiting = agent.apply(settings)
         changed += ["level"] if level else []
         changed += ["report"] if self.every() != every else []
-        waiting += [name for name in ("source", "metrics") if getattr(self.me, name) != getattr(before, name)]
+        waiting += [
+            name for name in ("source", "end", "metrics") if getattr(self.me, name) != getattr(before, name)
+        ]
         said = [f"{', '.join(changed)} changed"] if changed else []
         said += [f"{', '.join(waiting)} only when the agent is restarted"] if waiting else []
         log.info(
@@ -196,7 +214,21 @@ class Following:
         )
 
     def answer(self, name: str, question: bytes) -> bytes:
-        """At the door: what becomes of a roster, or, for an empty question, this agent's own."""
+        """At the door: what becomes of a roster, or, for an empty question, this agent's own; and what the agent holds
+        for a former neighbor, or how far it has handed its data over."""
+        agent = self.agent
+        if question.startswith(RENEW):
+            if name != OPERATOR:
+                return b"only the operator may ask for that"
+            return self._renewal.answer(question, self.me)
+        if question in (HAND_OVER, TAKE_BACK, HELD) and agent is not None:
+            if question == HELD:
+                asker = next((m.id for m in self._fleet.agents if m.certified == name), None)
+                return b"" if asker is None else agent.changes.held(asker)
+            if name != OPERATOR:
+                return b"only the operator may ask for that"
+            agent.changes.wish(question == HAND_OVER)
+            return agent.changes.report
         if question:
             return self.offer(question, name).encode()
         return self._signed
@@ -213,9 +245,13 @@ class Following:
         if (
             self._lonely >= _LONELY
             and not self._options.insecure
-            and (not self._asking or self._asking.done())
+            and (self._asking is None or not self._asking.is_alive())
         ):
-            self._asking = asyncio.create_task(self._ask_around())
+            self._ask_around()
+        doubts = self.agent.changes.doubts if self.agent is not None else []
+        if doubts and not self._options.insecure and (self._asking is None or not self._asking.is_alive()):
+            self._doubt += 1
+            self._ask_in_thread(self._ask_held, doubts[self._doubt % len(doubts)])
 
     def _stamp(self) -> list[tuple[int, int]]:
         """When the roster and the certificates were written."""
@@ -243,20 +279,35 @@ class Following:
             left = (end - now).days
             log.warning("this agent's certificate expires in %d days; run `gossamer fleet renew`", left)
 
-    async def _ask_around(self) -> None:
+    def _ask_in_thread(self, question: Callable[..., None], about: object) -> None:
+        """Ask in a thread that nothing waits for: a member that does not answer must not hold up a stop."""
+        self._asking = threading.Thread(target=question, args=(about,), name="asking", daemon=True)
+        self._asking.start()
+
+    def _ask_held(self, other: int) -> None:
+        """Ask a former neighbor what it holds of the edge that ended while the two could not talk."""
+        agent, member = self.agent, self._fleet.member(other)
+        with suppress(OSError, GossamerError):
+            contact = Neighbor(member.id, endpoint=member.endpoint, name=member.certified)
+            tls = self._fleet.tls(self.me.id, self._path.parent)
+            held = ask(tls, self._fleet.fleet, contact, HELD)
+            if agent is not None and held:
+                agent.changes.settle(other, held)
+
+    def _ask_around(self) -> None:
         """Ask the next member for its roster, by its certificate."""
         member = next(self._others, None)
         if member is None:
             self._others = iter([member for member in self._fleet.agents if member.id != self.me.id])
             return
-        where = self._path.parent
-        with suppress(OSError, GossamerError):
-            contact = Neighbor(member.id, endpoint=member.endpoint, name=member.certified)
-            found = await asyncio.to_thread(
-                ask, self._fleet.tls(self.me.id, where), self._fleet.fleet, contact, b""
-            )
+        contact = Neighbor(member.id, endpoint=member.endpoint, name=member.certified)
+        self._ask_in_thread(self._ask, contact)
+
+    def _ask(self, contact: Neighbor) -> None:
+        with suppress(OSError, GossamerError, RuntimeError):  # RuntimeError: the loop has ended meanwhile
+            found = ask(self._fleet.tls(self.me.id, self._path.parent), self._fleet.fleet, contact, b"")
             if found and found != self._signed:
-                self.offer(found, member.name)
+                self.offer(found, contact.label)
 
 
 def _written(file: Path) -> tuple[int, int]:

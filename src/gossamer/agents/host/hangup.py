@@ -3,22 +3,67 @@
 from __future__ import annotations
 
 import os
+import select
 import signal
-from collections.abc import Callable
+from contextlib import suppress
 
 
-def terminal_gone() -> Callable[[], bool]:
-    """A function that says whether the terminal this process was started from has been closed since.
+class Terminal:
+    """The terminal that this process was started from, held open to see whether it has been closed.
 
-    Always False without a terminal (a service), and under `nohup`, which asks to outlive it.
+    The kernel marks a terminal as hung up before it sends SIGHUP, so a process that handles the signal can read off
+    the descriptor whether the terminal sent it. Make one before SIGHUP is blocked or handled: until then a hangup ends
+    the process, and whoever closes the terminal later is noticed. There is no terminal for a service, or under
+    `nohup`, which asks to outlive it.
+
+    Parameters
+    ----------
+    descriptor : int, optional
+        An open descriptor of the terminal, of a program that made way for this one.
     """
-    had = _has_terminal() and signal.getsignal(signal.SIGHUP) != signal.SIG_IGN
-    return lambda: had and not _has_terminal()
+
+    def __init__(self, descriptor: int | None = None) -> None:
+        self.descriptor = descriptor
+        self._quiet = 0  # looks in a row at which nobody was left to send SIGHUP
+        if descriptor is not None:
+            os.set_inheritable(descriptor, False)
+        elif signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
+            with suppress(OSError):
+                flags = os.O_RDONLY | os.O_NOCTTY | os.O_NONBLOCK | os.O_CLOEXEC
+                self.descriptor = os.open(os.ctermid(), flags)
+
+    @property
+    def gone(self) -> bool:
+        """Whether the terminal has been closed: then a SIGHUP that arrives now is its own."""
+        if self.descriptor is None:
+            return False
+        poll = select.poll()
+        poll.register(self.descriptor, 0)  # a hangup is always reported
+        return bool(poll.poll(0))
+
+    def look(self) -> None:
+        """Forget a terminal that was closed without a SIGHUP, so that a later one is an operator's.
+
+        That happens to a job in the background whose shell had ended before: nobody is left to send one. Call this
+        every now and then from the thread that handles SIGHUP, so that one that is on its way is handled between two
+        calls.
+        """
+        self._quiet = self._quiet + 1 if self.gone and not _exists(os.getsid(0)) else 0
+        if self._quiet > 1:
+            self.close()
+
+    def close(self) -> None:
+        """Let go of the terminal."""
+        if self.descriptor is not None:
+            os.close(self.descriptor)
+            self.descriptor = None
 
 
-def _has_terminal() -> bool:
+def _exists(process: int) -> bool:
     try:
-        os.close(os.open(os.ctermid(), os.O_RDWR | os.O_NOCTTY))
-    except OSError:
+        os.kill(process, 0)
+    except ProcessLookupError:
         return False
+    except PermissionError:
+        return True
     return True

@@ -7,14 +7,14 @@ import json
 import logging
 import os
 import re
-import sys
 from collections import Counter
 from datetime import UTC, datetime
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
-from typing import TextIO
 
 from gossamer.agents.host import files
+from gossamer.agents.host.outlet import Outlet
+from gossamer.agents.settings import Label
 
 LEVELS = ("debug", "info", "warning", "error")
 
@@ -51,7 +51,8 @@ class JsonFormatter(logging.Formatter):
 class Sparing(logging.Filter):
     """Pass only the 1st, 2nd, 4th, 8th, ... of equal messages, so that a stranger's attempts cannot fill the disk.
 
-    Messages are equal if they differ only in the digits of a text they quote: times, ports, counts.
+    Messages are equal if they differ only in the digits of a text they quote (times, ports, counts) that is not the
+    name of an agent.
     """
 
     def __init__(self) -> None:
@@ -60,7 +61,8 @@ class Sparing(logging.Filter):
 
     def filter(self, record: logging.LogRecord) -> bool:
         quoted = record.args if isinstance(record.args, tuple) else (record.args,)
-        key = (record.name, str(record.msg), *(a if isinstance(a, int) else _gist(str(a)) for a in quoted))
+        exact = (int, Label)
+        key = (record.name, str(record.msg), *(a if isinstance(a, exact) else _gist(str(a)) for a in quoted))
         if len(self._seen) > 10_000:  # messages that differ each time must not fill memory either
             self._seen.clear()
         self._seen[key] += 1
@@ -126,11 +128,25 @@ def tail(path: Path, size: int = 1 << 14) -> list[str]:
 
 def set_up(agent: str, level: str = "info", file: Path | None = None) -> None:
     """Send this process's logs and warnings as JSON lines to standard error, or to a file that takes its place."""
-    handler = logging.StreamHandler(sys.stderr) if file is None else LogFile(file, standard=2)
+    handler = logging.StreamHandler(Outlet(2, strict=False)) if file is None else LogFile(file, standard=2)
     handler.setFormatter(JsonFormatter(agent))
     handler.addFilter(Sparing())
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
     logging.captureWarnings(True)
+
+
+def set_agent(name: str) -> None:
+    """Say from now on that the messages are those of the agent `name`."""
+    for handler in logging.getLogger().handlers:
+        if isinstance(handler.formatter, JsonFormatter):
+            handler.formatter.agent = name
+
+
+def drain(seconds: float) -> None:
+    """Wait at most `seconds` until all messages are written."""
+    for handler in logging.getLogger().handlers:
+        if isinstance(stream := getattr(handler, "stream", None), Outlet):
+            stream.drain(seconds)
 
 
 def set_level(level: str) -> bool:
@@ -145,9 +161,3 @@ def reopen() -> None:
     for handler in logging.getLogger().handlers:
         if isinstance(handler, LogFile):
             handler.reopen()
-
-
-def standard_output() -> TextIO:
-    """The process's standard output, without a buffer: what cannot be written is not tried again."""
-    sys.stdout.flush()
-    return io.TextIOWrapper(os.fdopen(os.dup(1), "wb", buffering=0), encoding="utf-8", write_through=True)

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gossamer import __version__
 from gossamer.agents.host.status import QUANTILES, AgentStatus, interpret, largest
 from gossamer.errors import GossamerError, require
+from gossamer.fingerprint import full_version
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
@@ -62,7 +62,7 @@ class AgentCollector:
         self._certificate_end = certificate_end
         self._restarts = restarts
         self._began = time.time()
-        self._build = (__version__, platform.python_version(), ssl.OPENSSL_VERSION, method)
+        self._build = (full_version(), platform.python_version(), ssl.OPENSSL_VERSION, method)
 
     def registry(self) -> CollectorRegistry:
         """Its own registry, so that several agents can live in one program."""
@@ -116,7 +116,9 @@ class AgentCollector:
             "clipped_observations", "Observations brought to an end of the range", now.clipped
         )
         yield self._vector("estimate", "The network's average as this agent knows it", now.estimate)
-        yield self._vector("standard_error", "Standard error of the estimate", now.standard_error)
+        yield self._vector("standard_error", "Standard error, of noise and mixing", now.standard_error)
+        yield self._gauge("settled", "1: the estimate no longer moves after a change", float(now.settled))
+        yield self._gauge("participating", "Members without dead neighbors", now.participating)
         presence = now.answers.presence
         yield self._gauge(
             "presence", "Share of agents that have observed, or observations per round", presence
@@ -127,7 +129,8 @@ class AgentCollector:
 
     def _statistics(self, now: Snapshot) -> Iterable[Metric]:
         answers, members = now.answers, now.members
-        yield self._gauge("observing_members", "Members that have observed", answers.observing(members))
+        observing = answers.observing(members, now.inherited)
+        yield self._gauge("observing_members", "Members that have observed", observing)
         yield self._vector("total", "Sum over the members of each one's mean", answers.total(members))
         yield self._vector(
             "total_standard_error", "Standard error of the total", answers.total_error(members)
@@ -162,14 +165,16 @@ class AgentCollector:
         yield self._gauge("neighbors_quarantined", "Neighbors not heard because they lied", barred)
         each = {(neighbor.name,): neighbor for neighbor in now.neighbors}
         states = {(*key, neighbor.state): 1.0 for key, neighbor in each.items()}
-        text = "State of each neighbor (joining, alive, silent, dead or quarantined); always 1"
+        text = "State of each neighbor (joining, alive, silent, stopped, dead or quarantined); always 1"
         yield self._gauges("neighbor_state", text, ["neighbor", "state"], states)
         lost = {key: neighbor.lost for key, neighbor in each.items()}
         yield self._counters("messages_lost", "Rounds without a neighbor's message", ["neighbor"], lost)
         late = {key: neighbor.late for key, neighbor in each.items()}
         yield self._counters("messages_late", "Messages for a round already over", ["neighbor"], late)
         trips = {key: neighbor.round_trip for key, neighbor in each.items()}
-        yield self._gauges("round_trip_seconds", "From sending to hearing the echo", ["neighbor"], trips)
+        yield self._gauges(
+            "round_trip_seconds", "A message to a neighbor and its answer", ["neighbor"], trips
+        )
         far = {key: neighbor.distance for key, neighbor in each.items()}
         yield self._gauges("distance", "Difference from a neighbor's estimate", ["neighbor"], far)
         heard = {key: neighbor.last_heard for key, neighbor in each.items()}
@@ -282,6 +287,10 @@ class _Samples:
             ),
             "distance": largest([distance[n] for n in distance if states[n] == "alive"]),
             "neighbors_alive": self.whole("neighbors_alive"),
+            "settled": bool(self.by("agent", "settled").get(self._all["rounds_total"][0][0]["agent"], 1.0)),
+            "participating": int(
+                self.by("agent", "participating").get(self._all["rounds_total"][0][0]["agent"], 0)
+            ),
             "state": next(state for state, on in self.by("state", "state").items() if on),
             "problem": "; ".join(self.by("problem", "problem_info")),
             "restarts": self.whole("restarts_total"),

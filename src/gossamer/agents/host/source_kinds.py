@@ -49,6 +49,10 @@ class Source:
     def resume(self, position: bytes) -> None:
         """Go on after a position of an earlier run; called before `begin`."""
 
+    def repeats(self, stored: int) -> bool:
+        """Whether all of the `stored` observations can be read once more; called before `resume`."""
+        return False
+
     def understand(self, item: Any) -> Vector | None:
         """Return the observation in `item`, or None if it holds none (a comment)."""
         return parse_line(item, self.dimension, self.largest)
@@ -78,6 +82,9 @@ class PacedSource(Source, ABC):
     """A source that its agent asks for one observation per round."""
 
     replays = True
+
+    def repeats(self, stored: int) -> bool:
+        return True
 
     @abstractmethod
     def raw(self) -> Iterator[Any]:

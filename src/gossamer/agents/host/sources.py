@@ -25,6 +25,7 @@ import contextlib
 import itertools
 import logging
 import os
+import shutil
 import signal
 import stat
 import sys
@@ -43,6 +44,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from gossamer import checks
 from gossamer.agents.host.backoff import Backoff
 from gossamer.agents.host.csv_files import parse_csv
 from gossamer.agents.host.source_kinds import AnySource, LiveSource, PacedSource
@@ -62,6 +64,12 @@ FORMS = "-, csv:FILE[,follow][,columns=a+b][,target=y], cmd:COMMAND or sim:MEAN,
 
 _PIECE = 1 << 16
 """Bytes read at once."""
+
+ENDS = ("fail", "restart", "stop")
+"""What it can mean that a command ends without an error."""
+
+_PIPEFAIL = "(set -o pipefail) 2>/dev/null && set -o pipefail"
+"""Makes a pipe fail if any part of it does, in shells that can."""
 
 _GRACE = 2.0
 """Seconds a command has to end on its own after SIGTERM."""
@@ -105,12 +113,20 @@ class StandardInput(LiveSource):
 class Command(LiveSource):
     """The lines that a shell command writes. It is stopped with the agent, and so is everything it started.
 
-    A command that fails is started again after a delay that grows; one that ends with code 0 has said all it had to.
+    A command of which any part fails (`pipefail`) is started again after a delay that grows.
+
+    Parameters
+    ----------
+    end : str
+        What it means that the command ends without an error: "fail", the agent is degraded from then on; "restart", it
+        is started again as after an error; "stop", it was meant to end, and the agent goes on without it.
     """
 
-    def __init__(self, dimension: int, command: str) -> None:
+    def __init__(self, dimension: int, command: str, end: str = "fail") -> None:
         super().__init__(dimension)
         self.command = command
+        self.end = checks.choice("end", end, ENDS)
+        self._code: int | None = None
         self._ending = ""
 
     async def raw(self) -> AsyncGenerator[str]:
@@ -124,19 +140,24 @@ class Command(LiveSource):
                     if self.good > good:  # the line held an observation
                         since = since or time.monotonic()
                         self.failing = ""
-            if not self._ending:
+            if self._code == 0 and self.end == "stop":
+                return
+            self.failing = f"the source failed: the command {self.command!r} {self._ending}"
+            if self._code == 0 and self.end == "fail":
+                log.warning("%s", f"{self.failing}; if it is meant to end, or to be started again, set `end`")
                 return
             delay = backoff.after(time.monotonic() - since if since else 0.0)
-            self.failing = f"the source failed: the command {self.command!r} {self._ending}"
             log.warning("%s", f"{self.failing}; it is started again in {delay:.0f} s")
             await asyncio.sleep(delay)
 
     async def _run(self) -> AsyncGenerator[str]:
-        """The lines of one run; `_ending` says how it failed, or is empty."""
-        self._ending = "was stopped"
+        """The lines of one run; `_ending` says how it ended, with which `_code`."""
+        self._code, self._ending = None, "was stopped"
         try:
-            process = await asyncio.create_subprocess_shell(
-                self.command,
+            process = await asyncio.create_subprocess_exec(
+                shutil.which("bash") or "/bin/sh",
+                "-c",
+                f"{_PIPEFAIL}\n{self.command}",
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=asyncio.subprocess.PIPE,
                 limit=LINE_LIMIT,
@@ -155,7 +176,7 @@ class Command(LiveSource):
         finally:
             if code is None:
                 await _end(process)
-        self._ending = f"ended with code {code}" if code else ""
+        self._code, self._ending = code, f"ended with code {code}"
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:
@@ -255,16 +276,19 @@ def as_source(values: Iterable[ArrayLike] | AsyncIterable[ArrayLike], dimension:
     return FromIterable(dimension, values)
 
 
-def parse_source(text: str, dimension: int, agent: int, covariates: Sequence[str] = ()) -> AnySource:
+def parse_source(
+    text: str, dimension: int, agent: int, covariates: Sequence[str] = (), end: str = "fail"
+) -> AnySource:
     """Return the source that `text` describes (see the top of this file) for agent number `agent`.
 
-    `covariates` are those of the model that its fleet learns; a row has their values and then its label.
+    `covariates` are those of the model that its fleet learns; a row has their values and then its label. `end` is what
+    the end of a command means.
     """
     kind, _, rest = text.partition(":")
     if text == "-":
         return StandardInput(dimension)
     if kind == "cmd" and rest.strip():
-        return Command(dimension, rest)
+        return Command(dimension, rest, end)
     if kind == "csv" and rest.strip():
         return parse_csv(rest, dimension, covariates)
     if kind == "sim" and covariates:

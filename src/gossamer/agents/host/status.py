@@ -18,7 +18,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from gossamer import __version__
 from gossamer.agents.fleet.file import Fleet
 from gossamer.agents.fleet.tables import Member
 from gossamer.agents.host import files
@@ -26,6 +25,7 @@ from gossamer.agents.host.source_kinds import AnySource
 from gossamer.agents.learning import ModelAnswers
 from gossamer.agents.snapshot import Snapshot
 from gossamer.errors import InvalidInput
+from gossamer.fingerprint import full_version
 
 log = logging.getLogger("gossamer.agents.host.status")
 
@@ -65,7 +65,7 @@ class StatusFile:
         self._name = name
         self._source = source
         self._certificate_end = certificate_end
-        self._process = {"pid": os.getpid(), "restarts": restarts, "version": __version__}
+        self._process = {"pid": os.getpid(), "restarts": restarts, "version": full_version()}
         self._failed = False
 
     def pause(self, age: float) -> float:
@@ -107,7 +107,10 @@ def estimate_line(snapshot: Snapshot, name: str, source: AnySource) -> dict[str,
     answers, members = snapshot.answers, snapshot.members
     if isinstance(answers, ModelAnswers):
         line["coefficients"] = answers.layout.names
-    if math.isfinite(observing := answers.observing(members)):
+        line["quantile_95"] = answers.quantile_95
+        if snapshot.withheld:
+            line["withheld"] = snapshot.withheld
+    if math.isfinite(observing := answers.observing(members, snapshot.inherited)):
         line["observing"] = observing
         line["total"] = _values(answers.total(members))
         line["total_standard_error"] = _values(answers.total_error(members))
@@ -122,6 +125,8 @@ def estimate_line(snapshot: Snapshot, name: str, source: AnySource) -> dict[str,
     line["distance"] = largest([n.distance for n in snapshot.neighbors if n.state == "alive"])
     line["neighbors_alive"] = sum(n.state == "alive" for n in snapshot.neighbors)
     line["state"] = snapshot.state
+    line["settled"] = snapshot.settled
+    line["participating"] = snapshot.participating
     if source.bad:
         line["bad_observations"] = source.bad
     if snapshot.clipped:

@@ -28,7 +28,8 @@ from pathlib import Path
 
 from gossamer.agents.host import files, store_file
 from gossamer.agents.host.store_file import ERRORS, Damaged, Record
-from gossamer.agents.round.ledger import LedgerState
+from gossamer.agents.round.closing import Parked
+from gossamer.agents.round.ledger import KEPT, LedgerState
 from gossamer.arrays import Floats
 from gossamer.errors import InvalidInput, OutputError
 from gossamer.methods.anytime_sda import AnytimeSDA
@@ -38,12 +39,14 @@ log = logging.getLogger("gossamer.agents.host.store")
 
 @dataclass(frozen=True)
 class Saved:
-    """What the store holds: the round the agent was in, its ledger's state, where its source was, and extremes."""
+    """What the store holds: the round the agent was in, its ledger's state, where its source was, extremes, and the
+    epoch as of which it hands its data over (-1: it does not)."""
 
     round: int
     ledger: LedgerState
     position: bytes = b""
     extremes: bytes = b""
+    leaving: int = -1
 
 
 class AgentStore:
@@ -90,10 +93,9 @@ class AgentStore:
             until = store_file.last_change(self.path)
             aside = store_file.set_aside(self.path, "damaged")
             log.error(
-                "agent %d: the store %s is damaged (%s), so it was set aside as %s and the agent starts anew; lost is "
+                "the store %s is damaged (%s), so it was set aside as %s and the agent starts anew; lost is "
                 "all that was stored until %s: the agent's observations, and its ledgers, which its neighbors know. "
                 "To go back to a copy, stop the agent and run `gossamer store restore`",
-                self.agent,
                 self.path,
                 damage,
                 aside.name,
@@ -143,6 +145,11 @@ class AgentStore:
             flows={j: _bytes(flow) for j, flow in state.flows.items()},
             position=saved.position,
             extremes=saved.extremes,
+            parked={j: (_bytes(p.flow), p.mine, p.theirs, p.doubt) for j, p in state.parked.items()},
+            closed=dict(state.closed),
+            reset=state.reset,
+            leaving=saved.leaving,
+            calm=True,
         )
         try:
             if not self._write(record):
@@ -182,8 +189,7 @@ class AgentStore:
         store_file.create(self.path, record)
         self._connect()
         log.error(
-            "agent %d: the store %s was %s while the agent ran; nothing is lost: everything is in a new one",
-            self.agent,
+            "the store %s was %s while the agent ran; nothing is lost: everything is in a new one",
             self.path,
             f"replaced or damaged (what was there is now {aside.name})" if existed else "deleted",
         )
@@ -215,9 +221,19 @@ def hold(path: Path) -> int:
 
 
 def _saved(record: Record) -> Saved:
-    flows = {j: record.array(flow) for j, flow in record.flows.items()}
-    ledger = LedgerState(record.age, record.serial, record.samples, record.array(record.local), flows)
-    return Saved(record.round, ledger, record.position, record.extremes)
+    flows = {j: record.array(flow) for j, flow in record.flows.items() if record.calm or j == KEPT}
+    if len(flows) < len(record.flows):
+        log.info(
+            "agent %d: flows that an earlier version has stored are left out, because they may hold currents in "
+            "circles; its neighbors know those that count, and edges on which none does begin again with zero flow",
+            record.agent,
+        )
+    parked = {j: Parked(record.array(p[0]), *p[1:]) for j, p in record.parked.items()}
+    local = record.array(record.local)
+    ledger = LedgerState(
+        record.age, record.serial, record.samples, local, flows, parked, record.closed, record.reset
+    )
+    return Saved(record.round, ledger, record.position, record.extremes, record.leaving)
 
 
 def _bytes(values: Floats) -> bytes:

@@ -57,7 +57,12 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
 
     extremes  of its observations (see `Extremes.own`)
     position  where its source was (see `Source.resume`), after the last observation in this record
+    parked    former neighbor -> flow, certificates of both ends, and whether it is in doubt (see `Parked`)
+    closed    neighbor whose edge is closed -> whether it has a reason for that (see `closing.py`)
+    reset     the epoch in which all flows were set to zero last
+    leaving   the epoch as of which the agent hands its data over; -1: it does not
     empty     nothing has been saved yet
+    calm      whether the fleet returned flows slowly; those of others may hold currents in circles that outages made
     """
 
     format: int = FORMAT
@@ -73,6 +78,11 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     flows: dict[int, bytes] = msgspec.field(default_factory=dict)
     extremes: bytes = b""
     position: bytes = b""
+    parked: dict[int, tuple[bytes, str, str, bool]] = msgspec.field(default_factory=dict)
+    closed: dict[int, bool] = msgspec.field(default_factory=dict)
+    reset: int = 0
+    leaving: int = -1
+    calm: bool = False
 
     def array(self, content: bytes) -> Floats:
         """The array in these bytes of the record."""
@@ -83,7 +93,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
         counts = (self.round, self.serial, self.age, self.samples)
         if not (self.dimension >= 1 and all(0 <= count <= _LARGEST_COUNT for count in counts)):
             raise Damaged(f"its round, serial, age and samples cannot be {counts}")
-        for content in (self.local, *self.flows.values()):
+        for content in (self.local, *self.flows.values(), *(flow for flow, *_ in self.parked.values())):
             try:
                 values = self.array(content)
             except ValueError as error:

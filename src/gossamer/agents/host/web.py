@@ -10,7 +10,9 @@ a few of them. One more, and the oldest is closed, because an honest one takes m
 
 from __future__ import annotations
 
+import errno
 import logging
+import select
 import socket
 import sys
 import threading
@@ -68,6 +70,11 @@ def serve(collector: AgentCollector, port: int, host: str = "127.0.0.1") -> Call
     try:
         server = _Server((host, port), answer)
     except OSError as error:
+        if isinstance(error, socket.gaierror) or error.errno == errno.EADDRNOTAVAIL:
+            raise AddressMissing(
+                f"the metrics cannot be served on {host}:{port} yet, because this machine does not have that "
+                f"address ({error.strerror})"
+            ) from error
         raise OutputError(
             f"metrics_port must be free, but {host}:{port} cannot be used ({error.strerror}); choose another"
         ) from error
@@ -80,6 +87,10 @@ def serve(collector: AgentCollector, port: int, host: str = "127.0.0.1") -> Call
         server.server_close()
 
     return stop
+
+
+class AddressMissing(OutputError):
+    """The address does not belong to this machine; it may later, when its network is up."""
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -120,20 +131,34 @@ class _Server(ThreadingHTTPServer):
 
     def __init__(self, address: tuple[str, int], answer: Callable[[str, str], Answer]) -> None:
         self.answer = answer
-        self._ended = False
         self._open: dict[socket.socket, None] = {}
         self._door = threading.Lock()
-        super().__init__(address, _Handler)
+        self.address_family = socket.getaddrinfo(*address, type=socket.SOCK_STREAM)[0][0]
+        self._bell, self._rope = socket.socketpair()
+        super().__init__(address, _Handler)  # which closes the server if it fails
 
     def run(self) -> None:
         """Answer until the end. Unlike `serve_forever` this does not wake up twice a second to see if it has come."""
-        while not self._ended:
-            self.handle_request()
+        self.socket.setblocking(False)  # a connection may be gone before it is accepted
+        poll = select.poll()
+        for waited in (self._bell, self.socket):
+            poll.register(waited, select.POLLIN)
+        while all(descriptor != self._bell.fileno() for descriptor, _ in poll.poll()):
+            self._handle_request_noblock()  # type: ignore[attr-defined]
 
     def end(self) -> None:
-        self._ended = True
-        with suppress(OSError):  # one more connection, to wake it up
-            socket.create_connection(self.socket.getsockname()[:2], timeout=1.0).close()
+        """Make `run` return; whether anyone can connect does not matter."""
+        self._rope.send(b"x")
+
+    def server_close(self) -> None:
+        super().server_close()
+        self._bell.close()
+        self._rope.close()
+
+    def get_request(self) -> tuple[socket.socket, Any]:
+        connection, address = super().get_request()
+        connection.setblocking(True)
+        return connection, address
 
     def process_request(self, request: Any, client_address: Any) -> None:
         with self._door:

@@ -60,8 +60,7 @@ class StoreWriter:
                 self._acknowledge(saved)
             if safe != was_well:
                 log.warning(
-                    "agent %d: the store %s %s",
-                    self._store.agent,
+                    "the store %s %s",
                     self._store.path,
                     "is written again" if safe else f"cannot be written: {self._store.failure}",
                 )
@@ -85,11 +84,12 @@ class StoreWriter:
             self._gave_up = True
             self._answer()
 
-    def close(self) -> None:
+    def close(self, seconds: float | None = None) -> None:
+        """Commit what was given last, and end; wait for that at most `seconds`."""
         with self._change:
             self._closed = True
             self._change.notify()
-        self._thread.join()
+        self._thread.join(seconds)
         self.give_up()
 
 

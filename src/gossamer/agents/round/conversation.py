@@ -2,9 +2,9 @@
 
 In a round the agent tells every neighbor, hears them, and finishes.
 
-- It waits for a connected neighbor at most `timeout` seconds, and half as long for each round in a row in which
-  nothing at all arrived from it, down to a sixteenth. So a neighbor that falls silent costs two timeouts in all, not
-  one per round; one that sends but is late is worth the full wait.
+- It waits for a connected neighbor at most its `timeout` (`round_trip.py`), and half as long for each round in a row
+  in which nothing at all arrived from it, down to a sixteenth. So a neighbor that falls silent costs two timeouts in
+  all, not one per round; one that sends but is late is worth the full wait.
 - It does not wait for a neighbor whose message for a later round is already here: that one has moved on.
 - With a pace, a round stays open for missing neighbors until the next one is due, so that a slow agent is heard as
   often as it speaks.
@@ -24,17 +24,20 @@ import logging
 import math
 import time
 from collections import Counter
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 
 import numpy as np
 
+from gossamer.agents.round.closing import ENDS
 from gossamer.agents.round.core import Core
 from gossamer.agents.round.extremes import Extremes
+from gossamer.agents.round.ledger import standing_of
 from gossamer.agents.round.messages import Received
 from gossamer.agents.round.wire import Codec, Reason, roster_of, roster_payload
 from gossamer.agents.settings import Limits
 from gossamer.agents.transports.base import Transport
 from gossamer.arrays import Floats
+from gossamer.methods.ledger import DROPPED
 
 log = logging.getLogger("gossamer.agents")
 
@@ -54,8 +57,9 @@ forgiven because they change nothing, and two versions of a fleet's file may mee
 class Peer:
     """What the conversation knows about one neighbor."""
 
-    def __init__(self, id: int) -> None:
+    def __init__(self, id: int, timeout: float) -> None:
         self.id = id
+        self.timeout = timeout  # seconds that a round waits for it
         self.current: Received | None = None  # its message for the current round
         self.ahead: Received | None = None  # its newest message for a later round
         self.last: Received | None = None  # its newest used message
@@ -65,7 +69,6 @@ class Peer:
         self.quiet = 0.0  # seconds of listening since anything valid arrived
         self.came_at = -math.inf  # when anything valid arrived last
         self.heard_at = -math.inf  # when its newest used message was used
-        self.round_trip = math.nan
         self.dead = False
         self.answered = False  # whether it has echoed a message of this run
         self.lies = 0  # its messages that claimed the impossible
@@ -75,7 +78,9 @@ class Peer:
         self.late = 0
         self.epoch = 0  # of its roster
         self.reminded_at = -math.inf  # when it was last sent the roster
+        self.foreign = False  # whether its messages are of another version
         self.agreed = b""  # fingerprint of its settings, if they are not this agent's
+        self.stopped = False  # whether it said that it ends the edge
 
     @property
     def value(self) -> Floats:
@@ -103,7 +108,7 @@ class Conversation:
     ) -> None:
         self.core = core
         self.transport = transport
-        self.peers = {j: Peer(j) for j in neighbors}
+        self.peers = {j: Peer(j, timeout) for j in neighbors}
         self._all = tuple(self.peers.values())
         self.round = 0
         self.sent = 0
@@ -122,13 +127,17 @@ class Conversation:
             extremes,
         )
         self._codec.limit(most)
+        self._closings = core.closings
+        self._reset = (
+            0  # messages of an earlier epoch are not used, because flows were set to zero in this one
+        )
         self.roster_came: Callable[[int, bytes], object] | None = None
+        self.names: dict[int, str] = {}  # of the neighbors, for the log
         self._roster = b""  # what a neighbor that is behind is sent
         self._born = self._serial = core.serial  # of this run's first message, and of its newest
         self._stride = limits.rounds_ahead if limits else Limits().rounds_ahead
         self._barred: frozenset[int] = frozenset()  # the neighbors in quarantine
         self._far = False  # whether a neighbor is further ahead than that
-        self._sent_at: dict[int, float] = {}  # when the two newest serials were sent
         self._was = clock()
         self._slot = 0.0  # the longest time a round was given, that is, the pace
         self._stopped = False
@@ -140,7 +149,7 @@ class Conversation:
     def rewire(self, neighbors: Collection[int], most: Floats | None = None) -> None:
         """Go on with other neighbors; what is known of those that stay is kept."""
         self._codec.limit(most)
-        self.peers = {j: self.peers.get(j) or Peer(j) for j in neighbors}
+        self.peers = {j: self.peers.get(j) or Peer(j, self._timeout) for j in neighbors}
         self._all = tuple(self.peers.values())
         self._codec.neighbors = frozenset(neighbors)
         self._missing.clear()
@@ -155,8 +164,23 @@ class Conversation:
         for later in range(_FAREWELLS if told and roster else 0):
             self.transport.exchange(self.round + later, told, 0.0, self._deliver_all)
 
-    def follow(self, epoch: int, roster: bytes) -> None:
-        """Say this epoch from now on, and send the signed roster to neighbors that are behind."""
+    def bid_farewell(self, neighbors: Collection[int]) -> None:
+        """Tell these, between two rounds, that their edges are closed, and how they stand."""
+        present = self._present()
+        told = {
+            j: self._codec.encode(self.round, self.core.farewell(j))
+            for j in neighbors
+            if j in present and j in self._closings
+        }
+        for later in range(_FAREWELLS if told else 0):
+            self.transport.exchange(self.round + later, told, 0.0, self._deliver_all)
+
+    def follow(self, epoch: int, roster: bytes, reset: int = 0) -> None:
+        """Say this epoch from now on, and send the signed roster to neighbors that are behind.
+
+        What neighbors say of an epoch before `reset` is not used: its flows were set to zero.
+        """
+        self._reset = reset
         if self._codec.extremes is not None and epoch != self._codec.epoch:
             self._codec.extremes.begin_epoch()
         self._codec.epoch, self._roster = epoch, roster
@@ -173,6 +197,15 @@ class Conversation:
     def adjust(self, timeout: float, death: float) -> None:
         """Wait for neighbors so long from now on; any thread may call this."""
         self._timeout, self._death, self._slot = timeout, death, 0.0
+        for peer in self._all:
+            peer.timeout = timeout
+
+    def await_each(self, timeouts: Mapping[int, float]) -> None:
+        """Wait this long for each of these neighbors from now on, as long as for the slowest of them if alone."""
+        for j, timeout in timeouts.items():
+            if j in self.peers:
+                self.peers[j].timeout = timeout
+        self._timeout = max(peer.timeout for peer in self._all) if self._all else self._timeout
 
     def stop(self) -> None:
         """End the current round without waiting for anyone; any thread may call this."""
@@ -219,13 +252,10 @@ class Conversation:
             if peer.current or peer.ahead:
                 self._sort(peer)
             if peer.id in present:
-                told = self.core.tell(peer.id, peer.current.serial if peer.current else 0)
+                told = self.core.tell(peer.id, self._held(peer))
                 outgoing[peer.id] = self._codec.encode(self.round, told)
-                self._sent_at[told.serial] = started
                 if not (peer.current or peer.ahead):
                     self._missing.add(peer.id)
-        while len(self._sent_at) > 2:
-            del self._sent_at[next(iter(self._sent_at))]  # the oldest
         self.sent += len(outgoing)
         self._hear(outgoing, started, until)
         self._finish()
@@ -241,6 +271,15 @@ class Conversation:
             else:
                 self._lose(peer)
             peer.ahead = None
+
+    def _held(self, peer: Peer) -> int:
+        """Serial of a neighbor's message that waits for this round; 0: there is none, or it may not be echoed yet.
+
+        Who has dropped an edge takes an echo to mean that the other end has begun it anew, too.
+        """
+        if peer.current is None or standing_of(peer.current) == DROPPED:
+            return 0
+        return peer.current.serial
 
     def _lose(self, peer: Peer) -> None:
         peer.late += 1
@@ -266,15 +305,14 @@ class Conversation:
         if not self._missing:
             return 0.0
         present = self.transport.present()
-        waits, least = False, _MOST_HALVINGS
+        patience = 0.0
         self._uneven = False
         for peer in self._all:
             if peer.id in self._missing and peer.id in present:
-                waits = True
-                least = min(least, peer.silent)
+                patience = max(patience, peer.timeout / (1 << min(peer.silent, _MOST_HALVINGS)))
                 # If one has been silent, each message may end the wait for the others.
                 self._uneven = self._uneven or peer.silent > 0
-        return self._timeout / (1 << least) if waits else 0.0
+        return patience
 
     def _present(self) -> frozenset[int]:
         """The neighbors that are connected and not in quarantine."""
@@ -311,6 +349,8 @@ class Conversation:
             return
         self.rejected[reason] += 1
         self._far = self._far or reason is Reason.FUTURE
+        if reason is Reason.VERSION and sender in self.peers:
+            self.peers[sender].foreign = True
         if reason is Reason.SETTINGS and sender in self.peers:
             self.peers[sender].agreed = self._codec.agreed(payload)
         if reason in _LIES:
@@ -325,10 +365,9 @@ class Conversation:
             peer.current = peer.ahead = None
             self._missing.discard(peer.id)
             log.error(
-                "agent %d: neighbor %d is in quarantine, because it claimed the impossible (%s) %d times; its flow "
+                "neighbor %s is in quarantine, because it claimed the impossible (%s) %d times; its flow "
                 "returns, and the others average without it until this agent restarts or reloads",
-                self._codec.me,
-                peer.id,
+                self.names.get(peer.id, peer.id),
                 reason,
                 peer.lies,
             )
@@ -347,14 +386,22 @@ class Conversation:
         peer.newest = message.serial
         peer.epoch = message.epoch
         peer.agreed = b""
+        peer.foreign = False
         if self._codec.extremes is not None and message.epoch == self._codec.epoch:
             self._codec.extremes.hear(message.extremes)
         peer.quiet = 0.0
         peer.silent = 0
-        peer.came_at = now = self._clock()
-        if (sent_at := self._sent_at.get(message.echo)) is not None:
-            trip = now - sent_at
-            peer.round_trip = trip if math.isnan(peer.round_trip) else 0.9 * peer.round_trip + 0.1 * trip
+        peer.came_at = self._clock()
+        peer.stopped = bool(message.closing & ENDS)
+        if message.epoch < self._reset:
+            self._missing.discard(peer.id)
+            self._lose(peer)
+            return
+        if message.closing or (self._closings and peer.id in self._closings):
+            self.core.hear_closing(peer.id, message)
+        if message.closing:
+            self._missing.discard(peer.id)
+            return
         if message.round < self.round:
             self._lose(peer)
             return
@@ -376,6 +423,10 @@ class Conversation:
         died = []
         behind = {}
         for peer in self._all:
+            late = peer.silent == 0 and peer.epoch < self._codec.epoch and bool(peer.newest)
+            if late and self._roster and now - peer.reminded_at >= _REMIND:
+                peer.reminded_at = now
+                behind[peer.id] = roster_payload(self._roster)
             if peer.current:
                 heard[peer.id] = peer.last = peer.current
                 peer.current = None
@@ -383,9 +434,6 @@ class Conversation:
                 peer.dead = False
                 peer.used += 1
                 peer.heard_at = now
-                if peer.epoch < self._codec.epoch and self._roster and now - peer.reminded_at >= _REMIND:
-                    peer.reminded_at = now
-                    behind[peer.id] = roster_payload(self._roster)
             else:
                 peer.misses += 1
                 peer.silent += 1
@@ -398,7 +446,9 @@ class Conversation:
         self._in_step = len(heard) == len(self._all)
         self.core.finish(heard)
         for j in died:
-            self.core.drop(j)
+            if self.peers[j].quarantined:
+                self._closings.pop(j, None)
+            self.core.drop(j, at_once=self.peers[j].quarantined)
         self.round += 1
         if behind:
             self.transport.exchange(self.round, behind, 0.0, self._deliver_all)

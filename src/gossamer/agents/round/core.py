@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol
 
+from gossamer.agents.round.closing import Closing
 from gossamer.agents.round.messages import Outgoing
 from gossamer.arrays import Floats
 
@@ -14,6 +15,7 @@ class Core(Protocol):
 
     dimension: int
     edge_registers: int
+    closings: dict[int, Closing]  #: the edges that this agent, or its neighbor, has closed
 
     @property
     def serial(self) -> int:
@@ -32,5 +34,11 @@ class Core(Protocol):
     def estimate(self) -> Floats:
         """The agent's answer now, shape (n,)."""
 
-    def drop(self, neighbor: int) -> None:
-        """The neighbor is dead: forget what was exchanged with it."""
+    def drop(self, neighbor: int, *, at_once: bool = False) -> None:
+        """The neighbor is dead: what was exchanged with it returns, slowly unless `at_once`."""
+
+    def hear_closing(self, neighbor: int, message: Outgoing) -> None:
+        """Take a message that ends an edge, or one on an edge that this agent has ended."""
+
+    def farewell(self, neighbor: int) -> Outgoing:
+        """A message between two rounds on an edge that is closed."""

@@ -9,19 +9,27 @@ from an earlier run is refused as stale.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
+from gossamer.agents.round.closing import ALWAYS, ENDS, HOLDS, Closing, Parked
 from gossamer.agents.round.messages import Outgoing
 from gossamer.agents.round.numbers import Numbers
 from gossamer.arrays import Floats
 from gossamer.errors import InvalidInput
-from gossamer.methods.ledger import SILENCE, LedgerProgram
+from gossamer.methods.ledger import COMPARED, DROPPED, NEW, RETURN_RATE, SILENCE, LedgerProgram
 
 KEPT = -1
 """Stands for a neighbor: the flow to agents that left and whose data stay in the average. Nothing moves on its edge."""
+
+RETURNING = -2
+"""Stands for a neighbor: what is left of the flows of edges that were dropped or removed, which return slowly."""
+
+_GONE = 1e-200
+"""A flow below this size has returned; smaller numbers would only slow the processor down."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +40,18 @@ class LedgerState:
     serial: int
     samples: float
     local: Floats  #: (own registers, n)
-    flows: Mapping[int, Floats]  #: neighbor, or `KEPT` -> (edge registers, n)
+    flows: Mapping[int, Floats]  #: neighbor, `KEPT` or `RETURNING` -> (edge registers, n)
+    parked: Mapping[int, Parked] = field(default_factory=dict)  #: former neighbor -> flow that both ends keep
+    closed: Mapping[int, bool] = field(
+        default_factory=dict
+    )  #: end of a closed edge -> whether it has a reason for that
+    reset: int = 0  #: the epoch in which all flows were set to zero last
+
+    def after_reset(self, reset: int) -> LedgerState:
+        """The same without flows, if they were set to zero since."""
+        if reset <= self.reset:
+            return self
+        return replace(self, flows={}, parked={}, closed={}, reset=reset)
 
 
 class Ledger:
@@ -42,9 +61,12 @@ class Ledger:
     weights   neighbor -> w_ij = -L_ij. 0: the Metropolis weight, 1/(1 + the larger degree of the two ends), where an
               edge counts unless its neighbor was dropped
     silence   A, in rounds
+    return_rate  factor per round by which the flows of dropped edges return
     serial    number of the first message, above every number this agent ever used before
     restored  what an earlier run saved
     kept      former neighbors whose flow, if it was saved, stays (see `rewire`)
+    names     agent -> common name of its certificate, for all members; empty: unknown (see `Parked`)
+    reset     the epoch in which all flows were set to zero last
     most      (1 + E, n) the largest size of what a neighbor is told, if it is known (see `bounds.py`)
     """
 
@@ -56,21 +78,27 @@ class Ledger:
         dimension: int = 1,
         *,
         silence: int = SILENCE,
+        return_rate: float = RETURN_RATE,
         serial: int = 1,
         restored: LedgerState | None = None,
         kept: Collection[int] = (),
+        names: Mapping[int, str] | None = None,
+        reset: int = 0,
         most: Floats | None = None,
     ) -> None:
         self.program = program
         self.me = me
         self.dimension = dimension
         self.silence = silence
+        self.return_rate = return_rate
         self.edge_registers = len(program.edge)
         self._rounds = program.rounds
         self._place: dict[int, int] = {}
         self._used: list[int] = []  # serial of each neighbor's newest used message
-        self._settled: list[bool] = []
-        self._echoed: list[bool] = []  # whether the neighbor has echoed a message from this run
+        self._standing: list[int] = []  # of this end's ledger: NEW, COMPARED or DROPPED
+        self._since: list[int] = []  # serial of the first message of this run, or after the edge was dropped
+        self._begun: list[int] = []  # the agent's age when the edge began with zero flow
+        self._echoed: list[bool] = []  # whether the neighbor has echoed a message since then
         self._up: list[bool] = []  # whether the edge counts, that is, was not dropped
         self._free: list[bool] = []  # whether its weight follows from the degrees
         self._born = serial
@@ -78,48 +106,103 @@ class Ledger:
         state = restored or LedgerState(0, serial, 0.0, np.zeros((len(program.own), dimension)), {})
         self.age, self.samples = state.age, state.samples
         self._now = max(min(self.age, self._rounds) - 1, 0)  # the row in use
-        self._lay(weights, state, kept, most)
+        self.closings: dict[int, Closing] = {}
+        self.parked: dict[int, Parked] = {}
+        self.durable = ALWAYS  # the store has all up to this serial
+        self.reset = state.reset
+        self._lay(weights, state.after_reset(reset), kept, names or {}, most)
+        for j, ends in state.closed.items():
+            if ends and j in self._place and reset <= state.reset:
+                self.closings[j] = Closing(0, theirs=True)
+                self._freeze(j)
 
     def rewire(
-        self, weights: Mapping[int, float], kept: Collection[int] = (), most: Floats | None = None
+        self,
+        weights: Mapping[int, float],
+        kept: Collection[int] = (),
+        most: Floats | None = None,
+        names: Mapping[int, str] | None = None,
+        reset: int = 0,
     ) -> None:
         """Go on with these neighbors: ledgers of edges that stay are kept, new edges begin at zero.
 
-        The flow to a neighbor that leaves returns, so that its data leave the average; unless it is in `kept`: then
-        the flow stays as it is, and its data with it.
+        The flow to a neighbor that leaves returns slowly, so that its data leave the average; unless it is in `kept`:
+        then the flow stays as it is, and its data with it. A flow that is parked stays while the certificates of its
+        ends are those of members. With a later `reset` than before all flows are set to zero.
         """
-        self._lay(weights, self.remember(), kept, most)
+        state = self.remember()
+        if reset > state.reset:
+            edges = len(self._used)
+            self._used, self._standing = [0] * edges, [NEW] * edges
+            self._since, self._begun = [self.serial] * edges, [self.age] * edges
+            self._echoed, self._up = [False] * edges, [True] * edges
+        self._lay(weights, state.after_reset(reset), kept, names or {}, most)
+        stays = {} if reset > state.reset else self.closings
+        for j in [j for j in self.closings if j not in stays or j not in weights]:
+            del self.closings[j]
 
     def _lay(
-        self, weights: Mapping[int, float], state: LedgerState, kept: Collection[int], most: Floats | None
+        self,
+        weights: Mapping[int, float],
+        state: LedgerState,
+        kept: Collection[int],
+        names: Mapping[int, str],
+        most: Floats | None,
     ) -> None:
         """Lay the edges out anew, with the registers and flows of `state`."""
         edge = (self.edge_registers, self.dimension)
-        expected = [(len(self.program.own), self.dimension), *[edge] * len(state.flows)]
-        found = [state.local.shape, *(flow.shape for flow in state.flows.values())]
+        held = [*state.flows.values(), *(parked.flow for parked in state.parked.values())]
+        expected = [(len(self.program.own), self.dimension), *[edge] * len(held)]
+        found = [state.local.shape, *(flow.shape for flow in held)]
         if found != expected:
             raise InvalidInput(
                 f"what is restored must have the registers of {self.program.method}, shapes {expected}, got {found}; "
                 "start over, or go back to the method that was saved"
             )
         flows = {j: flow for j, flow in state.flows.items() if j in weights}
-        if still := [
-            flow for j, flow in state.flows.items() if j == KEPT or (j in kept and j not in weights)
-        ]:
-            flows[KEPT] = np.sum(still, axis=0)
+        stays = [flow for j, flow in state.flows.items() if j == KEPT or (j in kept and j not in weights)]
+        self.parked = {}
+        for j, parked in state.parked.items():
+            if j in kept:
+                stays.append(parked.flow)
+            elif not names or (parked.mine, parked.theirs) == (names.get(self.me), names.get(j)):
+                if j in weights:
+                    flows.setdefault(j, parked.flow)
+                else:
+                    self.parked[j] = parked
+        gone = [
+            flow
+            for j, flow in state.flows.items()
+            if j not in weights and j != KEPT and j not in kept and j not in state.parked
+        ]
+        if gone:
+            flows[RETURNING] = np.sum(gone, axis=0)
+        self.reset = state.reset
+        self._kept = np.sum(stays, axis=0) if stays else None
+        if stays or self.parked:
+            flows[KEPT] = np.sum([*stays, *(parked.flow for parked in self.parked.values())], axis=0)
         order = sorted(weights)
-        known = {
-            j: (self._used[k], self._settled[k], self._echoed[k], self._up[k]) for j, k in self._place.items()
-        }
-        facts = [known.get(j, (0, False, False, True)) for j in order]
-        self._used = [fact[0] for fact in facts]
-        self._settled = [fact[1] for fact in facts]
-        self._echoed = [fact[2] for fact in facts]
-        self._up = [fact[3] for fact in facts]
+        lists: tuple[list[Any], ...] = (
+            self._used,
+            self._standing,
+            self._since,
+            self._begun,
+            self._echoed,
+            self._up,
+        )
+        known = {j: [fact[k] for fact in lists] for j, k in self._place.items()}
+        begun = self.age if self._place else 0  # a new edge of an agent that runs begins with zero flow now
+        facts = [known.get(j, [0, NEW, self._born, begun, False, True]) for j in order]
+        for values, column in zip(
+            lists, zip(*facts, strict=True) if facts else [()] * len(lists), strict=True
+        ):
+            values[:] = column
         self._free = [weights[j] == 0.0 for j in order]
         self.degree = sum(self._up)
         self._place = {j: k for k, j in enumerate(order)}
-        rows = {**self._place, KEPT: len(order)} if KEPT in flows else self._place
+        registers = [KEPT, RETURNING] if KEPT in flows else [RETURNING]
+        rows = {j: k for k, j in enumerate([*order, *registers])}
+        self._returns, self._most = RETURNING in flows, most
         maps = self.program.maps([weights.get(j, 0.0) for j in rows])
         self._numbers = Numbers(*maps, self.dimension, most=most)
         self._numbers.own[:] = state.local
@@ -144,27 +227,46 @@ class Ledger:
 
     def tell(self, neighbor: int, holding: int = 0) -> Outgoing:
         k = self._place[neighbor]
-        return Outgoing(
-            self.serial, holding or self._used[k], self._settled[k], self._numbers.told(k), self.degree
-        )
+        closing, standing = 0, self._standing[k]
+        if self.closings and neighbor in self.closings:
+            closing = self.closings[neighbor].flags(self.durable)
+        echo = 0 if standing == DROPPED else holding or self._used[k]
+        return Outgoing(self.serial, echo, standing != NEW, self._numbers.told(k), self.degree, closing)
 
     def finish(self, heard: Mapping[int, Outgoing]) -> None:
         for j, message in heard.items():
             k = self._place[j]
-            mine, theirs = self._settled[k], message.settled
-            unheard = self.serial - (message.echo or self._born)
-            if message.echo >= self._born:
+            if self.closings and j in self.closings:  # told in this round that nothing moves
+                self._used[k] = message.serial
+                continue
+            mine, theirs = self._standing[k], standing_of(message)
+            unheard = self.serial - (message.echo or self._since[k])
+            begins = mine == DROPPED or theirs == DROPPED
+            if mine == NEW and theirs == NEW and self.serial - self._since[k] > self.silence:
+                begins = True
+            if message.echo >= self._since[k]:
                 self._echoed[k] = True
-            alone = not self._echoed[k] and unheard > self.silence
-            if alone or theirs > mine or (theirs == mine and j < self.me):
+                if mine == DROPPED:
+                    mine = COMPARED
+            if begins:
+                self._begun[k] = self.age
+            dropped = mine == DROPPED or theirs == DROPPED
+            alone = mine != DROPPED and not self._echoed[k] and unheard > self.silence
+            if theirs == DROPPED:
+                self._return(k)
+            elif alone or theirs > mine or (theirs == mine and j < self.me):
                 self._numbers.adopt(k, message.rows)
-            self._settled[k] = True
+            self._standing[k] = DROPPED if mine == DROPPED and theirs != DROPPED else COMPARED
             self._used[k] = message.serial
             self._up[k] = True
-            if 0 <= unheard <= self.silence:
+            if not dropped and 0 <= unheard <= self.silence:
                 if self._free[k]:
                     self._numbers.weigh(k, 1.0 / (1 + max(self.degree, message.degree)))
-                self._numbers.move(k, self._now, message.rows)
+                self._numbers.move(k, min(self.age - self._begun[k], self._rounds - 1), message.rows)
+        if self.closings:
+            self._go_on()
+        if self._returns:
+            self._shrink()
         self.degree = sum(
             self._up
         )  # from the next message on: both ends of an edge use what they told each other
@@ -195,19 +297,165 @@ class Ledger:
         ledger: Floats = self._numbers.tells[self._place[neighbor], 1:].copy()
         return ledger
 
-    def drop(self, neighbor: int) -> None:
-        """The neighbor is dead: its flow returns, and if it comes back, a new edge starts."""
+    @property
+    def returning(self) -> Floats:
+        """What is left of the flows of dropped edges, as it counts in the answer, shape (n,)."""
+        factors = self.program.estimate[self._now, len(self.program.own) + 1 : -1]
+        left: Floats = factors @ self._numbers.tells[-1, 1:]
+        return left
+
+    def drop(self, neighbor: int, *, at_once: bool = False) -> None:
+        """The neighbor is dead: its flow returns, and if it comes back, the edge begins with zero flow."""
+        if neighbor in self.closings:  # it said why it is silent, and its flow stays
+            return
         k = self._place[neighbor]
-        self._numbers.tells[k, 1:] = 0.0
-        self._settled[k] = self._echoed[k] = self._up[k] = False
-        self.degree = sum(self._up)
         self._used[k] = 0
-        self._settled[k] = self._echoed[k] = False
+        if at_once:
+            self._numbers.tells[k, 1:] = 0.0
+        else:
+            self._return(k)
+        self._standing[k], self._since[k] = DROPPED, self.serial
+        self._echoed[k] = self._up[k] = False
+        self.degree = sum(self._up)
         self._numbers.conclude(self._now)
+
+    def _return(self, k: int) -> None:
+        """Let the flow of the k-th edge return slowly; the edge itself begins with zero flow."""
+        edge, left = self._numbers.tells[k, 1:], self._numbers.tells[-1, 1:]
+        left += edge
+        if self._most is not None:  # what a liar pretends must not add up; the rest returns at once
+            np.clip(left, -self._most[1:], self._most[1:], out=left)
+        edge[:] = 0.0
+        self._returns = True
+
+    def _shrink(self) -> None:
+        """The flows of dropped edges return by another round's share."""
+        left = self._numbers.tells[-1, 1:]
+        left *= self.return_rate
+        left[np.abs(left) < _GONE] = 0.0
+        self._returns = bool(left.any())
+
+    # -- edges that end (see `closing.py`) ---------------------------------------------------------------------
+
+    def close(self, neighbor: int) -> None:
+        """End the edge from this end: its flow stays as it is from now on."""
+        if neighbor not in self.closings:
+            self.closings[neighbor] = Closing(self.serial)
+            self._freeze(neighbor)
+        self.closings[neighbor].own = True
+
+    def reopen(self, neighbor: int) -> None:
+        """Go on with an edge that this end closed, unless the other end has a reason to close it."""
+        closing = self.closings[neighbor]
+        closing.own = False
+        closing.over = not closing.theirs
+        self._go_on()
+
+    def _freeze(self, neighbor: int) -> None:
+        """Nothing is left of the edge but its flow: all its registers become that, and it does not count as up."""
+        k = self._place[neighbor]
+        if (flow := self.flow_register) is not None:
+            self._numbers.tells[k, 1:] = self._numbers.tells[k, 1 + flow].copy()
+        self._up[k] = False
+        self.degree = sum(self._up)
+
+    def _go_on(self) -> None:
+        """Open the edges whose other end goes on."""
+        for j in [j for j, closing in self.closings.items() if closing.over]:
+            del self.closings[j]
+            self._up[self._place[j]] = True
+
+    def hear_closing(self, neighbor: int, message: Outgoing) -> None:
+        """Take a message that closes an edge, or one on an edge that this end has closed, of whatever round."""
+        closing = self.closings.get(neighbor)
+        ends = bool(message.closing & ENDS)
+        if closing is None:
+            if not ends:
+                return
+            closing = self.closings[neighbor] = Closing(self.serial)
+            self._freeze(neighbor)
+        closing.theirs = ends
+        if not closing.own and not ends:
+            closing.over = True
+            return
+        closing.over = False
+        k = self._place[neighbor]
+        mine = self._numbers.tells[k, 1:]
+        theirs = np.frombuffer(message.rows).reshape(1 + mine.shape[0], -1)[1:]
+        if not message.closing:
+            same = False
+        elif not (same := np.array_equal(theirs, -mine)) and ends and (not closing.own or neighbor < self.me):
+            self._numbers.adopt(k, message.rows)
+            self._numbers.conclude(self._now)
+            closing.since, same = self.serial, True
+        closing.matched = same
+        closing.confirmed = same and bool(message.closing & HOLDS)
+
+    def farewell(self, neighbor: int) -> Outgoing:
+        """A message between two rounds that says how a closed edge stands; it has no value but zero."""
+        k = self._place[neighbor]
+        rows = self._numbers.tells[k].copy()
+        rows[0] = 0.0
+        standing, flags = self._standing[k], self.closings[neighbor].flags(self.durable)
+        echo = 0 if standing == DROPPED else self._used[k]
+        return Outgoing(self.serial, echo, standing != NEW, rows.tobytes(), self.degree, closing=flags)
+
+    def park(self, neighbor: int, mine: str, theirs: str, *, doubt: bool = False) -> None:
+        """Keep the flow of an edge that has ended; to be followed by `rewire` without it."""
+        flow = self.flow(neighbor)
+        self._numbers.tells[self._place[neighbor], 1:] = 0.0
+        self.parked[neighbor] = Parked(flow, mine, theirs, doubt)
+
+    def settle(self, neighbor: int, flow: Floats) -> None:
+        """Replace a parked flow that was in doubt; to be followed by `rewire`."""
+        self.parked[neighbor] = replace(self.parked[neighbor], flow=flow, doubt=False)
+
+    def share(self) -> Floats:
+        """What this agent holds of the average once its own mean is mixed in: that mean, and all its flows; (n,).
+
+        Without those that return, which will be gone.
+        """
+        flow = self.flow_register
+        assert flow is not None
+        held: Floats = self.mean + self._numbers.tells[:-1, 1 + flow].sum(axis=0)
+        return held
+
+    def give(self, heirs: Sequence[int]) -> None:
+        """Give all that this agent holds of the average to these neighbors, whose edges are closed, in equal parts."""
+        part = self.share() / len(heirs)
+        for j in heirs:
+            self._numbers.tells[self._place[j], 1:] -= part
+            self.closings[j].since = self.serial
+        self._numbers.conclude(self._now)
+
+    @property
+    def flow_register(self) -> int | None:
+        """Which register of an edge is its flow: the one that messages read; None: they read several."""
+        reads = self.program.tell[:, 0, len(self.program.own) + 1 : -1]
+        found = np.flatnonzero(reads.any(axis=0))
+        return int(found[0]) if len(found) == 1 and np.all(reads[:, found[0]] == 1.0) else None
 
     def remember(self) -> LedgerState:
         """A copy of what must survive a restart."""
         flows = {j: self.flow(j) for j in self._place}
-        if len(self._numbers.tells) > len(flows):
-            flows[KEPT] = self._numbers.tells[-1, 1:].copy()
-        return LedgerState(self.age, self.serial, self.samples, self._numbers.own.copy(), flows)
+        if self._kept is not None:
+            flows[KEPT] = self._kept.copy()
+        if self._returns:
+            flows[RETURNING] = self._numbers.tells[-1, 1:].copy()
+        return LedgerState(
+            self.age,
+            self.serial,
+            self.samples,
+            self._numbers.own.copy(),
+            flows,
+            dict(self.parked),
+            {j: closing.theirs for j, closing in self.closings.items() if closing.matched},
+            self.reset,
+        )
+
+
+def standing_of(message: Outgoing) -> int:
+    """The standing of the sender's ledger; one that has dropped the edge echoes nothing."""
+    if not message.settled:
+        return NEW
+    return COMPARED if message.echo else DROPPED

@@ -9,6 +9,7 @@ cdef class RoundLoop:
     cdef readonly object pending
     cdef public object paced
     cdef readonly long long taken
+    cdef public bint resting
     cdef Batcher _batcher
     cdef Ledger _ledger
     cdef Conversation _conversation

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator
 
+import numpy as np
+
 from gossamer.agents.round.batching import Batch, Batcher
 from gossamer.agents.round.conversation import Conversation
 from gossamer.agents.round.extremes import Extremes
@@ -19,6 +21,7 @@ class RoundLoop:
     paced    a source that gives one observation per round, or None for a bad line; if it fails it
              ends, and `failed` is called with the error
     taken    how many of the pending ones were used
+    resting  observations wait, because the agent hands over what it has
     """
 
     def __init__(
@@ -32,6 +35,7 @@ class RoundLoop:
         self.pending: deque[Floats] = deque()
         self.paced: Iterator[Floats | None] = iter(())
         self.taken = 0
+        self.resting = False
         self._batcher = batcher
         self._ledger = ledger
         self._conversation = conversation
@@ -46,12 +50,14 @@ class RoundLoop:
     def last(self) -> None:
         """Play a round without neighbors if observations are pending, because they must reach the store."""
         self.paced = iter(())
-        if self.pending:
+        if self.pending and not self.resting:
             batch = self._batch()
             self._ledger.begin(batch.observation, batch.samples, batch.weight)
             self._ledger.finish({})
 
     def _batch(self) -> Batch:
+        if self.resting:
+            return Batch(np.zeros(self._ledger.dimension), 0, 0.0)
         new = [self.pending.popleft() for _ in range(len(self.pending))] if self.pending else []
         self.taken += len(new)
         try:

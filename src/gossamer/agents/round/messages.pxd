@@ -5,6 +5,7 @@ cimport cython
 @cython.no_gc
 cdef class Outgoing:
     cdef readonly long long serial, echo, degree
+    cdef public long long closing
     cdef readonly bint settled
     cdef readonly bytes rows
 

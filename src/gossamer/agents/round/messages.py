@@ -11,14 +11,18 @@ class Outgoing:
     settled  whether the sender has compared its ledger of this edge since it started
     rows     the method's message m_i, then the sender's registers of this edge: the bytes of float64 (1 + E, n)
     degree   how many edges of the sender are up: the weight of an edge follows from the degrees of its two ends
+    closing  whether, and how, the sender ends the edge (see `closing.py`); 0: it does not
     """
 
-    def __init__(self, serial: int, echo: int, settled: bool, rows: bytes, degree: int = 0) -> None:
+    def __init__(
+        self, serial: int, echo: int, settled: bool, rows: bytes, degree: int = 0, closing: int = 0
+    ) -> None:
         self.serial = serial
         self.echo = echo
         self.settled = settled
         self.rows = rows
         self.degree = degree
+        self.closing = closing
 
 
 class Received(Outgoing):
@@ -43,4 +47,5 @@ class Received(Outgoing):
         self.rows = rows
         self.degree = degree
         self.epoch = epoch
+        self.closing = 0
         self.extremes = b""

@@ -3,11 +3,12 @@
 A payload is two bytes "Gs", one byte of protocol version, the fingerprint of the settings that all agents must share
 (`settings.fingerprint`), then a MessagePack array (msgspec) of
 
-    sender, round, serial, echo, settled, degree, epoch, rows, extremes
+    sender, round, serial, echo, settled, degree, epoch, rows, extremes, closing
 
 rows, (1 + E) x n float64, little endian, are the sender's value, then its ledger of the edge (see `messages.py`); epoch
-is that of its roster; extremes, 2n float64, are empty unless they are asked for (see `extremes.py`). A roster
-travels in a payload of its own: "Gr", the version, then the signed roster as it is (see `fleet/roster.py`).
+is that of its roster; extremes, 2n float64, are empty unless they are asked for (see `extremes.py`); closing is left
+out unless the sender ends the edge (see `closing.py`). A roster travels in a payload of its own: "Gr", the version,
+then the signed roster as it is (see `fleet/roster.py`).
 
 `Codec.decode` never raises: it returns the message, or the reason why it was dropped.
 """
@@ -80,6 +81,7 @@ class _Message(msgspec.Struct, array_like=True, frozen=True, gc=False, forbid_un
     epoch: _Count
     rows: bytes
     extremes: bytes
+    closing: Annotated[int, msgspec.Meta(ge=0, le=7)] = 0
 
 
 class Codec:
@@ -124,7 +126,7 @@ class Codec:
 
     def encode(self, round: int, content: Outgoing) -> bytes:
         rows = _little(content.rows)
-        fields = (
+        fields: tuple[object, ...] = (
             self.me,
             round,
             content.serial,
@@ -135,6 +137,8 @@ class Codec:
             rows,
             b"" if self.extremes is None else _little(self.extremes.known.tobytes()),
         )
+        if content.closing:
+            fields = (*fields, content.closing)
         return self._header + self._pack(fields)
 
     def decode(self, sender: int, payload: bytes, round: int) -> Received | Reason:
@@ -161,6 +165,7 @@ class Codec:
         if self._bounded and (place := beyond(rows, self._most)) >= 0:
             return Reason.VALUE if place < self._shape[1] else Reason.FLOW
         found = Received(sender, ahead, serial, echo, message.settled, rows, degree, epoch)
+        found.closing = message.closing
         if self.extremes is not None:
             found.extremes = _little(message.extremes)
             if not self.extremes.plausible(found.extremes):

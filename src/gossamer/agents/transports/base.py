@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Protocol, runtime_checkable
 
+from gossamer.agents.round_trip import RoundTrip
 from gossamer.agents.settings import AgentSettings
 
 Deliver = Callable[[int, bytes], bool]
@@ -19,6 +20,9 @@ Deliver = Callable[[int, bytes], bool]
 @runtime_checkable
 class Transport(Protocol):
     """What an agent needs from a network. All but `wake` are called from the agent's own thread.
+
+    A transport that measures round trips also has them in `trips`, a mapping from neighbors to `RoundTrip`; one that
+    knows what the neighbors run has it in `builds`.
 
     Examples
     --------
@@ -125,6 +129,14 @@ class Faulty:
 
     def present(self) -> frozenset[int]:
         return self._transport.present()
+
+    @property
+    def trips(self) -> Mapping[int, RoundTrip]:
+        return getattr(self._transport, "trips", {})
+
+    @property
+    def builds(self) -> Mapping[int, str]:
+        return getattr(self._transport, "builds", {})
 
     def wake(self) -> None:
         self._transport.wake()

@@ -31,6 +31,7 @@ from typing import Any
 from gossamer.agents.settings import OPERATOR, AgentSettings, Neighbor, Tls
 from gossamer.agents.transports.hall import Guest, Hall, Secured, Steps
 from gossamer.errors import GossamerError, InvalidInput
+from gossamer.fingerprint import full_version
 
 log = logging.getLogger("gossamer.agents")
 
@@ -60,8 +61,8 @@ _TLS_HANDSHAKE = b"\x16"
 VERSION = 1
 """Of how connections begin and messages are framed; `round/wire.py` has that of the messages."""
 
-Admit = Callable[[Neighbor, Secured, float], None]
-"""Called with a neighbor, its connection and when its certificate ends, in a thread of the door."""
+Admit = Callable[[Neighbor, Secured, float, str], None]
+"""Called with a neighbor, its connection, when its certificate ends and its build, in a thread of the door."""
 
 Answer = Callable[[str, bytes], bytes]
 """Called with the name of who asks, and the question."""
@@ -103,7 +104,7 @@ class Door:
             self._server, self._client = _contexts(settings.tls)
         else:
             warnings.warn(
-                f"agent {settings.id} talks in plaintext: anyone on the network can read and forge messages; "
+                f"{settings.label} talks in plaintext: anyone on the network can read and forge messages; "
                 "give it certificates (tls) unless this is a test",
                 stacklevel=3,
             )
@@ -111,7 +112,7 @@ class Door:
             listener = _listen(_address(settings))
         except OSError as error:
             raise GossamerError(
-                f"agent {settings.id} cannot listen on {_address(settings)} ({error.strerror or error}); "
+                f"{settings.label} cannot listen on {_address(settings)} ({error.strerror or error}); "
                 "the port must be free, and the address this machine's"
             ) from error
         self._bell, self._rope = socket.socketpair()
@@ -128,7 +129,7 @@ class Door:
         before = self._settings
         if _address(settings) != _address(before):
             raise GossamerError(
-                f"agent {settings.id} listens on {_address(before)} as long as it runs, got {_address(settings)}; "
+                f"{settings.label} listens on {_address(before)} as long as it runs, got {_address(settings)}; "
                 "restart it"
             )
         if settings.tls:
@@ -200,7 +201,7 @@ class Door:
                 hall.dismiss(guest)
                 return
             hall.remove(guest)
-            self._admit(end.value, guest.connection, _end_of(guest.connection))
+            self._admit(end.value, guest.connection, _end_of(guest.connection), guest.build)
         except Exception as error:  # whatever a stranger has thought of, the door stays open
             hall.dismiss(guest)
             log.warning("refused a connection: %s", _why(error))
@@ -222,10 +223,11 @@ class Door:
             said += yield from _read(guest.connection, 1)
             if len(said) > _GREETING:
                 raise Refused("it did not say who it is")
-        if said == self._greeting_of(_ASKS):
+        if _who(said) == self._who(_ASKS):
             yield from self._reply(guest.connection)
             return None
         neighbor = self._recognize(guest.connection, said)
+        guest.build = _build_of(said)
         yield from _patiently(lambda: guest.connection.send(self._greeting))
         return neighbor
 
@@ -255,12 +257,15 @@ class Door:
         if name is not None and all(name != n.name for n in self._settings.neighbors):
             raise Refused(f"{name} is an agent of this fleet, but not a neighbor")
         for neighbor in self._settings.neighbors:
-            if name in (None, neighbor.name) and said == self._greeting_of(neighbor.id):
+            if name in (None, neighbor.name) and _who(said) == self._who(neighbor.id):
                 return neighbor
-        raise Refused(f"{name or 'someone'} says that it is {said[:64]!r}")
+        raise Refused(f"{name or 'someone'} says that it is {said[:64]!r}{_another_version(said)}")
 
     def _greeting_of(self, agent: int | str) -> bytes:
         return _greeting(self._settings.fleet, agent)
+
+    def _who(self, agent: int | str) -> list[bytes]:
+        return _who(self._greeting_of(agent))
 
     # -- asking to be let in ------------------------------------------------------------------------------
 
@@ -273,21 +278,28 @@ class Door:
         pause, began = _RETRY, time.monotonic()
         while not self._closed.wait(after) and self._calls(neighbor):
             try:
-                connection = self._reach(neighbor)
+                connection, theirs = self._reach(neighbor)
             except (OSError, Refused) as error:
                 scheme = "tls" if self._client else "tcp"
                 passing = not isinstance(error, ssl.SSLError) and time.monotonic() - began < _SETTLING
                 level = logging.INFO if passing else logging.WARNING
-                log.log(level, "cannot connect to %s/%s: %s", scheme, neighbor.endpoint, _why(error))
+                log.log(
+                    level,
+                    "cannot connect to %s at %s/%s: %s",
+                    neighbor.label,
+                    scheme,
+                    neighbor.endpoint,
+                    _why(error),
+                )
             else:
-                self._admit(neighbor, connection, _end_of(connection))
+                self._admit(neighbor, connection, _end_of(connection), theirs)
                 return
             after, pause = pause, min(2 * pause, _LONGEST_RETRY)
 
     def _calls(self, neighbor: Neighbor) -> bool:
         return any(_contact(n) == _contact(neighbor) for n in self._settings.neighbors)
 
-    def _reach(self, neighbor: Neighbor) -> Secured:
+    def _reach(self, neighbor: Neighbor) -> tuple[Secured, str]:
         host, _, port = neighbor.endpoint.rpartition(":")
         host = host.strip("[]")
         connection: Secured = socket.create_connection((host, int(port)), timeout=_PATIENCE)
@@ -303,13 +315,13 @@ class Door:
                 said += (rest := connection.recv(1))
                 if not rest or len(said) > _GREETING:
                     raise Refused("it did not let this agent in")
-            if said != self._greeting_of(neighbor.id):
-                raise Refused("another agent answered")
+            if _who(said) != self._who(neighbor.id):
+                raise Refused(f"another agent answered{_another_version(said)}")
             connection.setblocking(False)
         except BaseException:
             connection.close()
             raise
-        return connection
+        return connection, _build_of(said)
 
 
 # -- what both directions share ---------------------------------------------------------------------------------
@@ -359,7 +371,24 @@ def ask(tls: Tls, fleet: str, neighbor: Neighbor, question: bytes, timeout: floa
 
 
 def _greeting(fleet: str, agent: int | str) -> bytes:
-    return f"gossamer {VERSION} {fleet} {agent}\n".encode()
+    """What a connection begins with: the version, who it is, and its build, which is for people to read."""
+    return f"gossamer {VERSION} {fleet} {agent} {full_version()}\n".encode()
+
+
+def _who(greeting: bytes) -> list[bytes]:
+    """The words of a greeting that must be right."""
+    return greeting.split()[:4]
+
+
+def _build_of(greeting: bytes) -> str:
+    return b" ".join(greeting.split()[4:5]).decode(errors="replace")
+
+
+def _another_version(greeting: bytes) -> str:
+    """What to say of a greeting if its version is not the expected one."""
+    if _who(greeting)[:2] in ([], [b"gossamer", str(VERSION).encode()]):
+        return ""
+    return f"; it is of another version ({_build_of(greeting) or 'unknown'}, this is {full_version()}); install one"
 
 
 def _address(settings: AgentSettings) -> str:

@@ -32,6 +32,7 @@ class Guest:
     deadline: float
     steps: Steps = field(init=False)
     expected: int = 0
+    build: str = ""
 
 
 class Hall:

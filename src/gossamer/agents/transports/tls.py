@@ -7,6 +7,9 @@ copied twice, and an agent that waits for its next round is not woken by anythin
 A connection belongs to one neighbor, by its certificate, so nobody can speak as somebody else. Messages that a
 neighbor does not take in time are lost, not queued, and a message longer than any valid one is cut, not kept: what a
 neighbor can use up here is bounded.
+
+Once a second a probe follows a message, and the other end answers it at once, whatever its pace: so both ends know the
+round trip of the network.
 """
 
 from __future__ import annotations
@@ -22,6 +25,7 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 
+from gossamer.agents.round_trip import RoundTrip
 from gossamer.agents.settings import AgentSettings, Neighbor
 from gossamer.agents.statistics import Layout
 from gossamer.agents.transports.base import Deliver
@@ -31,6 +35,16 @@ from gossamer.agents.transports.hall import Secured
 log = logging.getLogger("gossamer.agents")
 
 _LENGTH = struct.Struct("<I")
+_PROBE = struct.Struct("<2s?d")
+"""Measures the round trip: "Gp", whether it is the answer, and the sender's clock, which the answer repeats."""
+
+_MARK = b"Gp"
+_PROBE_EVERY, _PROBE_LOST = 1.0, 10.0
+"""Seconds between two probes, and after which an answer is no longer expected."""
+
+_ANSWER_EVERY = 0.1
+"""Seconds between two answers: a neighbor that probes all the time gets no more of them."""
+
 _CHUNK = 1 << 16
 _BUSY = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 
@@ -46,20 +60,46 @@ def longest_message(settings: AgentSettings) -> int:
 class Connection:
     """The connection to one neighbor."""
 
-    def __init__(self, id: int, connection: Secured, end: float, longest: int) -> None:
-        self.id = id
+    def __init__(self, neighbor: Neighbor, connection: Secured, end: float, longest: int) -> None:
+        self.id = neighbor.id
+        self.label = neighbor.label
         self._longest = longest
         self.socket = connection
         self.end = end
         self.descriptor = connection.fileno()
         self.unsent = b""
+        self.trip = RoundTrip()
+        self._probed = -math.inf  # when the newest probe was sent
+        self._probing = False  # whether its answer is still expected
+        self._answered = -math.inf  # when a probe of the neighbor was last answered
         self._arrived = bytearray()
         self._excess = 0  # bytes still to come of a message that was too long
 
     def send(self, payload: bytes) -> bool:
-        """Send a message; return whether all of it is sent. It is lost if the one before is not sent yet."""
+        """Send a message, and a probe behind it now and then; return whether all of it is sent.
+
+        It is lost if the one before is not sent yet.
+        """
         if not self.unsent or self.flush():
             self.unsent = _LENGTH.pack(len(payload)) + payload
+            now = time.monotonic()
+            if now - self._probed >= (_PROBE_LOST if self._probing else _PROBE_EVERY):
+                self._probed, self._probing = now, True
+                self.unsent += _LENGTH.pack(_PROBE.size) + _PROBE.pack(_MARK, False, now)
+        return self.flush()
+
+    def probed(self, payload: bytes) -> bool:
+        """Answer a neighbor's probe, or take the answer to one; return whether all of it is sent."""
+        if len(payload) != _PROBE.size:
+            return True
+        _, answer, sent_at = _PROBE.unpack(payload)
+        now = time.monotonic()
+        if answer and self._probing and sent_at == self._probed:
+            self._probing = False
+            self.trip.add(now - sent_at)
+        elif not answer and now - self._answered >= _ANSWER_EVERY:
+            self._answered = now
+            self.unsent += _LENGTH.pack(_PROBE.size) + _PROBE.pack(_MARK, True, sent_at)
         return self.flush()
 
     def flush(self) -> bool:
@@ -127,6 +167,8 @@ class TlsTransport:
     def __init__(self, settings: AgentSettings, answer: Answer | None = None) -> None:
         self.settings = settings
         self.connected: frozenset[int] = frozenset()
+        self.trips: dict[int, RoundTrip] = {}
+        self.builds: dict[int, str] = {}  # which the neighbors say they run
         self._door = Door(settings, self._admit, answer)
         self._connections: dict[int, Connection] = {}
         self._places: dict[int, Connection] = {}  # by descriptor
@@ -188,9 +230,9 @@ class TlsTransport:
             if late and not ready:
                 return
 
-    def _send(self, connection: Connection, payload: bytes) -> None:
+    def _send(self, connection: Connection, payload: bytes, *, probe: bool = False) -> None:
         try:
-            if not connection.send(payload):
+            if not (connection.probed(payload) if probe else connection.send(payload)):
                 self._poll.modify(connection.descriptor, select.POLLIN | select.POLLOUT)
         except OSError:
             self._lose(connection)
@@ -214,22 +256,25 @@ class TlsTransport:
         while waiting:
             connection = waiting[-1]
             while (payload := connection.take()) is not None:
-                if deliver(connection.id, payload):
+                if payload.startswith(_MARK):
+                    self._send(connection, payload, probe=True)
+                elif deliver(connection.id, payload):
                     return True
             waiting.pop()
         return False
 
     # -- coming and going ---------------------------------------------------------------------------------
 
-    def _admit(self, neighbor: Neighbor, secured: Secured, end: float) -> None:
+    def _admit(self, neighbor: Neighbor, secured: Secured, end: float, build: str = "") -> None:
         """A neighbor is connected; called by the door."""
         with self._lock:
             if self._rope < 0:  # closed in the meantime
                 secured.close()
                 return
-            self._arrivals.append((neighbor, Connection(neighbor.id, secured, end, self._longest)))
+            self._arrivals.append((neighbor, Connection(neighbor, secured, end, self._longest)))
             self.connected |= {neighbor.id}
-        log.info("agent %d: neighbor %d connected", self.settings.id, neighbor.id)
+            self.builds[neighbor.id] = build
+        log.info("%s: neighbor %s connected", self.settings.label, neighbor.label)
         self.wake()
 
     def _answer_bell(self) -> bool:
@@ -245,6 +290,7 @@ class TlsTransport:
                 if (earlier := self._connections.get(neighbor.id)) is not None:
                     self._forget(earlier)
                 self._connections[neighbor.id] = connection
+                self.trips[neighbor.id] = connection.trip
                 self._places[connection.descriptor] = connection
                 self._poll.register(connection.descriptor, select.POLLIN)
                 self._end = min(self._end, connection.end)
@@ -265,7 +311,7 @@ class TlsTransport:
             self._forget(connection)
             if not any(neighbor.id == connection.id for neighbor, _ in self._arrivals):
                 self.connected -= {connection.id}
-        log.info("agent %d: neighbor %d disconnected", self.settings.id, connection.id)
+        log.info("%s: neighbor %s disconnected", self.settings.label, connection.label)
         for n in self.settings.neighbors:
             if n.id == connection.id and n.id < self.settings.id:
                 self._door.call(n)

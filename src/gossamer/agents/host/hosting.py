@@ -1,0 +1,393 @@
+"""An agent that keeps in step with its fleet, in a process of its own (`process.py`) or inside any program.
+
+Beside its rounds it follows rosters and certificates (`following.py`), and has a status file and metrics where they are
+asked for. What may mend itself degrades the agent meanwhile: a certificate that is not valid now, an address for the
+metrics that this machine does not have yet.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import threading
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from concurrent.futures import Future
+from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager, contextmanager, suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from gossamer.agents.agent import Agent, ObservationStream
+from gossamer.agents.fleet.file import Fleet
+from gossamer.agents.host import files
+from gossamer.agents.host.following import LOOK_EVERY, Following
+from gossamer.agents.host.options import Options
+from gossamer.agents.host.source_kinds import AnySource
+from gossamer.agents.host.sources import as_source
+from gossamer.agents.host.status import STATUS, StatusFile
+from gossamer.agents.settings import AgentSettings, check_endpoint
+from gossamer.agents.snapshot import Snapshot
+from gossamer.agents.transports.base import Faulty, Transport
+from gossamer.agents.transports.tls import TlsTransport
+from gossamer.errors import GossamerError, InvalidInput, OutputError
+
+log = logging.getLogger("gossamer.agents.host.process")
+
+Report = Callable[[Snapshot], None]
+
+
+class Hosted:
+    """One agent of a fleet, with everything around it; an asynchronous context.
+
+    Parameters
+    ----------
+    options : Options
+        Which agent of which fleet, and how to run it.
+    fleet : Fleet, optional
+        What options.fleet holds, if that is known already.
+    source : iterable or async iterable, optional
+        Observations; None: those that the options or fleet.toml name.
+    report : callable, optional
+        Called with a snapshot as often as `logging.report` says.
+
+    Attributes
+    ----------
+    agent : Agent
+    ended : asyncio.Event
+        Set when the agent has stopped by itself: it failed, or it was removed from the fleet.
+    """
+
+    def __init__(
+        self,
+        options: Options,
+        fleet: Fleet | None = None,
+        *,
+        source: ObservationStream | None = None,
+        report: Report | None = None,
+    ) -> None:
+        self.options = options
+        self._path = Path(options.fleet)
+        self._report = report
+        self._stack = ExitStack()
+        self._metrics_due = False
+        self._task: asyncio.Task[None] | None = None
+        self.on_look: Callable[[], None] = lambda: None  # called whenever files are looked at
+        self.ended = asyncio.Event()
+        self.following = following = Following(options, fleet or Fleet.read(self._path))
+        following.left = self.ended.set
+        self.name = following.me.name
+        try:
+            if options.status and options.claim is None:
+                with suppress(OSError):  # nothing can be written here; the status file reports it
+                    self._stack.callback(os.close, claim(self._path.parent, self.name))
+            settings = following.settings(store=_store(options.store, self.name))
+            self.source: AnySource = (
+                following.source() if source is None else as_source(source, following.dimension)
+            )
+            self.agent = agent = Agent(settings, source=self.source, transport=self._transport(settings))
+        except BaseException:
+            self._stack.close()
+            raise
+        following.agent = agent
+        agent.roster_came = lambda sender, roster: following.offer(
+            roster, f"neighbor {agent.settings.label_of(sender)}"
+        )
+        self._status: StatusFile | None = None
+        if options.status:
+            file = self._path.parent / STATUS / f"{self.name}.json"
+            self._status = StatusFile(
+                file, self.name, self.source, settings.pace, options.restarts, following.known_end
+            )
+
+    async def __aenter__(self) -> Agent:
+        if self.options.insecure:
+            log.warning("running without TLS: anyone on the network can read and forge messages")
+        try:
+            self._look_at_certificate()
+            await self.agent.__aenter__()
+        except BaseException:
+            self._stack.close()
+            raise
+        try:
+            self._serve_metrics()
+        except BaseException as error:
+            await self.__aexit__(type(error), error, None)
+            raise
+        self._task = asyncio.create_task(self._keep())
+        return self.agent
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        failure = None
+        if self._task is not None:
+            self._task.cancel()
+            [result] = await asyncio.gather(self._task, return_exceptions=True)
+            failure = None if isinstance(result, asyncio.CancelledError) else result
+        try:
+            await self.agent.__aexit__(kind, error or failure, trace)
+        finally:
+            if self._status is not None:  # its last state, after a failure too
+                self._status.write(self.agent.snapshot)
+            self._stack.close()
+        if failure is not None and error is None:
+            raise failure
+
+    async def _keep(self) -> None:
+        """Write status and reports at their times, and look for what has changed, while the agent runs."""
+        following, status = self.following, self._status
+        began = status_due = report_due = now = time.monotonic()
+        look_due = now + LOOK_EVERY
+        try:
+            while (snapshot := self.agent.snapshot).state != "stopped":
+                if now >= look_due:
+                    self._look()
+                    look_due = _next(look_due, LOOK_EVERY, now)
+                dues = [look_due]
+                if status is not None:
+                    if now >= status_due:
+                        status.write(snapshot)
+                        status_due = _next(status_due, status.pause(status_due - began), now)
+                    dues.append(status_due)
+                if self._report is not None:
+                    report_due = min(report_due, now + following.every())  # which may have become shorter
+                    if now >= report_due:
+                        self._report(snapshot)
+                        report_due = _next(report_due, following.every(), now)
+                    dues.append(report_due)
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self.ended.wait(), max(min(dues) - time.monotonic(), 0.001))
+                    await asyncio.to_thread(self.agent.halt)  # it was removed from the fleet
+                now = time.monotonic()
+        finally:
+            self.ended.set()
+
+    # -- looking -------------------------------------------------------------------------------------------
+
+    def _look(self) -> None:
+        self.following.look()
+        self._look_at_certificate()
+        if self._metrics_due:
+            self._serve_metrics()
+        self.on_look()
+
+    def _look_at_certificate(self) -> None:
+        """The neighbors refuse an agent whose certificate is not valid now; a new one, or the right time, mends it."""
+        concern = ""
+        with suppress(GossamerError):  # the file cannot be read at the moment
+            concern = _invalid(self.following.validity())
+        self._concern("certificate", concern)
+
+    def _serve_metrics(self) -> None:
+        """Serve the metrics; if this machine does not have their address yet, try again at the next look."""
+        if (address := self._metrics_address()) is None:
+            return
+        from gossamer.agents.host.metrics import AgentCollector
+        from gossamer.agents.host.web import AddressMissing, serve
+
+        collector = AgentCollector(
+            lambda: self.agent.snapshot,
+            self.name,
+            bad_observations=lambda: self.source.bad,
+            certificate_end=self.following.known_end,
+            method=self.agent.settings.method.name,
+            restarts=self.options.restarts,
+        )
+        try:
+            self._stack.callback(serve(collector, *address))
+            self._metrics_due = False
+            self._concern("metrics", "")
+        except AddressMissing as error:
+            self._metrics_due = True
+            self._concern("metrics", str(error))
+
+    def _concern(self, subject: str, text: str) -> None:
+        """Degrade the agent while `text` is not empty, and log the change."""
+        if text == self.agent.concerns.get(subject, ""):
+            return
+        if text:
+            log.warning("%s", text)
+            self.agent.concerns[subject] = text
+        else:
+            log.info("no longer: %s", self.agent.concerns.pop(subject))
+
+    def _metrics_address(self) -> tuple[int, str] | None:
+        """Port and host of the metrics: as the options say, otherwise as fleet.toml does."""
+        host, _, port = self.following.me.metrics.rpartition(":")
+        wanted = self.options.metrics_port if self.options.metrics_port is not None else int(port or 0)
+        return (wanted, self.options.metrics_host or host.strip("[]") or "127.0.0.1") if wanted else None
+
+    def _transport(self, settings: AgentSettings) -> Transport:
+        """TLS connections; with the faults of the options, if any: seed 0, so a simulation can lose the same."""
+        transport = TlsTransport(settings, self.following.answer)
+        if not (faults := self.options.injected).items:
+            return transport
+        log.warning("faults are injected into what this agent sends: %s", ", ".join(map(str, faults.items)))
+        return Faulty(transport, settings.id, faults.bind(seed=0))
+
+
+@asynccontextmanager
+async def joined(
+    fleet: str | Path,
+    agent: str | int,
+    *,
+    source: ObservationStream | str | None = None,
+    store: str | Path | None = None,
+    metrics: bool | str = False,
+    status: bool = False,
+    insecure: bool = False,
+) -> AsyncIterator[Agent]:
+    """Take part in a fleet from inside an asyncio program; `running` is the same for other programs.
+
+    The agent follows rosters and certificates as they change, as one that runs in a process of its own.
+
+    Parameters
+    ----------
+    fleet : path
+        The fleet's file, with its roster and the agent's certificate beside it.
+    agent : str or int
+        Name or number of the agent.
+    source : iterable, async iterable or str, optional
+        Observations besides those given to `Agent.observe`: values, or a source such as "csv:FILE,follow".
+    store : path, optional
+        Directory of its store, NAME.sqlite; None: nothing survives a crash.
+    metrics : bool or str
+        "HOST:PORT" on which to serve its metrics; True: as fleet.toml says.
+    status : bool
+        Whether to keep a status file beside fleet.toml, for `gossamer fleet status` and the fleet's page.
+    insecure : bool
+        Plaintext, without certificates: for tests.
+
+    Examples
+    --------
+    >>> import asyncio, tempfile
+    >>> from pathlib import Path
+    >>> from gossamer.agents.fleet.file import Fleet
+    >>> async def main(folder):
+    ...     fleet = Fleet.create(gs.Network.path(2), endpoints=["127.0.0.1:7391", "127.0.0.1:7392"])
+    ...     async with gs.agents.joined(fleet.write(Path(folder)), "agent0") as agent:
+    ...         agent.observe(21.5)
+    ...     return agent.estimate
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     asyncio.run(main(folder))
+    21.5
+    """
+    host, _, port = metrics.rpartition(":") if isinstance(metrics, str) else ("", "", "")
+    options = Options(
+        fleet=str(fleet),
+        agent=str(agent),
+        source=source if isinstance(source, str) else None,
+        store=None if store is None else str(store),
+        metrics_port=int(port) if port.isdigit() else None if metrics is True else 0,
+        metrics_host=host.strip("[]") or None,
+        status=status,
+        insecure=insecure,
+    )
+    if isinstance(metrics, str):
+        check_endpoint("metrics", metrics)
+    given = None if isinstance(source, str) else () if source is None else source
+    async with Hosted(options, source=given) as made:
+        yield made
+
+
+@contextmanager
+def running(fleet: str | Path | AgentSettings, *given: Any, **options: Any) -> Iterator[Agent]:
+    """Run an agent beside a program that does not use asyncio: its event loop has a thread of its own.
+
+    Parameters
+    ----------
+    fleet : path or AgentSettings
+        The fleet's file, followed by the agent's name and the options of `joined`; or settings, followed by the
+        options of `Agent`.
+
+    Examples
+    --------
+    >>> settings = gs.AgentSettings(0, (), method=gs.AnytimeSDA("local"))
+    >>> with gs.agents.running(settings, transport=gs.agents.Memory().transport(0, ())) as agent:
+    ...     agent.observe(21.5)
+    >>> agent.estimate
+    21.5
+    """
+    ready: Future[tuple[Agent, Callable[[], object]]] = Future()
+
+    async def live() -> None:
+        stopped, loop = asyncio.Event(), asyncio.get_running_loop()
+        entered: AbstractAsyncContextManager[Agent] = (
+            Agent(fleet, *given, **options)
+            if isinstance(fleet, AgentSettings)
+            else joined(fleet, *given, **options)
+        )
+        async with entered as agent:
+            ready.set_result((agent, lambda: loop.call_soon_threadsafe(stopped.set)))
+            await stopped.wait()
+
+    def main() -> None:
+        try:
+            asyncio.run(live())
+        except BaseException as error:
+            if ready.done():
+                ended.append(error)
+            else:
+                ready.set_exception(error)
+
+    ended: list[BaseException] = []
+    thread = threading.Thread(target=main, name="gossamer", daemon=True)
+    thread.start()
+    agent, stop = ready.result()
+    try:
+        yield agent
+    finally:
+        with suppress(RuntimeError):  # its loop has ended
+            stop()
+        thread.join()
+    if ended:
+        raise ended[0]
+
+
+def claim(directory: Path, name: str) -> int:
+    """Take the lock of the agent `name`, held until the descriptor is closed; raise if it already runs."""
+    path = directory / STATUS / f"{name}.lock"
+    files.make_folder(path.parent)
+    files.check(path.with_suffix(end) for end in (".json", ".new"))
+    if (descriptor := files.lock(path)) is None:
+        raise InvalidInput(
+            f"{name} is already running from {directory.resolve()}; stop it first, or see `gossamer fleet status`"
+        )
+    return descriptor
+
+
+def _next(due: float, every: float, now: float) -> float:
+    """The first time after `now` that is a multiple of `every` after `due`; so what can wake up together does."""
+    return due + every * (1 + (now - due) // every)
+
+
+def _store(directory: str | None, name: str) -> Path | None:
+    if directory is None:
+        return None
+    try:
+        Path(directory).mkdir(parents=True, exist_ok=True, mode=0o700)
+    except OSError as error:
+        raise OutputError(
+            f"store must be a directory that can be written, got {directory} ({error.strerror})"
+        ) from None
+    return Path(directory) / f"{name}.sqlite"
+
+
+def _invalid(validity: tuple[datetime, datetime] | None) -> str:
+    """Why a certificate is not valid now; empty: it is, or there is none."""
+    now = datetime.now(UTC)
+    if validity is None or validity[0] <= now < validity[1]:
+        return ""
+    if now < validity[0]:
+        return (
+            f"this agent's certificate is valid from {validity[0]:%Y-%m-%d %H:%M} UTC on, and its clock says "
+            f"{now:%Y-%m-%d %H:%M}: its neighbors refuse it until then; set the clock"
+        )
+    return (
+        f"this agent's certificate expired on {validity[1]:%Y-%m-%d %H:%M} UTC, and its clock says "
+        f"{now:%Y-%m-%d %H:%M}: its neighbors refuse it; run `gossamer fleet renew` where the authority is and copy "
+        "the new files here, or set the clock"
+    )

@@ -1,0 +1,303 @@
+"""How an agent follows changes of its neighbors between two rounds, so that no change biases the average.
+
+- An edge that the roster ends, between two agents that stay members, is closed first (`round/closing.py`): its ends
+  talk on until both hold the same flow, and then park it. If they cannot, the end with the smaller number decides
+  alone: it keeps the flow if the other end may already have kept it, and returns it otherwise; the other end asks.
+- An agent that leaves and whose data are to stay hands them over: it takes no more observations, closes all its edges,
+  and adds what is left of its mean to its neighbors' flows. When they have confirmed, the members hold exactly its
+  observations and their own. Only then may a roster without it be signed, with these heirs. A neighbor that is away is
+  no heir: the leaver has dropped the flow to it, and so does it when it reads that roster.
+- An agent that stops in order says so, and its neighbors keep its flow as it is until it comes back.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+
+from gossamer.agents.bounds import Bounds
+from gossamer.agents.round.closing import Parked
+from gossamer.agents.round.conversation import Conversation
+from gossamer.agents.round.ledger import KEPT, Ledger, LedgerState
+from gossamer.agents.round_trip import timeout_of
+from gossamer.agents.settings import AgentSettings, Label, Neighbor
+from gossamer.agents.transports.base import Transport
+from gossamer.arrays import Floats
+from gossamer.errors import GossamerError
+
+log = logging.getLogger("gossamer.agents")
+
+HAND_OVER, TAKE_BACK, HELD = b"gossamer hand over\n", b"gossamer take back\n", b"gossamer held\n"
+"""Questions at an agent's door: the operator's, to leave or to stay; and that of the other end of a former edge."""
+
+STAYS = -1
+"""In place of an epoch: the agent is not leaving."""
+
+_ROUNDING = 1e-9
+
+
+def resumed(state: LedgerState, settings: AgentSettings) -> LedgerState:
+    """A stored state for an agent that has, meanwhile, other neighbors: edges that ended while it was away are parked.
+
+    The end with the smaller number knows: if it had not confirmed the flow, the other end has not kept it.
+    """
+    names, here = settings.names, {n.id for n in settings.neighbors}
+    parked = dict(state.parked)
+    for j, flow in state.flows.items():
+        if j == KEPT or j in here or j in settings.kept or j not in names:
+            continue
+        if settings.id > j and settings.tls is not None:
+            parked[j] = Parked(flow, settings.name, names[j], doubt=True)
+        elif j in state.closed:
+            parked[j] = Parked(flow, settings.name, names[j])
+    return replace(state, parked=parked)
+
+
+class Rewiring:
+    """Carries out changes of an agent's neighbors; used by the agent's own thread, but for the properties.
+
+    bounds   gives the limits on numbers that follow from settings
+    leaving  the epoch as of which the agent hands its data over; `STAYS`: it does not
+    """
+
+    def __init__(
+        self,
+        settings: AgentSettings,
+        ledger: Ledger,
+        conversation: Conversation,
+        transport: Transport,
+        bounds: Callable[[AgentSettings], Bounds | None],
+    ) -> None:
+        self.settings = settings
+        self.leaving = STAYS
+        self._ledger = ledger
+        self._conversation = conversation
+        self._transport = transport
+        self._bounds = bounds
+        self._parting: dict[int, Neighbor] = {}
+        self._asked: set[int] = set()  # ends that ask for what this agent holds, while it is not decided
+        self._told: dict[int, Floats] = {}  # what ends that were asked hold
+        self._wish = False  # whether the operator wants this agent to hand its data over
+        self._began = False
+        self._report: dict[str, object] = {}
+
+    # -- changes of the roster ------------------------------------------------------------------------------
+
+    def follow(self, settings: AgentSettings) -> bool:
+        """Go on with these settings; return whether the transport could."""
+        before, was = self.settings, self._parting
+        names, here = settings.names, {n.id for n in settings.neighbors}
+        known = {n.id: n for n in (*before.neighbors, *was.values())}
+        ending = {j: n for j, n in known.items() if j not in here and names.get(j) == n.name}
+        self._conversation.part([*here, *ending], settings.roster)
+        self._parting = {j: replace(n, weight=0.0) for j, n in ending.items()}
+        if settings.reset > self._ledger.reset:
+            self._parting = {}
+        self.settings = settings
+        try:
+            self._wire()
+        except GossamerError as failure:
+            self.settings, self._parting = before, was
+            log.error("%s keeps its settings, because with new ones it failed: %s", settings.label, failure)
+            return False
+        for j in self._parting:
+            self._ledger.close(j)
+        if self.leaving < settings.epoch:  # whatever it was to leave for did not happen
+            self._wish = False
+            self._take_back()
+        self._conversation.adjust(timeout_of(settings), settings.dead_after)
+        self._conversation.names = {n.id: n.label for n in settings.neighbors}
+        self._conversation.follow(settings.epoch, settings.roster, settings.reset)
+        log.info("%s goes on with %d neighbors, epoch %d", settings.label, len(here), settings.epoch)
+        self._conversation.gather(timeout_of(settings))
+        return True
+
+    def _wire(self) -> None:
+        """Wire the transport, the ledger and the conversation, with the edges that are being closed."""
+        settings = self.settings
+        wired = replace(settings, neighbors=(*settings.neighbors, *self._parting.values()))
+        self._transport.rewire(wired)
+        bounds = self._bounds(settings)
+        most = None if bounds is None else bounds.rows
+        weights = {n.id: n.weight for n in wired.neighbors}
+        self._ledger.rewire(weights, settings.kept, most, settings.names, settings.reset)
+        self._conversation.rewire(tuple(weights), most)
+
+    @property
+    def busy(self) -> bool:
+        """Whether there is anything to look after between two rounds."""
+        return bool(self._parting or self._told or self._wish or self.leaving != STAYS)
+
+    def look(self) -> None:
+        """Go on with what is under way; called between two rounds."""
+        if self._parting or self._told:
+            self._part()
+        if self._wish and self.leaving == STAYS:
+            self._hand_over()
+        elif not self._wish and self.leaving != STAYS:
+            self._take_back()
+        if self.leaving != STAYS:
+            self._report = self._progress()
+
+    # -- edges that end -------------------------------------------------------------------------------------
+
+    def _part(self) -> None:
+        ledger, present = self._ledger, self._transport.present()
+        kept: dict[int, bool] = {}  # edge that is over -> whether the other end must be asked
+        over = []
+        for j in self._parting:
+            peer, closing = self._conversation.peers[j], ledger.closings.get(j)
+            agreed = closing is not None and closing.agreed(ledger.durable)
+            gone = peer.dead or j in self._asked or (peer.stopped and j not in present)
+            if closing is None or agreed or gone:
+                over.append(j)
+                asks = not agreed and self.settings.id > j and self.settings.tls is not None
+                if closing is not None and (agreed or asks or closing.said or closing.theirs):
+                    kept[j] = asks
+        self._conversation.bid_farewell(over)
+        for j, asks in kept.items():
+            ledger.park(j, self.settings.name, self._parting[j].name, doubt=asks)
+        told, self._told = self._told, {}
+        for j, flow in told.items():
+            if j in ledger.parked:
+                ledger.settle(j, flow)
+        if over or told:
+            self._parting = {j: n for j, n in self._parting.items() if j not in over}
+            self._asked.difference_update(over)
+            self._wire()
+
+    @property
+    def doubts(self) -> list[int]:
+        """Former neighbors that must be asked what they hold."""
+        return [j for j, parked in self._ledger.parked.copy().items() if parked.doubt]
+
+    def held(self, asker: int) -> bytes:
+        """The flow that this agent holds of a former edge, for its other end; nothing while it is not decided."""
+        if asker in self._parting:
+            self._asked.add(asker)
+            return b""
+        if any(n.id == asker for n in self.settings.neighbors) or self.settings.epoch == 0:
+            return b""
+        parked = self._ledger.parked.get(asker)
+        ledger = self._ledger
+        flow = np.zeros((ledger.edge_registers, ledger.dimension)) if parked is None else parked.flow
+        return flow.astype("<f8").tobytes()
+
+    def settle(self, other: int, held: bytes) -> None:
+        """Take what the other end of a former edge holds; any thread may call this."""
+        ledger = self._ledger
+        if len(held) == 8 * ledger.edge_registers * ledger.dimension:
+            theirs = np.frombuffer(held, "<f8").reshape(ledger.edge_registers, ledger.dimension)
+            self._told[other] = -theirs.astype(float)
+
+    # -- stopping and leaving -------------------------------------------------------------------------------
+
+    def say_goodbye(self) -> None:
+        """Close all edges because the agent stops: its neighbors keep its flow until it comes back."""
+        for j in self._conversation.peers:
+            self._ledger.close(j)
+        self._conversation.bid_farewell(list(self._conversation.peers))
+
+    @property
+    def report(self) -> bytes:
+        """How far handing over has come, as JSON: `done`, the `heirs`, and what it waits for (`problem`)."""
+        return json.dumps(
+            self._report or {"done": False, "problem": "it begins with its next round"}
+        ).encode()
+
+    def wish(self, leave: bool) -> None:
+        """Hand the agent's data over, or take them back; any thread may call this."""
+        if leave and not self._wish:
+            self._report = {}
+        self._wish = leave
+        self._transport.wake()
+
+    def resume_leaving(self, epoch: int) -> None:
+        """Go on leaving after a restart, if the fleet has not changed since."""
+        if epoch != STAYS and epoch == self.settings.epoch:
+            self._wish, self.leaving = True, epoch
+            for n in self.settings.neighbors:
+                self._ledger.close(n.id)
+
+    def _hand_over(self) -> None:
+        ledger, peers = self._ledger, self._conversation.peers
+        present, silence = self._transport.present(), self.settings.silence
+        stopped = [j for j in peers if j in ledger.closings and j not in present]
+        alive = [j for j, p in peers.items() if j in present and p.misses <= silence and not p.dead]
+        alive = [j for j in alive if j not in ledger.closings]
+        waits = [j for j, p in peers.items() if j not in (*stopped, *alive) and not p.dead]
+        problem = ""
+        if ledger.flow_register is None or not ledger.program.weighted:
+            problem = (
+                f"only a method that averages means can hand data over, and {ledger.program.method} does not"
+            )
+        elif waits or self._parting or self.doubts:
+            problem = f"it waits for {self._names([*waits, *self._parting, *self.doubts])}"
+        elif not alive:
+            problem = "none of its neighbors is up to take its data; start one of them"
+        elif not ledger.mean[0] > 0:
+            problem = (
+                "it has observed nothing, so there is nothing to keep; remove it without keeping its data"
+            )
+        if problem:
+            self._report = {"done": False, "problem": problem}
+            return
+        self.leaving = self.settings.epoch
+        for j, peer in peers.items():
+            if peer.dead and j not in stopped:
+                ledger.drop(j)
+            ledger.close(j)
+        ledger.give(alive)
+        bounds = self._bounds(self.settings)
+        if bounds is not None and any((np.abs(ledger.flow(j)) > bounds.rows[1:]).any() for j in alive):
+            self._wish = False
+            self._take_back()
+            problem = "a flow would be beyond what the range allows; wait until the fleet agrees"
+            self._report = {"done": False, "problem": problem}
+            return
+        log.info("%s hands its data over to %s", self.settings.label, self._names(alive))
+
+    def _progress(self) -> dict[str, object]:
+        ledger, peers = self._ledger, self._conversation.peers
+        present = self._transport.present()
+        needed = [j for j in peers if ledger.flow(j).any()]
+        missing = [
+            j
+            for j in needed
+            if not ledger.closings[j].agreed(ledger.durable)
+            and not (ledger.closings[j].theirs and ledger.closings[j].matched and j not in present)
+        ]
+        left = np.abs(ledger.share()).max()
+        if missing:
+            return {"done": False, "problem": f"{self._names(missing)} did not confirm what it handed over"}
+        if left > _ROUNDING * (1.0 + np.abs(ledger.mean).max()):
+            return {"done": False, "problem": "a neighbor closed its edge at the same time; try again"}
+        return {"done": True, "heirs": sorted({*needed, *ledger.parked})}
+
+    def _take_back(self) -> None:
+        """Go on with all edges as they are: what was handed over mixes like everything else."""
+        self.leaving, self._report = STAYS, {}
+        ledger = self._ledger
+        for j, closing in list(ledger.closings.items()):
+            if closing.own and j not in self._parting:
+                ledger.reopen(j)
+                if self._conversation.peers[j].dead:
+                    ledger.drop(j)
+
+    @property
+    def problem(self) -> str:
+        """What is to be done about an agent that has handed its data over."""
+        if self.leaving == STAYS:
+            return ""
+        return (
+            "it has handed its data over and waits to be removed; `gossamer fleet push` the roster without it, or "
+            "`gossamer fleet sign` and push one with it, to let it take part again"
+        )
+
+    def _names(self, agents: list[int]) -> str:
+        names = self.settings.names
+        return ", ".join(Label.of(names[j]) if j in names else self.settings.label_of(j) for j in agents)
