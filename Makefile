@@ -1,6 +1,6 @@
 # make run     everything the paper shows, reproduced, with a report        make test   all checks and tests
 # make quick   the everyday tests (under 90 seconds)                        make bench  speed, as ratios in one run
-# make chaos   a fleet in trouble for 15 minutes (docs/reliability.md)       make dist   an sdist and a wheel, in dist/
+# make chaos   a fleet in trouble for 15 minutes (docs/reliability.md)       make dist   sdist and wheels, in dist/
 # make docs    the documentation site, in docs/_build/html
 PYTHON ?= python3
 BIN := .venv/bin
@@ -65,6 +65,7 @@ chaos: setup
 
 dist: setup
 	$(BIN)/python -m build --no-isolation
+	GOSSAMER_PURE=1 $(BIN)/python -m build --no-isolation --wheel
 
 clean:
 	find src -name '*.so' -delete

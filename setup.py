@@ -2,7 +2,8 @@
 
 They are the modules of `agents/round`: plain Python, with a .pxd file beside each that gives the types of its
 attributes in C (`numbers` alone is written twice, in Python and in C).
-Without a compiler the installation goes on, and agents run the Python.
+Without a compiler the installation goes on, and agents run the Python. With GOSSAMER_PURE=1 nothing is compiled, and
+the wheel is one for every machine.
 """
 
 from __future__ import annotations
@@ -26,8 +27,9 @@ def extension(types: Path) -> Extension:
     )
 
 
+pure = os.environ.get("GOSSAMER_PURE") == "1"
 extensions = cythonize(
-    [extension(types) for types in sorted(ROUND.glob("*.pxd"))],
+    [] if pure else [extension(types) for types in sorted(ROUND.glob("*.pxd"))],
     build_dir="build",
     include_path=["src"],
     compiler_directives={"language_level": "3", "annotation_typing": False},
