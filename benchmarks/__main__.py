@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-ROOMS = ("core", "applications", "scale", "agents", "dashboard")
+ROOMS = ("core", "applications", "models", "scale", "agents", "dashboard")
 
 
 def processor() -> str:

@@ -176,7 +176,8 @@ def free_ports(count: int) -> list[int]:
 def fleet(agents: int, certificates: Path | None) -> list[Any]:
     """Settings of a cycle of agents (for two: a single edge), with the default settings of an agent."""
     from gossamer.agents.settings import AgentSettings, Neighbor, Tls
-    from gossamer.methods import AnytimeSDA, KnownFacts
+    from gossamer.facts import KnownFacts
+    from gossamer.methods import AnytimeSDA
     from gossamer.networks import Network
 
     network = Network.cycle(agents) if agents > 2 else Network.path(2)

@@ -173,7 +173,7 @@ def rows() -> list[Row]:
     eta, zeta = 1 / net.lambda_max, (root - 1) / (root + 1)
     sensors = LinearEstimation.random(net, 5, 2)
     process = PolicyEvaluation.from_problem(net, problems.garnet(20, 3), 0.9)
-    streams = LikelihoodEstimation.random(net, "logistic", 5)
+    streams = LikelihoodEstimation.random(net, "logistic", 5, intercept=False)
     streams.centralized((500,), 128, 0)  # the yardstick is no part of the method
     return [
         _compare(

@@ -35,7 +35,10 @@ def main() -> None:
     parser.add_argument("--no-rivals", action="store_true", help="only ours")
     options = parser.parse_args()
     trials, solvers = options.trials, SOLVERS[:2] if options.no_rivals else SOLVERS
-    problems = {name: gs.LikelihoodEstimation.random(NETWORKS["cycle"], name, 5, seed=1) for name in FAMILIES}
+    problems = {
+        name: gs.LikelihoodEstimation.random(NETWORKS["cycle"], name, 5, seed=1, intercept=False)
+        for name in FAMILIES
+    }
     row("family", "network", "method", *(f"T={t}" for t in ROUNDS))
     row(*["---"] * (3 + len(ROUNDS)))
     for family, problem in problems.items():

@@ -110,6 +110,41 @@ class Bench:
         ]
         return markdown(["", "", *(f"A = {a}" for a in values[:-1]), "no limit"], rows)
 
+    def outages(self) -> str:
+        """The extreme answers, and `worst`, while one agent after another is away for 50 rounds, 80 times."""
+        networks = {
+            "12 agents, geometric": gs.Network.named("geometric:12", "metropolis", 0),
+            "grid 6x6": gs.Network.grid(6, 6),
+            "cycle of 20": gs.Network.cycle(20),
+        }
+        rows = []
+        for name, network in networks.items():
+            rng = np.random.default_rng(5)
+            observations = gs.Gaussian(np.where(rng.random(network.agents) < 0.5, 10.0, 30.0), 0.0)
+            who = np.random.default_rng(0).integers(network.agents, size=80).tolist()
+            starts = [300 + 170 * k for k in range(80)]
+            away = [
+                fault for a, t in zip(who, starts, strict=True) for fault in (Crash(a, t), Restart(a, t + 50))
+            ]
+            for loss in (0.0, 0.05, 0.2, 0.4):
+                cells = []
+                for rate in (0.0, 0.9, 0.95, 0.98, 0.99):
+                    run = simulate_faulty(
+                        gs.AnytimeSDA("local"),
+                        network,
+                        observations,
+                        starts[-1] + 170,
+                        8,
+                        0,
+                        Faults(Loss(loss), *away),
+                        return_rate=rate,
+                        keep="errors",
+                    )
+                    cells.append(f"{run.worst:.2g}" if run.worst > 1e-9 else "0")
+                    print(f"{name}, {loss:.0%}, {rate}: {run.worst:.4g}", file=sys.stderr, flush=True)
+                rows.append((name, f"{loss:.0%}", *cells))
+        return markdown(["", "lost", "at once", "0.9", "0.95", "0.98", "0.99"], rows)
+
     def naive(self) -> str:
         """Root mean square error per agent, with the ledger and without."""
         observations = gs.Gaussian(np.random.default_rng(0).uniform(0, 10, 100), 1.0)
@@ -155,7 +190,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--draws", type=int, default=12, help="draws of the means")
     parser.add_argument("--trials", type=int, default=32, help="trials for each draw")
-    parser.add_argument("--only", choices=["loss", "events", "naive", "patience"], help="one of the tables")
+    parser.add_argument(
+        "--only", choices=["loss", "events", "outages", "naive", "patience"], help="one of the tables"
+    )
     parser.add_argument("--write", type=Path, help="a document whose marked tables are replaced")
     options = parser.parse_args()
     started = time.perf_counter()
@@ -163,6 +200,7 @@ def main() -> None:
     tables = {
         "loss": bench.loss,
         "events": Bench(max(2, options.draws // 2), options.trials).events,
+        "outages": bench.outages,
         "naive": bench.naive,
         "patience": Bench(max(2, options.draws // 3), options.trials).patience,
     }

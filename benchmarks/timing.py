@@ -31,3 +31,10 @@ def best(run: Callable[[], Any], repeats: int = 3) -> float:
 def per_round(run: Callable[[int], Any], rounds: int) -> float:
     """Seconds per round of `run(rounds)`, fastest of three."""
     return best(lambda: run(rounds)) / rounds
+
+
+def timed(run: Callable[..., Any], *arguments: Any) -> tuple[Any, float]:
+    """What a single run returns, and its seconds."""
+    start = time.perf_counter()
+    found = run(*arguments)
+    return found, time.perf_counter() - start

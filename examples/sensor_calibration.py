@@ -20,7 +20,7 @@ from gossamer.applications import Alone, KarMoura, LinearEstimation
 
 frame = load_diabetes(as_frame=True).frame
 ring = gs.Network.cycle(10)
-clinics = LinearEstimation.from_data(frame, "target", agents=ring, split="contiguous", intercept=True)
+clinics = LinearEstimation.from_data(frame, "target", agents=ring, split="contiguous")
 
 # An agent may only invert its average of A_i'A_i once it is close enough to the true one: Corollary 1 asks for
 # ||Abar^-1|| ||Ahat_i - Abar|| <= 1/2. The library knows how many rounds that takes, and refuses any earlier.

@@ -77,11 +77,12 @@ async def main(seconds: float = 1.5) -> list[float]:
         await asyncio.sleep(seconds)
         errors.append(report("later", agents, temperatures.mean()))
 
-        # 4. The boiler room is unplugged. The others notice, and settle on the average of those that remain.
+        # 4. The boiler room's agent stops in order. What it has measured still counts, so the others stay calm; only a
+        #    crash, or a new roster without it, would take its data out of the average.
         tasks[-1].cancel()
         await boiler_room.aclose()
         await asyncio.sleep(1.0 + seconds)
-        errors.append(report("without the boiler room", agents[:-1], temperatures[:-1].mean()))
+        errors.append(report("while the boiler room is off", agents[:-1], temperatures.mean()))
         for task in tasks:
             task.cancel()
     return errors

@@ -15,7 +15,7 @@ import numpy as np
 from scipy.optimize import minimize
 
 import gossamer as gs
-from gossamer.engines.exact import Runs, integrate, measure
+from gossamer.engines.exact import Runs, integrate, measures
 from gossamer.methods import tabulate_all
 
 FOUND = Path(__file__).with_suffix(".json")
@@ -31,7 +31,7 @@ GRIDS = {
 def brute_force(method, net, obs, rounds, starts=8):
     """The least exact error that a dense search over the method's parameters finds."""
     names = [name for name in method.tunable(net, rounds) if name != "burn_in"]
-    over = measure(net, obs)
+    over = measures(net, obs)
     grids = [GRIDS[name] / (net.lambda_max if name == "step_size" else 1) for name in names]
     burn_ins = [{}]
     if isinstance(method, gs.SDA):

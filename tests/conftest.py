@@ -10,6 +10,8 @@ import pytest
 from hypothesis import strategies as st
 
 import gossamer as gs
+from tests.processes import guard
+from tests.processes import processes_end as processes_end
 
 hypothesis.settings.register_profile("gossamer", deadline=None, max_examples=25, derandomize=True)
 hypothesis.settings.load_profile("gossamer")
@@ -18,6 +20,7 @@ os.environ.setdefault("MPLBACKEND", "agg")
 
 def pytest_configure() -> None:
     """Python prefers a compiled module to its source, so one that is older than its source would be tested unseen."""
+    guard()
     for compiled in Path(gs.__file__).parent.rglob("*.so"):
         name = compiled.name.split(".")[0]
         for source in compiled.parent.glob(f"{name}.p*"):

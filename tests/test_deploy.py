@@ -7,20 +7,28 @@ import re
 import shutil
 import subprocess
 import sys
+import sysconfig
 import tomllib
+import urllib.request
+from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
 
+import msgspec
 import pytest
 import yaml
 
 from gossamer.agents.agent import Agent
 from gossamer.agents.fleet.file import Fleet
 from gossamer.agents.fleet.hosts import names_and_endpoints
+from gossamer.agents.fleet.membership import add, change, remove
 from gossamer.agents.host.metrics import AgentCollector
+from gossamer.agents.host.web import serve
 from gossamer.agents.transports.memory import Memory
 from gossamer.networks import Network
-from tests.agents.small_fleets import fleet
+from tests.agents.small_fleets import fleet as fleet_settings
+from tests.agents.small_fleets import free_ports, until
+from tests.cli.fleet_commands import gossamer
 
 DEPLOY = Path(__file__).parents[1] / "deploy"
 DASHBOARD = json.loads((DEPLOY / "grafana-dashboard.json").read_text())
@@ -56,6 +64,66 @@ def test_prometheus_accepts_its_files(words: tuple[str, ...]) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.slow
+def test_prometheus_scrapes_the_agents_of_a_fleet(tmp_path: Path) -> None:
+    """One that is added is scraped, one that is removed no longer; the configuration is ours, with shorter times."""
+    program = shutil.which("prometheus")
+    if program is None:
+        pytest.skip("prometheus is not installed; on Debian, apt-get install prometheus")
+    port, *ports = free_ports(5)
+    metrics = {f"agent{k}": f"127.0.0.1:{place}" for k, place in enumerate(ports)}
+    fleet = Fleet.create(Network.complete(3))
+    agents = [msgspec.structs.replace(agent, metrics=metrics[agent.name]) for agent in fleet.agents]
+    path = fleet.with_(agents=agents).write(tmp_path / "fleet")
+    config = (DEPLOY / "prometheus.yml").read_text().replace("15s", "100ms")
+    (tmp_path / "prometheus.yml").write_text(config)
+    shutil.copy(DEPLOY / "prometheus-rules.yml", tmp_path)
+
+    def publish() -> None:
+        done = gossamer("fleet", "targets", "-f", path, "--out", tmp_path / "gossamer-targets.json")
+        assert done.exit_code == 0, done.output
+
+    def scraped() -> set[str]:
+        """The agents whose newest scrape succeeded."""
+        try:
+            query = f"http://127.0.0.1:{port}/api/v1/query?query=gossamer_round"
+            with urllib.request.urlopen(query, timeout=10) as answer:
+                found = json.load(answer)["data"]["result"]
+        except OSError:
+            return set()
+        assert all(one["metric"]["fleet"] == "gossamer" for one in found)
+        return {one["metric"]["agent"] for one in found}
+
+    transport = Memory().transport(0, (1,))
+    snapshot = Agent(fleet_settings(Network.path(2))[0], transport=transport).snapshot
+    with ExitStack() as stack:
+        for name, place in metrics.items():
+            stack.callback(serve(AgentCollector(lambda: snapshot, name), int(place.rpartition(":")[2])))
+        publish()
+        storage = f"--storage.tsdb.path={tmp_path / 'data'}"
+        process = subprocess.Popen(
+            [
+                program,
+                f"--config.file={tmp_path / 'prometheus.yml'}",
+                storage,
+                f"--web.listen-address=127.0.0.1:{port}",
+            ],
+            stderr=subprocess.DEVNULL,
+        )
+        stack.callback(process.wait)
+        stack.callback(process.kill)
+        until(lambda: scraped() == {"agent0", "agent1", "agent2"}, "the scrape of all")
+        change(path, lambda draft: add(draft, "agent3", "h:1", ["agent0"], metrics=metrics["agent3"]))
+        publish()
+        until(lambda: "agent3" in scraped(), "the scrape of the one that was added")
+        change(path, lambda draft: remove(draft, "agent1"))
+        publish()
+        until(
+            lambda: scraped() == {"agent0", "agent2", "agent3"},
+            "the end of scraping the one that was removed",
+        )
+
+
 def test_every_alert_is_tested() -> None:
     tests = yaml.safe_load((DEPLOY / "prometheus-rules-test.yml").read_text())["tests"]
     firing = {case["alertname"] for test in tests for case in test["alert_rule_test"] if case["exp_alerts"]}
@@ -73,7 +141,7 @@ def test_the_queries_of_the_dashboard_are_valid(tmp_path: Path) -> None:
 
 def test_every_metric_is_one_that_an_agent_serves() -> None:
     """Metrics whose values are not known yet have no lines, so the families are compared."""
-    settings = fleet(Network.path(2))[0]
+    settings = fleet_settings(Network.path(2))[0]
     agent = Agent(settings, transport=Memory().transport(0, (1,)))
     families = list(
         AgentCollector(lambda: agent.snapshot, "agent0", certificate_end=lambda: datetime.now(UTC)).collect()
@@ -123,6 +191,99 @@ def test_the_unit_is_valid(tmp_path: Path) -> None:
     assert not [line for line in done.stderr.splitlines() if "gossamer@" in line]
 
 
+SERVICE = """
+import json, os, shlex, signal, subprocess, sys, time, urllib.request
+from pathlib import Path
+unit, folder, commands, packages = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3], sys.argv[4]
+for place in ("/opt", "/var/lib"):
+    subprocess.run(["mount", "-t", "tmpfs", "none", place], check=True)
+subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
+offline = {"PIP_NO_INDEX": "1", "PIP_NO_DEPS": "1", "PIP_NO_BUILD_ISOLATION": "0", "PIP_QUIET": "1"}
+offline |= {"PYTHONPATH": packages.replace("\\n", ":"), "CC": "false"}  # so nothing is compiled
+for command in commands.splitlines():
+    subprocess.run(command, shell=True, check=True, env=os.environ | offline)
+    for site in Path("/opt/gossamer/venv/lib").glob("python*/site-packages"):
+        (site / "packages.pth").write_text(packages)  # what pip would have fetched
+home = Path("/var/lib/gossamer/agent0")
+subprocess.run(["mkdir", "-p", home.parent], check=True)
+subprocess.run(["cp", "-r", folder, home], check=True)
+(home / "agent.env").write_text("GOSSAMER_SOURCE=cmd:while sleep 0.05; do echo 4; done\\n")
+lines = dict(line.split("=", 1) for line in unit.read_text().replace("%i", "agent0").splitlines() if "=" in line)
+assert lines["EnvironmentFile"] == f"-{home}/agent.env"
+given = dict(line.split("=", 1) for line in (home / "agent.env").read_text().splitlines())
+words = shlex.split(lines["ExecStart"])
+def start():
+    return subprocess.Popen(words, cwd=lines["WorkingDirectory"], env={"PATH": "/usr/bin:/bin"} | given,
+                            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+agent, text = start(), ""
+deadline = time.monotonic() + 60
+while 'gossamer_estimate{agent="agent0",component="0"} 4.0' not in text and time.monotonic() < deadline:
+    try:
+        text = urllib.request.urlopen("http://127.0.0.2:9555/metrics", timeout=5).read().decode()
+    except OSError:
+        time.sleep(0.1)
+agent.send_signal(signal.SIGTERM)
+_, logged = agent.communicate(timeout=30)
+file = home / "fleet.toml"
+file.write_text(file.read_text().replace("format = 1", "format = 7"))
+wrong = start()
+print(json.dumps({"served": "gossamer_samples_total" in text, "code": agent.returncode, "wrong": wrong.wait(60),
+                  "store": (home / "store" / "agent0.sqlite").exists(), "log": logged.decode()[-2000:]}))
+"""
+
+
+@pytest.mark.slow
+def test_the_service_runs_from_its_environment(tmp_path: Path) -> None:
+    """The commands of the README make its environment, and the unit's own command line runs an agent in it.
+
+    In namespaces of mounts and networks, without a network: pip uses what this environment has. The agent serves its
+    metrics where fleet.toml says, stops with 0, and ends with 2 if the file is wrong.
+    """
+    space = ["unshare", "--map-root-user", "--mount", "--net"]
+    if (
+        not all(map(shutil.which, ("unshare", "ip", "mount")))
+        or subprocess.run([*space, "true"], check=False).returncode
+    ):
+        pytest.skip("this machine allows no namespaces, or has no ip or mount")
+    sources = tmp_path / "sources"
+    root = DEPLOY.parent
+    shutil.copytree(
+        root / "src", sources / "src", ignore=shutil.ignore_patterns("*.so", "*.egg-info", "__pycache__")
+    )
+    for name in ("setup.py", "pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(root / name, sources)
+    readme = (DEPLOY / "README.md").read_text()
+    commands = re.search(r"```sh\n(python3 -m venv .*?)```", readme, re.DOTALL)
+    assert commands
+    made = Fleet.create(Network.path(2))
+    first = msgspec.structs.replace(made.agents[0], metrics="127.0.0.2:9555")
+    made.with_(agents=[first, made.agents[1]]).write(tmp_path / "fleet")
+    packages = "\n".join(dict.fromkeys([sysconfig.get_path("purelib"), sysconfig.get_path("platlib")]))
+    python = sys.executable
+    done = subprocess.run(
+        [
+            *space,
+            python,
+            "-c",
+            SERVICE,
+            DEPLOY / "gossamer@.service",
+            tmp_path / "fleet",
+            commands[1].replace("python3 ", f"{python} ", 1),
+            packages,
+        ],
+        cwd=sources,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    found = json.loads(done.stdout)
+    assert (found["served"], found["code"], found["wrong"], found["store"]) == (True, 0, 2, True), found[
+        "log"
+    ]
+
+
 def test_the_containers_are_those_of_their_fleet() -> None:
     """Each has an agent's name, which is its host name, its own key alone, and a port for metrics of its own."""
     network = Network.read(DEPLOY / "compose-edges.txt", format="edge-list")
@@ -149,7 +310,8 @@ def test_the_image_has_what_an_agent_needs() -> None:
     done = subprocess.run([sys.executable, script, project], capture_output=True, text=True, check=True)
     found = tomllib.loads(project.read_text())["project"]
     lines = done.stdout.split()
-    assert set(lines) <= {*found["dependencies"], *found["optional-dependencies"]["agents"]}
+    extras = found["optional-dependencies"]
+    assert set(lines) <= {*found["dependencies"], *extras["agents"], *extras["cli"]}
     assert not [line for line in lines if line.startswith(("numba", "scipy", "networkx", "matplotlib"))]
     program = """
 import sys

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import sysconfig
 import tarfile
+import tomllib
 import venv
 import zipfile
 from pathlib import Path
@@ -17,6 +18,7 @@ import pytest
 import yaml
 
 import gossamer as gs
+from gossamer.fingerprint import full_version
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
@@ -67,25 +69,71 @@ def install(wheel: Path, place: Path) -> Path:
     return place / "bin"
 
 
+@pytest.fixture(scope="module")
+def built(tmp_path_factory) -> Path:
+    return build(tmp_path_factory.mktemp("sources"))
+
+
+def five_lines() -> tuple[str, str, str]:
+    """The README's first example, and how the two numbers that it prints begin."""
+    pattern = r"## Five lines\n+```python\n(.*?)```\n+prints `([\d.]+)\.\.\. ([\d.]+)\.\.\.`"
+    example = re.search(pattern, README, re.DOTALL)
+    assert example
+    return example[1], example[2], example[3]
+
+
 @pytest.mark.slow
-def test_what_is_built_can_be_installed_and_used(tmp_path):
-    (tmp_path / "sources").mkdir()
-    built = build(tmp_path / "sources")
+@pytest.mark.xdist_group("packaging")
+def test_what_is_built_can_be_installed_and_used(tmp_path, built):
     (wheel,), (sdist,) = built.glob("*.whl"), built.glob("*.tar.gz")
     check_archives(wheel, sdist)
     programs = install(wheel, tmp_path / "venv")
-    assert run(programs / "gossamer", "--version", cwd=tmp_path).strip() == gs.__version__
+    assert run(programs / "gossamer", "--version", cwd=tmp_path).strip() == full_version()
     code = "import gossamer, importlib.metadata as m; print(gossamer.__file__, m.version('gossamer'))"
     place, version = run(programs / "python", "-c", code, cwd=tmp_path).split()
     assert Path(place).is_relative_to(tmp_path / "venv")
     assert version == gs.__version__
-    pattern = r"## Five lines\n+```python\n(.*?)```\n+prints `([\d.]+)\.\.\. ([\d.]+)\.\.\.`"
-    example = re.search(pattern, README, re.DOTALL)
-    assert example
-    (tmp_path / "example.py").write_text(example[1])
-    first, second = run(programs / "python", "example.py", cwd=tmp_path).split()
-    assert first.startswith(example[2])
-    assert second.startswith(example[3])
+    code, *beginnings = five_lines()
+    (tmp_path / "example.py").write_text(code)
+    for number, beginning in zip(
+        run(programs / "python", "example.py", cwd=tmp_path).split(), beginnings, strict=True
+    ):
+        assert number.startswith(beginning)
+
+
+@pytest.mark.slow
+@pytest.mark.xdist_group("packaging")
+def test_the_oldest_versions_that_are_claimed_run_the_five_lines(tmp_path, built):
+    """With nothing but the hard dependencies, each in the oldest version that pyproject.toml allows."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    oldest = project["requires-python"].removeprefix(">=")
+    if f"{sys.version_info.major}.{sys.version_info.minor}" != oldest:
+        pytest.skip(f"the oldest versions are those for Python {oldest}")
+    wanted = [f"{requirement.replace('>=', '==')}.*" for requirement in project["dependencies"]]
+    venv.create(tmp_path / "venv", with_pip=False)
+    python = tmp_path / "venv/bin/python"
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--python", python, "install", "-q"]
+    try:
+        run(*pip, "--no-compile", *wanted, cwd=tmp_path)
+    except AssertionError as error:
+        if re.search("connection|network|resolution", str(error), re.IGNORECASE):
+            pytest.skip("the package index cannot be reached")
+        raise
+    (wheel,) = built.glob("*.whl")
+    run(*pip, "--no-deps", wheel, cwd=tmp_path)
+    code, *beginnings = five_lines()
+    plot = "gs.exact('sda', net, obs, rounds=[5, 10]).plot()"
+    (tmp_path / "example.py").write_text(
+        f"{code}\ntry:\n    {plot}\nexcept gs.MissingExtra as error:\n    print(error)\n"
+    )
+    numbers, message = run(python, "example.py", cwd=tmp_path).splitlines()
+    assert all(n.startswith(b) for n, b in zip(numbers.split(), beginnings, strict=True))
+    assert message.endswith("run: pip install 'gossamer[plot]'")
+    command = subprocess.run(
+        [tmp_path / "venv/bin/gossamer", "network", "grid:3x3"], capture_output=True, text=True, timeout=60
+    )
+    assert command.returncode == 2
+    assert "run: pip install 'gossamer[cli]'" in command.stderr
 
 
 @pytest.mark.slow

@@ -41,6 +41,9 @@ from .methods import LinearIteration as LinearIteration
 from .methods import Method as Method
 from .methods import PairwiseGossip as PairwiseGossip
 from .methods import PushSum as PushSum
+from .methods import StochasticExactDiffusion as StochasticExactDiffusion
+from .methods import StochasticEXTRA as StochasticEXTRA
+from .methods import StochasticGradientTracking as StochasticGradientTracking
 from .networks import ChangingNetwork as ChangingNetwork
 from .networks import DirectedNetwork as DirectedNetwork
 from .networks import Network as Network

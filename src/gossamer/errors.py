@@ -102,6 +102,9 @@ def require(module: str, extra: str) -> ModuleType:
     try:
         return import_module(module)
     except ImportError as error:
-        raise MissingExtra(
-            f"this needs the package {module!r}, which is not installed; run: pip install 'gossamer[{extra}]'"
-        ) from error
+        raise MissingExtra(missing(module, extra)) from error
+
+
+def missing(module: str, extra: str) -> str:
+    """Say which extra brings a package that is not installed."""
+    return f"this needs the package {module!r}, which is not installed; run: pip install 'gossamer[{extra}]'"

@@ -23,6 +23,17 @@ def fingerprint(module: Path) -> str:
 
 
 @cache
+def full_version() -> str:
+    """The version and a digest of all source files, such as 0.1.0+3f2a91bc: what says which build this is."""
+    from gossamer import __version__
+
+    digest = hashlib.sha256()
+    for path in sorted(path for path in PACKAGE.rglob("*") if path.suffix in (".py", ".pyx", ".pxd")):
+        digest.update(path.relative_to(PACKAGE).as_posix().encode() + b"\n" + path.read_bytes())
+    return f"{__version__}+{digest.hexdigest()[:8]}"
+
+
+@cache
 def _tree() -> SourceTree:
     return SourceTree(PACKAGE)
 

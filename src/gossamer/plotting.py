@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from gossamer.arrays import Floats
-from gossamer.errors import InvalidInput
+from gossamer.errors import InvalidInput, require
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -65,8 +65,7 @@ class Curve(NamedTuple):
 
 def panels(titles: Sequence[str], width: float = 4.2) -> Sequence[Axes]:
     """A new figure with a panel of each title beside the other, and room for a legend on the right."""
-    from matplotlib import pyplot as plt
-
+    plt: Any = require("matplotlib.pyplot", "plot")
     with plt.rc_context(STYLE):
         down = -(-len(titles) // 4)
         across = -(-len(titles) // down)

@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 
 from gossamer.errors import InvalidInput
 
@@ -43,7 +44,7 @@ def progress_bar(
     if not wanted:
         yield lambda _: None
         return
-    if lines and not sys.stderr.isatty():
+    if (lines and not sys.stderr.isatty()) or find_spec("rich") is None:
         yield _Lines(what, work).advance
         return
     from rich.console import Console

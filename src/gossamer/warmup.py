@@ -133,8 +133,9 @@ def _agents_in_single_precision() -> None:
 def _exact_errors() -> None:
     from gossamer.engines.exact import exact
     from gossamer.methods import SDA, AnytimeSDA
-    from gossamer.networks import Network
+    from gossamer.networks import DENSE_LIMIT, Network
     from gossamer.observations import Gaussian
+    from gossamer.planning import plan
     from gossamer.tuning import tune
 
     net, obs = Network.path(AGENTS), Gaussian(np.arange(float(AGENTS)))
@@ -142,6 +143,11 @@ def _exact_errors() -> None:
     exact(AnytimeSDA(), net, obs, ROUNDS)
     exact(SDA(), net, obs, range(1, AGENTS))
     tune(AnytimeSDA("chebyshev"), net, obs, ROUNDS[-1])
+    plan(net, obs, 1.0)
+    tune("sda", net, obs, ROUNDS[-1], "step_size")
+    tune("sda", net, obs, ROUNDS[-1], ["burn_in", "step_size"])
+    large = DENSE_LIMIT + 1  # too large to decompose
+    exact(AnytimeSDA(), Network.expander(large, 4), Gaussian(np.arange(float(large))), ROUNDS[0])
 
 
 def _faults_and_likelihood() -> None:

@@ -16,6 +16,7 @@ import gossamer as gs
 from gossamer.cli import COMMANDS, build, main, options
 from gossamer.cli.commands import FlagCommand, name_flag
 from gossamer.errors import InvalidInput, OutputError
+from gossamer.fingerprint import full_version
 from gossamer.networks import reading
 
 HEAVY = ("numba", "scipy", "networkx", "numpy", "matplotlib", "joblib", "pandas", "dask")
@@ -87,7 +88,7 @@ def test_help_lists_the_networks_that_can_be_read():
 def test_the_version(monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", ["gossamer", "--version"])
     main()
-    assert capsys.readouterr().out.strip() == gs.__version__
+    assert capsys.readouterr().out.strip() == full_version()
 
 
 FLAGS = {"metrics_port": "--metrics-port", "every": "--every", "for": "--for", "graph": None}

@@ -111,7 +111,7 @@ def test_init_takes_real_host_names(tmp_path: Path) -> None:
     [
         ([], "give either --topology NAME_OR_FILE or --edges FILE"),
         (["--topology", "path:3", "--edges", "x"], "give either"),
-        (["--topology", "path:3", "--hosts", "x"], "give --edges as well"),
+        (["--topology", "path:3", "--hosts", "x"], "x cannot be read as text"),
         (["--topology", "gird:3x3"], "did you mean 'grid'"),
         (["--topology", "path:3", "--every", "soon"], "--every must be a time"),
         (["--topology", "path:3", "--source", "tea"], "--source must be -, csv:FILE"),
@@ -366,6 +366,21 @@ def test_status_shows_the_worst_first_and_asks_where_it_is_told(tmp_path: Path) 
         ("agent1", "unknown"),
     ]
     assert "Connection refused" in rows[0]["problem"]
+
+
+def test_a_fleet_of_which_nothing_is_seen_is_not_well(tmp_path: Path) -> None:
+    path = make(tmp_path, Network.path(2))
+    assert gossamer("fleet", "status", path).exit_code == 1
+
+
+def test_the_estimate_of_a_fleet_is_not_that_of_an_agent_that_is_alone() -> None:
+    two, alone = some_status(3, estimate=(2.0,))[:2], some_status(3, estimate=(9.0,))[2]
+    apart = dataclasses.replace(alone, state="alone")
+    assert "estimate 2, spread 0" in fleet_line([*two, apart], 5)
+    away = {"neighbors": {"agent0": {"state": "dead"}}, "neighbors_alive": 0}
+    degraded = dataclasses.replace(alone, state="degraded", details=alone.details | away)
+    assert "estimate 2, spread 0" in fleet_line([*two, degraded], 5)
+    assert "estimate 9, spread 0" in fleet_line([apart], 5)  # where there is no other
 
 
 def test_a_fleet_in_one_line() -> None:

@@ -64,7 +64,7 @@ def test_nodes_that_are_addresses_stay_addresses(tmp_path: Path) -> None:
 
 
 def test_the_topology_may_be_any_file_of_a_network(tmp_path: Path) -> None:
-    for text, name in (("0,1,0\n1,0,1\n0,1,0\n", "matrix.csv"), (None, "net.graphml")):
+    for text, name in (("0,1,0\n1,0,1\n0,1,0\n", "three.matrix"), (None, "net.graphml")):
         file = tmp_path / name
         if text is None:
             nx.write_graphml(nx.cycle_graph(4), file)

@@ -9,6 +9,7 @@ import pytest
 import typer
 from typer.testing import CliRunner, Result
 
+from gossamer.agents.fleet import membership
 from gossamer.agents.fleet.file import Fleet
 from gossamer.cli.fleet import fleet_app
 from gossamer.errors import InvalidInput
@@ -29,7 +30,13 @@ def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return Path("fleet/fleet.toml")
 
 
-def test_a_fleet_lives(path: Path) -> None:
+def heirs_of(path: Path, fleet: Fleet, agent: str) -> tuple[int, ...]:
+    """In place of `membership.hand_over`, which needs agents that run: to all neighbors."""
+    return tuple(fleet.weights[fleet.member(agent).id])
+
+
+def test_a_fleet_lives(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(membership, "hand_over", heirs_of)
     done = gossamer(
         "add", "pump", "--host", "10.0.0.9", "--neighbors", "agent0, 2", "--listen", "0.0.0.0:7447"
     )
@@ -56,7 +63,30 @@ def test_a_fleet_lives(path: Path) -> None:
         assert ("new certificates" in done.output) == words.startswith("replace")
 
 
-def test_the_roster_is_shown(path: Path) -> None:
+def test_data_are_kept_only_if_they_were_handed_over(path: Path) -> None:
+    before = path.read_bytes(), path.with_suffix(".roster").read_bytes()
+    done = gossamer("remove", "agent1", "--keep")
+    assert done.exit_code != 0
+    assert "agent1 must run, and be reached, to hand its data over" in str(done.exception)
+    assert (path.read_bytes(), path.with_suffix(".roster").read_bytes()) == before
+
+
+def test_flows_are_set_to_zero_in_an_epoch(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(membership, "hand_over", heirs_of)
+    gossamer("remove", "agent1", "--keep")
+    kept = Fleet.read(path)
+    assert (kept.left[0].heirs, kept.reset) == ((0, 2), 0)
+    assert [kept.settings(i, path.parent).kept for i in (0, 2, 3)] == [(1,), (1,), ()]
+    assert gossamer("reset-flows").exit_code == 0
+    after = Fleet.read(path)
+    assert (after.epoch, after.reset, after.roster.reset) == (3, 3, 3)
+    assert (after.left[0].keep, after.left[0].heirs) == (False, ())
+    assert gossamer("sign").exit_code == 0
+    assert Fleet.read(path).reset == 3
+
+
+def test_the_roster_is_shown(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(membership, "hand_over", heirs_of)
     gossamer("remove", "agent1", "--keep")
     gossamer("replace", "agent3")
     shown = gossamer("roster", path)
@@ -98,3 +128,31 @@ def test_a_mistake_says_what_was_required(path: Path, words: str, message: str) 
     assert isinstance(done.exception, InvalidInput)
     assert re.search(message, str(done.exception))
     assert path.read_text() == before
+
+
+def test_a_topology_on_hosts_is_numbered_in_their_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("hosts.txt").write_text("west 10.0.0.9\neast 10.0.0.1:8000\nnorth 10.0.0.3\nsouth 10.0.0.2\n")
+    done = gossamer("init", "--topology", "path:4", "--hosts", "hosts.txt")
+    assert done.exit_code == 0, done.output
+    fleet = Fleet.read(Path("fleet/fleet.toml"))
+    assert [(m.id, m.name, m.endpoint) for m in fleet.agents][:2] == [
+        (0, "west", "10.0.0.9:7447"),
+        (1, "east", "10.0.0.1:8000"),
+    ]
+    pairs = "west east\neast north\nnorth south\n"
+    assert gossamer("edges").output == pairs
+    assert gossamer("edges", "--topology", "path:4", "--hosts", "hosts.txt").output == pairs
+    # The same edges as a file, in another order: the numbers are still those of the hosts.
+    Path("edges.txt").write_text("south north\neast west\nnorth east\n")
+    assert gossamer("init", "--edges", "edges.txt", "--hosts", "hosts.txt", "--out", "again").exit_code == 0
+    again = Fleet.read(Path("again/fleet.toml"))
+    assert [m.name for m in again.agents] == ["west", "east", "north", "south"]
+    assert {edge.pair for edge in again.edges} == {(0, 1), (1, 2), (2, 3)}
+    assert gossamer("bundle", "east").exit_code == 0
+    assert Path("east.tar.gz").exists()
+    assert "10.0.0.3:9464" in gossamer("targets", "--metrics-port", "9464").output
+    done = gossamer("init", "--topology", "path:5", "--hosts", "hosts.txt", "--out", "other")
+    assert "hosts must have a line for each of the 5 agents of this topology, got 4" in str(done.exception)

@@ -61,7 +61,7 @@ def write_rows(path):
 def test_rows_of_a_file_are_fitted_and_shown(tmp_path):
     file = tmp_path / "rows.csv"
     write_rows(file)
-    words = ["learn", "cycle:4", "--data", file, "--target", "outcome", "--split", "by:clinic", "--intercept"]
+    words = ["learn", "cycle:4", "--data", file, "--target", "outcome", "--split", "by:clinic"]
     output = run(*words, "--rounds", 50, "--plot", tmp_path / "fit.png")
     assert "largest difference from the fit in one place" in output
     assert "EXTRA, best step" in output
@@ -70,12 +70,42 @@ def test_rows_of_a_file_are_fitted_and_shown(tmp_path):
     (newton,) = json.loads(run(*words, "--no-rivals", "--json"))
     assert newton["error"] < 1e-8
     assert {"agent_0_age", "agent_0_intercept", "bytes_to_target"} <= set(newton)
+    assert newton["aic"] > newton["deviance"] > 0
+    assert newton["standard_error_age"] > 0
+    shrunk = run(*words, "--no-rivals", "--ridge", "gcv", "--robust")
+    assert "the penalty biases estimates" in shrunk
+    assert "null deviance" in shrunk
+
+
+def test_the_intercept_is_there_unless_it_is_left_out(tmp_path):
+    """As in `from_data`, fleets and scikit-learn: without one, the coefficient of age takes the wrong sign here."""
+    rng = np.random.default_rng(1)
+    age = rng.normal(50, 10, 300)
+    ill = rng.random(300) < 1 / (1 + np.exp(4 - 0.05 * age))
+    file = tmp_path / "patients.csv"
+    file.write_text("\n".join(["age,outcome", *(f"{a:.3f},{int(i)}" for a, i in zip(age, ill, strict=True))]))
+    words = ["learn", "cycle:5", "--data", file, "--target", "outcome", "--no-rivals", "--json"]
+    (default,), (without,) = (json.loads(run(*words, *more)) for more in ([], ["--no-intercept"]))
+    fit = gs.LikelihoodEstimation.from_data(np.round(age, 3), ill, gs.Network.cycle(5)).fit()
+    assert [default["agent_0_age"], default["agent_0_intercept"]] == pytest.approx(fit.estimates[0], abs=1e-9)
+    assert default["agent_0_age"] > 0.02
+    assert without["agent_0_age"] < 0
+    assert "agent_0_intercept" not in without
+
+
+def test_two_columns_of_one_name(tmp_path):
+    file = tmp_path / "rows.csv"
+    file.write_text("a,a ,outcome\n1,2,0\n3,1,1\n")
+    with pytest.raises(gs.GossamerError, match="'a' is the name of 2 columns"):
+        run("learn", "cycle:3", "--data", file, "--target", "outcome")
 
 
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
         (["--target", "y"], "--target has no effect without --data"),
+        (["--ridge", "cv"], "--ridge must be a number of at least 0, or cv or gcv with --data, got 'cv'"),
+        (["--lasso", "0.1"], "--lasso has no effect without --data"),
         (["--family", "poison"], "did you mean 'poisson'"),
         (["-m", "sda"], "running means"),
     ],

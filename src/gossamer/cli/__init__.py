@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
-from gossamer import __version__
 from gossamer.cli.commands import Entry, group_of
-from gossamer.errors import GossamerError, OutputError
+from gossamer.errors import GossamerError, OutputError, missing
+from gossamer.fingerprint import full_version
 
 SUMMARY = "Every agent in a network learns the average of all noisy streams, talking only to its neighbors."
 
@@ -63,6 +63,10 @@ COMMANDS = {
 """Every command, with the first sentence of its help, so that listing the commands imports none of them."""
 
 
+_EXTRAS = {"matplotlib": "plot"}
+"""The extras that bring what a command imports by itself; what the package imports names its extra (`require`)."""
+
+
 def build() -> typer.Typer:
     """Assemble the command line. A command is imported when it is called: an agent does not have to load a compiler."""
     app = typer.Typer(
@@ -81,7 +85,7 @@ def build() -> typer.Typer:
         version: Annotated[bool, typer.Option("--version", help="Print the version and stop.")] = False,
     ) -> None:
         if version:
-            print(__version__)
+            print(full_version())
             raise typer.Exit
 
     return app
@@ -90,13 +94,18 @@ def build() -> typer.Typer:
 def main() -> None:
     """Run the command line; a user's mistake gives a message and an exit code, never a traceback."""
     if sys.argv[1:] == ["--version"]:  # the parser loads a library to read even one flag
-        print(__version__)
+        print(full_version())
         return
     try:
         build()()
     except GossamerError as error:
         _complain(str(error))
         sys.exit(3 if isinstance(error, OutputError) else 2)
+    except ModuleNotFoundError as error:
+        if error.name not in _EXTRAS:
+            raise
+        _complain(missing(error.name, _EXTRAS[error.name]))
+        sys.exit(2)
     except MemoryError:
         _complain("this does not fit into memory; make it smaller")
         sys.exit(2)

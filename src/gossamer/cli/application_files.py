@@ -11,6 +11,7 @@ import numpy as np
 
 from gossamer import checks
 from gossamer.applications import LikelihoodEstimation, LinearEstimation, PolicyEvaluation, problems
+from gossamer.applications.linear.dealing import check_unique
 from gossamer.cli.commands import refuse
 from gossamer.cli.parsing import read_numbers
 from gossamer.errors import InvalidInput, nearest
@@ -45,27 +46,10 @@ def read_sensors(
 
 
 def read_rows(
-    network: Network,
-    path: Path,
-    *,
-    target: str,
-    split: str,
-    family: str,
-    intercept: bool,
-    ridge: float,
-    seed: int,
+    network: Network, path: Path, *, target: str, split: str, **options: Any
 ) -> LikelihoodEstimation:
     """A model of the rows of a user's CSV table, dealt to the agents."""
-    return LikelihoodEstimation.from_data(
-        _table_with(path, target),
-        target,
-        network,
-        split,
-        family=family,
-        intercept=intercept,
-        ridge=ridge,
-        seed=seed,
-    )
+    return LikelihoodEstimation.from_data(_table_with(path, target), target, network, split, **options)
 
 
 def _table_with(path: Path, target: str) -> Mapping[str, Any]:
@@ -175,6 +159,7 @@ def _read_table(path: Path) -> dict[str, Any]:
     for number, row in enumerate(rows[1:], start=2):
         if len(row) != len(rows[0]):
             raise InvalidInput(f"{path}, line {number}: {len(rows[0])} cells are needed, got {len(row)}")
+    check_unique([name.strip() for name in rows[0]])
     columns: dict[str, Any] = {}
     for name, *cells in zip(*rows, strict=True):
         column = np.array(cells)

@@ -55,7 +55,7 @@ def estimate(
     split: Annotated[
         str, typer.Option(help="Which agent holds which rows: contiguous, random or by:COLUMN.")
     ] = "contiguous",
-    intercept: Annotated[bool, typer.Option(help="Add a column of ones.")] = False,
+    intercept: Annotated[bool, typer.Option(help="Rows of data: add a column of ones.")] = True,
     dimension: Annotated[int, typer.Option(help="Random sensors: number of parameters.")] = 5,
     measurements: Annotated[int, typer.Option(help="Random sensors: rows of every A_i.")] = 2,
     noise: Annotated[float, typer.Option(help="Random sensors: typical standard deviation.")] = 1.0,
@@ -90,7 +90,9 @@ def estimate(
     recorded = problem.measurements is not None
     if recorded:
         refuse("trials rivals", "with rows of data, where nothing is random")
-    corollary = Corollary("Corollary 1", {} if recorded else {t: problem.bound(t) for t in horizons})
+    corollary = Corollary(
+        "Corollary 1", f"sda{KNOWN}", {} if recorded else {t: problem.bound(t) for t in horizons}
+    )
     rows = _all_rows(problem, methods, rivals, horizons, trials, seed)
     records = corollary.beside(rows)
     what = "distance from the pooled fit" if recorded else "error of the parameter"
@@ -169,7 +171,7 @@ def evaluate_policy(
         solvers["TD, last iterate"] = gs.applications.TemporalDifference()
         solvers["TD, averaged"] = gs.applications.TemporalDifference(step="sqrt", output="average")
         solvers["each agent alone"] = gs.applications.Alone()
-    corollary = Corollary("Corollary 2", {t: task.bound(t) for t in horizons})
+    corollary = Corollary("Corollary 2", "plug-in, sda", {t: task.bound(t) for t in horizons})
     rows: list[Record] = [
         {**record, "method": name}
         for name, solver in solvers.items()
@@ -196,9 +198,10 @@ def evaluate_policy(
 
 
 class Corollary(NamedTuple):
-    """A corollary of the paper after each number of rounds, its constant taken as 1: columns beside every method."""
+    """A corollary of the paper after each number of rounds: columns that the method has that it is about."""
 
     name: str
+    method: str
     bounds: Mapping[int, Bound]
 
     def rows(self) -> dict[str, dict[int, float]]:
@@ -208,7 +211,7 @@ class Corollary(NamedTuple):
         rows = {
             f"{self.name}, {term}": {t: bound.terms[term] for t, bound in holds.items()} for term in terms
         }
-        total = {f"{self.name}, sum (constant 1)": {t: bound.total for t, bound in holds.items()}}
+        total = {f"{self.name}, sum": {t: bound.total for t, bound in holds.items()}}
         return rows | (total if terms else {})
 
     def conditions(self) -> list[str]:
@@ -221,10 +224,10 @@ class Corollary(NamedTuple):
         rows = {column(name): values for name, values in self.rows().items()}
         found: list[Record] = []
         for record in records:
-            t = record["rounds"]
-            missing = self.conditions() if t in self.bounds and not self.bounds[t].applies else []
+            t, about = record["rounds"], record["method"] == self.method
+            missing = self.conditions() if about and t in self.bounds and not self.bounds[t].applies else []
             note = "; ".join(filter(None, [record["note"], *missing]))
-            terms = {name: values.get(t) for name, values in rows.items()}
+            terms = {name: values.get(t) if about else None for name, values in rows.items()}
             found.append({**{k: v for k, v in record.items() if k != "note"}, **terms, "note": note})
         return found
 

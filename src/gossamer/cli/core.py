@@ -187,10 +187,10 @@ def simulate(
         loss=loss,
         burst=burst,
         delay=delay,
-        crash=crash or (),
-        restart=restart or (),
-        join=join or (),
-        partition=partition or (),
+        crash=crash,
+        restart=restart,
+        join=join,
+        partition=partition,
         names=net.labels,
     )
     result: Any = gs.simulate(
@@ -278,10 +278,10 @@ def compare(
         loss=loss,
         burst=burst,
         delay=delay,
-        crash=crash or (),
-        restart=restart or (),
-        join=join or (),
-        partition=partition or (),
+        crash=crash,
+        restart=restart,
+        join=join,
+        partition=partition,
         names=networks[0].labels if len(networks) == 1 else (),
     )
     if trials is None:
@@ -325,8 +325,9 @@ def _side_by_side(records: Sequence[Record]) -> list[Record]:
             value = f"{shown(record['simulated_error'])} ± {shown(record['stderr'])}"
             rows.setdefault(f"{record['method']}, {record['trials']} trials", {})[t] = value
     for column, name in BESIDE.items():
-        if any(record[column] is not None for record in records):
-            rows[name] = {record["rounds"]: record[column] for record in records}
+        known = {record["rounds"]: record[column] for record in records if record[column] is not None}
+        if known:
+            rows[name] = known
     return wide(rows, few(sorted({record["rounds"] for record in records}), 5))
 
 

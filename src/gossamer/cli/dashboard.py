@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import shlex
 import webbrowser
-from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from gossamer.cli.commands import refuse
+from gossamer.cli.faults import flags_of
 from gossamer.errors import require
 
 if TYPE_CHECKING:
@@ -75,38 +75,10 @@ def command_of(scenario: Scenario) -> str:
         ("--noise", scenario.noise, "gaussian"),
     ):
         words += [] if value == usual else [flag, value]
-    words += _faults(scenario.events)
+    words += flags_of(scenario.build_faults())
     commands = []
     for name, values in scenario.methods:
         chosen = ",".join(f"{key}={value}" for key, value in values.items() if value is not None)
         method = f"{name}:{chosen}" if chosen else name
         commands.append(shlex.join(["gossamer", "simulate", graph, "--method", method, *words]))
     return "\n".join(commands) + "\n"
-
-
-def _faults(events: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The faults of a scenario as flags (see `cli/faults.py`)."""
-    from gossamer.dashboard.events import values_of
-
-    losses = [_with_rounds(repr(event["probability"]), event) for event in events if event["kind"] == "loss"]
-    words = ["--loss", ",".join(losses)] if losses else []
-    for event in events:
-        kind, values = event["kind"], values_of(event)
-        if kind == "bursts":
-            words += ["--burst", ",".join(map(repr, values))]
-        elif kind == "delay":
-            words += ["--delay", ",".join(map(repr, values))]
-        elif kind in ("crash", "restart", "join"):
-            words += [f"--{kind}", f"{values[0]}@{values[1]}"]
-        elif kind == "partition":
-            words += ["--partition", _with_rounds(",".join(map(str, values[0])), event)]
-        elif kind == "cut":
-            words += ["--partition", _with_rounds(",".join(f"{a}:{b}" for a, b in values[0]), event)]
-    return words
-
-
-def _with_rounds(text: str, event: Mapping[str, Any]) -> str:
-    start, stop = event.get("start") or 0, event.get("stop")
-    if event["kind"] == "loss" and not start and stop is None:
-        return text
-    return f"{text}@{start}-{'' if stop is None else stop}"

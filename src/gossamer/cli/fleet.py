@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import shutil
-import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gossamer.cli import fleet_members
+from gossamer.cli import fleet_files, fleet_members
 from gossamer.cli.commands import FlagCommand, refuse
 from gossamer.cli.fleet_run import up
 from gossamer.cli.fleet_status import status
@@ -18,6 +17,7 @@ from gossamer.cli.options import EXAMPLES, FleetFile, Source, Weights
 from gossamer.errors import InvalidInput, OutputError
 
 if TYPE_CHECKING:
+    from gossamer.agents.fleet.certificates import Authority
     from gossamer.agents.fleet.file import Fleet
     from gossamer.agents.fleet.tables import MethodTable, ModelTable
     from gossamer.methods import Method
@@ -42,7 +42,10 @@ def init(
             "(hostA:7447 hostB:7447); agents that are only numbered (0 1) run on this machine."
         ),
     ] = None,
-    hosts: Annotated[Path | None, typer.Option(help="With --edges: a file of lines NAME HOST:PORT.")] = None,
+    hosts: Annotated[
+        Path | None,
+        typer.Option(help="A file of lines NAME HOST:PORT; agents are numbered in their order."),
+    ] = None,
     weights: Weights = "metropolis",
     method: Annotated[
         str,
@@ -79,8 +82,10 @@ def init(
     """Write fleet.toml, its signed roster, a private certificate authority and a certificate for each agent."""
     from gossamer.agents.fleet.file import Fleet, simulated_sources
     from gossamer.agents.fleet.hosts import (
+        in_order,
         labels_are_addresses,
         names_and_endpoints,
+        placed,
         read_hosts,
         with_metrics,
     )
@@ -90,16 +95,13 @@ def init(
 
     if (topology is None) == (edges is None):
         raise InvalidInput("a fleet needs a network: give either --topology NAME_OR_FILE or --edges FILE")
-    if hosts is not None and edges is None:
-        raise InvalidInput("--hosts says where the agents of an edge list are; give --edges as well")
     if topology is not None:
         network = Network.of(parse_network(topology, weights, seed))
     else:
         assert edges is not None
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", ".* was guessed to be edge-list")  # as the flag says
-            network = Network.read(edges, weights)
-    here = topology is not None or (hosts is None and not labels_are_addresses(network))
+        network = Network.read(edges, weights, format="edge-list")
+    known = None if hosts is None else read_hosts(hosts)
+    here = known is None and (topology is not None or not labels_are_addresses(network))
     if here:
         last = 65536 - network.agents
         if not 1 <= port <= last:
@@ -111,7 +113,10 @@ def init(
         sources = simulated_sources(network.agents, seed)
     else:
         refuse("port", "where agents have addresses of their own")
-        names, endpoints = names_and_endpoints(network, None if hosts is None else read_hosts(hosts))
+        if topology is not None and known is not None:
+            names, endpoints = placed(network, known)
+        else:
+            names, endpoints = names_and_endpoints(network, known)
         sources = ["-"] * network.agents
     chosen, own_file = _method(method)
     made = Fleet.create(
@@ -128,6 +133,8 @@ def init(
         rounds=RoundsTable(every=every),
         model=_model(model),
     )
+    if known is not None:
+        made = in_order(made, list(known))
     if metrics_port:
         made = made.with_(agents=with_metrics(made.agents, metrics_port))
     path = made.write(out)
@@ -215,13 +222,25 @@ def _copy_beside(source: Path, target: Path) -> None:
         raise OutputError(f"cannot write {target}: {error.strerror}") from error
 
 
-def renew(fleet: FleetFile) -> None:
+def renew(
+    fleet: FleetFile,
+    push: Annotated[
+        bool,
+        typer.Option(
+            "--push",
+            help="Renew the certificates of running agents over their own connections: no key leaves its host.",
+        ),
+    ] = False,
+) -> None:
     """Give every agent a new certificate from the fleet's authority (ca.key must be here)."""
     from gossamer.agents.fleet.certificates import Authority, expires
     from gossamer.agents.fleet.file import Fleet
 
     found: Fleet = Fleet.read(fleet)
-    Authority.load(fleet.parent / found.certificates)
+    authority = Authority.load(fleet.parent / found.certificates)
+    if push:
+        _renew_running(fleet, found, authority)
+        return
     found.certify(fleet.parent)
     end = expires(fleet.parent / found.certificates / f"{found.agents[0].name}.pem")
     print(
@@ -230,6 +249,35 @@ def renew(fleet: FleetFile) -> None:
     )
 
 
-COMMANDS: Sequence[Callable[..., None]] = (init, up, status, renew, *fleet_members.COMMANDS)
+def _renew_running(path: Path, fleet: Fleet, authority: Authority) -> None:
+    from concurrent.futures import ThreadPoolExecutor
+
+    from gossamer.agents.fleet.membership import operator_files
+    from gossamer.agents.fleet.renewal import renew_running
+
+    tls = operator_files(path, fleet)
+    with ThreadPoolExecutor(16) as pool:
+        said = list(pool.map(lambda member: renew_running(authority, tls, fleet.fleet, member), fleet.agents))
+    failed = {member.name: problem for member, problem in zip(fleet.agents, said, strict=True) if problem}
+    print(
+        f"{len(said) - len(failed)} of {len(said)} certificates renewed on their hosts, taken into use in seconds"
+    )
+    for name, problem in failed.items():
+        print(f"{name}: {problem}")
+    if failed:
+        raise OutputError(
+            f"{len(failed)} agents have their old certificates; start them and repeat this, or run it without --push "
+            "and copy the files"
+        )
+
+
+COMMANDS: Sequence[Callable[..., None]] = (
+    init,
+    up,
+    status,
+    renew,
+    *fleet_members.COMMANDS,
+    *fleet_files.COMMANDS,
+)
 for _command in COMMANDS:
     fleet_app.command(cls=FlagCommand)(_command)

@@ -49,10 +49,31 @@ def remove(
     keep: Annotated[bool, typer.Option("--keep", help="What it observed stays in the average.")] = False,
     fleet: FleetOption = _DEFAULT,
 ) -> None:
-    """Remove an agent for good: from then on the others refuse it, also with a valid certificate."""
-    from gossamer.agents.fleet import membership
+    """Remove an agent for good: from then on the others refuse it, also with a valid certificate.
 
-    _change(fleet, lambda draft: membership.remove(draft, name, keep=keep))
+    With --keep the agent must run: it hands its data over to its neighbors first, and they confirm.
+    """
+    from gossamer.agents.fleet import membership
+    from gossamer.agents.rewiring import TAKE_BACK
+
+    handed: list[Fleet] = []
+
+    def without(draft: Fleet) -> Fleet:
+        after = membership.remove(draft, name)  # refuses what would cut the network
+        if not keep:
+            return after
+        heirs = membership.hand_over(fleet, draft, name)
+        handed.append(draft)
+        near = ", ".join(member.name for member in draft.agents if member.id in heirs)
+        print(f"{draft.member(name).name} has handed its data over to {near}")
+        return membership.remove(draft, name, heirs=heirs)
+
+    try:
+        _change(fleet, without)
+    except BaseException:
+        for draft in handed:
+            membership.tell(fleet, draft, name, TAKE_BACK)
+        raise
 
 
 def link(
@@ -85,6 +106,13 @@ def replace(
     from gossamer.agents.fleet import membership
 
     _change(fleet, lambda draft: membership.replace(draft, name))
+
+
+def reset_flows(fleet: FleetOption = _DEFAULT) -> None:
+    """Let all agents set their flows to zero and begin anew, where the flows no longer add up to zero."""
+    from gossamer.agents.fleet import membership
+
+    _change(fleet, membership.reset_flows)
 
 
 def sign(fleet: FleetOption = _DEFAULT) -> None:
@@ -182,4 +210,14 @@ def _count(found: Fleet) -> str:
     return f"{len(found.agents)} agents, {edges} edge{'' if edges == 1 else 's'}"
 
 
-COMMANDS: Sequence[Callable[..., None]] = (add, remove, link, unlink, replace, sign, push, roster)
+COMMANDS: Sequence[Callable[..., None]] = (
+    add,
+    remove,
+    link,
+    unlink,
+    replace,
+    reset_flows,
+    sign,
+    push,
+    roster,
+)

@@ -18,9 +18,9 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
-from gossamer.agents.host.hangup import terminal_gone
+from gossamer.agents.host.hangup import Terminal
 from gossamer.cli.fleet_table import fleet_line, fleet_table
-from gossamer.cli.options import Burst, Delay, FleetFile, Loss, Partition, Source
+from gossamer.cli.options import SOURCE_HELP, Burst, Delay, FleetFile, Loss, Partition, Source
 from gossamer.cli.output import console
 from gossamer.errors import InvalidInput
 
@@ -39,7 +39,8 @@ Store = Annotated[
     Path | None, typer.Option(help="Directory where an agent saves its state, to continue after a crash.")
 ]
 Insecure = Annotated[bool, typer.Option("--insecure", help="Plaintext, no certificates: for tests only.")]
-MetricsHost = Annotated[str, typer.Option(help="Address to serve the metrics on.")]
+METRICS_HOST_HELP = "Address to serve the metrics on. [default: as in fleet.toml, or 127.0.0.1]"
+MetricsHost = Annotated[str | None, typer.Option(help=METRICS_HOST_HELP)]
 LogLevel = Annotated[
     str | None, typer.Option(help="debug, info, warning or error; otherwise as fleet.toml says.")
 ]
@@ -55,7 +56,7 @@ def up(
         int | None,
         typer.Option(help="Serve agent i's metrics on this port + i; 0: none. Otherwise as in fleet.toml."),
     ] = None,
-    metrics_host: MetricsHost = "127.0.0.1",
+    metrics_host: MetricsHost = None,
     insecure: Insecure = False,
     log_level: LogLevel = None,
     restart: Annotated[
@@ -96,14 +97,15 @@ def up(
         metrics_host=metrics_host,
         insecure=insecure,
         level=_level(log_level),
-        **agent_faults(Fleet.read(fleet), loss, burst, delay, partition),
+        faults=agent_faults(Fleet.read(fleet), loss=loss, burst=burst, delay=delay, partition=partition),
     )
     screen = console()
     if insecure:
         warning = "anyone on the network can read and forge messages"
         screen.print(Text.assemble(("plaintext:", "bold red"), " ", warning))
+    terminal = Terminal()
     with _signals() as caught, _page(fleet, screen, dashboard) as address, agents:
-        _watch(agents, screen, caught, seconds, address)
+        _watch(agents, screen, caught, terminal, seconds, address)
         early = agents.missing()
     screen.print("all agents stopped", style="dim")
     _complain(screen, agents, early)
@@ -117,7 +119,7 @@ def _complain(screen: Console, agents: LocalFleet, early: int) -> None:
         again = ", ".join(f"{name} ({times})" for name, times in agents.restarts.items())
         screen.print(Text(f"started again after a failure: {again}", style="yellow"), soft_wrap=True)
     if agents.killed:
-        text = f"{', '.join(agents.killed)} did not stop within 5 seconds and had to be killed"
+        text = f"{', '.join(agents.killed)} did not stop in time and had to be killed"
         screen.print(Text(text, style="red"), soft_wrap=True)
     if early:
         text = f"{early} of them ended on their own; see {agents.path.parent / 'logs'}"
@@ -144,21 +146,26 @@ def _page(fleet: Path, screen: Console, wanted: bool) -> Iterator[str]:
 
 
 def _watch(
-    agents: LocalFleet, screen: Console, caught: list[int], seconds: float | None, address: str = ""
+    agents: LocalFleet,
+    screen: Console,
+    caught: list[int],
+    terminal: Terminal,
+    seconds: float | None,
+    address: str = "",
 ) -> None:
     """Supervise and show the fleet until it is stopped, its time is over, or no agent is left."""
     start = time.monotonic()
     plain_due = start
-    gone = terminal_gone()
 
     def passed() -> float:
         return time.monotonic() - start
 
     def going() -> bool:
         while caught:
-            if caught.pop(0) != signal.SIGHUP or gone():
+            if caught.pop(0) != signal.SIGHUP or terminal.gone:
                 return False
             agents.reload()
+        terminal.look()
         agents.supervise()
         return agents.active() > 0 and (seconds is None or passed() < seconds)
 
@@ -207,7 +214,14 @@ def _level(text: str | None) -> str | None:
 def agent(
     fleet: FleetFile,
     id_: Annotated[str, typer.Option("--id", help="The agent's number or name.")],
-    source: Source = None,
+    source: Annotated[str | None, typer.Option(help=SOURCE_HELP, envvar="GOSSAMER_SOURCE")] = None,
+    end: Annotated[
+        str | None,
+        typer.Option(
+            help="If its command (cmd:) ends without an error: fail, restart or stop. [default: fail]",
+            envvar="GOSSAMER_END",
+        ),
+    ] = None,
     every: Every = None,
     store: Store = None,
     metrics_port: Annotated[
@@ -216,9 +230,12 @@ def agent(
             help="Serve Prometheus metrics on this port; 0: none. Otherwise as in fleet.toml.",
             min=0,
             max=65535,
+            envvar="GOSSAMER_METRICS_PORT",
         ),
     ] = None,
-    metrics_host: MetricsHost = "127.0.0.1",
+    metrics_host: Annotated[
+        str | None, typer.Option(help=METRICS_HOST_HELP, envvar="GOSSAMER_METRICS_HOST")
+    ] = None,
     insecure: Insecure = False,
     report: Annotated[
         str | None, typer.Option(help='Time between estimates on standard output, such as "1s".')
@@ -236,11 +253,16 @@ def agent(
 
     For a trial, faults can be injected into what it sends: --loss, --burst, --delay, --partition.
     """
+    terminal = Terminal().descriptor
+    if terminal is not None:
+        os.set_inheritable(terminal, True)  # for the agent, which takes the place of this process
     with _signals_wait():
         _become_agent(
             fleet,
             id_,
+            terminal=terminal,
             source=source,
+            end=end,
             every=every,
             store=None if store is None else str(store),
             metrics_port=metrics_port,
@@ -284,7 +306,7 @@ def _become_agent(
     found = Fleet.read(fleet)
     me = found.member(id_)
     found.settings(me.id, fleet.parent, insecure=insecure)
-    found.source(source or me.source, me.id)
+    found.source(me.id, source, others["end"])
     seconds = None if report is None else duration("--report", report)
     if seconds is not None and seconds < _SHORTEST_REPORT:
         raise InvalidInput(f'--report must be a time of at least "10ms", got {report!r}')
@@ -295,7 +317,7 @@ def _become_agent(
         every=None if every is None else duration("--every", every),
         insecure=insecure,
         report=seconds,
-        **agent_faults(found, **faults),
+        faults=agent_faults(found, **faults),
         **others,
     )
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # more would only wait, and cost time to start

@@ -28,7 +28,7 @@ def status(
 
     Agents of this machine are known from their status files, others from their metrics.
 
-    The exit code is 0 if every agent seen is running, and 1 otherwise.
+    The exit code is 0 if at least one agent is seen and all that are seen are running, and 1 otherwise.
     """
     from gossamer import checks
     from gossamer.agents.fleet.file import Fleet
@@ -44,7 +44,8 @@ def status(
         print(json.dumps([_row(agent) for agent in agents], indent=2))
     else:
         console().print(fleet_table(found.network or found.fleet, agents))
-    if any(agent.state not in ("running", "unknown") for agent in agents):
+    seen = [agent.state for agent in agents if agent.state != "unknown"]
+    if not seen or any(state != "running" for state in seen):
         raise typer.Exit(1)
 
 

@@ -11,7 +11,7 @@ import typer
 import gossamer as gs  # its names load when they are used, so that help pages stay fast
 from gossamer.cli.applications import Rivals
 from gossamer.cli.commands import refuse
-from gossamer.cli.faults import parse_loss
+from gossamer.cli.faults import parse_faults
 from gossamer.cli.formatting import plain, shown
 from gossamer.cli.options import AsJson, Csv, Graph, Loss, Plot, Rounds, Seed, Trials, Weights
 from gossamer.cli.output import Record, emit, few, present, save_plot, wide
@@ -21,11 +21,28 @@ from gossamer.cli.parsing import parse_horizons, parse_methods, parse_network
 def learn(
     graph: Graph,
     family: Annotated[
-        str, typer.Option("--family", "-f", help="logistic, softmax, poisson, gamma or huber.")
+        str,
+        typer.Option(
+            "--family",
+            "-f",
+            help="logistic, softmax, poisson, gamma or huber; with --data also least-squares or negative-binomial.",
+        ),
     ] = "logistic",
     dimension: Annotated[int, typer.Option(help="Simulated samples: number of covariates.")] = 5,
-    intercept: Annotated[bool, typer.Option(help="Add a covariate that is always 1.")] = False,
-    ridge: Annotated[float, typer.Option(help="Penalty: ridge/2 times the sum of squared parameters.")] = 0.0,
+    intercept: Annotated[bool, typer.Option(help="Add a covariate that is always 1.")] = True,
+    ridge: Annotated[
+        str,
+        typer.Option(
+            help="Penalty: ridge/2 times the sum of squared parameters, for example 0.01; with --data also cv or gcv, "
+            "which choose it by (generalized) cross-validation."
+        ),
+    ] = "0",
+    lasso: Annotated[
+        float, typer.Option(help="With --data: add this times the sum of absolute parameters.")
+    ] = 0.0,
+    robust: Annotated[
+        bool, typer.Option("--robust", help="With --data: z, p and intervals by robust standard errors.")
+    ] = False,
     samples: Annotated[int, typer.Option(help="Simulated samples per agent and round.")] = 1,
     data: Annotated[
         Path | None, typer.Option(help="CSV with a header row: fit these rows, which agents keep, instead.")
@@ -56,23 +73,20 @@ def learn(
         from gossamer.cli.application_files import read_rows
 
         refuse("dimension samples methods trials loss tune", "with --data, whose rows stay as they are")
-        rows = read_rows(
-            network,
-            data,
-            target=target,
-            split=split,
-            family=family,
-            intercept=intercept,
-            ridge=ridge,
-            seed=seed,
-        )
-        _fit(rows, rivals, max(parse_horizons(rounds)), as_json, csv, plot)
+        options = {"family": family, "intercept": intercept, "lasso": lasso, "seed": seed}
+        rule = ridge if ridge in ("cv", "gcv") else None
+        penalty = 0.0 if rule else _number(ridge)
+        rows = read_rows(network, data, target=target, split=split, ridge=penalty, **options)
+        if rule:
+            chosen = rows.ridge_path(rule, seed=seed).best
+            rows = read_rows(network, data, target=target, split=split, ridge=chosen, **options)
+        _fit(rows, rivals, max(parse_horizons(rounds)), robust, as_json, csv, plot)
         return
-    refuse("target split", "without --data")
+    refuse("target split lasso robust", "without --data")
     problem = gs.LikelihoodEstimation.random(
-        network, family, dimension, samples=samples, intercept=intercept, ridge=ridge, seed=seed
+        network, family, dimension, samples=samples, intercept=intercept, ridge=_number(ridge), seed=seed
     )
-    faults = None if loss is None else parse_loss(loss)
+    faults = None if loss is None else parse_faults(loss=loss)
     horizons = sorted(set(parse_horizons(rounds)))
     runs: Any = problem.simulate(parse_methods(methods), horizons, trials, seed, faults=faults)
     if rivals:
@@ -118,23 +132,24 @@ def _fit(
     problem: gs.LikelihoodEstimation,
     rivals: bool,
     rounds: int,
+    robust: bool,
     as_json: bool,
     csv: Path | None,
     plot: Path | None,
 ) -> None:
-    """Fit rows that agents keep: what each method reached, and every parameter."""
+    """Fit rows that agents keep: what each method reached, every parameter with its accuracy, and the model's fit."""
     from gossamer.applications.likelihood.at_rest import RIVALS
 
-    fits = problem.compare_fits(RIVALS if rivals else RIVALS[:1], rounds)
+    every = RIVALS if rivals and problem.differentiable else RIVALS[:1]
+    fits = problem.compare_fits(every, rounds)
     found = fits.fits[0]
-    best = {
-        name: float(value) for name, value in zip(problem.parameter_names, found.estimates[0], strict=True)
-    }
-    spread = (found.estimates.max(axis=0) - found.estimates.min(axis=0)).tolist()
+    summary = found.summary(robust=robust or None)
+    extra = {**_accuracy(summary), **_figures(summary)}
+    best = {name: float(value) for name, value in zip(found.names, found.estimates[0], strict=True)}
     records = [
-        {**row, **{f"agent_0_{k}": v for k, v in best.items()}}
+        {**row, **{f"agent_0_{k}": v for k, v in best.items()}, **extra}
         if row["method"] == found.method
-        else {**row, **dict.fromkeys(f"agent_0_{k}" for k in best)}
+        else {**row, **dict.fromkeys(f"agent_0_{k}" for k in best), **dict.fromkeys(extra)}
         for row in fits.records()
     ]
     emit(
@@ -151,10 +166,49 @@ def _fit(
         },
     )
     if not as_json:
-        table = [
-            {"parameter": name, "agent 0": value, "largest difference between agents": gap}
-            for (name, value), gap in zip(best.items(), spread, strict=True)
-        ]
-        emit(table, title=f"Parameters after {int(found.rounds[-1])} rounds of Newton's method")
+        emit(
+            summary.records(),
+            title=f"Parameters of agent 0 after {int(found.rounds[-1])} rounds of Newton's method",
+            columns=list(summary.shown),
+            headings={
+                "standard_error": "std error",
+                "robust_error": "robust",
+                "low": "2.5%",
+                "high": "97.5%",
+            },
+            notes=[
+                *summary.notes,
+                f"agents differ by at most {found.disagreement:.1e}",
+                ", ".join(
+                    f"{name.replace('_', ' ')} {shown(value)}" for name, value in _figures(summary).items()
+                ),
+            ],
+        )
     if plot is not None:
         save_plot(fits.plot, plot, as_json)
+
+
+def _figures(summary: Any) -> Record:
+    """What describes the whole model, without what its family does not have."""
+    return {name: value for name, value in summary.figures.items() if value == value}
+
+
+def _accuracy(summary: Any) -> Record:
+    """Both standard errors of every parameter, by name."""
+    return {
+        f"{kind}_{row['parameter']}": row[kind]
+        for kind in ("standard_error", "robust_error")
+        for row in summary.records()
+    }
+
+
+def _number(ridge: str) -> float:
+    """A penalty that was typed."""
+    try:
+        return float(ridge)
+    except ValueError:
+        from gossamer.errors import InvalidInput
+
+        raise InvalidInput(
+            f"ridge must be a number of at least 0, or cv or gcv with --data, got {ridge!r}"
+        ) from None

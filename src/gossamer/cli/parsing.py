@@ -5,8 +5,6 @@ from __future__ import annotations
 import ast
 import csv
 import re
-import sys
-import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -42,12 +40,7 @@ def parse_any_network(text: str, weights: str, seed: int) -> gs.Network | gs.Cha
     """A network by name or from a file, one that changes included."""
     from gossamer.networks.reading import parse_network  # loads NetworkX, so not for a help page
 
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", ".* was guessed to be ")  # which is said here in other words
-        network = parse_network(text, weights, seed)
-    if network.origin:
-        print(f"{text}: {network.origin}; {network.origin.split()[-1]}:{text} would say it", file=sys.stderr)
-    return network
+    return parse_network(text, weights, seed)
 
 
 def parse_method(text: str) -> gs.Method:

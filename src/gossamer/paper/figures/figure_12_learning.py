@@ -55,7 +55,7 @@ def networks(agents: int, seed: int) -> dict[str, Network]:
 def learning_models(family: str, agents: int, trials: int, seed: int) -> list[Row]:
     """Errors, multiples of the center's error, and bytes of one family on the three networks."""
     nets = networks(agents, seed)
-    streams = LikelihoodEstimation.random(nets["cycle"], family, DIMENSION, seed=seed)
+    streams = LikelihoodEstimation.random(nets["cycle"], family, DIMENSION, seed=seed, intercept=False)
     short = tuple(t for t in HORIZONS if t <= RIVALS_END)
     solvers: list[tuple[str, str, Any, tuple[int, ...]]] = [
         *((graph, "anytime-sda", AnytimeSDA(), HORIZONS) for graph in GRAPHS),

@@ -135,7 +135,7 @@ def key(mark: Mark, label: str | None = None, marker: bool = True) -> Line2D:
 
 def bound_key(corollary: str) -> Line2D:
     """A legend entry: the thin line of a corollary's bound."""
-    entry = key(Mark(f"{corollary}, constant 1 (SDA)", BLUE, "-", ""))
+    entry = key(Mark(f"{corollary} (SDA)", BLUE, "-", ""))
     entry.set_linewidth(0.6)
     return entry
 

@@ -70,6 +70,8 @@ def evaluation(graph: str, agents: int, solver: str, rounds: list[int], trials: 
                 bound = task.bound(t)
                 if bound.applies:
                     rows.append({**here, "rounds": t, "source": "corollary 2", "value": bound.total})
+                    order = sum(bound.order.values())
+                    rows.append({**here, "rounds": t, "source": "corollary 2, order", "value": order})
     return rows
 
 

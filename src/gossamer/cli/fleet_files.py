@@ -1,0 +1,99 @@
+"""gossamer fleet edges|bundle|targets: files for other programs and hosts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gossamer.cli.options import EXAMPLES
+from gossamer.errors import InvalidInput
+
+_DEFAULT = Path("fleet/fleet.toml")
+FleetOption = Annotated[Path, typer.Option("--fleet", "-f", help="The fleet's file.")]
+
+
+def edges(
+    topology: Annotated[
+        str | None, typer.Option(help=f"Instead of a fleet's edges, those of a network: {EXAMPLES}.")
+    ] = None,
+    hosts: Annotated[
+        Path | None,
+        typer.Option(
+            help="With --topology: a file of lines NAME HOST:PORT, whose names are given in this order."
+        ),
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Seed for random networks.")] = 0,
+    fleet: FleetOption = _DEFAULT,
+) -> None:
+    """Print edges, one per line, as `gossamer fleet init --edges` reads them."""
+    if topology is None:
+        from gossamer.agents.fleet.file import Fleet
+
+        found = Fleet.read(fleet)
+        pairs = [(found.member(edge.a).name, found.member(edge.b).name) for edge in found.edges]
+    else:
+        from gossamer.agents.fleet.hosts import placed, read_hosts
+        from gossamer.cli.parsing import parse_network
+        from gossamer.networks import Network
+
+        network = Network.of(parse_network(topology, "metropolis", seed))
+        names = [f"agent{i}" for i in range(network.agents)]
+        if hosts is not None:
+            names, _ = placed(network, read_hosts(hosts))
+        pairs = [(names[i], names[j]) for i, j in network.edges.tolist()]
+    for a, b in pairs:
+        print(a, b)
+
+
+def bundle(
+    name: Annotated[str, typer.Argument(help="The agent's name or number.")],
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="File to write; NAME.tar.gz unless given.")
+    ] = None,
+    unit: Annotated[
+        Path | None, typer.Option(help="A systemd unit to include, such as deploy/gossamer@.service.")
+    ] = None,
+    fleet: FleetOption = _DEFAULT,
+) -> None:
+    """Write one agent's folder as one file: configuration, roster, certificate and key. Keep it as safe as the key."""
+    from gossamer.agents.fleet.file import Fleet
+    from gossamer.agents.fleet.handout import bundle
+
+    target = out or Path(f"{Fleet.read(fleet).member(name).name}.tar.gz")
+    names = bundle(fleet, name, target, unit)
+    print(f"{target}: {', '.join(names)}")
+    folder = names[0].partition("/")[0]
+    print(f"on its host: tar xzf {target.name}, then gossamer agent {folder}/{fleet.name} --id {folder}")
+
+
+def targets(
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="File to write; printed unless given.")
+    ] = None,
+    metrics_port: Annotated[
+        int,
+        typer.Option(
+            help="Port of the metrics of agents for which fleet.toml has none; 0: they are left out."
+        ),
+    ] = 0,
+    fleet: FleetOption = _DEFAULT,
+) -> None:
+    """Write the addresses of the members' metrics for Prometheus (file_sd_configs); repeat it after a change."""
+    from gossamer.agents.fleet.certificates import write_file
+    from gossamer.agents.fleet.file import Fleet
+    from gossamer.agents.fleet.handout import targets, targets_text
+
+    if not 0 <= metrics_port < 65536:
+        raise InvalidInput(f"metrics_port must be a port from 1 to 65535, or 0, got {metrics_port}")
+    groups = targets(Fleet.read(fleet), metrics_port)
+    if out is None:
+        print(targets_text(groups), end="")
+        return
+    write_file(out, targets_text(groups).encode())
+    print(f"{out}: {len(groups)} agents")
+
+
+COMMANDS: Sequence[Callable[..., None]] = (edges, bundle, targets)
