@@ -7,8 +7,8 @@ import time
 from collections.abc import Callable
 
 from gossamer.agents.agent import Agent
-from gossamer.agents.settings import AgentSettings, Neighbor
-from gossamer.agents.transports.base import Transport
+from gossamer.agents.config.settings import AgentSettings, Neighbor
+from gossamer.agents.round.transport import Transport
 from gossamer.agents.transports.memory import Memory
 from gossamer.methods import AnytimeSDA
 

@@ -10,10 +10,10 @@ import pytest
 from tests.agents.own_hosts import Hosts, constant
 from tests.agents.small_fleets import free_ports, until
 
-from gossamer.agents.fleet import membership
-from gossamer.agents.fleet.certificates import Authority
-from gossamer.agents.fleet.renewal import RENEW, renew_running
-from gossamer.agents.settings import Tls
+from gossamer.agents.config.settings import Tls
+from gossamer.agents.membership import changes as membership
+from gossamer.agents.membership.certificates import Authority
+from gossamer.agents.membership.renewal import RENEW, renew_running
 from gossamer.errors import OutputError
 from gossamer.networks import Network
 

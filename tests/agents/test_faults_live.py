@@ -20,7 +20,7 @@ import pytest
 from tests.agents.agent_process import Handle
 from tests.agents.small_fleets import fleet, make_certificates, until
 
-from gossamer.agents.settings import AgentSettings
+from gossamer.agents.config.settings import AgentSettings
 from gossamer.faults import Faults, Loss
 from gossamer.networks import Network
 

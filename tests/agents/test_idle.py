@@ -12,7 +12,7 @@ from tests.agents.small_fleets import PLAINTEXT, fleet
 from tests.agents.test_agent import enter, in_memory, leave, wait_for
 
 from gossamer.agents.agent import Agent
-from gossamer.agents.host.store import AgentStore, Saved
+from gossamer.agents.store.agent_store import AgentStore, Saved
 from gossamer.agents.transports.memory import Memory
 from gossamer.networks import Network
 

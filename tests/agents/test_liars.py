@@ -17,8 +17,8 @@ from tests.agents.lockstep import Desk, Forger, Lie, Lockstep, Lying, Told
 from tests.agents.small_fleets import fleet, make_certificates, until
 
 from gossamer.agents.agent import Agent
-from gossamer.agents.bounds import SLACK
-from gossamer.agents.statistics import Layout
+from gossamer.agents.round.bounds import SLACK
+from gossamer.agents.statistics.layout import Layout
 from gossamer.agents.transports.tls import TlsTransport
 from gossamer.methods import AnytimeSDA
 from gossamer.networks import Network

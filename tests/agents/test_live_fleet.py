@@ -19,9 +19,10 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from tests.agents.own_hosts import STD, Hosts, seen_by, source
 from tests.agents.small_fleets import free_ports, until
 
-from gossamer.agents.fleet import membership, roster
-from gossamer.agents.fleet.certificates import Authority
-from gossamer.agents.settings import Tls
+from gossamer.agents.config.settings import Tls
+from gossamer.agents.membership import changes as membership
+from gossamer.agents.membership import roster
+from gossamer.agents.membership.certificates import Authority
 from gossamer.networks import Network
 
 

@@ -12,8 +12,8 @@ import pytest
 from tests.agents.memory_fleet import Fleet, member, wait
 
 from gossamer.agents.agent import Agent
+from gossamer.agents.config.settings import AgentSettings
 from gossamer.agents.round.closing import Parked
-from gossamer.agents.settings import AgentSettings
 
 VALUES = {0: 0.0, 1: 10.0, 2: 20.0, 3: 34.0}
 SQUARE = [(0, 1), (1, 2), (2, 3), (0, 3), (0, 2)]

@@ -12,8 +12,8 @@ from tests.agents.small_fleets import PLAINTEXT, fleet, free_ports
 from tests.agents.test_agent import enter, leave, wait_for
 
 from gossamer.agents.agent import Agent
-from gossamer.agents.round_trip import RoundTrip, timeout_of
-from gossamer.agents.settings import AgentSettings
+from gossamer.agents.config.settings import AgentSettings
+from gossamer.agents.round.round_trip import RoundTrip, timeout_of
 from gossamer.errors import InvalidInput
 from gossamer.methods import AnytimeSDA
 from gossamer.networks import Network

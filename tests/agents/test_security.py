@@ -16,12 +16,12 @@ import pytest
 from tests.agents.small_fleets import fleet, free_ports, make_certificates, until
 
 from gossamer.agents.agent import Agent
-from gossamer.agents.fleet.file import Fleet
-from gossamer.agents.fleet.tables import RoundsTable
+from gossamer.agents.config.settings import Limits
+from gossamer.agents.config.tables import RoundsTable
 from gossamer.agents.host.options import Options
+from gossamer.agents.membership.fleet import Fleet
 from gossamer.agents.round.messages import Outgoing
 from gossamer.agents.round.wire import Codec
-from gossamer.agents.settings import Limits
 from gossamer.agents.transports.tls import TlsTransport
 from gossamer.networks import Network
 

@@ -19,8 +19,8 @@ import pytest
 from tests.agents.agent_process import Handle
 from tests.agents.small_fleets import fleet, make_certificates, until
 
-from gossamer.agents.fleet.certificates import Authority
-from gossamer.agents.settings import AgentSettings, Neighbor
+from gossamer.agents.config.settings import AgentSettings, Neighbor
+from gossamer.agents.membership.certificates import Authority
 from gossamer.agents.transports import hall
 from gossamer.agents.transports.tls import Connection, TlsTransport, longest_message
 from gossamer.fingerprint import full_version

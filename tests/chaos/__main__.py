@@ -24,8 +24,8 @@ from tests.chaos.members import ChaosMember
 from tests.chaos.troubles import Troubles, mounted
 from tests.chaos.verdict import TOLERANCE, Suspects, Verdict, farthest, judge, report, uneven, write
 
-from gossamer.agents.fleet.file import Fleet
-from gossamer.agents.fleet.tables import ObservationsTable, RoundsTable
+from gossamer.agents.config.tables import ObservationsTable, RoundsTable
+from gossamer.agents.membership.fleet import Fleet
 from gossamer.networks import Network
 
 RANGE = (0.0, 10.0)

@@ -19,7 +19,7 @@ from typing import Any
 
 from tests.chaos.members import ChaosMember
 
-from gossamer.agents.host import store_care
+from gossamer.agents.store import care as store_care
 from gossamer.errors import GossamerError
 
 HOSTILE = Path(__file__).parents[1] / "agents" / "hostile.py"

@@ -13,9 +13,9 @@ import typer
 from tests.agents.small_fleets import free_ports
 from typer.testing import CliRunner, Result
 
-from gossamer.agents.fleet.file import Fleet
-from gossamer.agents.fleet.tables import RoundsTable
+from gossamer.agents.config.tables import RoundsTable
 from gossamer.agents.host.status import read_status
+from gossamer.agents.membership.fleet import Fleet
 from gossamer.cli.fleet import fleet_app
 from gossamer.cli.fleet_run import agent
 from gossamer.networks import Network

@@ -19,10 +19,10 @@ from rich.console import Console
 from tests.agents.small_fleets import free_ports, until
 from tests.cli.fleet_commands import gossamer, make, running
 
-from gossamer.agents.fleet.file import Fleet
-from gossamer.agents.fleet.tables import Member, RoundsTable
+from gossamer.agents.config.tables import Member, RoundsTable
 from gossamer.agents.host.options import Options
 from gossamer.agents.host.status import AgentStatus, read_status
+from gossamer.agents.membership.fleet import Fleet
 from gossamer.cli.fleet_table import compact, fleet_line, fleet_table, small, vector
 from gossamer.errors import InvalidInput, Unsupported
 from gossamer.methods import AnytimeSDA

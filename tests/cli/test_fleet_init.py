@@ -9,7 +9,7 @@ import pytest
 import typer
 from typer.testing import CliRunner, Result
 
-from gossamer.agents.fleet.file import Fleet
+from gossamer.agents.membership.fleet import Fleet
 from gossamer.cli.fleet import fleet_app
 
 app = typer.Typer(pretty_exceptions_enable=False)

@@ -9,8 +9,8 @@ import pytest
 import typer
 from typer.testing import CliRunner, Result
 
-from gossamer.agents.fleet import membership
-from gossamer.agents.fleet.file import Fleet
+from gossamer.agents.membership import changes as membership
+from gossamer.agents.membership.fleet import Fleet
 from gossamer.cli.fleet import fleet_app
 from gossamer.errors import InvalidInput
 

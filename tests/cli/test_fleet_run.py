@@ -12,8 +12,8 @@ import pytest
 from tests.agents.small_fleets import until
 from tests.cli.fleet_commands import exists, gossamer, make, pids, running
 
-from gossamer.agents.fleet.file import Fleet
 from gossamer.agents.host.status import read_status
+from gossamer.agents.membership.fleet import Fleet
 from gossamer.errors import InvalidInput
 from gossamer.networks import Network
 

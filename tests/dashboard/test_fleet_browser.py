@@ -15,9 +15,9 @@ from tests.dashboard.serving import in_browser, serving
 from tests.dashboard.test_fleet_page import playing
 from tests.dashboard.written_fleet import WrittenFleet
 
-from gossamer.agents.fleet.file import Fleet
+from gossamer.agents.config.tables import RoundsTable
 from gossamer.agents.fleet.launcher import LocalFleet
-from gossamer.agents.fleet.tables import RoundsTable
+from gossamer.agents.membership.fleet import Fleet
 from gossamer.dashboard.fleet_page import LINES, fleet_page
 from gossamer.networks import Network
 

@@ -20,7 +20,7 @@ from tests.dashboard.serving import serving
 from tests.dashboard.written_fleet import WrittenFleet
 from typer.testing import CliRunner
 
-from gossamer.agents.fleet import membership
+from gossamer.agents.membership import changes as membership
 from gossamer.cli import build
 from gossamer.dashboard import fleet_page as pages
 from gossamer.dashboard.fleet import FACTS, LINKS, FleetReader

@@ -14,12 +14,12 @@ import pytest
 from tests.agents.host.test_web import some_snapshot
 from tests.agents.small_fleets import free_ports, until
 
-from gossamer.agents.fleet.file import Fleet
 from gossamer.agents.fleet.survey import survey
 from gossamer.agents.host.metrics import AgentCollector
-from gossamer.agents.host.sources import FromIterable
 from gossamer.agents.host.status import status_line
 from gossamer.agents.host.web import serve
+from gossamer.agents.membership.fleet import Fleet
+from gossamer.agents.sources.opening import FromIterable
 from gossamer.errors import InvalidInput
 from gossamer.networks import Network
 

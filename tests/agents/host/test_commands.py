@@ -12,9 +12,10 @@ from pathlib import Path
 import pytest
 from tests.agents.host.test_sources import collect
 
-from gossamer.agents.host import backoff, sources
-from gossamer.agents.host.source_kinds import LiveSource
-from gossamer.agents.host.sources import parse_source
+from gossamer.agents.sources import backoff
+from gossamer.agents.sources import opening as sources
+from gossamer.agents.sources.kinds import LiveSource
+from gossamer.agents.sources.opening import parse_source
 from gossamer.errors import InvalidInput
 
 

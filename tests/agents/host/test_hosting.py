@@ -12,13 +12,13 @@ import pytest
 from tests.agents.small_fleets import free_ports, until
 
 import gossamer as gs
-from gossamer.agents.fleet.certificates import Authority
-from gossamer.agents.fleet.file import Fleet
-from gossamer.agents.fleet.membership import change, link, remove
+from gossamer.agents.config.tables import RoundsTable
 from gossamer.agents.fleet.survey import ask
-from gossamer.agents.fleet.tables import RoundsTable
 from gossamer.agents.host import following, hosting
 from gossamer.agents.host.hosting import _invalid
+from gossamer.agents.membership.certificates import Authority
+from gossamer.agents.membership.changes import change, link, remove
+from gossamer.agents.membership.fleet import Fleet
 from gossamer.errors import GossamerError, InvalidInput
 from gossamer.networks import Network
 

@@ -18,7 +18,7 @@ from tests.agents.small_fleets import free_ports
 
 from gossamer.agents.host.web import CONNECTIONS, readiness, serve
 from gossamer.agents.snapshot import NeighborView, Snapshot
-from gossamer.agents.statistics import Layout
+from gossamer.agents.statistics.layout import Layout
 
 LAYOUT = Layout(1)
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gossamer.agents.node_form import NodeForm
 from gossamer.agents.round.ledger import Ledger
+from gossamer.agents.round.node_form import NodeForm
 from gossamer.errors import Unsupported
 from gossamer.facts import UnknownFacts
 from gossamer.methods import METHODS, SDA, SSDA, AnytimeSDA, tabulate

@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 from tests.agents.small_fleets import PLAINTEXT, fleet, free_ports, make_certificates, until
 
-from gossamer.agents.fleet.certificates import Authority
-from gossamer.agents.fleet.file import Fleet
-from gossamer.agents.settings import OPERATOR, AgentSettings, Neighbor, Tls
+from gossamer.agents.config.settings import OPERATOR, AgentSettings, Neighbor, Tls
+from gossamer.agents.membership.certificates import Authority
+from gossamer.agents.membership.fleet import Fleet
+from gossamer.agents.round.transport import Transport
 from gossamer.agents.transports import door
-from gossamer.agents.transports.base import Transport
 from gossamer.agents.transports.door import LONGEST_QUESTION, ask
 from gossamer.agents.transports.tls import TlsTransport
 from gossamer.errors import GossamerError
