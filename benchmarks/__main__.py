@@ -24,7 +24,7 @@ def main() -> None:
     import os
 
     wanted = sys.argv[1:] or ROOMS
-    lines = ["| what | gossamer | beside it | ratio | required |", "|---|---|---|---|---|"]
+    lines = ["| what | gossamer | compared with | ratio | required |", "|---|---|---|---|---|"]
     missed = []
     for room in wanted:
         for row in import_module(f"benchmarks.{room}").rows():
