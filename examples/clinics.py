@@ -5,15 +5,15 @@ Together they want the logistic regression of all patients,
 
     log odds of a complication = a * age + b * bmi + c * dose + d,
 
-which no clinic can estimate well alone: the smallest has 40 patients. But none may hand out its table. So each runs an
-agent. It reads the clinic's own file, and tells its neighbors sums over all of its patients that it mixes with
-theirs; after a few hundred rounds every agent holds the coefficients that all rows in one table would give, with
-standard errors.
+which no clinic can estimate well alone: the smallest has 40 patients. But no clinic may share its table. So each runs
+an agent, which reads the clinic's own file and sends its neighbors sums over all of its patients, mixed with theirs.
+After a few hundred rounds every agent has the coefficients that all rows in one table would give, with standard
+errors.
 
     python examples/clinics.py
 
-The agents are real processes with TLS connections on this machine; on eight machines nothing changes but the
-addresses in fleet.toml. It takes about ten seconds.
+The agents are real processes with TLS connections on this machine; on eight machines only the addresses in fleet.toml
+would change. It takes about ten seconds.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ TRUTH = np.array([0.04, 0.08, 0.6, -6.0])  # per year, per kg/m^2, per milligram
 
 
 def patients(clinic: int) -> Array:
-    """The table of one clinic. Clinics differ in size, in whom they treat, and in what they prescribe."""
+    """Return the table of one clinic. Clinics differ in size, in their patients, and in what they prescribe."""
     rng = np.random.default_rng([7, clinic])
     count = 40 + 25 * clinic
     age = rng.normal(45 + 4 * clinic, 12, count).round()
@@ -51,8 +51,8 @@ def patients(clinic: int) -> Array:
 
 
 def found_fleet(directory: Path) -> Path:
-    """Write every clinic's table, and the files of the fleet; return fleet.toml."""
-    # 1. A table per clinic. In real life each is on a machine of its own, and this program never sees them.
+    """Write every clinic's table and the files of the fleet; return the path of fleet.toml."""
+    # 1. A table per clinic. In reality each one is on its own machine, and no program sees all of them.
     for k, name in enumerate(CLINICS):
         np.savetxt(
             directory / f"{name}.csv",
@@ -63,8 +63,8 @@ def found_fleet(directory: Path) -> Path:
             comments="",
         )
 
-    # 2. Who talks to whom, and what is learned: fleet.toml and its certificates are all that the clinics must agree on.
-    #    An agent whose model differs is not averaged with. Weighting by samples: every patient counts the same.
+    # 2. The network and the model. The clinics need to agree only on fleet.toml and its certificates; agents do not
+    #    average with an agent whose model differs. Weighting by samples makes every patient count the same.
     fleet = Fleet.create(
         Network.hypercube(3),
         names=CLINICS,
@@ -78,7 +78,7 @@ def found_fleet(directory: Path) -> Path:
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports of this machine that nobody uses."""
+    """Return unused ports of this machine."""
     sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
     ports = [each.getsockname()[1] for each in sockets]
     for each in sockets:
@@ -87,7 +87,8 @@ def free_ports(count: int) -> list[int]:
 
 
 def learn(fleet: Path, rounds: int, seconds: float = 60.0) -> tuple[Array, Array]:
-    """Run the agents for so many rounds; return every clinic's coefficients and standard errors, (8, 4) each."""
+    """Run the agents for the given number of rounds; return every clinic's coefficients and standard errors, (8, 4)
+    each."""
     deadline = time.monotonic() + seconds
     with LocalFleet(fleet, insecure=False) as agents:
         while time.monotonic() < deadline:
@@ -107,11 +108,11 @@ def learn(fleet: Path, rounds: int, seconds: float = 60.0) -> tuple[Array, Array
 
 
 def main(rounds: int = 600) -> tuple[Array, Array]:
-    """Let the clinics learn; return what each of them found (8, 4), and the fit of all rows in one table."""
+    """Let the clinics learn; return the estimates of each of them, (8, 4), and the fit to all rows in one table."""
     with tempfile.TemporaryDirectory() as folder:
         found, errors = learn(found_fleet(Path(folder)), rounds)
 
-    # 3. What nobody has, for comparison: all rows in one table; and what the smallest clinic would find on its own.
+    # 3. For comparison: the fit to all rows in one table, and what the smallest clinic would find on its own.
     tables = [patients(k) for k in range(len(CLINICS))]
     pooled = fit(np.vstack(tables))
     alone = fit(tables[0])
@@ -131,7 +132,7 @@ def main(rounds: int = 600) -> tuple[Array, Array]:
 
 
 def fit(table: Array) -> Array:
-    """The coefficients of one table, in one place."""
+    """Fit one table in one place and return the coefficients."""
     problem = LikelihoodEstimation.from_data(table[:, :-1], table[:, -1], agents=2)
     return problem.fit().estimates[0]
 

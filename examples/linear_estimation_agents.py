@@ -1,12 +1,13 @@
-"""Linear estimation on agents: each sensor measures a few combinations of the unknowns; all learn all of them.
+"""Linear estimation on agents: each sensor measures a few combinations of the unknowns, and every sensor learns them
+all.
 
-Sensor i takes measurements y = A_i b + noise of three unknown numbers b, but A_i has only one or two rows: no
-sensor can find b alone. The least-squares answer needs only two averages over the network,
+Sensor i takes measurements y = A_i b + noise of three unknown numbers b, but A_i has only one or two rows, so no
+sensor can determine b alone. The least-squares solution needs only two averages over the network,
 
     the mean of A_i' A_i  (the same every time)   and   the mean of A_i' y_i  (new with every measurement),
 
 so the sensors average both as one vector, with the same agents that average temperatures, and each solves a
-3 x 3 system for itself.
+3 x 3 system locally.
 
     python examples/linear_estimation_agents.py
 """
@@ -34,7 +35,7 @@ UPPER = np.triu_indices(3)
 
 
 def measurements(rows: Array, seed: int) -> Iterator[Array]:
-    """What one sensor gives its agent, one observation per round: A'A (six numbers) and A'y (three)."""
+    """Yield one observation per round for a sensor's agent: A'A (six numbers) and A'y (three)."""
     rng = np.random.default_rng(seed)
     while True:
         y = rows @ TRUTH + NOISE * rng.standard_normal(len(rows))
@@ -42,7 +43,7 @@ def measurements(rows: Array, seed: int) -> Iterator[Array]:
 
 
 def solve(average: Array) -> Array:
-    """The estimate of b in an agent's averaged vector."""
+    """Return the estimate of b from an agent's averaged vector."""
     matrix = np.zeros((3, 3))
     matrix[UPPER] = average[:6]
     matrix = np.triu(matrix) + np.triu(matrix, 1).T
@@ -75,7 +76,7 @@ async def main(rounds: int = 300) -> tuple[Array, Array]:
         answers = np.array([solve(agent.estimate) for agent in agents])
         samples = [agent.snapshot.samples for agent in agents]
 
-    # The same measurements, all in one place: what nobody in the network has.
+    # For comparison: the same measurements, all in one place.
     total = np.mean(
         [
             np.mean([next(stream) for _ in range(count)], axis=0)

@@ -1,10 +1,10 @@
-"""Twenty robots on a frozen lake: what is our policy worth if each of us sees only its own reward?
+"""Policy evaluation: twenty robots on a frozen lake, each of which sees only its own reward.
 
     python examples/policy_evaluation.py
 
-All robots live in the same world and follow the same policy, but every robot is paid differently, and noisily. The
-team's value function is that of the average reward. Robots talk to their neighbors only; nobody collects the
-rewards. Needs: pip install 'gossamer[rl]'
+All robots live in the same environment and follow the same policy, but every robot receives a different, noisy reward.
+The team's value function is that of the average reward. Robots talk only to their neighbors; the rewards are not
+collected anywhere. Requires: pip install 'gossamer[rl]'
 """
 
 import numpy as np
@@ -13,25 +13,25 @@ import gossamer as gs
 from gossamer.applications import Alone, Centralized, PolicyEvaluation, TemporalDifference
 from gossamer.applications.policy import problems
 
-# -- 1. A world and a policy --------------------------------------------------------------------------------------
+# -- 1. An environment and a policy -------------------------------------------------------------------------------
 # Any tabular Gymnasium environment exposes its transitions as env.unwrapped.P. The policy is the best one here,
 # by value iteration; "uniform", one action per state, or a table of probabilities would do as well.
 
 lake = problems.from_gymnasium("FrozenLake", policy="optimal", discount=0.95)
 print(f"{lake.name}: {lake.states} states")
 
-# -- 2. Who sees which reward -------------------------------------------------------------------------------------
-# "perturb" gives every robot its own taste: random numbers are added to its rewards, which cancel on average.
-# On top of that, every single reward is observed with noise of standard deviation 0.5.
+# -- 2. Rewards of the robots -------------------------------------------------------------------------------------
+# "perturb" adds random numbers to every robot's rewards, which cancel in the average over the robots.
+# In addition, every single reward is observed with noise of standard deviation 0.5.
 
 robots = gs.Network.random_geometric(20, seed=4)
 team = PolicyEvaluation.from_problem(robots, lake, discount=0.95, rule="perturb", spread=0.3, reward_std=0.5)
 print("the lake's true values (start in the upper left corner):")
 print(np.round(team.values.reshape(4, 4), 2) + 0.0)
 
-# -- 3. How well every robot knows them ----------------------------------------------------------------------------
+# -- 3. How accurate every robot is --------------------------------------------------------------------------------
 # The plug-in estimator counts transitions, averages rewards over the network, and solves the Bellman equation;
-# temporal differences (TD) mix value functions. All see the same samples. Errors are the worst over robots
+# temporal differences (TD) mix value functions. All methods see the same samples. Errors are maxima over robots
 # and states.
 
 rounds = [100, 400, 1600, 6400]
@@ -56,8 +56,8 @@ print(
     + ", ".join(f"{k} {v:.2g}" for k, v in bound.terms.items())
 )
 
-# -- 4. At any moment ---------------------------------------------------------------------------------------------
-# The robots need not know the transitions, nor when they will be asked: samples are handed in round by round.
+# -- 4. Online ----------------------------------------------------------------------------------------------------
+# The robots need to know neither the transitions nor the number of rounds in advance: samples arrive round by round.
 
 rng = np.random.default_rng(0)
 cumulative = np.cumsum(team.transitions.toarray(), axis=1)

@@ -1,7 +1,7 @@
-"""Reward averaging on agents: several companies evaluate one policy, each seeing only its own rewards.
+"""Reward averaging on agents: several companies evaluate one policy, and each sees only its own rewards.
 
-A system moves between ten states; everyone sees the moves. In state s company i receives its own noisy reward
-r_i(s), which it tells nobody. What they all want to know is the value of the policy for the whole group,
+A system moves between ten states, and all companies see the moves. In state s company i receives its own noisy reward
+r_i(s), which it keeps to itself. All of them want to know the value of the policy for the whole group,
 
     J = (I - gamma P)^{-1} r,     r = the mean of the r_i,
 
@@ -34,20 +34,20 @@ NOISE = 1.0
 
 
 def rewards(mean: Array, seed: int) -> Iterator[Array]:
-    """What one company observes in a round: a noisy reward in every state (a generative model)."""
+    """Yield what one company observes in a round: a noisy reward in every state (a generative model)."""
     rng = np.random.default_rng(seed)
     while True:
         yield mean + NOISE * rng.standard_normal(STATES)
 
 
 def counted(transitions: Array, rounds: int, seed: int) -> Array:
-    """The transition matrix as everyone counts it: one move from every state in every round."""
+    """Return the transition matrix estimated by counting: one move from every state in every round."""
     rng = np.random.default_rng(seed)
     return np.array([rng.multinomial(rounds, row) for row in transitions]) / rounds
 
 
 def value(transitions: Array, reward: Array) -> Array:
-    """J = (I - gamma P)^{-1} r."""
+    """Return J = (I - gamma P)^{-1} r."""
     return np.linalg.solve(np.eye(STATES) - DISCOUNT * transitions, reward)
 
 

@@ -1,10 +1,11 @@
-"""A network of who sits beside whom: phones in a school learn the average noise level of the building.
+"""A network of contacts: phones in a school learn the average noise level of the building.
 
     python examples/school_contacts.py
 
-Six classes of twelve pupils. A round is a minute: 45 minutes of a lesson, in which a phone reaches only those who sit
-beside it, then 15 minutes of a break, in which any two pupils may meet, mostly of the same class. At no moment is the
-network connected; over a morning it is. The contacts are written as contact traces usually are (time, a, b, duration).
+There are six classes of twelve pupils. A round is a minute. Lessons take 45 minutes, in which a phone reaches only the
+phones next to it; breaks take 15 minutes, in which any two pupils may meet, mostly of the same class. The network is
+never connected at any one moment, but it is over a morning. The contacts have the usual format of contact traces
+(time, a, b, duration).
 """
 
 from itertools import pairwise
@@ -18,7 +19,7 @@ LESSON, BREAK = 45, 15
 
 
 def contacts(seed: int = 0) -> list[tuple[int, str, str, int]]:
-    """A school morning: who was near whom, from which minute on, and for how many."""
+    """Return the contacts of a school morning: start (minute), two pupils, duration (minutes)."""
     rng = np.random.default_rng(seed)
     names = [[f"class {c + 1}, pupil {p + 1}" for p in range(PUPILS)] for c in range(CLASSES)]
     everybody = [name for some in names for name in some]
@@ -46,7 +47,7 @@ print(f"{len(morning)} contacts of {school.agents} pupils in {LESSONS} hours")
 levels = 60 + 10 * np.random.default_rng(1).random(school.agents)
 streams = gs.Gaussian(levels, std=4.0)
 
-# Nobody knows the network, so the local form is the method to choose. DSG runs with the weights of each minute.
+# The network is not known in advance, so use the local form. DSG runs with the weights of each minute.
 hours = [60, 180, 300, 600, 1500]
 found = gs.compare([gs.AnytimeSDA("local"), "dsg"], school, streams, hours, trials=50)
 print("\ntotal error, as a multiple of what a center with all samples would reach")

@@ -2,9 +2,9 @@
 
     python examples/sensor_calibration.py
 
-Ten clinics hold the 442 patients of scikit-learn's diabetes data between them. Each wants the linear model that all
-the data together would give. They talk only to their neighbors on a ring, and all they exchange is two averages:
-of A_i'A_i and of A_i'y_i, where the rows of A_i are their patients. Needs: pip install 'gossamer[data]'
+The 442 patients of scikit-learn's diabetes data are spread over ten clinics. Each wants the linear model that all
+the data together would give. They talk only to their neighbors on a ring, and exchange only two averages:
+of A_i'A_i and of A_i'y_i, where the rows of A_i are their patients. Requires: pip install 'gossamer[data]'
 """
 
 import numpy as np
@@ -15,15 +15,15 @@ import gossamer as gs
 from gossamer.applications import Alone, KarMoura, LinearEstimation
 
 # -- 1. Recorded data ---------------------------------------------------------------------------------------------
-# from_data deals the rows to the agents of a network. Here each clinic gets a contiguous block of patients;
+# from_data distributes the rows over the agents of a network. Here each clinic gets a contiguous block of patients;
 # split="by:<column>" would make one agent per value of a column.
 
 frame = load_diabetes(as_frame=True).frame
 ring = gs.Network.cycle(10)
 clinics = LinearEstimation.from_data(frame, "target", agents=ring, split="contiguous")
 
-# An agent may only invert its average of A_i'A_i once it is close enough to the true one: Corollary 1 asks for
-# ||Abar^-1|| ||Ahat_i - Abar|| <= 1/2. The library knows how many rounds that takes, and refuses any earlier.
+# An agent may only invert its average of A_i'A_i once it is close enough to the true one: Corollary 1 requires
+# ||Abar^-1|| ||Ahat_i - Abar|| <= 1/2. The library computes how many rounds that takes, and refuses fewer.
 
 needed = clinics.gram_rounds_needed("chebyshev")
 print(f"{needed} rounds of Chebyshev averaging before anybody may invert")
@@ -41,9 +41,9 @@ for rounds in (needed, 40, 60, 80):
 assert apart < 1e-9, "every clinic agrees with scikit-learn to nine digits"
 
 # -- 2. A stream of measurements ----------------------------------------------------------------------------------
-# Sensors keep measuring: Y_i = A_i beta + noise, with two rows and five unknowns each, so no sensor can find beta
-# alone. With known noise, precision weighting makes the limit generalized least squares. No sampling is needed to
-# know how well a method will do: the expected error is exact.
+# Sensors keep measuring: Y_i = A_i beta + noise, with two rows and five unknowns each, so no sensor can determine
+# beta alone. With known noise, precision weighting makes the limit generalized least squares. The expected error
+# of a method is computed exactly, without sampling.
 
 sensors = LinearEstimation.random(gs.Network.grid(5, 5), dimension=5, measurements=2, weighting="precision")
 rounds = [50, 200, 800]
@@ -61,9 +61,9 @@ for name, rival in (("kar-moura", KarMoura()), ("each alone", Alone())):
         + "".join(f"{e:9.2f}" for e in sensors.simulate(rival, rounds, trials=50).total_error / limit)
     )
 
-# -- 3. At any moment ---------------------------------------------------------------------------------------------
-# Measurements are handed in as they come; an agent without news passes None and keeps talking. Sensor i measures
-# every (1 + i % 3) rounds here.
+# -- 3. Online ----------------------------------------------------------------------------------------------------
+# Measurements are processed as they arrive; an agent without a new one passes None and keeps talking. Here, sensor i
+# measures every (1 + i % 3) rounds.
 
 rng = np.random.default_rng(1)
 noise = [np.linalg.cholesky(s) for s in sensors.covariances]

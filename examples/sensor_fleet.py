@@ -5,8 +5,8 @@ thermometers within reach; each one should know the mean temperature of the buil
 
     python examples/sensor_fleet.py
 
-The agents below are the ones that `gossamer agent` runs as processes; only the wires differ (here they are
-inside this program, there they are TLS connections). The whole thing takes about five seconds.
+These are the same agents that `gossamer agent` runs as processes; only the transport differs (in memory here, TLS
+connections there). The example takes about five seconds.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ async def thermometer(agent: Agent, temperature: float, pause: float, seed: int)
 
 
 def report(when: str, agents: list[Agent], truth: float) -> float:
-    """Print what the agents know, and return their largest error."""
+    """Print the estimates of the agents and return their largest error."""
     estimates = np.array([agent.estimate for agent in agents])
     worst = float(np.abs(estimates - truth).max())
     print(
@@ -46,12 +46,12 @@ def report(when: str, agents: list[Agent], truth: float) -> float:
 
 async def main(seconds: float = 1.5) -> list[float]:
     """Run the fleet; return the largest error of any agent at each of three moments."""
-    # 1. Who can talk to whom. The agents need to know no more than their neighbors; one that is silent for 0.5
-    #    seconds counts as dead.
+    # 1. The network. An agent needs to know only its neighbors; a neighbor that is silent for 0.5 seconds counts as
+    #    dead.
     network = Network.random_geometric(12, seed=3)
     fleet = Fleet.create(network, rounds=RoundsTable(every="5ms", timeout="50ms", death="500ms"))
 
-    # 2. What the rooms are really like. Nobody knows this.
+    # 2. The true temperatures, which no agent knows.
     temperatures = np.random.default_rng(1).uniform(16, 24, network.agents)
     temperatures[-1] = 35.0  # the boiler room
 
@@ -71,14 +71,14 @@ async def main(seconds: float = 1.5) -> list[float]:
             for i, t in enumerate(temperatures)
         ]
 
-        # 3. The estimate is there at any moment; it gets better as observations come.
+        # 3. An estimate is available at any moment; it improves as observations arrive.
         await asyncio.sleep(seconds / 3)
         errors.append(report("early", agents, temperatures.mean()))
         await asyncio.sleep(seconds)
         errors.append(report("later", agents, temperatures.mean()))
 
-        # 4. The boiler room's agent stops in order. What it has measured still counts, so the others stay calm; only a
-        #    crash, or a new roster without it, would take its data out of the average.
+        # 4. The boiler room's agent stops cleanly. Its measurements still count, so the other estimates do not
+        #    move; only a crash, or a new roster without it, would take its data out of the average.
         tasks[-1].cancel()
         await boiler_room.aclose()
         await asyncio.sleep(1.0 + seconds)

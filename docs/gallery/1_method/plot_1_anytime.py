@@ -2,9 +2,9 @@
 Every agent closes in on the average
 ====================================
 
-A hundred agents on a grid, each with its own mean between 0 and 10 and a very noisy sample of it per round.
-The band holds the estimates of *all* agents; the dashed lines are two standard deviations of a center that
-has everybody's samples.
+A hundred agents on a grid each have their own mean between 0 and 10 and see a very noisy sample of it per round.
+The band contains the estimates of *all* agents; the dashed lines are two standard deviations of a center that
+has all samples.
 """
 
 import matplotlib.pyplot as plt

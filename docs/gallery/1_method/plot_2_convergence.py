@@ -2,8 +2,8 @@
 Four methods and two limits
 ===========================
 
-The exact expected error, no sampling: the paper's SDA, the primal methods it compares with, and Anytime
-SDA, which runs along the limit. The thin gray lines are what no method can beat.
+The exact expected error, without sampling, of the paper's SDA, the primal methods it is compared with, and Anytime
+SDA, which stays close to the limit. The thin gray lines are limits that no method can beat.
 """
 
 import matplotlib.pyplot as plt

@@ -2,8 +2,8 @@
 Five ways to accelerate
 =======================
 
-On a chain of 100 agents, the hardest of common networks: the error over that of a center, for every form of
-Anytime SDA. The local forms (dashed) know nothing but their own edges.
+The error of every form of Anytime SDA, relative to that of a center, on a chain of 100 agents, the hardest of the
+common networks. In the local forms (dashed), agents know only their own edges.
 """
 
 import matplotlib.pyplot as plt

@@ -2,8 +2,8 @@
 Bias and variance
 =================
 
-What is left of the agents' different means (bias) falls exponentially; what noise leaves falls like 1/T.
-The expected error is their sum, and :func:`gossamer.exact` knows both.
+The remaining effect of the agents' different means (bias) falls exponentially; the effect of noise (variance) falls
+like 1/T. The expected error is their sum, and :func:`gossamer.exact` computes both.
 """
 
 import matplotlib.pyplot as plt

@@ -2,7 +2,7 @@
 Means that drift
 ================
 
-The average moves. With a constant gain agents forget the past and follow; a plain average of everything so
+The true average moves. With a constant gain, agents forget the past and follow it; a plain average of everything so
 far lags behind.
 """
 

@@ -2,8 +2,8 @@
 The exact error is the mean of the simulated ones
 =================================================
 
-A thousand trials with heavy-tailed noise: each gives some error; their mean is what :func:`gossamer.exact`
-says without drawing a single number.
+Each of a thousand trials with heavy-tailed noise has its own error. Their mean is what :func:`gossamer.exact`
+computes without drawing a single random number.
 """
 
 import matplotlib.pyplot as plt

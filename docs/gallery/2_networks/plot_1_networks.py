@@ -1,9 +1,9 @@
 """
-Six networks, and who is worse off
-==================================
+Errors by agent on six networks
+===============================
 
-After 60 rounds, the expected error of each agent: those at the ends of a chain and the leaves of a star
-have heard least.
+The expected error of each agent after 60 rounds: the ends of a chain and the leaves of a star have received the
+least information.
 """
 
 import matplotlib.pyplot as plt

@@ -1,8 +1,8 @@
 """
-What counts is the square root of the condition number
-======================================================
+The number of rounds grows with the square root of the condition number
+=======================================================================
 
-How many rounds until a method is within a factor of two of a center, on chains, rings, grids and random
+How many rounds does a method need to come within a factor of two of a center, on chains, rings, grids and random
 graphs of many sizes?
 """
 

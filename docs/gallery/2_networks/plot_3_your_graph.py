@@ -2,8 +2,8 @@
 Your own graph
 ==============
 
-Any NetworkX graph, and any common file (``gs.Network.read("graph.graphml")``), is a network. Here:
-Zachary's karate club, before it split. Dark members hear the news late.
+Any NetworkX graph, and any common graph file (``gs.Network.read("graph.graphml")``), can be used as a network. This
+is Zachary's karate club, before it split. Information reaches dark members late.
 """
 
 import matplotlib.pyplot as plt

@@ -1,10 +1,10 @@
 """
-How news travels
-================
+How information travels
+=======================
 
-How much of the middle agent's samples is in everybody's answer, some rounds later. White is the fair share,
-1/N: where all is white, everybody knows as much as a center. News travels one edge per round at most; plain
-averaging spreads like heat.
+The weight of the middle agent's samples in every agent's answer, some rounds later. White is the fair share, 1/N:
+when everything is white, every agent knows as much as a center. Information travels at most one edge per round; with
+plain averaging it spreads like heat.
 """
 
 import matplotlib.pyplot as plt

@@ -1,9 +1,9 @@
 """
-Links that go one way
-=====================
+One-way links
+=============
 
-Where links have a direction agents cannot agree on weights that average; push-sum sends shares of a sum and
-of a weight, and answers with their quotient.
+If links are directed, agents cannot agree on averaging weights. Push-sum sends shares of a sum and of a weight, and
+estimates the average by their quotient.
 """
 
 import matplotlib.pyplot as plt

@@ -2,8 +2,8 @@
 A million agents, exactly
 =========================
 
-Tori have their spectrum in closed form, so the expected error of a million agents takes seconds and needs
-no simulation.
+The spectrum of a torus has a closed form, so computing the expected error of a million agents takes seconds and
+needs no simulation.
 """
 
 import matplotlib.pyplot as plt

@@ -1,9 +1,9 @@
 """
-Half of the messages are gone
+Half of the messages are lost
 =============================
 
-The ledger makes loss a delay and nothing more. A primal method has no ledger: what it loses is gone for
-good.
+With the ledger, a lost message is merely a delay. A primal method has no ledger, and what it loses cannot be
+recovered.
 """
 
 import matplotlib.pyplot as plt

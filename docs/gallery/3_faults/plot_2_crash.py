@@ -2,8 +2,8 @@
 An agent dies, and comes back
 =============================
 
-Agent 0 alone sees large values. When it dies its flow returns, and the survivors find *their* average; when
-it is back, everybody finds the average of all again.
+Only agent 0 sees large values. When it dies, its flow returns, and the survivors converge to *their* average; when
+it is back, all agents return to the common average.
 """
 
 import matplotlib.pyplot as plt

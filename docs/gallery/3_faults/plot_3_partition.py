@@ -2,8 +2,8 @@
 Cut in two, and healed
 ======================
 
-For the first 200 rounds no message crosses the middle of a grid. Each half finds its own average; when the
-cut heals, all find the common one.
+For the first 200 rounds no message crosses the middle of a grid. Each half reaches its own average; when the
+cut heals, all agents reach the common one.
 """
 
 import matplotlib.pyplot as plt

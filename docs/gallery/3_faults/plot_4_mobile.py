@@ -2,7 +2,7 @@
 Agents that move
 ================
 
-Sixty agents walk about and talk to whomever they meet: at most moments the network is in pieces. The local
+Sixty agents move around and talk to the agents they meet; most of the time the network is disconnected. The local
 form of Anytime SDA needs neither a spectrum nor a fixed set of neighbors.
 """
 

@@ -1,8 +1,8 @@
 """
-Silence in bursts
-=================
+Losses in bursts
+================
 
-Links that fall silent for ten rounds at a time are harder than single losses of the same share: on a ring,
+Links that fall silent for ten rounds at a time cost more than the same share of independent losses: on a ring,
 ten silent rounds cut the network.
 """
 

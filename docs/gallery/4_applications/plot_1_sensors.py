@@ -1,9 +1,9 @@
 """
-Sensors that see two numbers, and learn five
-============================================
+Sensors that measure two numbers and learn five
+===============================================
 
-Each of 25 sensors measures two combinations of five unknowns: alone it can never find them. With its
-neighbors it comes close to a data center, faster than earlier methods do.
+Each of 25 sensors measures two combinations of five unknowns and can never determine them alone. Together with its
+neighbors it comes close to a data center, faster than with earlier methods.
 """
 
 import matplotlib.pyplot as plt

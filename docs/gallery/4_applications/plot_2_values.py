@@ -1,9 +1,9 @@
 """
-What a place is worth to the team
-=================================
+The value function of a team
+============================
 
-Twelve robots follow one policy through a grid world, and each is paid only its own share of the reward. Talking
-to its neighbors, every robot learns what each place is worth to the *team*.
+Twelve robots follow the same policy through a grid world, and each receives only its own share of the reward. By
+talking to its neighbors, every robot learns the value of each state to the *team*.
 """
 
 import matplotlib.pyplot as plt

@@ -2,8 +2,8 @@
 Plug-in against temporal differences
 ====================================
 
-Averaging rewards and solving the Bellman equation, or mixing value functions step by step? All see the same
-samples.
+Is it better to average rewards and solve the Bellman equation, or to mix value functions step by step? All methods
+see the same samples.
 """
 
 import matplotlib.pyplot as plt

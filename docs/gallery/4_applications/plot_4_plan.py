@@ -2,7 +2,7 @@
 What does an accuracy cost?
 ===========================
 
-Messages in the whole network until the total error is below a target, for the methods side by side:
+The number of messages in the whole network until the total error is below a target, for several methods, computed by
 :func:`gossamer.plan`.
 """
 

@@ -1,9 +1,9 @@
 """
-A method of your own
-====================
+Your own method
+===============
 
-Twenty lines make a method, and every engine runs it: here DSG that moves only part of the way, next to DSG
-itself.
+A method takes about twenty lines, and every engine runs it. This one is DSG that moves only part of the way,
+compared with DSG itself.
 """
 
 from dataclasses import dataclass

@@ -1,9 +1,9 @@
 """
-One model, learned by everybody
-===============================
+One model, learned by all agents
+================================
 
-Twelve agents see a labeled sample per round each, and fit one logistic model to all of them, without showing a
-sample to anybody. Stochastic gradients need a step size, and are further off.
+Twelve agents each see one labeled sample per round and fit one logistic model to all samples, without sharing any of
+them. Stochastic gradients need a step size and have a larger error.
 """
 
 import matplotlib.pyplot as plt

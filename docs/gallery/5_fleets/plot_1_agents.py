@@ -2,8 +2,8 @@
 Agents in one program
 =====================
 
-Eight agents as they run in a fleet, connected in memory instead of by TLS: each knows the average with a
-standard error, and one of them is shown here from its first round on.
+Eight agents run as they do in a fleet, but connected in memory instead of by TLS. Each estimates the average with a
+standard error; one of them is shown here from its first round on.
 """
 
 import asyncio

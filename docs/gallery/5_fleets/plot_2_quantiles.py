@@ -2,8 +2,8 @@
 More than a mean
 ================
 
-A histogram is an average, too: agents that count their observations in bins learn the quantiles of
-everybody's, and none of them ever sees another's data.
+A histogram is an average, too: agents that count their observations in bins learn the quantiles of all observations,
+and no agent ever sees another agent's data.
 """
 
 import asyncio
@@ -49,8 +49,8 @@ for i, own in enumerate(data):
         lw=0.8,
         label="what each agent saw" if i == 0 else None,
     )
-ax.plot(np.sort(np.concatenate(data)), np.linspace(0, 1, 2400), color="black", label="everybody's data")
-ax.plot(learned, levels, "o", color="#D55E00", ms=4, label="what agent 0 knows")
+ax.plot(np.sort(np.concatenate(data)), np.linspace(0, 1, 2400), color="black", label="all data")
+ax.plot(learned, levels, "o", color="#D55E00", ms=4, label="estimates of agent 0")
 ax.set(xlim=(0, 20), xlabel="observation", ylabel="share below")
 ax.legend()
 plt.show()
