@@ -1,8 +1,8 @@
 """The paper's bounds, term by term, and the two limits that no method can beat.
 
-A bound is returned with its terms and with whether its conditions hold (`applies`): outside them the paper
-promises nothing. Where the paper hides constants in O(.), they are derived from the explicit ones of Theorem 1, along
-the paper's own proofs, and the terms as the paper has them are the bound's `order`.
+A bound is returned with its terms and with whether its conditions hold (`applies`); outside them the paper makes no
+statement. Constants that the paper hides in O(.) are derived from the explicit ones of Theorem 1, along the paper's
+own proofs, and the terms as stated in the paper are the bound's `order`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from gossamer.numerics.search import first_true
 from gossamer.observations import Observations, check_match, check_streams
 
 DISTANCE_LIMIT = 5000
-"""All distances between agents are computed for at most this many agents."""
+"""Largest number of agents for which all distances between agents are computed."""
 
 __all__ = [
     "Bound",
@@ -44,14 +44,14 @@ class Bound:
     Attributes
     ----------
     terms : dict
-        What it adds up.
+        The terms of the bound, by name.
     applies : bool
-        Whether its conditions hold: all that `condition` names. Then the error is at most `total`.
+        Whether all conditions in `condition` hold. If so, the error is at most `total`.
     condition : str
-        What they are.
+        The conditions, as text.
     order : dict
-        The terms as the paper states them, up to a universal constant: not a bound. Empty for the theorems, whose
-        constants are explicit.
+        The terms as the paper states them, up to a universal constant, so they are not a bound. Empty for the theorems,
+        whose constants are explicit.
 
     Examples
     --------
@@ -71,9 +71,18 @@ class Bound:
 
 
 def k_star(network: NetworkLike | float) -> int:
-    """Definition 1: the smallest k such that, from k on, (1 + k/(r+1)) (1 - 1/r)^k <= (1 - 1/(2r))^k, r = sqrt(kappa).
+    r"""Return k* of Definition 1, the burn-in that Theorem 1 requires.
 
-    Takes a network or a condition number.
+    It is the smallest k from which on
+
+    .. math::
+
+        \Big(1 + \frac{k}{r+1}\Big) \Big(1 - \frac1r\Big)^k \le \Big(1 - \frac1{2r}\Big)^k, \quad r = \sqrt\kappa .
+
+    Parameters
+    ----------
+    network : Network or float
+        A network, or its condition number :math:`\kappa`.
 
     Examples
     --------
@@ -95,12 +104,24 @@ def k_star(network: NetworkLike | float) -> int:
 
 
 def theorem_1(network: NetworkLike, observations: Observations, rounds: int) -> Bound:
-    """Theorem 1: the error of SDA with the paper's parameters after T rounds, T0 = T/2 >= k*.
+    r"""Return Theorem 1, a bound on the error of SDA with the paper's parameters after T rounds.
 
-    ::
+    With the burn-in :math:`T_0 = T/2 \ge k^*` and the condition number :math:`\kappa` it is
 
-        16 k/T^2 e^(-T/(2 sqrt k)) sum_i ||mu_i - mubar||^2 + 24 (k* + sqrt k) sum_ij sigma_ij^2/T^2
-        + 2 sum_j max_i sigma_ij^2/T
+    .. math::
+
+        \frac{16\kappa}{T^2} e^{-T/(2\sqrt\kappa)} \sum_i \|\mu_i - \bar\mu\|^2
+        + \frac{24 (k^* + \sqrt\kappa)}{T^2} \sum_{ij} \sigma_{ij}^2
+        + \frac{2}{T} \sum_j \max_i \sigma_{ij}^2 .
+
+    Parameters
+    ----------
+    network : Network
+        The network of the agents.
+    observations : Observations
+        The streams, with means :math:`\mu_i` and variances :math:`\sigma_{ij}^2` of component j at agent i.
+    rounds : int
+        Number of rounds T.
 
     Examples
     --------
@@ -118,7 +139,7 @@ def theorem_1(network: NetworkLike, observations: Observations, rounds: int) -> 
 
 
 def _theorem_1(network: Network, mean: Floats, variance: Floats, rounds: int) -> dict[str, float]:
-    """The terms of Theorem 1 for streams of these means and variances, (N, n)."""
+    """Return the terms of Theorem 1 for streams with these means and variances, (N, n)."""
     kappa = network.condition_number
     spread = ((mean - mean.mean(axis=0)) ** 2).sum()
     return {
@@ -129,7 +150,27 @@ def _theorem_1(network: Network, mean: Floats, variance: Floats, rounds: int) ->
 
 
 def theorem_2(network: NetworkLike, observations: Observations, rounds: int) -> Bound:
-    """Theorem 2: the error of DSG after T rounds, for W = I - L with eigenvalues inside (-1, 1) but one.
+    r"""Return Theorem 2, a bound on the error of DSG after T rounds.
+
+    All eigenvalues of W = I - L except one must be inside (-1, 1). With their absolute values
+    :math:`\rho_2 \ge \dots \ge \rho_N`, the summed variances of the agents in decreasing order
+    :math:`\sigma_{(1)}^2 \ge \dots \ge \sigma_{(N)}^2` (component by component) and :math:`\kappa = 1/(1 - \rho_2)` it
+    is
+
+    .. math::
+
+        \frac{2\kappa^2}{T^2} \sum_i \|\mu_i\|^2
+        + \frac{2}{T^2} \sum_{k=2}^N \frac{\sigma_{(k-1)}^2}{1 - \rho_k^2}
+        + \frac{2}{NT} \sum_{ij} \sigma_{ij}^2 .
+
+    Parameters
+    ----------
+    network : Network
+        The network of the agents, small enough to be decomposed.
+    observations : Observations
+        The streams, with means :math:`\mu_i` and variances :math:`\sigma_{ij}^2`.
+    rounds : int
+        Number of rounds T.
 
     Examples
     --------
@@ -162,29 +203,36 @@ def theorem_2(network: NetworkLike, observations: Observations, rounds: int) -> 
 def corollary_1(
     network: NetworkLike, *, gram: Floats, mean: Floats, variance: Floats, rounds: int, gram_rounds: int
 ) -> Bound:
-    """Corollary 1: the error of distributed linear estimation, summed over agents.
+    r"""Return Corollary 1, a bound on the error of distributed linear estimation, summed over agents.
 
-    SDA with the paper's parameters averages A_i'Y_i for T rounds, and A_i'A_i for T' rounds (its last iterate); agent i
-    answers with Ahat_i^-1 muhat_i. In every mode of the network the last iterate has at most
-    g = (1 + k/(sqrt kappa + 1)) (1 - 1/sqrt kappa)^k, k = T' - 1, of the deviation that it started from (the lemma
-    behind Theorem 1), so that ||Ahat_i - Abar|| <= D with D^2 = g^2 sum_i ||A_i'A_i - Abar||_F^2. While
-    m = ||Abar^-1|| D <= 1/2, the paper's proof gives ::
+    SDA with the paper's parameters averages :math:`A_i^\top Y_i` for T rounds and :math:`A_i^\top A_i` for T' rounds
+    (its last iterate); agent i answers with :math:`\hat A_i^{-1} \hat\mu_i`. In every mode of the network, the last
+    iterate retains at most the share
 
-        E sum_i ||beta_i - beta*||^2 <= 16 ||mubar||^2 ||Abar^-1||^4 D^2 + (2 + 16 m^2) ||Abar^-1||^2 E_1
+    .. math:: g = \Big(1 + \frac{k}{\sqrt\kappa + 1}\Big) \Big(1 - \frac{1}{\sqrt\kappa}\Big)^k, \quad k = T' - 1
 
-    where E_1 is Theorem 1 for the averages of A_i'Y_i. The paper has spectral norms in place of Frobenius norms, for
-    which a universal constant would need another proof.
+    of the initial deviation (the lemma behind Theorem 1), so that :math:`\|\hat A_i - \bar A\| \le D` with
+    :math:`D^2 = g^2 \sum_i \|A_i^\top A_i - \bar A\|_F^2`. While :math:`m = \|\bar A^{-1}\| D \le 1/2`, the paper's
+    proof gives
+
+    .. math::
+
+        E \sum_i \|\beta_i - \beta^*\|^2
+        \le 16 \|\bar\mu\|^2 \|\bar A^{-1}\|^4 D^2 + (2 + 16 m^2) \|\bar A^{-1}\|^2 E_1
+
+    where :math:`E_1` is Theorem 1 for the averages of :math:`A_i^\top Y_i`. The paper has spectral norms in place of
+    Frobenius norms, for which a universal constant would need another proof.
 
     Parameters
     ----------
     network : Network
-        Who talks to whom.
+        The network of the sensors.
     gram : ndarray
-        (N, d, d) A_i'A_i.
+        (N, d, d) the matrices :math:`A_i^\top A_i`.
     mean, variance : ndarray
-        (N, d) the means mu_i of A_i'Y_i, and their variances.
+        (N, d) the means :math:`\mu_i` of :math:`A_i^\top Y_i`, and their variances.
     rounds, gram_rounds : int
-        T, and T', how many rounds averaged the gram matrices.
+        T, and T', the number of rounds that averaged the Gram matrices.
 
     Examples
     --------
@@ -240,28 +288,32 @@ def corollary_1(
 def corollary_2(
     network: NetworkLike, *, rewards: Floats, variance: Floats, discount: float, rounds: int
 ) -> Bound:
-    """Corollary 2: the expected max-agent sup-norm error of plug-in policy evaluation with SDA.
+    r"""Return Corollary 2, a bound on the expected error of plug-in policy evaluation with SDA.
 
-    The first three terms are the square roots of Theorem 1's, divided by 1 - gamma. For the transitions,
-    (I - gamma Phat)^-1 rbar - J* = gamma (I - gamma Phat)^-1 (Phat - P) J*. Every row of (Phat - P) J* is a mean of T
-    independent values in an interval as long as the range of J*, which is at most that of rbar divided by 1 - gamma;
-    so Hoeffding's lemma for the largest of S rows gives ::
+    The error is the largest over agents and states. The first three terms are the square roots of those of Theorem 1,
+    divided by :math:`1 - \gamma`. For the transitions,
 
-        gamma/(1 - gamma)^2 range(rbar) sqrt(log(2 S)/(2 T))
+    .. math:: (I - \gamma\hat P)^{-1} \bar r - J^* = \gamma (I - \gamma\hat P)^{-1} (\hat P - P) J^* .
 
-    The paper's own terms for the transitions (`order`) have a better power of 1 - gamma, are for rewards of size 1
-    and hide a constant.
+    Every row of :math:`(\hat P - P) J^*` is a mean of T independent values in an interval as long as the range of
+    :math:`J^*`, which is at most that of :math:`\bar r` divided by :math:`1 - \gamma`. Hoeffding's lemma for the
+    largest of S rows therefore gives
+
+    .. math:: \frac{\gamma}{(1 - \gamma)^2} \, \mathrm{range}(\bar r) \sqrt{\frac{\log(2S)}{2T}} .
+
+    The paper's own terms for the transitions (`order`) have a better power of :math:`1 - \gamma`, assume rewards of
+    size 1 and hide a constant.
 
     Parameters
     ----------
     network : Network
-        Who talks to whom.
+        The network of the agents.
     rewards, variance : ndarray
-        (N, S), per agent and state.
+        (N, S) mean and variance of the reward, per agent and state.
     discount : float
-        gamma.
+        The discount factor :math:`\gamma`, at least 0 and below 1.
     rounds : int
-        How many rounds, T.
+        Number of rounds T.
 
     Examples
     --------
@@ -307,7 +359,16 @@ def centralized_limit(observations: Observations, rounds: int) -> float: ...
 @overload
 def centralized_limit(observations: Observations, rounds: Integers) -> Floats: ...
 def centralized_limit(observations: Observations, rounds: int | Integers) -> float | Floats:
-    """The error if every agent held everybody's samples of T rounds, for one T or several: sum_ij sigma_ij^2/(N T).
+    r"""Return the error if every agent held the samples of all agents in T rounds, for one T or several.
+
+    .. math:: \frac{1}{NT} \sum_{ij} \sigma_{ij}^2
+
+    Parameters
+    ----------
+    observations : Observations
+        The streams, with variance :math:`\sigma_{ij}^2` of component j at agent i.
+    rounds : int or ndarray of int
+        Number of rounds T.
 
     Examples
     --------
@@ -350,12 +411,29 @@ def network_limit(
     *,
     per_agent: bool = False,
 ) -> float | Floats:
-    """The least variance of unbiased estimates when news travels one edge per round, for one T or several.
+    r"""Return the least variance of unbiased estimates if information travels one edge per round.
 
-    A round's message can carry that round's observation, so after T rounds agent i can know the observations of
-    rounds t <= T - max(d_ij, 1) of agent j: n_ij = T - max(d_ij, 1) + 1 samples, or as many as the batches of
-    those rounds hold. The best weights are equal on these, summing to 1/N, which gives
-    sum_j sigma_j^2/(N^2 n_ij) at agent i. Infinite while some agent is too far away to be heard.
+    A message can carry the observation of its round, so after T rounds agent i can know the observations of agent j in
+    rounds :math:`t \le T - \max(d_{ij}, 1)`, where :math:`d_{ij}` is their distance: these are
+    :math:`n_{ij} = T - \max(d_{ij}, 1) + 1` samples, or the samples in the batches of those rounds. The best weights
+    are equal on these samples and sum to 1/N, which gives
+
+    .. math:: \sum_j \frac{\sigma_j^2}{N^2 n_{ij}}
+
+    at agent i. The limit is infinite while some agent is too far away to be heard.
+
+    Parameters
+    ----------
+    network : Network or DirectedNetwork
+        The network of the agents, at most 5000 of them.
+    observations : Observations
+        The streams, with variance :math:`\sigma_j^2` at agent j, summed over components.
+    rounds : int or ndarray of int
+        Number of rounds T.
+    batches : ndarray, optional
+        Number of samples per agent in each round; one by default.
+    per_agent : bool
+        Whether to return the limit of each agent instead of their sum.
 
     Examples
     --------
@@ -384,7 +462,7 @@ def network_limit(
     delay = np.maximum(distance, 1)
     place = (np.arange(agents)[:, None] * (delay.max() + 1) + delay).ravel()
     variance = np.broadcast_to(observations.variance.sum(axis=1), delay.shape).ravel()
-    # (N, D): how many agents, and how much of everybody's variance, lie so many rounds away from agent i.
+    # (N, D): the number of agents at each distance from agent i, and the sum of their variances.
     count, total = (
         np.bincount(place, w, agents * (delay.max() + 1)).reshape(agents, -1) for w in (None, variance)
     )
@@ -404,7 +482,7 @@ def network_limit(
 
 
 def _and_still(observations: Observations) -> str:
-    """What a bound's condition says of streams that drift or move."""
+    """Return the part of a bound's condition about streams that drift or move."""
     if observations.moving:
         return " and means that do not move, but these do"
     return " and means that do not move, but these drift" if np.any(observations.drift) else ""

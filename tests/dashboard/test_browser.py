@@ -231,7 +231,7 @@ def test_acting_on_a_run(view):
     }
     assert view.js("playground.stage.views[0].canvas.frame.cut.reduce((a, b) => a + b)") == 4
     view.js("playground.goTo(45)")
-    view.page.click("[aria-label^=Mend]")
+    view.page.click("[aria-label^=Restore]")
     view.done()
     assert view.scenario["events"][-1]["stop"] == 45
 
@@ -411,10 +411,10 @@ def test_an_address_that_is_broken_says_so_and_shows_a_scene(view):
         view.js("scenario => playground.set(scenario)", SMALL)
         assert view.notice == ""
         view.js("fragment => { location.hash = fragment; }", fragment)
-        view.page.wait_for_selector("#notice >> text=The address is not whole")
+        view.page.wait_for_selector("#notice >> text=The link is incomplete")
         assert view.scenario["network"] == PRESETS[0]["scenario"]["network"]
     view.done()
-    assert view.notice.startswith("The address is not whole")
+    assert view.notice.startswith("The link is incomplete")
 
 
 def test_images_and_numbers(view, tmp_path):

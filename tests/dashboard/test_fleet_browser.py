@@ -152,7 +152,7 @@ def test_a_server_that_comes_back_is_found_again(written: WrittenFleet, browser:
         with serving([fleet_page(written.path)]) as server:
             watcher = Watcher(browser, server.address)
             watcher.page.click("#agents button:text-is('agent2')")
-        watcher.page.wait_for_selector("#state >> text=no connection")
+        watcher.page.wait_for_selector("#state >> text=disconnected")
         with serving([fleet_page(written.path)], port=server.port):
             watcher.page.wait_for_selector("#state >> text=live")
             watcher.page.wait_for_selector("#agent-facts >> text=127.0.0.1")

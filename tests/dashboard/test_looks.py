@@ -222,7 +222,7 @@ def test_a_page_whose_connection_ends_comes_back(view):
         " playground.results = null; playground.live.socket.close(); }"
     )
     view.page.wait_for_function(
-        "() => said.includes('no connection, trying again') && playground.results?.runs[0]"
+        "() => said.includes('disconnected, reconnecting') && playground.results?.runs[0]"
     )
     view.done()
     assert view.page.inner_text("#state") == "connected"

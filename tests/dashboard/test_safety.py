@@ -153,7 +153,7 @@ def test_beyond_loopback_a_token_is_needed_once(wide):
     assert len(token) >= 32
     for path in ("/", "/?token=wrong", "/?token=", "/pages", "/static/style.css"):
         found = ask(port, path)
-        assert (found.status, found.text.partition(":")[0]) == (403, "This page needs its token")
+        assert (found.status, found.text.partition(":")[0]) == (403, "This page requires a token")
     origin = f"http://127.0.0.1:{port}"
     assert live(port, f"/live/?token={token}", origin=origin) == 403
     welcome = ask(port, f"/?token={token}")

@@ -1,4 +1,5 @@
-"""The `gossamer` command. Exit codes: 0 done, 1 an agent failed, 2 bad input, 3 output not written, 130 interrupted."""
+"""The `gossamer` command. Exit codes: 0 success, 1 an agent failed, 2 invalid input, 3 output error, 130
+interrupted."""
 
 from __future__ import annotations
 
@@ -16,38 +17,38 @@ SUMMARY = "Every agent in a network learns the average of all noisy streams, tal
 COMMANDS = {
     "network": Entry(
         "core:network",
-        "Describe a network: size, degrees, eigenvalues, k*, and what averaging on it takes.",
+        "Describe a network: size, degrees, eigenvalues, k*, and the rounds that averaging on it takes.",
     ),
     "exact": Entry(
-        "core:exact", "Compute the expected error itself, with no sampling: E sum_i ||estimate_i - mubar||^2."
+        "core:exact", "Compute the expected error E sum_i ||estimate_i - mubar||^2 exactly, without sampling."
     ),
     "simulate": Entry(
-        "core:simulate", "Simulate trials, and show the exact error beside them where it takes moments."
+        "core:simulate", "Simulate trials; also show the exact error if it can be computed within a second."
     ),
     "compare": Entry(
         "core:compare",
-        "Compare methods on one or more networks, with the theory's bounds and the limits nobody can beat.",
+        "Compare methods on one or more networks, with theoretical bounds and the limits that no method can beat.",
     ),
-    "plan": Entry("core:plan", "Find the rounds, samples, messages and bytes that a target error costs."),
+    "plan": Entry("core:plan", "Find the rounds, samples, messages and bytes needed for a target error."),
     "partition": Entry(
-        "cluster:partition", "Cut a network into parts, a file each, for the ranks of a cluster."
+        "cluster:partition", "Divide a network into parts, one file each, for the ranks of a cluster."
     ),
     "reproduce": Entry(
         "reproduce:reproduce",
-        "Regenerate the paper's figures, exactly and by simulation, and judge each of its claims.",
+        "Regenerate the paper's figures, exactly and by simulation, and check each of its claims.",
     ),
     "warmup": Entry("warmup:warmup", "Compile everything ahead of time, on all cores."),
     "estimate": Entry(
         "applications:estimate",
-        "Estimate one parameter vector at every sensor: our methods, earlier ones, and the limit.",
+        "Estimate one parameter vector at every sensor, and compare with earlier methods and the limit.",
     ),
     "evaluate-policy": Entry(
         "applications:evaluate_policy",
-        "Evaluate a policy with agents that each see their own rewards: our methods, temporal differences, the limit.",
+        "Evaluate a policy with agents that see only their own rewards; compare with temporal differences.",
     ),
     "learn": Entry(
         "learning:learn",
-        "Fit one model at every agent to everybody's samples: ours, stochastic gradients, and the limit.",
+        "Fit one model at every agent to the samples of all agents; compare with stochastic gradients.",
     ),
     "agent": Entry(
         "fleet_run:agent",
@@ -55,20 +56,20 @@ COMMANDS = {
     ),
     "dashboard": Entry(
         "dashboard:dashboard",
-        "Open the playground in the browser: watch methods run on networks, and act on them; or watch a fleet.",
+        "Open a playground in the browser to watch methods run and interfere with them, or watch a fleet.",
     ),
     "fleet": Entry("fleet:fleet_app", "Create, run and inspect a fleet of agents."),
-    "store": Entry("store:store_app", "Check, copy and restore what an agent has saved."),
+    "store": Entry("store:store_app", "Check, back up and restore the store of an agent."),
 }
-"""Every command, with the first sentence of its help, so that listing the commands imports none of them."""
+"""All commands with the first sentence of their help, so that listing them does not import them."""
 
 
 _EXTRAS = {"matplotlib": "plot"}
-"""The extras that bring what a command imports by itself; what the package imports names its extra (`require`)."""
+"""Extras needed by the imports of a command itself; imports inside the package name their extra (`require`)."""
 
 
 def build() -> typer.Typer:
-    """Assemble the command line. A command is imported when it is called: an agent does not have to load a compiler."""
+    """Assemble the command line. A command is imported when it is called, so that an agent does not load a compiler."""
     app = typer.Typer(
         name="gossamer",
         cls=group_of(COMMANDS),
@@ -82,7 +83,7 @@ def build() -> typer.Typer:
 
     @app.callback(invoke_without_command=True)
     def gossamer(
-        version: Annotated[bool, typer.Option("--version", help="Print the version and stop.")] = False,
+        version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
     ) -> None:
         if version:
             print(full_version())
@@ -93,7 +94,7 @@ def build() -> typer.Typer:
 
 def main() -> None:
     """Run the command line; a user's mistake gives a message and an exit code, never a traceback."""
-    if sys.argv[1:] == ["--version"]:  # the parser loads a library to read even one flag
+    if sys.argv[1:] == ["--version"]:  # parsing a single flag already loads a library
         print(full_version())
         return
     try:
@@ -110,7 +111,7 @@ def main() -> None:
         _complain("this does not fit into memory; make it smaller")
         sys.exit(2)
     except (KeyboardInterrupt, SystemExit) as end:
-        # Typer turns Ctrl-C into exit code 130 without a word.
+        # Typer turns Ctrl-C into exit code 130 without a message.
         if isinstance(end, SystemExit) and end.code != 130:
             raise
         print("interrupted", file=sys.stderr)

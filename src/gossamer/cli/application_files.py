@@ -1,4 +1,4 @@
-"""The problems of the applications, read from what a user typed and from the user's files."""
+"""Problems of the applications, read from command-line options and files."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def read_sensors(
     if path.suffix.lower() == ".npz":
         arrays = _read_npz(path)
         if "A" in arrays:
-            refuse("target split intercept", "with sensors A, which are no rows of data")
+            refuse("target split intercept", "with sensors A, which are not rows of data")
             _needs(path, arrays, "A", "parameter")
             covariance = arrays.get("covariance", np.array(1.0))
             covariance = float(covariance) if covariance.ndim == 0 else list(covariance)
@@ -35,7 +35,7 @@ def read_sensors(
         _needs(path, arrays, "X", "y")
         refuse("target weighting", "with the arrays X and y")
         if "agent" in arrays:
-            refuse("split", "with the array agent, which says who holds which row")
+            refuse("split", "with the array agent, which says which agent holds which row")
         rule: Any = arrays.get("agent", split)
         return LinearEstimation.from_data(
             arrays["X"], arrays["y"], network, rule, intercept=intercept, seed=seed
@@ -48,12 +48,12 @@ def read_sensors(
 def read_rows(
     network: Network, path: Path, *, target: str, split: str, **options: Any
 ) -> LikelihoodEstimation:
-    """A model of the rows of a user's CSV table, dealt to the agents."""
+    """Return a model of the rows of a CSV table, distributed over the agents."""
     return LikelihoodEstimation.from_data(_table_with(path, target), target, network, split, **options)
 
 
 def _table_with(path: Path, target: str) -> Mapping[str, Any]:
-    """The columns of a CSV table, the target among them."""
+    """Return the columns of a CSV table, including the target."""
     table = _read_table(path)
     if target not in table:
         raise InvalidInput(
@@ -74,7 +74,7 @@ def parse_policy_problem(
     reward_std: float,
     seed: int,
 ) -> PolicyEvaluation:
-    """Policy evaluation on a built-in problem, an environment of Gymnasium, or a matrix from a user's file."""
+    """Return policy evaluation on a built-in problem, a Gymnasium environment, or a matrix from a file."""
     path = Path(text)
     if not text.startswith("gym:"):
         refuse("policy", "without an environment of Gymnasium, such as --problem gym:FrozenLake")
@@ -149,7 +149,7 @@ def _needs(path: Path, arrays: Mapping[str, Any], *names: str) -> None:
 
 
 def _read_table(path: Path) -> dict[str, Any]:
-    """Columns by name, as numbers where every cell of a column is one."""
+    """Return the columns by name, as numbers if every cell of a column is a number."""
     try:
         rows = [row for row in csv_module.reader(path.read_text().splitlines()) if row]
     except (OSError, UnicodeDecodeError) as error:

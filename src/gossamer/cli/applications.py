@@ -1,4 +1,4 @@
-"""estimate and evaluate-policy: the two applications on built-in problems or on a user's own files."""
+"""estimate and evaluate-policy: the two applications, on built-in problems or on your own files."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ ESTIMATION = (
     "over_limit",
     "note",
 )
-"""The columns of `estimate`; those of the corollary, and of a fit to recorded data, come beside them."""
+"""The columns of `estimate`; columns of the corollary, or of a fit to recorded data, are added to them."""
 
 
 def estimate(
@@ -55,12 +55,19 @@ def estimate(
     split: Annotated[
         str, typer.Option(help="Which agent holds which rows: contiguous, random or by:COLUMN.")
     ] = "contiguous",
-    intercept: Annotated[bool, typer.Option(help="Rows of data: add a column of ones.")] = True,
-    dimension: Annotated[int, typer.Option(help="Random sensors: number of parameters.")] = 5,
-    measurements: Annotated[int, typer.Option(help="Random sensors: rows of every A_i.")] = 2,
-    noise: Annotated[float, typer.Option(help="Random sensors: typical standard deviation.")] = 1.0,
+    intercept: Annotated[bool, typer.Option(help="For rows of data: add a column of ones.")] = True,
+    dimension: Annotated[
+        int, typer.Option(help="For random sensors: number of parameters, for example 5.")
+    ] = 5,
+    measurements: Annotated[
+        int, typer.Option(help="For random sensors: number of rows of every A_i, for example 2.")
+    ] = 2,
+    noise: Annotated[
+        float,
+        typer.Option(help="For random sensors: typical standard deviation of the noise, for example 1.0."),
+    ] = 1.0,
     weighting: Annotated[
-        str, typer.Option(help="How sensors are weighted: precision, or plain as in the paper.")
+        str, typer.Option(help="Weighting of the sensors: precision, or plain as in the paper.")
     ] = "precision",
     methods: Methods = "sda anytime-sda dsg",
     rivals: Rivals = True,
@@ -72,7 +79,7 @@ def estimate(
     csv: Csv = None,
     plot: Plot = None,
 ) -> None:
-    """Estimate one parameter vector at every sensor: our methods, earlier ones, and the limit."""
+    """Estimate one parameter vector at every sensor, and compare with earlier methods and the limit."""
     from gossamer.cli.application_files import read_sensors
 
     network = parse_network(graph, weights, seed)
@@ -127,19 +134,26 @@ def evaluate_policy(
         ),
     ] = "garnet:20x3",
     rewards: Annotated[
-        Path | None, typer.Option(help="CSV of rewards, one row per agent, one column per state.")
+        Path | None, typer.Option(help="CSV file of rewards, one row per agent and one column per state.")
     ] = None,
     policy: Annotated[
-        str, typer.Option(help="For gym: optimal, uniform, or a CSV with one row per state.")
+        str, typer.Option(help="For gym problems: optimal, uniform, or a CSV file with one row per state.")
     ] = "optimal",
     discount: Annotated[
-        float, typer.Option("--discount", "-g", help="Discount factor gamma, at least 0 and below 1.")
+        float,
+        typer.Option(
+            "--discount", "-g", help="Discount factor gamma, at least 0 and below 1, for example 0.95."
+        ),
     ] = 0.9,
     rule: Annotated[
         str, typer.Option(help="How agents share the reward: perturb, split, one or same.")
     ] = "perturb",
-    spread: Annotated[float, typer.Option(help="How far apart perturbed rewards are.")] = 1.0,
-    reward_std: Annotated[float, typer.Option(help="Standard deviation of every observed reward.")] = 1.0,
+    spread: Annotated[
+        float, typer.Option(help="Standard deviation of the perturbations, for example 1.0.")
+    ] = 1.0,
+    reward_std: Annotated[
+        float, typer.Option(help="Standard deviation of every observed reward, for example 0.5.")
+    ] = 1.0,
     methods: Methods = "sda anytime-sda dsg",
     rivals: Rivals = True,
     rounds: Rounds = "100,400,1600",
@@ -150,7 +164,7 @@ def evaluate_policy(
     csv: Csv = None,
     plot: Plot = None,
 ) -> None:
-    """Evaluate a policy with agents that each see their own rewards: our methods, temporal differences, the limit."""
+    """Evaluate a policy with agents that see only their own rewards; compare with temporal differences."""
     from gossamer.cli.application_files import parse_policy_problem
 
     network = parse_network(graph, weights, seed)
@@ -198,14 +212,14 @@ def evaluate_policy(
 
 
 class Corollary(NamedTuple):
-    """A corollary of the paper after each number of rounds: columns that the method has that it is about."""
+    """A corollary of the paper after each number of rounds, as columns of the method that it is about."""
 
     name: str
     method: str
     bounds: Mapping[int, Bound]
 
     def rows(self) -> dict[str, dict[int, float]]:
-        """Its terms and their sum by the number of rounds, where its conditions hold."""
+        """Return its terms and their sum by the number of rounds, where its conditions hold."""
         holds = {t: bound for t, bound in self.bounds.items() if bound.applies}
         terms = next((bound.terms for bound in self.bounds.values()), {})
         rows = {
@@ -215,12 +229,12 @@ class Corollary(NamedTuple):
         return rows | (total if terms else {})
 
     def conditions(self) -> list[str]:
-        """Why it says nothing after some of these rounds."""
+        """Return why it does not apply after some of these rounds."""
         missing = [bound.condition for bound in self.bounds.values() if not bound.applies]
         return [f"{self.name} needs {missing[0]}"] if missing else []
 
     def beside(self, records: Iterable[Record]) -> list[Record]:
-        """The records with a column for each term, and the note last."""
+        """Return the records with a column for each term, and the note last."""
         rows = {column(name): values for name, values in self.rows().items()}
         found: list[Record] = []
         for record in records:
@@ -233,14 +247,14 @@ class Corollary(NamedTuple):
 
 
 def _estimation_rows(name: str, result: Any) -> list[Record]:
-    """The rows of a run or of exact errors, all with the same columns."""
+    """Return the rows of a run or of exact errors, all with the same columns."""
     return [{key: record.get(key) for key in ESTIMATION} | {"method": name} for record in result.records()]
 
 
 def _averaged(
     problem: gs.LinearEstimation, method: gs.Method, horizons: list[int], trials: int, seed: int
 ) -> list[Record]:
-    """The rows of a method that averages A_i'A_i as well; without an error while it is too early to invert that."""
+    """Return the rows of a method that averages A_i'A_i as well; rows before it may be inverted have no error."""
     try:
         needed: float = problem.gram_rounds_needed(method)
         reason = f"needs {needed} rounds before A_i'A_i may be inverted"
@@ -270,7 +284,7 @@ def _averaged(
 def _all_rows(
     problem: gs.LinearEstimation, methods: str, rivals: bool, horizons: list[int], trials: int, seed: int
 ) -> list[Record]:
-    """The rows of all methods; where data are recorded, nothing is random, and there is nothing but the methods."""
+    """Return the rows of all methods; recorded data are not random, so there are no rows besides the methods."""
     recorded = problem.measurements is not None
     rows: list[Record] = []
     for method in {method.label: method for method in parse_methods(methods)}.values():
@@ -295,7 +309,7 @@ def _all_rows(
 
 
 def _fit(problem: gs.LinearEstimation, held: Any) -> Record:
-    """What was estimated from recorded data: for each parameter the pooled fit and what the agents hold, (N, d)."""
+    """Estimates from recorded data: for each parameter the pooled fit and the agents' estimates, (N, d)."""
     if problem.measurements is None:
         return {}
     found: dict[str, Any] = {}
@@ -313,7 +327,7 @@ def _fit(problem: gs.LinearEstimation, held: Any) -> Record:
 def _table(
     records: Sequence[Record], quantity: str, corollary: Mapping[str, Mapping[int, Any]]
 ) -> list[Record]:
-    """One row per method and, below, what they are measured by; at most four horizons fit on a narrow screen."""
+    """Return one row per method and, below, their reference; at most four horizons fit on a narrow screen."""
     rows: dict[str, Mapping[int, Any]] = {}
     for record in records:
         value, stderr = record[quantity], plain(record["stderr"])
@@ -324,12 +338,12 @@ def _table(
 
 
 def _notes(records: Sequence[Record]) -> list[str]:
-    """What the rows note, once for each method."""
+    """Return the notes of the rows, once for each method."""
     return list(dict.fromkeys(f"{row['method']}: {row['note']}" for row in records if row["note"]))
 
 
 def _show_fit(problem: gs.LinearEstimation, records: Sequence[Record]) -> None:
-    """What was estimated: the pooled fit, and how far the agents are from it in the end."""
+    """Show the pooled fit, and how far the agents are from it in the end."""
     last = max(records, key=lambda row: (row["total_error"] is not None, row["rounds"]))
     names = ("pooled_fit", "agent_0", "largest_difference")
     rows = [{"parameter": name, **{what: last[f"{what}_{name}"] for what in names}} for name in problem.names]
@@ -337,7 +351,7 @@ def _show_fit(problem: gs.LinearEstimation, records: Sequence[Record]) -> None:
 
 
 def _draw(records: Sequence[Record], quantity: str, title: str, path: Path, as_json: bool) -> None:
-    """Errors with 95% intervals, and the centralized limit."""
+    """Plot errors with 95% intervals, and the centralized limit."""
     from gossamer.plotting import PARAMETER_ERROR, VALUE_ERROR, Curve, draw_errors
 
     known = [record for record in records if record[quantity] is not None]

@@ -1,4 +1,4 @@
-"""partition, and simulate on a cluster: networks that no machine has to hold."""
+"""partition, and simulate on a cluster: networks that no single machine has to hold."""
 
 from __future__ import annotations
 
@@ -19,12 +19,14 @@ from gossamer.errors import require
 def partition(
     graph: Graph,
     out: Annotated[Path, typer.Option(help="The folder to write.")],
-    parts: Annotated[int, typer.Option(help="How many parts: at least as many as there will be ranks.")] = 16,
+    parts: Annotated[
+        int, typer.Option(help="Number of parts, for example 16: at least the number of ranks.")
+    ] = 16,
     by: Annotated[
         str,
         typer.Option(
-            help="How to cut: metis (fewest edges between parts), curve (space-filling, for agents with positions) or "
-            "blocks (as they are numbered)."
+            help="How to divide: metis (fewest edges between parts), curve (space-filling, for agents with positions) "
+            "or blocks (in the order of the agents)."
         ),
     ] = "metis",
     weights: Weights = "metropolis",
@@ -32,9 +34,9 @@ def partition(
     as_json: AsJson = False,
     csv: Csv = None,
 ) -> None:
-    """Cut a network into parts, a file each, for the ranks of a cluster.
+    """Divide a network into parts, one file each, for the ranks of a cluster.
 
-    mpiexec -n 16 gossamer simulate FOLDER --cluster reads them; agents are numbered anew, part by part.
+    mpiexec -n 16 gossamer simulate FOLDER --cluster reads them. Agents are renumbered part by part.
     """
     from gossamer.networks.partitioning import partition as cut
 
@@ -67,7 +69,7 @@ def simulate_on_cluster(
     checkpoint: Path | None,
     every: int,
 ) -> Any:
-    """The result, on rank 0; None on the others."""
+    """Return the result on rank 0, and None on the others."""
     from gossamer.engines.simulate.together import together
     from gossamer.networks.parts import parts_of
 
@@ -91,7 +93,7 @@ def simulate_on_cluster(
 
 
 def streams_in_parts(spread: float, std: float | None, seed: int) -> Callable[[range], gs.Observations]:
-    """The streams of `parse_observations`, for a range of agents at a time."""
+    """Return the streams of `parse_observations`, for a range of agents at a time."""
     import numpy as np
 
     from gossamer import checks

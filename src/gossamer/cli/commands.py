@@ -1,7 +1,7 @@
-"""How commands are made: loaded when they run, with errors that name flags, and with no flag that is ignored.
+"""Commands that are loaded when they run, whose errors name flags, and that refuse flags without effect.
 
-The rooms below the command line speak of parameters (`metrics_port must be ...`). A command knows which flag sets
-which parameter, so this is the one place where a parameter's name becomes a flag.
+The packages below the command line speak of parameters (`metrics_port must be ...`). A command knows which flag sets
+which parameter, so this is the one place where the name of a parameter becomes a flag.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ _LEADING_NAME = re.compile(
     r"(?:(?:method|observations|rounds|wire|agents\[\d+\])\.)?"
     r"(\w+)(?=:| (?:must|takes|needs|names|is|are|has|cannot)\b)"
 )
-"""A parameter at the head of an error, perhaps in a table of fleet.toml.
+"""A parameter at the start of an error, possibly in a table of fleet.toml.
 
 `every agent must ...` is not about the parameter `every`, nor `my.csv cannot ...` about `csv`.
 """
 
 
 _running: ContextVar[Any] = ContextVar("running", default=None)
-"""The context of the command that runs: it knows which flags were typed."""
+"""Return the context of the running command, which knows the flags that were given."""
 
 
 class FlagCommand(TyperCommand):
-    """A command whose errors begin with the flag instead of the parameter that was wrong."""
+    """A command whose errors begin with the flag instead of the name of the parameter."""
 
     def invoke(self, ctx: Any) -> Any:
-        """Run the command; an error about one of its parameters is shown as one about the flag."""
+        """Run the command; an error about one of its parameters is reported for the flag."""
         before = _running.set(ctx)
         try:
             return super().invoke(ctx)
@@ -48,7 +48,7 @@ class FlagCommand(TyperCommand):
 
 
 def refuse(names: str, why: str) -> None:
-    """Complain if one of these parameters was typed: `why` completes "--std has no effect ..."."""
+    """Raise an error if one of these parameters was given; `why` completes "--std has no effect ..."."""
     context = _running.get()
     for param in context.command.params if context else ():
         source = context.get_parameter_source(param.name)
@@ -64,12 +64,12 @@ def name_flag(text: str, flags: Mapping[str, str | None]) -> str:
 
 
 def _flag(param: Any) -> str | None:
-    """The long flag that sets a parameter; None for an argument, which has no flag."""
+    """Return the long flag that sets a parameter; None for an argument, which has no flag."""
     return next((option for option in param.opts if option.startswith("--")), None)
 
 
 class Entry(NamedTuple):
-    """A command as the list of commands shows it, and where it lives: `module:name` inside `gossamer.cli`."""
+    """A command as shown in the list of commands, and its location: `module:name` inside `gossamer.cli`."""
 
     place: str
     summary: str
@@ -87,14 +87,14 @@ class Entry(NamedTuple):
 
 
 class Deferred(TyperCommand):
-    """A command that is known by name and summary, and imported when it is called."""
+    """A command with a name and a summary, imported when it is called."""
 
     def __init__(self, name: str, entry: Entry) -> None:
         super().__init__(name, help=entry.summary)
         self.entry = entry
 
     def make_context(self, info_name: str | None, args: list[str], *rest: Any, **options: Any) -> Any:
-        """Let the command itself take over, with its own parameters and help."""
+        """Hand over to the command itself, with its own parameters and help."""
         return self.entry.load(self.name or "").make_context(info_name, args, *rest, **options)
 
 

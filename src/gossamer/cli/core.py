@@ -1,4 +1,4 @@
-"""network, exact, simulate, compare, plan: the questions a researcher asks, on the command line."""
+"""The commands network, exact, simulate, compare and plan."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ BESIDE = {
     "network_limit": "network limit",
     "centralized_limit": "centralized limit",
 }
-"""What stands beside the methods, by the column that holds it."""
+"""Rows shown in addition to the methods, by the column that holds them."""
 
 
 def network(
@@ -69,7 +69,7 @@ def network(
     csv: Csv = None,
     plot: Plot = None,
 ) -> None:
-    """Describe a network: size, degrees, eigenvalues, k*, and what averaging on it takes."""
+    """Describe a network: size, degrees, eigenvalues, k*, and the rounds that averaging on it takes."""
     net = parse_any_network(graph, weights, seed)
     if isinstance(net, gs.ChangingNetwork):
         emit([net.summary()], title=net.name, as_json=as_json, csv=csv)
@@ -111,7 +111,7 @@ def exact(
     csv: Csv = None,
     plot: Plot = None,
 ) -> None:
-    """Compute the expected error itself, with no sampling: E sum_i ||estimate_i - mubar||^2."""
+    """Compute the expected error E sum_i ||estimate_i - mubar||^2 exactly, without sampling."""
     net, obs = parse_problem(graph, weights, spread, std, seed, data)
     result = gs.exact(parse_method(method), gs.Network.of(net), obs, parse_horizons(rounds))
     uncertain = ["uncertainty"] if result.uncertainty.any() else []
@@ -155,9 +155,9 @@ def simulate(
     csv: Csv = None,
     plot: Plot = None,
 ) -> None:
-    """Simulate trials, and show the exact error beside them where it takes moments.
+    """Simulate trials; also show the exact error if it can be computed within a second.
 
-    With faults, dual methods run in their edge-ledger form, and others leave out whom they do not hear.
+    With faults, dual methods run in their edge-ledger form, and other methods skip neighbors that they do not hear.
 
     mpiexec -n 4 gossamer simulate grid:4000x4000 --rounds 1000 --cluster spreads the agents over four ranks.
     """
@@ -241,7 +241,9 @@ def compare(
     rounds: Rounds = "300,1500,3000",
     trials: Annotated[
         int | None,
-        typer.Option(help="Also simulate this many trials (with faults, or if a network changes: 100)."),
+        typer.Option(
+            help="Also simulate this many trials, for example 100 (the default with faults or changing networks)."
+        ),
     ] = None,
     spread: Spread = 10.0,
     std: Std = None,
@@ -257,21 +259,23 @@ def compare(
     partition: Partition = None,
     out: Annotated[
         Path | None,
-        typer.Option(help="Keep every finished point in this folder, and compute only what it lacks."),
+        typer.Option(help="Folder for finished points; points already there are not computed again."),
     ] = None,
-    backend: Annotated[str, typer.Option(help="Who computes: threads, processes or dask.")] = "threads",
-    workers: Annotated[int | None, typer.Option(help="How many of them; by default one per core.")] = None,
+    backend: Annotated[
+        str, typer.Option(help="Where points are computed: threads, processes or dask.")
+    ] = "threads",
+    workers: Annotated[int | None, typer.Option(help="Number of workers; by default one per core.")] = None,
     address: Annotated[
-        str | None, typer.Option(help="Where the Dask scheduler is, such as tcp://10.0.0.1:8786.")
+        str | None, typer.Option(help="Address of the Dask scheduler, such as tcp://10.0.0.1:8786.")
     ] = None,
     as_json: AsJson = False,
     csv: Csv = None,
     plot: Plot = None,
 ) -> None:
-    """Compare methods on one or more networks, with the theory's bounds and the limits nobody can beat.
+    """Compare methods on one or more networks, with theoretical bounds and the limits that no method can beat.
 
-    Errors are exact; with --trials simulated ones stand beside them, and with faults, or on networks that change
-    (mobile:60,radius=0.2,speed=0.01, matchings:60, contacts:FILE), they stand alone.
+    Errors are exact; with --trials, simulated errors are shown as well. With faults, or on changing networks
+    (mobile:60,radius=0.2,speed=0.01, matchings:60, contacts:FILE), only simulated errors are shown.
     """
     networks = [parse_any_network(name, weights, seed) for name in graph]
     faults = parse_faults(
@@ -315,7 +319,7 @@ def compare(
 
 
 def _side_by_side(records: Sequence[Record]) -> list[Record]:
-    """One row per method and one column per horizon, with what stands beside them."""
+    """Return one row per method and one column per horizon, with the bounds and limits."""
     rows: dict[str, dict[int, Any]] = {}
     for record in records:
         t = record["rounds"]
@@ -334,10 +338,12 @@ def _side_by_side(records: Sequence[Record]) -> list[Record]:
 def plan(
     graph: Graphs,
     target: Annotated[
-        str, typer.Option("--target", "-e", help="Target error (a total over agents), or several: 1e-2,1e-3.")
+        str, typer.Option("--target", "-e", help="Target error (summed over agents), or several: 1e-2,1e-3.")
     ] = "0.001",
     methods: MethodNames = "anytime-sda anytime-sda:acceleration=chebyshev sda",
-    most_rounds: Annotated[int, typer.Option(help="Give up after this many rounds.")] = 1_000_000,
+    most_rounds: Annotated[
+        int, typer.Option(help="Largest number of rounds to consider, for example 100000.")
+    ] = 1_000_000,
     spread: Spread = 10.0,
     std: Std = None,
     data: Data = None,
@@ -347,9 +353,10 @@ def plan(
     csv: Csv = None,
     plot: Plot = None,
 ) -> None:
-    """Find the rounds, samples, messages and bytes that a target error costs.
+    """Find the rounds, samples, messages and bytes needed for a target error.
 
-    The target is a total error, summed over agents. Notes name the cheapest method. Exit code 1: no method reaches it.
+    The target is a total error, summed over agents. Notes name the cheapest method. The exit code is 1 if no method
+    reaches the target.
     """
     networks = [parse_network(name, weights, seed) for name in graph]
     plans = gs.plan(

@@ -20,22 +20,26 @@ if TYPE_CHECKING:
 
 def dashboard(
     fleet: Annotated[
-        Path | None, typer.Argument(help="A fleet's file, fleet.toml, to watch the fleet live.")
+        Path | None, typer.Argument(help="The file fleet.toml of a fleet to watch live.")
     ] = None,
     metrics: Annotated[
         str | None,
-        typer.Option(help="Ask these addresses, HOST:PORT,HOST:PORT,..., instead of those in fleet.toml."),
+        typer.Option(
+            help="Addresses of metrics to query instead of those in fleet.toml, such as 10.0.0.5:9464,10.0.0.6:9464."
+        ),
     ] = None,
     host: Annotated[
         str,
-        typer.Option(help="Where to listen; beyond this machine, the page needs the token that is printed."),
+        typer.Option(
+            help="Address to listen on; if it is not loopback, the page requires the token in the printed URL."
+        ),
     ] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="The port to listen on; 0: any free one.")] = 0,
+    port: Annotated[int, typer.Option(help="Port to listen on, such as 8080; 0 chooses a free one.")] = 0,
     open_: Annotated[bool, typer.Option("--open", help="Open the page in the browser.")] = False,
 ) -> None:
-    """Open the playground in the browser: watch methods run on networks, and act on them; or watch a fleet.
+    """Open a playground in the browser to watch methods run and interfere with them, or watch a fleet.
 
-    Everything comes from this machine. Stop it with Ctrl-C.
+    Everything is served by this machine. Stop it with Ctrl-C.
     """
     if fleet is None:
         refuse("metrics", "without a fleet")
@@ -49,7 +53,7 @@ def dashboard(
 def server_of(
     fleet: Path | None, metrics: str | None = None, host: str = "127.0.0.1", port: int = 0
 ) -> Server:
-    """A server of a fleet's page, or else of the playground: beside a fleet nobody should compute."""
+    """Return a server of either a fleet's page or the playground, which should not compute on a machine with agents."""
     for module in ("starlette", "uvicorn", "websockets"):
         require(module, "dashboard")
     from gossamer.dashboard.fleet_page import fleet_page
@@ -63,7 +67,7 @@ def server_of(
 
 
 def command_of(scenario: Scenario) -> str:
-    """What the playground shows, as one command for each method; a network from a file is that file."""
+    """Return the commands, one per method, that reproduce what the playground shows."""
     graph = scenario.file[0] if scenario.network == "file" and scenario.file else scenario.network
     words = ["--rounds", f"{scenario.first}:{scenario.rounds}", "--trials", "1", "--seed", f"{scenario.seed}"]
     words += ["--spread", repr(scenario.spread)]

@@ -4,7 +4,7 @@
 --loss 0.3@200-1200,0.5@1200-
 --crash 17@500 --restart 17@800 --join 5@100 --partition 0-49@200-1200
 
-Agents are numbers or, where the network gives them names, names (`--crash oslo@500`); a partition takes numbers.
+Agents are given by number or, if the network has labels, by name (`--crash oslo@500`); a partition takes numbers.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def parse_faults(*, names: Sequence[Hashable] = (), **flags: str | Iterable[str] | None) -> gs.faults.Faults:
-    """The faults that the flags describe, by kind; `names` are the agents' names, in order."""
+    """Return the faults that the flags describe, by kind; `names` are the agents' names, in order."""
     items = []
     for kind, given in flags.items():
         texts = (
@@ -31,7 +31,7 @@ def parse_faults(*, names: Sequence[Hashable] = (), **flags: str | Iterable[str]
 
 
 def _parse(kind: str, text: str, names: Sequence[Hashable]) -> gs.faults.Fault:
-    """Read one fault; a complaint begins with the flag that gave its text."""
+    """Read one fault; an error begins with the flag that it came from."""
     try:
         return gs.faults.parse(f"{kind}={text}", names)
     except InvalidInput as error:
@@ -42,7 +42,7 @@ def _parse(kind: str, text: str, names: Sequence[Hashable]) -> gs.faults.Fault:
 
 
 def flags_of(given: gs.faults.FaultsLike) -> list[str]:
-    """The flags that describe these faults: what `parse_faults` reads."""
+    """Return the flags that describe these faults, as `parse_faults` reads them."""
     faults = gs.faults.Faults.of(given)
     losses = [fault.text for fault in faults.items if fault.kind == "loss"]
     words = ["--loss", ",".join(losses)] if losses else []
@@ -52,7 +52,7 @@ def flags_of(given: gs.faults.FaultsLike) -> list[str]:
 
 
 def agent_faults(fleet: Fleet, **flags: str | Iterable[str] | None) -> tuple[str, ...]:
-    """The texts of the faults to inject into what the agents of a deployed fleet send."""
+    """Return the texts of the faults to inject into the messages of a deployed fleet."""
     import numpy as np
 
     faults = parse_faults(names=(), **flags)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 fleet_app = typer.Typer(name="fleet", help="Create, run and inspect a fleet of agents.", no_args_is_help=True)
 
 LOCAL_FORM = "anytime-sda:acceleration=local"
-"""The method of a fleet unless another is chosen: it asks for nothing but the weights of the edges."""
+"""The default method of a fleet, which needs only the weights of the edges."""
 
 
 def init(
@@ -44,14 +44,16 @@ def init(
     ] = None,
     hosts: Annotated[
         Path | None,
-        typer.Option(help="A file of lines NAME HOST:PORT; agents are numbered in their order."),
+        typer.Option(help="File with a line NAME HOST:PORT per agent; agents are numbered in this order."),
     ] = None,
     weights: Weights = "metropolis",
     method: Annotated[
         str,
         typer.Option(help="The method: anytime-sda, ssda, NAME:parameter=value, or FILE.py:MyMethod."),
     ] = LOCAL_FORM,
-    dimension: Annotated[int, typer.Option(help="Numbers in one observation.")] = 1,
+    dimension: Annotated[
+        int, typer.Option(help="Number of components of an observation, for example 3.")
+    ] = 1,
     range_: Annotated[
         str | None,
         typer.Option(
@@ -69,10 +71,12 @@ def init(
         ),
     ] = None,
     every: Annotated[
-        str, typer.Option(help='Time between rounds; "0": as fast as neighbors answer.')
+        str, typer.Option(help='Time between rounds, such as "100ms"; "0" runs as fast as neighbors answer.')
     ] = "100ms",
     source: Source = None,
-    port: Annotated[int, typer.Option(help="First port of a fleet on this machine.")] = 7447,
+    port: Annotated[
+        int, typer.Option(help="First port of a fleet on this machine, for example 7447.")
+    ] = 7447,
     metrics_port: Annotated[
         int, typer.Option(help="Each agent serves its metrics on its host, from this port on; 0: none do.")
     ] = 0,
@@ -151,7 +155,7 @@ def init(
 
 
 def _numbering(network: Network) -> str:
-    """Which node of a file is which agent, unless they are numbered alike."""
+    """Describe which node of a file is which agent, unless their numbers are the same."""
     labels = [str(label) for label in network.labels]
     if labels == [str(i) for i in range(len(labels))]:
         return ""
@@ -162,14 +166,14 @@ def _numbering(network: Network) -> str:
 def _sources(
     given: str | None, names: Sequence[str], usual: Sequence[str], model: str | None
 ) -> Sequence[str]:
-    """Where observations come from; to learn a model, from a file of each agent's name unless given."""
+    """Return the source of observations; for a model, the default is a file named after each agent."""
     if given is not None:
         return [given] * len(names)
     return usual if model is None else [f"csv:{name}.csv,target=label" for name in names]
 
 
 def _model(text: str | None) -> ModelTable:
-    """The model of an option; sums over rows, so that every row counts the same."""
+    """Parse the model of an option. Rows are summed, so that every row counts the same."""
     from gossamer.agents.config.tables import ModelTable
 
     if text is None:
@@ -183,7 +187,7 @@ def _model(text: str | None) -> ModelTable:
 
 
 def _range(text: str | None) -> tuple[float | tuple[float, float], ...]:
-    """The range of an option: one pair, or several with colons between them."""
+    """Parse the range of an option: one pair, or several separated by colons."""
     if text is None:
         return ()
     try:
@@ -197,7 +201,7 @@ def _range(text: str | None) -> tuple[float | tuple[float, float], ...]:
 
 
 def _method(text: str) -> tuple[Method | MethodTable, Path | None]:
-    """The method of a fleet; a method of the user's own is named by its file, which is returned with it."""
+    """Return the method of a fleet and, for a user-defined method, its file."""
     from gossamer.agents.config.tables import MethodTable
     from gossamer.cli.parsing import parse_method, split_method
 
@@ -213,7 +217,7 @@ def _method(text: str) -> tuple[Method | MethodTable, Path | None]:
 
 
 def _copy_beside(source: Path, target: Path) -> None:
-    """Put the file of a method beside fleet.toml, where every agent looks for it."""
+    """Copy the file of a method next to fleet.toml, where every agent looks for it."""
     if target.exists() and target.samefile(source):
         return
     try:
@@ -228,11 +232,11 @@ def renew(
         bool,
         typer.Option(
             "--push",
-            help="Renew the certificates of running agents over their own connections: no key leaves its host.",
+            help="Renew the certificates of running agents over the network; no key leaves its host.",
         ),
     ] = False,
 ) -> None:
-    """Give every agent a new certificate from the fleet's authority (ca.key must be here)."""
+    """Give every agent a new certificate from the fleet's authority (requires ca.key)."""
     from gossamer.agents.membership.certificates import Authority, expires
     from gossamer.agents.membership.fleet import Fleet
 

@@ -17,12 +17,13 @@ FleetOption = Annotated[Path, typer.Option("--fleet", "-f", help="The fleet's fi
 
 def edges(
     topology: Annotated[
-        str | None, typer.Option(help=f"Instead of a fleet's edges, those of a network: {EXAMPLES}.")
+        str | None,
+        typer.Option(help=f"Print the edges of this network instead of those of a fleet: {EXAMPLES}."),
     ] = None,
     hosts: Annotated[
         Path | None,
         typer.Option(
-            help="With --topology: a file of lines NAME HOST:PORT, whose names are given in this order."
+            help="With --topology: file with a line NAME HOST:PORT per agent, whose names are used in this order."
         ),
     ] = None,
     seed: Annotated[int, typer.Option(help="Seed for random networks.")] = 0,
@@ -51,14 +52,14 @@ def edges(
 def bundle(
     name: Annotated[str, typer.Argument(help="The agent's name or number.")],
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="File to write; NAME.tar.gz unless given.")
+        Path | None, typer.Option("--out", "-o", help="File to write; the default is NAME.tar.gz.")
     ] = None,
     unit: Annotated[
         Path | None, typer.Option(help="A systemd unit to include, such as deploy/gossamer@.service.")
     ] = None,
     fleet: FleetOption = _DEFAULT,
 ) -> None:
-    """Write one agent's folder as one file: configuration, roster, certificate and key. Keep it as safe as the key."""
+    """Write one agent's folder as one file: configuration, roster, certificate and key. Protect it like the key."""
     from gossamer.agents.membership.bundle import bundle
     from gossamer.agents.membership.fleet import Fleet
 
@@ -71,17 +72,17 @@ def bundle(
 
 def targets(
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="File to write; printed unless given.")
+        Path | None, typer.Option("--out", "-o", help="File to write; printed if not given.")
     ] = None,
     metrics_port: Annotated[
         int,
         typer.Option(
-            help="Port of the metrics of agents for which fleet.toml has none; 0: they are left out."
+            help="Port of the metrics of agents for which fleet.toml has none, such as 9464; 0 omits these agents."
         ),
     ] = 0,
     fleet: FleetOption = _DEFAULT,
 ) -> None:
-    """Write the addresses of the members' metrics for Prometheus (file_sd_configs); repeat it after a change."""
+    """Write the addresses of the members' metrics for Prometheus (file_sd_configs); run it again after a change."""
     from gossamer.agents.membership.bundle import targets, targets_text
     from gossamer.agents.membership.certificates import write_file
     from gossamer.agents.membership.fleet import Fleet

@@ -1,4 +1,4 @@
-"""gossamer fleet add|remove|link|unlink|replace|sign|push|roster: who belongs to a fleet, and who talks to whom."""
+"""gossamer fleet add|remove|link|unlink|replace|sign|push|roster: the members and edges of a fleet."""
 
 from __future__ import annotations
 
@@ -20,16 +20,21 @@ Name = Annotated[str, typer.Argument(help="The agent's name or number.")]
 
 def add(
     name: Annotated[str, typer.Argument(help="Name of the new agent.")],
-    endpoint: Annotated[str, typer.Option("--host", help="Where the others reach it, host:port.")],
-    neighbors: Annotated[str, typer.Option(help="The agents it talks to: A,B.")],
-    source: Annotated[str, typer.Option(help="Where its observations come from.")] = "-",
+    endpoint: Annotated[
+        str, typer.Option("--host", help="Address at which the others reach it, such as 10.0.0.5:7447.")
+    ],
+    neighbors: Annotated[str, typer.Option(help="Names of its neighbors, such as pump,valve.")],
+    source: Annotated[str, typer.Option(help="Source of its observations, such as csv:FILE,follow.")] = "-",
     listen: Annotated[
-        str, typer.Option(help="Where it listens, if not on --host: 0.0.0.0:7447 in a container.")
+        str,
+        typer.Option(help="Address to listen on if it is not --host, such as 0.0.0.0:7447 in a container."),
     ] = "",
-    metrics: Annotated[str, typer.Option(help="Where it serves its metrics, host:port.")] = "",
+    metrics: Annotated[
+        str, typer.Option(help="Address at which it serves its metrics, such as 10.0.0.5:9464.")
+    ] = "",
     fleet: FleetOption = _DEFAULT,
 ) -> None:
-    """Add an agent: a certificate, a place in fleet.toml, and a signed roster of the next epoch."""
+    """Add an agent to fleet.toml, with a certificate and a signed roster of the next epoch."""
     from gossamer.agents.membership import changes as membership
     from gossamer.agents.membership.hosts import with_port
 
@@ -46,12 +51,12 @@ def add(
 
 def remove(
     name: Name,
-    keep: Annotated[bool, typer.Option("--keep", help="What it observed stays in the average.")] = False,
+    keep: Annotated[bool, typer.Option("--keep", help="Keep its observations in the average.")] = False,
     fleet: FleetOption = _DEFAULT,
 ) -> None:
-    """Remove an agent for good: from then on the others refuse it, also with a valid certificate.
+    """Remove an agent permanently: the others refuse it from then on, even with a valid certificate.
 
-    With --keep the agent must run: it hands its data over to its neighbors first, and they confirm.
+    With --keep the agent must be running: it first hands its data over to its neighbors, which confirm it.
     """
     from gossamer.agents.membership import changes as membership
     from gossamer.agents.rewiring import TAKE_BACK
@@ -81,7 +86,7 @@ def link(
     b: Name,
     fleet: FleetOption = _DEFAULT,
 ) -> None:
-    """Let two agents talk to each other."""
+    """Add an edge between two agents."""
     from gossamer.agents.membership import changes as membership
 
     _change(fleet, lambda draft: membership.link(draft, a, b))
@@ -92,7 +97,7 @@ def unlink(
     b: Name,
     fleet: FleetOption = _DEFAULT,
 ) -> None:
-    """Let two agents no longer talk to each other."""
+    """Remove the edge between two agents."""
     from gossamer.agents.membership import changes as membership
 
     _change(fleet, lambda draft: membership.unlink(draft, a, b))
@@ -102,29 +107,31 @@ def replace(
     name: Name,
     fleet: FleetOption = _DEFAULT,
 ) -> None:
-    """Give an agent a new certificate in the same place; the old one is refused from then on."""
+    """Give an agent a new certificate; the old one is refused from then on."""
     from gossamer.agents.membership import changes as membership
 
     _change(fleet, lambda draft: membership.replace(draft, name))
 
 
 def reset_flows(fleet: FleetOption = _DEFAULT) -> None:
-    """Let all agents set their flows to zero and begin anew, where the flows no longer add up to zero."""
+    """Make all agents set their flows to zero and start over, for flows that no longer add up to zero."""
     from gossamer.agents.membership import changes as membership
 
     _change(fleet, membership.reset_flows)
 
 
 def sign(fleet: FleetOption = _DEFAULT) -> None:
-    """Sign the agents and edges as they were edited by hand in fleet.toml."""
+    """Sign agents and edges that were edited by hand in fleet.toml."""
     _change(fleet, lambda draft: draft)
 
 
 def push(
     fleet: Annotated[Path, typer.Argument(help="The fleet's file, fleet.toml.")] = _DEFAULT,
-    to: Annotated[str, typer.Option(help="The agent to give it to; otherwise the first that answers.")] = "",
+    to: Annotated[
+        str, typer.Option(help="Name of the agent to give it to; the default is the first that answers.")
+    ] = "",
 ) -> None:
-    """Give the signed roster to one running agent, which passes it on, over the same mutual TLS as the agents'."""
+    """Give the signed roster to one running agent, which passes it on, over the mutual TLS that agents use."""
     from gossamer.agents.config.settings import Neighbor
     from gossamer.agents.membership.changes import operator_files
     from gossamer.agents.membership.fleet import Fleet
@@ -152,7 +159,7 @@ def push(
 def roster(
     fleet: Annotated[Path, typer.Argument(help="The fleet's file, fleet.toml.")] = _DEFAULT,
 ) -> None:
-    """Show the members, edges and epoch of a fleet, who has left, and whether the roster's signature is good."""
+    """Show the members, edges, epoch and former members of a fleet, and check the signature of the roster."""
     from gossamer.agents.membership.changes import signed_roster
     from gossamer.agents.membership.fleet import Fleet
     from gossamer.agents.membership.roster import roster_path

@@ -1,4 +1,4 @@
-"""gossamer fleet up and gossamer agent: agents that run, many of them or one."""
+"""gossamer fleet up and gossamer agent: run all agents of a fleet, or one."""
 
 from __future__ import annotations
 
@@ -33,16 +33,18 @@ _FRAMES = 4.0
 _SHORTEST_REPORT = 0.01
 
 Every = Annotated[
-    str | None, typer.Option(help='Time between rounds, such as "100ms"; 0: as fast as neighbors answer.')
+    str | None, typer.Option(help='Time between rounds, such as "100ms"; 0 runs as fast as neighbors answer.')
 ]
 Store = Annotated[
-    Path | None, typer.Option(help="Directory where an agent saves its state, to continue after a crash.")
+    Path | None, typer.Option(help="Directory in which an agent saves its state, to resume after a crash.")
 ]
-Insecure = Annotated[bool, typer.Option("--insecure", help="Plaintext, no certificates: for tests only.")]
+Insecure = Annotated[
+    bool, typer.Option("--insecure", help="Use plaintext without certificates; for tests only.")
+]
 METRICS_HOST_HELP = "Address to serve the metrics on. [default: as in fleet.toml, or 127.0.0.1]"
 MetricsHost = Annotated[str | None, typer.Option(help=METRICS_HOST_HELP)]
 LogLevel = Annotated[
-    str | None, typer.Option(help="debug, info, warning or error; otherwise as fleet.toml says.")
+    str | None, typer.Option(help="Log level: debug, info, warning or error. [default: as in fleet.toml]")
 ]
 
 
@@ -51,24 +53,27 @@ def up(
     source: Source = None,
     every: Every = None,
     store: Store = None,
-    only: Annotated[str | None, typer.Option(help="Only these agents, numbers or names: 0-3,7.")] = None,
+    only: Annotated[
+        str | None, typer.Option(help="Run only these agents, by number or name, such as 0-3,7.")
+    ] = None,
     metrics_port: Annotated[
         int | None,
-        typer.Option(help="Serve agent i's metrics on this port + i; 0: none. Otherwise as in fleet.toml."),
+        typer.Option(
+            help="Serve the metrics of agent i on this port + i, such as 9464; 0 disables them. "
+            "[default: as in fleet.toml]"
+        ),
     ] = None,
     metrics_host: MetricsHost = None,
     insecure: Insecure = False,
     log_level: LogLevel = None,
     restart: Annotated[
         bool,
-        typer.Option("--restart/--no-restart", help="Start agents that fail again, after a growing delay."),
+        typer.Option("--restart/--no-restart", help="Restart agents that fail, after a growing delay."),
     ] = True,
     for_: Annotated[str | None, typer.Option("--for", help='Stop after this long, such as "30s".')] = None,
     dashboard: Annotated[
         bool,
-        typer.Option(
-            "--dashboard", help="Also show the fleet in the browser, at the address that is printed."
-        ),
+        typer.Option("--dashboard", help="Also show the fleet in the browser, at the printed URL."),
     ] = False,
     loss: Loss = None,
     burst: Burst = None,
@@ -77,8 +82,8 @@ def up(
 ) -> None:
     """Run all agents of a fleet on this machine, with a live table, until Ctrl-C.
 
-    For a trial, faults can be injected into what the agents send: --loss, --burst, --delay, --partition.
-    The exit code is 1 if an agent had to be killed, or had ended on its own and was not running at the end.
+    To try out faults, inject them into the messages of the agents: --loss, --burst, --delay, --partition.
+    The exit code is 1 if an agent had to be killed, or had exited on its own and was not running at the end.
     """
     from gossamer.agents.config.tables import duration
     from gossamer.agents.fleet.launcher import LocalFleet
@@ -114,7 +119,7 @@ def up(
 
 
 def _complain(screen: Console, agents: LocalFleet, early: int) -> None:
-    """Say which agents did not do what they were told."""
+    """Report agents that failed, were killed or exited on their own."""
     if agents.restarts:
         again = ", ".join(f"{name} ({times})" for name, times in agents.restarts.items())
         screen.print(Text(f"started again after a failure: {again}", style="yellow"), soft_wrap=True)
@@ -128,7 +133,7 @@ def _complain(screen: Console, agents: LocalFleet, early: int) -> None:
 
 @contextmanager
 def _page(fleet: Path, screen: Console, wanted: bool) -> Iterator[str]:
-    """Serve the fleet's page inside the block, if that is wanted; yields its address."""
+    """Serve the fleet's page inside the block, if requested; yields its URL."""
     if not wanted:
         yield ""
         return
@@ -153,7 +158,7 @@ def _watch(
     seconds: float | None,
     address: str = "",
 ) -> None:
-    """Supervise and show the fleet until it is stopped, its time is over, or no agent is left."""
+    """Supervise and show the fleet until it is stopped, the time is up, or no agent is left."""
     start = time.monotonic()
     plain_due = start
 
@@ -180,7 +185,7 @@ def _watch(
     name = agents.fleet.network or agents.fleet.fleet
     with Live(console=screen, screen=True, auto_refresh=False) as live:
         while going():
-            # The heading, the table's head and foot, the address, and up to three complaints need 9 lines.
+            # The heading, the header and footer of the table, the URL, and up to three messages need 9 lines.
             table = fleet_table(name, agents.status(), seconds=passed(), rows=max(screen.height - 9, 1))
             live.update(Group(table, Text(address)) if address else table, refresh=True)
             time.sleep(1 / _FRAMES)
@@ -218,7 +223,7 @@ def agent(
     end: Annotated[
         str | None,
         typer.Option(
-            help="If its command (cmd:) ends without an error: fail, restart or stop. [default: fail]",
+            help="What to do if its command (cmd:) ends without an error: fail, restart or stop. [default: fail]",
             envvar="GOSSAMER_END",
         ),
     ] = None,
@@ -227,7 +232,7 @@ def agent(
     metrics_port: Annotated[
         int | None,
         typer.Option(
-            help="Serve Prometheus metrics on this port; 0: none. Otherwise as in fleet.toml.",
+            help="Serve Prometheus metrics on this port, such as 9464; 0 disables them. [default: as in fleet.toml]",
             min=0,
             max=65535,
             envvar="GOSSAMER_METRICS_PORT",
@@ -242,7 +247,7 @@ def agent(
     ] = None,
     log_level: LogLevel = None,
     rounds: Annotated[
-        int, typer.Option(help="Stop after this many rounds; 0: run until stopped.", min=0)
+        int, typer.Option(help="Stop after this many rounds, for example 1000; 0 runs until stopped.", min=0)
     ] = 0,
     loss: Loss = None,
     burst: Burst = None,
@@ -251,11 +256,11 @@ def agent(
 ) -> None:
     """Run one agent: estimates as JSON lines on standard output, logs as JSON lines on standard error.
 
-    For a trial, faults can be injected into what it sends: --loss, --burst, --delay, --partition.
+    To try out faults, inject them into its messages: --loss, --burst, --delay, --partition.
     """
     terminal = Terminal().descriptor
     if terminal is not None:
-        os.set_inheritable(terminal, True)  # for the agent, which takes the place of this process
+        os.set_inheritable(terminal, True)  # for the agent, which replaces this process
     with _signals_wait():
         _become_agent(
             fleet,
@@ -302,7 +307,7 @@ def _become_agent(
     from gossamer.agents.membership.fleet import Fleet
     from gossamer.cli.faults import agent_faults
 
-    # Mistakes are reported here, to a person; from then on, everything is JSON.
+    # Mistakes are reported here as plain text; from then on, everything is JSON.
     found = Fleet.read(fleet)
     me = found.member(id_)
     found.settings(me.id, fleet.parent, insecure=insecure)
@@ -321,5 +326,5 @@ def _become_agent(
         **others,
     )
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # more would only wait, and cost time to start
-    # The agent takes the place of this process: it needs a third of the memory that the whole command line does.
+    # The agent replaces this process, because it needs a third of the memory of the whole command line.
     os.execv(sys.executable, [sys.executable, "-m", "gossamer.agents.host.process", options.text()])

@@ -19,16 +19,20 @@ def status(
     fleet: FleetFile,
     metrics: Annotated[
         str | None,
-        typer.Option(help="Ask these addresses, HOST:PORT,HOST:PORT,..., instead of those in fleet.toml."),
+        typer.Option(
+            help="Addresses of metrics to query instead of those in fleet.toml, such as 10.0.0.5:9464,10.0.0.6:9464."
+        ),
     ] = None,
-    timeout: Annotated[str, typer.Option(help="How long to wait for an agent of another host.")] = "2s",
+    timeout: Annotated[
+        str, typer.Option(help="Time to wait for an agent on another host, such as 2s.")
+    ] = "2s",
     as_json: AsJson = False,
 ) -> None:
     """Show the state of a fleet's agents, the worst first.
 
-    Agents of this machine are known from their status files, others from their metrics.
+    Agents on this machine are read from their status files, others from their metrics.
 
-    The exit code is 0 if at least one agent is seen and all that are seen are running, and 1 otherwise.
+    The exit code is 0 if there is at least one agent and all agents are running, and 1 otherwise.
     """
     from gossamer import checks
     from gossamer.agents.config.tables import duration

@@ -1,4 +1,4 @@
-"""A fleet on the screen: a table of its agents, or a line for logs."""
+"""Show a fleet as a table of its agents, or as one line for logs."""
 
 from __future__ import annotations
 
@@ -22,13 +22,15 @@ _NO_TROUBLE = ("running", "starting", "stopped", "unknown")
 def fleet_table(
     name: str, status: Sequence[AgentStatus], *, seconds: float | None = None, rows: int | None = None
 ) -> RenderableType:
-    """The fleet's agents in a table of at most `rows` rows, those in trouble first if not all fit."""
+    """Return the fleet's agents in a table of at most `rows` rows, those in trouble first if not all fit."""
     from gossamer.agents.fleet.survey import notes
 
     table = Table(
         box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold", show_edge=False
     )
-    table.add_column("agent", overflow="ellipsis", max_width=16)  # the one to shrink if the screen is narrow
+    table.add_column(
+        "agent", overflow="ellipsis", max_width=16
+    )  # this column shrinks if the screen is narrow
     for heading in ("rounds", "samples", "estimate", "± s.e.", "distance", "msgs", "lost"):
         table.add_column(heading, justify="right", no_wrap=True)
     table.add_column("state", no_wrap=True)
@@ -65,7 +67,7 @@ def fleet_table(
 
 
 def _coefficients(status: Sequence[AgentStatus]) -> list[Table]:
-    """The model that a fleet learns, as its first agent knows it, and how far the others are from that."""
+    """Return the model that a fleet learns, as estimated by its first agent, and how far the others differ."""
     known = [agent for agent in status if agent.details.get("coefficients") and None not in agent.estimate]
     if not known:
         return []
@@ -83,7 +85,7 @@ def _coefficients(status: Sequence[AgentStatus]) -> list[Table]:
 
 
 def fleet_line(status: Sequence[AgentStatus], seconds: float) -> str:
-    """The whole fleet in one line, where there is no terminal."""
+    """Return the whole fleet in one line, for output that is not a terminal."""
     from gossamer.agents.fleet.survey import summary
 
     facts = summary(status)
@@ -111,13 +113,13 @@ def _heading(name: str, status: Sequence[AgentStatus], seconds: float | None) ->
 
 
 def _state(agent: AgentStatus) -> Text:
-    """The state; how often the agent was started again follows an arrow."""
+    """Return the state, followed by an arrow and the number of restarts."""
     text = Text(agent.state, style=_COLORS.get(agent.state, "bold red"))
     return text.append(f" ↻{compact(agent.restarts)}", style="yellow") if agent.restarts else text
 
 
 def _losses(agent: AgentStatus) -> Text:
-    """Rounds without a neighbor's message; messages that were refused follow a plus sign."""
+    """Return the rounds without a neighbor's message, followed by a plus sign and the number of refused messages."""
     text = Text(compact(agent.lost))
     if agent.rejected:
         text.append(f"+{compact(agent.rejected)}", style="red")

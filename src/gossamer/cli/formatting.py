@@ -1,4 +1,4 @@
-"""Numbers as the command line writes them: in full for programs, short for people."""
+"""Format numbers for output: in full for programs, short for people."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 def plain(value: Any) -> Any:
-    """A value that JSON and CSV know: NumPy's become Python's, infinities and NaN become None."""
+    """Return a value for JSON and CSV: NumPy types become Python types, infinities and NaN become None."""
     if hasattr(value, "tolist"):  # a NumPy scalar or array, without loading NumPy to ask
         value = value.tolist()
     if isinstance(value, list):
@@ -19,7 +19,7 @@ def plain(value: Any) -> Any:
 
 
 def shown(value: Any) -> str:
-    """A value as a person reads it."""
+    """Return a value as text for people."""
     if hasattr(value, "tolist"):
         value = value.tolist()
     if value is None:
@@ -40,7 +40,7 @@ def shown(value: Any) -> str:
 
 
 def compact(number: int) -> str:
-    """A count in at most five characters."""
+    """Return a count in at most five characters."""
     for unit, size in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
         if number >= max(size, 1e5):
             return f"{number / size:.3g}{unit}"
@@ -48,12 +48,12 @@ def compact(number: int) -> str:
 
 
 def small(number: float | None) -> str:
-    """The size of an error: two digits are enough."""
+    """Return the size of an error with two digits."""
     return "-" if number is None else _digits(number, 2)
 
 
 def vector(values: Sequence[float | None]) -> str:
-    """The first component with five digits, and how many more there are."""
+    """Return the first component with five digits, and the number of further components."""
     if not values or values[0] is None:
         return "-"
     more = f" (+{len(values) - 1})" if len(values) > 1 else ""
@@ -61,7 +61,7 @@ def vector(values: Sequence[float | None]) -> str:
 
 
 def _digits(number: float, digits: int) -> str:
-    """This many digits; one fewer, and a short exponent, where an exponent is needed."""
+    """Return this many digits; one fewer, and a short exponent, if an exponent is needed."""
     if 10 ** (digits - 1) <= abs(number) < 1e7:
         return f"{number:.0f}"
     if number == 0 or 1e-3 <= abs(number) < 1e7:

@@ -1,4 +1,4 @@
-"""learn: one model at every agent, from simulated streams of samples or from a user's own rows."""
+"""learn: fit one model at every agent, to simulated streams of samples or to your own rows."""
 
 from __future__ import annotations
 
@@ -28,8 +28,10 @@ def learn(
             help="logistic, softmax, poisson, gamma or huber; with --data also least-squares or negative-binomial.",
         ),
     ] = "logistic",
-    dimension: Annotated[int, typer.Option(help="Simulated samples: number of covariates.")] = 5,
-    intercept: Annotated[bool, typer.Option(help="Add a covariate that is always 1.")] = True,
+    dimension: Annotated[
+        int, typer.Option(help="For simulated samples: number of covariates, for example 5.")
+    ] = 5,
+    intercept: Annotated[bool, typer.Option(help="Add an intercept, a covariate that is always 1.")] = True,
     ridge: Annotated[
         str,
         typer.Option(
@@ -38,14 +40,23 @@ def learn(
         ),
     ] = "0",
     lasso: Annotated[
-        float, typer.Option(help="With --data: add this times the sum of absolute parameters.")
+        float,
+        typer.Option(
+            help="With --data: penalty of this times the sum of absolute parameters, for example 0.01."
+        ),
     ] = 0.0,
     robust: Annotated[
-        bool, typer.Option("--robust", help="With --data: z, p and intervals by robust standard errors.")
+        bool,
+        typer.Option("--robust", help="With --data: compute z, p and intervals from robust standard errors."),
     ] = False,
-    samples: Annotated[int, typer.Option(help="Simulated samples per agent and round.")] = 1,
+    samples: Annotated[
+        int, typer.Option(help="Number of simulated samples per agent and round, for example 1.")
+    ] = 1,
     data: Annotated[
-        Path | None, typer.Option(help="CSV with a header row: fit these rows, which agents keep, instead.")
+        Path | None,
+        typer.Option(
+            help="CSV file with a header row: fit its rows, which stay with their agents, instead of simulated samples."
+        ),
     ] = None,
     target: Annotated[str, typer.Option(help="The CSV column with the labels.")] = "y",
     split: Annotated[
@@ -56,7 +67,10 @@ def learn(
     ] = "anytime-sda anytime-sda:acceleration=local",
     rivals: Rivals = True,
     tune: Annotated[
-        bool, typer.Option("--tune", help="Also run rivals with the best step of a grid (takes its time).")
+        bool,
+        typer.Option(
+            "--tune", help="Also run the other methods with the best step of a grid, which takes longer."
+        ),
     ] = False,
     rounds: Rounds = "100,300,1000",
     trials: Trials = 20,
@@ -67,12 +81,12 @@ def learn(
     csv: Csv = None,
     plot: Plot = None,
 ) -> None:
-    """Fit one model at every agent to everybody's samples: ours, stochastic gradients, and the limit."""
+    """Fit one model at every agent to the samples of all agents; compare with stochastic gradients."""
     network = parse_network(graph, weights, seed)
     if data is not None:
         from gossamer.cli.application_files import read_rows
 
-        refuse("dimension samples methods trials loss tune", "with --data, whose rows stay as they are")
+        refuse("dimension samples methods trials loss tune", "with --data, whose rows are not simulated")
         options = {"family": family, "intercept": intercept, "lasso": lasso, "seed": seed}
         rule = ridge if ridge in ("cv", "gcv") else None
         penalty = 0.0 if rule else _number(ridge)
@@ -113,7 +127,7 @@ def learn(
 
 
 def _table(records: Sequence[Record]) -> list[Record]:
-    """One row per method: multiples of the centralized error, and what was sent for the last of them."""
+    """Return one row per method: multiples of the centralized error, and the bytes sent up to the last horizon."""
     rows: dict[str, dict[int, Any]] = {}
     for record in records:
         error = plain(record["over_limit_stderr"])
@@ -137,7 +151,7 @@ def _fit(
     csv: Path | None,
     plot: Path | None,
 ) -> None:
-    """Fit rows that agents keep: what each method reached, every parameter with its accuracy, and the model's fit."""
+    """Fit the rows of all agents; show what each method reached, every parameter with its accuracy, and the fit."""
     from gossamer.applications.likelihood.at_rest import RIVALS
 
     every = RIVALS if rivals and problem.differentiable else RIVALS[:1]
@@ -189,12 +203,12 @@ def _fit(
 
 
 def _figures(summary: Any) -> Record:
-    """What describes the whole model, without what its family does not have."""
+    """Return the statistics of the whole model that its family has."""
     return {name: value for name, value in summary.figures.items() if value == value}
 
 
 def _accuracy(summary: Any) -> Record:
-    """Both standard errors of every parameter, by name."""
+    """Return both standard errors of every parameter, by name."""
     return {
         f"{kind}_{row['parameter']}": row[kind]
         for kind in ("standard_error", "robust_error")
@@ -203,7 +217,7 @@ def _accuracy(summary: Any) -> Record:
 
 
 def _number(ridge: str) -> float:
-    """A penalty that was typed."""
+    """Parse a penalty."""
     try:
         return float(ridge)
     except ValueError:

@@ -1,4 +1,4 @@
-"""The options that several commands share, in one wording."""
+"""Options that several commands share."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import typer
 
 from gossamer.cli.output import drawable, writable
 
-# The words of `gossamer.networks.reading`, which would load NetworkX to print a help page; the tests compare them.
+# A copy of the names in `gossamer.networks.reading`, which would load NetworkX for a help page; tests compare them.
 EXAMPLES = (
     "path:100, cycle:100, star:100, complete:20, grid:10x10, torus:8x8, hypercube:7, "
     "erdos-renyi:100, geometric:100, expander:100x4"
@@ -22,7 +22,7 @@ Graphs = Annotated[list[str], typer.Argument(help=f"One or more networks: {EXAMP
 Weights = Annotated[
     str,
     typer.Option(
-        help="Gossip weights: metropolis, laplacian, max-degree, best-constant, or file: those it gives."
+        help="Gossip weights: metropolis, laplacian, max-degree, best-constant, or file for the weights in the file."
     ),
 ]
 MethodName = Annotated[
@@ -30,7 +30,7 @@ MethodName = Annotated[
     typer.Option(
         "--method",
         "-m",
-        help="sda, anytime-sda:smoothing=20, ... or your own: my_file.py:MyMethod:step_size=0.3,power=2.",
+        help="Method, such as sda or anytime-sda:smoothing=20, or your own: my_file.py:MyMethod:step_size=0.3,power=2.",
     ),
 ]
 MethodNames = Annotated[
@@ -41,21 +41,33 @@ MethodNames = Annotated[
         help="Methods separated by spaces, or all: sda anytime-sda:smoothing=20 my_file.py:MyMethod:power=2.",
     ),
 ]
-Rounds = Annotated[str, typer.Option("--rounds", "-T", help="1500, or 100,200,400, or a range 10:1000.")]
-Trials = Annotated[int, typer.Option(help="Number of independent trials.")]
+Rounds = Annotated[
+    str,
+    typer.Option(
+        "--rounds", "-T", help="Number of rounds: 1500, or several, 100,200,400, or a range, 10:1000."
+    ),
+]
+Trials = Annotated[int, typer.Option(help="Number of independent trials, for example 100.")]
 ClusterTrials = Annotated[
     int | None,
-    typer.Option("--trials", help="Number of independent trials: 100 by default, with --cluster 1."),
+    typer.Option("--trials", help="Number of independent trials: 100 by default, 1 with --cluster."),
 ]
 Spread = Annotated[float, typer.Option(help="Means are drawn uniformly from [0, SPREAD].")]
-Std = Annotated[float | None, typer.Option(help="Standard deviation of every observation; 1 by default.")]
+Std = Annotated[
+    float | None, typer.Option(help="Standard deviation of every observation, for example 0.5; 1 by default.")
+]
 Means = Annotated[
     str,
     typer.Option(
-        help="uniform: drawn from [0, SPREAD]; ramp: evenly spaced there; one: 0 for all but agent 0."
+        help="Means: uniform (drawn from [0, SPREAD]), ramp (evenly spaced there) or one (0 for all but agent 0)."
     ),
 ]
-Noise = Annotated[str, typer.Option(help="gaussian, student-t, uniform, or bernoulli (means from 0 to 1).")]
+Noise = Annotated[
+    str,
+    typer.Option(
+        help="Distribution of the noise: gaussian, student-t, uniform, or bernoulli (means from 0 to 1)."
+    ),
+]
 Data = Annotated[
     Path | None,
     typer.Option(help="CSV file of recorded samples, one column per agent, instead of Gaussian streams."),
@@ -67,7 +79,9 @@ Csv = Annotated[
 ]
 Plot = Annotated[
     Path | None,
-    typer.Option("--plot", help="Also plot it: PNG, PDF or SVG, by the file's extension.", callback=drawable),
+    typer.Option(
+        "--plot", help="Also write a plot to this file: PNG, PDF or SVG, by its extension.", callback=drawable
+    ),
 ]
 
 FleetFile = Annotated[Path, typer.Argument(help="The fleet's file, fleet.toml.")]
@@ -78,12 +92,21 @@ Loss = Annotated[
     str | None,
     typer.Option(help="Probability that a message is lost, such as 0.3, or for some rounds, 0.3@200-1200."),
 ]
-Burst = Annotated[str | None, typer.Option(help="Bursts of loss: MEAN_LENGTH,FRACTION[,both].")]
-Delay = Annotated[str | None, typer.Option(help="Delayed messages: ROUNDS,PROBABILITY.")]
-Crash = Annotated[list[str] | None, typer.Option(help="An agent crashes: AGENT@ROUND.")]
-Restart = Annotated[list[str] | None, typer.Option(help="A crashed agent restarts: AGENT@ROUND.")]
-Join = Annotated[list[str] | None, typer.Option(help="An agent joins late: AGENT@ROUND.")]
-Partition = Annotated[list[str] | None, typer.Option(help="Some agents are cut off: AGENTS@START-STOP.")]
+Burst = Annotated[
+    str | None,
+    typer.Option(
+        help="Bursts of loss, MEAN_LENGTH,FRACTION[,both], such as 10,0.17 (rounds, share of time)."
+    ),
+]
+Delay = Annotated[str | None, typer.Option(help="Delayed messages, ROUNDS,PROBABILITY, such as 2,0.1.")]
+Crash = Annotated[list[str] | None, typer.Option(help="An agent crashes, AGENT@ROUND, such as 17@500.")]
+Restart = Annotated[
+    list[str] | None, typer.Option(help="A crashed agent restarts, AGENT@ROUND, such as 17@800.")
+]
+Join = Annotated[list[str] | None, typer.Option(help="An agent joins late, AGENT@ROUND, such as 5@100.")]
+Partition = Annotated[
+    list[str] | None, typer.Option(help="Some agents are cut off, AGENTS@START-STOP, such as 0-49@200-1200.")
+]
 
 Cluster = Annotated[
     bool,
@@ -93,6 +116,6 @@ Cluster = Annotated[
 ]
 Checkpoint = Annotated[
     Path | None,
-    typer.Option(help="With --cluster: save the state in this folder, and go on from what it holds."),
+    typer.Option(help="With --cluster: folder in which the state is saved, and from which it is resumed."),
 ]
-Every = Annotated[int, typer.Option(help="Rounds between two checkpoints.")]
+Every = Annotated[int, typer.Option(help="Number of rounds between two checkpoints, for example 500.")]

@@ -1,7 +1,7 @@
 """Results as a table on the screen, as JSON on standard output, or as CSV in a file.
 
-Every console of the command line is made here, and every text is shown as it is: names of files, columns and methods
-are the user's, and `[kg]` or `10:100:10` in them are neither markup nor emoji.
+All consoles of the command line are created here, and all text is shown verbatim: file, column and method names come
+from the user, and `[kg]` or `10:100:10` in them are neither markup nor emoji.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ if TYPE_CHECKING:
 Record = Mapping[str, Any]
 
 FORWARDED = ("OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK")
-"""Set where Open MPI's or MPICH's mpiexec has started this process."""
+"""Environment variables that Open MPI's or MPICH's mpiexec sets."""
 
 
 def console(*, stderr: bool = False, width: int | None = None) -> Console:
-    """A console that takes no text for markup, emoji or something to color.
+    """Return a console that does not interpret text as markup or emoji and does not highlight it.
 
-    What mpiexec forwards is not written to a terminal, though it may look like one to a rank: nothing is bold there.
+    Output forwarded by mpiexec does not go to a terminal, although it may look like one to a rank, so it is plain.
     """
     terminal = False if any(name in os.environ for name in FORWARDED) else None
     return Console(
@@ -44,13 +44,13 @@ def console(*, stderr: bool = False, width: int | None = None) -> Console:
 
 
 def screen() -> Console:
-    """The console of standard output; where that is not a terminal, wide enough for any table of ours."""
+    """Return the console of standard output; if that is not a terminal, it is wide enough for any table."""
     found = console()
     return found if found.is_terminal else console(width=160)
 
 
 def task_text() -> TextColumn:
-    """The column of a progress bar with what is being done, shown as it is."""
+    """The column of a progress bar with the current task, shown verbatim."""
     from rich.progress import TextColumn
 
     return TextColumn("{task.description}", markup=False)
@@ -91,7 +91,7 @@ def present(
     records: Sequence[Record] | None = None,
     **how: Any,
 ) -> None:
-    """Show a result, as `emit` does (`how` goes to it), with the notes of its rows; draw it in `plot` if given."""
+    """Show a result with `emit`, which receives `how`, and the notes of its rows; plot it to `plot` if given."""
     records = result.records() if records is None else records
     if notes is None:
         notes = result.notes
@@ -101,7 +101,7 @@ def present(
 
 
 def save_plot(draw: Callable[[], Any], path: Path, as_json: bool) -> None:
-    """Write what `draw` makes the current figure, and confirm it."""
+    """Write the figure that `draw` creates, and confirm it."""
     from matplotlib import pyplot as plt
 
     with writing(path):
@@ -112,24 +112,25 @@ def save_plot(draw: Callable[[], Any], path: Path, as_json: bool) -> None:
 
 
 def written(path: Path, as_json: bool) -> None:
-    """Confirm that a file was written, where it does not disturb a program that reads JSON."""
+    """Confirm that a file was written, without disturbing a program that reads JSON."""
     out = console(stderr=True) if as_json else screen()
     out.print(Text(f"written to {path}", style="dim"), soft_wrap=True)
 
 
 def few(values: Sequence[int], most: int) -> list[int]:
-    """At most so many of the values, evenly spread, the first and the last among them; files hold all of them."""
+    """Return at most this many of the values, evenly spread and including the first and the last; files have all
+    values."""
     count = min(most, len(values))
     return [values[round(k * (len(values) - 1) / max(count - 1, 1))] for k in range(count)]
 
 
 def wide(rows: Mapping[str, Mapping[int, Any]], horizons: Sequence[int]) -> list[Record]:
-    """One row per method, one column per horizon: the form for the screen."""
+    """Return one row per method and one column per horizon, for the screen."""
     return [{"method": name, **{f"T={t}": values.get(t) for t in horizons}} for name, values in rows.items()]
 
 
 def column(name: str) -> str:
-    """A name as files spell it: `Theorem 1 (SDA)` is `theorem_1_sda`."""
+    """Return a name as it is spelled in files: `Theorem 1 (SDA)` becomes `theorem_1_sda`."""
     return re.sub(r"\W+", "_", name.lower()).strip("_")
 
 
@@ -175,14 +176,14 @@ def writable(path: Path | None) -> Path | None:
 
 
 def drawable(path: Path | None) -> Path | None:
-    """Refuse a plot in a format we cannot write, before any work is done for it."""
+    """Refuse a plot in an unsupported format, before any work is done for it."""
     if path is not None and path.suffix.lower() not in (".png", ".pdf", ".svg"):
         raise InvalidInput(f"a plot's file name must end in .png, .pdf or .svg, got {path}")
     return writable(path)
 
 
 class writing:
-    """Context in which a failure to write `path` becomes an error a user can act on."""
+    """Turn a failure to write `path` inside the block into an error that says what to do."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

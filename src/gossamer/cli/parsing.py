@@ -1,4 +1,4 @@
-"""What a user types, turned into networks, methods and observations."""
+"""Parse command-line options into networks, methods and observations."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ def parse_problem(
     means: str = "uniform",
     noise: str = "gaussian",
 ) -> tuple[gs.Network | gs.ChangingNetwork, gs.Observations]:
-    """The network and the observations on it that a command's options describe."""
+    """Return the network and the observations that a command's options describe."""
     network = parse_any_network(graph, weights, seed)
     return network, parse_observations(network, spread, std, seed, data, means, noise)
 
 
 def parse_network(text: str, weights: str, seed: int) -> gs.Network:
-    """A network by name or from a file, which must not change."""
+    """Return a network by name or from a file; changing networks are refused."""
     return gs.Network.of(parse_any_network(text, weights, seed))
 
 
 def parse_any_network(text: str, weights: str, seed: int) -> gs.Network | gs.ChangingNetwork:
-    """A network by name or from a file, one that changes included."""
+    """Return a network by name or from a file; it may be a changing one."""
     from gossamer.networks.reading import parse_network  # loads NetworkX, so not for a help page
 
     return parse_network(text, weights, seed)
@@ -52,7 +52,7 @@ def parse_method(text: str) -> gs.Method:
 
 
 def split_method(text: str) -> tuple[str, dict[str, Any]]:
-    """The name of a method, which for one of the user's own has a colon in it, and its parameters."""
+    """Split a text into the name of a method, which contains a colon if it is user-defined, and its parameters."""
     name, rest = re.fullmatch(r"([^=]*\.py:[^:]*|[^:]*)(?::(.*))?", text, re.DOTALL).groups()  # type: ignore[union-attr]
     values = {}
     for part in _split(",", rest or ""):
@@ -64,7 +64,7 @@ def split_method(text: str) -> tuple[str, dict[str, Any]]:
 
 
 def parse_methods(text: str) -> list[gs.Method]:
-    """Several methods separated by spaces, semicolons or commas; `all` is every method with an exact error."""
+    """Parse several methods separated by spaces, semicolons or commas; `all` means every method with an exact error."""
     if text.strip() == "all":
         return [cls() for cls in gs.METHODS.values() if cls.mixing == "matrix"]
     # A comma before name=value separates the parameters of one method.
@@ -75,12 +75,12 @@ def parse_methods(text: str) -> list[gs.Method]:
 
 
 def _split(separator: str, text: str) -> list[str]:
-    """The parts of a text between separators, which do not count inside brackets, as in `name=[1, 2]`."""
+    """Split a text at separators, but not inside brackets, as in `name=[1, 2]`."""
     return [part for part in re.split(rf"(?:{separator})(?![^\[(]*[\])])", text) if part.strip()]
 
 
 def _value(text: str) -> Any:
-    """A number, True, False, None or a list where the text is one, else the text itself."""
+    """Return a number, True, False, None or a list if the text is one, otherwise the text itself."""
     try:
         return ast.literal_eval(text.capitalize() if text in ("true", "false", "none") else text)
     except (ValueError, SyntaxError):
@@ -96,7 +96,8 @@ def parse_observations(
     means: str = "uniform",
     noise: str = "gaussian",
 ) -> gs.Observations:
-    """Streams by the words of `observations/named.py`, or recorded samples from a CSV file, one column per agent.
+    """Return streams by the names in `observations/named.py`, or recorded samples from a CSV file, one column per
+    agent.
 
     Columns are matched to agents by name if the file's header row names them all, and by order otherwise.
     """

@@ -1,4 +1,4 @@
-"""The one plot that is not of a result: a network."""
+"""Plot a network."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gossamer.plotting import COLORS, STYLE
 
 
 def draw_network(network: Network, path: Path) -> None:
-    """The graph itself, laid out by its own shape."""
+    """Draw the graph, laid out according to its topology."""
     if network.agents > 2000:
         raise OutputError(f"a plot must have at most 2000 agents to show anything, got {network.agents}")
     graph = nx.Graph([tuple(edge) for edge in network.edges.tolist()])
@@ -35,10 +35,11 @@ def draw_network(network: Network, path: Path) -> None:
 
 
 def layout(network: Network) -> dict[int, Any]:
-    """Positions for the agents: their own, if the network has them; otherwise what suits its topology."""
+    """Return positions for the agents: their own if the network has them, otherwise a layout that suits its
+    topology."""
     if network.positions is not None:
         return dict(enumerate(network.positions))
-    # Networks by name are called kind:size; one from a file has the name of the file, whatever it holds.
+    # Networks by name are called kind:size; a network from a file has the name of the file.
     kind, colon, size = network.name.partition(":")
     kind = kind if colon else ""
     graph = nx.Graph([tuple(edge) for edge in network.edges.tolist()])

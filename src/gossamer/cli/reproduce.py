@@ -28,15 +28,21 @@ def reproduce(
         typer.Option("--figure", "-f", help="Only this figure (repeat for more); all by default."),
     ] = None,
     quick: Annotated[
-        bool, typer.Option("--quick", help="Takes seconds: smaller networks, fewer runs.")
+        bool, typer.Option("--quick", help="Use smaller networks and fewer runs, which takes seconds.")
     ] = False,
     agents: Annotated[
-        int | None, typer.Option(help="Agents N of all figures except 5 (a square number).")
+        int | None,
+        typer.Option(help="Number of agents in all figures except 5, a square number such as 100."),
     ] = None,
-    trials: Annotated[int | None, typer.Option(help="Simulated runs per point.")] = None,
+    trials: Annotated[
+        int | None, typer.Option(help="Number of simulated runs per point, for example 100.")
+    ] = None,
     seed: Annotated[int | None, typer.Option(help="Seed for means, random graph and noise.")] = None,
     draws: Annotated[
-        int | None, typer.Option(help="Draws of means and graphs behind the claims' intervals.")
+        int | None,
+        typer.Option(
+            help="Number of draws of means and graphs for the intervals of the claims, for example 200."
+        ),
     ] = None,
     spread: Annotated[
         float | None, typer.Option(help="Means of Figure 2 are uniform on [0, SPREAD].")
@@ -51,13 +57,17 @@ def reproduce(
         str | None, typer.Option(help="Sizes of the stars in Figure 5, such as 148,190.")
     ] = None,
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder for all results.")] = Path("results/paper"),
-    backend: Annotated[str, typer.Option(help="Where pieces run: threading, loky or dask.")] = "threading",
+    backend: Annotated[
+        str, typer.Option(help="Where computations run: threading, loky or dask.")
+    ] = "threading",
     address: Annotated[
         str | None, typer.Option(help="Address of a Dask scheduler; a local one by default.")
     ] = None,
-    jobs: Annotated[int, typer.Option(help="Pieces to run at a time; -1: one per core.")] = -1,
+    jobs: Annotated[
+        int, typer.Option(help="Number of computations at a time, for example 2; -1 means one per core.")
+    ] = -1,
 ) -> None:
-    """Regenerate the paper's figures, exactly and by simulation, and judge each of its claims.
+    """Regenerate the paper's figures, exactly and by simulation, and check each of its claims.
 
     After an interrupt, the same command continues where it stopped.
     """
@@ -102,7 +112,7 @@ def _numbers(option: str, text: str | None, kind: type) -> tuple[Any, ...] | Non
 
 
 class Bars:
-    """A progress bar over all pieces, weighted by their expected time."""
+    """Show a progress bar over all computations, weighted by their expected time."""
 
     def __init__(self, console: Console) -> None:
         columns = (

@@ -1,4 +1,4 @@
-"""gossamer store check|backup|restore: looking after what an agent has saved."""
+"""gossamer store check|backup|restore: check, back up and restore the store of an agent."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from gossamer.agents.store.file import Record
 
 store_app = typer.Typer(
-    name="store", help="Check, copy and restore what an agent has saved.", no_args_is_help=True
+    name="store", help="Check, back up and restore the store of an agent.", no_args_is_help=True
 )
 
 StoreFile = Annotated[Path, typer.Argument(help="An agent's store: NAME.sqlite in its --store directory.")]
@@ -24,7 +24,7 @@ Copy = Annotated[Path, typer.Argument(help="The copy.")]
 
 @store_app.command(cls=FlagCommand)
 def check(file: StoreFile, as_json: AsJson = False) -> None:
-    """Say whether a store is sound, and what it holds. Its agent may be running."""
+    """Check whether a store is intact, and show its contents. Its agent may be running."""
     from gossamer.agents.store import care as store_care
 
     record = store_care.check(file)
@@ -47,7 +47,7 @@ def backup(file: StoreFile, copy: Copy) -> None:
 
 @store_app.command(cls=FlagCommand)
 def restore(file: StoreFile, copy: Copy) -> None:
-    """Put a copy in the place of a store, which is kept under another name. Stop its agent first."""
+    """Replace a store by a copy; the old store is kept under another name. Stop its agent first."""
     from gossamer.agents.store import care as store_care
 
     record, aside = store_care.restore(file, copy)

@@ -1,4 +1,4 @@
-"""`gossamer warmup`: compile ahead of time what the first runs would otherwise wait for."""
+"""`gossamer warmup`: compile ahead of time the code that first runs would otherwise wait for."""
 
 from __future__ import annotations
 
@@ -14,15 +14,17 @@ from gossamer.cli.output import console, task_text
 
 
 def warmup(
-    jobs: Annotated[int | None, typer.Option(help="Tasks at a time; one per core by default.")] = None,
+    jobs: Annotated[
+        int | None, typer.Option(help="Number of tasks at a time, for example 2; one per core by default.")
+    ] = None,
     force: Annotated[
-        bool, typer.Option("--force", help="Check again, even if nothing seems to be missing.")
+        bool, typer.Option("--force", help="Check again, even if everything seems to be compiled.")
     ] = False,
 ) -> None:
     """Compile everything ahead of time, on all cores.
 
-    No later command then waits for the compiler. The compiled code stays on disk; run this after installing and after
-    an edit, as `make setup` does.
+    Later commands then do not wait for the compiler. The compiled code is kept on disk; run this after installing and
+    after an edit, as `make setup` does.
     """
     # The compiler loads only when this command is used.
     from gossamer.warmup import warm_up
@@ -39,7 +41,7 @@ def warmup(
 
 
 class Steps:
-    """A bar over the tasks on a terminal: which are left, and how many."""
+    """Show a progress bar over the tasks that are left, on a terminal."""
 
     def __init__(self, console: Console) -> None:
         columns = (BarColumn(20), TimeElapsedColumn(), task_text())
@@ -53,7 +55,7 @@ class Steps:
         self._progress.stop()
 
     def begin(self, names: Sequence[str]) -> None:
-        """Start the bar; where there is no terminal, one line has to do."""
+        """Start the bar; without a terminal, print one line instead."""
         self._left = list(names)
         console = self._progress.console
         if console.is_terminal:

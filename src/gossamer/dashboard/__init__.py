@@ -1,16 +1,17 @@
 """Pages in the browser: a playground, and a live view of a fleet.
 
-No mathematics here: pages show what `gs.exact`, `gs.simulate` and `gs.theory` give, and what agents publish.
+This package does no mathematics: pages show the results of `gs.exact`, `gs.simulate` and `gs.theory`, and what agents
+publish.
 
-    safety.py      who may speak to the server, and how much
-    frames.py      numbers on their way to a page
-    server.py      pages, their sessions, and the server's life
-    scenario.py    everything a playground shows, as one value: the state in the address; events.py: what goes wrong
-    presets.py     scenarios that teach
-    runs.py        what a scenario gives, frame by frame; layout.py: where agents are drawn; code.py: the code to copy
-    worker.py      computations in a process of their own, which can be killed
+    safety.py      which requests the server accepts, and their limits
+    frames.py      encoding of numbers for a page
+    server.py      pages, their sessions, and the server
+    scenario.py    everything a playground shows, as one value: the state in the URL
+    presets.py     example scenarios
+    runs.py        results of a scenario, frame by frame; layout.py: positions of agents; code.py: the code to copy
+    worker.py      computations in a separate process, which can be killed
     playground.py  a session of the playground
     fleet.py       a fleet as its agents describe it, now and over time (history.py)
-    fleet_page.py  what pages of a fleet get, and when
+    fleet_page.py  what the pages of a fleet receive, and when
     static/        the pages: plain modules of JavaScript, no build step
 """

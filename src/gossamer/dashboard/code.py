@@ -1,4 +1,4 @@
-"""The view as code: a few lines of Python that give the numbers that are on the page."""
+"""The view as code: a few lines of Python that reproduce the numbers on the page."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NOISE = {
 
 
 def to_python(scenario: Scenario) -> str:
-    """Code whose `runs` are the curves and estimates of the page."""
+    """Return code whose `runs` are the curves and estimates of the page."""
     given = {"seed": scenario.seed, "spread": repr(scenario.spread), "std": repr(scenario.std)}
     methods = ", ".join(_method(name, values) for name, values in scenario.methods)
     lines = [

@@ -1,7 +1,7 @@
-"""A fleet as its agents describe it: their states now, and what became of them over time.
+"""A fleet as its agents describe it: their current states and their history.
 
-One reader serves all pages: it looks at what agents publish (`agents/fleet/survey.py`) at its own pace, whether one
-page is open or twenty. It never speaks to an agent but to ask for its metrics.
+One reader serves all pages: it reads what agents publish (`agents/fleet/survey.py`) at its own pace, whether one page
+is open or twenty. It contacts an agent only to read its metrics.
 """
 
 from __future__ import annotations
@@ -26,32 +26,32 @@ from gossamer.dashboard.history import History
 from gossamer.errors import GossamerError
 
 WINDOW = 5.0
-"""Seconds over which rates are taken; longer where agents publish less often."""
+"""Seconds over which rates are computed; longer if agents publish less often."""
 
 CROWD = 5
-"""If the same happens to more agents than this at once, it is one event."""
+"""If the same thing happens to more agents than this at once, it is reported as one event."""
 
 _LEFT, _JOINED = "left the fleet", "joined the fleet"
 _CALM = ("running", "stopped", "unknown", _LEFT, _JOINED)
 
 EVENTS = 200
-"""Of the newest changes that are kept."""
+"""Number of recent changes that are kept."""
 
 TIMEOUT = 1.0
-"""Seconds that an agent of another host has to answer."""
+"""Timeout in seconds for an agent on another host."""
 
 SHARES = (0.0, 0.1, 0.5, 0.9, 1.0)
-"""Quantiles over the agents: the whole range, most of them, and the one in the middle."""
+"""Quantiles over the agents: the whole range, the middle 80%, and the median."""
 
 FACTS = (
     "time",
     "spread",
     *(f"{what}{share:g}" for what in ("estimate", "error", "rate") for share in SHARES),
 )
-"""What is known of the whole fleet at one time, before the refused messages by reason."""
+"""Columns of the history of the whole fleet; refused messages by reason follow them."""
 
 LINKS = ("unknown", "alive", "joining", "silent", "stopped", "dead", "quarantined")
-"""What agents say of a neighbor, from good to bad."""
+"""States that agents report for a neighbor, from good to bad."""
 
 
 class Reading(NamedTuple):
@@ -78,7 +78,7 @@ class Recent:
 
     def add(self, reading: Reading) -> None:
         readings = self._readings
-        if readings and reading.rounds < readings[-1].rounds:  # it started over
+        if readings and reading.rounds < readings[-1].rounds:  # the agent restarted
             readings.clear()
         if not readings or reading.at > readings[-1].at:
             readings.append(reading)
@@ -103,7 +103,7 @@ class Recent:
         return min(max(lost / self.rate, 0.0), 1.0)
 
     def _change(self, count: Any) -> float:
-        """How much a counter grows per second; nan while that is not known."""
+        """Return how much a counter grows per second; nan while that is unknown."""
         if len(self._readings) < 2:
             return math.nan
         first, last = self._readings[0], self._readings[-1]
@@ -111,7 +111,7 @@ class Recent:
 
 
 class Change(NamedTuple):
-    """A change that was seen: when, of whom, what, and whether that is bad."""
+    """An observed change: when it happened, to which agent, what it was, and whether it is bad."""
 
     time: float
     agent: str
@@ -123,13 +123,13 @@ class Change(NamedTuple):
 class FleetView:
     """The fleet at one moment.
 
-    number     grows with every look
+    number     grows with every update
     agents     their states, in the order of the roster
-    rates      rounds per second of each agent; nan: unknown, or it does not run
+    rates      rounds per second of each agent; nan if unknown or not running
     losses     share of rounds in which an agent missed a neighbor's message, by agent, then neighbor
     facts      the history of the whole fleet, (rows, columns); columns are FACTS, then `reasons`
     agents_over_time   (rows, 3, agents): estimate, standard error and rate of each
-    problem    why the fleet's file cannot be followed; empty: it can
+    problem    why the fleet's file cannot be used; empty if it can
     """
 
     number: int
@@ -149,10 +149,10 @@ class FleetView:
 
 @dataclass
 class FleetReader:
-    """Looks at a fleet, one time after the other: `look` gives the newest view and keeps the history.
+    """Observes a fleet repeatedly: `look` returns the newest view and updates the history.
 
-    path     the fleet's file; it is read again when it or the roster beside it changes
-    places   addresses of metrics to ask instead of those in the file
+    path     the fleet's file; it is read again when it or the roster next to it changes
+    places   addresses of metrics to query instead of those in the file
     """
 
     path: Path
@@ -176,7 +176,7 @@ class FleetReader:
         self.fleet = Fleet.read(self.path)
 
     def look(self) -> FleetView:
-        """See how the fleet is now."""
+        """Return the current view of the fleet."""
         self._follow()
         found = survey(self.fleet, self.path.parent, self.places, timeout=TIMEOUT)
         agents = [_sound(agent) for agent in found]
@@ -209,7 +209,7 @@ class FleetReader:
     # -- the roster --------------------------------------------------------------------------------
 
     def _follow(self) -> None:
-        """Read the fleet's file again if it or its roster has changed; one that is wrong is not followed."""
+        """Read the fleet's file again if it or its roster has changed; an invalid one is ignored."""
         if (stamp := self._stamps()) == self._stamp:
             return
         try:
@@ -222,7 +222,7 @@ class FleetReader:
         return tuple(_stamp(path) for path in (self.path, roster_path(self.path)))
 
     def _rearrange(self, names: list[str]) -> None:
-        """Let the history follow who is here, and forget who is not."""
+        """Make the history follow the current members, and forget former ones."""
         if names == self._order:
             return
         before = {name: k for k, name in enumerate(self._order)}
@@ -242,7 +242,7 @@ class FleetReader:
         return {name: recent.loss(name) for name in agent.details["neighbors"]}
 
     def _tell(self, agents: Sequence[AgentStatus], now: float) -> None:
-        """Note who came, who left, and whose state is another than before."""
+        """Record which agents joined, left or changed their state."""
         states = {agent.member.name: agent.state for agent in agents}
         told: dict[str, dict[str, str]] = {}  # what happened, to whom, and why
         if self._number > 1:
@@ -263,7 +263,7 @@ class FleetReader:
     def _remember(
         self, agents: Sequence[AgentStatus], rates: Floats, spread: float | None, now: float
     ) -> None:
-        """Add this moment to the history; agents that do not speak are not in it."""
+        """Add this moment to the history, without agents that publish nothing."""
         here = np.array([agent.state in SPEAKING for agent in agents])
         estimates, errors = (
             np.where(here, [_first(value) for value in values], np.nan)
@@ -287,13 +287,13 @@ class FleetReader:
 
 
 def quantiles(values: Floats) -> list[float]:
-    """SHARES of what is known; nan if nothing is."""
+    """Return the quantiles SHARES of the known values; nan if there are none."""
     known = values[~np.isnan(values)]
     return np.quantile(known, SHARES).tolist() if len(known) else [math.nan] * len(SHARES)
 
 
 def _sound(agent: AgentStatus) -> AgentStatus:
-    """The agent, if what it publishes makes sense."""
+    """Return the agent if what it publishes is valid."""
     if agent.state not in SPEAKING:
         return agent
     try:

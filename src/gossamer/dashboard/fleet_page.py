@@ -1,7 +1,7 @@
-"""The page of a fleet: what it gets, and when. It can only ask to see; nothing it sends reaches an agent.
+"""The page of a fleet: what it receives, and when. It can only read; nothing it sends reaches an agent.
 
 A page asks for the next frame once it has drawn the last one, and every frame is complete. So a page that was hidden,
-or is slow, goes on with the newest state and the history that leads to it, and there is never a queue.
+or is slow, continues with the newest state and its history, and there is never a queue.
 """
 
 from __future__ import annotations
@@ -34,20 +34,21 @@ from gossamer.errors import InvalidInput
 log = logging.getLogger("gossamer.dashboard.fleet_page")
 
 EVERY = 0.5
-"""Seconds between two looks at status files, which agents write as often; at metrics, which cost agents more, 2."""
+"""Seconds between two readings of status files, which agents write equally often; metrics cost more and are read every
+2 s."""
 
 SHARE = 0.05
-"""Of one core, at most, for looking: with thousands of agents there are fewer looks."""
+"""Largest share of a core used for reading; with thousands of agents there are fewer readings."""
 
 LINES = 12
-"""Agents up to which each has its own line in the charts; beyond, there are bands."""
+"""Largest number of agents for which each has its own line in the charts; larger fleets are shown as bands."""
 
 SHOWN_EVENTS = 60
 LOG_BYTES, LOG_LINES = 1 << 15, 150
 
 
 def fleet_page(path: Path, metrics: Sequence[str] | None = None) -> Page:
-    """The page of the fleet in a file; `metrics` are addresses to ask instead of those in the file."""
+    """Return the page of the fleet in a file; `metrics` are addresses to query instead of those in the file."""
     watch = FleetWatch(FleetReader(path, metrics), every=4 * EVERY if metrics else EVERY)
     return Page("/fleet", "fleet.html", watch.session, watch.running)
 
@@ -63,7 +64,7 @@ class FleetWatch:
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Look at the fleet, again and again, while the server runs."""
+        """Read the state of the fleet repeatedly while the server runs."""
         looking = asyncio.create_task(self._look())
         try:
             yield
@@ -73,7 +74,7 @@ class FleetWatch:
                 await looking
 
     async def _look(self) -> None:
-        """Look again and again; if one look fails, pages keep what they have, and the next may succeed."""
+        """Read repeatedly; if one reading fails, pages keep what they have, and the next may succeed."""
         failing = False
         while True:
             seconds = 0.0
@@ -89,14 +90,14 @@ class FleetWatch:
             await asyncio.sleep(max(self._every, seconds / SHARE))
 
     def _look_once(self) -> tuple[FleetFrames, float]:
-        """The newest view, and the processor time that looking took; a new layout is rare and does not count."""
+        """Return the newest view and the processor time that it took, excluding a new layout, which is rare."""
         began = time.thread_time()
         view = self._reader.look()
         seconds = time.thread_time() - began
         return FleetFrames(view, self._reader.path.parent, self._shown), seconds
 
     async def _newer(self, than: int) -> FleetFrames:
-        """The newest view, once there is one with a larger number."""
+        """Return the newest view, once there is one with a larger number."""
         async with self._change:
             await self._change.wait_for(lambda: self._shown is not None and self._shown.view.number > than)
             assert self._shown is not None
@@ -143,7 +144,7 @@ class FleetWatch:
 
 
 class FleetFrames:
-    """A view of a fleet in the form in which pages get it, made once for all of them."""
+    """A view of a fleet as sent to pages, built once for all of them."""
 
     def __init__(self, view: FleetView, directory: Path, before: FleetFrames | None = None) -> None:
         self.view = view
@@ -171,12 +172,12 @@ class FleetFrames:
 
     @property
     def _shape(self) -> str:
-        """The name of the network, as long as nobody has come or left."""
+        """Return the name of the network, as long as no agent has joined or left."""
         return self.view.fleet.network if self.view.fleet.epoch <= 1 else ""
 
     @cached_property
     def frame(self) -> bytes:
-        """Everything a page shows; estimates in the history are differences from `center`, to keep their digits."""
+        """Return everything a page shows; estimates in the history are differences from `center`, for precision."""
         view, agents = self.view, self.view.agents
         center = view.summary["estimate"] or 0.0
         header = {
@@ -204,7 +205,7 @@ class FleetFrames:
         return packed(header, **self._now(), **self._edges(), **self._history(center))
 
     def _refused(self) -> dict[str, int]:
-        """How many messages were refused, by reason, as far as agents say."""
+        """Return the number of refused messages by reason, as reported by the agents."""
         found: dict[str, int] = {}
         for agent in self.view.agents:
             for why, count in agent.details.get("rejected", {}).items() if agent.state in SPEAKING else ():
@@ -231,7 +232,7 @@ class FleetFrames:
         }
 
     def _loss(self, agent: AgentStatus) -> float:
-        """The mean loss from the neighbors that are alive; nan if there is none."""
+        """Return the mean loss from live neighbors; nan if there are none."""
         losses, neighbors = self.view.losses[agent.member.name], agent.details.get("neighbors", {})
         known = [
             loss
@@ -241,7 +242,7 @@ class FleetFrames:
         return math.fsum(known) / len(known) if known else math.nan
 
     def _edges(self) -> dict[str, AnyArray]:
-        """The links as both ends see them; of two words, the worse one."""
+        """Return the links as both ends see them; if they differ, the worse state."""
         by_name = {agent.member.name: agent for agent in self.view.agents}
         ends = [(self._place[a], self._place[b]) for a, b in self._links]
         said = [(*self._said(by_name[a], b), *self._said(by_name[b], a)) for a, b in self._links]
@@ -255,7 +256,7 @@ class FleetFrames:
         }
 
     def _said(self, agent: AgentStatus, neighbor: str) -> tuple[float, float, float]:
-        """What an agent says of a neighbor: its state, its loss, and how long ago it was heard."""
+        """Return what an agent reports about a neighbor: its state, its loss, and the time since it was heard."""
         found = agent.details.get("neighbors", {}).get(neighbor)
         if agent.state not in SPEAKING or found is None:
             return math.nan, math.nan, math.nan
@@ -278,7 +279,7 @@ class FleetFrames:
         }
 
     def agent(self, name: str) -> bytes:
-        """More about one agent: what it publishes, its history, and the end of its log."""
+        """Return the details of one agent: what it publishes, its history, and the end of its log."""
         k = self._place.get(name)
         if k is None:
             return packed({"type": "agent", "name": name, "missing": True})
@@ -302,7 +303,7 @@ class FleetFrames:
         return packed(header, times=self.view.facts[:, 0].copy(), estimate=over_time[0], error=over_time[1])
 
     def _log(self, agent: AgentStatus) -> dict[str, Any]:
-        """The end of an agent's log, or why there is none."""
+        """Return the end of an agent's log, or why there is none."""
         file = self._directory / LOGS / f"{agent.member.name}.log"
         try:
             lines = tail(file, LOG_BYTES)[-LOG_LINES:]
@@ -320,13 +321,14 @@ class FleetFrames:
 
 
 def _coarse(agent: AgentStatus) -> AgentStatus:
-    """The agent with its distance in whole standard errors: those that agree do not change places all the time."""
+    """Return the agent with its distance in whole standard errors, so that agents that agree do not keep changing
+    places."""
     error = max((each for each in agent.standard_error if each), default=0.0)
     return replace(agent, distance=agent.distance // error) if agent.distance and error > 0 else agent
 
 
 def _entry(line: str) -> dict[str, str]:
-    """A line of a log: its time, level, logger and message, and whatever else it says."""
+    """Parse a line of a log: its time, level, logger, message and further fields."""
     try:
         found = json.loads(line)
         known = {key: str(found.pop(key)) for key in ("time", "level", "message")}
@@ -337,13 +339,13 @@ def _entry(line: str) -> dict[str, str]:
 
 
 def _column(values: Any) -> Floats:
-    """The first of some numbers each, nan where there is none."""
+    """Return the first of each of some lists of numbers, nan for an empty one."""
     firsts = [next(iter(value), None) for value in values]
     return np.array([math.nan if first is None else first for first in firsts], dtype=np.float64)
 
 
 def _json(value: Any) -> Any:
-    """A value as JSON can hold it: what is no finite number becomes null."""
+    """Return a value for JSON: NaN and infinities become null."""
     if isinstance(value, dict):
         return {str(key): _json(item) for key, item in value.items()}
     if isinstance(value, list | tuple):

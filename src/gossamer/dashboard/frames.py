@@ -1,4 +1,4 @@
-"""Numbers on their way to a page: a small header as JSON, then arrays as they lie in memory.
+"""Messages to a page: a small JSON header, then arrays as they are in memory.
 
 4 bytes   the length of the header, little endian
 header    JSON; its entry "arrays" lists name, type and shape of what follows
@@ -16,11 +16,11 @@ import numpy as np
 from gossamer.arrays import AnyArray
 
 KINDS = {"f4": "<f4", "f8": "<f8", "u1": "u1", "u2": "<u2", "u4": "<u4"}
-"""What a page can read, by the words in the header."""
+"""Types that a page can read, by their names in the header."""
 
 
 def packed(header: dict[str, Any], **arrays: AnyArray) -> bytes:
-    """One message: the header, and the arrays by name; what is no number becomes null."""
+    """Return a message with the header and the arrays by name; NaN and infinities in the header become null."""
     listed, parts = [], []
     for name, values in arrays.items():
         kind = f"{values.dtype.kind}{values.dtype.itemsize}"
@@ -31,7 +31,7 @@ def packed(header: dict[str, Any], **arrays: AnyArray) -> bytes:
 
 
 def unpacked(message: bytes) -> tuple[dict[str, Any], dict[str, AnyArray]]:
-    """The header and the arrays of a message, as a page reads them."""
+    """Return the header and the arrays of a message, as a page reads them."""
     size = int.from_bytes(message[:4], "little")
     header = json.loads(message[4 : 4 + size])
     place, arrays = _rounded(4 + size), {}

@@ -1,4 +1,4 @@
-"""What has been seen over time, in bounded memory: the newest rows one by one, older ones ever coarser."""
+"""History in bounded memory: the newest rows one by one, older ones increasingly coarse."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import numpy as np
 from gossamer.arrays import Floats, Integers
 
 ROWS = 96
-"""In each tier: at two rows a second the newest tier reaches back 48 seconds, and the last one 3 days."""
+"""Rows in each tier: at two rows a second the newest tier reaches back 48 seconds, and the last one 3 days."""
 
 MERGED = 4
-"""Rows of one tier that become one row of the next."""
+"""Number of rows of one tier that become one row of the next."""
 
 TIERS = 7
 
@@ -21,8 +21,8 @@ TIERS = 7
 class History:
     """Rows of numbers, all of one shape.
 
-    A tier that is full merges its oldest rows into one, their mean, which goes to the next tier; what the last tier
-    has no place for is forgotten.
+    A tier that is full merges its oldest rows into one, their mean, which goes to the next tier; what does not fit
+    into the last tier is forgotten.
     """
 
     def __init__(self) -> None:
@@ -44,7 +44,7 @@ class History:
         return np.array([row for tier in reversed(self._tiers) for row in tier])
 
     def rearrange(self, columns: Integers) -> None:
-        """Put the last axis into another order: the number of the column that comes to each place; -1: a new one."""
+        """Reorder the last axis by the index of the old column for each new one; -1 for a new column."""
         for tier in self._tiers:
             for k, row in enumerate(tier):
                 extended = np.concatenate([row, np.full((*row.shape[:-1], 1), np.nan)], axis=-1)
@@ -52,7 +52,7 @@ class History:
 
 
 def _mean(rows: Sequence[Floats]) -> Floats:
-    """The mean of what is known in each place; nan where nothing is."""
+    """Return the mean of the known values of each entry; nan if there are none."""
     stacked = np.array(rows)
     known = ~np.isnan(stacked)
     count = known.sum(axis=0)

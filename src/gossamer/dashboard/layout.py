@@ -1,4 +1,4 @@
-"""Where agents are drawn: lattices at their coordinates, others where springs between neighbors leave them."""
+"""Positions of agents in the picture: lattices at their coordinates, others by a force-directed layout."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from gossamer.networks.contacts import Waypoints
 from gossamer.networks.names import split_name
 
 FEW = 150
-"""Up to so many agents, all distances in the picture follow those in the network (Kamada, Kawai)."""
+"""Largest number of agents for which all distances in the picture follow those in the network (Kamada, Kawai)."""
 
 
 @lru_cache(maxsize=4)
 def places(network: gs.Network | gs.ChangingNetwork, name: str, rounds: int) -> AnyArray:
-    """(N, 2), or (rounds, N, 2) where agents move: within the unit square, with equal scales on both axes."""
+    """Return positions (N, 2), or (rounds, N, 2) if agents move, in the unit square, with equal scales on both axes."""
     if isinstance(network, gs.ChangingNetwork) and isinstance(network.contacts, Waypoints):
         return network.contacts.positions(range(rounds)).astype(np.float32)
     kind, rest = split_name(name)
@@ -39,9 +39,9 @@ def places(network: gs.Network | gs.ChangingNetwork, name: str, rounds: int) -> 
 def fleet_places(
     name: str, agents: Sequence[str], links: Sequence[tuple[str, str]], before: Mapping[str, Floats]
 ) -> AnyArray:
-    """(N, 2) for the members of a fleet; those that were in the picture `before` stay about where they were.
+    """Return positions (N, 2) for the members of a fleet; members in the previous picture `before` roughly keep theirs.
 
-    A fleet is laid out once and then looked at for long, so this may take a few seconds.
+    The layout of a fleet is computed once and then shown for a long time, so this may take a few seconds.
     """
     place = {agent: k for k, agent in enumerate(agents)}
     edges = np.array([(place[a], place[b]) for a, b in links], dtype=np.int64).reshape(-1, 2)
@@ -57,7 +57,7 @@ def fleet_places(
 def _start(
     agents: Sequence[str], links: Sequence[tuple[str, str]], before: Mapping[str, Floats]
 ) -> dict[int, Floats]:
-    """Where to begin: as before, and who is new between its neighbors, a little aside."""
+    """Return initial positions: as before for known members, and near their neighbors for new ones."""
     near: dict[str, list[Floats]] = {agent: [np.full(2, 0.5)] for agent in agents}
     for a, b in links:
         near[a] += [before[b]] if b in before else []
@@ -71,7 +71,7 @@ def _start(
 
 
 def _upright(positions: Floats) -> Floats:
-    """The picture turned such that its box is smallest, the longer side lying."""
+    """Rotate the picture such that its bounding box is smallest, with the longer side horizontal."""
 
     def turned(angle: float) -> Floats:
         turn = np.array([[math.cos(angle), -math.sin(angle)], [math.sin(angle), math.cos(angle)]])
@@ -87,7 +87,7 @@ def _upright(positions: Floats) -> Floats:
 
 
 def is_regular(name: str) -> bool:
-    """Whether a network has a shape of its own, which must not be stretched."""
+    """Return whether a network has a natural shape, which must not be stretched."""
     return split_name(name)[0] in (
         "path",
         "cycle",
@@ -101,7 +101,7 @@ def is_regular(name: str) -> bool:
 
 
 def _lattice(kind: str, agents: int, sizes: str) -> Floats | None:
-    """The places of a network that has some by its nature."""
+    """Return the positions of a network with a natural layout."""
     number = np.arange(agents)
     if kind == "path":
         return np.column_stack([number, np.zeros(agents)]) if agents <= 24 else _spiral(agents)
@@ -112,13 +112,13 @@ def _lattice(kind: str, agents: int, sizes: str) -> Floats | None:
     if kind in ("grid", "torus"):
         columns = int(sizes.lower().replace(",", "x").split("x")[1])
         found = np.column_stack([number % columns, -(number // columns)]).astype(float)
-        if kind == "torus":  # bent, or the links around it would lie on the others
+        if kind == "torus":  # curved, or the wrap-around links would overlap the others
             found += 0.4 * np.sin(math.pi * found / np.maximum(np.ptp(found, axis=0), 1))[:, ::-1]
         return found if found[:, 0].max() >= -found[:, 1].min() else found[:, ::-1] * -1
     if kind == "hypercube":
         angle = math.pi * (np.arange(max(1, int(math.log2(agents)))) + 0.5) / math.log2(agents)
         bits = number[:, None] >> np.arange(len(angle)) & 1
-        length = 1 + 0.1 * np.arange(len(angle))  # all the same would put agents on top of each other
+        length = 1 + 0.1 * np.arange(len(angle))  # identical positions would put agents on top of each other
         return np.asarray(bits @ np.column_stack([length * np.cos(angle), length * np.sin(angle)]))
     return None
 
@@ -129,7 +129,7 @@ def _circle(agents: int) -> Floats:
 
 
 def _spiral(agents: int) -> Floats:
-    """Equal steps on a spiral of Archimedes, whose turns are a step and a half apart."""
+    """Return points at equal distances on an Archimedean spiral whose turns are one and a half distances apart."""
     turn = 1.6 / (2 * math.pi)
     angle = np.sqrt(2 * (np.arange(agents) + 6) / turn)
     radius = turn * angle
@@ -148,7 +148,7 @@ def _springs(agents: int, edges: Any, start: Mapping[int, Floats] | None = None,
 
 
 def _fitted(found: Floats) -> Floats:
-    """Moved and scaled into the unit square, centered in it."""
+    """Move and scale positions into the unit square, centered."""
     low, high = found.min(axis=0), found.max(axis=0)
     size = max(float((high - low).max()), 1e-9)
     return np.asarray(np.clip((found - (low + high) / 2) / size + 0.5, 0, 1))

@@ -1,4 +1,4 @@
-"""A session of the playground: a page sends scenarios, and gets what they give."""
+"""A session of the playground: a page sends scenarios and receives their results."""
 
 from __future__ import annotations
 
@@ -15,15 +15,13 @@ from gossamer.errors import GossamerError
 
 
 def playground(command_of: Callable[[Scenario], str]) -> Page:
-    """The page; `command_of` says what a scenario is on the command line."""
+    """Return the page; `command_of` translates a scenario to the command line."""
     workers = Workers()
 
     async def play(channel: Channel) -> None:
         """Answer a page until it closes."""
         await channel.send("hello", catalog=catalog(), presets=PRESETS)
-        tasks: dict[
-            str, asyncio.Task[None]
-        ] = {}  # by the type of message: a new one takes the place of the old
+        tasks: dict[str, asyncio.Task[None]] = {}  # by the type of message; a new one replaces the old
 
         async def end(*types: str) -> None:
             for kind in types:
@@ -57,7 +55,7 @@ def playground(command_of: Callable[[Scenario], str]) -> Page:
 
 
 async def _relay(channel: Channel, workers: Workers, job: dict[str, Any]) -> None:
-    """Pass a job's frames on; "done" is said when its worker is free for the next one."""
+    """Pass on a job's frames; "done" is sent when its worker is free for the next job."""
     try:
         async with contextlib.aclosing(workers.run(job)) as frames:
             async for frame in frames:

@@ -1,4 +1,4 @@
-"""Scenes that teach, a sentence each; the tests check that what a sentence says is in the numbers."""
+"""Example scenarios with a sentence each; tests check that the numbers agree with the sentences."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any
 PRESETS: list[dict[str, Any]] = [
     {
         "name": "The price of a burn-in",
-        "sentence": "SDA throws its first half away: no answer until half time, then more than twice a center's error. "
-        "Anytime SDA keeps everything and ends beside the center.",
+        "sentence": "SDA discards the first half of the rounds: it has no answer until then, and more than twice a "
+        "center's error afterwards. Anytime SDA keeps everything and ends next to the center.",
         "scenario": {
             "network": "erdos-renyi:40x0.3",
             "methods": [["sda", {}], ["anytime-sda", {}]],
@@ -17,7 +17,8 @@ PRESETS: list[dict[str, Any]] = [
     },
     {
         "name": "Acceleration on a path",
-        "sentence": "News must cross a long path: without momentum it seeps through, with momentum it runs.",
+        "sentence": "Information must cross a long path: without momentum it diffuses slowly, with momentum it travels "
+        "like a wave.",
         "scenario": {
             "network": "path:50",
             "methods": [["anytime-sda", {"momentum": 0}], ["anytime-sda", {}]],
@@ -27,8 +28,8 @@ PRESETS: list[dict[str, Any]] = [
     },
     {
         "name": "DSG overtakes SDA",
-        "sentence": "Where everybody is near everybody, mixing costs nothing: DSG uses all samples and passes SDA, "
-        "which uses half.",
+        "sentence": "On a well-connected network mixing costs nothing: DSG uses all samples and overtakes SDA, "
+        "which uses half of them.",
         "scenario": {
             "network": "erdos-renyi:60",
             "methods": [["sda", {}], ["dsg", {}]],
@@ -37,8 +38,8 @@ PRESETS: list[dict[str, Any]] = [
     },
     {
         "name": "Half of all messages lost",
-        "sentence": "Every second message vanishes, and ledgers on the links still bring all agents to the average; "
-        "DSG, which has none, ends far off.",
+        "sentence": "Half of all messages are lost, but the ledgers on the links still bring all agents to the "
+        "average; DSG, which has none, ends far from it.",
         "scenario": {
             "network": "geometric:80",
             "methods": [["anytime-sda", {"acceleration": "local"}], ["dsg", {}]],
@@ -48,7 +49,8 @@ PRESETS: list[dict[str, Any]] = [
     },
     {
         "name": "Mobile robots",
-        "sentence": "Robots roam and talk only to those nearby; never is everybody connected, and still all agree.",
+        "sentence": "Robots move around and talk only to robots nearby. They are never all connected at once, and "
+        "still they agree.",
         "scenario": {
             "network": "mobile:40,radius=0.14,speed=0.01",
             "methods": [["anytime-sda", {"acceleration": "local"}], ["dsg", {}]],
@@ -57,8 +59,8 @@ PRESETS: list[dict[str, Any]] = [
     },
     {
         "name": "A crash, and the survivors",
-        "sentence": "Agent 0 holds a reading far from all others and dies in round 150: its share returns, and the "
-        "survivors settle on their own average.",
+        "sentence": "Agent 0 has a value far from all others and dies in round 150: its share returns, and the "
+        "survivors converge to their own average.",
         "scenario": {
             "network": "grid:6x6",
             "methods": [["anytime-sda", {"acceleration": "local"}]],

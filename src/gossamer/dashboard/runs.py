@@ -1,4 +1,5 @@
-"""What a scenario gives, frame by frame: its network, every method's run and expected error, and what limits them."""
+"""Results of a scenario, frame by frame: its network, the run and the expected error of every method, and the
+limits."""
 
 from __future__ import annotations
 
@@ -18,19 +19,19 @@ from gossamer.dashboard.scenario import Scenario
 from gossamer.errors import GossamerError
 
 THEOREMS = ((gs.SDA(), gs.theory.theorem_1, "Theorem 1"), (gs.DSG(), gs.theory.theorem_2, "Theorem 2"))
-"""What the paper proves, of methods with the paper's parameters."""
+"""Bounds of the paper, for methods with the paper's parameters."""
 
 LENGTHS = "each point of the curves is a run of that many rounds"
-"""What a reader must know of a method that has to know when it ends."""
+"""A note for methods that depend on the number of rounds."""
 
 FACTS_UP_TO = 1500
-"""Agents of a network whose eigenvalues are shown: beyond it they take seconds."""
+"""Largest number of agents for which eigenvalues are shown; for larger networks they take seconds."""
 
 
 def frames_of(job: dict[str, Any]) -> Iterator[bytes]:
-    """The frames of a job {"id": ..., "scenario": ...}; one that cannot be done ends with an error.
+    """Yield the frames of a job {"id": ..., "scenario": ...}; a job that fails ends with an error frame.
 
-    With {"python": true} it is the scenario as code.
+    With {"python": true} the result is the scenario as code.
     """
     which = job["id"]
     try:
@@ -44,7 +45,7 @@ def frames_of(job: dict[str, Any]) -> Iterator[bytes]:
     except MemoryError:
         message = "this does not fit into memory; make it smaller"
         yield packed({"type": "error", "id": which, "message": message})
-    except Exception as error:  # a mistake of ours must not leave the page waiting
+    except Exception as error:  # a bug must not leave the page waiting
         traceback.print_exc()
         what = f"{type(error).__name__}: {error}"
         message = f"this could not be computed ({what}); the terminal of the dashboard tells more"
@@ -62,7 +63,7 @@ def _parts(scenario: Scenario) -> Iterator[Part]:
     for number, method in enumerate(methods):
         try:
             yield _run(number, method, network, streams, scenario, faults)
-        except GossamerError as error:  # the other methods may do
+        except GossamerError as error:  # the other methods may succeed
             yield "missing", {"method": number, "label": method.label, "message": str(error)}, {}
     for number, method in enumerate(methods):
         yield from _expected(number, method, network, streams, horizons)
@@ -81,7 +82,7 @@ def _parts(scenario: Scenario) -> Iterator[Part]:
 
 
 def _network(scenario: Scenario, network: gs.Network | gs.ChangingNetwork, streams: gs.Observations) -> Part:
-    """Who is where and linked to whom, and what there is to find."""
+    """Return positions, links and the true means and average."""
     positions = places(network, scenario.network, scenario.rounds)
     header: dict[str, Any] = {
         "name": network.name,
@@ -140,10 +141,10 @@ def _run(
     scenario: Scenario,
     faults: gs.faults.Faults | None,
 ) -> Part:
-    """One method's run: its error after some numbers of rounds, and everybody's estimate after every round."""
+    """Return one method's run: its error at some horizons, and the estimates of all agents after every round."""
     run = _simulated(method, network, streams, scenario, faults, "iterates")
     estimates = run.iterates["estimate"][0, :, :, 0].astype(np.float32)
-    estimates[: method.averages_since(scenario.rounds) or 0] = np.nan  # it has no answer before
+    estimates[: method.averages_since(scenario.rounds) or 0] = np.nan  # it has no answer before that
     header = {
         "method": number,
         "label": method.label,
@@ -167,7 +168,7 @@ def _expected(
     streams: gs.Observations,
     horizons: list[int],
 ) -> Iterator[Part]:
-    """The expected error where nothing goes wrong, and the paper's bound on it, where there are such."""
+    """Return the expected error without faults, and the paper's bound on it, if they exist."""
     if isinstance(network, gs.ChangingNetwork):
         return
     try:

@@ -1,9 +1,9 @@
-"""Who may speak to the server, and how much.
+"""Which requests the server accepts, and their limits.
 
-A page of another site can make a browser send requests here, by name resolution that changes (DNS rebinding) even as
-if they came from a page of this server. So the Host of every request must be this server's, its Origin, where it has
-one, the same, and a web socket must have one. Beyond loopback everybody can connect, so a token is required as well:
-it comes once, in the address, and is then kept in a cookie that no script reads and no other site sends.
+A page of another site can make a browser send requests to this server and, by DNS rebinding, even make them look as if
+they came from a page of this server. So the Host of every request must be this server's, its Origin must match if
+present, and a web socket must have one. Beyond loopback anyone can connect, so a token is required as well: it is sent
+once, in the URL, and then kept in a cookie that no script can read and that is not sent from other sites.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from starlette.websockets import WebSocketClose
 
 MOST_SESSIONS = 24
-"""Open pages at a time."""
+"""Largest number of open pages."""
 
 MOST_MESSAGE = 2**20
-"""Bytes that a page may send in one message, an uploaded file included."""
+"""Largest message from a page in bytes, including an uploaded file."""
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; connect-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
-"""Content-Security-Policy: everything comes from this server, nothing is inline, nobody may frame it."""
+"""Content-Security-Policy: everything comes from this server, nothing is inline, and framing is forbidden."""
 
 HEADERS = {
     "content-security-policy": POLICY,
@@ -43,7 +43,7 @@ HEADERS = {
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach a server that listens on `host`."""
+    """Return whether only this machine can reach a server that listens on `host`."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -51,7 +51,7 @@ def is_loopback(host: str) -> bool:
 
 
 class Guard:
-    """Lets requests through that come from pages of this server; `token` is None on loopback."""
+    """Middleware that accepts only requests from pages of this server; `token` is None on loopback."""
 
     def __init__(self, app: ASGIApp, host: str, port: int, token: str | None) -> None:
         self.app, self.port, self.token = app, port, token
@@ -74,22 +74,22 @@ class Guard:
         elif not live and self._introduced(scope):
             await self._welcome(scope)(scope, receive, _hardened(send))
         else:
-            text = "This page needs its token: open the address that gossamer dashboard printed."
+            text = "This page requires a token: open the URL that gossamer dashboard printed."
             await _refuse(text, live)(scope, receive, _hardened(send))
 
     def _why_not(self, headers: Headers, live: bool) -> str | None:
-        """What is wrong with the Host or the Origin of a request; None: nothing."""
+        """Return what is wrong with the Host or the Origin of a request, or None."""
         host, origins = headers.get("host", ""), headers.getlist("origin")
         if len(headers.getlist("host")) != 1 or not self._is_ours(host):
             return "This server answers only under its own name."
         if live and not origins:
             return "Only pages of this server may connect."
         if any(origin.lower() != f"http://{host}".lower() for origin in origins):
-            return "Pages of other sites may not speak to this server."
+            return "Pages of other sites may not connect to this server."
         return None
 
     def _is_ours(self, host: str) -> bool:
-        """Whether a Host header names this server. An address is never rebound: names are."""
+        """Return whether a Host header names this server. Only names can be rebound, not addresses."""
         try:
             parts = urlsplit(f"//{host}")
             name, port = (parts.hostname or "").lower(), parts.port
@@ -104,7 +104,7 @@ class Guard:
         return address.is_loopback or not self._loopback
 
     def _known(self, headers: Headers) -> bool:
-        """Whether a request has the cookie with the token."""
+        """Return whether a request has the cookie with the token."""
         try:
             cookie = SimpleCookie(headers.get("cookie", "")).get(self._cookie)
         except CookieError:
@@ -121,7 +121,7 @@ class Guard:
         return self.token is not None and hmac.compare_digest(value.encode(), self.token.encode())
 
     def _welcome(self, scope: Scope) -> ASGIApp:
-        """The same page without the token in its address, which stays out of the history that way."""
+        """Redirect to the same page without the token in its URL, which keeps it out of the browser's history."""
         response = RedirectResponse(scope["path"] if scope["path"].startswith("/") else "/", 303)
         response.set_cookie(self._cookie, self.token or "", httponly=True, samesite="strict", path="/")
         return response

@@ -1,8 +1,8 @@
 """Everything a playground shows, as one value.
 
-A run is a pure function of its scenario, since noise and faults are drawn from counters. So what happens to a running
-network at round t is one more fault in the list: the run is computed again, its first t rounds come out the same, and
-the whole view fits into an address and into a few lines of code.
+A run is a pure function of its scenario, since noise and faults are drawn from counters. So an action on a running
+network in round t is one more fault in the list: the run is recomputed, its first t rounds come out the same, and the
+whole view fits into a URL and into a few lines of code.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ MOST_AGENTS = 2000
 MOST_LINKS = 40_000
 MOST_ROUNDS = 20_000
 MOST_NUMBERS = 12_000_000
-"""Rounds times agents times methods: what a page holds."""
+"""Largest number of estimates (rounds times agents times methods) that a page holds."""
 MOST_METHODS = 3
 MOST_FORKS = 3
 MOST_EVENTS = 200
 MOST_FILE = 256 * 2**10
-"""Bytes of an uploaded file."""
+"""Largest size of an uploaded file in bytes."""
 HORIZONS = 40
-"""Points of a curve, evenly spread on a log scale."""
+"""Number of points of a curve, evenly spread on a log scale."""
 
 CHANGING = {
     "mobile": {"n": 60, "radius": 0.2, "speed": 0.01},
@@ -47,7 +47,7 @@ CHANGING = {
     "dropout": {"network": "grid:10x10", "alive": 0.2},
     "switching": {"networks": "path:40+star:40", "every": 10},
 }
-"""The changing networks that have a name, with parameters to start from."""
+"""Changing networks by name, with initial parameters."""
 
 MethodWords = tuple[str, Mapping[str, Any]]
 Events = tuple[Mapping[str, Any], ...]
@@ -55,7 +55,7 @@ Events = tuple[Mapping[str, Any], ...]
 
 @dataclass(frozen=True)
 class Scenario:
-    """What is run, on what, and what happens to it.
+    """The methods, the network, the observations and the events of a run.
 
     network   a name such as grid:10x10, or "file" for an uploaded one
     weights   of the gossip matrix
@@ -63,7 +63,7 @@ class Scenario:
     rounds    how many
     seed      of the network, the means, the noise and the faults
     means, spread, noise, std   see `observations/named.py`
-    events    what goes wrong (`events.py`)
+    events    faults
     forks     events of earlier versions of this run, whose curves stay
     file      the name and the content (base64) of an uploaded network
     """
@@ -83,7 +83,7 @@ class Scenario:
 
     @classmethod
     def of(cls, state: Any) -> Scenario:
-        """The scenario that a page describes, checked; its network is looked at when it is built."""
+        """Return the validated scenario that a page describes; its network is checked when it is built."""
         if not isinstance(state, dict):
             raise InvalidInput(f"a scenario must be a JSON object, got {checks.brief(state)}")
         known = {field.name for field in fields(cls)}
@@ -93,7 +93,7 @@ class Scenario:
 
     @property
     def first(self) -> int:
-        """The smallest number of rounds that leaves every method an answer, after its burn-in."""
+        """Return the smallest number of rounds after which every method has an answer, after its burn-in."""
         return min(self.rounds, 1 + max(method.averages_since(1) or 0 for method in self.build_methods()))
 
     @property
@@ -102,7 +102,7 @@ class Scenario:
         return sorted({round(t) for t in np.geomspace(self.first, self.rounds, HORIZONS)})
 
     def build_network(self) -> gs.Network | gs.ChangingNetwork:
-        """The network, if it is small enough for a page."""
+        """Return the network, if it is small enough for a page."""
         network = _built(self.network, self.weights, self.seed, self.file)
         agents = checks.whole_number("agents of a playground", network.agents, most=MOST_AGENTS)
         if isinstance(network, gs.Network):
@@ -122,7 +122,7 @@ class Scenario:
         return [build(gs.METHODS[name], values) for name, values in self.methods]
 
     def build_faults(self, events: Events | None = None) -> gs.faults.Faults | None:
-        """What goes wrong, or in an earlier version of the run did; None if nothing does."""
+        """Return the faults of this run or of an earlier version of it; None if there are none."""
         items = gs.faults.in_order(map(gs.faults.from_json, self.events if events is None else events))
         return gs.faults.Faults(*items) if items else None
 
@@ -131,7 +131,7 @@ class Scenario:
 def _built(
     text: str, weights: str, seed: int, file: tuple[str, str] | None
 ) -> gs.Network | gs.ChangingNetwork:
-    """A network, with the spectrum that it finds: one that is acted on is built once."""
+    """Return a network with its cached spectrum, so that it is built only once per session."""
     if text == "file":
         return _uploaded(file, weights)
     _check_size(text)
@@ -139,7 +139,7 @@ def _built(
 
 
 def _checked(state: dict[str, Any]) -> dict[str, Any]:
-    """The entries of a scenario that are there, in the form we use."""
+    """Return the entries of a scenario that are present, normalized."""
     kinds = {
         "network": _text,
         "weights": _text,
@@ -215,7 +215,7 @@ def _check_size(text: str) -> None:
         try:
             sizes = [float(part) for part in (rest or "").split(",")[0].lower().split("x")]
         except ValueError:
-            continue  # whoever reads the name says what is wrong with it
+            continue  # the parser of the name reports what is wrong with it
         agents = (
             math.prod(sizes[:2])
             if kind in ("grid", "torus")
@@ -248,7 +248,7 @@ def _uploaded(file: tuple[str, str] | None, weights: str) -> gs.Network:
 
 
 def catalog() -> dict[str, Any]:
-    """What a page may offer: networks, weights, methods with their parameters, means, noise, and the limits."""
+    """Return the choices of a page: networks, weights, methods with their parameters, means, noise, and the limits."""
     return {
         "networks": {**_named(), **CHANGING},
         "changing": list(CHANGING),
@@ -267,7 +267,7 @@ def catalog() -> dict[str, Any]:
 
 
 def _named() -> dict[str, dict[str, Any]]:
-    """The sizes of every network by name, with those of its example."""
+    """Return the size parameters of every network by name, with the values of its example."""
     found = {}
     for example in EXAMPLES.split(", "):
         kind, sizes = split_name(example)
@@ -278,7 +278,7 @@ def _named() -> dict[str, dict[str, Any]]:
 
 
 def _parameters(kind: type[gs.Method]) -> list[dict[str, Any]]:
-    """A method's parameters: name, default value and, where it takes words, which."""
+    """Return a method's parameters: name, default value and, if it takes words, the choices."""
     defaults = kind()
     found = []
     for name in parameters(kind):
@@ -292,4 +292,4 @@ CHOICES = {
     ("sda", "output"): ["average", "last"],
     ("sstm_sc", "counting"): ["agents", "iterations"],
 }
-"""The words that parameters take."""
+"""Return the words that parameters take."""

@@ -1,4 +1,4 @@
-"""Pages, their sessions, and the server's life."""
+"""Pages, their sessions, and the server."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ STATIC = Path(__file__).parent / "static"
 
 
 class Channel:
-    """A session's way to its page: frames go out, messages (JSON objects with a "type") come in."""
+    """The connection of a session to its page: frames go out, messages (JSON objects with a "type") come in."""
 
     def __init__(self, websocket: WebSocket) -> None:
         self._websocket = websocket
 
     async def send(self, type: str, /, *, arrays: dict[str, AnyArray] | None = None, **header: Any) -> None:
-        """Send a frame; waits while the page has not taken what was sent before."""
+        """Send a frame; waits until the page has received what was sent before."""
         await self._websocket.send_bytes(packed({"type": type, **header}, **(arrays or {})))
 
     async def pass_on(self, frame: bytes) -> None:
-        """Send a frame that is packed already."""
+        """Send a frame that is already packed."""
         await self._websocket.send_bytes(frame)
 
     async def complain(self, error: GossamerError, **header: Any) -> None:
@@ -47,7 +47,7 @@ class Channel:
         await self.send("error", message=str(error), **header)
 
     async def __aiter__(self) -> AsyncIterator[dict[str, Any]]:
-        """The page's messages, until it closes; what is not one is answered with an error."""
+        """Yield the page's messages until it closes; invalid ones are answered with an error."""
         while True:
             try:
                 text = await self._websocket.receive_text()
@@ -80,7 +80,7 @@ class Page(NamedTuple):
 
 
 def application(pages: Sequence[Page], host: str, port: int, token: str | None) -> Guard:
-    """The pages as an application behind its guard."""
+    """Return the pages as an application behind its guard."""
     open_sessions: set[WebSocket] = set()
 
     def show(page: Page) -> Callable[[Request], Awaitable[Response]]:
@@ -125,10 +125,10 @@ def application(pages: Sequence[Page], host: str, port: int, token: str | None) 
 
 
 class Server:
-    """A server of some pages; `address` is where the first one is, with the token if there is one.
+    """A server of some pages; `address` is the URL of the first one, with the token if there is one.
 
-    host   where it listens: loopback, unless told otherwise
-    port   0: any free one
+    host   address to listen on, by default loopback
+    port   port to listen on; 0 chooses a free one
     """
 
     def __init__(self, pages: Sequence[Page], host: str = "127.0.0.1", port: int = 0) -> None:
@@ -156,12 +156,12 @@ class Server:
         self._server = uvicorn.Server(config)
 
     def run(self) -> None:
-        """Serve until interrupted, which is the usual end."""
+        """Serve until interrupted."""
         with contextlib.suppress(KeyboardInterrupt), contextlib.closing(self._socket):
             self._server.run(sockets=[self._socket])
 
     def close(self) -> None:
-        """Give the port back."""
+        """Release the port."""
         self._socket.close()
 
     def stop(self) -> None:
@@ -172,7 +172,9 @@ class Server:
 def _listen(host: str, port: int) -> socket.socket:
     try:
         family, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        return socket.create_server(address[:2], family=family)  # it listens: whoever comes early waits
+        return socket.create_server(
+            address[:2], family=family
+        )  # already listening, so early connections wait
     except OSError as error:
         raise InvalidInput(
             f"host and port must be an address of this machine that is free, got {host} and {port}: {error}"

@@ -1,7 +1,7 @@
-"""Computations in a process of their own, which can be killed: when the reader cancels, or closes the page.
+"""Computations in a separate process, which is killed when the user cancels or closes the page.
 
 The server writes a job per line to the worker's standard input and reads frames from its standard output, each after
-its length; an empty frame ends a job. A worker whose input ends is gone at once, so it never outlives its server.
+its length; an empty frame ends a job. A worker exits as soon as its input ends, so it never outlives its server.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from typing import Any
 from gossamer.errors import GossamerError
 
 MOST_AT_ONCE = 2
-"""Workers that compute at a time; other sessions wait for their turn."""
+"""Largest number of workers that compute at the same time; other sessions wait for their turn."""
 
 MOST_MEMORY = 4 * 2**30
-"""Bytes that a worker may use: a small file can describe a huge network."""
+"""Memory limit of a worker in bytes, since a small file can describe a huge network."""
 
 _SIZE = 8
 
 
 class Worker:
-    """A process that computes one job after the other."""
+    """A process that runs one job after the other."""
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self._process = process
@@ -51,7 +51,7 @@ class Worker:
         return self._process.pid
 
     async def run(self, job: dict[str, Any]) -> AsyncGenerator[bytes]:
-        """The frames of a job, as they come."""
+        """Yield the frames of a job as they arrive."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self.idle = False
@@ -81,7 +81,7 @@ class Workers:
 
     @contextlib.asynccontextmanager
     async def ready(self) -> AsyncIterator[None]:
-        """While the server runs: starts the first worker, and ends all that are left."""
+        """Start the first worker, and stop all remaining ones when the server stops."""
         self._spare = [await Worker.start()]
         try:
             yield
@@ -91,7 +91,7 @@ class Workers:
             self._spare = []
 
     async def run(self, job: dict[str, Any]) -> AsyncGenerator[bytes]:
-        """The frames of a job; closing this generator early kills the worker."""
+        """Yield the frames of a job; closing this generator early kills the worker."""
         async with self._turn:
             worker = self._spare.pop() if self._spare else await Worker.start()
             try:
@@ -108,10 +108,10 @@ class Workers:
 
 
 def main() -> None:
-    """The life of a worker."""
+    """Run a worker."""
     resource.setrlimit(resource.RLIMIT_DATA, (MOST_MEMORY, MOST_MEMORY))
     output = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # whatever is printed goes to the server's standard error
+    os.dup2(2, 1)  # anything printed goes to the server's standard error
     jobs: queue.Queue[str] = queue.Queue()
 
     def listen() -> None:

@@ -25,23 +25,30 @@ from gossamer.methods.rising import RULES, Rising
 
 @dataclass(frozen=True)
 class AnytimeSDA(Method):
-    """SDA whose estimate is good at any moment: no horizon to choose, no burn-in, constant memory.
+    r"""SDA whose estimate is good at any moment: no horizon to choose, no burn-in, constant memory.
 
-    ::
+    Agents send their neighbors :math:`\theta_t = x_t + S_t`, where S is a smoothed running mean M of their own streams:
 
-        M_t = M_{t-1} + (R_t - M_{t-1})/(t+1)              running mean of the agent's own stream
-        S_t = S_{t-1} + a_t (M_t - S_{t-1})                a_t = max(1/(t+1), 1/w)
-        theta_t = x_t + S_t                                what neighbors hear
-        Nesterov    y_{t+1} = x_t - eta L theta_t,  x_{t+1} = y_{t+1} + zeta (y_{t+1} - y_t)
-        Chebyshev   x_{t+1} = om_t (x_t - g L theta_t - x_{t-1}) + x_{t-1}
-        heavy ball  x_{t+1} = x_t - (1 + zeta) eta L theta_t + zeta (x_t - x_{t-1})
-        output      x_T + S_{T-1}
+    .. math::
 
-    S is always a convex combination of the agent's observations, so the bias is that of the noiseless
-    accelerated method; only the noise is shaped. Without smoothing each new observation enters unmixed;
-    smoothing over w rounds costs about w observations and divides the unmixed part. Balancing the two gives
-    w = sqrt(K/2) with K = sum over nonzero eigenvalues of ((1 - zeta)/(eta lambda))^2, and half of that w for
-    Chebyshev. All accelerations are one update (see `acceleration.py`).
+        M_t &= M_{t-1} + (R_t - M_{t-1})/(t+1) \\
+        S_t &= S_{t-1} + a_t (M_t - S_{t-1}), \qquad a_t = \max(1/(t+1), 1/w)
+
+    and update x by Nesterov's, Chebyshev's or the heavy ball's acceleration:
+
+    .. math::
+
+        y_{t+1} &= x_t - \eta L \theta_t, \quad x_{t+1} = y_{t+1} + \zeta (y_{t+1} - y_t) \\
+        x_{t+1} &= \omega_t (x_t - \gamma L \theta_t - x_{t-1}) + x_{t-1} \\
+        x_{t+1} &= x_t - (1 + \zeta) \eta L \theta_t + \zeta (x_t - x_{t-1})
+
+    The estimate is :math:`x_T + S_{T-1}`. S is always a convex combination of the agent's observations, so the bias is
+    that of the noiseless accelerated method; only the noise is shaped. Without smoothing, each new observation enters
+    unmixed; smoothing over w rounds costs about w observations and divides the unmixed part. Balancing the two gives
+
+    .. math:: w = \sqrt{K/2}, \qquad K = \sum_{\lambda \ne 0} \Big(\frac{1 - \zeta}{\eta\lambda}\Big)^2
+
+    and half of that w for Chebyshev. All accelerations are one update (see `acceleration.py`).
 
     Which one to choose depends on two questions: is the network known, and does every message arrive?
 
@@ -53,30 +60,31 @@ class AnytimeSDA(Method):
     changing  "local"                     "local"
     ========  ==========================  ====================
 
-    What is for reliable networks is faster, and diverges where messages are lost. The local forms ask for nothing but
-    the weights of the edges: their momentum rises as min(t/(t + 8), limit), their window grows as 2 sqrt(t+1) up to
-    128, and their step size is safe on any network (0.65 and 0.95 with Metropolis weights). "local" is Nesterov's
-    update with these numbers. The limit of its momentum, 0.97, has two sides: long chains want more (0.97 serves
-    sqrt(k) up to about 66; a path of 300 agents wants 0.99), heavy loss wants less (0.99 diverges on a grid that loses
-    half of its messages). `rising.py` states the rules; "heavy-ball" also reads its answer a little ahead of x or
-    behind it.
+    The forms for reliable networks are faster, but diverge if messages are lost. The local forms need only the weights
+    of the edges: their momentum rises as :math:`\min(t/(t + 8), \text{limit})`, their window grows as
+    :math:`2 \sqrt{t+1}` up to 128, and their step size is safe on any network (0.65 and 0.95 with Metropolis weights).
+    "local" is Nesterov's update with these numbers. The limit of its momentum, 0.97, is a compromise: long chains need
+    more (0.97 suffices for :math:`\sqrt\kappa` up to about 66; a path of 300 agents needs 0.99), heavy loss requires
+    less (0.99 diverges on a grid that loses half of its messages). `rising.py` states the rules; "heavy-ball" also
+    reads its answer slightly ahead of or behind x.
 
-    None stands for what is chosen from the network's spectrum, or by the rules above.
+    Parameters that are None are chosen from the network's spectrum, or by the rules above.
 
     Parameters
     ----------
     acceleration : str
         "nesterov", "chebyshev", "heavy-ball", "local" or "local-heavy-ball".
     smoothing : float, optional
-        w in rounds; 0 switches it off. In the local forms w_t = smoothing sqrt(t+1).
+        The window w in rounds; 0 disables smoothing. In the local forms, :math:`w_t` is this times :math:`\sqrt{t+1}`.
     gain : float, optional
-        A constant floor of the running mean's gain, to track drifting means.
+        Lower bound on the gain of the running mean, to track drifting means; for example 0.01 averages over about 100
+        rounds.
     step_size : float, optional
-        eta (not for Chebyshev).
+        :math:`\eta` (not for Chebyshev).
     momentum : float, optional
-        zeta (not for Chebyshev); the limit to which it rises, except for Nesterov.
+        :math:`\zeta` (not for Chebyshev); except for Nesterov, the limit to which it rises.
     ramp : float, optional
-        Rounds until a rising momentum is one half (neither for Nesterov nor for Chebyshev).
+        Number of rounds until a rising momentum reaches one half (not for Nesterov or Chebyshev).
 
     Examples
     --------

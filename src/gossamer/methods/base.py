@@ -1,18 +1,18 @@
 """The contract of a method: its parameters, its registers and four small functions.
 
-A method is written once, as the math of its paper, and every engine runs that one definition. In round t
-agent i holds registers s_i and its newest observation (the mean of the round's batch of samples) and does
+A method is written once, in the notation of its paper, and every engine runs that one definition. In round t agent i
+holds registers s_i and its newest observation (the mean of the round's batch of samples) and computes
 
-    m_i   = message(c_t, s_i, observation_i)            what it tells its neighbors
-    u_i   = sum_j L_ij m_j                              what gossip makes of the messages (`mixed`)
+    m_i   = message(c_t, s_i, observation_i)            its message to the neighbors
+    u_i   = sum_j L_ij m_j                              the gossip product of the messages (`mixed`)
     s_i  <- step(c_t, s_i, observation_i, u_i)          its local update
 
 After T rounds its answer is estimate(c_{T-1}, s_i). The registers start at zero. The functions may only add
-and scale: they receive scalars, arrays over trials, or unit vectors (that is how `probing.py` reads the method's
-coefficients off), so they must not branch on values. Whatever changes from round to round is a coefficient.
+and scale: they receive scalars, arrays over trials, or unit vectors (from which `probing.py` reads the method's
+coefficients), so they must not branch on values. Whatever changes from round to round is a coefficient.
 
-A coefficient called `gain` is the weight of the newest observation in the agent's own running mean. Engines leave
-it as it is; a deployed agent, which may see any number of samples in a round, puts its own weight in its place.
+A coefficient called `gain` is the weight of the newest observation in the agent's own running mean. Engines use it
+unchanged; a deployed agent, which may see any number of samples in a round, replaces it by its own weight.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ from gossamer.errors import InvalidInput
 from gossamer.facts import SpectralFacts
 
 Number = Any
-"""A float, or an array that broadcasts: message, step and estimate never need to know which."""
+"""A float or a broadcastable array; message, step and estimate need not distinguish them."""
 
 
 class Tunable(NamedTuple):
-    """A parameter that `gs.tune` may choose: where to start, and the bounds within which every value makes sense.
+    """A parameter that `gs.tune` may choose: an initial value, and bounds within which every value is valid.
 
     Attributes
     ----------
     start, least, most : float
-        Where the search begins, and its bounds.
+        Initial value and bounds of the search.
     whole : bool
-        Whether it is a number of rounds; otherwise it is continuous, searched on a logit scale where it has an
-        upper bound and on a log scale where it has none.
+        Whether it is a number of rounds. Otherwise it is continuous, and searched on a logit scale if it has an upper
+        bound, or on a log scale if it has none.
 
     Examples
     --------
@@ -67,26 +67,26 @@ class Method(ABC):
     """
 
     name: ClassVar[str]
-    """What the method is called on the command line and in `METHODS`."""
+    """Name of the method on the command line and in `METHODS`."""
 
     State: ClassVar[type[Any]]
     """A NamedTuple class: the registers an agent keeps between rounds. All start at zero."""
 
     mixing: ClassVar[str] = "matrix"
     """"matrix": the network's gossip matrix. "pairwise" or "broadcast": a random exchange each round.
-    "push": L = I - A with the column-stochastic A of a directed network, and the answer is the estimate divided by what
-    it would be if everybody observed 1."""
+    "push": L = I - A with the column-stochastic A of a directed network; the answer is the estimate divided by what it
+    would be if every agent observed 1."""
 
     @property
     def mixes(self) -> str:
-        """How it mixes, as a refusal puts it."""
+        """Description of how the method mixes, for error messages."""
         if self.mixing == "push":
             return "it divides what one-way links push (push gossip)"
         return f"it wakes agents at random ({self.mixing} gossip)"
 
     @property
     def label(self) -> str:
-        """The name with every parameter that was set: "sda, burn_in=3", "anytime-sda, chebyshev"."""
+        """Return the name with every parameter that was set: "sda, burn_in=3", "anytime-sda, chebyshev"."""
         parameters: tuple[Any, ...] = fields(self) if is_dataclass(self) else ()
         given = {f.name: getattr(self, f.name) for f in parameters}
         chosen = {f.name: given[f.name] for f in parameters if not np.array_equal(given[f.name], f.default)}
@@ -102,18 +102,18 @@ class Method(ABC):
 
     @property
     def anytime(self) -> bool:
-        """Whether round t does the same whatever the number of rounds, so that one run serves every horizon."""
+        """Return whether round t is the same for any number of rounds, so that one run serves every horizon."""
         return False
 
     def averages_since(self, rounds: int) -> int | None:
-        """T0 if the estimate is the mean over rounds T0 .. T-1 of what is the same for any number of rounds T.
+        """Return T0 if the estimate is the mean over rounds T0 .. T-1 of iterates that are the same for any T.
 
-        Then one pass serves every horizon, although T0 may move with it, as a burn-in does. None: no such promise.
+        One pass then serves every horizon, although T0 may move with it, as a burn-in does. None if this does not hold.
         """
         return None
 
     def tunable(self, network: SpectralFacts, rounds: int) -> Mapping[str, Tunable]:
-        """The parameters that `gs.tune` may choose on this network, by name."""
+        """Return the parameters that `gs.tune` may choose on this network, by name."""
         return {}
 
     @abstractmethod
@@ -121,13 +121,13 @@ class Method(ABC):
         """Return a NamedTuple whose fields are floats (constant) or arrays with one entry per round."""
 
     def batches(self, network: SpectralFacts, rounds: int) -> Floats:
-        """Return how many samples each agent takes in each round (0: none). One by default."""
+        """Return the number of samples that each agent takes in each round, possibly 0. One by default."""
         return np.ones(rounds)
 
     @staticmethod
     @abstractmethod
     def message(c: Any, s: Any, observation: Number) -> Number:
-        """What an agent tells its neighbors."""
+        """Return an agent's message to its neighbors."""
 
     @staticmethod
     @abstractmethod
@@ -141,7 +141,7 @@ class Method(ABC):
 
 
 class StaticMethod(Method):
-    """A method that averages fixed values: all its samples are taken in round 0, and held."""
+    """A method that averages fixed values: all samples are taken in round 0 and kept."""
 
     samples: int
 
@@ -154,7 +154,7 @@ class StaticMethod(Method):
 
 
 def first_round(rounds: int, value: float = 1.0) -> Floats:
-    """`value` in round 0 and nothing later: the coefficient by which a static method takes its value."""
+    """Return `value` in round 0 and 0 later: the coefficient by which a static method takes its value."""
     found = np.zeros(rounds)
     found[0] = value
     return found

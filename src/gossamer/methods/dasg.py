@@ -14,20 +14,21 @@ from gossamer.methods.primal import AcceleratedGradient, momentum_of, smallest_s
 
 @dataclass(frozen=True)
 class DASG(AcceleratedGradient):
-    """Distributed accelerated stochastic gradient with a constant step size.
+    r"""Distributed accelerated stochastic gradient with a constant step size.
 
-    ::
+    .. math::
 
-        y = (1+beta) x_k - beta x_{k-1};   x_{k+1} = W_1 y - alpha (y - R_k),   W_1 = I - L/2
+        y &= (1 + \beta) x_k - \beta x_{k-1} \\
+        x_{k+1} &= W_1 y - \alpha (y - R_k), \qquad W_1 = I - L/2
 
-    Its error stops falling at a level set by alpha. Default alpha = lambda_N(W_1)/2, the first stage of D-MASG.
+    Its error stops falling at a level that depends on :math:`\alpha`.
 
     Parameters
     ----------
     step_size : float, optional
-        alpha.
+        :math:`\alpha`; by default :math:`\lambda_N(W_1)/2`, the first stage of D-MASG.
     momentum : float, optional
-        beta; by default (1 - sqrt alpha)/(1 + sqrt alpha).
+        :math:`\beta`; by default :math:`(1 - \sqrt\alpha)/(1 + \sqrt\alpha)`.
 
     Examples
     --------

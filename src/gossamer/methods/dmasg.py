@@ -16,20 +16,23 @@ from gossamer.methods.primal import AcceleratedGradient, momentum_of, smallest_s
 
 @dataclass(frozen=True)
 class DMASG(AcceleratedGradient):
-    """D-ASG in stages: each stage halves the step size twice and lasts twice as long.
+    r"""D-ASG in stages: each stage halves the step size twice and lasts twice as long.
 
-    ::
+    .. math::
 
-        t_k = 2^k ceil(7 sqrt(kt) ln 2) for k = 2..K,   kt = 2/lambda_N(W_1),   t_1 = the rounds before them
-        alpha_1 = lambda_N/2,   alpha_k = lambda_N/2^(2k+1),   beta_k = (1 - sqrt a_k)/(1 + sqrt a_k)
+        t_k &= 2^k \big\lceil 7 \sqrt{\tilde\kappa} \ln 2 \big\rceil \quad (k = 2, \dots, K),
+        \qquad \tilde\kappa = 2/\lambda_N(W_1) \\
+        \alpha_1 &= \lambda_N/2, \qquad \alpha_k = \lambda_N/2^{2k+1},
+        \qquad \beta_k = (1 - \sqrt{\alpha_k})/(1 + \sqrt{\alpha_k})
 
-    The momentum restarts with each stage. The paper runs T = 2 (t_2 + ... + t_K) rounds (`rounds_for`); for
-    other T, K is the largest number of stages with that sum <= T/2, and stage 1 takes the rounds left over.
+    Stage 1 takes the rounds before stage 2. The momentum restarts with each stage. The paper runs
+    :math:`T = 2 (t_2 + \dots + t_K)` rounds (`rounds_for`); for other T, K is the largest number of stages for which
+    that sum is at most T/2, and stage 1 takes the remaining rounds.
 
     Parameters
     ----------
     stages : int, optional
-        K; by default as many as fit.
+        Number of stages K; by default as many as fit.
 
     Examples
     --------

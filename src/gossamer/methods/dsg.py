@@ -15,13 +15,12 @@ from gossamer.methods.primal import check_averaging
 
 @dataclass(frozen=True)
 class DSG(Method):
-    """A gradient step with size 1/(t+1), then one average with the neighbors.
+    r"""A gradient step with size 1/(t+1), then one average with the neighbors.
 
-    ::
+    .. math:: \theta_{t+1} = W \Big[\theta_t + \frac{R_t - \theta_t}{t+1}\Big], \qquad W = I - L
 
-        theta_{t+1} = W [theta_t + (R_t - theta_t)/(t+1)],   W = I - L
-
-    Not accelerated, but its noise is the least possible once the network has mixed: sigma^2/T.
+    The method is not accelerated, but its noise is the least possible once the network has mixed:
+    :math:`\sigma^2/T`.
 
     Examples
     --------

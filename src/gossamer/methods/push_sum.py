@@ -1,4 +1,4 @@
-"""Push-sum: averaging over links that go one way."""
+"""Push-sum: averaging over one-way links."""
 
 from __future__ import annotations
 
@@ -16,40 +16,42 @@ from gossamer.methods.base import Method, Number
 
 @dataclass(frozen=True)
 class PushSum(Method):
-    """Agents push shares of their sums and of their weights along one-way links, and answer with the quotient.
+    r"""Push shares of a sum and of a weight along one-way links, and estimate the average by their quotient.
 
-    On links that go one way (`gs.DirectedNetwork`) agents cannot agree on weights that average, but each can divide
-    what it holds among those to whom it sends: the columns of A sum to 1, so nothing is lost. Shares pile up where many
-    links lead; a weight w that travels with the sum x piles up alike, so x/w does not. With running means
-    M_t = M_{t-1} + (R_t - M_{t-1})/(t+1), ::
+    On one-way links (`gs.DirectedNetwork`) agents cannot agree on averaging weights, but each can divide what it holds
+    among the agents to which it sends: the columns of A sum to 1, so nothing is lost. Shares accumulate where many
+    links lead; a weight w that is sent along with the sum x accumulates equally, so x/w does not. With running means
+    :math:`M_t = M_{t-1} + (R_t - M_{t-1})/(t+1)`,
 
-        x_{t+1} = A [(1 - g_t) x_t + M_t - (1 - g_t) M_{t-1}]
-        w_{t+1} = A [(1 - g_t) w_t + g_t]                            g_t = (t+1)^-decay
-        estimate = x/w
+    .. math::
 
-    Whatever the g_t, the x add up to the sum of the running means and the w to N. w is what x would be if everybody
-    observed 1, so the functions below serve both.
+        x_{t+1} &= A \big[(1 - g_t) x_t + M_t - (1 - g_t) M_{t-1}\big] \\
+        w_{t+1} &= A \big[(1 - g_t) w_t + g_t\big], \qquad g_t = (t+1)^{-\text{decay}}
+
+    and the estimate is x/w. For any :math:`g_t`, the x add up to the sum of the running means, and the w to N. Since w
+    is what x would be if every agent observed 1, the functions below serve both.
 
     Parameters
     ----------
     decay : float
-        At least 1: how fast the share g_t of fresh weight falls. With 1 this is x <- A (x + R_t), w <- A (w + 1),
-        both divided by t+1: estimates are averages of observations, and their bias falls like 1/T. If infinite,
-        agents track the running means with w <- A w: the bias falls exponentially, but not before shares have
-        mixed. Values in between have some of both merits.
+        How fast the share :math:`g_t` of fresh weight falls, at least 1. With 1 this is x <- A (x + R_t), w <- A (w +
+        1), both divided by t+1: estimates are averages of observations, and their bias falls like 1/T. If infinite,
+        agents track the running means with w <- A w: the bias falls exponentially, but only after shares have mixed.
+        Values in between are a compromise.
 
     Notes
     -----
-    Total error over the centralized limit after 100, 300 and 1000 rounds, means from 0 to 4, standard deviation 1::
+    Total error as a multiple of the centralized limit after 100, 300 and 1000 rounds, for means from 0 to 4 and
+    standard deviation 1::
 
         decay                                        1              1.25             infinite
         one-way ring of 30 agents               50.5 7.60 3.89   118 19.4 1.42    902 298 1.77
         random digraph, 3.6 links per agent     2.33 1.45 1.16   1.51 1.15 1.07   1.43 1.13 1.06
         random digraph, 8.4 links per agent     1.12 1.03 1.03   1.06 1.01 1.02   1.05 1.00 1.02
 
-    The weakness of push-sum is an agent of small w_i: hardly any share gets there, so its estimate is slow and noisy.
+    The weakness of push-sum is an agent with a small w: hardly any share reaches it, so its estimate is slow and noisy.
     On a ring whose agents all send to agent 0 as well, w halves from agent to agent, and 30 of them do not get near the
-    average within thousands of rounds, whatever the decay. Simulated only.
+    average within thousands of rounds, for any decay. The method can only be simulated.
 
     Kempe, Dobra and Gehrke, "Gossip-based computation of aggregate information", FOCS 2003; Nedic and Olshevsky,
     "Distributed optimization over time-varying directed graphs", IEEE Transactions on Automatic Control 60, 2015.

@@ -1,4 +1,4 @@
-"""Random gossip: each round one edge wakes, or one agent speaks. Simulated, not analyzed: the exchange is random."""
+"""Random gossip: in each round one random edge or agent is active. Only simulated, because the exchange is random."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ class RandomGossip(Iteration):
 
 @dataclass(frozen=True)
 class PairwiseGossip(RandomGossip):
-    """Each round one random edge wakes and its two ends take their mean (Boyd, Ghosh, Prabhakar, Shah 2006).
+    r"""In each round the two ends of one random edge take their mean (Boyd, Ghosh, Prabhakar, Shah 2006).
 
-    `mixed` is L_t m with L_t = (e_i - e_j)(e_i - e_j)'/2 for the edge ij drawn in round t.
+    `mixed` is :math:`L_t m` with :math:`L_t = (e_i - e_j)(e_i - e_j)^\top/2` for the edge ij drawn in round t.
 
     Parameters
     ----------
@@ -44,9 +44,9 @@ class PairwiseGossip(RandomGossip):
 
 @dataclass(frozen=True)
 class BroadcastGossip(RandomGossip):
-    """Each round one random agent speaks and its neighbors move halfway (Aysal, Yildiz, Sarwate, Scaglione 2009).
+    r"""In each round one random agent sends, and its neighbors move halfway (Aysal, Yildiz, Sarwate, Scaglione 2009).
 
-    Agents reach consensus on a random value whose mean is mubar; it is not mubar itself.
+    Agents reach consensus on a random value whose expectation is :math:`\bar\mu`, but which differs from it.
 
     Parameters
     ----------

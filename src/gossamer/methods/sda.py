@@ -18,29 +18,29 @@ from gossamer.methods.base import Method, Number, Tunable, batch_sizes
 
 @dataclass(frozen=True)
 class SDA(Method):
-    """Dual gossip with Nesterov momentum, then the mean of the iterates after a burn-in.
+    r"""Dual gossip with Nesterov momentum, then the mean of the iterates after a burn-in.
 
-    ::
+    .. math::
 
-        theta_t = x_t + R_t
-        y_{t+1} = x_t - eta L theta_t
-        x_{t+1} = y_{t+1} + zeta (y_{t+1} - y_t)
-        output    mean of theta_t over t = T0 .. T-1
+        \theta_t &= x_t + R_t \\
+        y_{t+1} &= x_t - \eta L \theta_t \\
+        x_{t+1} &= y_{t+1} + \zeta (y_{t+1} - y_t)
 
-    None stands for the paper's choice for the network and the number of rounds.
+    The estimate is the mean of :math:`\theta_t` over :math:`t = T_0, \dots, T-1`. Parameters that are None take the
+    paper's values for the network and the number of rounds.
 
     Parameters
     ----------
     burn_in : int, optional
-        T0, default floor(T/2).
+        Number of rounds :math:`T_0` before the mean, by default floor(T/2).
     step_size : float, optional
-        eta, default 1/lambda_max.
+        :math:`\eta`, by default 1/lambda_max.
     momentum : float, optional
-        zeta, default (sqrt k - 1)/(sqrt k + 1), k the condition number.
+        :math:`\zeta`, by default :math:`(\sqrt\kappa - 1)/(\sqrt\kappa + 1)` with the condition number :math:`\kappa`.
     batch : float or sequence of float
-        m_t samples are averaged into R_t: a number, or one per round.
+        Number of samples that are averaged into :math:`R_t`: one number, or one per round.
     output : str
-        "average", or "last" for deterministic observations (the final theta).
+        "average", or "last" for deterministic observations (the final :math:`\theta`).
 
     Examples
     --------

@@ -13,20 +13,21 @@ from gossamer.methods.base import Number, StaticMethod, first_round
 
 @dataclass(frozen=True)
 class SSDA(StaticMethod):
-    """Single-step dual acceleration: SDA's recursion on a value that does not change.
+    r"""Single-step dual acceleration: SDA's recursion on a value that does not change.
 
-    ::
+    .. math::
 
-        y_{t+1} = x_t - eta L (x_t + v);   x_{t+1} = y_{t+1} + zeta (y_{t+1} - y_t);   output x_T + v
+        y_{t+1} &= x_t - \eta L (x_t + v) \\
+        x_{t+1} &= y_{t+1} + \zeta (y_{t+1} - y_t)
 
-    v is the mean of `samples` observations, all taken in round 0.
+    The estimate is :math:`x_T + v`, where v is the mean of `samples` observations, all taken in round 0.
 
     Parameters
     ----------
     samples : int
-        How many observations each agent averages in round 0.
+        Number of observations that each agent averages in round 0.
     step_size, momentum : float, optional
-        eta and zeta; by default from the spectrum, as for SDA.
+        :math:`\eta` and :math:`\zeta`; by default from the spectrum, as for SDA.
 
     Examples
     --------

@@ -68,7 +68,7 @@ at("pause").addEventListener("click", () => {
 });
 
 function showConnection() {
-  if (!view.connected) showState("lost", "no connection, trying again");
+  if (!view.connected) showState("lost", "disconnected, reconnecting");
   else if (view.paused) showState("busy", `paused at ${view.frame ? clock(view.frame.time) : "the start"}`);
   else showState("live", view.frame ? `live, ${clock(view.frame.time)}` : "live");
 }

@@ -38,7 +38,7 @@ class Playground {
     this.listen();
     this.live = new Live("/", {
       onFrame: (frame) => this.receive(frame),
-      onState: (state) => showState(state, state === "live" ? "connected" : "no connection, trying again"),
+      onState: (state) => showState(state, state === "live" ? "connected" : "disconnected, reconnecting"),
     });
   }
 
@@ -67,7 +67,7 @@ class Playground {
   /** Let something happen from the round that is shown on. */
   act(events) {
     if (this.results && this.round >= this.results.network.rounds && this.round > 1) {
-      notify("The run ends here, so nothing could follow: go back a little, or take more rounds.");
+      notify("The run ends here. Go back, or increase the number of rounds.");
       this.goTo(this.round); // the slider shows what is
     } else {
       this.retell(events);
@@ -100,7 +100,7 @@ class Playground {
       this.set(view?.scenario ?? this.presets[0].scenario, { keep: true });
     } catch {
       this.set(this.presets[0].scenario);
-      notify("The address is not whole, so the playground begins anew.");
+      notify("The link is incomplete, so the playground starts over.");
     }
   }
 
@@ -340,7 +340,7 @@ class Playground {
     if (!found.length) {
       const none = document.createElement("li");
       none.className = "facts";
-      none.textContent = "Nothing yet: every message arrives.";
+      none.textContent = "No events: every message arrives.";
       at("events").append(none);
     }
     at("forget").hidden = !this.scenario.forks.length;
@@ -364,7 +364,7 @@ class Playground {
     undo.type = "button";
     undo.className = "quiet";
     undo.textContent = open ? "mend" : "✕";
-    undo.ariaLabel = open ? `Mend: ${text}` : `Undo: ${text}`;
+    undo.ariaLabel = open ? `Restore: ${text}` : `Undo: ${text}`;
     undo.addEventListener("click", () => {
       if (open) this.act(happen.endAt(this.scenario.events, event, this.round));
       else this.retell(this.scenario.events.filter((each) => each !== event));
