@@ -1,4 +1,4 @@
-"""What a method may know of a network: its size and a few numbers of its spectrum, known or not."""
+"""Facts about a network that a method may use: its size and a few numbers from its spectrum, known or not."""
 
 from __future__ import annotations
 
@@ -10,16 +10,18 @@ from gossamer.arrays import Floats
 from gossamer.errors import Unsupported
 
 AVERAGING_BOUND = 2.0
-"""No eigenvalue of L = I - W is larger if W averages: weights of at least zero that add up to 1, such as Metropolis."""
+"""Bound on the eigenvalues of L = I - W if W averages, that is, has nonnegative weights that add up to 1."""
 
 
 class SpectralFacts(Protocol):
-    """All that a method may know of a network: its size and a few numbers of its spectrum. Every `Network` has them.
+    """The facts about a network that a method may use: its size and a few numbers from its spectrum.
+
+    Every `Network` provides them.
 
     Attributes
     ----------
     agents : int
-        How many agents, N.
+        Number of agents N.
     lambda_bound : float
         A bound on all eigenvalues from the weights alone, without the spectrum.
     lambda_max : float
@@ -58,7 +60,7 @@ class SpectralFacts(Protocol):
 
 
 class KnownFacts(NamedTuple):
-    """`SpectralFacts` as plain numbers, for code that has no `Network`: a deployed agent, a rank of a cluster.
+    """`SpectralFacts` as plain numbers, for code without a `Network`, such as a deployed agent or a rank of a cluster.
 
     Examples
     --------
@@ -79,12 +81,12 @@ class KnownFacts(NamedTuple):
 
     @classmethod
     def copy(cls, facts: SpectralFacts) -> KnownFacts:
-        """The facts of a network as plain numbers."""
+        """Return the facts of a network as plain numbers."""
         return cls(*(getattr(facts, name) for name in cls._fields))
 
     @classmethod
     def of(cls, eigenvalues: Floats) -> KnownFacts:
-        """The facts of a connected network with these eigenvalues, in any order."""
+        """Return the facts of a connected network with these eigenvalues, in any order."""
         ascending = np.sort(eigenvalues)
         return cls(
             len(ascending),
@@ -96,10 +98,9 @@ class KnownFacts(NamedTuple):
 
 
 class UnknownFacts:
-    """`SpectralFacts` of a network whose spectrum is not known: asking for it raises an error that says what to do.
+    """`SpectralFacts` of a network whose spectrum is unknown; accessing it raises an error that says what to do.
 
-    The exception is what needs no spectrum: the weights are assumed to be those of an average, as Metropolis weights
-    are.
+    Facts that need no spectrum are available: the weights are assumed to average, as Metropolis weights do.
 
     Parameters
     ----------
@@ -108,7 +109,7 @@ class UnknownFacts:
     agents : int, optional
         Number of agents, if that is known.
     advice : str
-        The end of the error: why a fact is not known, and what to do.
+        The end of the error text: why a fact is unknown, and what to do.
 
     Examples
     --------

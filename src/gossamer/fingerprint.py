@@ -1,8 +1,8 @@
-"""Which source code a number depends on: a module and everything it imports inside the package, as one digest.
+"""Digests of the source code that a number depends on: a module and everything it imports inside the package.
 
-The imports are read from the source and followed from file to file, deferred ones included, so no list has to be kept
-by hand. Imports under `if TYPE_CHECKING` never run and do not count. The package's own `__init__` does not count
-either: it imports names on first use, and following it would make every number depend on every file.
+The imports are read from the source and followed from file to file, including deferred ones, so no list has to be
+maintained by hand. Imports under `if TYPE_CHECKING` never run and do not count. The package's own `__init__` does not
+count either: it imports names on first use, and following it would make every number depend on every file.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ PACKAGE = Path(__file__).parent
 
 @cache
 def fingerprint(module: Path) -> str:
-    """A digest of this module's file and of all files of the package that it depends on."""
+    """Return a digest of this module's file and of all files of the package that it depends on."""
     return _tree().digest(module)
 
 
 @cache
 def full_version() -> str:
-    """The version and a digest of all source files, such as 0.1.0+3f2a91bc: what says which build this is."""
+    """Return the version and a digest of all source files, such as 0.1.0+3f2a91bc, which identifies the build."""
     from gossamer import __version__
 
     digest = hashlib.sha256()
@@ -67,7 +67,7 @@ class SourceTree:
                 continue
             found.add(path)
             if path.suffix == ".py":
-                # A module may be compiled from other files beside it (see setup.py).
+                # A module may be compiled from other files next to it (see setup.py).
                 found.update(p for p in (path.with_suffix(".pyx"), path.with_suffix(".pxd")) if p.exists())
                 ahead.extend(self._imported(path))
         return found
@@ -141,7 +141,7 @@ class SourceTree:
 
 
 def imports(node: ast.AST) -> Iterator[ast.Import | ast.ImportFrom]:
-    """Every import that can run, in whatever function it stands."""
+    """Yield every import that can run, including those inside functions."""
     for child in ast.iter_child_nodes(node):
         if isinstance(child, (ast.Import, ast.ImportFrom)):
             yield child

@@ -1,7 +1,8 @@
 """Planning: rounds, samples and messages for a target error.
 
-Errors need not fall with the rounds, so every number of rounds is examined, from 1 on, as far as that is affordable:
-one pass gives them all where the method allows it (`trajectory`). What is left is answered by proof where there is one:
+Errors need not decrease with the rounds, so every number of rounds is examined, from 1 on, as far as that is
+affordable; if the method allows it, one pass gives them all (`trajectory`). The rest is decided by proof if there is
+one:
 
     no method can    agent i holds weights w of its streams' samples; in the network's average alone, with h = sum w,
                      the error is at least A (1 - h)^2 + V h^2/S >= A (V/S)/(A + V/S), where A = N ||mubar||^2,
@@ -10,7 +11,7 @@ one pass gives them all where the method allows it (`trajectory`). What is left 
                      and cheap to follow for every number of rounds; and if its rounds are all alike, its variance
                      (P <- A P A' + Q from P = 0) never falls
 
-and by doubling and bisection otherwise, and then the plan's note says what was not examined.
+and otherwise by doubling and bisection, in which case the plan's note says what was not examined.
 """
 
 from __future__ import annotations
@@ -51,19 +52,19 @@ BLOCK, WORK, SWEPT = 256, 2**24, 2**29
 are at most WORK; or SWEPT, where a block of rounds goes on from the one before."""
 
 SAMPLED = 1024
-"""Every number of rounds up to this one is examined where variances are sampled."""
+"""If variances are sampled, every number of rounds up to this one is examined."""
 
 SECTIONS = 64
-"""Numbers of rounds that are looked at together where not all are examined."""
+"""Numbers of rounds that are examined together if not all of them are."""
 
 UPPER = 2.0
-"""Standard errors above a sampled error that a plan counts on: one in 44 is larger."""
+"""A plan uses a sampled error plus this many standard errors, which is exceeded in one of 44 cases."""
 
 ONE_BY_ONE = 512
-"""Where each number of rounds needs its own pass, they are all examined up to this one."""
+"""If each number of rounds needs its own pass, all of them up to this one are examined."""
 
 MOVING = 2**14
-"""Means that move in their own way are followed round by round, at most for so many."""
+"""Largest number of rounds for which arbitrarily moving means are followed."""
 
 LOOK_BACK = 64
 """Beyond what is examined throughout, this many numbers of rounds before the answer are checked to miss the target."""
@@ -73,7 +74,7 @@ ROUNDING = 1e-12
 
 
 Streams = Observations | Callable[[Network], Observations]
-"""Observations, or a function that gives them for a network: networks of different sizes need different ones."""
+"""Observations, or a function of the network that returns them, for networks of different sizes."""
 
 SeveralNetworks = list[NetworkLike] | list[Network] | tuple[NetworkLike, ...]
 SeveralTargets = list[float] | tuple[float, ...] | Floats
@@ -130,18 +131,20 @@ def plan(
     with `.cheapest(by=...)`. Observations may be a function of the network.
 
     Every number of rounds is examined as far as that is affordable: up to ONE_BY_ONE, and far beyond for methods
-    whose error after any number of rounds comes from one pass (`anytime`, or SDA with its burn-in). Means that move in
-    their own way (`Moving`) are followed for at most `MOVING` rounds. Where some were left out, `note` says so.
-    Where variances are sampled, on networks too large to decompose, a plan counts on the upper end of the error, two
-    standard errors above its estimate; `total_error` is this upper end, and `note` says so.
-    A target that is missed has a note that says why, and as `total_error` the least that was found.
+    whose error after any number of rounds comes from one pass (`anytime`, or SDA with its burn-in). Arbitrarily
+    moving means (`Moving`) are followed for at most `MOVING` rounds. If some numbers were skipped, `note` says so.
+    On networks too large to decompose, variances are sampled; a plan then uses the upper end of the error, two
+    standard errors above its estimate, as `total_error`, and `note` says so.
+    If a target is not reached, the note says why, and `total_error` is the smallest error found.
 
     Parameters
     ----------
-    network, observations, target, method
+    network, observations, method
         As for `gs.exact`; the default method is AnytimeSDA.
+    target : float or sequence of float
+        The total error to reach, summed over agents, for example 1e-3.
     most_rounds : int
-        Where the search ends.
+        Largest number of rounds to consider.
 
     Examples
     --------
@@ -168,7 +171,7 @@ def plan(
 
 
 def _listed(name: str, value: Any, one: type | tuple[type, ...]) -> tuple[list[Any], bool]:
-    """The value as a list, and whether it was a single one."""
+    """Return the value as a list, and whether it was a single one."""
     if isinstance(value, one):
         return [value], True
     try:
@@ -182,7 +185,7 @@ def _listed(name: str, value: Any, one: type | tuple[type, ...]) -> tuple[list[A
 
 
 def _streams(observations: Any, network: Network) -> Any:
-    """What a function of the network gives; whether these are observations is checked later."""
+    """Return the observations for a network; their type is checked later."""
     return observations(network) if callable(observations) else observations
 
 

@@ -1,4 +1,4 @@
-"""What `gs.plan` returns."""
+"""The result of `gs.plan`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from gossamer.results import Record, Result
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Plan(Result):
-    """What a target error costs. samples are per agent; messages and bytes are those of the whole network.
+    """The cost of a target error. Samples are per agent; messages and bytes are those of the whole network.
 
     Examples
     --------
@@ -59,11 +59,11 @@ class Plan(Result):
 
     @property
     def over_limit(self) -> float:
-        """The total error as a multiple of the centralized limit; infinite where that is 0."""
+        """The total error as a multiple of the centralized limit; infinite if that is 0."""
         return over_limit(self.total_error, self.centralized_limit)
 
     def records(self) -> list[Record]:
-        """One row; a plan that misses its target has an error but no costs."""
+        """Return one row; a plan that misses its target has an error but no costs."""
         costs = ("samples", "messages", "bytes")
         return [
             {
@@ -92,7 +92,7 @@ class Plan(Result):
 
 
 class Plans(list[Plan], Result):
-    """Several plans, one per combination that was asked for.
+    """Several plans, one per requested combination.
 
     Examples
     --------
@@ -123,7 +123,8 @@ class Plans(list[Plan], Result):
         return axes[0] if len(axes) == 1 else axes
 
     def cheapest(self, by: str = "rounds") -> Plan:
-        """The plan with the least "rounds", "samples", "messages" or "bytes" among those that reach their target."""
+        """Return the plan with the fewest "rounds", "samples", "messages" or "bytes" of those that reach their
+        target."""
         if by not in ("rounds", "samples", "messages", "bytes"):
             raise InvalidInput(f"by must be rounds, samples, messages or bytes, got {by!r}")
         reached = [plan for plan in self if plan.reached]

@@ -1,4 +1,4 @@
-"""The look that all plots share, and the one way to draw errors against rounds.
+"""The style of all plots, and the function that plots errors against rounds.
 
 The first seven colors are those of Okabe and Ito (2008), which color-blind readers can tell apart; markers and dashes
 stay apart in gray.
@@ -34,10 +34,10 @@ BASE: dict[str, Any] = {
     "legend.frameon": False,
     "pdf.fonttype": 42,  # fonts that stay text in a PDF
 }
-"""Matplotlib settings that every plot starts from."""
+"""Matplotlib settings of all plots."""
 
 STYLE: Any = {**BASE, "font.size": 10, "grid.alpha": 0.25, "svg.fonttype": "none", "figure.dpi": 150}
-"""Those of the figures that results draw of themselves."""
+"""Matplotlib settings of the figures created by `plot` methods."""
 
 NORMAL_95 = 1.96
 
@@ -53,7 +53,7 @@ class Curve(NamedTuple):
 
     stderr  their standard errors: then points with 95% intervals are drawn, joined by a thin line unless another
             curve of the same label is the line
-    limit   a yardstick rather than a method: a thin gray line
+    limit   whether this is a reference value rather than a method, drawn as a thin gray line
     """
 
     label: str
@@ -64,7 +64,7 @@ class Curve(NamedTuple):
 
 
 def panels(titles: Sequence[str], width: float = 4.2) -> Sequence[Axes]:
-    """A new figure with a panel of each title beside the other, and room for a legend on the right."""
+    """Create a figure with one panel per title, side by side, and room for a legend on the right."""
     plt: Any = require("matplotlib.pyplot", "plot")
     with plt.rc_context(STYLE):
         down = -(-len(titles) // 4)
@@ -147,7 +147,7 @@ def draw_curves(
 
 
 def legend(axes: Sequence[Axes]) -> None:
-    """One legend for all panels, outside of them."""
+    """Add one legend for all panels, outside of them."""
     entries: dict[str, Any] = {}
     for ax in axes:
         handles, labels = ax.get_legend_handles_labels()
@@ -248,7 +248,7 @@ def _scale(curves: Sequence[Curve]) -> str:
 
 
 def _ticks(axis: Any, room: int) -> None:
-    """Labels on a log axis with room for so many characters (or lines, on the y axis) that never collide."""
+    """Set labels on a log axis that has room for this many characters (lines on the y axis), without overlaps."""
     from matplotlib.ticker import (
         FuncFormatter,
         LogFormatterSciNotation,

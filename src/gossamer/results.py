@@ -1,7 +1,7 @@
-"""What every result offers: rows, a frame, a plot, a short look, and equality.
+"""The interface of all results: rows, a data frame, a plot, a summary, and equality.
 
-A result is a frozen dataclass (with `eq=False`: arrays are compared here) that says what its rows are (`records`) and
-how it is drawn (`plot`).
+A result is a frozen dataclass (with `eq=False`, since arrays are compared here) that defines its rows (`records`) and
+its plot (`plot`).
 """
 
 from __future__ import annotations
@@ -18,30 +18,30 @@ from gossamer.arrays import same
 from gossamer.errors import require
 
 Record = dict[str, Any]
-"""One row: values by column. A value that does not exist is None, and so is a number that does not."""
+"""One row: values by column. Missing values, NaN included, are None."""
 
 _ROWS_SHOWN = 20
 
 
 class Result(ABC):
-    """What a computation found. The rows of two results of one kind can be put under each other."""
+    """The result of a computation. The rows of two results of one kind can be concatenated."""
 
     title: str
-    """What this is, in a line."""
+    """A title of one line."""
 
     shown: ClassVar[Sequence[str]] = ()
-    """The columns that a short look shows; empty: all."""
+    """The columns of the summary; all if empty."""
 
     @abstractmethod
     def records(self) -> list[Record]:
-        """The rows as dictionaries, all with the same keys."""
+        """Return the rows as dictionaries, all with the same keys."""
 
     @abstractmethod
     def plot(self, ax: Any = None) -> Any:
-        """Draw it on Matplotlib axes (a new figure by default), and return them."""
+        """Plot the result on Matplotlib axes (a new figure by default), and return them."""
 
     def to_frame(self, library: str = "pandas") -> Any:
-        """The rows as a tidy data frame of "pandas" or "polars"."""
+        """Return the rows as a tidy data frame of "pandas" or "polars"."""
         frames = require(checks.choice("library", library, ("pandas", "polars")), "data")
         rows = self.records()
         numbers = {
@@ -53,7 +53,7 @@ class Result(ABC):
 
     @property
     def notes(self) -> list[str]:
-        """What a reader of the rows should know, each sentence once."""
+        """Return the notes of all rows, each one once."""
         return list(dict.fromkeys(row["note"] for row in self.records() if row.get("note")))
 
     def __eq__(self, other: object) -> bool:
@@ -87,13 +87,13 @@ class Result(ABC):
 
 
 def _brief(value: Any) -> str:
-    """A value as a person reads it: three digits, and nothing where there is none."""
+    """Return a value as text with three digits, empty if it is missing."""
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return "-"
     return f"{value:.3g}" if isinstance(value, float) else str(value)
 
 
 def _range(values: Sequence[Any]) -> str:
-    """The one value of a column, or where its values begin and end."""
+    """Return the only value of a column, or its first and last value."""
     first, last = _brief(values[0]) if values else "-", _brief(values[-1]) if values else "-"
     return first if all(same(values[0], value) for value in values) else f"{first}..{last}"

@@ -1,9 +1,9 @@
-"""Tuning: the parameters with which a method's exact error is least.
+"""Tuning: the parameters that minimize a method's exact error.
 
-The error has many local minima, so the search begins with a grid over all parameters and goes on from the best points
-that have no better neighbor. It looks at a few dozen eigenvalues that stand for all; only the finish looks at all of
-them. A parameter that says where an average begins (a burn-in) costs little: one pass gives the error for many of its
-values (see `Method.averages_since`), and the finish looks at all of them.
+The error has many local minima, so the search starts with a grid over all parameters and continues from the best points
+without a better neighbor. It uses a few dozen representative eigenvalues; only the final step uses all of them. A
+parameter that says where an average begins (a burn-in) costs little: one pass gives the error for many of its values
+(see `Method.averages_since`), and the final step examines all of them.
 """
 
 from __future__ import annotations
@@ -41,32 +41,33 @@ from gossamer.networks import Network, NetworkLike
 from gossamer.observations import Gaussian, Observations, check_match
 
 NODES = 32
-"""Eigenvalues that stand for all of them until the finish."""
+"""Number of eigenvalues that represent all of them until the final step."""
 
 CANDIDATES = 4000
-"""Points of the grid over all parameters, about: twice as many along those without an upper bound as along the rest."""
+"""Approximate number of points of the grid; parameters without an upper bound get twice as many as the others."""
 
 STARTS, STEPS, FINISHERS = 12, 16, 3
-"""From so many points the search goes on, for so many steps, and from so many of what it finds it is finished."""
+"""Number of points from which the search continues, number of its steps, and number of results for the final step."""
 
 SPREAD = 40
-"""First rounds of an average that are looked at together."""
+"""Number of first rounds of an average that are examined together."""
 
 Point = tuple[float, ...]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Tuned(StreamResult[int, float]):
-    """A method with the parameters that minimize the exact error, next to what it started from.
+    """A method with the parameters that minimize the exact error, and the original method.
 
     Attributes
     ----------
     method, start : Method
-        With the chosen parameters, and as it was given.
+        The method with the chosen parameters, and the original one.
     total_error, before : float
-        The total error of either.
+        The total error of each of the two.
     moved : bool
-        Whether the parameters were chosen for other means, because the average of these is where the method starts.
+        Whether the parameters were chosen for shifted means, because the average of the given ones is about zero, where
+        methods start.
 
     Examples
     --------
@@ -111,16 +112,16 @@ def tune(
 ) -> Tuned:
     """Choose the parameters that minimize the exact error after `rounds`: burn-in, step size, momentum, smoothing.
 
-    The result is never worse than the method as it was given. Where the means average to about zero, at which every
-    method starts, doing nothing would be best; the parameters are then those for means that are farther away, and a
-    note says so if that matters for this method.
+    The result is never worse than the original method. If the means average to about zero, where every method starts,
+    doing nothing would be best; the parameters are then chosen for shifted means, and a note says so if that matters
+    for this method.
 
     Parameters
     ----------
     method, network, observations, rounds
         As for `gs.exact`.
     parameters : str or sequence of str, optional
-        Those to choose; by default all that the method's `tunable` lists.
+        The parameters to choose; by default all in the method's `tunable`.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Who computes: threads, processes, or the workers of a Dask cluster, all through joblib."""
+"""Backends of a comparison: threads, processes, or the workers of a Dask cluster, all through joblib."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from gossamer.errors import InvalidInput, require
 BACKENDS = ("threads", "processes", "dask")
 
 SECONDS_PER_BATCH = 1.0
-"""What a batch should take: long beside the work of a scheduler, short beside the patience of its owner."""
+"""Target duration of a batch in seconds: long compared with the overhead of a scheduler, short for the user."""
 
 Work = TypeVar("Work")
 Outcome = TypeVar("Outcome")
 
 
 class Batches(Iterator[list[Work]]):
-    """Work cut into pieces: small ones first, then as many at a time as the measured speed allows."""
+    """Work divided into batches: small ones first, then sized by the measured speed."""
 
     def __init__(self, work: Sequence[Work]) -> None:
         self._work = work
@@ -41,7 +41,7 @@ class Batches(Iterator[list[Work]]):
         return batch
 
     def learn(self, count: int, seconds: float) -> None:
-        """This many took so long; batches at most double from one to the next."""
+        """Record how long a batch of this size took; batches at most double from one to the next."""
         fitting = int(SECONDS_PER_BATCH * count / max(seconds, 1e-6))
         self._size = max(1, min(fitting, 2 * max(count, self._size)))
 
@@ -54,7 +54,7 @@ def compute(
     workers: int | None = None,
     address: str | None = None,
 ) -> Iterator[Outcome]:
-    """Yield function(batch) for all work, in whatever order it is finished."""
+    """Yield function(batch) for all work, in the order of completion."""
     checks.choice("backend", backend, BACKENDS)
     if address is not None and backend != "dask":
         raise InvalidInput(f"address is that of a Dask scheduler, so backend must be 'dask', got {backend!r}")
@@ -83,7 +83,7 @@ def _outcomes(
 
 
 def _enter(stack: ExitStack, backend: str, workers: int | None, address: str | None) -> int:
-    """Make `backend` joblib's own for a while; return how many workers there are."""
+    """Make `backend` joblib's default inside the block; yields the number of workers."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     count = workers or cores
     if backend == "threads":
@@ -99,7 +99,7 @@ def _enter(stack: ExitStack, backend: str, workers: int | None, address: str | N
 
 
 def dask_client(address: str | None, workers: int | None = None) -> Any:
-    """A client of the Dask cluster at this address, or of one of our own, whose page is for this machine alone."""
+    """Yield a client of the Dask cluster at this address, or of a local one whose dashboard is only on this machine."""
     distributed: Any = require("distributed", "dask")
     if address is None:
         client = distributed.Client(n_workers=workers, dashboard_address="127.0.0.1:0")
@@ -115,12 +115,12 @@ def dask_client(address: str | None, workers: int | None = None) -> Any:
 
 
 def _leave_interrupts() -> None:
-    """A worker of ours leaves Ctrl-C to us, who end it, instead of dying aloud."""
+    """Ignore Ctrl-C in a local worker, which the main process stops, instead of printing a traceback."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def carry_along(modules: Iterable[ModuleType]) -> None:
-    """Let workers get these modules with their work: they may not find the files of a user."""
+    """Send these modules to the workers along with their work, because they may not find the user's files."""
     found = {module.__name__: module for module in modules}
     found.pop("__main__", None)  # it travels anyway
     # The picklers of joblib's processes and of Dask.

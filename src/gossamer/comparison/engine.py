@@ -1,4 +1,4 @@
-"""`gs.compare`: any number of methods, networks and horizons, in one call that can be stopped and taken up again."""
+"""`gs.compare`: any number of methods, networks and horizons, in one call that can be interrupted and resumed."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def compare(
     address: str | None = None,
     progress: bool | None = None,
 ) -> Comparison:
-    """Compare methods on networks after some numbers of rounds: exact errors, and trials beside them.
+    """Compare methods on networks after some numbers of rounds, by exact errors and optionally by trials.
 
     A method that cannot run somewhere has a row with a note and no error. Ctrl-C returns what is finished, marked
     partial.

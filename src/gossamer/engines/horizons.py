@@ -20,12 +20,12 @@ LARGEST_TABLE = 2**32
 
 
 def horizons_of(rounds: int | Iterable[int] | Horizons) -> tuple[Integers, bool]:
-    """The numbers of rounds as an array, and whether a single one was asked for."""
+    """Return the numbers of rounds as an array, and whether a single one was given."""
     return check_horizons(rounds), not np.iterable(rounds)
 
 
 def check_horizons(rounds: int | Iterable[int] | Horizons) -> Integers:
-    """Return one or several numbers of rounds, from anything that gives them, as an array of whole numbers >= 1."""
+    """Return one or several numbers of rounds, from any iterable, as an array of integers >= 1."""
     if isinstance(rounds, Iterable) and not isinstance(rounds, str | bytes | Mapping | np.ndarray):
         rounds = list(rounds)
     try:
@@ -46,7 +46,7 @@ def check_horizons(rounds: int | Iterable[int] | Horizons) -> Integers:
 
 
 def check_table(method: Method, rounds: int) -> None:
-    """Complain if the coefficients of so many rounds would not fit in memory."""
+    """Raise an error if the coefficients of this many rounds would not fit in memory."""
     each = 8 * (len(method.State._fields) + 2) ** 2
     if rounds * each > LARGEST_TABLE:
         raise Unsupported(

@@ -1,10 +1,10 @@
-"""What the engines return. For one horizon every field is a number; for several, the horizons are its first axis.
+"""Results of the engines. For one horizon every field is a number; for several, the horizons are its first axis.
 
 Three names for one error, the same in every result, table, file and plot:
 
     total_error   E sum_i ||estimate_i - mubar||^2, the paper's error
     mse           its mean over the agents
-    over_limit    total_error divided by that of a center that holds everybody's samples (one per round): 1 is perfect
+    over_limit    total_error divided by that of a center that holds all samples (one per agent and round); 1 is perfect
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ Value = TypeVar("Value", float, Floats)
 class ErrorResult(Result, Generic[Rounds, Value]):
     """An error after some rounds, in its three forms.
 
-    agents             how many agents the total covers
-    centralized_limit  the total error of a center that holds everybody's samples
+    agents             number of agents in the total
+    centralized_limit  the total error of a center that holds all samples
     """
 
     method: Any
@@ -50,13 +50,13 @@ class ErrorResult(Result, Generic[Rounds, Value]):
     agents: int | Integers
 
     columns: ClassVar[tuple[str, ...]] = ()
-    """The fields that `records` lists beside the error."""
+    """The fields that `records` lists in addition to the error."""
 
     shown: ClassVar[Sequence[str]] = ("rounds", "total_error", "over_limit", "note")
 
     @property
     def label(self) -> str:
-        """What the method is called."""
+        """The name of the method."""
         return str(getattr(self.method, "label", getattr(self.method, "name", self.method)))
 
     @property
@@ -96,12 +96,12 @@ class ErrorResult(Result, Generic[Rounds, Value]):
         ]
 
     def _notes(self, which: int) -> Iterator[str]:
-        """What a reader of the row of this horizon should know."""
+        """Return the caveats for the row of this horizon."""
         if not np.isfinite(np.atleast_1d(self.total_error)[which]):
             yield DIVERGES
 
     def curves(self) -> list[plotting.Curve]:
-        """What `plot` draws: the error, then what it is measured by."""
+        """Return the curves of `plot`: the error, then its reference values."""
         return [
             plotting.Curve(self.label, self.rounds, self.total_error, getattr(self, "stderr", None)),
             plotting.Curve("centralized limit", self.rounds, self.centralized_limit, limit=True),
@@ -119,11 +119,11 @@ class StreamResult(ErrorResult[Rounds, Value]):
 
     @cached_property
     def network_limit(self) -> Value:
-        """The least variance of unbiased estimates on this network; NaN where it is unknown."""
+        """The least variance of unbiased estimates on this network; NaN if unknown."""
         return network_limit_if_known(self.network, self.observations, self.rounds)  # type: ignore[no-any-return]
 
     lossless: ClassVar[bool] = True
-    """Whether every message arrives, so that the network's limit is the yardstick."""
+    """Whether every message arrives, so that the network limit applies."""
 
     def curves(self) -> list[plotting.Curve]:
         curves = super().curves()
@@ -134,7 +134,7 @@ class StreamResult(ErrorResult[Rounds, Value]):
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class TrialResult(StreamResult[Rounds, Value]):
-    """What the trials gave. With several horizons, every array has the horizons as its first axis.
+    """Results of trials. With several horizons, every array has the horizons as its first axis.
 
     total_error  mean over trials of sum_i ||estimate_i - mubar||^2
     stderr       its standard error
@@ -143,7 +143,7 @@ class TrialResult(StreamResult[Rounds, Value]):
     estimates    (trials, N, n)
     iterates     "estimate" and the name of each of the method's registers: (trials, T, N, n), the values after rounds
                  1..T; with several horizons, those of the run of the largest one, without a first axis of horizons
-    partial      whether the run was interrupted: then only the finished trials are here
+    partial      whether the run was interrupted, in which case only the finished trials are included
     """
 
     trials: int

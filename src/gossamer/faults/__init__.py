@@ -1,4 +1,4 @@
-"""What goes wrong in a network: one set of objects for the simulation and for real transports.
+"""Faults of a network: one set of objects for the simulation and for real transports.
 
     Loss(0.3)                     each message is lost with this probability, independently
     Loss(0.3, 200, 1200)          the same, in rounds 200 to 1199

@@ -1,4 +1,4 @@
-"""What every fault has: a text, JSON, Python, and the agents it names."""
+"""The interface of all faults: text, JSON, Python code, and the agents that are named."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PURPOSES = 16
 
 
 class Fault(ABC):
-    """One thing that goes wrong.
+    """A fault.
 
     `str` and `parse` give and read its text ("crash=17@500"), `to_json` and `from_json` a dictionary of its fields,
     and `repr` is Python.
@@ -34,7 +34,7 @@ class Fault(ABC):
     @property
     @abstractmethod
     def text(self) -> str:
-        """What `parse` reads."""
+        """Return the text that `parse` reads."""
 
     def __str__(self) -> str:
         return f"{self.kind}={self.text}"
@@ -79,7 +79,7 @@ class Fault(ABC):
         return frozenset()
 
     def check(self, agents: int, edges: Integers | None = None) -> None:
-        """Complain if the fault names an agent, or cuts an edge, that the network does not have."""
+        """Raise an error if the fault names an agent, or cuts an edge, that the network does not have."""
         if self.agents and max(self.agents) >= agents:
             raise InvalidInput(
                 f"{type(self).__name__} names agent {max(self.agents)}, but the agents are 0..{agents - 1}"

@@ -1,7 +1,7 @@
-"""The kinds of faults, each of which owns its text, its JSON and its meaning: what is lost, late or down.
+"""The kinds of faults, each of which defines its text, its JSON and its meaning: what is lost, late or down.
 
-A new kind is one class here and one line in `KINDS`: the command line, the playground, copied code and fleets read
-the class.
+A new kind is one class here and one line in `KINDS`; the command line, the playground, copied code and fleets use the
+class.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class Bursts(LinkFault):
     fraction : float
         Share of the time that a link is bad; the first state is drawn with it.
     both : bool
-        Whether the two directions of a link are bad together; False: each on its own.
+        Whether the two directions of a link are bad together; if False, they are independent.
 
     Examples
     --------
@@ -132,9 +132,9 @@ class Bursts(LinkFault):
 
 @dataclass(frozen=True, repr=False)
 class Delay(LinkFault):
-    """A message takes `rounds` more rounds with probability `probability`.
+    """A message is delayed by `rounds` rounds with probability `probability`.
 
-    Late is lost: a message from an earlier round is not used.
+    A late message counts as lost: a message from an earlier round is not used.
 
     Examples
     --------
@@ -174,7 +174,7 @@ class Delay(LinkFault):
 
 @dataclass(frozen=True, repr=False)
 class Crash(AgentFault):
-    """The agent is gone from the start of `round`; its neighbors declare it dead `notice` rounds later.
+    """The agent stops at the start of `round`; its neighbors declare it dead `notice` rounds later.
 
     Examples
     --------
@@ -205,7 +205,7 @@ class Crash(AgentFault):
 
 @dataclass(frozen=True, repr=False)
 class Restart(AgentFault):
-    """A crashed agent is back from the start of `round` on, with the observations it had and new edges.
+    """A crashed agent is back at the start of `round`, with its old observations and new edges.
 
     Examples
     --------
@@ -380,9 +380,9 @@ def parse(text: str, names: Sequence[Hashable] = ()) -> Fault:
     Parameters
     ----------
     text : str
-        What `str(fault)` gives.
+        The result of `str(fault)`.
     names : sequence, optional
-        Names of the agents, in order, which may stand in place of their numbers.
+        Names of the agents, in order, which may be used instead of their numbers.
 
     Examples
     --------
@@ -403,10 +403,10 @@ def from_json(entries: Any) -> Fault:
 
 
 def in_order(faults: Iterable[Fault]) -> list[Fault]:
-    """Sort faults by kind, but a second loss and later ones stand after all other random faults.
+    """Sort faults by kind, except that all losses but the first come after all other random faults.
 
-    The place of a random fault among the others decides its random numbers, so a loss that is added later must not
-    change those of the rounds before it.
+    The position of a random fault among the others determines its random numbers, so a loss that is added later must
+    not change those of the rounds before it.
     """
     kinds = list(KINDS)
     losses = 0

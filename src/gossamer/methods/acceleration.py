@@ -1,10 +1,10 @@
-"""Acceleration, Nesterov's and Chebyshev's: one update, which every dual method and every fast average here uses.
+"""Nesterov's and Chebyshev's acceleration: one update, shared by all dual methods and fast averages.
 
-    y = x - eta u,   x' = y + momentum (y - memory)            u is what gossip made of the messages
+    y = x - eta u,   x' = y + momentum (y - memory)            u is the gossip product of the messages
 
 Nesterov remembers y and keeps its momentum; Chebyshev remembers x (`carry` 1 or 0), and its momentum om_t - 1
 follows om_0 = 1, om_1 = 1/(1 - rho^2/2), om_{t+1} = 1/(1 - rho^2 om_t/4).
-In `rising.py` momentum rises on its own.
+In `rising.py` the momentum rises without knowledge of the spectrum.
 """
 
 from __future__ import annotations
@@ -43,7 +43,8 @@ def nesterov(network: SpectralFacts, step_size: float | None, momentum: float | 
 
 
 def chebyshev(network: SpectralFacts, rounds: int) -> Acceleration:
-    """eta = 2/(lambda_max + lambda_2): after any number of rounds the worst eigenmode is damped as much as possible."""
+    """eta = 2/(lambda_max + lambda_2), which damps the worst eigenmode as much as possible after any number of
+    rounds."""
     low, high = network.lambda_2, network.lambda_max
     square = ((high - low) / (high + low)) ** 2
     omega = np.ones(rounds)
@@ -53,7 +54,7 @@ def chebyshev(network: SpectralFacts, rounds: int) -> Acceleration:
 
 
 def check_acceleration(step_size: float | None, momentum: float | None) -> None:
-    """Complain about a step size or a momentum, where one is given, that makes no sense."""
+    """Raise an error if a step size or a momentum is given but invalid."""
     if step_size is not None:
         checks.number("step_size", step_size, above=0)
     if momentum is not None:
@@ -61,6 +62,6 @@ def check_acceleration(step_size: float | None, momentum: float | None) -> None:
 
 
 def tunable_acceleration(network: SpectralFacts) -> dict[str, Tunable]:
-    """Step size and momentum of Nesterov's acceleration, which start from the paper's choice."""
+    """Return the tunable step size and momentum of Nesterov's acceleration, starting at the paper's choice."""
     start = nesterov(network, None, None)
     return {"step_size": Tunable(start.step_size), "momentum": Tunable(float(start.momentum), most=1.0)}

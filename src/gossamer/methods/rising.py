@@ -1,8 +1,8 @@
-"""Momentum that rises as t/(t + ramp) to a limit: how Anytime SDA runs without the spectrum, and best with it.
+"""Momentum that rises as t/(t + ramp) to a limit: it needs no spectrum, and is best with one.
 
-The rules differ in what an update remembers (`carry` of `acceleration.py`). Nesterov's way, y, damps fast modes more
-than slow ones, and so bears the loss of messages. The heavy ball's way, x, moves slow modes twice as far, but damps all
-modes alike: where messages are lost, it diverges.
+The rules differ in what an update remembers (`carry` of `acceleration.py`). Nesterov's rule remembers y, damps fast
+modes more than slow ones, and so tolerates message loss. The heavy ball remembers x, moves slow modes twice as far, but
+damps all modes equally, and diverges if messages are lost.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ class Rising(NamedTuple):
     momentum    the limit of the momentum, zeta_t = min(t/(t + ramp), momentum)
     ramp        rounds until the momentum is one half
     smoothing   the window, w_t = smoothing min(t+1, GROWING)^growth rounds
-    growth      0: the window stays as it is
-    carry       1: remember y, as Nesterov; 0: remember x, as the heavy ball
-    lead        the answer is read so many rounds ahead, along the last move of x
+    growth      exponent of the window's growth; 0 for a constant window
+    carry       1 to remember y, as Nesterov; 0 to remember x, as the heavy ball
+    lead        number of rounds that the answer is read ahead, along the last move of x
     """
 
     step_size: float
@@ -50,21 +50,21 @@ class Rising(NamedTuple):
 
 
 def local(network: SpectralFacts) -> Rising:
-    """Without the spectrum, and for networks that lose messages.
+    """The rule without a spectrum, for networks that lose messages.
 
     With a momentum near 1 Nesterov's update is stable while eta lambda < 4/3, so 1.3/lambda_bound is nearly the largest
-    safe step. The limit 0.97 serves networks with sqrt(k) up to about 2/(1 - 0.97) at full speed.
+    safe step. The limit 0.97 gives full speed on networks with sqrt(k) up to about 2/(1 - 0.97).
     """
     return Rising(1.3 / network.lambda_bound, 0.97, 8.0, 2.0, growth=0.5, carry=1.0)
 
 
 def local_heavy_ball(network: SpectralFacts) -> Rising:
-    """Without the spectrum, for networks that lose nothing: stable while eta lambda < 2."""
+    """The rule without a spectrum, for networks without loss; stable while eta lambda < 2."""
     return Rising(1.9 / network.lambda_bound, 0.96, 8.0, 2.0, growth=0.5, carry=0.0)
 
 
 def heavy_ball(network: SpectralFacts) -> Rising:
-    """With the spectrum, for networks that lose nothing.
+    """The rule with a spectrum, for networks without loss.
 
     Mode k is an oscillator of squared frequency Omega_k^2 = 2 eta lambda_k and damping q = 1 - zeta. It follows what
     agents tell each other q/Omega_k^2 rounds late, and rings for about 1/q rounds. In units of sigma^2/T^2 a window w

@@ -21,7 +21,7 @@ from gossamer.arrays import Floats
 class Table(NamedTuple):
     """Coefficients of a method on one network for one number of rounds; R registers, T rounds.
 
-    A tuple of arrays, so that compiled code takes it as it is.
+    It is a tuple of arrays, so that compiled code can take it directly.
 
     Examples
     --------
@@ -48,7 +48,7 @@ class Table(NamedTuple):
 
     @property
     def samples(self) -> float:
-        """Samples each agent takes in all."""
+        """Total number of samples per agent."""
         return float(self.batches.sum())
 
     @property
@@ -63,10 +63,11 @@ class Table(NamedTuple):
 
     @property
     def ledger(self) -> tuple[int, ...]:
-        """The registers that live on edges (see `ledger.py`); empty: the method has no ledger form.
+        """The registers that are kept on edges (see `ledger.py`); empty if the method has no ledger form.
 
-        They are sums over an agent's edges, so that each edge can keep its own share: those that use what was mixed,
-        with all that they depend on. None may use the observation, or their sum would count it once per edge.
+        They are sums over an agent's edges, so that each edge can keep its own share: the registers that use the mixed
+        vector, with all registers that they depend on. None of them may use the observation, because their sum would
+        count it once per edge.
         """
         uses = (self.step_state != 0).any(axis=0)
         held = set(np.flatnonzero(self.step_mixed.any(axis=0)).tolist())
@@ -77,9 +78,9 @@ class Table(NamedTuple):
 
     @property
     def flow(self) -> int:
-        """The one register of the ledger that all else reads: what flows along the edges; -1 if there are several.
+        """The register of the ledger that everything else reads, the flow along the edges; -1 if there are several.
 
-        The others remember how it moves. Setting them to the flow takes away its momentum.
+        The others remember how it moves. Setting them to the flow removes its momentum.
         """
         ledger = list(self.ledger)
         readers = (self.message_state, self.estimate_state, self.step_state[:, list(self.local)])
@@ -88,14 +89,14 @@ class Table(NamedTuple):
 
     @property
     def local(self) -> tuple[int, ...]:
-        """The registers that stay with the agent when the others live on edges."""
+        """The registers that stay with the agent while the others are kept on edges."""
         return tuple(i for i in range(self.registers) if i not in self.ledger)
 
     def first(self, rounds: int) -> Table:
-        """The table of the first rounds alone, sharing memory with this one."""
+        """Return the table of the first rounds only, sharing memory with this one."""
         return Table(*(array[:rounds] for array in self))
 
     def starts_like(self, other: Table) -> bool:
-        """Whether this table is `other`'s for fewer rounds, so that one pass of `other` serves both."""
+        """Return whether this table is a prefix of `other`, so that one pass of `other` serves both."""
         n = self.rounds
         return n <= other.rounds and all(np.array_equal(a, b[:n]) for a, b in zip(self, other, strict=True))

@@ -32,16 +32,16 @@ from gossamer.networks.network import Network, NetworkLike
 
 
 class _NoSpectrum:
-    """What a method may ask of any network, where there is no answer: every round has another spectrum.
+    """Spectral facts of a changing network, which are unknown because every round has a different spectrum.
 
-    lambda_bound holds in all rounds, because the weights are Metropolis weights.
+    Only lambda_bound is known: it holds in all rounds, because the weights are Metropolis weights.
     """
 
     lambda_bound = 2.0
 
     @property
     def lambda_max(self) -> float:
-        """No eigenvalue of any round is larger: everybody counts itself with at least 1/N (Gershgorin)."""
+        """A bound on the eigenvalues of all rounds: every agent's own weight is at least 1/N (Gershgorin)."""
         return 2 - 2 / self.agents  # type: ignore[attr-defined, no-any-return]
 
     @property
@@ -67,16 +67,16 @@ def _no_spectrum(name: str) -> Unsupported:
 
 @dataclass(frozen=True)
 class ChangingNetwork(_NoSpectrum):
-    """Agents whose edges come and go: in each round those in contact exchange one message, as on a `Network`.
+    """A network whose edges come and go: in each round, agents in contact exchange one message, as on a `Network`.
 
-    The same object gives the same edges in every trial. Two are equal if they are made in the same way.
+    The edges are the same in every trial. Two changing networks are equal if they were created in the same way.
 
     Attributes
     ----------
     agents : int
-        How many agents, N.
+        Number of agents N.
     name : str
-        What it is called.
+        The name of the network.
     labels : tuple
         The names of the agents.
 
@@ -105,15 +105,15 @@ class ChangingNetwork(_NoSpectrum):
         return f"ChangingNetwork({self.name}, {self.agents} agents)"
 
     def edges_at(self, round: int) -> Integers:
-        """(E, 2) the pairs of agents, the smaller number first, that are in contact in a round."""
+        """Return (E, 2) the pairs of agents in contact in a round, the smaller number first."""
         return self.contacts.pairs(checks.whole_number("round", round, least=0))
 
     def edges_in(self, rounds: range) -> Block:
-        """Those of several rounds: the rows indptr[k]:indptr[k + 1] of `pairs` are the edges of the k-th."""
+        """Return the edges of several rounds: the rows indptr[k]:indptr[k + 1] of `pairs` are those of the k-th."""
         return self.contacts.block(rounds)
 
     def summary(self, rounds: int = 100) -> dict[str, Any]:
-        """How dense the first rounds are, and in how many of them all agents are connected."""
+        """Describe how dense the first rounds are, and in how many of them all agents are connected."""
         indptr, pairs = self.edges_in(range(checks.rounds(rounds)))
         stages = [pairs[start:stop] for start, stop in pairwise(indptr)]
         return {
@@ -136,8 +136,8 @@ class ChangingNetwork(_NoSpectrum):
 
     @classmethod
     def mobile(cls, n: int, radius: float = 0.2, speed: float = 0.01, seed: int = 0) -> ChangingNetwork:
-        """Agents on the move in the unit square, each straight to one random point after another (random waypoint),
-        `speed` per round and without a rest. Those within `radius` of each other are in contact."""
+        """Agents that move in the unit square, each straight to one random point after another (random waypoint), at
+        `speed` per round and without pauses. Agents within `radius` of each other are in contact."""
         n = checks.whole_number("n", n, least=2)
         radius = checks.number("radius", radius, above=0)
         speed = checks.number("speed", speed, least=0)
@@ -145,13 +145,13 @@ class ChangingNetwork(_NoSpectrum):
 
     @classmethod
     def matchings(cls, n: int, seed: int = 0) -> ChangingNetwork:
-        """In every round everybody meets one other agent, at random; of an odd number, one stays alone."""
+        """In every round each agent meets one other agent, at random; if their number is odd, one stays alone."""
         n = checks.whole_number("n", n, least=2)
         return cls._of(Matchings(n, checks.seed(seed)), f"matchings:{n}")
 
     @classmethod
     def dropout(cls, network: NetworkLike, alive: float, seed: int = 0) -> ChangingNetwork:
-        """Each edge of a network is there with probability `alive`, independently in every round."""
+        """Each edge of a network is present with probability `alive`, independently in every round."""
         base = Network.of(network)
         contacts = Dropout(base.agents, base.edges, checks.probability("alive", alive), checks.seed(seed))
         return cls._of(contacts, f"dropout of {base.name}", base.labels)
@@ -175,11 +175,11 @@ class ChangingNetwork(_NoSpectrum):
     def from_contacts(
         cls, table: Any, every: float | None = None, *, repeat: bool = False, name: str | None = None
     ) -> ChangingNetwork:
-        """Recorded contacts: rows of time, a, b and perhaps a duration, as a file, an array or a data frame.
+        """Recorded contacts: rows of time, a, b and optionally a duration, as a file, an array or a data frame.
 
-        A file has columns separated by spaces or commas, perhaps a header, and # for comments. A round lasts
-        `every` units of time; None: the smallest difference between two times. A contact lasts its duration, and at
-        least one round. After the last contact nobody meets any more, or, with `repeat`, everything begins again.
+        A file has columns separated by spaces or commas, an optional header, and # for comments. A round lasts `every`
+        units of time, by default the smallest difference between two times. A contact lasts for its duration, but at
+        least one round. After the last contact there are no more contacts or, with `repeat`, they start again.
         """
         if every is not None:
             every = checks.number("every", every, above=0)
@@ -201,14 +201,14 @@ class ChangingNetwork(_NoSpectrum):
 
 
 def changing_of(value: Any) -> ChangingNetwork | None:
-    """The changing network that `value` is or names; None for everything else."""
+    """Return `value` if it is a changing network, or the changing network that it names; otherwise None."""
     if isinstance(value, str):
         return parse_changing(value)
     return value if isinstance(value, ChangingNetwork) else None
 
 
 def network_of(value: NetworkLike | ChangingNetwork | DirectedNetwork) -> Network | ChangingNetwork:
-    """Like `Network.of`, for functions that take changing networks as well."""
+    """Like `Network.of`, for functions that also take changing networks."""
     changing = changing_of(value)
     return Network.of(value) if changing is None else changing
 
@@ -228,7 +228,7 @@ EXAMPLES = (
 
 
 def parse_changing(text: str, seed: int = 0) -> ChangingNetwork | None:
-    """The changing network that a text such as `mobile:60,radius=0.2` names; None if it names another kind."""
+    """Return the changing network that a text such as `mobile:60,radius=0.2` names; None if it names another kind."""
     kind, rest = split_name(text)
     if kind not in _NAMES or rest is None:
         return None

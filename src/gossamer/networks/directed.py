@@ -1,4 +1,4 @@
-"""Networks whose links go one way: an agent hears whom it cannot answer."""
+"""Directed networks: links may be one-way."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ from gossamer.networks.gossip import _TOLERANCE, square_matrix
 
 
 class DirectedNetwork:
-    """Agents and one-way links, over which every agent sends shares of what it holds.
+    """A network of agents and one-way links, over which every agent sends shares of what it holds.
 
-    A is column-stochastic: at least zero, nonzero only on links and the diagonal, and columns sum to 1, so that shares
-    move and nothing is lost. It is strongly connected, so that everybody hears of everybody, and aperiodic, so that
-    shares settle. By default an agent divides equally among itself and those to whom it sends,
-    A_ij = 1/(1 + out-degree of j): all that it must know is how many they are.
+    The matrix A is column-stochastic: its entries are nonnegative and nonzero only on links and the diagonal, and its
+    columns sum to 1, so that shares move and nothing is lost. It is strongly connected, so that information from every
+    agent reaches every other, and aperiodic, so that shares converge. By default an agent divides equally among itself
+    and its receivers, A_ij = 1/(1 + out-degree of j), so it needs to know only their number.
 
-    Averaging rows, as on a `Network`, would need symmetry; `gs.PushSum` averages, in `gs.simulate` and `gs.compare`.
+    Averaging rows, as on a `Network`, would require symmetry. Use `gs.PushSum` in `gs.simulate` and `gs.compare`.
     Two networks are equal if they have the same weights and labels.
 
     Attributes
     ----------
     agents : int
-        How many agents, N.
+        Number of agents N.
     links : ndarray
-        (E, 2) agent numbers: who sends, who receives.
+        (E, 2) agent numbers: sender and receiver.
     weights : csr_matrix
         A: A_ij is the share of what j holds that it sends to i, A_jj what it keeps.
     labels : list
-        The names of the agents, where the graph had names.
+        The names of the agents, if the graph had names.
 
     Examples
     --------
@@ -97,7 +97,7 @@ class DirectedNetwork:
 
     @classmethod
     def from_links(cls, agents: int, links: ArrayLike, *, name: str = "links") -> DirectedNetwork:
-        """Build a network from a list of pairs of agent numbers: who sends, who receives."""
+        """Build a network from a list of pairs of agent numbers: sender and receiver."""
         agents = checks.whole_number("agents", agents, least=2, most=topologies.MOST_EDGES)
         pairs = topologies.checked_pairs(
             "links", agents, links, "DirectedNetwork.from_networkx(nx.DiGraph(links))"
@@ -116,7 +116,7 @@ class DirectedNetwork:
     def equal_shares(
         cls, agents: int, links: Integers, *, name: str, labels: Sequence[Hashable] | None = None
     ) -> DirectedNetwork:
-        """The default weights on links that are all different: 1/(1 + out-degree of the sender)."""
+        """Return the default weights on distinct links: 1/(1 + out-degree of the sender)."""
         if agents < 2:
             raise InvalidNetwork(f"a network needs at least 2 agents, got {agents}")
         everybody = np.arange(agents)
@@ -136,7 +136,7 @@ def _links(weights: sp.csr_matrix) -> Integers:
 
 
 def _checked(weights: sp.csr_matrix) -> sp.csr_matrix:
-    """The matrix, if it is column-stochastic, strongly connected and aperiodic; otherwise say what is wrong."""
+    """Return the matrix if it is column-stochastic, strongly connected and aperiodic; otherwise raise an error."""
     weights = weights.copy()  # the caller's may be shared
     weights.sum_duplicates()
     weights.eliminate_zeros()
@@ -166,7 +166,7 @@ def _checked(weights: sp.csr_matrix) -> sp.csr_matrix:
 
 
 def _check_strongly_connected(weights: sp.csr_matrix, labels: Sequence[Hashable] | None) -> None:
-    """Complain unless agent 0 hears of everybody, and everybody of agent 0."""
+    """Raise an error unless agent 0 reaches all agents, and all agents reach agent 0."""
     names = range(weights.shape[0]) if labels is None else labels
     hears, heard = (np.isfinite(_distances(matrix)) for matrix in (weights, weights.T))
     if hears.all() and heard.all():
@@ -186,12 +186,12 @@ def _several(names: Sequence[Hashable]) -> str:
 
 
 def _distances(links: sp.csr_matrix) -> Any:
-    """(N,) how many links lead from agent 0 to every agent, where row i of `links` says to whom i's lead."""
+    """Return (N,) the distance from agent 0 to every agent, where row i of `links` has the receivers of agent i."""
     return shortest_path(links, unweighted=True, indices=0)
 
 
 def _period(weights: sp.csr_matrix) -> int:
-    """The greatest common divisor of the lengths of all ways around the network."""
+    """Return the greatest common divisor of the lengths of all cycles of the network."""
     links = weights.tocoo()
     level = _distances(weights).astype(np.int64)
     return int(np.gcd.reduce(level[links.row] + 1 - level[links.col]))

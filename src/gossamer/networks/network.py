@@ -32,10 +32,10 @@ from gossamer.networks.spectrum import DenseSpectrum, Factor, Spectrum, product_
 from gossamer.networks.topologies import Topology, components
 
 LARGE = 2**20
-"""A network of more agents than this is not built to learn what methods ask of it."""
+"""Largest number of agents for which a network is built to compute its spectral facts."""
 
 LATTICE = 2**16
-"""Of a lattice of more agents than this, the extreme eigenvalues follow from its sides alone."""
+"""Number of agents of a lattice from which on its extreme eigenvalues are computed from its sides alone."""
 
 ONE_WAY = (
     "for links that go one way see gs.DirectedNetwork and gs.PushSum, which gs.simulate and gs.compare run"
@@ -44,7 +44,7 @@ ONE_WAY = (
 
 @runtime_checkable
 class Graph(Protocol):
-    """What we ask of a NetworkX graph: it has no types of its own."""
+    """The part of a NetworkX graph that is used here, since NetworkX has no type annotations."""
 
     def is_directed(self) -> bool: ...
     def is_multigraph(self) -> bool: ...
@@ -52,35 +52,35 @@ class Graph(Protocol):
 
 @runtime_checkable
 class Changing(Protocol):
-    """What we know here of a `ChangingNetwork`: it has other edges in every round."""
+    """The part of a `ChangingNetwork` that is used here; it has different edges in every round."""
 
     def edges_at(self, round: int) -> Integers: ...
 
 
 @runtime_checkable
 class InParts(Protocol):
-    """What we know here of `NetworkParts`: nobody holds all of it."""
+    """The part of `NetworkParts` that is used here; no process holds the whole network."""
 
     def bounds(self, ranks: int) -> list[int]: ...
 
 
 class Network:
-    """A connected, undirected network of agents and its gossip matrix L.
+    r"""A connected, undirected network of agents and its gossip matrix L.
 
-    L satisfies the paper's three assumptions: symmetric and positive semi-definite, nonzero only on edges and
-    the diagonal, and its kernel is the constant vectors. The default L = I - W has Metropolis-Hastings weights
-    W_ij = 1/(1 + max(d_i, d_j)).
+    L satisfies the paper's three assumptions: it is symmetric and positive semi-definite, it is nonzero only on edges
+    and the diagonal, and its kernel consists of the constant vectors. The default L = I - W has Metropolis-Hastings
+    weights :math:`W_{ij} = 1/(1 + \max(d_i, d_j))` with the degrees :math:`d_i`.
 
     Two networks are equal if they have the same gossip matrix and labels.
 
     Spectra are computed on first use: closed form for path, cycle, star, complete, torus, hypercube (and grid
-    with equal weights), dense up to 3000 agents, iterative beyond. Those of lattices of more than 2^16 agents follow
-    from their sides alone.
+    with equal weights), dense up to 3000 agents, iterative beyond. Those of lattices of more than 2^16 agents are
+    computed from their sides alone.
 
     Attributes
     ----------
     agents : int
-        How many agents, N.
+        Number of agents N.
     edges : ndarray
         (E, 2) agent numbers.
     gossip : csr_matrix
@@ -90,7 +90,7 @@ class Network:
     condition_number : float
         lambda_max / lambda_2.
     labels : list
-        The names of the agents, where the graph had names.
+        The names of the agents, if the graph had names.
 
     Examples
     --------
@@ -111,7 +111,7 @@ class Network:
         positions: Floats | None = None,
         facts: Callable[[], KnownFacts] | None = None,
     ) -> None:
-        # Whichever of the two is given makes the other one when it is asked for.
+        # The one that is not given is computed from the other on first access.
         if isinstance(gossip, Links):
             self.links = gossip
         else:
@@ -130,7 +130,7 @@ class Network:
 
     @cached_property
     def links(self) -> Links:
-        """The rows of the gossip matrix in few bytes."""
+        """The rows of the gossip matrix in compact form."""
         return links_of_matrix(self.gossip)
 
     @cached_property
@@ -161,7 +161,7 @@ class Network:
 
     @classmethod
     def of(cls, value: NetworkLike | DirectedNetwork | Changing | InParts) -> Network:
-        """The network that `value` is, that a NetworkX graph describes, or that has this name (`grid:10x10`).
+        """Return `value` itself, the network of a NetworkX graph, or the network of a name such as `grid:10x10`.
 
         Every function that takes a network takes all three; graphs and names get the weights of `from_networkx` and
         `named`.
@@ -202,12 +202,12 @@ class Network:
 
     @classmethod
     def star(cls, n: int, weights: str = "metropolis") -> Network:
-        """Agent 0 in the center, everybody else its neighbor."""
+        """Agent 0 in the center, connected to all other agents."""
         return cls._weighted(topologies.star(n), weights)
 
     @classmethod
     def complete(cls, n: int, weights: str = "metropolis") -> Network:
-        """Everybody is everybody's neighbor."""
+        """Every pair of agents is connected."""
         return cls._weighted(topologies.complete(n), weights)
 
     @classmethod
@@ -217,7 +217,7 @@ class Network:
 
     @classmethod
     def torus(cls, rows: int, cols: int, weights: str = "metropolis") -> Network:
-        """A grid whose opposite borders are joined."""
+        """A grid whose opposite borders are connected."""
         return cls._weighted(topologies.torus(rows, cols), weights)
 
     @classmethod
@@ -236,18 +236,18 @@ class Network:
     def random_geometric(
         cls, n: int, radius: float | None = None, seed: int = 0, weights: str = "metropolis"
     ) -> Network:
-        """Agents at random places in the unit square, neighbors within `radius`
+        """Agents at random positions in the unit square, connected within `radius`
         (default sqrt(2 ln n / (pi n))), redrawn until connected."""
         return cls._weighted(topologies.random_geometric(n, radius, seed), weights)
 
     @classmethod
     def expander(cls, n: int, degree: int, seed: int = 0, weights: str = "metropolis") -> Network:
-        """A random regular graph: few edges, yet every agent is near every other."""
+        """A random regular graph: few edges, but short distances between all agents."""
         return cls._weighted(topologies.expander(n, degree, seed), weights)
 
     @classmethod
     def named(cls, text: str, weights: str = "metropolis", seed: int = 0) -> Network:
-        """The network that a name and its sizes describe, as on the command line: `grid:10x10`, `erdos-renyi:100`."""
+        """Return the network with this name and sizes, as on the command line: `grid:10x10`, `erdos-renyi:100`."""
         if not isinstance(text, str):
             raise InvalidInput(f"a name is needed, such as {EXAMPLES.split(',')[0]!r}, got {text!r}")
         return cls._weighted(named_topology(text, seed), weights)
@@ -310,16 +310,16 @@ class Network:
     def read(
         cls, path: str | PathLike[str], weights: str = "metropolis", *, format: str | None = None
     ) -> Network:
-        """Read a network from a file; agents are called as in the file (`labels`).
+        """Read a network from a file; the names of agents in the file become `labels`.
 
         Files whose names end in .graphml, .gml, .gexf, .net (Pajek), .g6 or .s6 (graph6), .json (as NetworkX writes it,
         {"agent": ["neighbor", ...]}, or a list of pairs), .mtx, .npy (adjacency matrices), .edgelist and .adjlist
-        have that format, and so does .matrix (an adjacency matrix as text). For all others `format` says it:
+        have that format, and so does .matrix (an adjacency matrix as text). For all others, give the `format`:
         "edge-list", "adjacency-list", "matrix", "npy", "mtx", "graphml", "gexf", "gml", "pajek", "graph6",
-        "sparse6" or "json". Without it, text with two agents per line, or with a heading such as
-        source,target,weight, is an edge list, and everything else is refused.
+        "sparse6" or "json". Without it, text with two agents per line, or with a header such as
+        source,target,weight, is read as an edge list, and everything else is refused.
 
-        A folder that `gossamer partition` wrote is read as the whole network, with the weights that it has.
+        A folder written by `gossamer partition` is read as the whole network, with its weights.
 
         weights: as in `from_networkx`; or "file", the gossip weights -L_ij that the file gives: the third
         column of an edge list, the entries of a matrix, the attribute "weight" elsewhere.
@@ -381,14 +381,14 @@ class Network:
 
     @cached_property
     def spectrum(self) -> Spectrum | None:
-        """The full spectral decomposition, or None where only iterative methods can serve."""
+        """The full spectral decomposition, or None if the network is too large for it."""
         if self._closed_form is not None:
             return self._closed_form()
         return DenseSpectrum(self.gossip.toarray()) if self.agents <= DENSE_LIMIT else None
 
     @cached_property
     def _large_facts(self) -> KnownFacts | None:
-        """What is known of the spectrum without computing one."""
+        """The spectral facts that are known without computing the spectrum."""
         return None if self._facts is None else self._facts()
 
     @property
@@ -406,8 +406,8 @@ class Network:
 
     @property
     def lambda_bound(self) -> float:
-        """A bound on all eigenvalues from the weights alone: 2 where I - L is an average, as with Metropolis weights,
-        and otherwise Gershgorin's, the largest absolute row sum."""
+        """A bound on all eigenvalues from the weights alone: 2 if I - L averages, as with Metropolis weights, otherwise
+        Gershgorin's bound, the largest absolute row sum."""
         if self._large_facts is not None:
             return self._large_facts.lambda_bound
         if self.links.eigenvalue_bound <= 2:
@@ -452,7 +452,7 @@ class Network:
 
     @cached_property
     def degrees(self) -> Integers:
-        """(N,) how many neighbors each agent has."""
+        """(N,) the number of neighbors of each agent."""
         return self.links.degrees
 
 
@@ -461,4 +461,4 @@ def _lattice_facts(factors: tuple[Factor, ...], links: Links) -> KnownFacts:
 
 
 NetworkLike: TypeAlias = Network | Graph | str
-"""What `Network.of` takes: a network, a NetworkX graph, or a name."""
+"""The types that `Network.of` accepts: a network, a NetworkX graph, or a name."""

@@ -1,4 +1,4 @@
-"""What the agents see: independent noisy samples, one stream per agent.
+"""Observations of the agents: independent noisy samples, one stream per agent.
 
 Sample k of agent i in trial r is a pure function of (seed, r, i, k), see `numerics/random.py`: it does not depend on
 threads, blocks or engines, and a deployed agent with a simulated sensor draws the same numbers.

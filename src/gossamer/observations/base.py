@@ -1,4 +1,5 @@
-"""What every stream has: means, variances, and samples that are a pure function of (seed, trial, agent, number)."""
+"""The interface of all streams: means, variances, and samples that are a pure function of (seed, trial, agent,
+number)."""
 
 from __future__ import annotations
 
@@ -23,9 +24,9 @@ class Observations(ABC):
     Attributes
     ----------
     mean : ndarray
-        (N, n) expected value of every stream (at round 0, where it drifts).
+        (N, n) expected value of every stream, in round 0 if it drifts.
     variance : ndarray
-        (N, n).
+        (N, n) variance of a single sample.
     drift : ndarray
         (N, n) change of the mean per round; zero unless `Drifting`.
 
@@ -53,7 +54,7 @@ class Observations(ABC):
         return f"{type(self).__name__}({size}, means {extent(self.mean)}, std {extent(std)})"
 
     def __eq__(self, other: object) -> bool:
-        """Whether both are streams of the same kind with the same parameters."""
+        """Return whether both are streams of the same kind with the same parameters."""
         if not isinstance(other, Observations):
             return NotImplemented
         return type(self) is type(other) and same(self.__getstate__(), other.__getstate__())
@@ -74,12 +75,12 @@ class Observations(ABC):
 
     @property
     def moving(self) -> bool:
-        """Whether the means are a function of the round of their own, neither constant nor `drift` times the round."""
+        """Whether the means are an arbitrary function of the round, neither constant nor linear (`drift`)."""
         return False
 
     @property
     def known_rounds(self) -> float:
-        """How many rounds have means; infinite, unless these were given for some rounds only."""
+        """Number of rounds that have means; infinite unless they were given for some rounds only."""
         return np.inf
 
     def means(self, rounds: range) -> Floats:
@@ -87,7 +88,7 @@ class Observations(ABC):
         return np.asarray(self.mean + np.asarray(rounds)[:, None, None] * self.drift)
 
     def target(self, rounds: int) -> Floats:
-        """(n,) the average of the means in the last of `rounds` rounds: what every agent wants to know."""
+        """Return (n,) the average of the means in the last of `rounds` rounds, which the agents estimate."""
         return average(self.means(range(rounds - 1, rounds))[0])
 
     @property
@@ -97,8 +98,8 @@ class Observations(ABC):
 
     @property
     def heavy_tailed(self) -> bool:
-        """Whether the fourth moments are infinite, so that standard errors over trials cannot be trusted."""
-        base = vars(self).get("base")  # streams that are made from others have their tails
+        """Whether the fourth moments are infinite, so that standard errors over trials are unreliable."""
+        base = vars(self).get("base")  # streams built from others have the same tails
         return isinstance(base, Observations) and base.heavy_tailed
 
     @abstractmethod
@@ -116,16 +117,16 @@ class Observations(ABC):
         """
 
     def heed(self, rounds: int, trials: range, estimates: Floats) -> None:  # noqa: B027 - most do not care
-        """Hear what the agents hold after so many rounds, (trials, N, n): what they see next may depend on it.
+        """Receive the agents' estimates after a number of rounds, (trials, N, n); later samples may depend on them.
 
-        The engine with faults tells it at every horizon, before it asks for the samples of the next round.
+        The engine with faults calls this at every horizon, before it asks for the samples of the next round.
         """
 
 
 class UniformDriven(Observations):
-    """Streams that turn uniform random numbers into samples: `from_uniforms` is all that a new kind needs.
+    """Streams that turn uniform random numbers into samples; a new kind only has to define `from_uniforms`.
 
-    A kind of your own sets `mean` and `variance` (N, n) and says what becomes of uniform numbers, such as ::
+    Your own kind sets `mean` and `variance` (N, n) and transforms uniform numbers, for example ::
 
         class Laplace(gs.UniformDriven):
             def __init__(self, mean, scale):
@@ -138,7 +139,7 @@ class UniformDriven(Observations):
                 noise = -self.scale * np.sign(u) * np.log1p(-2 * np.abs(u))
                 return self.mean[agents, :, None] + noise
 
-    and runs in every engine. Means and variances must be those of the samples: the exact errors rely on them.
+    and runs in every engine. Means and variances must be those of the samples, because exact errors rely on them.
 
     Examples
     --------
@@ -201,7 +202,7 @@ def batch_scale(sizes: Floats) -> Floats:
 
 
 def fourth_moment_note(observations: Observations) -> str:
-    """What to say where trials of these streams are compared with exact errors; nothing if all is well."""
+    """Return a caveat for comparing trials of these streams with exact errors; empty if there is none."""
     if not observations.heavy_tailed:
         return ""
     return (
@@ -211,14 +212,14 @@ def fourth_moment_note(observations: Observations) -> str:
 
 
 def check_match(network: NetworkLike | DirectedNetwork, observations: Observations) -> Network:
-    """Return the network (see `Network.of`), or complain unless there is one stream for each of its agents."""
+    """Return the network (see `Network.of`); raise an error unless there is one stream for each of its agents."""
     network = Network.of(network)
     check_streams(network.agents, observations)
     return network
 
 
 def check_streams(agents: int, observations: Observations) -> None:
-    """Complain unless there is one stream for each agent."""
+    """Raise an error unless there is one stream for each agent."""
     if not isinstance(observations, Observations):
         raise InvalidInput(
             f"observations must be streams such as gs.Gaussian(mean, std), got {type(observations).__name__}"

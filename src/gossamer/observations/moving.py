@@ -87,7 +87,7 @@ class Moving(Shifted):
     Parameters
     ----------
     base : Observations
-        Whose noise they have.
+        Streams with the noise to use.
     mean_at : callable or array_like
         mean_at(t) gives the means of round t = 0, 1, ... as (N,) or (N, n); or an array (T, N) or (T, N, n).
 

@@ -1,4 +1,4 @@
-"""Streams by name: the few words by which the command line and the playground describe what agents see."""
+"""Streams by name, as used on the command line and in the playground."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MEANS: dict[str, Callable[[int, float, int], Floats]] = {
     "ramp": lambda agents, spread, seed: np.linspace(0, spread, agents),
     "one": lambda agents, spread, seed: spread * (np.arange(agents) == 0),
 }
-"""What the means of agents 0, 1, ... are: drawn from [0, spread], evenly spaced there, or 0 for all but agent 0."""
+"""Means of agents 0, 1, ...: drawn from [0, spread], evenly spaced there, or 0 for all but agent 0."""
 
 NOISE: dict[str, Callable[[Floats, float], Observations]] = {
     "gaussian": Gaussian,
@@ -25,7 +25,7 @@ NOISE: dict[str, Callable[[Floats, float], Observations]] = {
     "uniform": lambda mean, std: Uniform(mean - math.sqrt(3) * std, mean + math.sqrt(3) * std),
     "bernoulli": lambda mean, std: Bernoulli(mean),
 }
-"""How samples lie around means, with a standard deviation; `bernoulli` has that of its means, which lie in [0, 1]."""
+"""Noise with a given standard deviation; that of `bernoulli` follows from its means, which are in [0, 1]."""
 
 
 def named_streams(
@@ -37,7 +37,7 @@ def named_streams(
     means: str = "uniform",
     noise: str = "gaussian",
 ) -> Observations:
-    """The streams of so many agents: means by a word of `MEANS`, noise by one of `NOISE`."""
+    """Return the streams of this many agents, with means by a name in `MEANS` and noise by a name in `NOISE`."""
     checks.choice("means", means, MEANS)
     checks.choice("noise", noise, NOISE)
     spread = checks.number("spread", spread, least=0)

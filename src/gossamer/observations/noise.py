@@ -1,4 +1,4 @@
-"""Kinds of noise around means that stay."""
+"""Kinds of noise around constant means."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ class Gaussian(Observations):
     mean : array_like
         (N,) or (N, n).
     std : array_like, optional
-        A number, or one per agent and component (0: no noise); 1 by default.
+        Standard deviation: a number, or one per agent and component; 0 means no noise. 1 by default.
     covariance : array_like, optional
-        Instead of std, where the components of a stream depend on each other: (n, n), or (N, n, n) with one
-        matrix per agent.
+        Instead of std, if the components of a stream are correlated: (n, n), or (N, n, n) with one matrix per
+        agent.
 
     Examples
     --------
@@ -78,7 +78,7 @@ class Gaussian(Observations):
         agents: range | None = None,
         batches: Floats | None = None,
     ) -> Floats:
-        """Batch means of Gaussian samples are Gaussian: one draw per round, whatever the batch."""
+        """Batch means of Gaussian samples are Gaussian, so one draw per round suffices for any batch."""
         agents = range(self.agents) if agents is None else agents
         if self._factor is not None:
             return self._correlated(self._factor, seed, rounds, trials, agents, batches)
@@ -108,7 +108,7 @@ class Gaussian(Observations):
         drawn = np.broadcast_to(self.mean[where, :, None], shape).copy()
         if factor.shape[2]:
             noise = random.normals(seed, random.OBSERVATION, trials, agents, factor.shape[2], rounds)
-            # One column after the other, so that a sample has the same bits in whatever block it is drawn.
+            # One column after the other, so that a sample has the same bits in any block.
             for column in range(factor.shape[2]):
                 weight = scale[:, None, None] * factor[where, :, column]
                 drawn += weight[..., None] * noise[:, :, column, None]
@@ -182,7 +182,7 @@ class StudentT(UniformDriven):
     std : array_like
         A number, or one per agent and component.
     df : float
-        Above 2; at most 4 means that the fourth moment is infinite, and standard errors mean little.
+        Degrees of freedom, above 2. Up to 4 the fourth moment is infinite, and standard errors are unreliable.
 
     Examples
     --------
@@ -210,7 +210,7 @@ class StudentT(UniformDriven):
 
 
 class Empirical(UniformDriven):
-    """Recorded samples, drawn again at random. Means and variances are those of the recordings.
+    """Recorded samples, resampled at random. Means and variances are those of the recordings.
 
     Parameters
     ----------
@@ -243,7 +243,7 @@ class Empirical(UniformDriven):
         self.variance = array.var(axis=1)
 
     def from_uniforms(self, agents: slice, *uniforms: Floats) -> Floats:
-        # One recording is drawn whole: its components stay together.
+        # A recording is drawn as a whole, so that its components stay together.
         pick = (uniforms[0][:, :, 0, :] * self.samples.shape[1]).astype(int)
         recorded = self.samples[agents]
         chosen = recorded[np.arange(recorded.shape[0])[None, :, None], pick]

@@ -1,4 +1,4 @@
-"""The expected error itself, with no sampling."""
+"""Exact expected errors, without sampling."""
 
 from gossamer.engines.exact.engine import analyzable as analyzable
 from gossamer.engines.exact.engine import evaluate as evaluate

@@ -1,4 +1,4 @@
-"""The expected error itself, with no sampling.
+"""Exact expected errors, without sampling.
 
 Every linear method turns observations into estimates by polynomials of the gossip matrix, so each eigenmode
 evolves on its own. With mode m's mean response h_m and noise gain v_m,
@@ -45,30 +45,43 @@ def exact(
     observations: Observations,
     rounds: int | Horizons,
 ) -> Exact[Any, Any]:
-    """Return the expected error of `method` after `rounds` rounds (or after each of several).
+    r"""Return the expected error of `method` after `rounds` rounds, or after each of several.
+
+    The error is :math:`E \sum_i \|\hat\theta_i - \bar\mu\|^2`, the sum over agents of the squared differences between
+    their estimates and the average of all means. It is the sum of a bias and a variance over the eigenmodes m of the
+    gossip matrix,
+
+    .. math::
+
+        \sum_m \|h_m \hat\mu_m - \tau_m\|^2 + \sum_m v_m \sum_i q_{im}^2 \|\sigma_i\|^2 ,
+
+    with the method's response :math:`h_m` to the means and its noise gain :math:`v_m`, the means :math:`\hat\mu_m` and
+    the target :math:`\tau_m` of a mode, and its eigenvector :math:`q_m`.
 
     Networks with a spectrum in closed form (see `Network`) may have a hundred million agents: a torus of 10^8 takes
-    minutes and 15 GB. Others are decomposed up to 3000 agents. Beyond that the bias is still exact, and the variance is
-    sampled until the standard error, `uncertainty`, is below 1% of the total error; a `note` says where it is not.
+    minutes and 15 GB. Others are decomposed up to 3000 agents. For larger ones the bias is still exact, and the
+    variance is sampled until its standard error, `uncertainty`, is below 1% of the total error; if it is not, a `note`
+    says so.
 
-    On a changing network the contacts are those that it gives, and each observation's share is followed through all
-    rounds: small networks and hundreds of rounds, such as 30 agents with 60 contacts a round for 1000 rounds.
+    On a changing network the contacts are taken as given, and each observation's share is followed through all rounds.
+    This is feasible for small networks and hundreds of rounds, such as 30 agents with 60 contacts per round for 1000
+    rounds.
 
     Parameters
     ----------
     method : Method or str
         A method or its name.
     network : Network, ChangingNetwork, NetworkX graph or str
-        Who talks to whom.
+        The network of the agents, for example "grid:10x10".
     observations : Observations
-        What the agents see.
+        The streams of the agents, one per agent.
     rounds : int or sequence of int
-        One horizon, or several.
+        One number of rounds, or several.
 
     Returns
     -------
     Exact
-        The error, its bias and variance, and what it cost.
+        The error, its bias and variance, and its cost in samples and messages.
 
     Examples
     --------
@@ -95,7 +108,7 @@ def evaluate(
     rounds: int | Horizons,
     over: Measure | Sampler | None = None,
 ) -> Exact[Any, Any]:
-    """`exact` where many calls share what `measures` gave for these observations on this network."""
+    """Like `exact`, for many calls that share the result of `measures` for these observations and this network."""
     horizons, one = horizons_of(rounds)
     passes = trajectory(method, network, horizons)
     over = measures(network, observations) if over is None else over
@@ -122,17 +135,17 @@ def evaluate(
 
 
 FITTED = 64
-"""Of more horizons than this, some decide how far variances are sampled."""
+"""Largest number of horizons that decide how far variances are sampled."""
 
 
 def _some(horizons: Integers) -> Integers:
-    """At most FITTED of the horizons, evenly spread, the first and the last among them."""
+    """Return at most FITTED of the horizons, evenly spread and including the first and the last."""
     places = np.linspace(0, len(horizons) - 1, FITTED).astype(int)
     return np.asarray(np.sort(horizons)[places])
 
 
 def weights(method: Method | str, network: NetworkLike, rounds: int) -> Floats:
-    """Return (T, N, N): how much of agent j's observation in round t is in agent i's estimate, [t, i, j]."""
+    """Return (T, N, N): the weight of agent j's observation in round t in agent i's estimate, [t, i, j]."""
     method, network, rounds = analyzable(method), Network.of(network), checks.rounds(rounds)
     if rounds * network.agents**2 > 2**27:
         raise Unsupported(
@@ -146,7 +159,7 @@ def weights(method: Method | str, network: NetworkLike, rounds: int) -> Floats:
 
 
 def analyzable(method: Method | str) -> Method:
-    """Return the method, or say why it has no exact error."""
+    """Return the method, or raise an error that says why it has no exact error."""
     method = resolve(method)
     if method.mixing != "matrix":
         has = (

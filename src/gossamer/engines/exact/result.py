@@ -1,4 +1,4 @@
-"""What `gs.exact` returns."""
+"""The result of `gs.exact`."""
 
 from __future__ import annotations
 
@@ -13,23 +13,24 @@ from gossamer.engines.exact.per_agent import per_agent_errors
 from gossamer.engines.results import Rounds, StreamResult, Value
 
 UNCERTAIN = 0.015
-"""The share of a total error from which on its standard error is in the note."""
+"""Relative standard error of a total error from which on the note mentions it."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Exact(StreamResult[Rounds, Value]):
-    """The expected error itself: total_error = bias + variance.
+    """An exact expected error: total_error = bias + variance.
 
     Attributes
     ----------
     total_error, mse, over_limit : float or ndarray
-        The error's three forms: the paper's sum over agents, its mean, its multiple of the centralized limit.
+        The error: the paper's sum over agents, the mean over agents, and the multiple of the centralized limit.
     bias, variance : float or ndarray
         Its two parts.
     uncertainty : float or ndarray
-        0 where the full spectrum is known, and one standard error of total_error where the variance is sampled.
+        0 if the full spectrum is known, and one standard error of total_error if the variance is sampled.
     samples, messages : float or ndarray
-        Per agent, and in the whole network; a message is one vector over one directed link.
+        Number of samples per agent, and of messages in the whole network; a message is one vector over one directed
+        link.
 
     Examples
     --------
@@ -60,7 +61,7 @@ class Exact(StreamResult[Rounds, Value]):
 
     @cached_property
     def per_agent(self) -> Floats:
-        """(N,) expected squared error of each agent, or (H, N) for several horizons; computed when asked for."""
+        """(N,) expected squared error of each agent, or (H, N) for several horizons; computed on first access."""
         if self.agent_errors is not None:
             return self.agent_errors
         horizons = np.atleast_1d(self.rounds)

@@ -144,8 +144,8 @@ def simulate(
     """Run `trials` independent trials of `method` and return their errors and estimates.
 
     Trial r uses the random streams (seed, r, agent), so a run can be split with `first_trial` and does not
-    depend on threads. Memory: about 8 (R + 7 + 2 H) bytes per agent and trial in flight (R registers, H horizons),
-    plus what is kept; in flight are at most 128 trials for each thread, or as many as fit in 128 MB. Ctrl-C
+    depend on threads. Memory: about 8 (R + 7 + 2 H) bytes per agent and trial in progress (R registers, H horizons),
+    plus what is kept; at most 128 trials per thread, or as many as fit in 128 MB, are in progress. Ctrl-C
     returns the trials finished so far, marked partial (with keep="errors", their `per_agent` is unknown).
 
     Parameters
@@ -153,36 +153,36 @@ def simulate(
     method : Method or str
         A method or its name.
     network : Network, ChangingNetwork, DirectedNetwork, NetworkX graph or str
-        Who talks to whom. A `DirectedNetwork` is for `gs.PushSum`, which runs on undirected networks, too, with every
-        edge as two links.
+        The network of the agents, for example "grid:10x10". A `DirectedNetwork` is for `gs.PushSum`, which also runs on
+        undirected networks, with every edge as two links.
     observations : Observations
-        What the agents see.
+        The streams of the agents, one per agent.
     rounds : int or sequence of int
-        One horizon, or several.
+        One number of rounds, or several.
     trials, seed : int
-        How many trials, and their random numbers.
+        Number of trials, and the seed of their random numbers.
     faults : Faults, Fault or list of Fault, optional
-        With faults the method runs in its edge-ledger form (see `methods/ledger.py`); a method that has none leaves
-        the neighbors that it does not hear out of its sum (`rule` of the result says which). So it does on a changing
-        network, with or without faults.
+        With faults, or on a changing network, the method runs in its edge-ledger form (see `methods/ledger.py`). A
+        method without such a form omits the neighbors that it does not hear from its sum. `rule` of the result says
+        which of the two was used.
     first_trial : int
         The number of the first trial.
     keep : str, optional
-        What the result holds of every trial: "errors", its errors alone; "estimates", the agents' estimates at each
-        horizon as well (the default); "iterates", every register and the estimate after every round, too; of several
-        horizons, those of the run of the largest one.
+        What the result keeps of every trial: "errors", only its errors; "estimates" (the default), also the agents'
+        estimates at each horizon; "iterates", also every register and the estimate after every round (with several
+        horizons, of the run with the largest one).
     dtype : dtype
-        Numbers of double or single precision.
+        Double or single precision, for example np.float32.
     progress : bool, optional
-        A bar on long runs when standard error is a terminal (None), always (True) or never (False).
+        Whether to show a progress bar: on long runs if standard error is a terminal (None), always or never.
     cluster : MPI communicator, optional
-        Such as MPI.COMM_WORLD: the agents are spread over its ranks, each of which makes this call; the result, the
-        same on every rank, holds errors alone (`per_agent` is empty) and equals that of one process bit for bit.
-        `network` is then best a name or a folder that `gossamer partition` wrote, so that no rank holds all of it, and
-        `observations` may be a function that gives the Gaussian streams of a range of agents.
+        For example MPI.COMM_WORLD: the agents are spread over its ranks, each of which must make this call. The result
+        is the same on every rank, contains only errors (`per_agent` is empty), and is identical to that of one process.
+        `network` is then best a name, or a folder written by `gossamer partition`, so that no rank holds all of it, and
+        `observations` may be a function that returns the Gaussian streams of a range of agents.
     checkpoint, every : path and int, optional
-        The state is saved in this folder after so many rounds, and the same call, with any number of ranks, goes on
-        from the last one.
+        Save the state in this folder every `every` rounds. The same call, with any number of ranks, resumes from the
+        last checkpoint.
 
     Returns
     -------
@@ -250,7 +250,7 @@ def simulate(
 
 
 def _result(run: Run, rounds: Any, place: Any, partial: bool) -> Simulation[Any, Any]:
-    """What a run gave, its horizons in the order `place` in which they were asked for."""
+    """Return the result of a run, with its horizons in the requested order `place`."""
     done = run.done
     errors = run.errors[:, done]
     trials = int(done.sum())

@@ -1,4 +1,4 @@
-"""What `gs.simulate` returns."""
+"""The result of `gs.simulate`."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from gossamer.networks import Network
 from gossamer.observations import fourth_moment_note
 
 QUICK, QUICK_IN_CLOSED_FORM = 2**14, 2**22
-"""Up to so many agents an exact error takes moments, and with a spectrum in closed form."""
+"""Largest number of agents for which an exact error takes less than a second, also with a spectrum in closed form."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Simulation(TrialResult[Rounds, Value]):
-    """Trials in which every message arrives, so that they can be held against the exact error.
+    """Trials in which every message arrives, so that they can be compared with the exact error.
 
     Attributes
     ----------
     total_error, mse, over_limit, stderr : float or ndarray
-        The mean over trials in three forms, and the standard error of total_error.
+        The mean error over trials in three forms, and the standard error of total_error.
     errors : ndarray
         (trials,) the total error of each trial.
     per_agent : ndarray
         (N,) mean over trials of each agent's squared error.
     estimates : ndarray
-        (trials, N, n).
+        (trials, N, n) the final estimates.
     iterates : mapping
         "estimate" and the method's registers, each (trials, T, N, n), if they were kept.
 
@@ -45,9 +45,9 @@ class Simulation(TrialResult[Rounds, Value]):
 
     @cached_property
     def expected(self) -> Any:
-        """The exact error of the same method, or None if there is none; computed when asked for.
+        """The exact error of the same method, or None if there is none; computed on first access.
 
-        Warns where the trials' standard errors are no measure of how far they may be from it.
+        Warns if the standard errors of the trials are unreliable.
         """
         from gossamer.engines.exact import exact  # heavy, and not needed to simulate
 
@@ -60,7 +60,7 @@ class Simulation(TrialResult[Rounds, Value]):
 
     @property
     def beside(self) -> Any:
-        """The exact error as tables and figures show it beside the trials: `expected`, unless that takes minutes."""
+        """The exact error as shown in tables and figures next to the trials: `expected`, unless that takes minutes."""
         network = self.network
         if not isinstance(network, Network) or network.agents <= QUICK:
             return self.expected
