@@ -1,4 +1,4 @@
-"""A bar for long work, with the time left."""
+"""A progress bar for long computations, with the remaining time."""
 
 from __future__ import annotations
 

@@ -1,11 +1,12 @@
-"""Compile ahead of time: what Numba would compile in the middle of the first runs, done at once on all cores.
+"""Compile ahead of time, on all cores, the functions that Numba would otherwise compile during the first runs.
 
-Compiled code is kept on disk beside the sources, so this is needed once after installing and after an edit. Each of the
+Compiled code is kept on disk next to the sources, so this is needed once after installing and after an edit. Each of
+the
 `TASKS` is a small run through the public functions that shows the compiler the types of real runs. They are grouped
 by the compiled code that they need, so that no two processes compile the same function.
 
-A stamp beside the compiled code says for which sources, versions and processor it was made; where it still fits, there
-is nothing to do.
+A stamp next to the compiled code records the sources, versions and processor that it was made for; if it still matches,
+there is nothing to do.
 """
 
 from __future__ import annotations
@@ -68,7 +69,9 @@ def warm_up(
         _forget_everything()
     begin(list(TASKS))
     found: set[Compiled] = set()
-    context = multiprocessing.get_context("spawn")  # a forked process would inherit locks that nobody frees
+    context = multiprocessing.get_context(
+        "spawn"
+    )  # a forked process would inherit locks that are never released
     with ProcessPoolExecutor(jobs or os.cpu_count() or 1, mp_context=context) as pool:
         waiting = {pool.submit(_work, name): name for name in TASKS}
         for finished in as_completed(waiting):

@@ -1,8 +1,8 @@
-"""What a value is, as a digest: the same in every process and on every machine, and another after any change.
+"""Digests of values: the same in every process and on every machine, and different after any change.
 
-Code of the package is covered by the key's fingerprint (see `points.py`). Own code is known by its files: the one that
-defines a class or function, and those that this one imports. Code that was typed into a notebook or an interpreter has
-no file and is known by what Python compiled from it, and by the globals that it uses.
+Code of the package is covered by the key's fingerprint (see `points.py`). User code is identified by its files: the one
+that defines a class or function, and the files that it imports. Code from a notebook or an interpreter has no file and
+is identified by its compiled code and by the globals that it uses.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from gossamer.observations import Observations
 
 
 def digest(*values: Any) -> str:
-    """One digest of all that these values are."""
+    """Return one digest of these values."""
     return str(joblib.hash([_content(value) for value in values], hash_name="sha1"))
 
 
@@ -72,7 +72,7 @@ _INSTALLED = [
 
 
 def _is_own(module: ModuleType) -> bool:
-    """Whether a module is neither built in, nor installed, nor ours."""
+    """Return whether a module is user code: neither built in, nor installed, nor part of this package."""
     if module.__name__ == "__main__":
         return True
     file = getattr(module, "__file__", None)
@@ -128,7 +128,7 @@ def _file(module: ModuleType) -> str | None:
 
 
 def _is_typed(item: Any) -> bool:
-    """Whether a class or function is one's own and stands in no file."""
+    """Return whether a class or function is user code that is in no file."""
     module = sys.modules.get(item.__module__ or "")
     return module is not None and _is_own(module) and _file(module) is None
 
@@ -142,7 +142,7 @@ def _function(function: FunctionType, seen: set[int]) -> Any:
 
 
 def _code(code: CodeType) -> list[Any]:
-    """Compiled code without the places where it was written: cells are numbered anew in every session."""
+    """Return compiled code without file names and line numbers, since cells are renumbered in every session."""
     constants = [
         _code(each) if isinstance(each, CodeType) else repr(sorted(map(repr, each)))
         for each in code.co_consts

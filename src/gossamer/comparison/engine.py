@@ -25,9 +25,9 @@ from gossamer.progress import progress_bar
 
 
 class Missing(NamedTuple):
-    """A point that has to be computed: its place in the comparison, and for which horizons.
+    """A point that has to be computed: its position in the comparison, and its horizons.
 
-    The trials of `kept` rows are not simulated again. Their exact errors are, so that a comparison that is extended
+    The trials of `kept` rows are not simulated again. Their exact errors are recomputed, so that an extended comparison
     equals one that is computed at once: how an error is rounded depends on the horizons that share a pass.
     """
 
@@ -39,7 +39,7 @@ class Missing(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What became of it: its rows, and what they were computed from."""
+    """The result of a task: its rows, and what they were computed from."""
 
     place: int
     rows: list[Row]
@@ -64,7 +64,7 @@ def compare(
 ) -> Comparison:
     """Compare methods on networks after some numbers of rounds, by exact errors and optionally by trials.
 
-    A method that cannot run somewhere has a row with a note and no error. Ctrl-C returns what is finished, marked
+    A method that cannot run on a network has a row with a note and no error. Ctrl-C returns the finished points, marked
     partial.
 
     Parameters
@@ -73,30 +73,30 @@ def compare(
         One or several methods or their names, or a dictionary from labels to methods. Labels that are numbers, such as
         the values of a parameter, stay numbers in the column "method".
     networks : Network, DirectedNetwork, ChangingNetwork, NetworkX graph, str, sequence or dict
-        One or several networks, or a dictionary from labels to networks. On directed networks push-sum alone runs.
+        One or several networks, or a dictionary from labels to networks. On directed networks only push-sum runs.
     observations : Observations, callable or dict
-        The streams, or a function that makes them for a network; or a dictionary from labels to either, such as
+        The streams, or a function of the network that returns them; or a dictionary from labels to either, such as
         levels of noise, for the column "streams".
     rounds : int or sequence of int
-        One horizon, or several.
+        One number of rounds, or several.
     trials : int
-        How many trials to simulate as well; with `faults`, all there is.
+        Number of trials to simulate in addition to exact errors; with `faults` there are only trials.
     seed : int
-        Of the trials.
+        Seed of the trials.
     faults : Faults, Fault or list of Fault, optional
-        What goes wrong.
+        Faults that occur in the trials.
     store : path, optional
         A folder that keeps every finished point in a Parquet file, by its content: a second call computes only what is
-        missing, and one that was interrupted goes on. A file that was damaged is noticed by its digest and computed
-        again, with a warning.
+        missing, and an interrupted one resumes. A damaged file is detected by its digest and recomputed, with a
+        warning.
     backend : str
         "threads", "processes" (one per core, or `workers`), or "dask" (the cluster at `address`, or a local one).
     workers : int, optional
-        How many.
+        Number of workers.
     address : str, optional
-        Of the scheduler of a Dask cluster.
+        Address of the scheduler of a Dask cluster, such as tcp://10.0.0.1:8786.
     progress : bool, optional
-        A bar with the time left: if standard error is a terminal (None), always (True) or never (False).
+        Whether to show a progress bar: if standard error is a terminal (None), always (True) or never (False).
 
     Returns
     -------
@@ -154,7 +154,7 @@ def compare(
 
 
 def evaluate(batch: Sequence[Missing]) -> list[Outcome]:
-    """The rows of several points; neighbors on one network share what they are measured by."""
+    """Return the rows of several points; consecutive points on one network share their limits."""
     found = []
     for _, group in groupby(batch, key=lambda each: (id(each.point.setting), each.horizons)):
         some = list(group)
@@ -172,7 +172,7 @@ def _together(horizons: Sequence[int]) -> str:
 
 
 def _current(point: Point, kept: Kept, horizons: Sequence[int]) -> Kept:
-    """What is kept, without the wanted rows that were computed from other values than those of today."""
+    """Return the kept rows, without requested rows that were computed from values that have changed."""
     wanted = [t for t in horizons if t in kept.rows]
     if not wanted:
         return kept
@@ -183,7 +183,7 @@ def _current(point: Point, kept: Kept, horizons: Sequence[int]) -> Kept:
 
 
 def _reusable(kept: Kept, horizons: Sequence[int]) -> dict[int, Row]:
-    """The wanted rows whose trials are known."""
+    """Return the requested rows whose trials are known."""
     simulated = list(COLUMNS).index("simulated_error")
     return {t: row for t in horizons if (row := kept.rows.get(t)) is not None and row[simulated] is not None}
 
@@ -197,7 +197,7 @@ def _add(kept: Kept, outcome: Outcome, horizons: Sequence[int]) -> None:
 
 
 def _remarks(found: Sequence[Kept], horizons: Sequence[int]) -> list[str]:
-    """What to know of rows from a store, beyond their own notes."""
+    """Return remarks on rows from a store, in addition to their own notes."""
     together, exact = _together(horizons), list(COLUMNS).index("bias")
     others = {
         each.origins[t].together
@@ -244,7 +244,7 @@ def _network(value: Any) -> Network | ChangingNetwork | DirectedNetwork:
 
 
 def _named(given: Any, kind: Any, make: Callable[[Any], Any], name: Callable[[Any], str]) -> dict[Any, Any]:
-    """What was given, by name: of a dictionary its keys, else each one's own name."""
+    """Return the given values by name: the keys of a dictionary, or the name of each value."""
     if isinstance(given, Mapping):
         return _labels((key, make(value)) for key, value in given.items())
     one = not isinstance(given, Iterable) or isinstance(given, kind | str) or hasattr(given, "edges")
@@ -252,7 +252,8 @@ def _named(given: Any, kind: Any, make: Callable[[Any], Any], name: Callable[[An
 
 
 def _labels(pairs: Iterable[tuple[Any, Any]]) -> dict[Any, Any]:
-    """Values by label, numbered where a label occurs twice; numbers stay numbers if all labels are numbers."""
+    """Return values by label, numbered if a label occurs twice; numeric labels stay numbers if all labels are
+    numeric."""
     pairs = list(pairs)
     numbers = all(isinstance(label, int | float | None) for label, _ in pairs)
     found: dict[Any, Any] = {}

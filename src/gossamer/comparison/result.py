@@ -1,4 +1,4 @@
-"""What `gs.compare` returns."""
+"""The result of `gs.compare`."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ class Comparison(Result):
     rows : list of tuple
         The values of every row, by `points.COLUMNS`.
     partial : bool
-        Whether it was interrupted: then only the finished points are here.
+        Whether the comparison was interrupted, in which case it contains only the finished points.
     remarks : list of str
-        What to know of rows that come from a store.
+        Remarks on rows that come from a store.
 
     Examples
     --------
@@ -44,7 +44,7 @@ class Comparison(Result):
         return f"{methods} method{'s'[: methods != 1]} on {networks} network{'s'[: networks != 1]}"
 
     def column(self, name: str) -> list[Any]:
-        """The values of one column, in the order of the rows."""
+        """Return the values of one column, in the order of the rows."""
         place = list(COLUMNS).index(name)
         return [row[place] for row in self.rows]
 
@@ -53,7 +53,7 @@ class Comparison(Result):
 
     @property
     def notes(self) -> list[str]:
-        """What to know about each method on each network, once: "sda on path:100: ...", and shorter on one network."""
+        """Return the notes for each method on each network: "sda on path:100: ...", or shorter for a single network."""
         said = dict.fromkeys(zip(*map(self.column, ("network", "method", "note")), strict=True))
         one = len({network for network, _, _ in said}) == 1
         by_method = [
@@ -64,7 +64,7 @@ class Comparison(Result):
         return [*by_method, *self.remarks]
 
     def plot(self, ax: Any = None) -> Any:
-        """Errors against rounds, a panel for each network (then `ax` is one axes for each), with both limits.
+        """Plot errors against rounds with both limits, one panel per network (`ax` then has one axes for each).
 
         Lines are exact, points with 95% intervals are simulated.
         """

@@ -19,7 +19,7 @@ _MARK, _BLANK = b"sha256 of this file with zeros here: ", b"0" * 64
 
 
 class Origin(NamedTuple):
-    """Where a row comes from: a digest of the values that it was computed from, and its companions.
+    """The origin of a row: a digest of the values that it was computed from, and the horizons computed with it.
 
     The last digits of an exact error depend on the horizons that were computed with it.
     """
@@ -30,7 +30,7 @@ class Origin(NamedTuple):
 
 @dataclass(frozen=True)
 class Kept:
-    """The rows of a point by number of rounds, where they come from, and what is known of the network's spectrum."""
+    """The rows of a point by number of rounds, their origins, and the known facts of the network's spectrum."""
 
     rows: dict[int, Row] = field(default_factory=dict)
     origins: dict[int, Origin] = field(default_factory=dict)
@@ -46,7 +46,7 @@ def _sealed(content: bytes) -> bytes:
 
 
 def verified(content: bytes) -> bytes:
-    """The content of a file, if it is what was written; else ValueError."""
+    """Return the content of a file if it is intact; otherwise raise ValueError."""
     before, mark, after = content.partition(_MARK)
     size = len(_BLANK)
     if (
@@ -80,7 +80,8 @@ class Store:
             ) from error
 
     def read(self, key: str) -> Kept:
-        """What is known of a point: nothing if it was not computed yet, or if its file is damaged, which is said."""
+        """Return what is known of a point: nothing if it was not computed yet, or if its file is damaged, which is
+        recorded."""
         if f"{key}.parquet" not in self.kept:
             return Kept()
         try:
@@ -97,7 +98,7 @@ class Store:
         return Kept(by_rounds, {int(t): Origin(*each) for t, each in known["rows"].items()}, known["facts"])
 
     def write(self, key: str, kept: Kept) -> None:
-        """Keep the rows of a point, in place of those that it had."""
+        """Store the rows of a point, replacing earlier ones."""
         columns = dict(zip(COLUMNS, zip(*kept.rows.values(), strict=True), strict=True))
         table = self.arrow.table({name: list(values) for name, values in columns.items()}, schema=self.schema)
         origins = json.dumps({"rows": kept.origins, "facts": kept.facts})

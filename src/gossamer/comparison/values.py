@@ -1,8 +1,8 @@
-"""What the engines are given, as digests by horizon: a method's table, moving means, the contacts of a function.
+"""Digests of the inputs of the engines, by horizon: a method's table, moving means, the contacts of a function.
 
-Code alone does not tell: a method may read an environment variable. So a stored row is used again only if the numbers
-are those from which it was computed. The table of a method depends on the network's spectrum, which can take longer
-than everything else; the few numbers of it that a method asked for are stored with its rows.
+Code alone is not enough: a method may read an environment variable. So a stored row is reused only if its inputs are
+unchanged. The table of a method depends on the network's spectrum, which can take longer than everything else; the few
+spectral facts that a method used are stored with its rows.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ Digests = dict[int, str]
 """By number of rounds."""
 
 PROBE = range(8)
-"""Rounds whose samples stand for those of a stream of a user's own."""
+"""Number of rounds whose samples represent a user-defined stream."""
 
 
 class RecordedFacts:
-    """The facts of a network, as far as they are known, and those that it has to compute when a method asks."""
+    """The facts of a network: those already known, and those that are computed when a method asks for them."""
 
     def __init__(self, network: Any, known: Facts) -> None:
         self._network, self.known = network, dict(known)
@@ -65,7 +65,7 @@ def value_digests(
 
 
 def samples_of(observations: Observations) -> AnyArray | None:
-    """A few samples of streams that are a user's own, whose code may depend on anything."""
+    """Return a few samples of user-defined streams, whose code may depend on anything."""
     if not own_modules(observations):
         return None
     return observations.sample(0, PROBE, range(1))

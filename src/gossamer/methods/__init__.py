@@ -1,4 +1,4 @@
-"""The methods, one definition each: `base.py` is the contract, `probing.py` makes a table, `table.py` reads it."""
+"""The methods, one definition each: `base.py` is the contract, `probing.py` builds a table, `table.py` reads it."""
 
 from __future__ import annotations
 

@@ -13,19 +13,20 @@ from gossamer.methods.base import Number, StaticMethod, first_round
 
 @dataclass(frozen=True)
 class ChebyshevAveraging(StaticMethod):
-    """The best polynomial of L for averaging fixed values in T rounds.
+    r"""The best polynomial of L for averaging fixed values in T rounds.
 
-    ::
+    .. math::
 
-        p_{t+1} = om_t (p_t - g L p_t - p_{t-1}) + p_{t-1},   g = 2/(lambda_max + lambda_2)
+        p_{t+1} = \omega_t (p_t - \gamma L p_t - p_{t-1}) + p_{t-1},
+        \qquad \gamma = \frac{2}{\lambda_{\max} + \lambda_2}
 
-    with om_t of Chebyshev's acceleration (`acceleration.py`), so that after any T rounds the worst eigenmode is damped
-    as much as T rounds can.
+    with :math:`\omega_t` of Chebyshev's acceleration (`acceleration.py`), so that after any T rounds the worst
+    eigenmode is damped as much as possible in T rounds.
 
     Parameters
     ----------
     samples : int
-        How many observations each agent averages in round 0.
+        Number of observations that each agent averages in round 0.
 
     Examples
     --------

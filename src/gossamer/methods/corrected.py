@@ -2,8 +2,8 @@
 
 With f_i(x) = |x - mu_i|^2/2 agent i's stochastic gradient in round t is x_i - R_i,t. The differences between agents'
 gradients drive DSG away from the average in every round; these methods remember what they did before and cancel it,
-so that with a constant step their bias vanishes, and with falling steps it falls faster. They are not accelerated: it
-takes them in the order of kappa rounds.
+so that with a constant step their bias vanishes, and with falling steps it falls faster. They are not accelerated and
+need on the order of kappa rounds.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ from gossamer.methods.primal import check_averaging
 
 @dataclass(frozen=True)
 class CorrectedGradient(Method):
-    """What the three share: their steps, constant or such that the average of all estimates is that of all samples."""
+    """The common part of the three: steps that are constant, or such that the average estimate is that of all
+    samples."""
 
     step_size: float | None = None
 
@@ -45,23 +46,24 @@ class CorrectedGradient(Method):
 
 @dataclass(frozen=True)
 class StochasticEXTRA(CorrectedGradient):
-    """EXTRA with stochastic gradients (Shi, Ling, Wu, Yin 2015).
+    r"""EXTRA with stochastic gradients (Shi, Ling, Wu, Yin 2015).
 
-    ::
+    .. math::
 
-        x_{t+1} = (I + W) x_t - (I + W)/2 x_{t-1} - a_t (x_t - R_t) + a_{t-1} (x_{t-1} - R_{t-1}),   W = I - L
+        x_{t+1} = (I + W) x_t - \tfrac12 (I + W) x_{t-1} - a_t (x_t - R_t) + a_{t-1} (x_{t-1} - R_{t-1}),
+        \qquad W = I - L
 
-    from x_0 = x_{-1} = 0, where the terms of round -1 are nothing.
+    from :math:`x_0 = x_{-1} = 0`, where the terms of round -1 are zero.
 
     Parameters
     ----------
     step_size : float, optional
-        a, the same in all rounds; by default a_t = 1/(t+1).
+        The same a in all rounds; by default :math:`a_t = 1/(t+1)`.
 
     Notes
     -----
     Shi, Ling, Wu, Yin, "EXTRA: an exact first-order algorithm for decentralized consensus optimization", SIAM Journal
-    on Optimization 25, 2015. For data at rest: `gs.applications.Extra`.
+    on Optimization 25, 2015. For stored data, see `gs.applications.Extra`.
 
     Examples
     --------
@@ -98,23 +100,24 @@ class StochasticEXTRA(CorrectedGradient):
 
 @dataclass(frozen=True)
 class StochasticExactDiffusion(CorrectedGradient):
-    """Exact diffusion with stochastic gradients (Yuan, Ying, Zhao, Sayed 2018), also known as D^2 and NIDS.
+    r"""Exact diffusion with stochastic gradients (Yuan, Ying, Zhao, Sayed 2018), also known as D^2 and NIDS.
 
-    ::
+    .. math::
 
-        psi_t = x_t - a_t (x_t - R_t),   x_{t+1} = (I + W)/2 (psi_t + x_t - psi_{t-1}),   W = I - L
+        \psi_t &= x_t - a_t (x_t - R_t) \\
+        x_{t+1} &= \tfrac12 (I + W) (\psi_t + x_t - \psi_{t-1}), \qquad W = I - L
 
-    from x_0 = psi_{-1} = 0.
+    from :math:`x_0 = \psi_{-1} = 0`.
 
     Parameters
     ----------
     step_size : float, optional
-        a, the same in all rounds; by default a_t = 1/(t+1).
+        The same a in all rounds; by default :math:`a_t = 1/(t+1)`.
 
     Notes
     -----
     Yuan, Ying, Zhao, Sayed, "Exact diffusion for distributed optimization and learning", IEEE Transactions on Signal
-    Processing 67, 2019. For data at rest: `gs.applications.ExactDiffusion`.
+    Processing 67, 2019. For stored data, see `gs.applications.ExactDiffusion`.
 
     Examples
     --------
@@ -151,27 +154,27 @@ class StochasticExactDiffusion(CorrectedGradient):
 
 @dataclass(frozen=True)
 class StochasticGradientTracking(CorrectedGradient):
-    """Gradient tracking with stochastic gradients: DSGT (Pu, Nedic 2021).
+    r"""Gradient tracking with stochastic gradients: DSGT (Pu, Nedic 2021).
 
-    ::
+    .. math::
 
-        x_{k+1} = W_1 x_k - a_k s_k,   s_{k+1} = W_1 s_k + g_{k+1} - g_k,   s_0 = g_0
-        g_k = x_k - R_k,   W_1 = I - L/2
+        x_{k+1} &= W_1 x_k - a_k s_k, \qquad W_1 = I - L/2 \\
+        s_{k+1} &= W_1 s_k + g_{k+1} - g_k, \qquad s_0 = g_0, \quad g_k = x_k - R_k
 
-    An iteration exchanges two vectors and so takes two rounds: s_k is formed in round 2k, from the mean R_k of the
-    samples of two rounds (in round 0 there is one), and x_{k+1} in round 2k + 1. With W_1 in place of W every a < 1/2
-    is stable.
+    An iteration exchanges two vectors and so takes two rounds: :math:`s_k` is formed in round 2k, from the mean
+    :math:`R_k` of the samples of two rounds (one in round 0), and :math:`x_{k+1}` in round 2k + 1. With :math:`W_1` in
+    place of W every a < 1/2 is stable.
 
     Parameters
     ----------
     step_size : float, optional
-        a, the same in all iterations; by default the share of the newest samples among all, 1 and then 2/(2k+1).
+        The same a in all iterations; by default the share of the newest samples among all, 1 and then 2/(2k+1).
 
     Notes
     -----
     Pu, Nedic, "Distributed stochastic gradient tracking methods", Mathematical Programming 187, 2021; Nedic,
     Olshevsky, Shi, "Achieving geometric convergence for distributed optimization over time-varying graphs", SIAM
-    Journal on Optimization 27, 2017. For data at rest: `gs.applications.GradientTracking`.
+    Journal on Optimization 27, 2017. For stored data, see `gs.applications.GradientTracking`.
 
     Examples
     --------

@@ -1,56 +1,58 @@
-"""The edge ledger, stated once: how a dual method runs per edge, so that lost messages and dead agents do no harm.
+"""The edge ledger: how a dual method runs per edge, so that lost messages and dead agents do not bias the average.
 
-The dual variable of SDA and its kin is a sum of flows over the agent's edges, x_i = sum_j g_ij with g_ij = -g_ji
-(`Table.ledger` finds the registers for which this holds). So each end of an edge keeps a ledger of that edge and
-runs the method's own `step` on it, with w_ij (m_i - m_j) as that edge's `mixed`; the other registers (running
-means, averages) stay with the agent. Without faults this is the method itself. With faults:
+The dual variable of SDA and related methods is a sum of flows over the agent's edges, x_i = sum_j g_ij with g_ij =
+-g_ji (`Table.ledger` finds the registers for which this holds). So each end of an edge keeps a ledger of that edge and
+runs the method's own `step` on it, with w_ij (m_i - m_j) as that edge's `mixed`; the other registers (running means,
+averages) stay with the agent. Without faults this is the method itself. With faults:
 
 - A message carries the sender's value, its ledger of the edge, and which message from the receiver it heard last
   (the echo).
 - One end is right: the other first adopts its ledger, negated; then both apply the same update. Right is the end
   with the higher standing: `DROPPED` before `COMPARED` (with the other end, since it began) before `NEW`; of two equal
   ones, the end with the smaller number.
-- An end that hears nothing leaves that edge as it is.
+- An end that hears nothing leaves the edge unchanged.
 - An edge moves only while the other end has heard this one within its last `SILENCE` messages. A neighbor that has
   heard nothing yet counts from this end's own beginning, so a network that begins together moves in its first
-  round. Without this rule one end could push alone through a one-way silence, and bursts of loss would diverge.
+  round. Without this rule one end could keep moving alone during a one-way silence, and bursts of loss would diverge.
 - An end that the other has never heard, and whose first `SILENCE` rounds are over, adopts the other's ledger even if
   it would otherwise be right: what it moved alone is undone. Once heard, this no longer applies: a neighbor that
   restarts has not heard this end either, but then this end's ledger is the live one.
-- Late is lost: a message from another round is not used.
+- A late message counts as lost: a message from another round is not used.
 - A neighbor declared dead: its edge is dropped, and its flow returns slowly. The flow leaves the edge for a register of
-  the agent, which is multiplied by `RETURN_RATE` at the end of every round. If it returned at once, the others would
-  swing; with lost messages a swing leaves currents in circles, which no answer shows, and the next outage returns these
-  as well: in 80 outages at 20% loss, answers of 12 agents left the range of their data by 5e5 times its width.
+  the agent, which is multiplied by `RETURN_RATE` at the end of every round. If it returned at once, the
+  other estimates would oscillate; with lost messages an oscillation leaves circulating flows, which do not show in the
+  answers, and the next outage returns these as well: in 80 outages at 20% loss, answers of 12 agents left the range of
+  their data by 5e5 times its width.
 - The edge itself begins again with zero flow. An end that has dropped it says so, is right (`DROPPED`), and does not
   move it until the other end has echoed a message sent since then, or has dropped it as well. An end that hears this
-  drops its own flow in the same way. So when a neighbor comes back, from a crash, a pause or a partition, nobody jumps.
+  drops its own flow in the same way. So no estimate jumps when a neighbor comes back from a crash, a pause or a
+  partition.
 - An edge that begins with zero flow while its agents run takes the method's coefficients from the first row on: with
-  the momentum of a fleet that has run for long, an agent that joins or comes back would overshoot.
+  the momentum of a fleet that has run for a long time, an agent that joins or comes back would overshoot.
 - A new or restarted edge begins at zero and is `NEW`, so that an agent that comes back never overwrites a live ledger.
 
-- An edge that ends by agreement (deployed agents only, `agents/round/closing.py`) makes no jump: its ends agree on the
+- An edge that ends by agreement (deployed agents only, `agents/round/closing.py`) causes no jump: its ends agree on the
   flow and keep it.
 
-An agent goes by its own clock where its own observations are concerned: the gain of its running mean is one over
+An agent uses its own clock for its own observations: the gain of its running mean is one over
 the samples it has seen.
 
-On a network that changes (`ChangingNetwork`) an agent knows with whom it is in contact, and sends messages to these
-alone. The rules above hold, and these are added:
+On a changing network (`ChangingNetwork`) an agent knows which agents it is in contact with, and sends messages only to
+them. The rules above hold, with these additions:
 
 - The time of an edge is counted in contacts: two ends that met every sixtieth round were not silent in between.
 - An edge is up while its ends are in contact, and for `DOWN` rounds after. Degrees count the edges that are up, every
   message carries the sender's degree, and both ends use w_ij = 1/(1 + max(d_i, d_j)): Metropolis weights of the round.
 - An edge that goes down keeps its flow and loses its momentum: every register of its ledger is set to the flow, the
-  one that messages read (memory := x). Without this rule, momentum from long ago ruins sparse networks (local form,
-  a random matching of 60 agents each round, T = 3000: 82 times the limit instead of 1.02).
+  one that messages read (memory := x). Without this rule, old momentum ruins the estimates on sparse networks (local
+  form, a random matching of 60 agents each round, T = 3000: 82 times the limit instead of 1.02).
 - An edge that is down and on whose flow both ends agree is folded: both keep the flow in their own register, forget
   the edge, and begin a new one if they meet again. So memory is bounded by the number of edges that are up, and by
-  those whose ends parted while messages between them were lost. Where agents may be declared dead nothing is folded,
-  because the flow of the dead returns.
+  those whose ends parted while messages between them were lost. If agents may be declared dead, nothing is folded,
+  because the flow of dead agents returns.
 
-The edges of a network that does not change are always up, whatever they lose: there `SILENCE` is enough, and taking
-away momentum after ten silent rounds makes long chains slower and helps nobody much (local form, T = 2976, 70% loss:
+The edges of a fixed network are always up, however many messages they lose: there `SILENCE` suffices, and removing
+momentum after ten silent rounds slows down long chains without much benefit elsewhere (local form, T = 2976, 70% loss:
 cycle 3.6 instead of 1.4 times the limit, path 4700 instead of 1800, grid 1.00 instead of 1.01).
 
 The simulation (`engines/faulty`) and deployed agents (`agents/round/ledger.py`) follow these rules; the same seed
@@ -73,7 +75,7 @@ from gossamer.methods.table import Table
 
 SILENCE = 5
 """A: an edge moves only while each end was heard by the other within this many rounds. The cautious choice among
-those that docs/reliability-simulated.md compares."""
+the values compared in docs/reliability-simulated.md."""
 
 DOWN = 10
 """An edge of a changing network is up for this many rounds after each contact."""
@@ -82,13 +84,13 @@ RETURN_RATE = 0.98
 """The factor per round by which the flow of a dropped edge returns; docs/reliability-simulated.md measures it."""
 
 NEW, COMPARED, DROPPED = 0, 1, 2
-"""The standing of one end's ledger: not compared with the other end yet, compared, begun again after a drop."""
+"""The standing of one end's ledger: not yet compared with the other end, compared, restarted after a drop."""
 
 LONGEST = 16_384
-"""The most rounds that a program has. A method whose coefficients still change then keeps those of the last row."""
+"""Largest number of rounds of a program. A method whose coefficients still change then keeps those of the last row."""
 
 PIECE = 1024
-"""A program is made in pieces of so many rounds, because an agent's memory is what it took at its peak."""
+"""A program is built in pieces of this many rounds, to limit the peak memory of an agent."""
 
 
 class LedgerMaps(NamedTuple):
@@ -118,7 +120,7 @@ class LedgerProgram(NamedTuple):
 
     method    the method's name
     own       names of the registers that stay with the agent
-    edge      names of those that live on edges
+    edge      names of the registers that are kept on edges
     mean      which of `own` is the running mean of the agent's observations: the method's own one, or, where it
               keeps none, one that is added, because the standard error needs it
     weighted  whether the method feeds that mean to the network, rather than the newest observation
@@ -143,7 +145,7 @@ class LedgerProgram(NamedTuple):
         return len(self.tell)
 
     def maps(self, weights: Sequence[float]) -> LedgerMaps:
-        """The program of an agent with one edge of each of these gossip weights."""
+        """Return the program of an agent with one edge of each of these gossip weights."""
         first, nothing = len(self.own) + 1, self.tell.shape[2] - 1
         columns = [*range(first), *([nothing, *range(first, nothing)] * len(weights))]
         return LedgerMaps(
@@ -159,7 +161,7 @@ class LedgerProgram(NamedTuple):
 def ledger_program(
     method: Method, facts: SpectralFacts, rounds: int | None = None, longest: int = LONGEST
 ) -> LedgerProgram:
-    """Slice the program of `method` from its table, or say why it has none.
+    """Slice the program of `method` from its table, or raise an error that says why it has none.
 
     With `rounds` the program is that of a run of that many rounds. Without, it is for a fleet that runs forever: the
     method must be anytime, and the table is as long as its coefficients change, up to `longest` rounds.
@@ -183,7 +185,7 @@ def ledger_program(
         raise _no_program(method, "agents take observations as they come, so leave its batches at one sample")
     if not weighted:
         return _program(method, own, edge, _rows(natural, None, own, edge), weighted)
-    del natural  # agents are small: what is not needed any more goes, and the rest is made piece by piece
+    del natural  # agents must stay small: free what is no longer needed, and build the rest piece by piece
     rows = None
     for start in range(0, length, PIECE):
         piece = slice(start, start + PIECE)
@@ -203,7 +205,8 @@ def _no_program(method: Method, reason: str) -> Unsupported:
 
 
 def _settled(coefficients: Any) -> int:
-    """The first round whose coefficients all later rounds repeat; the gain is each agent's own."""
+    """Return the first round whose coefficients all later rounds repeat, ignoring the gain, which each agent sets
+    itself."""
     last = 0
     for name, value in zip(coefficients._fields, coefficients, strict=True):
         if name != "gain" and np.ndim(value):

@@ -1,7 +1,7 @@
-"""How a method becomes a table: its four functions are evaluated on unit vectors, all rounds at once.
+"""Convert a method to a table: its four functions are evaluated on unit vectors, for all rounds at once.
 
-The functions receive the coefficients as arrays over rounds, so one evaluation per register reads off every round.
-A function that is not linear is caught here.
+The functions receive the coefficients as arrays over rounds, so one evaluation per register gives every round.
+Nonlinear functions are detected here.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ def tabulate(
     Parameters
     ----------
     method : Method
-        What to read.
+        The method to convert.
     network : SpectralFacts
-        A network, or what is known of one.
+        A network, or the known facts about one.
     rounds : int
-        The horizon that the method is told.
+        The number of rounds of the run.
     piece : slice
-        Which of the rounds to keep.
+        The rounds to keep.
     **changes : float
         Coefficients to replace, by name.
 
@@ -54,10 +54,10 @@ def tabulate(
 def tabulate_all(
     methods: Sequence[Method], network: SpectralFacts, rounds: int, *, piece: slice = slice(None)
 ) -> Table:
-    """The tables of variants of one method, which differ in their parameters alone, one after the other in one table.
+    """Return the tables of variants of one method, which differ only in their parameters, concatenated in one table.
 
-    With `piece`, that piece of each. What the functions of a method do is the same for every variant, so all of them
-    are read at once.
+    With `piece`, only that piece of each. The functions of a method are the same for every variant, so all of them are
+    evaluated at once.
 
     Examples
     --------
@@ -116,7 +116,7 @@ def _read(method: Method, c: Any, batches: Floats) -> Table:
 
 
 def check_tuple(method: Method, name: str, kind: Any) -> None:
-    """Complain unless `kind` is the NamedTuple class `name` that a method must have."""
+    """Raise an error unless `kind` is the NamedTuple class `name` that a method must have."""
     if not (isinstance(kind, type) and hasattr(kind, "_fields")):
         what = "its registers" if name == "State" else "what coefficients() returns"
         raise InvalidInput(
@@ -160,9 +160,9 @@ def _rounds_of(c: Any) -> tuple[int, ...]:
 
 
 def _check_linear(method: Method, c: Any, outputs: Callable[..., Floats], probes: Floats) -> None:
-    """Evaluate the functions at more points, in a few rounds: a linear function has no freedom left there.
+    """Check linearity by evaluating the functions at more points, in a few rounds.
 
-    The points are of either sign, small and large, so that a threshold is found wherever it is.
+    The points are positive and negative, small and large, so that a threshold is detected wherever it is.
     """
     size = probes.shape[-1] - 2
     few = np.unique(np.linspace(0, len(probes) - 1, 16).astype(int))

@@ -19,12 +19,12 @@ from gossamer.facts import SpectralFacts
 from gossamer.methods.base import Method, Number
 
 MOST_DOUBLINGS = 60
-"""Batches stop doubling here: more samples than any computer counts, on a network that needs few rounds."""
+"""Batches stop doubling at this size, to avoid an overflow on networks that need few rounds."""
 
 
 @dataclass(frozen=True)
 class RRMA(Method):
-    """Outer restarts with doubling batches around RRMA-AC-SA^2.
+    r"""Outer restarts with doubling batches around RRMA-AC-SA^2.
 
     ::
 
@@ -39,9 +39,9 @@ class RRMA(Method):
     Parameters
     ----------
     batch : int
-        Samples of the first restart's rounds.
+        Number of samples per round in the first restart.
     effort : float
-        How many gradients a restart takes.
+        Number of gradients of a restart, relative to :math:`\sqrt\kappa \ln\kappa`.
 
     Examples
     --------
@@ -78,7 +78,7 @@ class RRMA(Method):
         checks.whole_number("batch", self.batch, least=1)
 
     def _runs(self, network: SpectralFacts, rounds: int) -> list[int]:
-        """How many gradients each outer restart spends."""
+        """Return the number of gradients of each outer restart."""
         kappa = max(network.condition_number, 1.0 + 1e-9)
         budget = max(2, math.ceil(self.effort * math.sqrt(kappa) * math.log(max(kappa, math.e))))
         steps = rounds - 1

@@ -37,13 +37,13 @@ class SSTM(Method):
     Parameters
     ----------
     accuracy : float
-        eps, the error that the batches are made for.
+        The error eps that the batches are designed for, for example 0.01.
     spread : float, optional
-        R; None: sqrt(N/12), what means uniform on [0, 1] have (the paper's experiment).
+        R; by default sqrt(N/12), the value for means uniform on [0, 1] (the paper's experiment).
     counting : str
-        What n is: "agents" (as the paper writes) or "iterations" (as its source means).
+        The meaning of n: "agents" (as in the paper) or "iterations" (as in its source).
     batch : float or tuple of float, optional
-        Set batches by hand instead: a number, or one per round (the last for the output).
+        Batch sizes set by hand: a number, or one per round (the last for the output).
 
     Examples
     --------

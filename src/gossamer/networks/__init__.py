@@ -1,4 +1,4 @@
-"""Networks of agents: topologies, gossip weights, spectra, and graphs from anywhere."""
+"""Networks of agents: topologies, gossip weights, spectra, and graphs from files and NetworkX."""
 
 from gossamer.networks.changing import ChangingNetwork as ChangingNetwork
 from gossamer.networks.changing import changing_of as changing_of

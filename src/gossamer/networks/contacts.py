@@ -1,6 +1,6 @@
-"""Who is in contact with whom in which round: agents that move, random pairs, edges that fail, recorded contacts.
+"""Contacts by round: agents that move, random pairs, edges that fail, recorded contacts.
 
-Every kind is a pure function of the round, so that rounds may be asked for in any order, and the same seed gives the
+Every kind is a pure function of the round, so that rounds may be requested in any order, and the same seed gives the
 same contacts everywhere.
 """
 
@@ -52,14 +52,14 @@ class Contacts(ABC):
 
 @dataclass(frozen=True, eq=False)
 class Waypoints(Contacts):
-    """Agents in the unit square, each on its way to one random point after another; contacts within `radius`."""
+    """Agents in the unit square that move to one random point after another; contacts within `radius`."""
 
     radius: float
     speed: float
     seed: int
 
     def positions(self, rounds: range) -> Floats:
-        """(rounds, N, 2) where everybody is."""
+        """Return (rounds, N, 2) the positions of all agents."""
         legs = 64
         while (known := _way(self.agents, self.seed, legs)).lengths[:, -1].min() < self.speed * rounds.stop:
             legs *= 2
@@ -103,7 +103,7 @@ def _way(agents: int, seed: int, legs: int) -> _Way:
 
 @dataclass(frozen=True, eq=False)
 class Matchings(Contacts):
-    """Random pairs; of an odd number of agents, one stays alone."""
+    """Random pairs; if the number of agents is odd, one stays alone."""
 
     seed: int
 
@@ -114,7 +114,7 @@ class Matchings(Contacts):
 
 @dataclass(frozen=True, eq=False)
 class Dropout(Contacts):
-    """Each edge is there with probability `alive`, independently in every round."""
+    """Each edge is present with probability `alive`, independently in every round."""
 
     edges: Integers
     alive: float
@@ -126,7 +126,7 @@ class Dropout(Contacts):
 
 @dataclass(frozen=True, eq=False)
 class Listed(Contacts):
-    """A list of stages, each of which lasts `every` rounds; after the last one nobody meets, or it begins again."""
+    """A list of stages of `every` rounds each; after the last one there are no contacts, or the list starts again."""
 
     indptr: Integers
     edges: Integers

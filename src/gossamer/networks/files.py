@@ -1,4 +1,4 @@
-"""Graphs from files: the name of a file tells its format, or the user does."""
+"""Read graphs from files; the format is determined by the file's suffix or given by the user."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from gossamer.networks import tables
 
 
 class Format(NamedTuple):
-    """How the names of files of a format end, and what reads them."""
+    """The suffixes of a format, and its reader."""
 
     suffixes: tuple[str, ...]
     read: Callable[[Path], nx.Graph]
@@ -111,7 +111,7 @@ def read_graph(path: Path, format: str | None = None) -> nx.Graph:
         return _undirected(FORMATS[known].read(path) if known else _edges(path))
     except GossamerError as error:
         raise InvalidNetwork(f"{path} could not be read as a network: {error}") from None
-    except Exception as error:  # whatever a reader stumbles over is in the file
+    except Exception as error:  # any failure of a reader is caused by the file
         what = f"{type(error).__name__}: {error}".removesuffix(": ")
         raise InvalidNetwork(
             f"{path} could not be read as {known or 'a network'} ({what}); correct the file, "

@@ -1,4 +1,4 @@
-"""Gossip matrices: weights of edges, and the three assumptions of the paper, each checked with its own words.
+"""Gossip matrices: weights of edges, and checks of the three assumptions of the paper.
 
 A gossip matrix L is symmetric and positive semi-definite, nonzero only on edges and the diagonal, and its kernel is
 the constant vectors.
@@ -18,7 +18,7 @@ from gossamer.arrays import Integers
 from gossamer.errors import InvalidNetwork
 
 DENSE_LIMIT = 3000
-"""Up to this many agents an arbitrary graph is decomposed densely (a few seconds at most)."""
+"""Largest number of agents for which an arbitrary graph is decomposed densely (a few seconds at most)."""
 
 _TOLERANCE = 1e-9
 
@@ -42,7 +42,7 @@ def check_connected(gossip: sp.csr_matrix) -> None:
 
 
 def check_components(count: int, member: Integers) -> None:
-    """Complain unless all agents are members of one component."""
+    """Raise an error unless all agents are in one component."""
     if count > 1:
         sizes = np.sort(np.bincount(member))[::-1]
         shown = ", ".join(map(str, sizes[:5])) + (", ..." if count > 5 else "")

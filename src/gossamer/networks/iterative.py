@@ -1,7 +1,7 @@
 """Extreme eigenvalues of gossip matrices too large to decompose.
 
-Lanczos finds them where the network mixes well, LOBPCG with an algebraic multigrid preconditioner where it does not.
-Multigrid alone would not do: on graphs with hubs its coarse matrices are full.
+Lanczos finds them if the network mixes well, LOBPCG with an algebraic multigrid preconditioner if it does not.
+Multigrid alone would not suffice, because its coarse matrices are dense on graphs with hubs.
 """
 
 from __future__ import annotations
@@ -155,9 +155,9 @@ def _ritz_values(
 
 
 def _lanczos(gossip: sp.csr_matrix, start: Floats, steps: int) -> Iterator[tuple[Floats, Floats]]:
-    """The tridiagonal matrix of Lanczos after every 50 steps: its diagonal, and what is beside it and next.
+    """Yield Lanczos' tridiagonal matrix after every 50 steps: its diagonal and off-diagonal, including the next entry.
 
-    There is no re-orthogonalization: extreme eigenvalues and quadrature can do without.
+    There is no re-orthogonalization, which extreme eigenvalues and quadrature do not need.
     """
     diagonal, beside = [], []
     previous = np.zeros_like(start)

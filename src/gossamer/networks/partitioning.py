@@ -1,4 +1,4 @@
-"""Cutting a network into parts, so that as few edges as possible join different parts."""
+"""Divide a network into parts with few edges between different parts."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CURVE_BITS = 20
 
 
 def partition(network: Network, parts: int, folder: str | PathLike[str], by: str = "metis") -> Shards:
-    """Write a network to a folder in parts; its agents are numbered anew, part by part (`labels` says who is who).
+    """Write a network to a folder in parts; its agents are renumbered part by part (`labels` has the original names).
 
     by: "metis", few edges between the parts (needs pymetis); "curve", stretches of a space-filling curve, for agents
     with positions; "blocks", stretches of the numbers that the agents have.
@@ -78,7 +78,7 @@ def renumbered(links: Links, order: Integers) -> Links:
 
 
 def cut_edges(links: Links, bounds: list[int]) -> int:
-    """How many edges join different parts."""
+    """Return the number of edges between different parts."""
     agent = np.repeat(np.arange(links.agents), links.degrees)
     sides = (np.searchsorted(bounds, which, side="right") for which in (agent, links.neighbors))
     return int(np.count_nonzero(np.not_equal(*sides))) // 2

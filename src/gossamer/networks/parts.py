@@ -1,7 +1,7 @@
-"""Networks that are read in parts, none of which needs the others: what a cluster's ranks run on.
+"""Networks that are read in independent parts, for the ranks of a cluster.
 
 A part is a range of agents. It begins with a block (see `numerics/blocks.py`), so that sums over all agents have the
-same last digit whoever holds them.
+same last digit for any distribution over the ranks.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from gossamer.numerics.blocks import BLOCK
 
 
 class NetworkParts(ABC):
-    """A network as a cluster takes it.
+    """A network for a cluster.
 
     name, agents  as a network's
-    weights       the rule by which its links get their weights; None: they have them
+    weights       the rule for the weights of its links; None if the links already have weights
     chance        whether it is drawn at random, and may have to be drawn again until it is connected
     """
 
@@ -51,10 +51,10 @@ class NetworkParts(ABC):
 
     @abstractmethod
     def facts(self, weights: Sequence[float], bound: float) -> Any:
-        """What methods ask of the network, whose links have these weights and whose eigenvalues this bound."""
+        """Return the spectral facts of the network, given the weights of its links and a bound on its eigenvalues."""
 
     def disconnected(self) -> Exception:
-        raise NotImplementedError  # asked of networks of chance alone
+        raise NotImplementedError  # only called for random networks
 
 
 class NamedParts(NetworkParts):

@@ -1,4 +1,4 @@
-"""What a user types for a network: a name (`grid:10x10`), a file, or a file and its format (`matrix:a.txt`)."""
+"""Networks given as text: a name (`grid:10x10`), a file, or a file with its format (`matrix:a.txt`)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gossamer.networks.network import Network
 
 
 def parse_network(text: str, weights: str = "metropolis", seed: int = 0) -> Network | ChangingNetwork:
-    """Return the network that `text` names, or that the file `text` holds."""
+    """Return the network with the name `text`, or from the file `text`."""
     checks.seed(seed)
     if (changing := parse_changing(text, seed)) is not None:
         if weights != "metropolis":

@@ -1,4 +1,4 @@
-"""Networks in a folder, a file for each part: what `partition` writes, and ranks of a cluster read without the rest.
+"""Networks in a folder with one file per part, which `partition` writes and the ranks of a cluster read.
 
     partition.json   name, size, the parts with the agents that each holds, and what methods ask of the network
     part-0003.npz    starts, neighbors, codes, weights: the links of a part (see `links.py`); labels: its agents' names
@@ -66,7 +66,7 @@ def is_sharded(folder: Path) -> bool:
 
 
 def open_shards(folder: Path, weights: str = "file") -> Shards:
-    if weights not in ("metropolis", "file"):  # the first is what nobody asked for
+    if weights not in ("metropolis", "file"):  # the first is the default
         raise InvalidInput(
             f"weights are those that {folder} was written with, got {weights!r}; leave them out, or partition the "
             "network again"

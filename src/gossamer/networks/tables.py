@@ -1,7 +1,7 @@
 """Graphs written as rows of words: edge lists, adjacency lists and adjacency matrices.
 
-The three look alike, so words in rows do not say what they mean: the user does, or the name of the file. Only two words
-per line, or a heading that names the ends of an edge, are an edge list beyond doubt.
+The three look alike, so their format is given by the user or by the name of the file. Only two words per line, or a
+header that names the ends of an edge, are unambiguously an edge list.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def _trimmed(row: list[str]) -> list[str]:
 
 
 def is_edge_list(rows: list[Row]) -> bool:
-    """Whether rows cannot be anything but an edge list: two agents per line, or a heading that names the ends."""
+    """Return whether rows are unambiguously an edge list: two agents per line, or a header that names the ends."""
     columns, below = _below_heading(rows)
     if below is not rows and (columns != (0, 1, 2) or "weight" in (word.lower() for word in rows[0].words)):
         return True
@@ -78,7 +78,7 @@ def edge_list(rows: list[Row]) -> nx.Graph:
     for row in below:
         a, b, weight = _edge(row, columns)
         known = graph.edges[a, b]["weight"] if graph.has_edge(a, b) else weight
-        # Which of two weights is meant cannot be known, and matters only to those who ask for it.
+        # Which of two weights is meant is unknown, and matters only if weights are used.
         graph.add_edge(a, b, weight=weight if known == weight else np.nan)
     return graph
 
@@ -106,14 +106,14 @@ def _below_heading(rows: list[Row]) -> tuple[tuple[int, ...], list[Row]]:
         if set(ends) <= set(heading):
             named = [*ends, "weight"] if "weight" in heading else ends
             return tuple(heading.index(word) for word in named), rows[1:]
-    # A heading is of another kind than what stands below it: words over numbers.
+    # A header differs in kind from the rows below it: words above numbers.
     below = zip(*(row.words for row in rows[1:]), strict=False)
     words = not any(_numeric([word]) for word in heading)
     return plain, rows[1:] if words and any(map(_numeric, below)) else rows
 
 
 def check_counts(rows: list[Row]) -> None:
-    """Complain if the first line may be the numbers of agents and edges rather than an edge."""
+    """Raise an error if the first line may be the numbers of agents and edges rather than an edge."""
     if _below_heading(rows)[1] is not rows:  # a heading says that what follows are edges
         return
     agents = {word for row in rows[1:] for word in row.words[:2]}

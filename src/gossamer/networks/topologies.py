@@ -1,4 +1,4 @@
-"""Named topologies: who is whose neighbor, and the Laplacian's spectrum where it has a closed form."""
+"""Named topologies: their edges, and the spectrum of the Laplacian if it has a closed form."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ MOST_AGENTS = 2**32
 
 @dataclass(frozen=True)
 class Topology:
-    """A graph before it has weights: its edges, or how to come by the neighbors of any range of agents.
+    """A graph without weights: its edges, or a function that returns the neighbors of any range of agents.
 
     size          edges, at least about that many
     edges         (E, 2), where they are listed
@@ -72,7 +72,7 @@ class Topology:
 
     @property
     def partial(self) -> bool:
-        """Whether any part of its rows can be had without the others."""
+        """Whether any part of its rows can be generated without the others."""
         return self.edges is None
 
     def connected(self) -> tuple[Rows, Floats | None]:
@@ -198,7 +198,7 @@ def of_graph(graph: nx.Graph, name: str) -> tuple[Topology, list[object]]:
 
 
 def check_simple(graph: nx.Graph) -> None:
-    """Complain about links from an agent to itself, and about two that say the same."""
+    """Raise an error for links from an agent to itself, and for duplicate links."""
     plain = nx.DiGraph if graph.is_directed() else nx.Graph
     loops = list(nx.selfloop_edges(graph))
     if loops:
@@ -246,13 +246,13 @@ def positions(graph: nx.Graph) -> Floats | None:
     places = [place for _, place in graph.nodes(data="pos")]
     try:
         found = np.array(places, dtype=float)
-    except (TypeError, ValueError):  # somebody else's "pos"
+    except (TypeError, ValueError):  # "pos" has another meaning
         return None
     return found if found.ndim == 2 and found.shape[1] == 2 else None
 
 
 def components(rows: Rows) -> tuple[int, Integers]:
-    """How many connected components there are, and which one each agent belongs to."""
+    """Return the number of connected components, and the component of each agent."""
     ones = np.ones(len(rows.neighbors), np.uint8)
     pattern = sp.csr_matrix((ones, rows.neighbors, rows.starts), shape=(rows.agents, rows.agents))
     count, member = connected_components(pattern, directed=False)
@@ -299,7 +299,7 @@ def _countable(agents: int) -> int:
 
 
 def _affordable(edges: int) -> None:
-    """Refuse before it is built what would only fill the memory."""
+    """Refuse a network that would not fit into memory, before it is built."""
     if edges > MOST_EDGES:
         raise InvalidNetwork(
             f"a network may have at most {MOST_EDGES:,} edges, but this one would have {_about(edges)}"

@@ -1,1 +1,1 @@
-"""One file per figure, named after it: its work, its picture, its two sentences, and the claims it bears on."""
+"""One file per figure, named after it: its computations, its plot, its two-sentence explanation, and its claims."""

@@ -42,7 +42,7 @@ CONSTANT = "constant, identical sensors"
 
 
 def estimation(graph: str, agents: int, rounds: list[int], trials: int, seed: int) -> list[Row]:
-    """Errors of all methods as multiples of the centralized limit, and Corollary 1 beside them."""
+    """Errors of all methods as multiples of the centralized limit, and Corollary 1."""
     sensors = LinearEstimation.random(
         problem.network(graph, agents, seed), PARAMETERS, ROWS, weighting="precision", seed=seed
     )

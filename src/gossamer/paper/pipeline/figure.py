@@ -1,4 +1,4 @@
-"""What a figure is: pieces of work, a picture, two sentences, and the claims it bears on."""
+"""The definition of a figure: its computations, its plot, its two-sentence explanation, and its claims."""
 
 from __future__ import annotations
 

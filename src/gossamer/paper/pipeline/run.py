@@ -53,7 +53,7 @@ def run_pieces(
         jobs = 1
     # The longest first, so that no core ends up alone with a long piece.
     order = sorted(missing.values(), key=lambda piece: -piece.weight)
-    # Matrices here are small: BLAS threads beside one piece per core only wait for each other (60 times slower).
+    # Matrices are small here: with one piece per core, BLAS threads only wait for each other (60 times slower).
     with threadpool_limits(1, user_api="blas"), _pool(backend, jobs, address) as pool:
         finished = pool(joblib.delayed(_work)(piece.key, piece, jobs != 1) for piece in order)
         try:
@@ -69,7 +69,7 @@ def run_pieces(
 
 
 def _work(key: str, piece: Piece, beside_others: bool) -> tuple[str, list[Row], float]:
-    """One piece; beside other pieces it keeps to one thread, since every core has its own piece."""
+    """Run one piece; if other pieces run at the same time, it uses one thread, since every core has its own piece."""
     threads = numba.get_num_threads()
     threadpool_limits(1, user_api="blas")  # again, because this may be another process
     started = time.perf_counter()
