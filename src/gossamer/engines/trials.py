@@ -1,4 +1,4 @@
-"""What all simulations share: which trials run, what is kept of them, a progress bar, and Ctrl-C."""
+"""The common part of all simulations: the trials, what is kept of them, a progress bar, and Ctrl-C."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gossamer.methods import Method
 from gossamer.progress import progress_bar
 
 KEEP = ("errors", "estimates", "iterates")
-"""What a simulation keeps of every trial, from the least to the most."""
+"""The choices of what a simulation keeps of every trial, from least to most."""
 
 MOST_BYTES = 2**32
 """The iterates of a run may take this much memory."""
@@ -80,7 +80,8 @@ class Interruptible(Protocol):
 
 
 def finish(run: Interruptible, progress: bool | None) -> bool:
-    """Let a run go; whether Ctrl-C ended it early. An interruption before any trial is finished is passed on."""
+    """Run the trials; return whether Ctrl-C interrupted them. An interruption before any trial is finished is
+    re-raised."""
     with progress_bar(progress, "simulating", run.work, worth_it=run.work > LONG) as advance:
         try:
             run.go(advance)

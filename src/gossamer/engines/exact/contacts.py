@@ -1,8 +1,8 @@
-"""Exact errors on networks whose contacts are given: which edges there are in which round, and no faults.
+"""Exact errors on changing networks with given contacts, without faults.
 
-Then the estimates are one fixed linear function of all observations, as on a fixed network, but there is no common
-spectrum to decompose it by. So the engine of changing networks itself is asked: one run on the means gives the bias,
-and one run for each agent and round, in which this observation alone is not zero, gives its share of the variance.
+The estimates are a fixed linear function of all observations, as on a fixed network, but there is no common spectrum to
+decompose it by. So the engine of changing networks is used: one run on the means gives the bias, and one run for each
+agent and round, in which only this observation is nonzero, gives its share of the variance.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from gossamer.networks import ChangingNetwork
 from gossamer.observations import Observations, check_streams
 
 MOST_UPDATES = 2**33
-"""Updates of an agent or edge, over all runs: about a minute of processor time."""
+"""Largest number of updates of an agent or edge over all runs, about a minute of processor time."""
 
 TOGETHER = 2**12
-"""Runs whose results are in memory at a time."""
+"""Number of runs whose results are in memory at a time."""
 
 
 class _Means(Observations):
@@ -52,7 +52,7 @@ class _Means(Observations):
 
 
 class _Impulses(Observations):
-    """In trial t N + j nothing but the observation of agent j in round t, one standard deviation large."""
+    """In trial t N + j, only the observation of agent j in round t is nonzero, one standard deviation large."""
 
     def __init__(self, base: Observations) -> None:
         self.std = np.sqrt(base.variance.sum(axis=1))
@@ -79,7 +79,7 @@ class _Impulses(Observations):
 def exact_on_contacts(
     method: Method, network: ChangingNetwork, observations: Observations, rounds: Any
 ) -> Exact[Any, Any]:
-    """What `gs.exact` returns on a changing network."""
+    """Return the result of `gs.exact` on a changing network."""
     check_streams(network.agents, observations)
     horizons, one = horizons_of(rounds)
     distinct, place = np.unique(horizons, return_inverse=True)
@@ -136,7 +136,7 @@ def _costs(
 
 
 def _check_size(network: ChangingNetwork, rounds: int, contacts: int) -> None:
-    """Every observation is a run of its own, of all rounds and edges."""
+    """Raise an error if the runs, one per observation, would take too long."""
     updates = network.agents * rounds * (rounds * network.agents + contacts)
     if updates > MOST_UPDATES:
         most = int(rounds * (MOST_UPDATES / updates) ** 0.5)

@@ -1,4 +1,4 @@
-"""What the observations put on each eigenvalue of the network, and how a response is integrated over it."""
+"""The weight of the observations on each eigenvalue of the network, and the integration of a response over it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Measure:
     power: Floats  #: (G,) variance on the node
 
     def parts(self, size: int) -> Iterator[Measure]:
-        """The same in pieces of at most `size` nodes; sums over all pieces are those over the whole."""
+        """Yield the measure in pieces of at most `size` nodes; sums over all pieces equal those over the whole."""
         for start in range(0, len(self.nodes), size):
             here = slice(start, start + size)
             yield replace(self, **{field.name: getattr(self, field.name)[here] for field in fields(self)})
@@ -55,7 +55,7 @@ class Measure:
         return next(self.parts(1))
 
     def thinned(self, size: int) -> Measure:
-        """About the same with at most `size` nodes: the smallest stay, larger ones stand for more of their kind."""
+        """Return an approximation with at most `size` nodes: the smallest are kept, larger ones represent several."""
         if len(self.nodes) <= size:
             return self
         order = np.argsort(self.nodes, kind="stable")
@@ -70,11 +70,11 @@ class Measure:
         )
 
     def integral(self, sums: Floats) -> Integral:
-        """What the sums over all nodes say."""
+        """Return the integral from the sums over all nodes."""
         return Integral(np.where(sums[0] < 0, 0.0, sums[0]), sums[1], np.zeros_like(sums[0]))
 
     def off_target(self, response: Floats, rounds: Integers) -> Floats:
-        """Response minus what it should be: in the constant mode the mean of the last round, elsewhere nothing."""
+        """Return the response minus its target: the mean of the last round in the constant mode, 0 elsewhere."""
         wanted = np.column_stack([np.ones(len(rounds)), rounds - 1])[:, None] * self.constant[:, None]
         return np.asarray((response - wanted)[..., : self.signal.shape[1]])
 
@@ -123,17 +123,17 @@ ROUNDING = 2.0**-36
 """Rounding errors of a bias, as a share of what it would be if all modes had the largest response."""
 
 STOPPING = 1.4
-"""Probes decide by their differences when there are enough of them, which makes these look too small: on trees, paths
-and lollipops, errors were 1.0 to 1.5 times what they said."""
+"""Correction of standard errors: sampling stops when the probes agree, which makes their differences look too small. On
+trees, paths and lollipops, errors were 1.0 to 1.5 times the estimates."""
 
 LEAST_PROBES = 16
-"""Random probes from whose differences a standard error is estimated; of fewer it is bounded."""
+"""Smallest number of random probes from which a standard error is estimated; with fewer, it is bounded."""
 
 
 def measure(network: Network, observations: Observations) -> Measure:
     """The measure of these observations on a network with a full spectrum.
 
-    Means that move in their own way have no signal here: their bias is found by following them (`moving_bias`).
+    Arbitrarily moving means have no signal here; their bias is computed by following them (`moving_bias`).
     """
     drifting = bool(np.any(observations.drift))
     total = observations.variance.sum(axis=1)
@@ -159,13 +159,13 @@ def measure(network: Network, observations: Observations) -> Measure:
 
 
 IN_FLIGHT = 2**22
-"""Responses in memory at a time."""
+"""Number of responses in memory at a time."""
 
 
 def integrate(
     passes: Sequence[Pass], network: Network, observations: Observations, over: Measure
 ) -> Integral:
-    """Bias, variance and uncertainty for every horizon that the passes serve, in the order they were asked for."""
+    """Return bias, variance and uncertainty for every horizon of the passes, in the requested order."""
     count = sum(len(each.which) for each in passes)
     bias, variance, uncertainty = np.empty((3, count))
     for each in passes:
@@ -178,7 +178,7 @@ def integrate(
 
 
 def moving_bias(each: Pass, network: Network, observations: Observations) -> Floats:
-    """(H,) the squared bias of every horizon of a pass for means that move in their own way."""
+    """Return (H,) the squared bias of every horizon of a pass for arbitrarily moving means."""
     spectrum = decomposed(network, "exact errors of moving means")
     shape = (network.agents, observations.components)
     targets = (

@@ -1,4 +1,4 @@
-"""A table run through the rounds, one scalar system per eigenvalue: responses and noise gains."""
+"""Propagate a table through the rounds, one scalar system per eigenvalue: responses and noise gains."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class Pass:
         return propagate(self.table, nodes, self.ends)
 
     def expected(self, spectrum: Spectrum, observations: Observations) -> AnyArray:
-        """(H, modes, n) the estimates' expected values by mode, whatever the means do from round to round."""
+        """Return (H, modes, n) the expected values of the estimates by mode, for arbitrarily moving means."""
         found = {
             t: np.tensordot(self.table.estimate_state[t - 1], state, axes=1)
             for t, state in _registers(self.table, spectrum, observations, set(self.ends.tolist()))
@@ -130,7 +130,7 @@ class Runs(Pass):
         return np.concatenate([self._run(table).expected(spectrum, observations) for table in tables])
 
     def _run(self, table: Table) -> Pass:
-        """One of the runs, by itself."""
+        """Return one of the runs."""
         if self.starts is None:
             return Pass(table, np.arange(1), self.ends[:1])
         table = Table(*(np.repeat(row, self.rounds, axis=0) for row in table))
@@ -156,12 +156,12 @@ def _distinct(times: Integers) -> Integers:
 
 
 def trajectory(method: Method, network: Network, horizons: Integers) -> list[Pass]:
-    """As few passes over the rounds as serve all horizons.
+    """Return the smallest number of passes over the rounds that serve all horizons.
 
-    One does if the method is `anytime`, and one does for means since a round that moves with the horizon
-    (`Method.averages_since`), if the rounds are otherwise all alike.
+    One pass suffices if the method is `anytime`, or if its answer is the mean since a round that moves with the horizon
+    (`Method.averages_since`) and the rounds are otherwise identical.
     """
-    if not method.anytime and len(horizons) > len(method.State._fields) ** 2:  # else it is cheaper backward
+    if not method.anytime and len(horizons) > len(method.State._fields) ** 2:  # otherwise backward is cheaper
         order = np.argsort(horizons, kind="stable")
         ends = horizons[order]
         starts = [

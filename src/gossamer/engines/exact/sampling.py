@@ -6,13 +6,14 @@ A method's response h(lambda) and noise gain v(lambda) after T rounds are polyno
     variance = trace(A),  A = s v(L) s  s: the diagonal matrix of the agents' standard deviations
 
 are sums of Chebyshev moments (`moments.py`), which T products with the matrix give for every method and every horizon
-up to T. The constant mode is known. A trace is the mean of z'A z over random signs z. Where few modes have most of it,
-as slow ones do, the probes differ much: then an orthonormal basis Q of where A is large is found by applying A to
-random vectors (as in Hutch++, Meyer et al. 2021), trace(Q'A Q) is computed exactly, and only the rest is sampled.
+up to T. The constant mode is known. A trace is the mean of z'A z over random signs z. If a few slow
+modes dominate it, the probes vary a lot: then an orthonormal basis Q of the subspace on which A is large is found by
+applying A to random vectors (as in Hutch++, Meyer et al. 2021), trace(Q'A Q) is computed exactly, and only the rest is
+sampled.
 Probes are added until the standard error is below 1% of the total error.
 
-Where T is large, fewer moments do: |sum_{j > d} c_j mu_j| <= mu_0 sum_{j > d} |c_j|, and the coefficients c_j of h^2
-and v are computed before the moments. So no slow mode is missed, whatever the spectrum is.
+If T is large, fewer moments suffice: |sum_{j > d} c_j mu_j| <= mu_0 sum_{j > d} |c_j|, and the coefficients c_j of h^2
+and v are computed before the moments. So no slow mode is missed, for any spectrum.
 """
 
 from __future__ import annotations
@@ -42,26 +43,26 @@ from gossamer.networks import DENSE_LIMIT, Network
 from gossamer.observations import Observations
 
 RELATIVE = 0.01
-"""Probes are added until the standard error is this share of the total error."""
+"""Relative standard error of the total error at which no more probes are added."""
 
 TRUNCATION = 1e-4
-"""What moments that are left out may change at most, as a share of the error in the network's average."""
+"""Largest effect of omitted moments, relative to the error in the network's average."""
 
 LARGE = 2**13
-"""From this many agents on a single probe is tried first: where many modes matter, it says enough."""
+"""Number of agents from which on a single probe is tried first; it suffices if many modes matter."""
 
 MANY_PROBES = 64
-"""Where more probes than this were needed, slow modes are taken out first."""
+"""If more probes than this would be needed, slow modes are deflated first."""
 
 DEFLATED = 16
-"""Vectors that are taken out at a time."""
+"""Number of vectors that are deflated at a time."""
 
 WORK = 2**36
-"""Updates of an agent after which the standard error is what it is: some minutes."""
+"""Number of updates of an agent after which no more probes are added, a few minutes."""
 
 
 class Sampler:
-    """Measures of these observations on a network without a full spectrum, as good as is asked for."""
+    """Measures of these observations on a network without a full spectrum, with the required accuracy."""
 
     def __init__(self, network: Network, observations: Observations) -> None:
         if np.any(observations.drift) or observations.moving:

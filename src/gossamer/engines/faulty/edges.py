@@ -1,4 +1,4 @@
-"""Which edges are there in which round, and where their ledgers are: always the same, or as contacts come and go."""
+"""The edges of each round and the positions of their ledgers, for fixed and for changing networks."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from gossamer.networks import ChangingNetwork, Network
 _NONE = np.empty(0, dtype=np.int64)
 
 _SAMPLE = 32
-"""So many rounds tell how many edges of a changing network are there at a time."""
+"""Number of rounds from which the number of simultaneous edges of a changing network is estimated."""
 
 _AHEAD = 1 << 16
-"""About so many meetings are entered at once, in at most 128 rounds."""
+"""Approximate number of contacts that are processed at once, in at most 128 rounds."""
 
 
 class Size(NamedTuple):
-    """About how many edges are there in a round, and how many need a place at the same time."""
+    """Estimate the number of edges in a round, and of edges that need memory at the same time."""
 
     usual: int
     places: int
@@ -59,7 +59,7 @@ class Edges(Protocol):
         """(P,) how often each edge could be used before `round`, by which the silence of neighbors is counted."""
 
     def parts(self, alive: Booleans) -> int:
-        """In how many pieces, which cannot reach each other, those alive are."""
+        """Return the number of disconnected parts of the live agents."""
 
     def forget(self, memories: Sequence[LedgerMemory], flow: int | None, round: int) -> None:
         """Before `round`, take back the places of edges that need none: down, and both ends agree on the `flow`.

@@ -3,8 +3,8 @@
 The rules are those of `methods/ledger.py`. Observations are those of `gs.simulate` with the same seed. Errors are
 measured against the average of the means of the agents alive at the end.
 
-A method without an edge ledger runs by the skip rule, the natural one of those who know no better: an agent leaves
-the neighbors that it does not hear out of its sum, mixed_i = sum over heard neighbors of w_ij (m_i - m_j).
+A method without an edge ledger runs by the naive skip rule: an agent omits the neighbors that it does not hear from its
+sum, mixed_i = sum over heard neighbors of w_ij (m_i - m_j).
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ def simulate_faulty(
 
     Parameters
         method, network, observations, rounds, trials, seed, first_trial, keep, progress   as in `gs.simulate`
-        faults        what goes wrong; None: nothing
-        rule          "ledger", or "skip" to see what happens without one: an agent leaves the neighbors that it
-                      does not hear out of its sum; None: the ledger, where the method has one
+        faults        the faults; None if there are none
+        rule          "ledger", or "skip" to see what happens without it: an agent omits the neighbors that it does not
+                      hear from its sum; by default the ledger, if the method has one
         silence       A of the ledger's rules
-        return_rate   the factor per round by which the flow of an edge to a dead agent returns; 0: at once
+        return_rate   the factor per round by which the flow of an edge to a dead agent returns; 0 returns it at once
 
     Memory: 8 bytes per agent, trial and horizon, about 256 MB for each thread, and what is kept.
     """
@@ -90,7 +90,7 @@ def _check_mixing(method: Method) -> None:
 
 
 def _rule(method: Method, table: Table, wanted: str | None) -> str:
-    """The rule by which the method runs: the one that is wanted, or the best that it has."""
+    """Return the rule by which the method runs: the requested one, or the ledger if it has one."""
     if wanted is None:
         return "ledger" if table.ledger else "skip"
     if checks.choice("rule", wanted, ("ledger", "skip")) == "ledger" and not table.ledger:
@@ -99,7 +99,7 @@ def _rule(method: Method, table: Table, wanted: str | None) -> str:
 
 
 def _result(run: FaultyRun, rule: str, rounds: Any, place: Any, partial: bool) -> FaultySimulation[Any, Any]:
-    """What a run gave, its horizons in the order `place` in which they were asked for."""
+    """Return the result of a run, with its horizons in the requested order `place`."""
     count = int(run.done.sum())  # trials are finished in their order
     errors = np.stack(
         [squares[:count, alive].sum(axis=1) for squares, alive in zip(run.squares, run.alive, strict=True)]

@@ -1,4 +1,4 @@
-"""What a simulation with faults returns."""
+"""The result of a simulation with faults."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ from gossamer.networks import ChangingNetwork
 class FaultySimulation(TrialResult[Rounds, Value]):
     """Trials in which messages get lost and agents crash; the errors are those of the agents alive at the end.
 
-    Who is alive differs between horizons, so with several of them these arrays, too, have the horizons first.
+    The live agents differ between horizons, so with several horizons these arrays also have the horizons first.
 
     Attributes
     ----------
     agents : int
-        How many agents are alive.
+        Number of live agents.
     alive : ndarray
-        (N,) who they are; the estimates and errors of the others are NaN.
+        (N,) whether each agent is alive; the estimates and errors of the others are NaN.
     since : int
-        The round since which it is these.
+        The round since which the live agents have been the same.
     target : ndarray
         (n,) the average of the means of the agents alive, against which their errors are measured.
     parts : int
-        In how many pieces those alive are; agents of two pieces cannot reach each other, because of crashes or, on
-        a changing network, because no chain of contacts has joined them in all these rounds.
+        Number of disconnected parts of the live agents. Agents of different parts cannot reach each other, because of
+        crashes or, on a changing network, because no chain of contacts has connected them.
     rule : str
-        "ledger": the method ran in its edge-ledger form; "skip": it left neighbors that it did not hear out.
+        "ledger" if the method ran in its edge-ledger form, "skip" if it omitted neighbors that it did not hear.
     worst : float
-        How far the estimate of any agent, in any round and trial, was outside the range of all observations up to
-        the horizon, as a multiple of the width of that range: 0 means that none ever left it.
+        The largest distance of any agent's estimate, in any round and trial, from the range of all observations up to
+        the horizon, as a multiple of the width of that range; 0 if none ever left it.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""How a simulation with faults is cut into passes, blocks of trials and kernel calls, and what it collects."""
+"""Divide a simulation with faults into passes, blocks of trials and kernel calls, and collect its results."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ _MEMORY = 1 << 28
 """Each thread uses about this many bytes."""
 
 _AHEAD = 1 << 22
-"""So many bytes of observations are drawn ahead: what fits into a cache."""
+"""Number of bytes of observations that are drawn ahead, to fit into a cache."""
 
 
 class Scene(NamedTuple):
     """Where and how a method runs.
 
-    `silence` is A of the ledger's rules; None: no ledger, neighbors that are not heard are left out. `return_rate` is
-    the factor per round by which the flow of a dropped edge returns.
+    `silence` is A of the ledger's rules; None if there is no ledger and neighbors that are not heard are omitted.
+    `return_rate` is the factor per round by which the flow of a dropped edge returns.
     """
 
     network: Network | ChangingNetwork
@@ -214,7 +214,7 @@ class _Pass:
         )
 
     def check_clocks(self, method: Method) -> None:
-        """Complain if an agent takes part so rarely that the method has no unbiased estimate for it yet."""
+        """Raise an error if an agent takes part so rarely that the method has no unbiased estimate for it yet."""
         if method.anytime:
             return
         answers = _answers_to_ones(self.table)

@@ -1,8 +1,8 @@
 """Checkpoints of a simulation over many ranks: a file for each rank, and a manifest that names them.
 
-The manifest is written last and under its final name at once, so that it always names complete files: a job that is
-killed at any moment leaves a checkpoint, the last one or the one before. Files hold ranges of agents, so another
-number of ranks reads what it needs from several of them.
+The manifest is written last and atomically, so that it always names complete files: a job that is killed at any moment
+leaves the last checkpoint or the one before. Files hold ranges of agents, so a different number of ranks reads what it
+needs from several of them.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ MANIFEST = "checkpoint.json"
 
 
 class Position(NamedTuple):
-    """How far a simulation has come: the task that is under way, its next round, and the errors so far."""
+    """The progress of a simulation: the current task, its next round, and the errors so far."""
 
     task: int
     round: int
@@ -36,7 +36,7 @@ class Position(NamedTuple):
 
 
 class Checkpoints:
-    """What is saved in `folder` every so many rounds; without a folder nothing is."""
+    """Checkpoints in `folder`, at regular numbers of rounds; without a folder nothing is saved."""
 
     def __init__(self, folder: Path | None, every: int) -> None:
         self.folder = folder
@@ -65,7 +65,7 @@ class Checkpoints:
         manifest = self.folder / MANIFEST
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            # Found out now, and not when hours of work are to be saved.
+            # Fail now, and not after hours of work.
             tempfile.TemporaryFile(dir=self.folder).close()
             text = manifest.read_text() if manifest.exists() else None
         except OSError as error:

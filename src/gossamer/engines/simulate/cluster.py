@@ -4,10 +4,10 @@ The kernels, the method tables and the random numbers are those of one process (
 too, to the last bit: noise depends on the number of an agent, an agent adds its neighbors in the order of their
 numbers, and errors are added block by block (`numerics/blocks.py`).
 
-In every round a rank computes the chunks of agents that hear nobody elsewhere while the messages of the others are on
-their way, then the rest. Where those that hear others are at the two ends of its part, as on a lattice, it plays waves
-of several rounds (`agent_lanes.py`): first each round where it needs nobody else, then, round by round with the others,
-what is left at the ends.
+In every round a rank computes the chunks of agents without neighbors on other ranks while messages are in transit, then
+the rest. If the agents with neighbors on other ranks are at the two ends of its part, as on a lattice, it runs waves of
+several rounds (`agent_lanes.py`): first the parts of each round that need no other rank, then, round by round with the
+others, the rest at the ends.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ def simulate_cluster(
 ) -> Simulation[Any, Any]:
     """Simulate what `prepare` describes; the result is the same on every rank."""
     threads = get_num_threads()
-    # A rank has a core of its own, so it has one thread, unless the environment says otherwise.
+    # A rank has its own core, so it uses one thread unless the environment sets another number.
     set_num_threads(int(os.environ.get("NUMBA_NUM_THREADS", "1")))
     try:
         return _simulate(comm, together(comm, prepare), progress)

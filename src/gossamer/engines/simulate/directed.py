@@ -25,7 +25,8 @@ def directed(network: NetworkLike | DirectedNetwork) -> DirectedNetwork:
 class DirectedRun(Run):
     """Blocks of trials side by side, one sparse product per round.
 
-    Beside the trials runs one in which everybody observes 1: the weights by which the others' answers are divided.
+    In addition to the trials there is one in which every agent observes 1: the weights by which the answers are
+    divided.
     """
 
     def go(self, advance: Advance) -> None:
@@ -91,5 +92,5 @@ def _round(table: Table, t: int, state: list[AnyArray], given: AnyArray, shares:
 
 
 def _combined(row: AnyArray, state: list[AnyArray]) -> AnyArray:
-    """Register by register, so that a trial has the same bits in whatever block it runs."""
+    """Compute register by register, so that a trial has the same bits in any block."""
     return np.asarray(sum(float(weight) * values for weight, values in zip(row, state, strict=True)))

@@ -17,7 +17,7 @@ def together(comm: Any, work: Callable[[], Found]) -> Found:
     found, trouble = None, None
     try:
         found = work()
-    except Exception as error:  # whatever it is: the others would wait for this rank for ever
+    except Exception as error:  # any error: the others would wait for this rank forever
         trouble = error
     told = comm.allgather(None if trouble is None else (type(trouble), _text(trouble)))
     failed = [(rank, *each) for rank, each in enumerate(told) if each is not None]
@@ -41,7 +41,7 @@ def together_or_end(comm: Any, work: Callable[[], Found]) -> Found:
 
 
 def _text(error: Exception) -> str:
-    """What a user should read: of an error that is not ours, where it came from as well."""
+    """Return the message for the user, with a traceback if the error is not one of this package."""
     if isinstance(error, GossamerError | OSError | MemoryError):
         return str(error) or "this does not fit into memory"
     return "".join(traceback.format_exception(error))
