@@ -207,7 +207,7 @@ def _method(text: str) -> tuple[Method | MethodTable, Path | None]:
         return found, None
     nothing = next((key for key, value in values.items() if value is None), None)
     if nothing is not None:
-        raise InvalidInput(f"method: fleet.toml cannot hold None; leave {nothing} out")
+        raise InvalidInput(f": fleet.toml cannot hold None; leave {nothing} out", parameter="method")
     file, _, name = place.rpartition(":")
     return MethodTable(name=f"{Path(file).name}:{name}", parameters=values), Path(file)
 

@@ -87,7 +87,9 @@ def targets(
     from gossamer.agents.membership.fleet import Fleet
 
     if not 0 <= metrics_port < 65536:
-        raise InvalidInput(f"metrics_port must be a port from 1 to 65535, or 0, got {metrics_port}")
+        raise InvalidInput(
+            parameter="metrics_port", required="a port from 1 to 65535, or 0", got=str(metrics_port)
+        )
     groups = targets(Fleet.read(fleet), metrics_port)
     if out is None:
         print(targets_text(groups), end="")

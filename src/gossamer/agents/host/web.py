@@ -76,7 +76,8 @@ def serve(collector: AgentCollector, port: int, host: str = "127.0.0.1") -> Call
                 f"address ({error.strerror})"
             ) from error
         raise OutputError(
-            f"metrics_port must be free, but {host}:{port} cannot be used ({error.strerror}); choose another"
+            f"must be free, but {host}:{port} cannot be used ({error.strerror}); choose another",
+            parameter="metrics_port",
         ) from error
     thread = threading.Thread(target=server.run, name="metrics", daemon=True)
     thread.start()

@@ -52,7 +52,9 @@ def names_and_endpoints(network: Network, hosts: dict[str, str] | None) -> tuple
         return names, [with_port(label) for label in labels]
     missing = [label for label in labels if label not in hosts]
     if missing:
-        raise InvalidInput(f"hosts must have a line for every agent, but {missing[0]!r} has none")
+        raise InvalidInput(
+            f"must have a line for every agent, but {missing[0]!r} has none", parameter="hosts"
+        )
     return labels, [hosts[label] for label in labels]
 
 
@@ -60,7 +62,8 @@ def placed(network: Network, hosts: dict[str, str]) -> tuple[list[str], list[str
     """Names and endpoints of a network whose agents are only numbered: the hosts, in their order."""
     if len(hosts) != network.agents:
         raise InvalidInput(
-            f"hosts must have a line for each of the {network.agents} agents of this topology, got {len(hosts)}"
+            f"must have a line for each of the {network.agents} agents of this topology, got {len(hosts)}",
+            parameter="hosts",
         )
     return list(hosts), list(hosts.values())
 
@@ -99,8 +102,9 @@ def labels_are_addresses(network: Network) -> bool:
     clear = [label for label in labels if label not in others and re.search("[.:]", label)]
     if others and clear:
         raise InvalidInput(
-            f"agents must all be named by addresses, or none of them, got {clear[0]!r} and {others[0]!r}; give hosts, "
-            "a file that says where each agent is"
+            f"must all be named by addresses, or none of them, got {clear[0]!r} and {others[0]!r}; "
+            "give hosts, a file that says where each agent is",
+            parameter="agents",
         )
     return not others
 

@@ -204,7 +204,8 @@ class Answers:
         """Share of observations at or below each bin edge, made increasing; shape (edges, n)."""
         if not self.layout.bins:
             raise Unsupported(
-                "bins must be set to learn the distribution and its quantiles; this agent averages no histogram"
+                "must be set to learn the distribution and its quantiles; this agent averages no histogram",
+                parameter="bins",
             )
         n = self.layout.dimension
         start = 1 + n * (1 + self.layout.variance)
