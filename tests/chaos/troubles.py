@@ -19,7 +19,7 @@ from typing import Any
 
 from tests.chaos.members import ChaosMember
 
-from gossamer.agents.store import care as store_care
+from gossamer.agents.store import maintenance
 from gossamer.errors import GossamerError
 
 HOSTILE = Path(__file__).parents[1] / "agents" / "hostile.py"
@@ -128,7 +128,7 @@ class Troubles:
         self._damage(member, bits)
         try:
             self.flipped[
-                "harmless" if store_care.check(member.store).samples >= member.owed else "older"
+                "harmless" if maintenance.check(member.store).samples >= member.owed else "older"
             ] += 1
         except GossamerError:
             self.flipped["recognized"] += 1
@@ -142,7 +142,7 @@ class Troubles:
             return
         copy = member.store.with_suffix(f".copy{next(self._order)}")
         try:
-            kept = store_care.backup(member.store, copy)
+            kept = maintenance.backup(member.store, copy)
         except GossamerError as error:
             if not self.full:
                 member.complaints.append(f"no backup: {error}")
@@ -155,7 +155,7 @@ class Troubles:
             f"the store of {member.name} ruined and restored: {kept.samples:.0f} observations",
         )
         try:
-            store_care.restore(member.store, copy)
+            maintenance.restore(member.store, copy)
             member.owed = int(kept.samples)
         except GossamerError as error:
             member.complaints.append(f"no restore: {error}")

@@ -16,7 +16,7 @@ from tests.dashboard.test_fleet_page import playing
 from tests.dashboard.written_fleet import WrittenFleet
 
 from gossamer.agents.config.tables import RoundsTable
-from gossamer.agents.fleet.launcher import LocalFleet
+from gossamer.agents.fleet.local import LocalFleet
 from gossamer.agents.membership.fleet import Fleet
 from gossamer.dashboard.fleet_page import LINES, fleet_page
 from gossamer.networks import Network
