@@ -62,7 +62,12 @@ class Troubles:
             kind = self._random.choices(list(WEIGHTS), list(WEIGHTS.values()))[0]
             if self._first:
                 kind = self._first.pop()
-            getattr(self, f"_{kind}")(self._random.choice(idle))
+            chosen = self._random.choice(idle)
+            if kind == "restore" and (self.full or not chosen.up):
+                # No copy fits on a full disk, and what a bit flip has damaged is there until its agent has looked.
+                self._first.insert(0, kind)
+                kind = "kill"
+            getattr(self, f"_{kind}")(chosen)
 
     def proceed(self, *, all: bool = False) -> None:
         """End the troubles whose time is over; with `all`, every one."""
@@ -136,17 +141,11 @@ class Troubles:
 
     def _restore(self, member: ChaosMember) -> None:
         """A copy is made, then the store is ruined while the agent is down, and restored from the copy."""
-        if (
-            not member.store.exists()
-        ):  # it has just been started for the first time, or set a damaged one aside
-            return
         copy = member.store.with_suffix(f".copy{next(self._order)}")
         try:
             kept = maintenance.backup(member.store, copy)
         except GossamerError as error:
-            if not self.full:
-                member.complaints.append(f"no backup: {error}")
-            self._first.insert(0, "restore")  # later
+            member.complaints.append(f"no backup: {error}")
             return
         member.kill()
         self._damage(member, 2000)
