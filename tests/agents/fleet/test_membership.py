@@ -17,7 +17,8 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.agents.small_fleets import free_ports, until
+from tests.support.small_fleets import free_ports
+from tests.support.waiting import until
 
 from gossamer.agents.fleet import membership
 from gossamer.agents.fleet.certificates import common_name_of, expires

@@ -15,7 +15,8 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.agents.small_fleets import free_ports, until
+from tests.support.small_fleets import free_ports
+from tests.support.waiting import until
 
 from gossamer.agents.fleet.file import Fleet
 from gossamer.agents.fleet.membership import draft, publish, replace

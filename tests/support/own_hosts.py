@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from tests.agents.small_fleets import free_ports
 
 from gossamer.agents.fleet import membership, roster
 from gossamer.agents.fleet.file import Fleet
@@ -23,6 +22,7 @@ from gossamer.agents.settings import Neighbor, Tls
 from gossamer.agents.transports.door import ask
 from gossamer.faults import Loss
 from gossamer.networks import Network
+from tests.support.small_fleets import free_ports
 
 DIMENSION = 20
 PACE = "25ms"

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-from tests.agents.small_fleets import fleet
 
 from gossamer.agents.fleet_model import FleetModel
 from gossamer.agents.learning import ModelAnswers, layout_of
@@ -13,6 +12,7 @@ from gossamer.agents.round.ledger import Ledger, LedgerState
 from gossamer.agents.rows import batcher_of
 from gossamer.methods.ledger import ledger_program
 from gossamer.networks import Network
+from tests.support.small_fleets import fleet
 
 
 class ModelFleet:
