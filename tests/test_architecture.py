@@ -153,7 +153,7 @@ def test_the_import_contract_notices_an_import_that_points_the_wrong_way(copy):
 
 
 def test_agents_cannot_import_what_costs_memory(copy):
-    with (copy / "src/gossamer/agents/settings.py").open("a") as file:
+    with (copy / "src/gossamer/agents/config/settings.py").open("a") as file:
         file.write("\nimport scipy\n")
     done = lint_imports(copy)
     assert done.returncode == 1

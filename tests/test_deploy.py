@@ -19,11 +19,11 @@ import pytest
 import yaml
 
 from gossamer.agents.agent import Agent
-from gossamer.agents.fleet.file import Fleet
-from gossamer.agents.fleet.hosts import names_and_endpoints
-from gossamer.agents.fleet.membership import add, change, remove
 from gossamer.agents.host.metrics import AgentCollector
 from gossamer.agents.host.web import serve
+from gossamer.agents.membership.changes import add, change, remove
+from gossamer.agents.membership.fleet import Fleet
+from gossamer.agents.membership.hosts import names_and_endpoints
 from gossamer.agents.transports.memory import Memory
 from gossamer.networks import Network
 from tests.support.commands import invoke

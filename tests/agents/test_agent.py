@@ -18,12 +18,12 @@ from tests.support.small_fleets import fleet, free_ports
 from tests.support.waiting import until_true
 
 from gossamer.agents.agent import Agent
-from gossamer.agents.fleet.file import Fleet
-from gossamer.agents.host.sources import parse_source
-from gossamer.agents.host.store_file import read
+from gossamer.agents.membership.fleet import Fleet
 from gossamer.agents.round.batching import Batcher
 from gossamer.agents.snapshot import Snapshot
-from gossamer.agents.statistics import Layout
+from gossamer.agents.sources.opening import parse_source
+from gossamer.agents.statistics.layout import Layout
+from gossamer.agents.store.file import read
 from gossamer.agents.transports.memory import Memory
 from gossamer.errors import GossamerError, InvalidInput, Unsupported
 from gossamer.methods import SDA, AnytimeSDA

@@ -11,10 +11,10 @@ from tests.support.own_hosts import Hosts, constant
 from tests.support.small_fleets import free_ports
 from tests.support.waiting import until
 
-from gossamer.agents.fleet import membership
-from gossamer.agents.fleet.certificates import Authority
-from gossamer.agents.fleet.renewal import RENEW, renew_running
-from gossamer.agents.settings import Tls
+from gossamer.agents.config.settings import Tls
+from gossamer.agents.membership import changes as membership
+from gossamer.agents.membership.certificates import Authority
+from gossamer.agents.membership.renewal import RENEW, renew_running
 from gossamer.errors import OutputError
 from gossamer.networks import Network
 

@@ -19,14 +19,14 @@ from tests.support.waiting import until
 
 import gossamer as gs
 from gossamer.agents.agent import Agent
-from gossamer.agents.fleet.file import Fleet
-from gossamer.agents.fleet.tables import ObservationsTable, RoundsTable
-from gossamer.agents.node_form import NodeForm, Partners
+from gossamer.agents.config.settings import AgentSettings
+from gossamer.agents.config.tables import ObservationsTable, RoundsTable
+from gossamer.agents.membership.fleet import Fleet
 from gossamer.agents.round.conversation import Conversation
 from gossamer.agents.round.core import Core
 from gossamer.agents.round.ledger import Ledger
-from gossamer.agents.settings import AgentSettings
-from gossamer.agents.transports.base import Transport
+from gossamer.agents.round.node_form import NodeForm, Partners
+from gossamer.agents.round.transport import Transport
 from gossamer.agents.transports.memory import Memory
 from gossamer.agents.transports.tls import TlsTransport
 from gossamer.faults import Faults

@@ -21,7 +21,7 @@ from tests.support.agent_process import Handle
 from tests.support.small_fleets import fleet, make_certificates
 from tests.support.waiting import until
 
-from gossamer.agents.settings import AgentSettings
+from gossamer.agents.config.settings import AgentSettings
 from gossamer.faults import Faults, Loss
 from gossamer.networks import Network
 

@@ -13,7 +13,7 @@ from tests.support.small_fleets import PLAINTEXT, fleet
 from tests.support.waiting import until_true
 
 from gossamer.agents.agent import Agent
-from gossamer.agents.host.store import AgentStore, Saved
+from gossamer.agents.store.agent_store import AgentStore, Saved
 from gossamer.agents.transports.memory import Memory
 from gossamer.networks import Network
 

@@ -14,15 +14,15 @@ from tests.support.small_fleets import fleet
 from tests.support.waiting import until_true
 
 from gossamer.agents.agent import Agent
-from gossamer.agents.fleet.file import Fleet
-from gossamer.agents.fleet.tables import ModelTable, ObservationsTable, RoundsTable
-from gossamer.agents.fleet_model import FleetModel
-from gossamer.agents.host.csv_files import CsvTable, GrowingCsvFile
-from gossamer.agents.learning import ModelAnswers, ModelLayout
+from gossamer.agents.config.model import FleetModel
+from gossamer.agents.config.settings import AgentSettings, differing
+from gossamer.agents.config.tables import ModelTable, ObservationsTable, RoundsTable
+from gossamer.agents.membership.fleet import Fleet
 from gossamer.agents.round.batching import Batch
-from gossamer.agents.rows import RowBatcher
-from gossamer.agents.settings import AgentSettings, differing
-from gossamer.agents.transports.base import Faulty
+from gossamer.agents.round.row_batching import RowBatcher
+from gossamer.agents.sources.csv_files import CsvTable, GrowingCsvFile
+from gossamer.agents.statistics.models import ModelAnswers, ModelLayout
+from gossamer.agents.transports.faulty import Faulty
 from gossamer.agents.transports.memory import Memory
 from gossamer.applications.likelihood.estimation import LikelihoodEstimation
 from gossamer.errors import InvalidInput

@@ -30,7 +30,7 @@ from tests.support.small_fleets import fleet, make_certificates
 from tests.support.waiting import until
 
 from gossamer.agents.agent import Agent
-from gossamer.agents.statistics import Layout
+from gossamer.agents.statistics.layout import Layout
 from gossamer.agents.transports.tls import TlsTransport
 from gossamer.methods import AnytimeSDA
 from gossamer.networks import Network

@@ -12,9 +12,9 @@ from tests.support.memory_fleet import Fleet, member
 from tests.support.waiting import until_true
 
 from gossamer.agents.agent import Agent
+from gossamer.agents.config.settings import AgentSettings
 from gossamer.agents.round.ledger import KEPT
-from gossamer.agents.settings import AgentSettings
-from gossamer.agents.transports.base import Transport
+from gossamer.agents.round.transport import Transport
 from gossamer.agents.transports.memory import Memory
 from gossamer.errors import InvalidInput
 from gossamer.methods import AnytimeSDA

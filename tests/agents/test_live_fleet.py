@@ -20,9 +20,10 @@ from tests.support.own_hosts import STD, Hosts, seen_by, source
 from tests.support.small_fleets import free_ports
 from tests.support.waiting import until
 
-from gossamer.agents.fleet import membership, roster
-from gossamer.agents.fleet.certificates import Authority
-from gossamer.agents.settings import Tls
+from gossamer.agents.config.settings import Tls
+from gossamer.agents.membership import changes as membership
+from gossamer.agents.membership import roster
+from gossamer.agents.membership.certificates import Authority
 from gossamer.networks import Network
 
 

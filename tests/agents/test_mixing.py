@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from tests.support.lockstep import PACE, Desk, Lockstep
 
-from gossamer.agents.mixing import Mixing, combined, settled
 from gossamer.agents.round.batching import Batcher
-from gossamer.agents.statistics import Answers, Layout
+from gossamer.agents.statistics.layout import Answers, Layout
+from gossamer.agents.statistics.mixing import Mixing, combined, settled
 from gossamer.methods import AnytimeSDA
 from gossamer.methods.ledger import RETURN_RATE
 from gossamer.networks import Network

@@ -14,11 +14,11 @@ from tests.support.small_fleets import fleet
 from tests.support.waiting import until
 
 from gossamer.agents.agent import Agent
-from gossamer.agents.bounds import Bounds
-from gossamer.agents.readings import BadObservation
+from gossamer.agents.config.settings import AgentSettings, Neighbor
+from gossamer.agents.round.bounds import Bounds
 from gossamer.agents.round.ledger import LedgerState
-from gossamer.agents.settings import AgentSettings, Neighbor
-from gossamer.agents.statistics import Layout
+from gossamer.agents.statistics.layout import Layout
+from gossamer.agents.statistics.readings import BadObservation
 from gossamer.agents.transports.memory import Memory
 from gossamer.errors import InvalidInput, Unsupported
 from gossamer.methods import SDA, AnytimeSDA

@@ -13,8 +13,8 @@ from tests.support.memory_fleet import Fleet, member
 from tests.support.waiting import until_true
 
 from gossamer.agents.agent import Agent
+from gossamer.agents.config.settings import AgentSettings
 from gossamer.agents.round.closing import Parked
-from gossamer.agents.settings import AgentSettings
 
 VALUES = {0: 0.0, 1: 10.0, 2: 20.0, 3: 34.0}
 SQUARE = [(0, 1), (1, 2), (2, 3), (0, 3), (0, 2)]

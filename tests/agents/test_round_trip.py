@@ -13,8 +13,8 @@ from tests.support.small_fleets import PLAINTEXT, fleet, free_ports
 from tests.support.waiting import until_true
 
 from gossamer.agents.agent import Agent
-from gossamer.agents.round_trip import RoundTrip, timeout_of
-from gossamer.agents.settings import AgentSettings
+from gossamer.agents.config.settings import AgentSettings
+from gossamer.agents.round.round_trip import RoundTrip, timeout_of
 from gossamer.errors import InvalidInput
 from gossamer.methods import AnytimeSDA
 from gossamer.networks import Network

@@ -17,12 +17,12 @@ from tests.support.small_fleets import fleet, free_ports, make_certificates
 from tests.support.waiting import until, until_true
 
 from gossamer.agents.agent import Agent
-from gossamer.agents.fleet.file import Fleet
-from gossamer.agents.fleet.tables import RoundsTable
+from gossamer.agents.config.settings import Limits
+from gossamer.agents.config.tables import RoundsTable
 from gossamer.agents.host.options import Options
+from gossamer.agents.membership.fleet import Fleet
 from gossamer.agents.round.messages import Outgoing
 from gossamer.agents.round.wire import Codec
-from gossamer.agents.settings import Limits
 from gossamer.agents.transports.tls import TlsTransport
 from gossamer.networks import Network
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gossamer.agents.settings import AgentSettings, Neighbor, Tls, differing
+from gossamer.agents.config.settings import AgentSettings, Neighbor, Tls, differing
 from gossamer.errors import InvalidInput
 from gossamer.facts import KnownFacts
 from gossamer.methods import AnytimeSDA

@@ -21,8 +21,8 @@ from tests.support.agent_process import Handle
 from tests.support.small_fleets import fleet, make_certificates
 from tests.support.waiting import until
 
-from gossamer.agents.fleet.certificates import Authority
-from gossamer.agents.settings import AgentSettings, Neighbor
+from gossamer.agents.config.settings import AgentSettings, Neighbor
+from gossamer.agents.membership.certificates import Authority
 from gossamer.agents.transports import hall
 from gossamer.agents.transports.tls import Connection, TlsTransport, longest_message
 from gossamer.fingerprint import full_version

@@ -25,8 +25,8 @@ from tests.chaos.verdict import TOLERANCE, Suspects, Verdict, farthest, judge, r
 from tests.support.small_fleets import free_ports
 from tests.support.waiting import until
 
-from gossamer.agents.fleet.file import Fleet
-from gossamer.agents.fleet.tables import ObservationsTable, RoundsTable
+from gossamer.agents.config.tables import ObservationsTable, RoundsTable
+from gossamer.agents.membership.fleet import Fleet
 from gossamer.networks import Network
 
 RANGE = (0.0, 10.0)

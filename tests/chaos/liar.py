@@ -18,8 +18,8 @@ import numpy as np
 from tests.support.lockstep import Forger, Lie, Lying, Told
 
 from gossamer.agents.agent import Agent
-from gossamer.agents.fleet.file import Fleet
-from gossamer.agents.statistics import Layout
+from gossamer.agents.membership.fleet import Fleet
+from gossamer.agents.statistics.layout import Layout
 from gossamer.agents.transports.tls import TlsTransport
 
 REGISTERS = 2

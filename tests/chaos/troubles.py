@@ -20,7 +20,7 @@ from typing import Any
 from tests.chaos.members import ChaosMember
 from tests.support import SUPPORT
 
-from gossamer.agents.host import store_care
+from gossamer.agents.store import care as store_care
 from gossamer.errors import GossamerError
 
 HOSTILE = SUPPORT / "hostile.py"

@@ -10,7 +10,7 @@ import numpy as np
 from tests.chaos.members import ChaosMember
 from tests.chaos.troubles import Troubles
 
-from gossamer.agents.fleet.file import Fleet
+from gossamer.agents.membership.fleet import Fleet
 
 TOLERANCE = 1e-3
 """Of estimates, whose means are between 1 and 9; a quiet minute brings a fleet much closer."""

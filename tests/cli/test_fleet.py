@@ -22,10 +22,10 @@ from tests.support.fleet_commands import make, running
 from tests.support.small_fleets import free_ports
 from tests.support.waiting import until
 
-from gossamer.agents.fleet.file import Fleet
-from gossamer.agents.fleet.tables import Member, RoundsTable
+from gossamer.agents.config.tables import Member, RoundsTable
 from gossamer.agents.host.options import Options
 from gossamer.agents.host.status import AgentStatus, read_status
+from gossamer.agents.membership.fleet import Fleet
 from gossamer.cli.fleet_table import compact, fleet_line, fleet_table, small, vector
 from gossamer.errors import InvalidInput, Unsupported
 from gossamer.methods import AnytimeSDA

@@ -8,7 +8,7 @@ import networkx as nx
 import pytest
 from tests.support.commands import invoke
 
-from gossamer.agents.fleet.file import Fleet
+from gossamer.agents.membership.fleet import Fleet
 
 
 @pytest.mark.parametrize("flag", ["--edges", "--topology"])

@@ -9,8 +9,8 @@ import pytest
 from tests.support.commands import invoke
 from typer.testing import Result
 
-from gossamer.agents.fleet import membership
-from gossamer.agents.fleet.file import Fleet
+from gossamer.agents.membership import changes as membership
+from gossamer.agents.membership.fleet import Fleet
 from gossamer.errors import InvalidInput
 
 

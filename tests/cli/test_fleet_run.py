@@ -14,8 +14,8 @@ from tests.support.fleet_commands import make, pids, running
 from tests.support.processes import runs
 from tests.support.waiting import until
 
-from gossamer.agents.fleet.file import Fleet
 from gossamer.agents.host.status import read_status
+from gossamer.agents.membership.fleet import Fleet
 from gossamer.errors import InvalidInput
 from gossamer.networks import Network
 

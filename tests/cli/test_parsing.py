@@ -10,7 +10,7 @@ from tests.support import SUPPORT
 from tests.support.commands import invoke
 
 import gossamer as gs
-from gossamer.agents.fleet.file import Fleet
+from gossamer.agents.membership.fleet import Fleet
 from gossamer.cli.output import few
 from gossamer.cli.parsing import parse_horizons, parse_method, parse_methods, parse_observations, split_method
 from gossamer.errors import InvalidInput

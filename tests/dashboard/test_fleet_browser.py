@@ -14,9 +14,9 @@ from tests.support.serving import in_browser, serving
 from tests.support.small_fleets import free_ports
 from tests.support.written_fleet import WrittenFleet, playing
 
-from gossamer.agents.fleet.file import Fleet
+from gossamer.agents.config.tables import RoundsTable
 from gossamer.agents.fleet.launcher import LocalFleet
-from gossamer.agents.fleet.tables import RoundsTable
+from gossamer.agents.membership.fleet import Fleet
 from gossamer.dashboard.fleet_page import LINES, fleet_page
 from gossamer.networks import Network
 

@@ -19,7 +19,7 @@ from tests.support.commands import invoke
 from tests.support.serving import serving
 from tests.support.written_fleet import WrittenFleet, playing
 
-from gossamer.agents.fleet import membership
+from gossamer.agents.membership import changes as membership
 from gossamer.dashboard import fleet_page as pages
 from gossamer.dashboard.fleet import FACTS, LINKS, FleetReader
 from gossamer.dashboard.fleet_page import LINES, FleetFrames, FleetWatch, fleet_page

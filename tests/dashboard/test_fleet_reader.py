@@ -14,11 +14,11 @@ from tests.support.small_fleets import free_ports
 from tests.support.snapshots import some_snapshot
 from tests.support.written_fleet import WrittenFleet
 
-from gossamer.agents.fleet import membership
 from gossamer.agents.host.metrics import AgentCollector
-from gossamer.agents.host.sources import FromIterable
 from gossamer.agents.host.status import StatusFile
 from gossamer.agents.host.web import serve
+from gossamer.agents.membership import changes as membership
+from gossamer.agents.sources.opening import FromIterable
 from gossamer.dashboard.fleet import CROWD, EVENTS, FACTS, FleetReader, FleetView
 from gossamer.networks import Network
 

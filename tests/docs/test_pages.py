@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 import gossamer as gs
-from gossamer.agents.host.source_kinds import Source
 from gossamer.agents.host.status import StatusFile
+from gossamer.agents.sources.kinds import Source
 from gossamer.cli import COMMANDS
 
 DOCS = Path(__file__).parents[2] / "docs"

@@ -112,7 +112,7 @@ def observations(options: dict[str, Any], go: threading.Event) -> Iterator[float
 
 async def main() -> None:
     from gossamer.agents.agent import Agent
-    from gossamer.agents.transports.base import Faulty
+    from gossamer.agents.transports.faulty import Faulty
     from gossamer.agents.transports.tls import TlsTransport
 
     warnings.simplefilter("ignore")

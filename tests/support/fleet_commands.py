@@ -9,9 +9,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from gossamer.agents.fleet.file import Fleet
-from gossamer.agents.fleet.tables import RoundsTable
+from gossamer.agents.config.tables import RoundsTable
 from gossamer.agents.host.status import read_status
+from gossamer.agents.membership.fleet import Fleet
 from gossamer.networks import Network
 from tests.support.small_fleets import free_ports
 

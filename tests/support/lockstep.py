@@ -11,14 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from gossamer.agents.bounds import SLACK, Bounds
+from gossamer.agents.config.settings import Limits
+from gossamer.agents.round.bounds import SLACK, Bounds
 from gossamer.agents.round.conversation import Conversation
 from gossamer.agents.round.ledger import Ledger
 from gossamer.agents.round.messages import Outgoing, Received
+from gossamer.agents.round.transport import Deliver, Transport
 from gossamer.agents.round.wire import Codec
-from gossamer.agents.settings import Limits
-from gossamer.agents.statistics import Layout
-from gossamer.agents.transports.base import Deliver, Transport
+from gossamer.agents.statistics.layout import Layout
 from gossamer.methods import AnytimeSDA
 from gossamer.methods.base import Method
 from gossamer.methods.ledger import ledger_program

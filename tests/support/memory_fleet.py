@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from gossamer.agents.agent import Agent
-from gossamer.agents.settings import AgentSettings, Neighbor
-from gossamer.agents.transports.base import Transport
+from gossamer.agents.config.settings import AgentSettings, Neighbor
+from gossamer.agents.round.transport import Transport
 from gossamer.agents.transports.memory import Memory
 from gossamer.methods import AnytimeSDA
 from tests.support.waiting import until_true

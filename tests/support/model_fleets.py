@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from gossamer.agents.fleet_model import FleetModel
-from gossamer.agents.learning import ModelAnswers, layout_of
+from gossamer.agents.config.model import FleetModel
 from gossamer.agents.round.ledger import Ledger, LedgerState
-from gossamer.agents.rows import batcher_of
+from gossamer.agents.round.row_batching import batcher_of
+from gossamer.agents.statistics.models import ModelAnswers, layout_of
 from gossamer.methods.ledger import ledger_program
 from gossamer.networks import Network
 from tests.support.small_fleets import fleet

@@ -13,12 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from gossamer.agents.fleet import membership, roster
-from gossamer.agents.fleet.file import Fleet
-from gossamer.agents.fleet.tables import ObservationsTable, RoundsTable
+from gossamer.agents.config.settings import Neighbor, Tls
+from gossamer.agents.config.tables import ObservationsTable, RoundsTable
 from gossamer.agents.host.options import Options
-from gossamer.agents.host.sources import parse_source
-from gossamer.agents.settings import Neighbor, Tls
+from gossamer.agents.membership import changes as membership
+from gossamer.agents.membership import roster
+from gossamer.agents.membership.fleet import Fleet
+from gossamer.agents.sources.opening import parse_source
 from gossamer.agents.transports.door import ask
 from gossamer.faults import Loss
 from gossamer.networks import Network

@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
+from gossamer.agents.config.settings import AGREED, AgentSettings, Limits, Neighbor
 from gossamer.agents.round.ledger import Ledger
 from gossamer.agents.round.messages import Outgoing
 from gossamer.agents.round.wire import Codec
-from gossamer.agents.settings import AGREED, AgentSettings, Limits, Neighbor
 from gossamer.agents.transports import door
 from gossamer.facts import UnknownFacts
 from gossamer.methods.anytime_sda import AnytimeSDA

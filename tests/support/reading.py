@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import itertools
 
-from gossamer.agents.host.source_kinds import LiveSource, PacedSource
+from gossamer.agents.sources.kinds import LiveSource, PacedSource
 from tests.support.waiting import PATIENCE
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from gossamer.agents.settings import AgentSettings, Neighbor, Tls
+from gossamer.agents.config.settings import AgentSettings, Neighbor, Tls
 from gossamer.facts import KnownFacts
 from gossamer.methods import AnytimeSDA
 from gossamer.networks import Network
@@ -63,7 +63,7 @@ def fleet(network: Network, *, certificates: Path | None = None, **changes: Any)
 
 def make_certificates(directory: Path, agents: int) -> Path:
     """A small authority and one certificate per agent, as `gossamer fleet init` makes them."""
-    from gossamer.agents.fleet.certificates import Authority
+    from gossamer.agents.membership.certificates import Authority
 
     authority = Authority.create(directory)
     for i in range(agents):

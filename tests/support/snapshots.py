@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from gossamer.agents.snapshot import NeighborView, Snapshot
-from gossamer.agents.statistics import Layout
+from gossamer.agents.statistics.layout import Layout
 
 LAYOUT = Layout(1)
 

@@ -15,10 +15,10 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from gossamer.agents.fleet.certificates import Authority
-from gossamer.agents.fleet.file import Fleet
+from gossamer.agents.config.settings import AgentSettings
 from gossamer.agents.host import logs
-from gossamer.agents.settings import AgentSettings
+from gossamer.agents.membership.certificates import Authority
+from gossamer.agents.membership.fleet import Fleet
 from gossamer.agents.transports import door
 from gossamer.agents.transports.tls import TlsTransport
 

@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from gossamer.agents.fleet.file import Fleet
-from gossamer.agents.host.files import replace
+from gossamer.agents.files import replace
 from gossamer.agents.host.status import STATUS
+from gossamer.agents.membership.fleet import Fleet
 from gossamer.networks import Network
 
 

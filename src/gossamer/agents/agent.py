@@ -16,24 +16,24 @@ from typing import Any, Self
 
 from numpy.typing import ArrayLike
 
-from gossamer.agents.assembly import conversation_of, ledger_of
-from gossamer.agents.bounds import Bounds
-from gossamer.agents.host.source_kinds import LiveSource
-from gossamer.agents.host.sources import as_source
-from gossamer.agents.host.store import AgentStore, Saved
-from gossamer.agents.host.writer import StoreWriter
-from gossamer.agents.learning import layout_of, range_of
-from gossamer.agents.mixing import Mixing, combined, settled
+from gossamer.agents.assembly import conversation_of, ledger_of, reads_again
+from gossamer.agents.config.settings import AGREED, AUTO, AgentSettings
 from gossamer.agents.rewiring import STAYS, Rewiring
-from gossamer.agents.round.extremes import Extremes
+from gossamer.agents.round.bounds import Bounds
 from gossamer.agents.round.loop import RoundLoop
+from gossamer.agents.round.round_trip import RoundTrip, timeout_of
+from gossamer.agents.round.row_batching import batcher_of
+from gossamer.agents.round.transport import Transport
 from gossamer.agents.round.wire import Reason
-from gossamer.agents.round_trip import RoundTrip, timeout_of
-from gossamer.agents.rows import batcher_of, reads_again
-from gossamer.agents.settings import AGREED, AUTO, AgentSettings
 from gossamer.agents.snapshot import CountCheck, NeighborView, Snapshot, liars, strangers
-from gossamer.agents.statistics import Answers
-from gossamer.agents.transports.base import Transport
+from gossamer.agents.sources.kinds import LiveSource
+from gossamer.agents.sources.opening import as_source
+from gossamer.agents.statistics.extremes import Extremes
+from gossamer.agents.statistics.layout import Answers
+from gossamer.agents.statistics.mixing import Mixing, combined, settled
+from gossamer.agents.statistics.models import layout_of, range_of
+from gossamer.agents.store.agent_store import AgentStore, Saved
+from gossamer.agents.store.writer import StoreWriter
 from gossamer.arrays import Floats
 from gossamer.errors import GossamerError, InvalidInput, Unsupported
 from gossamer.methods.ledger import ledger_program

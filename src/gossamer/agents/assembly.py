@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from gossamer.agents.bounds import Bounds
-from gossamer.agents.host.store import Saved, first_serial
+import logging
+
+from gossamer.agents.config.settings import AgentSettings
 from gossamer.agents.rewiring import resumed
+from gossamer.agents.round.batching import Batcher
+from gossamer.agents.round.bounds import Bounds
 from gossamer.agents.round.conversation import Conversation
-from gossamer.agents.round.extremes import Extremes
 from gossamer.agents.round.ledger import Ledger
-from gossamer.agents.round_trip import timeout_of
-from gossamer.agents.settings import AgentSettings
-from gossamer.agents.statistics import Layout
-from gossamer.agents.transports.base import Transport
+from gossamer.agents.round.round_trip import timeout_of
+from gossamer.agents.round.row_batching import RowBatcher
+from gossamer.agents.round.transport import Transport
+from gossamer.agents.sources.kinds import Source
+from gossamer.agents.statistics.extremes import Extremes
+from gossamer.agents.statistics.layout import Layout
+from gossamer.agents.store.agent_store import Saved, first_serial
 from gossamer.methods.ledger import LedgerProgram
+
+log = logging.getLogger("gossamer.agents")
 
 
 def ledger_of(
@@ -38,6 +45,20 @@ def ledger_of(
         reset=settings.reset,
         most=None if bounds is None else bounds.rows,
     )
+
+
+def reads_again(batcher: Batcher, source: Source | None, ledger: Ledger) -> bool:
+    """Whether rows from before a restart are read once more, because their sums are not good enough; then they are
+    forgotten first."""
+    stored = int(ledger.samples)
+    if not isinstance(batcher, RowBatcher) or source is None or not stored or batcher.fits():
+        return False
+    if not source.repeats(stored):
+        return False
+    log.info("agent %d reads its rows again: their sums are not good enough", ledger.me)
+    batcher.begin_again()
+    ledger.samples = 0.0
+    return True
 
 
 def conversation_of(

@@ -6,10 +6,10 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from gossamer.agents.config.settings import AgentSettings, differing
 from gossamer.agents.round.conversation import Peer
-from gossamer.agents.round_trip import RoundTrip
-from gossamer.agents.settings import AgentSettings, differing
-from gossamer.agents.statistics import Answers
+from gossamer.agents.round.round_trip import RoundTrip
+from gossamer.agents.statistics.layout import Answers
 from gossamer.arrays import Floats
 from gossamer.fingerprint import full_version
 

@@ -16,7 +16,7 @@ import gossamer as gs
 from gossamer.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from gossamer.agents.fleet.file import Fleet
+    from gossamer.agents.membership.fleet import Fleet
 
 
 def parse_faults(*, names: Sequence[Hashable] = (), **flags: str | Iterable[str] | None) -> gs.faults.Faults:

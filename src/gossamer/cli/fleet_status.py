@@ -31,10 +31,10 @@ def status(
     The exit code is 0 if at least one agent is seen and all that are seen are running, and 1 otherwise.
     """
     from gossamer import checks
-    from gossamer.agents.fleet.file import Fleet
+    from gossamer.agents.config.tables import duration
     from gossamer.agents.fleet.survey import survey
-    from gossamer.agents.fleet.tables import duration
     from gossamer.agents.host.status import worst_first
+    from gossamer.agents.membership.fleet import Fleet
 
     found = Fleet.read(fleet)
     places = None if metrics is None else [place.strip() for place in metrics.split(",")]

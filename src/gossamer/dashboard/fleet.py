@@ -16,11 +16,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gossamer.agents.fleet.file import Fleet
-from gossamer.agents.fleet.roster import roster_path
+from gossamer.agents.config.settings import check_endpoint
 from gossamer.agents.fleet.survey import SPEAKING, notes, summary, survey
 from gossamer.agents.host.status import AgentStatus
-from gossamer.agents.settings import check_endpoint
+from gossamer.agents.membership.fleet import Fleet
+from gossamer.agents.membership.roster import roster_path
 from gossamer.arrays import Floats
 from gossamer.dashboard.history import History
 from gossamer.errors import GossamerError

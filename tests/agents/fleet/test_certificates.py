@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from cryptography.x509.oid import NameOID
 
-from gossamer.agents.fleet.certificates import (
+from gossamer.agents.membership.certificates import (
     AGENT_DAYS,
     Authority,
     check_name,

@@ -16,9 +16,7 @@ from tests.support import SUPPORT
 from tests.support.own_methods import HeavyBall
 from tests.support.small_fleets import free_ports
 
-from gossamer.agents.fleet.file import Fleet, simulated_sources
-from gossamer.agents.fleet.hosts import names_and_endpoints, read_hosts, with_port
-from gossamer.agents.fleet.tables import (
+from gossamer.agents.config.tables import (
     MethodTable,
     ObservationsTable,
     RoundsTable,
@@ -26,8 +24,10 @@ from gossamer.agents.fleet.tables import (
     duration,
 )
 from gossamer.agents.host.options import Options
-from gossamer.agents.host.source_kinds import PacedSource
-from gossamer.agents.host.sources import parse_source
+from gossamer.agents.membership.fleet import Fleet, simulated_sources
+from gossamer.agents.membership.hosts import names_and_endpoints, read_hosts, with_port
+from gossamer.agents.sources.kinds import PacedSource
+from gossamer.agents.sources.opening import parse_source
 from gossamer.errors import InvalidInput
 from gossamer.facts import UnknownFacts
 from gossamer.methods import SDA, SSDA, AnytimeSDA, Method

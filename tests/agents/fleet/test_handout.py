@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from gossamer.agents.fleet.file import Fleet
-from gossamer.agents.fleet.handout import bundle, targets
-from gossamer.agents.fleet.hosts import with_metrics
+from gossamer.agents.membership.bundle import bundle, targets
+from gossamer.agents.membership.fleet import Fleet
+from gossamer.agents.membership.hosts import with_metrics
 from gossamer.errors import InvalidInput
 from gossamer.networks import Network
 

@@ -13,13 +13,13 @@ import pytest
 from tests.support.small_fleets import free_ports
 from tests.support.waiting import until
 
-from gossamer.agents.fleet import membership
-from gossamer.agents.fleet.file import Fleet
+from gossamer.agents.config.tables import RoundsTable
 from gossamer.agents.fleet.launcher import LocalFleet
-from gossamer.agents.fleet.tables import RoundsTable
-from gossamer.agents.host import backoff
 from gossamer.agents.host.hosting import claim
 from gossamer.agents.host.status import AgentStatus
+from gossamer.agents.membership import changes as membership
+from gossamer.agents.membership.fleet import Fleet
+from gossamer.agents.sources import backoff
 from gossamer.errors import InvalidInput
 from gossamer.networks import Network
 

@@ -20,11 +20,20 @@ from hypothesis import strategies as st
 from tests.support.small_fleets import free_ports
 from tests.support.waiting import until
 
-from gossamer.agents.fleet import membership
-from gossamer.agents.fleet.certificates import common_name_of, expires
-from gossamer.agents.fleet.file import Fleet
-from gossamer.agents.fleet.membership import add, draft, link, publish, remove, replace, signed_roster, unlink
-from gossamer.agents.fleet.roster import roster_path
+from gossamer.agents.membership import changes as membership
+from gossamer.agents.membership.certificates import common_name_of, expires
+from gossamer.agents.membership.changes import (
+    add,
+    draft,
+    link,
+    publish,
+    remove,
+    replace,
+    signed_roster,
+    unlink,
+)
+from gossamer.agents.membership.fleet import Fleet
+from gossamer.agents.membership.roster import roster_path
 from gossamer.agents.transports.tls import TlsTransport
 from gossamer.errors import GossamerError, InvalidInput
 from gossamer.methods import AnytimeSDA

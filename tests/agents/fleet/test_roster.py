@@ -15,20 +15,12 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gossamer.agents.fleet import roster as module
-from gossamer.agents.fleet.certificates import Authority
-from gossamer.agents.fleet.file import Fleet
-from gossamer.agents.fleet.roster import (
-    LARGEST,
-    Edge,
-    Left,
-    Roster,
-    RosterMember,
-    common_name,
-    read_roster,
-    roster_path,
-)
-from gossamer.agents.fleet.tables import Member
+from gossamer.agents.config.members import Edge, Left, RosterMember
+from gossamer.agents.config.tables import Member
+from gossamer.agents.membership import roster as module
+from gossamer.agents.membership.certificates import Authority
+from gossamer.agents.membership.fleet import Fleet
+from gossamer.agents.membership.roster import LARGEST, Roster, common_name, read_roster, roster_path
 from gossamer.errors import InvalidInput, InvalidRoster
 from gossamer.networks import Network
 

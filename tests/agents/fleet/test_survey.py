@@ -15,12 +15,12 @@ from tests.support.small_fleets import free_ports
 from tests.support.snapshots import some_snapshot
 from tests.support.waiting import until
 
-from gossamer.agents.fleet.file import Fleet
 from gossamer.agents.fleet.survey import survey
 from gossamer.agents.host.metrics import AgentCollector
-from gossamer.agents.host.sources import FromIterable
 from gossamer.agents.host.status import status_line
 from gossamer.agents.host.web import serve
+from gossamer.agents.membership.fleet import Fleet
+from gossamer.agents.sources.opening import FromIterable
 from gossamer.errors import InvalidInput
 from gossamer.networks import Network
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gossamer.agents.host.backoff import Backoff
+from gossamer.agents.sources.backoff import Backoff
 
 
 def test_delays_grow_to_a_minute_and_start_over_after_a_good_run() -> None:

@@ -13,9 +13,10 @@ from tests.support.processes import runs
 from tests.support.reading import collect
 from tests.support.waiting import until
 
-from gossamer.agents.host import backoff, sources
-from gossamer.agents.host.source_kinds import LiveSource
-from gossamer.agents.host.sources import parse_source
+from gossamer.agents.sources import backoff
+from gossamer.agents.sources import opening as sources
+from gossamer.agents.sources.kinds import LiveSource
+from gossamer.agents.sources.opening import parse_source
 from gossamer.errors import InvalidInput
 
 

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from gossamer.agents.fleet.file import Fleet
+from gossamer.agents import files
 from gossamer.agents.fleet.launcher import LocalFleet
-from gossamer.agents.host import files
 from gossamer.agents.host.hosting import claim
-from gossamer.agents.host.store import AgentStore
+from gossamer.agents.membership.fleet import Fleet
+from gossamer.agents.store.agent_store import AgentStore
 from gossamer.errors import InvalidInput
 from gossamer.networks import Network
 
@@ -138,7 +138,7 @@ def test_what_an_agent_reads_is_checked(made: Path, name: str, spoil: Callable[[
 
 @pytest.mark.parametrize("spoil", [link, loosen])
 def test_the_code_of_a_method_is_checked(tmp_path: Path, spoil: Callable[[Path], None]) -> None:
-    from gossamer.agents.fleet.tables import MethodTable
+    from gossamer.agents.config.tables import MethodTable
 
     file = tmp_path / "mine.py"
     file.write_text("raise SystemExit('the code ran')\n")

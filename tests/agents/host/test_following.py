@@ -13,13 +13,13 @@ from typing import Any
 import pytest
 
 from gossamer.agents.agent import Agent
-from gossamer.agents.fleet.file import Fleet
-from gossamer.agents.fleet.membership import draft, link, publish, remove, replace
-from gossamer.agents.fleet.roster import roster_path
+from gossamer.agents.config.settings import AgentSettings
 from gossamer.agents.host import logs
 from gossamer.agents.host.following import Following
 from gossamer.agents.host.options import Options
-from gossamer.agents.settings import AgentSettings
+from gossamer.agents.membership.changes import draft, link, publish, remove, replace
+from gossamer.agents.membership.fleet import Fleet
+from gossamer.agents.membership.roster import roster_path
 from gossamer.agents.transports.memory import Memory
 from gossamer.networks import Network
 

@@ -13,13 +13,13 @@ from tests.support.small_fleets import free_ports
 from tests.support.waiting import until, until_true
 
 import gossamer as gs
-from gossamer.agents.fleet.certificates import Authority
-from gossamer.agents.fleet.file import Fleet
-from gossamer.agents.fleet.membership import change, link, remove
+from gossamer.agents.config.tables import RoundsTable
 from gossamer.agents.fleet.survey import ask
-from gossamer.agents.fleet.tables import RoundsTable
 from gossamer.agents.host import following, hosting
 from gossamer.agents.host.hosting import _invalid
+from gossamer.agents.membership.certificates import Authority
+from gossamer.agents.membership.changes import change, link, remove
+from gossamer.agents.membership.fleet import Fleet
 from gossamer.errors import GossamerError, InvalidInput
 from gossamer.networks import Network
 

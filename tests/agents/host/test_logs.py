@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from gossamer.agents.config.settings import Label
 from gossamer.agents.host import logs
 from gossamer.agents.host.logs import LineFile, LogFile, Sparing
-from gossamer.agents.settings import Label
 from gossamer.errors import InvalidInput
 
 EXPIRED = (

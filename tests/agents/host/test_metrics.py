@@ -19,12 +19,12 @@ from tests.support.small_fleets import fleet, free_ports
 from tests.support.waiting import until_true
 
 from gossamer.agents.agent import Agent, Snapshot
-from gossamer.agents.fleet.tables import Member
+from gossamer.agents.config.tables import Member
 from gossamer.agents.host.metrics import AgentCollector, details_of, status_of
-from gossamer.agents.host.sources import FromIterable
 from gossamer.agents.host.status import estimate_line, status_line
 from gossamer.agents.host.web import serve
-from gossamer.agents.statistics import Answers, Layout
+from gossamer.agents.sources.opening import FromIterable
+from gossamer.agents.statistics.layout import Answers, Layout
 from gossamer.agents.transports.memory import Memory
 from gossamer.errors import GossamerError, InvalidInput, OutputError
 from gossamer.fingerprint import full_version

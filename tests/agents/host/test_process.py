@@ -18,14 +18,14 @@ import pytest
 from tests.support.small_fleets import free_ports
 from tests.support.waiting import until
 
-from gossamer.agents.fleet.file import Fleet
-from gossamer.agents.fleet.membership import draft, publish, replace
+from gossamer.agents.config.settings import AgentSettings
+from gossamer.agents.config.tables import RoundsTable
 from gossamer.agents.fleet.survey import ask
-from gossamer.agents.fleet.tables import RoundsTable
 from gossamer.agents.host.following import Following
 from gossamer.agents.host.options import Options
 from gossamer.agents.host.status import read_status
-from gossamer.agents.settings import AgentSettings
+from gossamer.agents.membership.changes import draft, publish, replace
+from gossamer.agents.membership.fleet import Fleet
 from gossamer.errors import InvalidInput
 from gossamer.faults import Bursts, Delay, Loss, Partition
 from gossamer.networks import Network

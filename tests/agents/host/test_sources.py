@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 from tests.support.reading import collect
 from tests.support.waiting import PATIENCE
 
-from gossamer.agents.host.source_kinds import LiveSource, PacedSource
-from gossamer.agents.host.sources import FromIterable, FromIterator, parse_source
-from gossamer.agents.readings import LINE_LIMIT, BadObservation, Splitter, parse_line, vector
+from gossamer.agents.sources.kinds import LiveSource, PacedSource
+from gossamer.agents.sources.opening import FromIterable, FromIterator, parse_source
+from gossamer.agents.statistics.readings import LINE_LIMIT, BadObservation, Splitter, parse_line, vector
 from gossamer.errors import InvalidInput
 from gossamer.observations import Gaussian
 

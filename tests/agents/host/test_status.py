@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from tests.support.small_fleets import free_ports
 
-from gossamer.agents.fleet.file import Fleet
 from gossamer.agents.host.hosting import _next
-from gossamer.agents.host.sources import parse_source
 from gossamer.agents.host.status import STATUS, StatusFile, cadence, read_status
+from gossamer.agents.membership.fleet import Fleet
+from gossamer.agents.sources.opening import parse_source
 from gossamer.networks import Network
 
 

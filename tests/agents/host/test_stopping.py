@@ -19,10 +19,10 @@ import pytest
 from tests.support.small_fleets import free_ports
 from tests.support.waiting import until
 
-from gossamer.agents.fleet.file import Fleet
-from gossamer.agents.fleet.tables import RoundsTable
-from gossamer.agents.host import store_care
+from gossamer.agents.config.tables import RoundsTable
 from gossamer.agents.host.options import Options
+from gossamer.agents.membership.fleet import Fleet
+from gossamer.agents.store import care as store_care
 from gossamer.networks import Network
 
 IN_TIME = 30.0

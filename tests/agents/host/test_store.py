@@ -17,9 +17,9 @@ import msgspec
 import numpy as np
 import pytest
 
-from gossamer.agents.host.store import AgentStore, Saved
-from gossamer.agents.host.store_file import Damaged, Record, create, read, stored_seal
 from gossamer.agents.round.ledger import KEPT, RETURNING, LedgerState
+from gossamer.agents.store.agent_store import AgentStore, Saved
+from gossamer.agents.store.file import Damaged, Record, create, read, stored_seal
 from gossamer.errors import InvalidInput, OutputError
 
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from tests.support.ledgers import drive, ledgers
 from tests.support.small_fleets import weights_of
 
-from gossamer.agents.node_form import NodeForm
 from gossamer.agents.round.ledger import Ledger
+from gossamer.agents.round.node_form import NodeForm
 from gossamer.errors import Unsupported
 from gossamer.facts import UnknownFacts
 from gossamer.methods import METHODS, SDA, SSDA, AnytimeSDA, tabulate

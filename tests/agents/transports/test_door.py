@@ -14,11 +14,11 @@ import pytest
 from tests.support.small_fleets import PLAINTEXT, fleet, free_ports, make_certificates
 from tests.support.waiting import until
 
-from gossamer.agents.fleet.certificates import Authority
-from gossamer.agents.fleet.file import Fleet
-from gossamer.agents.settings import OPERATOR, AgentSettings, Neighbor, Tls
+from gossamer.agents.config.settings import OPERATOR, AgentSettings, Neighbor, Tls
+from gossamer.agents.membership.certificates import Authority
+from gossamer.agents.membership.fleet import Fleet
+from gossamer.agents.round.transport import Transport
 from gossamer.agents.transports import door
-from gossamer.agents.transports.base import Transport
 from gossamer.agents.transports.door import LONGEST_QUESTION, ask
 from gossamer.agents.transports.tls import TlsTransport
 from gossamer.errors import GossamerError

@@ -15,15 +15,15 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from gossamer.agents.fleet.file import Fleet
+from gossamer.agents import files
+from gossamer.agents.config.tables import Member, duration
 from gossamer.agents.fleet.nursery import Nursery
-from gossamer.agents.fleet.tables import Member, duration
-from gossamer.agents.host import files
-from gossamer.agents.host.backoff import Backoff
 from gossamer.agents.host.hosting import claim
 from gossamer.agents.host.logs import tail
 from gossamer.agents.host.options import Options
 from gossamer.agents.host.status import STATUS, AgentStatus, read_status
+from gossamer.agents.membership.fleet import Fleet
+from gossamer.agents.sources.backoff import Backoff
 from gossamer.errors import GossamerError, InvalidInput, OutputError
 
 LOGS = "logs"

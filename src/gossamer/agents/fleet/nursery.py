@@ -29,9 +29,9 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, NoReturn
 
-from gossamer.agents.fleet.file import Fleet
 from gossamer.agents.host import process
 from gossamer.agents.host.options import Options
+from gossamer.agents.membership.fleet import Fleet
 from gossamer.errors import GossamerError, InvalidInput, require
 from gossamer.fingerprint import full_version
 

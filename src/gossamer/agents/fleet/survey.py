@@ -13,11 +13,11 @@ from http.client import HTTPException
 from pathlib import Path
 from typing import Any
 
-from gossamer.agents.fleet.file import Fleet
-from gossamer.agents.fleet.tables import Member
+from gossamer.agents.config.settings import check_endpoint
+from gossamer.agents.config.tables import Member
 from gossamer.agents.host.metrics import status_of
 from gossamer.agents.host.status import AgentStatus, read_status
-from gossamer.agents.settings import check_endpoint
+from gossamer.agents.membership.fleet import Fleet
 from gossamer.errors import GossamerError
 
 _AT_ONCE = 32

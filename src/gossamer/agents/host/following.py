@@ -19,17 +19,18 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+from gossamer.agents import files
 from gossamer.agents.agent import Agent
-from gossamer.agents.fleet.certificates import read_certificate, validity, write_file
-from gossamer.agents.fleet.file import Fleet
-from gossamer.agents.fleet.renewal import RENEW, Renewal
-from gossamer.agents.fleet.roster import Roster, roster_path
-from gossamer.agents.fleet.tables import Member, duration
-from gossamer.agents.host import files, logs
+from gossamer.agents.config.settings import OPERATOR, AgentSettings, Neighbor
+from gossamer.agents.config.tables import Member, duration
+from gossamer.agents.host import logs
 from gossamer.agents.host.options import Options
-from gossamer.agents.host.source_kinds import AnySource
+from gossamer.agents.membership.certificates import read_certificate, validity, write_file
+from gossamer.agents.membership.fleet import Fleet
+from gossamer.agents.membership.renewal import RENEW, Renewal
+from gossamer.agents.membership.roster import Roster, roster_path
 from gossamer.agents.rewiring import HAND_OVER, HELD, TAKE_BACK
-from gossamer.agents.settings import OPERATOR, AgentSettings, Neighbor
+from gossamer.agents.sources.kinds import AnySource
 from gossamer.agents.transports.door import ask
 from gossamer.errors import GossamerError, InvalidInput, OutputError
 

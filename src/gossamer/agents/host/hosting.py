@@ -20,17 +20,18 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from gossamer.agents import files
 from gossamer.agents.agent import Agent, ObservationStream
-from gossamer.agents.fleet.file import Fleet
-from gossamer.agents.host import files
+from gossamer.agents.config.settings import AgentSettings, check_endpoint
 from gossamer.agents.host.following import LOOK_EVERY, Following
 from gossamer.agents.host.options import Options
-from gossamer.agents.host.source_kinds import AnySource
-from gossamer.agents.host.sources import as_source
 from gossamer.agents.host.status import STATUS, StatusFile
-from gossamer.agents.settings import AgentSettings, check_endpoint
+from gossamer.agents.membership.fleet import Fleet
+from gossamer.agents.round.transport import Transport
 from gossamer.agents.snapshot import Snapshot
-from gossamer.agents.transports.base import Faulty, Transport
+from gossamer.agents.sources.kinds import AnySource
+from gossamer.agents.sources.opening import as_source
+from gossamer.agents.transports.faulty import Faulty
 from gossamer.agents.transports.tls import TlsTransport
 from gossamer.errors import GossamerError, InvalidInput, OutputError
 
@@ -265,7 +266,7 @@ async def joined(
     --------
     >>> import asyncio, tempfile
     >>> from pathlib import Path
-    >>> from gossamer.agents.fleet.file import Fleet
+    >>> from gossamer.agents.membership.fleet import Fleet
     >>> async def main(folder):
     ...     fleet = Fleet.create(gs.Network.path(2), endpoints=["127.0.0.1:7391", "127.0.0.1:7392"])
     ...     async with gs.agents.joined(fleet.write(Path(folder)), "agent0") as agent:

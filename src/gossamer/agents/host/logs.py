@@ -12,11 +12,9 @@ from datetime import UTC, datetime
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
 
-from gossamer.agents.host import files
+from gossamer.agents import files
+from gossamer.agents.config.settings import Label
 from gossamer.agents.host.outlet import Outlet
-from gossamer.agents.settings import Label
-
-LEVELS = ("debug", "info", "warning", "error")
 
 _ENDPOINT = re.compile(r"\S+:\d+")
 _DIGITS = re.compile(r"\d+")

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
     from prometheus_client.metrics_core import Metric
 
-    from gossamer.agents.fleet.tables import Member
+    from gossamer.agents.config.tables import Member
     from gossamer.agents.snapshot import Snapshot
 
 Values = Mapping[Any, float]

@@ -20,13 +20,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gossamer.agents.agent import Agent
-from gossamer.agents.fleet.file import Fleet
 from gossamer.agents.host import logs
 from gossamer.agents.host.hangup import Terminal
 from gossamer.agents.host.hosting import Hosted
 from gossamer.agents.host.options import Options
 from gossamer.agents.host.outlet import Outlet
 from gossamer.agents.host.status import estimate_line
+from gossamer.agents.membership.fleet import Fleet
 from gossamer.agents.snapshot import Snapshot
 from gossamer.errors import GossamerError, InvalidInput, OutputError, require
 

@@ -18,12 +18,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from gossamer.agents.fleet.file import Fleet
-from gossamer.agents.fleet.tables import Member
-from gossamer.agents.host import files
-from gossamer.agents.host.source_kinds import AnySource
-from gossamer.agents.learning import ModelAnswers
+from gossamer.agents import files
+from gossamer.agents.config.tables import Member
+from gossamer.agents.membership.fleet import Fleet
 from gossamer.agents.snapshot import Snapshot
+from gossamer.agents.sources.kinds import AnySource
+from gossamer.agents.statistics.models import ModelAnswers
 from gossamer.errors import InvalidInput
 from gossamer.fingerprint import full_version
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from gossamer.agents.round.numbers import Features
-from gossamer.agents.statistics import Layout
+from gossamer.agents.statistics.layout import Layout
 from gossamer.arrays import Floats
 
 _BLOCK = 256

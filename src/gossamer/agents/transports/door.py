@@ -28,7 +28,7 @@ from collections.abc import Callable, Generator
 from functools import partial
 from typing import Any
 
-from gossamer.agents.settings import OPERATOR, AgentSettings, Neighbor, Tls
+from gossamer.agents.config.settings import OPERATOR, AgentSettings, Neighbor, Tls
 from gossamer.agents.transports.hall import Guest, Hall, Secured, Steps
 from gossamer.errors import GossamerError, InvalidInput
 from gossamer.fingerprint import full_version

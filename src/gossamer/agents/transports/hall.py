@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Generator
 from dataclasses import dataclass, field
 
-from gossamer.agents.settings import Neighbor
+from gossamer.agents.config.settings import Neighbor
 
 log = logging.getLogger("gossamer.agents")
 

@@ -11,8 +11,8 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from gossamer.agents.settings import AgentSettings
-from gossamer.agents.transports.base import Deliver
+from gossamer.agents.config.settings import AgentSettings
+from gossamer.agents.round.transport import Deliver
 from gossamer.errors import InvalidInput, Unsupported, require
 
 _TAG = 71

@@ -25,10 +25,10 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 
-from gossamer.agents.round_trip import RoundTrip
-from gossamer.agents.settings import AgentSettings, Neighbor
-from gossamer.agents.statistics import Layout
-from gossamer.agents.transports.base import Deliver
+from gossamer.agents.config.settings import AgentSettings, Neighbor
+from gossamer.agents.round.round_trip import RoundTrip
+from gossamer.agents.round.transport import Deliver
+from gossamer.agents.statistics.layout import Layout
 from gossamer.agents.transports.door import Answer, Door
 from gossamer.agents.transports.hall import Secured
 

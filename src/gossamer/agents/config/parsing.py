@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from gossamer.agents.fleet.tables import MethodTable
-from gossamer.agents.host import files
+from gossamer.agents import files
+from gossamer.agents.config.tables import MethodTable
 from gossamer.errors import InvalidInput, require
 
 if TYPE_CHECKING:

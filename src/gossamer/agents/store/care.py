@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from gossamer.agents.host import store_file
-from gossamer.agents.host.store import hold
-from gossamer.agents.host.store_file import ERRORS, Damaged, Record
+from gossamer.agents.store import file as store_file
+from gossamer.agents.store.agent_store import hold
+from gossamer.agents.store.file import ERRORS, Damaged, Record
 from gossamer.errors import InvalidInput, OutputError
 
 

@@ -26,15 +26,16 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from gossamer.agents.host import files, store_file
-from gossamer.agents.host.store_file import ERRORS, Damaged, Record
+from gossamer.agents import files
 from gossamer.agents.round.closing import Parked
 from gossamer.agents.round.ledger import KEPT, LedgerState
+from gossamer.agents.store import file as store_file
+from gossamer.agents.store.file import ERRORS, Damaged, Record
 from gossamer.arrays import Floats
 from gossamer.errors import InvalidInput, OutputError
 from gossamer.methods.anytime_sda import AnytimeSDA
 
-log = logging.getLogger("gossamer.agents.host.store")
+log = logging.getLogger("gossamer.agents.store.agent_store")
 
 
 @dataclass(frozen=True)

@@ -45,10 +45,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gossamer import checks
-from gossamer.agents.host.backoff import Backoff
-from gossamer.agents.host.csv_files import parse_csv
-from gossamer.agents.host.source_kinds import AnySource, LiveSource, PacedSource
-from gossamer.agents.readings import (
+from gossamer.agents.sources.backoff import Backoff
+from gossamer.agents.sources.csv_files import parse_csv
+from gossamer.agents.sources.kinds import AnySource, LiveSource, PacedSource
+from gossamer.agents.statistics.readings import (
     LINE_LIMIT,
     Splitter,
     Vector,
@@ -58,7 +58,7 @@ from gossamer.arrays import Floats
 from gossamer.errors import InvalidInput
 from gossamer.numerics import counters
 
-log = logging.getLogger("gossamer.agents.host.sources")
+log = logging.getLogger("gossamer.agents.sources.opening")
 
 FORMS = "-, csv:FILE[,follow][,columns=a+b][,target=y], cmd:COMMAND or sim:MEAN,STD,SEED"
 

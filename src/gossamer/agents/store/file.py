@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gossamer.agents.round.wire import LARGEST
+from gossamer.agents.config.settings import LARGEST
 from gossamer.arrays import Floats
 from gossamer.errors import InvalidInput, require
 

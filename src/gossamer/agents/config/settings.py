@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from gossamer import checks
-from gossamer.agents.fleet_model import FleetModel
+from gossamer.agents.config.model import FleetModel
 from gossamer.errors import InvalidInput
 from gossamer.facts import SpectralFacts, UnknownFacts
 from gossamer.methods.anytime_sda import AnytimeSDA
@@ -45,6 +45,9 @@ AGREED = (
 
 _LATER = {"model": None, "return_rate": RETURN_RATE}
 """Settings that fleets did not have at first: with these values at its end, a fingerprint leaves them out."""
+
+LARGEST = 1e100
+"""Numbers beyond this are refused: they are finite, but sums and squares of them soon are not."""
 
 MOST_SMOOTHING = 10_000
 """Rounds. An agent keeps the coefficients of each; only a path of 10,000 agents needs that many."""

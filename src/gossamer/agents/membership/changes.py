@@ -18,13 +18,14 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gossamer.agents.fleet.certificates import Authority, expires, write_file
-from gossamer.agents.fleet.file import Fleet
-from gossamer.agents.fleet.roster import Edge, Left, Roster, common_name, read_roster, roster_path
-from gossamer.agents.fleet.tables import Member, duration
-from gossamer.agents.fleet.template import edited_text
+from gossamer.agents.config.members import Edge, Left
+from gossamer.agents.config.settings import OPERATOR, Neighbor, Tls, check_endpoint
+from gossamer.agents.config.tables import Member, duration
+from gossamer.agents.config.template import edited_text
+from gossamer.agents.membership.certificates import Authority, expires, write_file
+from gossamer.agents.membership.fleet import Fleet
+from gossamer.agents.membership.roster import Roster, common_name, read_roster, roster_path
 from gossamer.agents.rewiring import HAND_OVER, TAKE_BACK
-from gossamer.agents.settings import OPERATOR, Neighbor, Tls, check_endpoint
 from gossamer.agents.transports.door import ask
 from gossamer.errors import InvalidInput, InvalidRoster, OutputError, require
 

@@ -13,12 +13,11 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from gossamer.agents.host.source_kinds import Source
-from gossamer.agents.learning import ModelLayout
+from gossamer.agents.config.settings import AgentSettings
 from gossamer.agents.round.batching import Batch, Batcher
 from gossamer.agents.round.ledger import Ledger
-from gossamer.agents.settings import AgentSettings
-from gossamer.agents.statistics import Layout
+from gossamer.agents.statistics.layout import Layout
+from gossamer.agents.statistics.models import ModelLayout
 from gossamer.arrays import Floats
 from gossamer.models import CLOSE, FAR, PUBLISHED, moved, next_look, placed, row_sums
 
@@ -40,20 +39,6 @@ def batcher_of(settings: AgentSettings, layout: Layout, ledger: Ledger, seed: in
     weighted = ledger.program.weighted
     gain = getattr(settings.method, "gain", None) if weighted else None
     return Batcher(layout, gain=gain, holds=not weighted, seed=seed)
-
-
-def reads_again(batcher: Batcher, source: Source | None, ledger: Ledger) -> bool:
-    """Whether rows from before a restart are read once more, because their sums are not good enough; then they are
-    forgotten first."""
-    stored = int(ledger.samples)
-    if not isinstance(batcher, RowBatcher) or source is None or not stored or batcher.fits():
-        return False
-    if not source.repeats(stored):
-        return False
-    log.info("agent %d reads its rows again: their sums are not good enough", ledger.me)
-    batcher.begin_again()
-    ledger.samples = 0.0
-    return True
 
 
 class RowBatcher(Batcher):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from gossamer.agents.settings import AUTO, AgentSettings
+from gossamer.agents.config.settings import AUTO, AgentSettings
 
 _FIRST = 0.2
 """Seconds that a round waits for a neighbor whose round trip is not known yet."""

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gossamer import checks
-from gossamer.agents.fleet.roster import RosterMember
-from gossamer.agents.fleet_model import FleetModel
-from gossamer.agents.host import files
-from gossamer.agents.settings import AUTO, Limits
+from gossamer.agents import files
+from gossamer.agents.config.members import RosterMember
+from gossamer.agents.config.model import FleetModel
+from gossamer.agents.config.settings import AUTO, Limits
 from gossamer.errors import InvalidInput, require
 from gossamer.facts import SpectralFacts
 from gossamer.methods import METHODS, resolve
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     import msgspec
 else:
     msgspec = require("msgspec", "agents")
+
+LEVELS = ("debug", "info", "warning", "error")
+"""Log levels, the least serious one first."""
 
 _UNITS = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 

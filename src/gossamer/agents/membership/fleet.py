@@ -19,12 +19,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gossamer import checks
-from gossamer.agents.bounds import Bounds
-from gossamer.agents.fleet.certificates import Authority, check_private, common_name_of, write_file
-from gossamer.agents.fleet.hosts import PORT
-from gossamer.agents.fleet.parsing import named_as_in_the_file, parse
-from gossamer.agents.fleet.roster import Edge, Left, Roster, RosterMember, read_roster, roster_path
-from gossamer.agents.fleet.tables import (
+from gossamer.agents.config.members import Edge, Left, RosterMember
+from gossamer.agents.config.parsing import named_as_in_the_file, parse
+from gossamer.agents.config.settings import OPERATOR, AgentSettings, Limits, Neighbor, Tls, check_endpoint
+from gossamer.agents.config.tables import (
+    LEVELS,
     LoggingTable,
     Member,
     MethodTable,
@@ -35,14 +34,16 @@ from gossamer.agents.fleet.tables import (
     WireTable,
     duration,
 )
-from gossamer.agents.fleet.template import fleet_text
-from gossamer.agents.host.logs import LEVELS
-from gossamer.agents.host.source_kinds import AnySource
-from gossamer.agents.host.sources import ENDS, parse_source
-from gossamer.agents.learning import layout_of
-from gossamer.agents.round.extremes import Extremes
+from gossamer.agents.config.template import fleet_text
+from gossamer.agents.membership.certificates import Authority, check_private, common_name_of, write_file
+from gossamer.agents.membership.hosts import PORT
+from gossamer.agents.membership.roster import Roster, read_roster, roster_path
+from gossamer.agents.round.bounds import Bounds
 from gossamer.agents.round.wire import Codec
-from gossamer.agents.settings import OPERATOR, AgentSettings, Limits, Neighbor, Tls, check_endpoint
+from gossamer.agents.sources.kinds import AnySource
+from gossamer.agents.sources.opening import ENDS, parse_source
+from gossamer.agents.statistics.extremes import Extremes
+from gossamer.agents.statistics.models import layout_of
 from gossamer.arrays import Floats
 from gossamer.errors import InvalidInput, Unsupported, require
 from gossamer.facts import KnownFacts, SpectralFacts, UnknownFacts

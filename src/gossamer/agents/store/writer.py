@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
-from gossamer.agents.host.store import AgentStore, Saved
+from gossamer.agents.store.agent_store import AgentStore, Saved
 from gossamer.errors import GossamerError
 
 log = logging.getLogger("gossamer.agents")

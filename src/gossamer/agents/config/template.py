@@ -7,13 +7,13 @@ import tomllib
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from gossamer.agents.fleet.roster import Edge
+from gossamer.agents.config.members import Edge
 from gossamer.errors import require
 
 if TYPE_CHECKING:
     import msgspec
 
-    from gossamer.agents.fleet.file import Fleet
+    from gossamer.agents.membership.fleet import Fleet
 else:
     msgspec = require("msgspec", "agents")
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from gossamer.agents.round.wire import LARGEST
+from gossamer.agents.config.settings import LARGEST
 from gossamer.arrays import Floats
 from gossamer.errors import InvalidInput
 

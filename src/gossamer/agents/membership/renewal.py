@@ -10,9 +10,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gossamer.agents.fleet.certificates import Authority, pem_of_key, read_certificate, write_file
-from gossamer.agents.fleet.tables import Member
-from gossamer.agents.settings import Neighbor, Tls
+from gossamer.agents.config.settings import Neighbor, Tls
+from gossamer.agents.config.tables import Member
+from gossamer.agents.membership.certificates import Authority, pem_of_key, read_certificate, write_file
 from gossamer.agents.transports.door import ask
 from gossamer.errors import InvalidInput, OutputError
 

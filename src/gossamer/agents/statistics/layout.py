@@ -40,8 +40,8 @@ from functools import cached_property
 import numpy as np
 
 from gossamer import checks
-from gossamer.agents.readings import LARGEST_OBSERVATION, vector
-from gossamer.agents.settings import AgentSettings
+from gossamer.agents.config.settings import AgentSettings
+from gossamer.agents.statistics.readings import LARGEST_OBSERVATION, vector
 from gossamer.arrays import Floats
 from gossamer.errors import Unsupported
 

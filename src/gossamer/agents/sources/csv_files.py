@@ -14,11 +14,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gossamer.agents.host.source_kinds import AnySource, LiveSource, PacedSource, Source
-from gossamer.agents.readings import BadObservation, Splitter, Vector, cells, parse_row
+from gossamer.agents.sources.kinds import AnySource, LiveSource, PacedSource, Source
+from gossamer.agents.statistics.readings import BadObservation, Splitter, Vector, cells, parse_row
 from gossamer.errors import InvalidInput
 
-log = logging.getLogger("gossamer.agents.host.sources")
+log = logging.getLogger("gossamer.agents.sources.opening")
 
 _PIECE = 1 << 16
 """Bytes read at once."""

@@ -18,7 +18,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from gossamer.agents.statistics import Answers, Layout
+from gossamer.agents.statistics.layout import Answers, Layout
 from gossamer.arrays import Floats
 
 _STEPS = 5

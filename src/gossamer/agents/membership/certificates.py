@@ -19,8 +19,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gossamer.agents.host import files
-from gossamer.agents.settings import OPERATOR
+from gossamer.agents import files
+from gossamer.agents.config.settings import OPERATOR
 from gossamer.errors import InvalidInput, OutputError, require
 
 if TYPE_CHECKING:

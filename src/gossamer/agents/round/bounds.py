@@ -28,7 +28,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from gossamer.agents.round.ledger import KEPT, LedgerState
-from gossamer.agents.statistics import Layout
+from gossamer.agents.statistics.layout import Layout
 from gossamer.arrays import Floats
 from gossamer.errors import Unsupported
 from gossamer.methods.ledger import LedgerProgram

@@ -22,10 +22,10 @@ from functools import cached_property
 
 import numpy as np
 
-from gossamer.agents.fleet_model import FleetModel
-from gossamer.agents.readings import BadObservation, Range, short
-from gossamer.agents.settings import AgentSettings
-from gossamer.agents.statistics import Answers, Layout
+from gossamer.agents.config.model import FleetModel
+from gossamer.agents.config.settings import AgentSettings
+from gossamer.agents.statistics.layout import Answers, Layout
+from gossamer.agents.statistics.readings import BadObservation, Range, short
 from gossamer.arrays import Floats
 from gossamer.families import Family
 from gossamer.models import PUBLISHED, Judgement, SumLayout, agreement, bend_of, judge

@@ -8,9 +8,16 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from typing import Any, ClassVar
 
-from gossamer.agents.readings import LARGEST_OBSERVATION, BadObservation, Range, Vector, often, parse_line
+from gossamer.agents.statistics.readings import (
+    LARGEST_OBSERVATION,
+    BadObservation,
+    Range,
+    Vector,
+    often,
+    parse_line,
+)
 
-log = logging.getLogger("gossamer.agents.host.sources")
+log = logging.getLogger("gossamer.agents.sources.opening")
 
 
 class Source:

@@ -8,9 +8,9 @@ import tarfile
 from pathlib import Path
 from typing import Any
 
-from gossamer.agents.fleet.certificates import write_file
-from gossamer.agents.fleet.file import Fleet
-from gossamer.agents.fleet.roster import roster_path
+from gossamer.agents.membership.certificates import write_file
+from gossamer.agents.membership.fleet import Fleet
+from gossamer.agents.membership.roster import roster_path
 from gossamer.errors import InvalidInput
 
 _PRIVATE = 0o600

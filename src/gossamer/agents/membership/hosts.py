@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gossamer import checks
-from gossamer.agents.settings import check_endpoint
+from gossamer.agents.config.settings import check_endpoint
 from gossamer.errors import InvalidInput, require
 
 if TYPE_CHECKING:
     import msgspec
 
-    from gossamer.agents.fleet.file import Fleet
-    from gossamer.agents.fleet.tables import Member
+    from gossamer.agents.config.tables import Member
+    from gossamer.agents.membership.fleet import Fleet
     from gossamer.networks import Network
 else:
     msgspec = require("msgspec", "agents")
