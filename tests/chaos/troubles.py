@@ -18,11 +18,12 @@ from pathlib import Path
 from typing import Any
 
 from tests.chaos.members import ChaosMember
+from tests.support import SUPPORT
 
 from gossamer.agents.store import maintenance
 from gossamer.errors import GossamerError
 
-HOSTILE = Path(__file__).parents[1] / "agents" / "hostile.py"
+HOSTILE = SUPPORT / "hostile.py"
 
 WEIGHTS = {"kill": 50, "stop": 25, "flip": 10, "restore": 5, "disk": 3, "strangers": 7}
 """How often each trouble is chosen, relative to the others."""

@@ -15,7 +15,8 @@ import numpy as np
 import pytest
 from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
-from tests.agents.small_fleets import fleet, free_ports
+from tests.support.small_fleets import fleet, free_ports
+from tests.support.waiting import until_true
 
 from gossamer.agents.agent import Agent, Snapshot
 from gossamer.agents.config.tables import Member
@@ -55,10 +56,7 @@ async def some_rounds() -> Snapshot:
         for _ in range(3):
             a.observe([1.0, 2.0])
             b.observe([3.0, 4.0])
-        for _ in range(1000):
-            await asyncio.sleep(0.005)
-            if a.snapshot.age > 30 and np.all(np.isfinite(a.estimate)):
-                break
+        await until_true(lambda: a.snapshot.age > 30 and np.isfinite(a.estimate).all(), "30 rounds")
         return a.snapshot
 
 
