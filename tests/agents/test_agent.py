@@ -5,14 +5,17 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import threading
 import time
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 from tests.agents.own_methods import NewestOnly
 from tests.agents.small_fleets import fleet, free_ports
+from tests.agents.virtual_time import VirtualTime
 
 from gossamer.agents.agent import Agent
 from gossamer.agents.membership.fleet import Fleet
@@ -127,35 +130,56 @@ def test_bad_observations_are_refused_and_change_nothing() -> None:
     assert np.isnan(agent.estimate)
 
 
+def in_virtual_time(settings, **arguments) -> tuple[VirtualTime, list[Agent]]:
+    time = VirtualTime(len(settings))
+    return time, [Agent(s, transport=time.transport(s), clock=time.clock, **arguments) for s in settings]
+
+
+async def rounds(agents: list[Agent], time: VirtualTime, count: int) -> list[list[float]]:
+    """Run agents in virtual time; return when each one's first `count` rounds ended."""
+    ends: list[list[float]] = [[] for _ in agents]
+    done = [threading.Event() for _ in agents]
+
+    def note(k: int, snapshot: Snapshot) -> None:
+        ends[k].append(time.now)
+        if len(ends[k]) >= count:
+            done[k].set()
+
+    for k, agent in enumerate(agents):
+        agent.subscribe(partial(note, k))
+    await enter(agents)
+    for event in done:
+        assert await asyncio.to_thread(event.wait, 60.0)
+    return [times[:count] for times in ends]
+
+
 def test_pace_and_paced_sources() -> None:
     """An iterable gives one observation a round; a pace spaces the rounds."""
 
     async def main() -> None:
-        memory = Memory()
-        settings = fleet(Network.path(2), pace=0.02)
-        agents = [in_memory([s], memory, source=[float(s.id)] * 10)[0] for s in settings]
-        started = time.monotonic()
-        await enter(agents)
-        await wait_for(lambda: all(a.snapshot.age >= 15 for a in agents), "15 rounds")
-        assert time.monotonic() - started > 14 * 0.02
+        first, second = fleet(Network.path(2), pace=10.0)
+        time = VirtualTime(2)
+        agents = [
+            Agent(s, transport=time.transport(s), clock=time.clock, source=[float(s.id)] * 10)
+            for s in (first, second)
+        ]
+        for ends in await rounds(agents, time, 15):
+            np.testing.assert_allclose(ends, 10.0 * np.arange(15))
+        await leave(agents)
         assert [a.snapshot.samples for a in agents] == [10, 10]
         assert agents[0].estimate == pytest.approx(0.5, abs=1e-3)
-        await leave(agents)
 
     asyncio.run(main())
 
 
 def test_a_pace_is_kept_among_faster_neighbors() -> None:
     async def main() -> None:
-        memory, pace = Memory(), 0.02
-        slow, fast = fleet(Network.path(2), pace=pace)
-        agents = in_memory([slow, replace(fast, pace=None)], memory)
-        await enter(agents)
-        await wait_for(lambda: agents[0].snapshot.age >= 1, "the first round")
-        started, first = time.monotonic(), agents[0].snapshot.age
-        await wait_for(lambda: agents[0].snapshot.age >= first + 50, "50 rounds")
+        pace = 10.0
+        slow, fast = fleet(Network.path(2), pace=pace, timeout=4.0)
+        time, agents = in_virtual_time([slow, replace(fast, pace=None)])
+        ends, _ = await rounds(agents, time, 51)
         # It may spend one pace at once, to fall into step, and 2% in the long run.
-        assert time.monotonic() - started > (50 * 0.98 - 2) * pace
+        assert (50 * 0.98 - 2) * pace < ends[-1] - ends[0] <= 50 * pace
         await leave(agents)
 
     asyncio.run(main())
@@ -186,13 +210,13 @@ def test_live_sources_and_snapshots() -> None:
 
 def test_an_agent_alone_goes_on_at_the_pace_of_its_time_out() -> None:
     async def main() -> None:
-        agent = in_memory(fleet(Network.path(2), timeout=0.02))[0]
-        async with agent:
-            agent.observe(3.0)
-            await wait_for(lambda: agent.snapshot.age >= 5, "five rounds alone")
-            assert agent.snapshot.age < 2000  # it does not spin
-            assert agent.estimate == 3.0
-            assert agent.snapshot.neighbors[0].state == "joining"
+        time, [agent] = in_virtual_time(fleet(Network.path(2), timeout=2.0)[:1])
+        agent.observe(3.0)
+        [ends] = await rounds([agent], time, 5)
+        assert min(np.diff(ends)) >= 2.0 / 16  # it does not spin
+        assert agent.estimate == 3.0
+        assert agent.snapshot.neighbors[0].state == "joining"
+        await leave([agent])
 
     asyncio.run(main())
 
@@ -243,7 +267,7 @@ def test_a_source_that_fails_is_reported_while_the_agent_goes_on(
 
     with pytest.raises(GossamerError, match="agent0: the source failed: OSError: unplugged"):
         asyncio.run(main())
-    assert "goes on without its source: OSError: unplugged" in caplog.text
+    assert "continues without its source: OSError: unplugged" in caplog.text
 
 
 def test_a_source_whose_own_task_was_cancelled_has_failed() -> None:
