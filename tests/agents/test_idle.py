@@ -8,8 +8,10 @@ import threading
 from pathlib import Path
 
 import pytest
-from tests.agents.small_fleets import PLAINTEXT, fleet
-from tests.agents.test_agent import enter, in_memory, in_virtual_time, leave, rounds, wait_for
+from tests.support.memory_fleet import enter, in_memory, leave
+from tests.support.small_fleets import PLAINTEXT, fleet
+from tests.support.virtual_time import in_virtual_time, rounds
+from tests.support.waiting import until_true
 
 from gossamer.agents.agent import Agent
 from gossamer.agents.store.agent_store import AgentStore, Saved
@@ -33,7 +35,7 @@ def test_nothing_looks_at_a_waiting_agent() -> None:
         before = set(threading.enumerate())
         agents = [Agent(s) for s in fleet(Network.path(2), pace=SLOW)]
         await enter(agents)
-        await wait_for(lambda: all(a.snapshot.age == 1 for a in agents), "the first round")
+        await until_true(lambda: all(a.snapshot.age == 1 for a in agents), "the first round")
         ours = set(threading.enumerate()) - before
         assert {"agent-0", "agent-1"} <= {thread.name for thread in ours}
         for _ in range(10):  # the last messages may be on their way
@@ -130,7 +132,7 @@ def test_a_slow_fleet_meets_before_its_first_round() -> None:
         await enter(agents[:1])
         assert await asyncio.to_thread(gathers.wait, 60.0)
         await enter(agents[1:])
-        await wait_for(lambda: all(a.snapshot.neighbors[0].used for a in agents), "the first round")
+        await until_true(lambda: all(a.snapshot.neighbors[0].used for a in agents), "the first round")
         await leave(agents)
         (alone, _) = in_memory(fleet(Network.path(2), pace=SLOW))
         async with asyncio.timeout(SLOW / 2), alone:

@@ -16,8 +16,9 @@ import numpy as np
 import pytest
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
-from tests.agents.own_hosts import STD, Hosts, seen_by, source
-from tests.agents.small_fleets import free_ports, until
+from tests.support.own_hosts import STD, Hosts, seen_by, source
+from tests.support.small_fleets import free_ports
+from tests.support.waiting import until
 
 from gossamer.agents.config.settings import Tls
 from gossamer.agents.membership import changes as membership

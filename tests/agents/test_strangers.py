@@ -16,8 +16,10 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from tests.agents.agent_process import Handle
-from tests.agents.small_fleets import fleet, make_certificates, until
+from tests.support import SUPPORT
+from tests.support.agent_process import Handle
+from tests.support.small_fleets import fleet, make_certificates
+from tests.support.waiting import until
 
 from gossamer.agents.config.settings import AgentSettings, Neighbor
 from gossamer.agents.membership.certificates import Authority
@@ -32,7 +34,7 @@ KINDS = ("garbage", "idle", "stalled", "none", "other")
 @contextmanager
 def crowd(kind: str, count: int, endpoint: str, certificate: list[str]) -> Iterator[None]:
     """So many strangers at a port, in a process of their own; the block begins when all of them have been there."""
-    program = str(Path(__file__).with_name("hostile.py"))
+    program = str(SUPPORT / "hostile.py")
     command = [sys.executable, program, kind, str(count), *endpoint.split(":"), *certificate]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from gossamer.agents.config.settings import AgentSettings
@@ -65,7 +66,9 @@ class Reader:
         return self._shape(combined(answers.standard_error, self._mixing_error(answers)))
 
     def _answers(self, settings: AgentSettings) -> Answers:
-        return self._layout.read_among(self._ledger.estimate, settings.members, self._neighbor_values())
+        answers = self._layout.read_among(self._ledger.estimate, settings.members, self._neighbor_values())
+        extremes = self._extremes
+        return answers if extremes is None else replace(answers, extremes=(extremes.least, extremes.largest))
 
     def _neighbor_values(self) -> tuple[Floats, ...]:
         """The latest averaged vectors of the neighbors that are alive."""
@@ -114,8 +117,8 @@ class Reader:
             inherited=settings.inherited,
             settled=settled(answers, noise, mixing),
             participating=members - sum(peer.dead for peer in peers),
-            least=None if self._extremes is None else self._extremes.least,
-            largest=None if self._extremes is None else self._extremes.largest,
+            least=None if answers.extremes is None else answers.extremes[0],
+            largest=None if answers.extremes is None else answers.extremes[1],
             clipped=self._intake.range.clipped,
             withheld=answers.withheld,
         )

@@ -10,7 +10,8 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.agents.small_fleets import free_ports, until
+from tests.support.small_fleets import free_ports
+from tests.support.waiting import until
 
 from gossamer.agents.config.tables import RoundsTable
 from gossamer.agents.fleet.local import LocalFleet

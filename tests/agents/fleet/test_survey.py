@@ -12,8 +12,8 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from tests.agents.host.test_web import some_snapshot
-from tests.agents.small_fleets import free_ports
+from tests.support.small_fleets import free_ports
+from tests.support.snapshots import some_snapshot
 
 from gossamer.agents.fleet.survey import ask, survey
 from gossamer.agents.host.metrics import AgentCollector

@@ -15,7 +15,8 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.agents.small_fleets import free_ports, until
+from tests.support.small_fleets import free_ports
+from tests.support.waiting import until
 
 from gossamer.agents.config.settings import AgentSettings
 from gossamer.agents.config.tables import RoundsTable

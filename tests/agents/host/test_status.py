@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.agents.host.test_web import some_snapshot
-from tests.agents.small_fleets import free_ports
+from tests.support.small_fleets import free_ports
+from tests.support.snapshots import some_snapshot
 
 from gossamer.agents.host.hosting import _next
 from gossamer.agents.host.status import STATUS, Status, StatusReport, cadence, read_status

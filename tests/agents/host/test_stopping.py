@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.agents.small_fleets import free_ports, until
+from tests.support.small_fleets import free_ports
+from tests.support.waiting import until
 
 from gossamer.agents.config.tables import RoundsTable
 from gossamer.agents.host.options import Options

@@ -11,7 +11,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from tests.agents.small_fleets import PLAINTEXT, fleet, free_ports, make_certificates, until
+from tests.support.small_fleets import PLAINTEXT, fleet, free_ports, make_certificates
+from tests.support.waiting import until
 
 from gossamer.agents.config.settings import OPERATOR, AgentSettings, Neighbor, Tls
 from gossamer.agents.membership.certificates import Authority

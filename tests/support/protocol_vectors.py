@@ -1,6 +1,6 @@
 """Writes `protocol-vectors.json`, what docs/protocol.md says in bytes and numbers, from the package itself.
 
-python -m tests.agents.protocol_vectors
+python -m tests.support.protocol_vectors
 """
 
 from __future__ import annotations

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
 
+from gossamer.agents.agent import Agent
 from gossamer.agents.config.settings import AgentSettings
 from gossamer.agents.round.transport import Deliver
+from gossamer.agents.snapshot import Snapshot
+from tests.support.memory_fleet import enter
 
 
 class VirtualTime:
@@ -24,11 +30,14 @@ class VirtualTime:
         self._waiting: dict[int, float] = {}
         self._change = threading.Condition()
 
-    def clock(self) -> float:
-        return self.now
-
-    def transport(self, settings: AgentSettings) -> VirtualTransport:
-        return VirtualTransport(self, settings.id, frozenset(n.id for n in settings.neighbors))
+    def agent(self, settings: AgentSettings, **arguments: Any) -> Agent:
+        neighbors = frozenset(n.id for n in settings.neighbors)
+        return Agent(
+            settings,
+            transport=VirtualTransport(self, settings.id, neighbors),
+            clock=lambda: self.now,
+            **arguments,
+        )
 
 
 class VirtualTransport:
@@ -103,3 +112,26 @@ class VirtualTransport:
                 network._agents -= 1
             network._waiting.pop(self._me, None)
             self._wake_neighbors()
+
+
+def in_virtual_time(settings: Sequence[AgentSettings], **arguments: Any) -> tuple[VirtualTime, list[Agent]]:
+    time = VirtualTime(len(settings))
+    return time, [time.agent(s, **arguments) for s in settings]
+
+
+async def rounds(agents: list[Agent], time: VirtualTime, count: int) -> list[list[float]]:
+    """Run agents in virtual time; return when each one's first `count` rounds ended."""
+    ends: list[list[float]] = [[] for _ in agents]
+    done = [threading.Event() for _ in agents]
+
+    def note(k: int, snapshot: Snapshot) -> None:
+        ends[k].append(time.now)
+        if len(ends[k]) >= count:
+            done[k].set()
+
+    for k, agent in enumerate(agents):
+        agent.subscribe(partial(note, k))
+    await enter(agents)
+    for event in done:
+        assert await asyncio.to_thread(event.wait, 60.0)
+    return [times[:count] for times in ends]
