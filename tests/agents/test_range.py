@@ -151,7 +151,7 @@ def test_an_estimate_outside_the_range_is_not_running() -> None:
     """As a liar below the limits, or a fleet whose files differ, can bring about."""
 
     def see(agents: list[Agent]) -> None:
-        agents[1]._range.high[:] = 1e3
+        agents[1]._intake.range.high[:] = 1e3
         agents[0].observe(20.0)
         agents[1].observe(900.0)
         until(lambda: agents[0].snapshot.state == "degraded", "doubt")
