@@ -88,7 +88,7 @@ class Scene:
 
 
 REFUSALS = {
-    "none": ("it showed no certificate", "tls/127.0.0.1"),
+    "none": ("it presented no certificate", "tls/127.0.0.1"),
     "other": ("invalid peer certificate: unable to get local issuer certificate", "tls/127.0.0.1"),
     "expired": ("invalid peer certificate: certificate has expired", "tls/127.0.0.1"),
     "plaintext": ("it does not speak TLS", "tcp/127.0.0.1"),

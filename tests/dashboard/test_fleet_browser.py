@@ -15,7 +15,7 @@ from tests.support.small_fleets import free_ports
 from tests.support.written_fleet import WrittenFleet, playing
 
 from gossamer.agents.config.tables import RoundsTable
-from gossamer.agents.fleet.launcher import LocalFleet
+from gossamer.agents.fleet.local import LocalFleet
 from gossamer.agents.membership.fleet import Fleet
 from gossamer.dashboard.fleet_page import LINES, fleet_page
 from gossamer.networks import Network

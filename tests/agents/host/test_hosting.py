@@ -15,7 +15,7 @@ from tests.support.waiting import until, until_true
 import gossamer as gs
 from gossamer.agents.config.tables import RoundsTable
 from gossamer.agents.fleet.survey import ask
-from gossamer.agents.host import following, hosting
+from gossamer.agents.host import hosting, reloading
 from gossamer.agents.host.hosting import _invalid
 from gossamer.agents.membership.certificates import Authority
 from gossamer.agents.membership.changes import change, link, remove
@@ -34,7 +34,7 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.fixture(autouse=True)
 def often(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(following, "LOOK_EVERY", 0.05)
+    monkeypatch.setattr(reloading, "LOOK_EVERY", 0.05)
     monkeypatch.setattr(hosting, "LOOK_EVERY", 0.05)
 
 
