@@ -354,7 +354,7 @@ class Agent:
         failure = None if self._store is None else self._store.failure
         store_problem = "" if failure is None else f"the store cannot be written: {failure}"
         failing = self._source_problem or (self._source.failing if self._source else "")
-        doubt = self._range.doubt(answers.mean, observed=self._ledger.mean[0] > 0)
+        doubt = self._range.doubt(answers.held, observed=self._ledger.mean[0] > 0)
         peers = conversation.peers.values()
         strange = strangers(peers, self.settings, getattr(self._transport, "builds", {}))
         lying = liars(peers, self.settings)

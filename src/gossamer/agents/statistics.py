@@ -131,8 +131,8 @@ class Answers:
         return ""
 
     def distance(self, vector: Floats) -> float:
-        """The largest difference between these answers' mean and that of another vector."""
-        return float(np.abs(self.layout.read(vector).mean - self.mean).max())
+        """The largest difference between these answers' mean and that of another vector, as they are held."""
+        return float(np.abs(self.layout.read(vector).held - self.held).max())
 
     @cached_property
     def _ratio(self) -> Floats:
@@ -148,8 +148,17 @@ class Answers:
         return float(self.vector[0])
 
     @property
-    def mean(self) -> Floats:
+    def held(self) -> Floats:
+        """The mean as the averages have it; while they mix, or if a member lies, it may be outside the range."""
         return self._ratio[1 : 1 + self.layout.dimension]
+
+    @property
+    def mean(self) -> Floats:
+        """The mean, within the range: a mean of numbers in it cannot be outside, so its nearest end is closer."""
+        if not self.layout.range:
+            return self.held
+        low, high = np.array(self.layout.range).T
+        return np.clip(self.held, low, high)
 
     @property
     def variance(self) -> Floats | None:

@@ -44,7 +44,9 @@ def init(
     ] = None,
     hosts: Annotated[
         Path | None,
-        typer.Option(help="A file of lines NAME HOST:PORT; agents are numbered in their order."),
+        typer.Option(
+            help="A file of lines NAME HOST:PORT [NUMBER]; without numbers agents are numbered in their order."
+        ),
     ] = None,
     weights: Weights = "metropolis",
     method: Annotated[
@@ -82,9 +84,9 @@ def init(
     """Write fleet.toml, its signed roster, a private certificate authority and a certificate for each agent."""
     from gossamer.agents.fleet.file import Fleet, simulated_sources
     from gossamer.agents.fleet.hosts import (
-        in_order,
         labels_are_addresses,
         names_and_endpoints,
+        numbered,
         placed,
         read_hosts,
         with_metrics,
@@ -100,7 +102,7 @@ def init(
     else:
         assert edges is not None
         network = Network.read(edges, weights, format="edge-list")
-    known = None if hosts is None else read_hosts(hosts)
+    known, ids = (None, {}) if hosts is None else read_hosts(hosts)
     here = known is None and (topology is not None or not labels_are_addresses(network))
     if here:
         last = 65536 - network.agents
@@ -134,7 +136,7 @@ def init(
         model=_model(model),
     )
     if known is not None:
-        made = in_order(made, list(known))
+        made = numbered(made, ids)
     if metrics_port:
         made = made.with_(agents=with_metrics(made.agents, metrics_port))
     path = made.write(out)
