@@ -145,9 +145,7 @@ def large_row(name: str, make: Make, trials: int = 48) -> Row:
         runs = gs.simulate(method, network, observations, horizons, trials, seed=1, progress=False)
         bias = gs.simulate(method, network, silent, horizons, 1, progress=False).total_error
         biases += list(np.abs(found.bias - bias) / found.total_error)
-        scores += list(
-            (found.total_error - runs.total_error) / np.hypot(found.uncertainty, runs.stderr)
-        )
+        scores += list((found.total_error - runs.total_error) / np.hypot(found.uncertainty, runs.stderr))
         relative += list(found.uncertainty / found.total_error)
     return _row(name, network, horizons, (biases, scores, relative), spent)
 
