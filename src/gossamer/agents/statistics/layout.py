@@ -172,7 +172,7 @@ class Answers:
 
     @property
     def held(self) -> Floats:
-        """The average of all observations as the agent holds it: outside the range while it mixes, or if a member lies."""
+        """The average as the agent holds it, which may be outside the range while it mixes, or if a member lies."""
         return self._ratio[self.layout.slices[Mean]]
 
     @property
