@@ -126,7 +126,7 @@ class Plans(list[Plan], Result):
         """Return the plan with the fewest "rounds", "samples", "messages" or "bytes" of those that reach their
         target."""
         if by not in ("rounds", "samples", "messages", "bytes"):
-            raise InvalidInput(f"by must be rounds, samples, messages or bytes, got {by!r}")
+            raise InvalidInput(parameter="by", required="rounds, samples, messages or bytes", got=repr(by))
         reached = [plan for plan in self if plan.reached]
         if not reached:
             raise InvalidInput(

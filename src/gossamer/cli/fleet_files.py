@@ -23,7 +23,7 @@ def edges(
     hosts: Annotated[
         Path | None,
         typer.Option(
-            help="With --topology: file with a line NAME HOST:PORT per agent, whose names are used in this order."
+            help="With --topology: file with a line NAME HOST:PORT [NUMBER] per agent, whose names are used in order."
         ),
     ] = None,
     seed: Annotated[int, typer.Option(help="Seed for random networks.")] = 0,
@@ -43,7 +43,7 @@ def edges(
         network = Network.of(parse_network(topology, "metropolis", seed))
         names = [f"agent{i}" for i in range(network.agents)]
         if hosts is not None:
-            names, _ = placed(network, read_hosts(hosts))
+            names, _ = placed(network, read_hosts(hosts).endpoints)
         pairs = [(names[i], names[j]) for i, j in network.edges.tolist()]
     for a, b in pairs:
         print(a, b)
@@ -88,7 +88,9 @@ def targets(
     from gossamer.agents.membership.fleet import Fleet
 
     if not 0 <= metrics_port < 65536:
-        raise InvalidInput(f"metrics_port must be a port from 1 to 65535, or 0, got {metrics_port}")
+        raise InvalidInput(
+            parameter="metrics_port", required="a port from 1 to 65535, or 0", got=str(metrics_port)
+        )
     groups = targets(Fleet.read(fleet), metrics_port)
     if out is None:
         print(targets_text(groups), end="")

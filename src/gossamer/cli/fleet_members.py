@@ -136,7 +136,8 @@ def push(
     from gossamer.agents.membership.changes import operator_files
     from gossamer.agents.membership.fleet import Fleet
     from gossamer.agents.membership.roster import roster_path
-    from gossamer.agents.transports.door import ask
+    from gossamer.agents.text import printable
+    from gossamer.agents.transports.connector import ask
 
     found = Fleet.read(fleet)
     try:
@@ -148,7 +149,7 @@ def push(
     for member in [found.member(to)] if to else found.agents:
         contact = Neighbor(member.id, endpoint=member.endpoint, name=member.certified)
         try:
-            print(ask(tls, found.fleet, contact, signed).decode())
+            print(printable(ask(tls, found.fleet, contact, signed).decode(errors="replace")))
         except OSError as error:
             problem = f"{member.name}: {error}"
             continue

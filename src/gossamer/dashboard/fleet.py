@@ -1,7 +1,7 @@
 """A fleet as its agents describe it: their current states and their history.
 
 One reader serves all pages: it reads what agents publish (`agents/fleet/survey.py`) at its own pace, whether one page
-is open or twenty. It contacts an agent only to read its metrics.
+is open or twenty. It contacts an agent only to read its status.
 """
 
 from __future__ import annotations
@@ -64,10 +64,9 @@ class Reading(NamedTuple):
 
     @classmethod
     def of(cls, agent: AgentStatus) -> Reading:
-        found = agent.details
-        lost = {name: int(neighbor["lost"]) for name, neighbor in found["neighbors"].items()}
-        refused = {why: int(count) for why, count in found["rejected"].items()}
-        return cls(float(found["at"]), int(agent.rounds), lost, refused)
+        details = agent.details
+        lost = {name: neighbor.get("lost", 0) for name, neighbor in details.get("neighbors", {}).items()}
+        return cls(details["at"], agent.rounds, lost, details["rejected"])
 
 
 class Recent:
@@ -151,12 +150,12 @@ class FleetView:
 class FleetReader:
     """Observes a fleet repeatedly: `look` returns the newest view and updates the history.
 
-    path     the fleet's file; it is read again when it or the roster next to it changes
-    places   addresses of metrics to query instead of those in the file
+    path       the fleet's file; it is read again when it or its roster changes
+    addresses  addresses to query instead of those of the metrics in the file
     """
 
     path: Path
-    places: Sequence[str] | None = None
+    addresses: Sequence[str] | None = None
     fleet: Fleet = field(init=False)
     _problem: str = ""
     _number: int = 0
@@ -170,16 +169,15 @@ class FleetReader:
     _order: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        for place in self.places or ():
-            check_endpoint("metrics", place)
+        for address in self.addresses or ():
+            check_endpoint("metrics", address)
         self._stamp = self._stamps()
         self.fleet = Fleet.read(self.path)
 
     def look(self) -> FleetView:
         """Return the current view of the fleet."""
         self._follow()
-        found = survey(self.fleet, self.path.parent, self.places, timeout=TIMEOUT)
-        agents = [_sound(agent) for agent in found]
+        agents = survey(self.fleet, self.path.parent, self.addresses, timeout=TIMEOUT)
         now = time.time()
         self._number += 1
         self._rearrange([agent.member.name for agent in agents])
@@ -239,7 +237,7 @@ class FleetReader:
         if agent.state not in SPEAKING:
             return {}
         recent = self._recent[agent.member.name]
-        return {name: recent.loss(name) for name in agent.details["neighbors"]}
+        return {name: recent.loss(name) for name in agent.details.get("neighbors", {})}
 
     def _tell(self, agents: Sequence[AgentStatus], now: float) -> None:
         """Record which agents joined, left or changed their state."""
@@ -290,21 +288,6 @@ def quantiles(values: Floats) -> list[float]:
     """Return the quantiles SHARES of the known values; nan if there are none."""
     known = values[~np.isnan(values)]
     return np.quantile(known, SHARES).tolist() if len(known) else [math.nan] * len(SHARES)
-
-
-def _sound(agent: AgentStatus) -> AgentStatus:
-    """Return the agent if what it publishes is valid."""
-    if agent.state not in SPEAKING:
-        return agent
-    try:
-        Reading.of(agent)
-        heard = [neighbor.get("last_heard") for neighbor in agent.details["neighbors"].values()]
-        for value in (*agent.estimate, *agent.standard_error, agent.distance, *heard):
-            float(value or 0.0)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        text = f"what it publishes cannot be read ({type(error).__name__})"
-        return AgentStatus(agent.member, "unknown", problem=text)
-    return agent
 
 
 def _first(values: tuple[float | None, ...]) -> float:
