@@ -253,7 +253,8 @@ def corollary_1(
     average = gram.mean(axis=0)
     if np.linalg.matrix_rank(average) < len(average):
         raise InvalidInput(
-            "the average of the A_i'A_i must be invertible, but it is singular; let some sensor see every direction"
+            "the average of the A_i'A_i must be invertible, but it is singular; make sure that every direction is "
+            "observed by some sensor"
         )
     inverse = float(np.linalg.norm(np.linalg.inv(average), 2))
     center, root = mean.mean(axis=0), math.sqrt(max(kappa, 1.0))

@@ -64,7 +64,7 @@ class Channel:
 
 
 def _no_number(text: str) -> float:
-    raise ValueError(f"{text} is no number")
+    raise ValueError(f"{text} is not a number")
 
 
 class Page(NamedTuple):

@@ -62,7 +62,7 @@ class Worker:
                 yield await self._process.stdout.readexactly(size)
         except asyncio.IncompleteReadError:
             raise GossamerError(
-                "the computation ended before its time, perhaps for want of memory; make it smaller"
+                "the computation exited early, possibly out of memory; make it smaller"
             ) from None
         self.idle = True
 

@@ -54,7 +54,7 @@ class Trials:
             raise InvalidInput(
                 f"keep='iterates' must fit into {MOST_BYTES / 2**30:g} GiB, but {size} numbers for each of "
                 f"{self.count} trials, {rounds} rounds, {shape[0]} agents and {shape[1]} components take "
-                f"{room / 2**30:.3g} GiB; run fewer trials at a time (first_trial says with which to go on), fewer "
+                f"{room / 2**30:.3g} GiB; run fewer trials at a time (continue with first_trial), fewer "
                 "rounds, or keep='estimates' with the rounds that matter as several horizons"
             )
         return np.empty((size, self.count, rounds, *shape), dtype)

@@ -171,8 +171,8 @@ def ledger_program(
     if rounds is None and not method.anytime:
         raise _no_program(
             method,
-            "its rounds depend on the number of rounds, and a fleet has no last one (a method of your own whose "
-            "rounds do not depend on it says so by the property `anytime`)",
+            "its rounds depend on the number of rounds, but a fleet runs indefinitely (set the property `anytime` "
+            "of your own method if its rounds do not depend on it)",
         )
     coefficients = method.coefficients(facts, longest if rounds is None else rounds)
     weighted = "gain" in coefficients._fields

@@ -29,9 +29,7 @@ def _load(path: Path, file: str) -> Any:
     # A unique name in sys.modules, where dataclasses look a class's module up.
     spec = importlib.util.spec_from_file_location(f"_gossamer_methods_{path.stem}", path)
     if spec is None or spec.loader is None or not path.exists():
-        raise InvalidInput(
-            f"a method of your own is given as FILE.py:ClassName, but there is no file {file!r}"
-        )
+        raise InvalidInput(f"your own method is given as FILE.py:ClassName, but there is no file {file!r}")
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
     try:

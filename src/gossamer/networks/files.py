@@ -114,8 +114,8 @@ def read_graph(path: Path, format: str | None = None) -> nx.Graph:
     except Exception as error:  # any failure of a reader is caused by the file
         what = f"{type(error).__name__}: {error}".removesuffix(": ")
         raise InvalidNetwork(
-            f"{path} could not be read as {known or 'a network'} ({what}); correct the file, "
-            f"or say its format: {', '.join(FORMATS)}"
+            f"{path} could not be read as {known or 'a network'} ({what}); correct the file, or give its format: "
+            f"{', '.join(FORMATS)}"
         ) from error
 
 
@@ -123,8 +123,9 @@ def _edges(path: Path) -> nx.Graph:
     rows = tables.rows_of(text_of(path))
     if rows and not tables.is_edge_list(rows):
         raise InvalidNetwork(
-            "its name does not tell its format, and it is not plainly an edge list, which has two agents per line or a "
-            "heading such as source,target,weight; say what it is with format='edge-list', 'adjacency-list', "
+            "its format cannot be determined from its name, and it is not clearly an edge list, which has two "
+            "agents per line or a header such as source,target,weight; give its format with format='edge-list', "
+            "'adjacency-list', "
             "'matrix' or another one (on the command line, edge-list:FILE), or rename it to end in .edgelist, .adjlist "
             "or .matrix"
         )

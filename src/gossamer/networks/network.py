@@ -176,12 +176,12 @@ class Network:
             raise InvalidNetwork(f"averaging needs an undirected graph, got {value!r}; {ONE_WAY}")
         if isinstance(value, Changing):
             raise Unsupported(
-                f"{value!r} has other edges in every round, so there is no gossip matrix to compute with; simulate it: "
+                f"{value!r} has different edges in every round, so it has no gossip matrix; simulate it: "
                 "gs.simulate and gs.compare take changing networks"
             )
         if isinstance(value, InParts):
             raise Unsupported(
-                f"{value!r} is in parts, so there is no gossip matrix to compute with; simulate it"
+                f"{value!r} is stored in parts, so its gossip matrix is not available; simulate it"
             )
         raise InvalidInput(
             parameter="network",

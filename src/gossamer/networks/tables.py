@@ -119,8 +119,8 @@ def check_counts(rows: list[Row]) -> None:
     agents = {word for row in rows[1:] for word in row.words[:2]}
     if len(rows) > 1 and rows[0].words == [str(len(agents)), str(len(rows) - 1)]:
         raise InvalidNetwork(
-            f"{rows[0]} may be an edge, or say how many agents and edges there are; delete it if it is "
-            "not an edge, or say format='edge-list'"
+            f"{rows[0]} may be an edge, or the numbers of agents and edges; delete it if it is not an edge, or give "
+            "format='edge-list'"
         )
 
 
@@ -147,7 +147,7 @@ def matrix(rows: list[Row]) -> nx.Graph:
     if wrong is not None or not lines:
         raise InvalidNetwork(f"as many columns as rows are needed, got {wrong or 0} in {len(lines)} rows")
     if not all(map(_numeric, lines)):
-        raise InvalidNetwork("numbers alone are needed, got other words")
+        raise InvalidNetwork("only numbers are allowed, got other words")
     return of_matrix(np.array(lines, dtype=float), names)
 
 

@@ -131,7 +131,7 @@ def check_unique(names: Sequence[str]) -> None:
     twice = [name for name, count in Counter(names).items() if count > 1]
     if twice:
         raise InvalidInput(
-            f"every column needs a name of its own, but {twice[0]!r} is the name of {names.count(twice[0])} columns; "
+            f"column names must be unique, but {twice[0]!r} is the name of {names.count(twice[0])} columns; "
             "rename or drop all but one"
         )
 

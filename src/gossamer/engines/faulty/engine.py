@@ -70,8 +70,8 @@ def simulate_faulty(
     rule = _rule(method, groups[0][0], rule)
     if isinstance(network, ChangingNetwork) and rule == "ledger" and groups[0][0].flow < 0:
         raise Unsupported(
-            f"{method.name} cannot run on a changing network: what its agents say reads several registers of an edge, "
-            "so that its momentum cannot be told from its flow; use anytime-sda with acceleration='local'"
+            f"{method.name} cannot run on a changing network: its messages read several registers of an edge, so "
+            "that momentum and flow cannot be separated; use anytime-sda with acceleration='local'"
         )
     scene = Scene(network, observations, faults, silence if rule == "ledger" else None, return_rate)
     run = FaultyRun(scene, method, groups, distinct, wanted)

@@ -80,7 +80,7 @@ class Problem(NamedTuple):
                 else repr(network)
             )
             raise Unsupported(
-                f"a cluster simulates methods that mix with a gossip matrix, on networks that stay and lose nothing; "
+                f"a cluster simulates methods that mix with a gossip matrix, on fixed networks without message loss; "
                 f"leave cluster out to simulate {what}"
             )
         if wanted.keep != "errors":
