@@ -101,7 +101,7 @@ def test_work_is_canceled_replaced_and_ended_with_its_page():
             (busy,) = workers()
             busy.kill()
             assert until_frame(socket, "error")[1]["message"].startswith(
-                "the computation ended before its time"
+                "the computation exited early"
             )
             until_frame(socket, "done")
             run(socket, 8, SMALL)

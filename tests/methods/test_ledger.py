@@ -35,7 +35,7 @@ def test_methods_that_cannot_be_deployed_say_why_and_what_can() -> None:
     ("name", "reason"),
     [
         ("dsg", "depends on the agent's own observations"),
-        ("sda", "a fleet has no last one"),
+        ("sda", "a fleet runs indefinitely"),
         ("pairwise", "wakes agents at random"),
     ],
 )

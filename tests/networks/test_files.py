@@ -108,7 +108,7 @@ def test_numbered_graphs(tmp_path):
 )
 def test_text_that_may_be_several_things_is_read_as_what_the_user_says(content, format, read):
     with pytest.raises(
-        gs.InvalidNetwork, match=r"not plainly an edge list.*say what it is with format='edge-list'"
+        gs.InvalidNetwork, match=r"not clearly an edge list.*give its format with format='edge-list'"
     ):
         read(content)
     network = read(content, format=format)
@@ -184,13 +184,13 @@ def test_adjacency_lists_with_colons_and_with_every_edge_once(read):
 @pytest.mark.parametrize(
     ("content", "text"),
     [
-        ("0 1 2 3\n3 4 5", "not plainly an edge list"),
+        ("0 1 2 3\n3 4 5", "not clearly an edge list"),
         ("a a\na b", "self-loops"),
-        ("4 3\n0 1\n1 2\n2 3", "line 1: '4 3' may be an edge, or say how many agents and edges"),
-        ("what is this\nit is prose, that is all", "not plainly an edge list"),
+        ("4 3\n0 1\n1 2\n2 3", "line 1: '4 3' may be an edge, or the numbers of agents and edges"),
+        ("what is this\nit is prose, that is all", "not clearly an edge list"),
         (b"\x00\x01\xff\xfe", "must be text in UTF-8, or have an extension"),
         ("a b\nc d", r"2 components \(sizes 2, 2\)"),
-        ("a b\nc", "not plainly an edge list"),
+        ("a b\nc", "not clearly an edge list"),
     ],
 )
 def test_files_that_are_refused(content, text, read):
@@ -302,7 +302,7 @@ def test_the_command_line_says_names_files_and_formats(tmp_path, monkeypatch):
     (tmp_path / "g.txt").write_text("1 2 3\n2 1 3\n3 1 2")
     assert len(parse_network("adjacency-list:g.txt").edges) == 3
     assert len(parse_network("edge-list:g.txt").edges) == 2
-    with pytest.raises(gs.InvalidNetwork, match=r"not plainly an edge list.*edge-list:FILE"):
+    with pytest.raises(gs.InvalidNetwork, match=r"not clearly an edge list.*edge-list:FILE"):
         parse_network("g.txt")
     assert parse_network("grid:3x4") == gs.Network.named("grid:3x4")
 

@@ -204,7 +204,7 @@ def test_parts_are_whole_blocks():
 def test_what_is_in_parts():
     assert isinstance(parts_of("grid:10x10"), NamedParts)
     assert isinstance(parts_of(gs.Network.path(5)), HeldParts)
-    with pytest.raises(gs.Unsupported, match="is in parts, so there is no gossip matrix"):
+    with pytest.raises(gs.Unsupported, match="is stored in parts, so its gossip matrix"):
         gs.Network.of(parts_of("grid:10x10"))
     with pytest.raises(gs.Unsupported, match="no gossip matrix to compute with; simulate it"):
         gs.exact("sda", parts_of("grid:10x10"), gs.Gaussian(np.zeros(100)), 9)
