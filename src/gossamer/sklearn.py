@@ -1,9 +1,10 @@
-"""scikit-learn estimators whose rows are dealt to agents of a network, each of which finds the fit of all rows.
+"""scikit-learn estimators whose rows are distributed over the agents of a network, each of which finds the fit to all
+rows.
 
-They drop into pipelines and grid searches in place of `LogisticRegression`, `LinearRegression`, `Ridge`, `ElasticNet`,
-`PoissonRegressor`, `GammaRegressor` and `HuberRegressor`, minimize what these minimize, and say what finding it over a
-network took (`rounds_`, `bytes_`). `partial_fit` hands the agents more rows, and fits all that they hold. They need the
-extra `data`:
+They replace `LogisticRegression`, `LinearRegression`, `Ridge`, `ElasticNet`, `PoissonRegressor`, `GammaRegressor` and
+`HuberRegressor` in pipelines and grid searches, minimize the same objectives, and report the cost over a network
+(`rounds_`, `bytes_`). `partial_fit` gives the agents more rows, and fits all rows that they hold. The estimators need
+the extra `data`:
 
     from gossamer.sklearn import DecentralizedLogisticRegression
 """
@@ -45,7 +46,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class _Rates(Poisson):
-    """Poisson with rates, which need not be whole, for labels."""
+    """Poisson family for rates, which need not be integers."""
 
     labels: ClassVar[str] = "at least 0"
 
@@ -55,7 +56,7 @@ class _Rates(Poisson):
 
 @dataclass(frozen=True)
 class _Overdispersed(NegativeBinomial):
-    """Negative binomial with labels that need not be whole."""
+    """Negative binomial family for labels that need not be integers."""
 
     labels: ClassVar[str] = "at least 0"
 
@@ -66,20 +67,20 @@ class _Overdispersed(NegativeBinomial):
 class DecentralizedLogisticRegression(ClassifierMixin, DecentralizedEstimator):  # type: ignore[misc]
     """Logistic regression, or softmax for more than two classes, found by every agent of a network.
 
-    It minimizes what scikit-learn's `LogisticRegression` with the same `C` does.
+    It minimizes the same objective as scikit-learn's `LogisticRegression` with the same `C`.
 
     Parameters
     ----------
     C
-        Inverse of the strength of the penalty; infinite: none.
+        Inverse of the strength of the penalty; infinite for no penalty.
     l1_ratio
         The share of the penalty that is a lasso; the rest is ridge.
     class_weight
-        "balanced" (all classes weigh the same), or a weight for each label.
+        "balanced" (all classes have the same total weight), or a weight for each label.
     agents
-        How many agents, on an Erdos-Renyi graph (never more than there are rows), or the network itself.
+        Number of agents on an Erdős–Rényi graph (at most the number of rows), or the network itself.
     split
-        How rows are dealt to agents: "contiguous", "random" or "sorted". `fit` also takes the agent of each row
+        How rows are distributed over agents: "contiguous", "random" or "sorted". `fit` also takes the agent of each row
         (`owners`); then an integer for `agents` has no effect.
     fit_intercept
         Whether to add an intercept, which is not penalized.
@@ -133,10 +134,9 @@ class DecentralizedLogisticRegression(ClassifierMixin, DecentralizedEstimator): 
     def partial_fit(  # type: ignore[override]
         self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None, owners: Any = None
     ) -> Self:
-        """Hand the agents more rows, and fit all that they hold.
+        """Give the agents more rows, and fit all rows that they hold.
 
-        `classes` lists all labels, in the first call at least; until each of them has rows, only those that have some
-        are fitted.
+        `classes` lists all labels and is required in the first call; classes without rows so far are not fitted.
         """
         return super().partial_fit(X, y, sample_weight, owners)
 
@@ -242,7 +242,8 @@ class _LogLink(_DecentralizedRegressor):
 class DecentralizedPoissonRegressor(_LogLink):
     """Poisson regression with the log link, found by every agent of a network.
 
-    It minimizes what scikit-learn's `PoissonRegressor` with the same `alpha` does. The other parameters are those of
+    It minimizes the same objective as scikit-learn's `PoissonRegressor` with the same `alpha`. The other parameters are
+    those of
     `DecentralizedLogisticRegression`.
 
     Examples
@@ -261,7 +262,8 @@ class DecentralizedPoissonRegressor(_LogLink):
 class DecentralizedGammaRegressor(_LogLink):
     """Gamma regression with the log link, found by every agent of a network.
 
-    It minimizes what scikit-learn's `GammaRegressor` with the same `alpha` does. The other parameters are those of
+    It minimizes the same objective as scikit-learn's `GammaRegressor` with the same `alpha`. The other parameters are
+    those of
     `DecentralizedLogisticRegression`.
 
     Examples
@@ -324,10 +326,10 @@ class DecentralizedNegativeBinomialRegressor(_LogLink):
 
 
 class DecentralizedLinearRegression(_DecentralizedRegressor):
-    """Least squares, with a ridge penalty, a lasso or both if wanted, found by every agent of a network.
+    """Least squares, optionally with a ridge penalty, a lasso or both, found by every agent of a network.
 
     It minimizes the mean over rows of (y - x'theta)^2 / 2 plus ``alpha (l1_ratio ||theta||_1 + (1 - l1_ratio)/2
-    ||theta||^2)``: with `alpha` 0 what scikit-learn's `LinearRegression` minimizes, else what `ElasticNet` does.
+    ||theta||^2)``: with `alpha` 0 the objective of scikit-learn's `LinearRegression`, otherwise that of `ElasticNet`.
     The other parameters are those of `DecentralizedLogisticRegression`.
 
     Examples
@@ -367,10 +369,10 @@ class DecentralizedLinearRegression(_DecentralizedRegressor):
 
 
 class DecentralizedHuberRegressor(_DecentralizedRegressor):
-    """Linear regression that bears outliers, its scale estimated as well, found by every agent of a network.
+    """Linear regression that is robust to outliers, with an estimated scale, found by every agent of a network.
 
-    It minimizes what scikit-learn's `HuberRegressor` with the same `epsilon` and `alpha` does; `scale_` is the scale.
-    The other parameters are those of `DecentralizedLogisticRegression`.
+    It minimizes the same objective as scikit-learn's `HuberRegressor` with the same `epsilon` and `alpha`; `scale_` is
+    the scale. The other parameters are those of `DecentralizedLogisticRegression`.
 
     Examples
     --------

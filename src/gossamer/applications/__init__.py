@@ -1,4 +1,4 @@
-"""What averages are good for: linear estimation and policy evaluation (the paper's two), and maximum likelihood."""
+"""Applications of averages: linear estimation and policy evaluation (the paper's two), and maximum likelihood."""
 
 from __future__ import annotations
 

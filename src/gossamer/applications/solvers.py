@@ -1,4 +1,4 @@
-"""What both applications share: who solves, and the two yardsticks beside the network."""
+"""The common part of both applications: the solvers, and the two baselines without a network."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from gossamer.observations import Gaussian, Observations
 
 @dataclass(frozen=True)
 class Alone:
-    """Every agent uses its own samples and talks to nobody.
+    """Every agent uses only its own samples.
 
     Examples
     --------
@@ -33,7 +33,7 @@ class Alone:
 
 @dataclass(frozen=True)
 class Centralized:
-    """One place holds everybody's samples: the limit of what a network can reach.
+    """A center holds the samples of all agents: the limit of what a network can reach.
 
     Examples
     --------

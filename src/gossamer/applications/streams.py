@@ -1,4 +1,4 @@
-"""A method fed by hand, one round at a time: estimates that are refined whenever samples come in."""
+"""A method that is fed one round at a time: estimates are updated whenever samples arrive."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from gossamer.networks import Network, NetworkLike
 
 
 class Stream:
-    """Anytime SDA fed by hand, for all agents and components at once.
+    """Anytime SDA that is fed one round at a time, for all agents and components at once.
 
-    `advance(observation)` plays one round. Rows of `observation` that are NaN belong to agents that saw nothing new:
-    they keep talking, and their mean stays what it was, so agents may sample at different rates. As in deployed
-    agents, an agent's own weight of its newest sample takes the place of the method's gain.
+    `advance(observation)` runs one round. Rows of `observation` that are NaN belong to agents without a new
+    observation: they keep exchanging messages, and their mean stays the same, so agents may sample at different rates.
+    As in deployed agents, the weight of an agent's newest sample replaces the method's gain.
     """
 
     def __init__(self, network: NetworkLike, components: int, method: AnytimeSDA | None = None) -> None:
@@ -40,7 +40,7 @@ class Stream:
         return still, moving
 
     def advance(self, observation: Floats | None = None) -> None:
-        """Play one round with the newest observations (N, n), or None where nobody saw anything new."""
+        """Run one round with the newest observations (N, n), or None if no agent has a new one."""
         t = self.rounds
         if t >= self._still.rounds:
             self._still, self._moving = self._tables(2 * t)

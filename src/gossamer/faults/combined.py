@@ -192,7 +192,7 @@ class Faults:
         return heard
 
     def check(self, agents: int, edges: Integers | None = None) -> None:
-        """Complain if a fault names an agent, or cuts an edge, that the network does not have.
+        """Raise an error if a fault names an agent, or cuts an edge, that the network does not have.
 
         The network has `agents` agents and these `edges` (E, 2); None: they are not known here.
         """

@@ -1,4 +1,5 @@
-"""Data in rows, dealt to agents: arrays, columns by name, pandas or polars frames, and the rules that split them."""
+"""Rows of data distributed over agents: arrays, columns by name, pandas or polars frames, and the rules that split
+them."""
 
 from __future__ import annotations
 
@@ -70,7 +71,7 @@ class DataTable:
 
 
 def deal(X: Any, y: Any, agents: int | None, split: Any, intercept: bool, seed: int) -> DealtRows:
-    """Deal the rows of (X, y) to agents; see `LinearEstimation.from_data` for the rules.
+    """Distribute the rows of (X, y) over agents; see `LinearEstimation.from_data` for the rules.
 
     Blocks of consecutive rows of an array of floats are views of it.
     """
@@ -127,7 +128,7 @@ def with_intercept(names: Sequence[str]) -> list[str]:
 
 
 def check_unique(names: Sequence[str]) -> None:
-    """Refuse columns of one name, of which only one could be used."""
+    """Refuse columns with the same name."""
     twice = [name for name, count in Counter(names).items() if count > 1]
     if twice:
         raise InvalidInput(

@@ -1,14 +1,14 @@
-"""Distributed linear parameter estimation: every sensor of a network learns beta* from everybody's measurements.
+"""Distributed linear parameter estimation: every sensor of a network learns beta* from the measurements of all sensors.
 
 Sensor i measures Y_{i,t} = A_i beta* + noise of covariance S_i. With weights Q_i = I, or Q_i = S_i^{-1} for the
 precision-weighted form (which equals generalized least squares),
 
     Abar = mean of A_i'Q_i A_i,   mubar = mean of A_i'Q_i E[Y_i],   beta* = Abar^{-1} mubar,
 
-and the network averages both. Two facts make this cheap and exact:
-with Abar known, Abar^{-1} A_i'Q_i Y_i is a stream whose average is beta*, so the exact engine gives the expected
-error of any method; and a method that averages A_i'Q_i A_i with the same weights as A_i'Q_i Y_i makes no error
-in the mean at all, because then E muhat_i = Ahat_i beta* (`gram="same"`, the default).
+and the network averages both. Two facts make this cheap and exact: with Abar known, Abar^{-1} A_i'Q_i Y_i is a stream
+whose average is beta*, so the exact engine gives the expected error of any method; and a method that averages A_i'Q_i
+A_i with the same weights as A_i'Q_i Y_i makes no error in the mean at all, because then E muhat_i = Ahat_i beta*
+(`gram="same"`, the default).
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from gossamer.numerics.search import first_true
 from gossamer.observations import Gaussian
 
 Solver = Any
-"""A method or its name, or one of the rivals: KarMoura, XiaoBoydLall, Alone, Centralized."""
+"""A method or its name, or one of the baselines: KarMoura, XiaoBoydLall, Alone, Centralized."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -56,7 +56,7 @@ class EstimationRun(ErrorResult[Rounds, Value]):
     errors       (trials,) that sum in each trial
     per_agent    (N,) mean over trials of each agent's squared error
     estimates    (trials, N, d)
-    reasons      for each horizon why it has no error, being too early; or "" if it has one
+    reasons      for each horizon why it is too early for an error; "" if it has one
     """
 
     trials: int
@@ -81,23 +81,23 @@ class EstimationRun(ErrorResult[Rounds, Value]):
 class LinearEstimation:
     """A sensor network that estimates one parameter vector.
 
-    A problem made by `from_data` also has `measurements`, the recorded y_i (then nothing is random), and `labels`,
-    what the agents are called.
+    A problem created by `from_data` also has `measurements`, the recorded y_i (which are not random), and `labels`, the
+    names of the agents.
 
     Parameters
     ----------
     network : Network
-        Who talks to whom.
+        The network of the agents.
     matrices : sequence of array_like
         A_i of shape (m_i, d), one per sensor, each with its own number of rows.
     parameter : array_like
         beta*, shape (d,).
     covariance : float or array_like
-        Of the measurement noise: a variance, one per sensor, or one (m_i, m_i) matrix per sensor.
+        Covariance of the measurement noise: a variance, one per sensor, or one (m_i, m_i) matrix per sensor.
     weighting : str
         "plain" averages A_i'A_i as in the paper; "precision" averages A_i'S_i^{-1}A_i.
     names : sequence of str, optional
-        What the parameters are called.
+        Names of the parameters.
 
     Examples
     --------
@@ -174,9 +174,9 @@ class LinearEstimation:
         intercept: bool = True,
         seed: int = 0,
     ) -> LinearEstimation:
-        """Rows of data dealt to agents; beta* is the least squares solution of all rows together.
+        """Distribute rows of data over agents; beta* is the least squares solution for all rows.
 
-        The data are fixed, so there is no noise: an agent's error is its distance from the pooled fit.
+        The data are fixed, so there is no noise; an agent's error is its distance from the pooled fit.
 
         Parameters
         ----------
@@ -184,13 +184,13 @@ class LinearEstimation:
             An array (rows, features), a dictionary of columns, or a pandas or polars frame; one value per row, or the
             name of a column of the frame.
         agents
-            How many agents (on an Erdos-Renyi graph), or the network itself.
+            Number of agents on an Erdős–Rényi graph, or the network itself.
         split
             "contiguous" blocks of rows, "random", "sorted" (blocks of rows sorted by y: agents differ most),
             "by:<column>" (one agent per value of that column, which is then not a feature), or an array with one label
             per row.
         intercept
-            Add a column of ones.
+            Whether to add a column of ones.
         """
         network = None if agents is None or isinstance(agents, int | np.integer) else Network.of(agents)
         count = network.agents if network is not None else agents
@@ -219,7 +219,7 @@ class LinearEstimation:
 
     @cached_property
     def _projections(self) -> list[Floats]:
-        """A_i'Q_i: what turns a measurement into the vector that is averaged."""
+        """A_i'Q_i, which maps a measurement to the vector that is averaged."""
         if self.weighting == "plain":
             return [a.T for a in self.matrices]
         projections = []
@@ -265,7 +265,7 @@ class LinearEstimation:
     # -- errors ---------------------------------------------------------------------------------------------
 
     def exact(self, method: Method | str, rounds: int | Sequence[int]) -> Exact[Any, Any]:
-        """The expected error of `method` with Abar known to every agent, exactly."""
+        """Return the exact expected error of `method` with Abar known to every agent."""
         if not isinstance(method, Method | str):
             raise Unsupported(
                 f"exact errors are for methods that average; use simulate() for {type(method).__name__}"
@@ -273,13 +273,14 @@ class LinearEstimation:
         return exact(method, self.network, self.streams, rounds)  # type: ignore[arg-type, unused-ignore]
 
     def centralized_error(self, rounds: Any) -> Any:
-        """The expected error, summed over agents, if each held everybody's measurements of `rounds` rounds."""
+        """Return the expected error, summed over agents, if each held all measurements of `rounds` rounds."""
         inverse, factor = self._inverse, self.moments.factor
         trace = ((np.einsum("ab,nbr->nar", inverse, factor)) ** 2).sum()
         return trace / (self.network.agents * checks.array("rounds", rounds))[()]
 
     def bound(self, rounds: int, gram_rounds: int | None = None) -> theory.Bound:
-        """Corollary 1: a bound on SDA's error, with A_i'A_i averaged by its last iterate, or known to all agents."""
+        """Return Corollary 1, a bound on SDA's error with A_i'A_i averaged by its last iterate, or known to all
+        agents."""
         return theory.corollary_1(
             self.network,
             gram=self.grams,
@@ -303,7 +304,7 @@ class LinearEstimation:
         return margin_of(held, self.grams.mean(axis=0))
 
     def gram_rounds_needed(self, method: Method | str = "chebyshev") -> int:
-        """Rounds of `method` after which every agent may invert its average of A_i'A_i."""
+        """Return the number of rounds of `method` after which every agent may invert its average of A_i'A_i."""
         most = 2**20  # a table of as many rounds takes a second
         enough = first_true(lambda t: bool(self.gram_margin(self.average_grams(method, t)) <= 0.5), most=most)
         if enough is None:
@@ -358,12 +359,12 @@ class LinearEstimation:
     ) -> EstimationRun[Any, Any]:
         """Run `solver` in `trials` independent trials.
 
-        Horizons at which some agent could not yet invert its average of A_i'A_i have no error (NaN) and a note; if
-        there are no others, that is refused.
+        Horizons at which some agent cannot yet invert its average of A_i'A_i have no error (NaN) and a note; an error
+        is raised if this is true of all horizons.
 
-        `gram` says how A_i'A_i is averaged: "same" as the measurements (no error in the mean), "exact" (everybody
-        knows Abar), or any method, such as "chebyshev" or gs.SDA(output="last") as in the paper; `gram_rounds`, for how
-        many rounds (by default `rounds`).
+        `gram` says how A_i'A_i is averaged: "same" as the measurements (no error in the mean), "exact" (Abar is known
+        to all agents), or any method, such as "chebyshev" or gs.SDA(output="last") as in the paper, for `gram_rounds`
+        rounds (by default `rounds`).
         """
         horizons, one = horizons_of(rounds)
         trials = checks.whole_number("trials", trials, least=1)
@@ -385,13 +386,13 @@ class LinearEstimation:
         return self._run(solver, horizons, one, estimates, seed, notes)
 
     def estimate(self, method: Method | str = "chebyshev", rounds: int = 100) -> Floats:
-        """(N, d) every agent's estimate from recorded data after `rounds` rounds; nothing is random."""
+        """Return (N, d) every agent's estimate from recorded data after `rounds` rounds; it is deterministic."""
         if self.measurements is None:
             raise InvalidInput("estimate() is for recorded data (LinearEstimation.from_data); use simulate()")
         return np.asarray(self.simulate(method, rounds, trials=1).estimates[0])
 
     def online(self, method: AnytimeSDA | None = None) -> OnlineEstimation:
-        """Estimates that are refined whenever measurements come in."""
+        """Return an online estimator, which is updated whenever measurements arrive."""
         return OnlineEstimation(self, method)
 
     def _run(

@@ -1,4 +1,4 @@
-"""Linear estimation as measurements come in: every agent's estimate at any moment."""
+"""Online linear estimation: every agent has an estimate at any moment."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 class OnlineEstimation:
     """Every agent's estimate at any moment. Each call of `observe` is one exchange with the neighbors.
 
-    The averages of A_i'Q_i A_i and of A_i'Q_i Y_i travel in one message and are mixed the same way, so the estimates
-    are unbiased as soon as there are any.
+    The averages of A_i'Q_i A_i and of A_i'Q_i Y_i are sent in one message and mixed with the same weights, so the
+    estimates are unbiased as soon as they exist.
     """
 
     def __init__(self, problem: LinearEstimation, method: AnytimeSDA | None = None) -> None:
@@ -34,7 +34,7 @@ class OnlineEstimation:
 
     @property
     def rounds(self) -> int:
-        """How many exchanges there have been."""
+        """Number of exchanges so far."""
         return self._stream.rounds
 
     def observe(
@@ -42,9 +42,10 @@ class OnlineEstimation:
         measurements: Sequence[ArrayLike | None] | None = None,
         matrices: Sequence[ArrayLike] | None = None,
     ) -> None:
-        """One round: the newest measurement of each agent (None: no news), or None if nobody measured.
+        """Run one round with the newest measurement of each agent (None if it has no new one), or None for no
+        measurements.
 
-        `matrices` replaces the A_i for this round, where sensors look elsewhere each time; an agent's
+        `matrices` replaces the A_i for this round, for sensors that measure something else each time; an agent's
         measurements then count equally, whatever their number of rows. Only the plain weighting allows it.
         """
         problem = self._problem
@@ -82,7 +83,7 @@ class OnlineEstimation:
 
     @property
     def ready(self) -> bool:
-        """Whether every agent may invert its average of A_i'A_i."""
+        """Return whether every agent may invert its average of A_i'A_i."""
         return self._now()[1] <= 0.5
 
     def _now(self) -> tuple[Floats, float]:
@@ -93,7 +94,7 @@ class OnlineEstimation:
         return held, float(margin_of(held, observed))
 
     def estimate(self) -> Floats:
-        """(N, d) every agent's estimate now."""
+        """Return (N, d) every agent's current estimate."""
         grams, margin = self._now()
         if margin > 0.5:
             raise InvalidInput(

@@ -78,7 +78,7 @@ class EvaluationRun(Result):
 
     @property
     def centralized_limit(self) -> Any:
-        """The error, on the same samples, of a center that holds everybody's; computed when asked for."""
+        """The error, on the same samples, of a center that holds everybody's; computed on first access."""
         return self.problem.centralized_error(self.rounds, self.trials, self.seed)
 
     @property
@@ -119,7 +119,7 @@ class PolicyEvaluation:
     Parameters
     ----------
     network : Network
-        Who talks to whom.
+        The network of the agents.
     transitions : array_like or sparse matrix
         P, (S, S); every row is a probability distribution.
     rewards : array_like or Observations
