@@ -208,7 +208,7 @@ def _change(path: Path, step: Callable[[Fleet], Fleet]) -> None:
         print(f"new certificates: {', '.join(map(str, written))}")
         print(f"copy them, {path.name}, {roster_path(path).name} and ca.pem to the agent's host")
     print(
-        f"next, give {roster_path(path)} to any one running agent: `gossamer fleet push`, or copy it beside that "
+        f"next, give {roster_path(path)} to any one running agent: `gossamer fleet push`, or copy it next to that "
         f"agent's {path.name}"
     )
 

@@ -134,7 +134,7 @@ def _is_typed(item: Any) -> bool:
 
 
 def _function(function: FunctionType, seen: set[int]) -> Any:
-    """What a function is: its code, its files or the globals it uses, its defaults and what it encloses."""
+    """Return what identifies a function: its code, its files or the globals it uses, its defaults and its closure."""
     uses = _globals(function, seen) if _is_typed(function) else _files(function)
     cells = [_named(cell.cell_contents, seen) for cell in function.__closure__ or ()]
     defaults = (function.__defaults__, function.__kwdefaults__)
@@ -190,7 +190,7 @@ def _names(code: CodeType) -> set[str]:
 
 
 def _typed(item: type | FunctionType, seen: set[int]) -> Any:
-    """What a class or function is that was typed into a notebook: the code of its functions, and its attributes."""
+    """Return what identifies a class or function from a notebook: the code of its functions, and its attributes."""
     if id(item) in seen:
         return item.__qualname__
     seen.add(id(item))

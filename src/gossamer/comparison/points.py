@@ -125,7 +125,7 @@ class Point:
 
     @property
     def name(self) -> Label:
-        """What the method is called."""
+        """The name of the method."""
         return self.contender.name
 
     @cached_property
@@ -254,7 +254,8 @@ def _records(
     horizons: Sequence[int],
     refusals: dict[int, str],
 ) -> Iterator[Record]:
-    """What an engine says after all horizons; if that is refused, after each by itself, since some may be too few."""
+    """Return an engine's results for all horizons or, if that fails, for each one separately, since some may be too
+    small."""
     if not horizons:
         return
     try:

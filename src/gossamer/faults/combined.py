@@ -20,7 +20,7 @@ from gossamer.faults.kinds import KINDS, Crash, Join, Partition
 from gossamer.numerics import counters
 
 FaultsLike = Union["Faults", Fault, Iterable[Fault], None]
-"""What is accepted wherever faults are: a set of them, one, several in a list, or none."""
+"""The types that are accepted as faults: a set of faults, one, several in a list, or None."""
 
 AGENT_LIMIT = 1 << 24
 """Agents must be numbered below this: a receiver's number is one 24-bit field of the random generator."""

@@ -98,7 +98,8 @@ def _by_metis(links: Links, parts: int) -> tuple[Integers, list[int]]:
     if parts > 1:
         adjacency = pymetis.CSRAdjacency(links.starts.astype(np.int64), links.neighbors.astype(np.int64))
         member = np.array(pymetis.part_graph(parts, adjacency).vertex_part)
-    # Inside a part neighbors come close together, so those whom rounding to blocks moves to the next part are a clump.
+    # Neighbors are close together inside a part, so the agents that rounding to blocks moves to the next part are
+    # adjacent.
     pattern = sp.csr_matrix(
         (
             np.ones(len(links.neighbors), np.uint8),

@@ -1,1 +1,1 @@
-"""What compiled code is built on: random numbers that are pure functions, vectors that round alike, threads."""
+"""Foundations of compiled code: random numbers that are pure functions, vectors that round identically, threads."""

@@ -1,7 +1,7 @@
-"""Sums over agents whose last digit depends neither on threads nor on who holds which agents.
+"""Sums over agents whose last digit depends neither on threads nor on the distribution of agents over ranks.
 
-Agents are added in blocks of consecutive numbers, and the sums of the blocks in their order. Whoever holds whole blocks
-can therefore contribute the sums of theirs.
+Agents are added in blocks of consecutive numbers, and the sums of the blocks in order. A rank that holds whole blocks
+can therefore contribute their sums.
 """
 
 from __future__ import annotations

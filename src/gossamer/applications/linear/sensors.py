@@ -71,7 +71,7 @@ def check_covariances(covariance: Any, matrices: list[Floats]) -> list[Floats]:
 
 
 def check_observable(total: Floats, names: Sequence[str]) -> None:
-    """Raise an error if sum_i A_i'A_i is singular, and name the direction that nobody observes."""
+    """Raise an error if sum_i A_i'A_i is singular, and name the direction that no sensor observes."""
     scale = np.sqrt(np.diag(total))
     unseen = scale == 0
     # Units must not matter: columns are compared at unit length.

@@ -69,7 +69,7 @@ class EvaluationRun(Result):
 
     @property
     def label(self) -> str:
-        """What the solver is called."""
+        """The name of the solver."""
         return str(getattr(self.solver, "label", getattr(self.solver, "name", self.solver)))
 
     @property
@@ -78,7 +78,7 @@ class EvaluationRun(Result):
 
     @property
     def centralized_limit(self) -> Any:
-        """The error, on the same samples, of a center that holds everybody's; computed on first access."""
+        """The error of a center that holds all samples, on the same samples; computed on first access."""
         return self.problem.centralized_error(self.rounds, self.trials, self.seed)
 
     @property
@@ -251,7 +251,7 @@ class PolicyEvaluation:
     def centralized_error(
         self, rounds: int | Sequence[int] | Integers, trials: int = 20, seed: int = 0
     ) -> Any:
-        """The error of a center that holds everybody's samples, simulated; the same samples are tried only once."""
+        """Return the simulated error of a center that holds all samples; the same samples are simulated only once."""
         asked = (np.ndim(rounds), *np.atleast_1d(rounds).tolist(), trials, seed)
         if asked not in self._centralized:
             self._centralized[asked] = self.simulate(Centralized(), rounds, trials, seed, keep=False).error

@@ -1,4 +1,4 @@
-"""The folder of results: figures, numbers, claims, and the page that a reader opens first."""
+"""The folder of results: figures, numbers, claims, and the report."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PACKAGES = ("numpy", "scipy", "numba", "networkx", "matplotlib", "joblib")
 
 @dataclass(frozen=True)
 class Judged:
-    """A claim, what was found, and the figure that it belongs to."""
+    """A claim, the finding, and the figure that it belongs to."""
 
     claim: Claim
     finding: Finding
@@ -43,7 +43,7 @@ class Times:
 
 
 def judge(figures: Sequence[Figure], results: dict[str, Results], settings: Settings) -> list[Judged]:
-    """Every claim that these figures' rows can judge."""
+    """Return every claim that the rows of these figures can decide."""
     judged = []
     for figure in figures:
         for claim in figure.claims:
@@ -89,7 +89,7 @@ def write_page(
     times: Times,
     folder: Path,
 ) -> Path:
-    """Write report.html: one file, no network needed."""
+    """Write report.html as one self-contained file."""
     template = Template((Path(__file__).parent / "report.html.template").read_text())
     counts = {v: sum(j.finding.verdict is v for j in judged) for v in Verdict}
     page = template.substitute(
@@ -127,7 +127,7 @@ def _lead(judged: Sequence[Judged], settings: Settings) -> str:
         f"simulation with {settings.trials} runs. "
     )
     if not judged:
-        return text + "The figures chosen bear on none of the paper's claims."
+        return text + "None of the paper's claims is about the chosen figures."
     if not settings.is_paper:
         return text + "These are not the paper's sizes, so the verdicts are about these settings only."
     return text + "The verdicts follow from the numbers by stated thresholds; none is written by hand."
