@@ -100,9 +100,7 @@ def test_work_is_canceled_replaced_and_ended_with_its_page():
             until_frame(socket, "network")
             (busy,) = workers()
             busy.kill()
-            assert until_frame(socket, "error")[1]["message"].startswith(
-                "the computation exited early"
-            )
+            assert until_frame(socket, "error")[1]["message"].startswith("the computation exited early")
             until_frame(socket, "done")
             run(socket, 8, SMALL)
             assert until_frame(socket, "done")[1]["id"] == 8
