@@ -156,8 +156,8 @@ def product_facts(factors: Sequence[Factor], weights: Sequence[float], bound: fl
     """The facts of a product of paths and cycles whose edges have these weights; `bound` holds for all eigenvalues.
 
     Where the weights differ, as Metropolis weights do at the border of a grid, lambda_2 and the trace are those of the
-    least weight on every edge: lambda_2 is a little too small then, and the trace too large. The relative error is about
-    one over the side of the grid, and on the safe side. lambda_max is a bound that is closer than 1e-6.
+    least weight on every edge: lambda_2 is a little too small then, and the trace too large. The relative error is
+    about one over the side of the grid, and on the safe side. lambda_max is a bound that is closer than 1e-6.
     """
     axes = [_Axis(kind, size).eigenvalues for kind, size in factors]
     scale, agents = min(weights), math.prod(size for _, size in factors)

@@ -49,7 +49,7 @@ from gossamer.observations import Observations
 RELATIVE = 0.01
 """Probes are added until the standard error is this share of the total error."""
 
-PILOT = 8
+PILOT = 16
 """Probes from whose differences a standard error is computed."""
 
 TRUNCATION = 1e-4
