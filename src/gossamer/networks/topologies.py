@@ -141,7 +141,7 @@ def erdos_renyi(n: int, p: float | None = None, seed: int = 0) -> Topology:
     n = _agents(n, 2)
     p = 2 * math.log(n) / n if p is None else p
     if not isinstance(p, int | float | np.number) or not 0 < p <= 1:
-        raise InvalidInput(f"p must be an edge probability, 0 < p <= 1, got {p!r}")
+        raise InvalidInput(parameter="p", required="an edge probability, 0 < p <= 1", got=repr(p))
     probability, name, advice = min(p, 1.0), f"erdos-renyi:{n}", f"raise p={p:.4g}"
     size = math.ceil(p * n * (n - 1) / 2)
     if n >= COUNTED:
@@ -230,25 +230,33 @@ def checked_pairs(name: str, agents: int, values: ArrayLike, named: str) -> Inte
         given = np.asarray(values)
     except ValueError:
         raise InvalidNetwork(
-            f"{name} must be pairs of agent numbers, got rows of different lengths"
+            parameter=name, required="pairs of agent numbers", got="rows of different lengths"
         ) from None
     if given.dtype.kind in "USO" and given.size:
         raise InvalidNetwork(
-            f"{name} must be pairs of agent numbers, got {given.ravel().tolist()[0]!r}; for agents with names use "
-            f"{named}"
+            parameter=name,
+            required="pairs of agent numbers",
+            got=repr(given.ravel().tolist()[0]),
+            hint=f"for agents with names use {named}",
         )
     pairs_given = given.dtype.kind in "iuf" and given.ndim == 2 and given.shape[1] == 2
     if given.size and not pairs_given:
         raise InvalidNetwork(
-            f"{name} must be pairs of agent numbers, an array of shape (E, 2), got shape {given.shape}; leave weights "
-            "out, they are not read here"
+            parameter=name,
+            required="pairs of agent numbers, an array of shape (E, 2)",
+            got=f"shape {given.shape}",
+            hint="leave weights out, they are not read here",
         )
     broken = given[~(np.isfinite(given) & (given == np.floor(given)))]
     if broken.size:
-        raise InvalidNetwork(f"{name} must be pairs of agent numbers, which are whole, got {broken[0]:g}")
+        raise InvalidNetwork(
+            parameter=name, required="pairs of agent numbers, which are whole", got=f"{broken[0]:g}"
+        )
     pairs = given.astype(np.int64).reshape(-1, 2)
     if pairs.size and (pairs.min() < 0 or pairs.max() >= agents):
-        raise InvalidNetwork(f"{name} must name agents 0..{agents - 1}, got {pairs.min()}..{pairs.max()}")
+        raise InvalidNetwork(
+            f"must name agents 0..{agents - 1}, got {pairs.min()}..{pairs.max()}", parameter=name
+        )
     return pairs
 
 
@@ -289,7 +297,9 @@ def _agents(n: int, least: int) -> int:
     try:
         n = checks.whole_number("n", n)
     except InvalidInput:
-        raise InvalidNetwork(f"n, how many agents there are, must be a whole number, got {n!r}") from None
+        raise InvalidNetwork(
+            f", how many agents there are, must be a whole number, got {n!r}", parameter="n"
+        ) from None
     if n < least:
         raise InvalidNetwork(f"this network needs at least {least} agents, got {n}")
     return _countable(n)
@@ -299,7 +309,7 @@ def _size(name: str, value: int, least: int) -> int:
     try:
         size = checks.whole_number(name, value, least=least)
     except InvalidInput as error:
-        raise InvalidNetwork(str(error)) from None
+        raise InvalidNetwork(error.text, parameter=error.parameter) from None
     return _countable(size)
 
 
