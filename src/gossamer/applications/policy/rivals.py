@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gossamer import checks
-from gossamer.applications.policy import kernels
+from gossamer.applications.policy import temporal_differences
 from gossamer.arrays import Floats, Integers
 from gossamer.errors import InvalidInput, Unsupported
 from gossamer.numerics import random
@@ -120,27 +120,29 @@ class TemporalDifference:
         steps = self.steps(problem, int(horizons.max()))
         radius = np.inf if self.radius is None else float(self.radius)
         transitions = problem.transitions
-        process = kernels.RewardProcess(
+        process = temporal_differences.RewardProcess(
             transitions.indptr,
             transitions.indices,
             problem.cumulative,
             np.ascontiguousarray(problem.rewards.T),
             np.ascontiguousarray(problem.reward_std.T),
         )
-        learning = kernels.Learning(
+        learning = temporal_differences.Learning(
             steps, problem.discount, radius, self.output == "average", horizons[order]
         )
         gossip = rows_of(problem.network.gossip)
         key = random.key(seed)
         if self.form == "generative":
             out = np.empty((trials, len(horizons), problem.network.agents, problem.states))
-            kernels.generative(out, key, first_trial, process, learning, gossip)
+            temporal_differences.generative(out, key, first_trial, process, learning, gossip)
         else:
             features = self._features(problem)
             out = np.empty((trials, len(horizons), problem.network.agents, features.shape[1]))
             visits = np.cumsum(self._distribution(problem))
             visits[-1] = 2.0  # rounding must not leave the last state out of reach
-            kernels.independent(out, key, first_trial, process, learning, gossip, features, visits)
+            temporal_differences.independent(
+                out, key, first_trial, process, learning, gossip, features, visits
+            )
             out = out @ features.T
         found = np.empty((len(horizons), trials, *out.shape[2:]))
         found[order] = np.moveaxis(out, 1, 0)
