@@ -6,12 +6,14 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from random import Random
 
 import networkx as nx
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 from scipy.sparse.csgraph import connected_components
+from scipy.spatial import cKDTree
 
 from gossamer import checks
 from gossamer.arrays import Floats, Integers
@@ -151,7 +153,7 @@ def erdos_renyi(n: int, p: float | None = None, seed: int = 0) -> Topology:
         return Topology(name, n, size, draw=rows, advice=advice)
     _affordable(size)
     draw = nx.fast_gnp_random_graph if n > 2000 else nx.gnp_random_graph
-    return _until_connected(name, lambda s: draw(n, probability, seed=s), seed, advice)
+    return _until_connected(name, lambda s: of_graph(draw(n, probability, seed=s), name)[0], seed, advice)
 
 
 def random_geometric(n: int, radius: float | None = None, seed: int = 0) -> Topology:
@@ -168,7 +170,14 @@ def random_geometric(n: int, radius: float | None = None, seed: int = 0) -> Topo
 
         return Topology(name, n, size, draw=rows, advice=advice)
     _affordable(size)
-    return _until_connected(name, lambda s: nx.random_geometric_graph(n, radius, seed=s), seed, advice)
+
+    def near(seed: int) -> Topology:  # what nx.random_geometric_graph gives, in a tenth of its time
+        uniform = Random(seed).random
+        places = np.array([(uniform(), uniform()) for _ in range(n)])
+        edges = cKDTree(places).query_pairs(radius, output_type="ndarray").astype(np.int64)
+        return Topology(name, n, len(edges), edges, positions=places)
+
+    return _until_connected(name, near, seed, advice)
 
 
 def expander(n: int, degree: int, seed: int = 0) -> Topology:
@@ -186,7 +195,9 @@ def expander(n: int, degree: int, seed: int = 0) -> Topology:
 
         return Topology(name, n, size, draw=rows, advice=advice)
     _affordable(size)
-    return _until_connected(name, lambda s: nx.random_regular_graph(degree, n, seed=s), seed, advice)
+    return _until_connected(
+        name, lambda s: of_graph(nx.random_regular_graph(degree, n, seed=s), name)[0], seed, advice
+    )
 
 
 def of_graph(graph: nx.Graph, name: str) -> tuple[Topology, list[object]]:
@@ -274,11 +285,11 @@ def _product(name: str, size: int, *factors: Factor) -> Topology:
     )
 
 
-def _until_connected(name: str, draw: Callable[[int], nx.Graph], seed: int, advice: str) -> Topology:
+def _until_connected(name: str, draw: Callable[[int], Topology], seed: int, advice: str) -> Topology:
     for s in np.random.default_rng(checks.seed(seed)).integers(2**31, size=DRAWS):
-        graph = draw(int(s))
-        if nx.is_connected(graph):
-            return of_graph(graph, name)[0]
+        topology = draw(int(s))
+        if components(topology.rows()[0])[0] == 1:
+            return topology
     raise InvalidNetwork(f"none of {DRAWS} random draws of {name} was connected; {advice}")
 
 

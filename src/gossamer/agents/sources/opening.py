@@ -267,7 +267,11 @@ class FromIterable(PacedSource):
         return vector(item, self.dimension, self.largest)
 
 
-def as_source(values: Iterable[ArrayLike] | AsyncIterable[ArrayLike], dimension: int) -> AnySource:
+ObservationStream = Iterable[ArrayLike] | AsyncIterable[ArrayLike]
+"""Observations: an iterable gives one per round, an async iterable gives them as they arrive."""
+
+
+def as_source(values: ObservationStream, dimension: int) -> AnySource:
     """Return a program's observations as a source: one value per round, or as they arrive if asynchronous."""
     if isinstance(values, PacedSource | LiveSource):
         return values

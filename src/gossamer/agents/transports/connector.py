@@ -29,6 +29,7 @@ from functools import partial
 from typing import Any
 
 from gossamer.agents.config.settings import OPERATOR, AgentSettings, Neighbor, Tls
+from gossamer.agents.text import printable
 from gossamer.agents.transports.handshakes import Handshake, Handshakes, Secured, Steps
 from gossamer.errors import GossamerError, InvalidInput
 from gossamer.fingerprint import full_version
@@ -390,7 +391,7 @@ def _who(greeting: bytes) -> list[bytes]:
 
 
 def _build_of(greeting: bytes) -> str:
-    return b" ".join(greeting.split()[4:5]).decode(errors="replace")
+    return printable(b" ".join(greeting.split()[4:5]).decode(errors="replace"))
 
 
 def _another_version(greeting: bytes) -> str:
