@@ -9,7 +9,7 @@ import scipy.sparse as sp
 import gossamer as gs
 from gossamer.applications import Alone, Centralized, PolicyEvaluation, TemporalDifference
 from gossamer.applications.policy import bellman, problems, rivals
-from gossamer.applications.policy.kernels import TRANSITION
+from gossamer.applications.policy.temporal_differences import TRANSITION
 from gossamer.applications.solvers import averages
 from gossamer.numerics import random
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gossamer import checks
-from gossamer.applications.policy import kernels
+from gossamer.applications.policy import temporal_differences
 from gossamer.arrays import Floats, Integers
 from gossamer.errors import InvalidInput
 from gossamer.numerics import random
@@ -122,14 +122,14 @@ class TemporalDifference:
         rewards, std = problem.rewards.T, problem.reward_std.T
         if not gaussian:  # then what is drawn is the reward itself
             rewards, std = np.zeros_like(rewards), np.ones_like(std)
-        process = kernels.RewardProcess(
+        process = temporal_differences.RewardProcess(
             transitions.indptr,
             transitions.indices,
             problem.cumulative,
             np.ascontiguousarray(rewards),
             np.ascontiguousarray(std),
         )
-        learning = kernels.Learning(
+        learning = temporal_differences.Learning(
             steps, problem.discount, radius, self.output == "average", horizons[order]
         )
         gossip = rows_of(problem.network.gossip)
@@ -138,7 +138,7 @@ class TemporalDifference:
         features = np.eye(problem.states) if self.form == "generative" else self._features(problem)
         cumulative = np.cumsum(self._distribution(problem)) if self.form == "iid" else np.ones(1)
         cumulative[-1] = 2.0  # rounding must not leave the last state out of reach
-        visits = kernels.Visits(features, cumulative)
+        visits = temporal_differences.Visits(features, cumulative)
         out = np.empty((trials, len(horizons), agents, features.shape[1]))
         theta, average = np.zeros((2, trials, features.shape[1], agents))
         share = total if gaussian else max(4, IN_FLIGHT // (agents * problem.states * trials) // 4 * 4)
@@ -148,11 +148,13 @@ class TemporalDifference:
             if not gaussian:
                 which = range(first_trial, first_trial + trials)
                 drawn = np.ascontiguousarray(problem.streams.sample(seed, range(begin, end), which))
-            piece = kernels.Piece(begin, end, theta, average, drawn)
+            piece = temporal_differences.Piece(begin, end, theta, average, drawn)
             if self.form == "generative":
-                kernels.generative(out, key, first_trial, process, learning, gossip, piece)
+                temporal_differences.generative(out, key, first_trial, process, learning, gossip, piece)
             else:
-                kernels.independent(out, key, first_trial, process, learning, gossip, piece, visits)
+                temporal_differences.independent(
+                    out, key, first_trial, process, learning, gossip, piece, visits
+                )
         if self.form != "generative":
             out = out @ features.T
         found = np.empty((len(horizons), trials, *out.shape[2:]))
