@@ -17,7 +17,7 @@ from typing import Any, Self
 from numpy.typing import ArrayLike
 
 from gossamer.agents.assembly import conversation_of, ledger_of, reads_again
-from gossamer.agents.config.settings import AGREED, AUTO, AgentSettings
+from gossamer.agents.config.settings import AUTO, FIXED, AgentSettings
 from gossamer.agents.rewiring import STAYS, Rewiring
 from gossamer.agents.round.bounds import Bounds
 from gossamer.agents.round.loop import RoundLoop
@@ -51,9 +51,6 @@ _FOLLOW_EVERY = 0.25
 
 _GATHERING = 5.0
 """Most seconds for which an agent with a slow pace waits for its neighbors before its first round."""
-
-_FIXED = ("id", "fleet", "endpoint", "listen", "store", "silence", "facts", *AGREED)
-"""Settings that cannot change while an agent runs."""
 
 ObservationStream = Iterable[ArrayLike] | AsyncIterable[ArrayLike]
 """Observations: an iterable gives one per round, an async iterable gives them as they come."""
@@ -251,7 +248,7 @@ class Agent:
         differs = [
             f.name for f in fields(settings) if getattr(settings, f.name) != getattr(self.settings, f.name)
         ]
-        waiting = [name for name in differs if name in _FIXED]
+        waiting = [name for name in differs if name in FIXED]
         self._change = replace(settings, **{name: getattr(self.settings, name) for name in waiting})
         self._transport.wake()
         shown = [name for name in differs if name not in ("roster", "facts")]
