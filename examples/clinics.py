@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gossamer.agents.config.tables import ModelTable, ObservationsTable, RoundsTable
-from gossamer.agents.fleet.launcher import LocalFleet
+from gossamer.agents.fleet.local import LocalFleet
 from gossamer.agents.membership.fleet import Fleet
 from gossamer.applications import LikelihoodEstimation
 from gossamer.networks import Network

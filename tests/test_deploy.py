@@ -26,9 +26,10 @@ from gossamer.agents.membership.fleet import Fleet
 from gossamer.agents.membership.hosts import names_and_endpoints
 from gossamer.agents.transports.memory import Memory
 from gossamer.networks import Network
-from tests.agents.small_fleets import fleet as fleet_settings
-from tests.agents.small_fleets import free_ports, until
-from tests.cli.fleet_commands import gossamer
+from tests.support.commands import invoke
+from tests.support.small_fleets import fleet as fleet_settings
+from tests.support.small_fleets import free_ports
+from tests.support.waiting import until
 
 DEPLOY = Path(__file__).parents[1] / "deploy"
 DASHBOARD = json.loads((DEPLOY / "grafana-dashboard.json").read_text())
@@ -80,7 +81,7 @@ def test_prometheus_scrapes_the_agents_of_a_fleet(tmp_path: Path) -> None:
     shutil.copy(DEPLOY / "prometheus-rules.yml", tmp_path)
 
     def publish() -> None:
-        done = gossamer("fleet", "targets", "-f", path, "--out", tmp_path / "gossamer-targets.json")
+        done = invoke("fleet", "targets", "-f", path, "--out", tmp_path / "gossamer-targets.json")
         assert done.exit_code == 0, done.output
 
     def scraped() -> set[str]:

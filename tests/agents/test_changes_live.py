@@ -7,8 +7,9 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.agents.own_hosts import Hosts, constant
-from tests.agents.small_fleets import free_ports, until
+from tests.support.own_hosts import Hosts, constant
+from tests.support.small_fleets import free_ports
+from tests.support.waiting import until
 
 from gossamer.agents.config.settings import Tls
 from gossamer.agents.membership import changes as membership

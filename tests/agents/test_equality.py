@@ -12,8 +12,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.agents.own_methods import HeavyBall, NewestOnly
-from tests.agents.small_fleets import PLAINTEXT, fleet, until, weights_of
+from tests.support import SUPPORT
+from tests.support.own_methods import HeavyBall, NewestOnly
+from tests.support.small_fleets import PLAINTEXT, fleet, weights_of
+from tests.support.waiting import until
 
 import gossamer as gs
 from gossamer.agents.agent import Agent
@@ -221,7 +223,7 @@ def test_a_fleet_runs_the_method_that_its_file_names(tmp_path: Path, text: str, 
     rounds = RoundsTable(every="0", timeout="30s", death="60s")
     made = Fleet.create(NETWORK, rounds=rounds, observations=ObservationsTable(dimension=2))
     path = made.write(tmp_path)
-    shutil.copy(Path(__file__).parent / "own_methods.py", tmp_path)
+    shutil.copy(SUPPORT / "own_methods.py", tmp_path)
     written = path.read_text()
     path.write_text(re.sub(r"\[method\].*?\n\n", f"[method]\n{text}\n\n", written, flags=re.DOTALL))
     read = Fleet.read(path)

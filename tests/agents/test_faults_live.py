@@ -17,8 +17,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.agents.agent_process import Handle
-from tests.agents.small_fleets import fleet, make_certificates, until
+from tests.support.agent_process import Handle
+from tests.support.small_fleets import fleet, make_certificates
+from tests.support.waiting import until
 
 from gossamer.agents.config.settings import AgentSettings
 from gossamer.faults import Faults, Loss

@@ -8,8 +8,9 @@ import threading
 from pathlib import Path
 
 import pytest
-from tests.agents.small_fleets import PLAINTEXT, fleet
-from tests.agents.test_agent import enter, in_memory, leave, wait_for
+from tests.support.memory_fleet import enter, in_memory, leave
+from tests.support.small_fleets import PLAINTEXT, fleet
+from tests.support.waiting import until_true
 
 from gossamer.agents.agent import Agent
 from gossamer.agents.store.agent_store import AgentStore, Saved
@@ -34,7 +35,7 @@ def test_nothing_looks_at_a_waiting_agent() -> None:
         before = set(threading.enumerate())
         agents = [Agent(s) for s in fleet(Network.path(2), pace=SLOW)]
         await enter(agents)
-        await wait_for(lambda: all(a.snapshot.age == 1 for a in agents), "the first round")
+        await until_true(lambda: all(a.snapshot.age == 1 for a in agents), "the first round")
         ours = set(threading.enumerate()) - before
         assert {"agent-0", "agent-1"} <= {thread.name for thread in ours}
         for _ in range(10):  # the last messages may be on their way
@@ -64,7 +65,7 @@ def test_waiting_takes_few_exchanges_per_round(monkeypatch: pytest.MonkeyPatch) 
 
     async def main() -> None:
         await enter(agents)
-        await wait_for(lambda: agents[0].snapshot.age >= 3, "three rounds")
+        await until_true(lambda: agents[0].snapshot.age >= 3, "three rounds")
         await leave(agents)
 
     asyncio.run(main())
@@ -86,7 +87,7 @@ def test_a_store_is_written_once_per_round_at_most(tmp_path: Path, monkeypatch: 
         memory, (first, second) = Memory(), fleet(Network.path(2), pace=SLOW, commit=0.001)
         agents = in_memory([first], memory, store=tmp_path / "0.sqlite") + in_memory([second], memory)
         await enter(agents)
-        await wait_for(lambda: bool(saved), "the first commit")
+        await until_true(lambda: bool(saved), "the first commit")
         agents[0].observe(1.0)  # counts from the next round on
         await asyncio.sleep(0.1)
         assert saved == [1]
@@ -106,10 +107,10 @@ def test_a_dead_neighbor_was_silent_for_many_rounds() -> None:
     async def main() -> None:
         agents = in_memory(fleet(Network.path(2), timeout=0.01, death=0.02, pace=0.02, silence=20))
         await enter(agents)
-        await wait_for(lambda: agents[0].snapshot.neighbors[0].used > 0, "hearing the neighbor")
+        await until_true(lambda: agents[0].snapshot.neighbors[0].used > 0, "hearing the neighbor")
         agents[1].changes.say_goodbye = lambda: None  # type: ignore[method-assign]
         await leave(agents[1:])
-        await wait_for(lambda: agents[0].snapshot.neighbors[0].state == "dead", "its death")
+        await until_true(lambda: agents[0].snapshot.neighbors[0].state == "dead", "its death")
         assert agents[0].snapshot.neighbors[0].lost >= 10  # of 20: a round may take twice its time
         await leave(agents[:1])
 
@@ -124,7 +125,7 @@ def test_a_slow_fleet_meets_before_its_first_round() -> None:
         await enter(agents[:1])
         await asyncio.sleep(0.1)
         await enter(agents[1:])
-        await wait_for(lambda: all(a.snapshot.neighbors[0].used for a in agents), "the first round")
+        await until_true(lambda: all(a.snapshot.neighbors[0].used for a in agents), "the first round")
         await leave(agents)
         (alone, _) = in_memory(fleet(Network.path(2), pace=SLOW))
         async with asyncio.timeout(SLOW / 2), alone:

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.agents.model_fleets import ModelFleet
-from tests.agents.small_fleets import fleet
+from tests.support.model_fleets import ModelFleet
+from tests.support.small_fleets import fleet
+from tests.support.waiting import until_true
 
 from gossamer.agents.agent import Agent
 from gossamer.agents.config.model import FleetModel
@@ -72,9 +73,7 @@ async def learn(agents: list[Agent], rounds: int) -> tuple[np.ndarray, np.ndarra
     async with AsyncExitStack() as stack:
         for agent in agents:
             await stack.enter_async_context(agent)
-        async with asyncio.timeout(60):
-            while min(agent.snapshot.age for agent in agents) < rounds:
-                await asyncio.sleep(0.005)
+        await until_true(lambda: min(agent.snapshot.age for agent in agents) >= rounds, f"{rounds} rounds")
         assert {agent.snapshot.state for agent in agents} == {"running"}
         return tuple(np.array([getattr(a, name) for a in agents]) for name in ("estimate", "standard_error"))
 
@@ -235,9 +234,7 @@ def test_an_estimate_is_withheld_until_all_directions_are_known():
                 await stack.enter_async_context(agent)
             agents[0].observe([1.0, 2.0, 1])
             agents[1].observe([0.5, 1.0, 0])
-            async with asyncio.timeout(60):
-                while agents[0].snapshot.age < 30:
-                    await asyncio.sleep(0.005)
+            await until_true(lambda: agents[0].snapshot.age >= 30, "30 rounds")
             snapshot = agents[0].snapshot
             assert np.isnan(snapshot.estimate).all()
             assert snapshot.estimate.shape == (3,)

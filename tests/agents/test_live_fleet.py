@@ -16,8 +16,9 @@ import numpy as np
 import pytest
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
-from tests.agents.own_hosts import STD, Hosts, seen_by, source
-from tests.agents.small_fleets import free_ports, until
+from tests.support.own_hosts import STD, Hosts, seen_by, source
+from tests.support.small_fleets import free_ports
+from tests.support.waiting import until
 
 from gossamer.agents.config.settings import Tls
 from gossamer.agents.membership import changes as membership
@@ -102,7 +103,7 @@ def test_a_fleet_grows_and_shrinks_under_loss_and_a_crash(hosts: Hosts) -> None:
     thief = Tls(*(hosts.file.parent / "certificates" / f for f in ("ca.pem", *stolen)))
     with pytest.raises(OSError, match="cannot be asked"):
         hosts.push(b"a roster", "agent3", by=thief)
-    why = "agent2 is not a member of this fleet, so it may bring nothing"
+    why = "agent2 is not a member of this fleet, so it may only ask for the roster"
     until(lambda: why in hosts.log("agent3"), "the refusal is in the log")
     signed = roster.roster_path(hosts.file).read_bytes()
     assert hosts.ask("agent3", by=thief) == signed

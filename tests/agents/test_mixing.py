@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.agents.lockstep import PACE, Desk, Lockstep
+from tests.support.lockstep import PACE, Desk, Lockstep
 
 from gossamer.agents.round.batching import Batcher
 from gossamer.agents.statistics.layout import Answers, Layout

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.agents.lockstep import Forger, Lying
-from tests.agents.small_fleets import fleet, until
-from tests.agents.test_liars import FLOW, GRID, RANGE, REGISTERS, adds
+from tests.support.lockstep import FLOW, GRID, RANGE, REGISTERS, Forger, Lying, adds
+from tests.support.small_fleets import fleet
+from tests.support.waiting import until
 
 from gossamer.agents.agent import Agent
 from gossamer.agents.config.settings import AgentSettings, Neighbor

@@ -7,9 +7,10 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from tests.agents.relay import slow_link
-from tests.agents.small_fleets import PLAINTEXT, fleet, free_ports
-from tests.agents.test_agent import enter, leave, wait_for
+from tests.support.memory_fleet import enter, leave
+from tests.support.relay import slow_link
+from tests.support.small_fleets import PLAINTEXT, fleet, free_ports
+from tests.support.waiting import until_true
 
 from gossamer.agents.agent import Agent
 from gossamer.agents.config.settings import AgentSettings
@@ -82,7 +83,7 @@ def test_a_slow_network_needs_no_setting(pace: float) -> None:
         await enter(agents)
         agents[0].observe(1.0)
         agents[1].observe(3.0)
-        await wait_for(lambda: agents[0].snapshot.neighbors[0].used >= 10, "ten rounds")
+        await until_true(lambda: agents[0].snapshot.neighbors[0].used >= 10, "ten rounds")
         views = [agent.snapshot.neighbors[0] for agent in agents]
         await leave(agents)
         for view in views:

@@ -16,12 +16,14 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from tests.agents.agent_process import Handle
-from tests.agents.small_fleets import fleet, make_certificates, until
+from tests.support import SUPPORT
+from tests.support.agent_process import Handle
+from tests.support.small_fleets import fleet, make_certificates
+from tests.support.waiting import until
 
 from gossamer.agents.config.settings import AgentSettings, Neighbor
 from gossamer.agents.membership.certificates import Authority
-from gossamer.agents.transports import hall
+from gossamer.agents.transports import handshakes
 from gossamer.agents.transports.tls import Connection, TlsTransport, longest_message
 from gossamer.fingerprint import full_version
 from gossamer.networks import Network
@@ -32,7 +34,7 @@ KINDS = ("garbage", "idle", "stalled", "none", "other")
 @contextmanager
 def crowd(kind: str, count: int, endpoint: str, certificate: list[str]) -> Iterator[None]:
     """So many strangers at a port, in a process of their own; the block begins when all of them have been there."""
-    program = str(Path(__file__).with_name("hostile.py"))
+    program = str(SUPPORT / "hostile.py")
     command = [sys.executable, program, kind, str(count), *endpoint.split(":"), *certificate]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     try:
@@ -79,18 +81,18 @@ def test_a_neighbor_gets_in_past_a_thousand_strangers(kind: str, tmp_path: Path)
 
 def test_a_crowd_makes_room_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of too many, the oldest from the address that has most must go."""
-    monkeypatch.setattr(hall, "_GUESTS", 4)
-    crowded = hall.Hall()
+    monkeypatch.setattr(handshakes, "_MOST", 4)
+    crowded = handshakes.Handshakes()
     pairs = [socket.socketpair() for _ in range(6)]
     try:
         guests = [
-            hall.Guest(pair[0], address, deadline=k)
+            handshakes.Handshake(pair[0], address, deadline=k)
             for k, (pair, address) in enumerate(zip(pairs, "abbbbc", strict=True))
         ]
         for guest in guests:
             crowded.add(guest)
         assert [guest in crowded for guest in guests] == [True, False, False, True, True, True]
-        crowded.clear_out(0.5)
+        crowded.abort_expired(0.5)
         assert guests[0] not in crowded
     finally:
         crowded.close()
@@ -114,7 +116,7 @@ def certificate_of(kind: str, directory: Path, certificates: Path) -> list[str]:
 
 
 REFUSALS = {
-    "none": "it showed no certificate",
+    "none": "it presented no certificate",
     "other": "invalid peer certificate: unable to get local issuer certificate",
     "expired": "invalid peer certificate: certificate has expired",
     "old TLS": "unsupported protocol",
@@ -183,10 +185,10 @@ def member(settings: AgentSettings, victim: AgentSettings, says: bytes) -> ssl.S
 @pytest.mark.parametrize(
     ("agent", "says", "why"),
     [
-        (1, b"gossamer 1 gossamer 2\n", "agent1 says that it is b'gossamer 1 gossamer 2"),
-        (1, b"gossamer 1 another 1\n", "agent1 says that it is b'gossamer 1 another 1"),
-        (1, b"GET / HTTP/1.1\r\n\r\n", "agent1 says that it is b'GET"),
-        (1, b"x" * 1000, "it did not say who it is"),
+        (1, b"gossamer 1 gossamer 2\n", "agent1 identified itself as b'gossamer 1 gossamer 2"),
+        (1, b"gossamer 1 another 1\n", "agent1 identified itself as b'gossamer 1 another 1"),
+        (1, b"GET / HTTP/1.1\r\n\r\n", "agent1 identified itself as b'GET"),
+        (1, b"x" * 1000, "it did not identify itself"),
         (3, b"gossamer 1 gossamer 1\n", "agent3 is an agent of this fleet, but not a neighbor"),
     ],
 )

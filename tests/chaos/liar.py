@@ -15,7 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-from tests.agents.lockstep import Forger, Lie, Lying, Told
+from tests.support.lockstep import Forger, Lie, Lying, Told
 
 from gossamer.agents.agent import Agent
 from gossamer.agents.membership.fleet import Fleet

@@ -106,7 +106,7 @@ def judge(
     grown = max(members, key=lambda member: member.growth)
     verdict.check(
         "no agent's memory grew",
-        f"at most {heavy.megabytes:.0f} MB; by at most {grown.growth:.1f} MB since its first 20 s",
+        f"at most {heavy.megabytes:.0f} MB; by at most {grown.growth:.1f} MB since it was warm",
         heavy.megabytes < MEMORY and grown.growth < GROWTH,
     )
     if liar is None:

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 import typer
-from typer.testing import CliRunner
+from tests.support.commands import invoke
 
 import gossamer as gs
-from gossamer.cli import COMMANDS, build, main, options
+from gossamer.cli import COMMANDS, main, options
 from gossamer.cli.commands import FlagCommand, name_flag
 from gossamer.errors import InvalidInput, OutputError
 from gossamer.fingerprint import full_version
@@ -60,7 +60,7 @@ def test_help_pages_load_nothing_heavy():
 
 @pytest.mark.parametrize("words", [page for page in PAGES if page and page != ["--version"]])
 def test_every_command_has_help(words):
-    result = CliRunner().invoke(build(), [*words[:-1], "-h"])
+    result = invoke(*words[:-1], "-h")
     assert result.exit_code == 0, result.output
     assert "Usage: gossamer" in result.output or "Usage: root" in result.output
     assert " ".join(words[:-1]) in result.output
@@ -74,7 +74,7 @@ def test_the_list_of_commands_says_what_each_command_says(name):
 
 
 def test_a_misspelled_command_is_refused_with_a_suggestion():
-    result = CliRunner().invoke(build(), ["simulte"])
+    result = invoke("simulte")
     assert result.exit_code == 2
     assert "simulate" in result.output
 
@@ -122,19 +122,19 @@ def test_an_error_keeps_its_kind_and_its_cause():
     def go(out: str = "x") -> None:
         raise OutputError("out must be a folder, got x") from KeyError("why")
 
-    result = CliRunner().invoke(app)
+    result = invoke(app=app)
     assert isinstance(result.exception, OutputError)
     assert str(result.exception) == "--out must be a folder, got x"
     assert isinstance(result.exception.__cause__, KeyError)
 
 
 def test_commands_translate_and_nested_commands_do(tmp_path):
-    result = CliRunner().invoke(build(), ["exact", "path:4", "--spread", "-1"])
+    result = invoke("exact", "path:4", "--spread", -1)
     assert isinstance(result.exception, InvalidInput)
     assert str(result.exception) == "--spread must be a finite number of at least 0, got -1.0"
-    result = CliRunner().invoke(build(), ["plan", "path:4", "--most-rounds", "0"])
+    result = invoke("plan", "path:4", "--most-rounds", 0)
     assert str(result.exception) == "--most-rounds must be a whole number of at least 1, got 0"
     out = tmp_path / "fleet"
     words = ["fleet", "init", "--topology", "path:2", "--out", str(out), "--weights", "heavy"]
-    result = CliRunner().invoke(build(), words)
+    result = invoke(*words)
     assert str(result.exception).startswith("--weights must be")

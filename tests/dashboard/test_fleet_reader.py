@@ -10,9 +10,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.agents.host.test_web import some_snapshot
-from tests.agents.small_fleets import free_ports
-from tests.dashboard.written_fleet import WrittenFleet
+from tests.support.small_fleets import free_ports
+from tests.support.snapshots import some_snapshot
+from tests.support.written_fleet import WrittenFleet
 
 from gossamer.agents.host.metrics import AgentCollector
 from gossamer.agents.host.status import StatusFile

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.agents.small_fleets import free_ports
+from tests.support.small_fleets import free_ports
 
 ROOT = Path(__file__).parents[2]
 PATIENCE = 120.0  # seconds: what takes two here may take a minute on a busy machine

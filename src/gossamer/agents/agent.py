@@ -323,13 +323,15 @@ class Agent:
 
     @property
     def standard_error(self) -> Any:
-        """Standard error of `estimate`, in the same shape: from noise (`statistics.py`) and mixing (`mixing.py`)."""
+        """Standard error of `estimate`, in the same shape: from noise (`replicates.py`) and mixing (`mixing.py`)."""
         answers = self._answers()
         return self._shape(combined(answers.standard_error, self._mixing_error(answers)))
 
     def _answers(self) -> Answers:
         """What the averages say, in view of what the neighbors hold."""
-        return self.layout.read_among(self._ledger.estimate, self.settings.members, self._heard())
+        answers = self.layout.read_among(self._ledger.estimate, self.settings.members, self._heard())
+        extremes = self._extremes
+        return answers if extremes is None else replace(answers, extremes=(extremes.least, extremes.largest))
 
     def _heard(self) -> tuple[Floats, ...]:
         """What the neighbors alive told last."""
@@ -389,8 +391,8 @@ class Agent:
             settled=settled(answers, noise, mixing),
             participating=(self.settings.members or len(conversation.peers) + 1)
             - sum(peer.dead for peer in conversation.peers.values()),
-            least=None if self._extremes is None else self._extremes.least,
-            largest=None if self._extremes is None else self._extremes.largest,
+            least=None if answers.extremes is None else answers.extremes[0],
+            largest=None if answers.extremes is None else answers.extremes[1],
             clipped=self._range.clipped,
             withheld=answers.withheld,
         )

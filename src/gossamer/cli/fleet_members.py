@@ -129,7 +129,7 @@ def push(
     from gossamer.agents.membership.changes import operator_files
     from gossamer.agents.membership.fleet import Fleet
     from gossamer.agents.membership.roster import roster_path
-    from gossamer.agents.transports.door import ask
+    from gossamer.agents.transports.connector import ask
 
     found = Fleet.read(fleet)
     try:

@@ -25,7 +25,7 @@ from gossamer.cli.output import console
 from gossamer.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from gossamer.agents.fleet.launcher import LocalFleet
+    from gossamer.agents.fleet.local import LocalFleet
 
 _PLAIN_EVERY = 5.0
 _LOOK_EVERY = 0.1
@@ -81,7 +81,7 @@ def up(
     The exit code is 1 if an agent had to be killed, or had ended on its own and was not running at the end.
     """
     from gossamer.agents.config.tables import duration
-    from gossamer.agents.fleet.launcher import LocalFleet
+    from gossamer.agents.fleet.local import LocalFleet
     from gossamer.agents.membership.fleet import Fleet
     from gossamer.cli.faults import agent_faults
 

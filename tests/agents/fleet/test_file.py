@@ -12,8 +12,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.agents.own_methods import HeavyBall
-from tests.agents.small_fleets import free_ports
+from tests.support import SUPPORT
+from tests.support.own_methods import HeavyBall
+from tests.support.small_fleets import free_ports
 
 from gossamer.agents.config.tables import (
     MethodTable,
@@ -429,7 +430,7 @@ def test_a_fleet_of_another_method_is_written_and_read_back(tmp_path: Path, meth
 
 
 def test_a_method_of_ones_own_is_named_by_its_file() -> None:
-    own = Path(__file__).parents[1]
+    own = SUPPORT
     table = MethodTable(name="own_methods.py:HeavyBall", parameters={"momentum": 0.1})
     made = Fleet.create(Network.cycle(5), method=table, directory=own)
     assert made.settings(0, own, insecure=True).method.name == "heavy-ball"

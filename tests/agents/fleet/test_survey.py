@@ -11,8 +11,9 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from tests.agents.host.test_web import some_snapshot
-from tests.agents.small_fleets import free_ports, until
+from tests.support.small_fleets import free_ports
+from tests.support.snapshots import some_snapshot
+from tests.support.waiting import until
 
 from gossamer.agents.fleet.survey import survey
 from gossamer.agents.host.metrics import AgentCollector

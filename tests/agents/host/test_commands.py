@@ -6,11 +6,12 @@ import asyncio
 import contextlib
 import os
 import shutil
-import time
 from pathlib import Path
 
 import pytest
-from tests.agents.host.test_sources import collect
+from tests.support.processes import runs
+from tests.support.reading import collect
+from tests.support.waiting import until
 
 from gossamer.agents.sources import backoff
 from gossamer.agents.sources import opening as sources
@@ -60,16 +61,9 @@ def test_a_command_is_stopped_with_all_it_started(tmp_path: Path) -> None:
     source = parse_source(f"cmd:sh -c 'echo $$ > {pid_file}; echo 1; exec sleep 60' & wait", 1, 0)
     assert collect(source, 1) == [[1]]
     pid = int(pid_file.read_text())
-    for _ in range(100):  # the signal is sent; the kernel may take a moment
-        try:
-            os.kill(pid, 0)
-        except ProcessLookupError:
-            return
-        state = Path(f"/proc/{pid}/stat")
-        if state.exists() and state.read_text().rsplit(")", 1)[1].split()[0] == "Z":
-            return
-        time.sleep(0.05)
-    pytest.fail(f"process {pid} of the command is still there")
+    until(
+        lambda: not runs(pid), f"the end of process {pid}"
+    )  # the signal is sent; the kernel may take a moment
 
 
 def test_a_command_that_ignores_the_request_to_end_is_killed(

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gossamer.agents import files
-from gossamer.agents.fleet.launcher import LocalFleet
+from gossamer.agents.fleet.local import LocalFleet
 from gossamer.agents.host.hosting import claim
 from gossamer.agents.membership.fleet import Fleet
 from gossamer.agents.store.agent_store import AgentStore

@@ -15,7 +15,8 @@ import numpy as np
 import pytest
 from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
-from tests.agents.small_fleets import fleet, free_ports
+from tests.support.small_fleets import fleet, free_ports
+from tests.support.waiting import until_true
 
 from gossamer.agents.agent import Agent, Snapshot
 from gossamer.agents.config.tables import Member
@@ -55,19 +56,17 @@ async def some_rounds() -> Snapshot:
         for _ in range(3):
             a.observe([1.0, 2.0])
             b.observe([3.0, 4.0])
-        for _ in range(1000):
-            await asyncio.sleep(0.005)
-            if a.snapshot.age > 30 and np.all(np.isfinite(a.estimate)):
-                break
+        await until_true(lambda: a.snapshot.age > 30 and np.isfinite(a.estimate).all(), "30 rounds")
         return a.snapshot
 
 
 def everything() -> Answers:
     """Answers of a fleet that is asked for all there is; half of its members have observed."""
-    layout = Layout(2, variance=True, bins=(0.0, 2.0, 5.0), replicates=2, covariance=True)
+    layout = Layout(2, variance=True, bins=(0.0, 2.0, 5.0), replicates=2, covariance=True, extremes=True)
     mean, squares, product = [1.0, 2.0], [3.0, 9.0], [4.25]
     shares, noise = [0.1, 0.1, 0.2, 0.3, 0.5, 0.5], [0.01, 0.02, 0.03, 0.04]
-    return layout.read(np.array([0.5, *mean, *squares, *shares, *product, *noise]))
+    answers = layout.read(np.array([0.5, *mean, *squares, *shares, *product, *noise]))
+    return replace(answers, extremes=(np.array([-1.0, 0.5]), np.array([5.0, 6.0])))
 
 
 @pytest.fixture(scope="module")
@@ -137,8 +136,6 @@ def test_the_metrics_hold_all_that_the_status_file_does(snapshot: Snapshot) -> N
         problem="disk full; no source",
         epoch=7,
         members=4,
-        least=np.array([-1.0, 0.5]),
-        largest=np.array([5.0, 6.0]),
     )
     source = FromIterable(2, [])
     collector = AgentCollector(lambda: snapshot, "agent0", restarts=2, certificate_end=lambda: END)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import itertools
 import os
 import shutil
 import sys
@@ -17,29 +15,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.support.reading import collect
+from tests.support.waiting import PATIENCE
 
 from gossamer.agents.sources.kinds import LiveSource, PacedSource
 from gossamer.agents.sources.opening import FromIterable, FromIterator, parse_source
 from gossamer.agents.statistics.readings import LINE_LIMIT, BadObservation, Splitter, parse_line, vector
 from gossamer.errors import InvalidInput
 from gossamer.observations import Gaussian
-
-
-def collect(source: PacedSource | LiveSource, count: int | None = None) -> list[list[float]]:
-    """The first `count` observations of a source, or all of them, within ten seconds."""
-    if isinstance(source, PacedSource):
-        return [value.tolist() for value in itertools.islice(source, count)]
-
-    async def gather() -> list[list[float]]:
-        found: list[list[float]] = []
-        async with contextlib.aclosing(aiter(source)) as values:  # type: ignore[type-var]
-            async for value in values:
-                found.append(value.tolist())
-                if len(found) == count:
-                    break
-        return found
-
-    return asyncio.run(asyncio.wait_for(gather(), 10))
 
 
 @pytest.mark.parametrize(
@@ -173,7 +156,7 @@ def test_a_followed_file_gives_its_rows_as_they_come(tmp_path: Path) -> None:
         await source.aclose()  # type: ignore[attr-defined]
         return seen
 
-    assert asyncio.run(asyncio.wait_for(follow(), 10)) == [1, 2, 33, 4, 5]
+    assert asyncio.run(asyncio.wait_for(follow(), PATIENCE)) == [1, 2, 33, 4, 5]
 
 
 def test_a_followed_file_is_rotated_by_renaming(tmp_path: Path) -> None:
@@ -199,7 +182,7 @@ def test_a_followed_file_is_rotated_by_renaming(tmp_path: Path) -> None:
         assert "a row must be complete" in source.last_problem
         return seen
 
-    assert asyncio.run(asyncio.wait_for(follow(), 10)) == [1, 2, 3, 4, *[5] * 10, 6]
+    assert asyncio.run(asyncio.wait_for(follow(), PATIENCE)) == [1, 2, 3, 4, *[5] * 10, 6]
 
 
 def test_a_followed_file_that_was_rotated_before_a_restart_counts_from_its_end(
@@ -220,9 +203,9 @@ def test_a_followed_file_that_was_rotated_before_a_restart_counts_from_its_end(
         await rows.aclose()  # type: ignore[attr-defined]
         return value
 
-    assert asyncio.run(asyncio.wait_for(follow(2), 10)) == 3  # the file that was read before
+    assert asyncio.run(asyncio.wait_for(follow(2), PATIENCE)) == 3  # the file that was read before
     assert not [record for record in caplog.records if record.levelname == "WARNING"]
-    assert asyncio.run(asyncio.wait_for(follow(1000), 10)) == 3
+    assert asyncio.run(asyncio.wait_for(follow(1000), PATIENCE)) == 3
     assert "holds 3 observations, but 1000 are stored: it was replaced or truncated" in caplog.text
 
 

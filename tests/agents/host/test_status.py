@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.agents.small_fleets import free_ports
+from tests.support.small_fleets import free_ports
 
 from gossamer.agents.host.hosting import _next
 from gossamer.agents.host.status import STATUS, StatusFile, cadence, read_status

@@ -18,6 +18,8 @@ import numpy as np
 import pytest
 
 from gossamer.agents.round.ledger import KEPT, RETURNING, LedgerState
+from gossamer.agents.store import file as store_file
+from gossamer.agents.store import maintenance as store_care
 from gossamer.agents.store.agent_store import AgentStore, Saved
 from gossamer.agents.store.file import Damaged, Record, create, read, stored_seal
 from gossamer.errors import InvalidInput, OutputError
@@ -219,6 +221,29 @@ def flipped(parts: list[bytes], number: int) -> Iterator[list[bytes]]:
         damaged = bytearray(parts[part])
         damaged[place] ^= 1 << random.integers(8)
         yield [*parts[:part], bytes(damaged), *parts[part + 1 :]]
+
+
+def test_nothing_is_set_aside_before_the_new_file_is_complete(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "a.sqlite"
+    store = AgentStore(path, 0, 3)
+    assert store.save(state(1))
+    store.close()
+    store_care.backup(path, tmp_path / "copy")
+
+    def full(*_: object) -> bytes:
+        raise sqlite3.OperationalError("database or disk is full")
+
+    monkeypatch.setattr(store_file, "write", full)
+    with pytest.raises(OutputError, match="disk is full"):
+        store_care.restore(path, tmp_path / "copy")
+    monkeypatch.undo()
+    assert store_care.check(path).samples == state(1).ledger.samples
+    assert not list(tmp_path.glob("*replaced*"))
+    _, aside = store_care.restore(path, tmp_path / "copy")
+    assert aside is not None
+    assert aside.exists()
 
 
 @pytest.mark.parametrize("killed", [False, True])

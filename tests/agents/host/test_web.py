@@ -4,50 +4,17 @@ from __future__ import annotations
 
 import socket
 import threading
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
-from dataclasses import replace
 from types import SimpleNamespace
-from typing import Any
 
-import numpy as np
 import pytest
-from tests.agents.small_fleets import free_ports
+from tests.support.small_fleets import free_ports
+from tests.support.snapshots import some_snapshot, view
+from tests.support.waiting import until
 
 from gossamer.agents.host.web import CONNECTIONS, readiness, serve
-from gossamer.agents.snapshot import NeighborView, Snapshot
-from gossamer.agents.statistics.layout import Layout
-
-LAYOUT = Layout(1)
-
-
-def view(state: str) -> NeighborView:
-    return NeighborView(1, state, True, 0.0, 0.1, 3, 1, 0, 0.01, name="valve")
-
-
-def some_snapshot(**changes: Any) -> Snapshot:
-    vector = np.array([1.0, 5.0])
-    now = Snapshot(
-        agent=0,
-        time=time.time(),
-        round=7,
-        age=6,
-        samples=5,
-        acknowledged=4,
-        estimate=vector[1:],
-        standard_error=np.array([0.1]),
-        variance=None,
-        answers=LAYOUT.read(vector),
-        state="running",
-        problem="",
-        sent=3,
-        received=2,
-        rejected={},
-        neighbors=(view("alive"),),
-    )
-    return replace(now, **changes)
 
 
 class Place:
@@ -117,10 +84,7 @@ def test_idle_connections_keep_nobody_out_and_cost_few_threads(place: Place) -> 
             if k % 2:
                 connection.sendall(b"GET /metr")
         assert place.get("/metrics")[0] == 200
-        deadline = time.monotonic() + 10
-        while threading.active_count() - before > CONNECTIONS + 1 and time.monotonic() < deadline:
-            time.sleep(0.01)
-        assert threading.active_count() - before <= CONNECTIONS + 1
+        until(lambda: threading.active_count() - before <= CONNECTIONS + 1, "the end of surplus threads")
         assert place.get("/healthz")[0] == 200
     finally:
         for connection in idle:

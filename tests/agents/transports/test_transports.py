@@ -11,7 +11,8 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.agents.small_fleets import PLAINTEXT, fleet, make_certificates, until
+from tests.support.small_fleets import PLAINTEXT, fleet, make_certificates
+from tests.support.waiting import until
 
 from gossamer.agents.round.transport import Deliver, Transport
 from gossamer.agents.transports.conformance import check

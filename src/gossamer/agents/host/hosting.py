@@ -1,6 +1,6 @@
 """An agent that keeps in step with its fleet, in a process of its own (`process.py`) or inside any program.
 
-Beside its rounds it follows rosters and certificates (`following.py`), and has a status file and metrics where they are
+Beside its rounds it follows rosters and certificates (`reloading.py`), and has a status file and metrics where they are
 asked for. What may mend itself degrades the agent meanwhile: a certificate that is not valid now, an address for the
 metrics that this machine does not have yet.
 """
@@ -23,8 +23,8 @@ from typing import Any
 from gossamer.agents import files
 from gossamer.agents.agent import Agent, ObservationStream
 from gossamer.agents.config.settings import AgentSettings, check_endpoint
-from gossamer.agents.host.following import LOOK_EVERY, Following
 from gossamer.agents.host.options import Options
+from gossamer.agents.host.reloading import LOOK_EVERY, Reloader
 from gossamer.agents.host.status import STATUS, StatusFile
 from gossamer.agents.membership.fleet import Fleet
 from gossamer.agents.round.transport import Transport
@@ -77,30 +77,30 @@ class Hosted:
         self._task: asyncio.Task[None] | None = None
         self.on_look: Callable[[], None] = lambda: None  # called whenever files are looked at
         self.ended = asyncio.Event()
-        self.following = following = Following(options, fleet or Fleet.read(self._path))
-        following.left = self.ended.set
-        self.name = following.me.name
+        self.reloader = reloader = Reloader(options, fleet or Fleet.read(self._path))
+        reloader.left = self.ended.set
+        self.name = reloader.me.name
         try:
             if options.status and options.claim is None:
                 with suppress(OSError):  # nothing can be written here; the status file reports it
                     self._stack.callback(os.close, claim(self._path.parent, self.name))
-            settings = following.settings(store=_store(options.store, self.name))
+            settings = reloader.settings(store=_store(options.store, self.name))
             self.source: AnySource = (
-                following.source() if source is None else as_source(source, following.dimension)
+                reloader.source() if source is None else as_source(source, reloader.dimension)
             )
             self.agent = agent = Agent(settings, source=self.source, transport=self._transport(settings))
         except BaseException:
             self._stack.close()
             raise
-        following.agent = agent
-        agent.roster_came = lambda sender, roster: following.offer(
+        reloader.agent = agent
+        agent.roster_came = lambda sender, roster: reloader.offer(
             roster, f"neighbor {agent.settings.label_of(sender)}"
         )
         self._status: StatusFile | None = None
         if options.status:
             file = self._path.parent / STATUS / f"{self.name}.json"
             self._status = StatusFile(
-                file, self.name, self.source, settings.pace, options.restarts, following.known_end
+                file, self.name, self.source, settings.pace, options.restarts, reloader.known_end
             )
 
     async def __aenter__(self) -> Agent:
@@ -139,7 +139,7 @@ class Hosted:
 
     async def _keep(self) -> None:
         """Write status and reports at their times, and look for what has changed, while the agent runs."""
-        following, status = self.following, self._status
+        reloader, status = self.reloader, self._status
         began = status_due = report_due = now = time.monotonic()
         look_due = now + LOOK_EVERY
         try:
@@ -154,10 +154,10 @@ class Hosted:
                         status_due = _next(status_due, status.pause(status_due - began), now)
                     dues.append(status_due)
                 if self._report is not None:
-                    report_due = min(report_due, now + following.every())  # which may have become shorter
+                    report_due = min(report_due, now + reloader.every())  # which may have become shorter
                     if now >= report_due:
                         self._report(snapshot)
-                        report_due = _next(report_due, following.every(), now)
+                        report_due = _next(report_due, reloader.every(), now)
                     dues.append(report_due)
                 with suppress(TimeoutError):
                     await asyncio.wait_for(self.ended.wait(), max(min(dues) - time.monotonic(), 0.001))
@@ -169,7 +169,7 @@ class Hosted:
     # -- looking -------------------------------------------------------------------------------------------
 
     def _look(self) -> None:
-        self.following.look()
+        self.reloader.look()
         self._look_at_certificate()
         if self._metrics_due:
             self._serve_metrics()
@@ -179,7 +179,7 @@ class Hosted:
         """The neighbors refuse an agent whose certificate is not valid now; a new one, or the right time, mends it."""
         concern = ""
         with suppress(GossamerError):  # the file cannot be read at the moment
-            concern = _invalid(self.following.validity())
+            concern = _invalid(self.reloader.validity())
         self._concern("certificate", concern)
 
     def _serve_metrics(self) -> None:
@@ -193,7 +193,7 @@ class Hosted:
             lambda: self.agent.snapshot,
             self.name,
             bad_observations=lambda: self.source.bad,
-            certificate_end=self.following.known_end,
+            certificate_end=self.reloader.known_end,
             method=self.agent.settings.method.name,
             restarts=self.options.restarts,
         )
@@ -217,13 +217,13 @@ class Hosted:
 
     def _metrics_address(self) -> tuple[int, str] | None:
         """Port and host of the metrics: as the options say, otherwise as fleet.toml does."""
-        host, _, port = self.following.me.metrics.rpartition(":")
+        host, _, port = self.reloader.me.metrics.rpartition(":")
         wanted = self.options.metrics_port if self.options.metrics_port is not None else int(port or 0)
         return (wanted, self.options.metrics_host or host.strip("[]") or "127.0.0.1") if wanted else None
 
     def _transport(self, settings: AgentSettings) -> Transport:
         """TLS connections; with the faults of the options, if any: seed 0, so a simulation can lose the same."""
-        transport = TlsTransport(settings, self.following.answer)
+        transport = TlsTransport(settings, self.reloader.answer)
         if not (faults := self.options.injected).items:
             return transport
         log.warning("faults are injected into what this agent sends: %s", ", ".join(map(str, faults.items)))

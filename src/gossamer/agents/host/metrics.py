@@ -15,9 +15,8 @@ from contextlib import suppress
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from gossamer.agents.host.status import QUANTILES, AgentStatus, interpret, largest
+from gossamer.agents.host.status import AgentStatus, interpret, largest
+from gossamer.agents.statistics.base import Membership
 from gossamer.errors import GossamerError, require
 from gossamer.fingerprint import full_version
 
@@ -125,33 +124,8 @@ class AgentCollector:
         )
         yield self._gauge("roster_epoch", "Epoch of the roster that the agent follows", now.epoch)
         yield self._gauge("members", "Members of the fleet; 0: unknown", now.members)
-        yield from self._statistics(now)
-
-    def _statistics(self, now: Snapshot) -> Iterable[Metric]:
-        answers, members = now.answers, now.members
-        observing = answers.observing(members, now.inherited)
-        yield self._gauge("observing_members", "Members that have observed", observing)
-        yield self._vector("total", "Sum over the members of each one's mean", answers.total(members))
-        yield self._vector(
-            "total_standard_error", "Standard error of the total", answers.total_error(members)
-        )
-        if now.variance is not None:
-            yield self._vector("variance", "Variance of one observation of the network", now.variance)
-        if (covariance := answers.covariance) is not None:
-            cells = {(str(a), str(b)): float(value) for (a, b), value in np.ndenumerate(covariance)}
-            text = "Covariance of two components of one observation"
-            yield self._gauges("covariance", text, ["component", "other"], cells)
-        if now.least is not None and now.largest is not None:
-            yield self._vector("minimum", "Least observation of the members, in this epoch", now.least)
-            yield self._vector("maximum", "Largest observation of the members, in this epoch", now.largest)
-        if now.answers.layout.bins:
-            labels = ["quantile", "component"]
-            values = {
-                (str(q), str(k)): float(value)
-                for q in QUANTILES
-                for k, value in enumerate(now.answers.quantile(q))
-            }
-            yield self._gauges("quantile", "Quantiles of the network's observations", labels, values)
+        for metric in now.answers.metrics(Membership(now.members, now.inherited)):
+            yield self._gauges(metric.name, metric.text, list(metric.labels), metric.values)
 
     def _talk(self, now: Snapshot) -> Iterable[Metric]:
         yield self._counter("messages_sent", "Messages sent", now.sent)

@@ -115,15 +115,15 @@ async def run(
         _say(estimate_line(snapshot, me.name, hosted.source), output)
 
     hosted = Hosted(options, fleet, report=say)
-    agent, following = hosted.agent, hosted.following
-    following.set_level = logs.set_level
-    stopping.agent, stopping.seconds = agent, following.stop_timeout
+    agent, reloader = hosted.agent, hosted.reloader
+    reloader.set_level = logs.set_level
+    stopping.agent, stopping.seconds = agent, reloader.stop_timeout
     if isinstance(output, logs.LineFile):
-        following.reopen = output.file.reopen
+        reloader.reopen = output.file.reopen
     hosted.on_look = terminal.look
     if options.rounds:
         _stop_after(agent, options.rounds, stopping)
-    _on_hangup(following.reload, stopping, terminal)
+    _on_hangup(reloader.reload, stopping, terminal)
     started = False
     try:
         async with hosted:

@@ -23,7 +23,7 @@ from gossamer.agents.config.tables import Member
 from gossamer.agents.membership.fleet import Fleet
 from gossamer.agents.snapshot import Snapshot
 from gossamer.agents.sources.kinds import AnySource
-from gossamer.agents.statistics.models import ModelAnswers
+from gossamer.agents.statistics.base import Membership, number, shown
 from gossamer.errors import InvalidInput
 from gossamer.fingerprint import full_version
 
@@ -43,7 +43,6 @@ _HARMLESS = ("late", "stale")
 _CALM = ("alone", "degraded", "starting", "stopped", "unknown", "running")
 """States from bad to good. All others are worse, and say themselves what happened."""
 
-QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 
 # -- writing -----------------------------------------------------------------------------------------------
 
@@ -101,27 +100,10 @@ def estimate_line(snapshot: Snapshot, name: str, source: AnySource) -> dict[str,
         "name": name,
         "round": snapshot.round,
         "samples": snapshot.samples,
-        "estimate": _values(snapshot.estimate),
-        "standard_error": _values(snapshot.standard_error),
+        "estimate": shown(snapshot.estimate),
+        "standard_error": shown(snapshot.standard_error),
     }
-    answers, members = snapshot.answers, snapshot.members
-    if isinstance(answers, ModelAnswers):
-        line["coefficients"] = answers.layout.names
-        line["quantile_95"] = answers.quantile_95
-        if snapshot.withheld:
-            line["withheld"] = snapshot.withheld
-    if math.isfinite(observing := answers.observing(members, snapshot.inherited)):
-        line["observing"] = observing
-        line["total"] = _values(answers.total(members))
-        line["total_standard_error"] = _values(answers.total_error(members))
-    if snapshot.variance is not None:
-        line["variance"] = _values(snapshot.variance)
-    if (covariance := answers.covariance) is not None:
-        line["covariance"] = [_values(row) for row in covariance]
-    if snapshot.least is not None and snapshot.largest is not None:
-        line["minimum"], line["maximum"] = _values(snapshot.least), _values(snapshot.largest)
-    if answers.layout.bins:
-        line["quantiles"] = {str(q): _values(answers.quantile(q)) for q in QUANTILES}
+    line |= snapshot.answers.entries(Membership(snapshot.members, snapshot.inherited))
     line["distance"] = largest([n.distance for n in snapshot.neighbors if n.state == "alive"])
     line["neighbors_alive"] = sum(n.state == "alive" for n in snapshot.neighbors)
     line["state"] = snapshot.state
@@ -146,7 +128,7 @@ def status_line(
         "certificate_expires": None if certificate_end is None else certificate_end.timestamp(),
         "rounds": snapshot.age,
         "acknowledged": snapshot.acknowledged,
-        "presence": _number(snapshot.answers.presence),
+        "presence": number(snapshot.answers.presence),
         "problem": snapshot.problem or source.last_problem,
         "sent": snapshot.sent,
         "received": snapshot.received,
@@ -155,25 +137,16 @@ def status_line(
         "neighbors": {
             n.name: {
                 "state": n.state,
-                "distance": _number(n.distance),
-                "round_trip": _number(n.round_trip),
+                "distance": number(n.distance),
+                "round_trip": number(n.round_trip),
                 "lost": n.lost,
                 "late": n.late,
-                "last_heard": _number(n.last_heard),
+                "last_heard": number(n.last_heard),
                 "epoch": n.epoch,
             }
             for n in snapshot.neighbors
         },
     }
-
-
-def _values(values: Any) -> Any:
-    numbers = [_number(float(value)) for value in values]
-    return numbers[0] if len(numbers) == 1 else numbers
-
-
-def _number(value: float) -> float | None:
-    return value if math.isfinite(value) else None
 
 
 def largest(values: list[float]) -> float | None:

@@ -134,26 +134,26 @@ class _Server(ThreadingHTTPServer):
         self._open: dict[socket.socket, None] = {}
         self._door = threading.Lock()
         self.address_family = socket.getaddrinfo(*address, type=socket.SOCK_STREAM)[0][0]
-        self._bell, self._rope = socket.socketpair()
+        self._wake_reader, self._wake_writer = socket.socketpair()
         super().__init__(address, _Handler)  # which closes the server if it fails
 
     def run(self) -> None:
         """Answer until the end. Unlike `serve_forever` this does not wake up twice a second to see if it has come."""
         self.socket.setblocking(False)  # a connection may be gone before it is accepted
         poll = select.poll()
-        for waited in (self._bell, self.socket):
+        for waited in (self._wake_reader, self.socket):
             poll.register(waited, select.POLLIN)
-        while all(descriptor != self._bell.fileno() for descriptor, _ in poll.poll()):
+        while all(descriptor != self._wake_reader.fileno() for descriptor, _ in poll.poll()):
             self._handle_request_noblock()  # type: ignore[attr-defined]
 
     def end(self) -> None:
         """Make `run` return; whether anyone can connect does not matter."""
-        self._rope.send(b"x")
+        self._wake_writer.send(b"x")
 
     def server_close(self) -> None:
         super().server_close()
-        self._bell.close()
-        self._rope.close()
+        self._wake_reader.close()
+        self._wake_writer.close()
 
     def get_request(self) -> tuple[socket.socket, Any]:
         connection, address = super().get_request()

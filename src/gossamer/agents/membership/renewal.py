@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from gossamer.agents.config.settings import Neighbor, Tls
 from gossamer.agents.config.tables import Member
 from gossamer.agents.membership.certificates import Authority, pem_of_key, read_certificate, write_file
-from gossamer.agents.transports.door import ask
+from gossamer.agents.transports.connector import ask
 from gossamer.errors import InvalidInput, OutputError
 
 if TYPE_CHECKING:

@@ -1,17 +1,43 @@
-"""The least and the largest observation of a fleet's members, beside the ledger.
+"""The smallest and the largest observation of a fleet's members, which travel next to the ledger.
 
-They are no averages, but they need none: who hears of a larger one passes it on, however often and in whatever order,
-so lost, late and repeated messages do no harm. What cannot be undone is forgotten instead: with every epoch of the
-roster each agent begins again with its own observations, so that those of members that left are gone.
+They are not averages, and need none: an agent that hears of a larger value passes it on, however often and in whatever
+order, so lost, late and repeated messages do no harm. A maximum cannot be undone, so it is forgotten instead: with
+every epoch of the roster each agent begins again with its own observations, and those of members that left are gone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from gossamer.agents.statistics.base import Membership, Metric, Statistic, shown
 from gossamer.arrays import Floats
+
+if TYPE_CHECKING:
+    from gossamer.agents.statistics.layout import Answers, Layout
+
+
+@dataclass(frozen=True)
+class MinimumMaximum(Statistic):
+    """What is shown of the extremes; they are not averaged, so they have no components."""
+
+    @classmethod
+    def asked(cls, layout: Layout) -> Self | None:
+        return cls() if layout.extremes else None
+
+    def entries(self, answers: Answers, count: Membership) -> dict[str, Any]:
+        if answers.extremes is None:
+            return {}
+        return dict(zip(("minimum", "maximum"), map(shown, answers.extremes), strict=True))
+
+    def metrics(self, answers: Answers, count: Membership) -> Iterable[Metric]:
+        if answers.extremes is not None:
+            least, largest = answers.extremes
+            yield Metric.vector("minimum", "Least observation of the members, in this epoch", least)
+            yield Metric.vector("maximum", "Largest observation of the members, in this epoch", largest)
 
 
 class Extremes:

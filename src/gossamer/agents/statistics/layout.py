@@ -1,49 +1,46 @@
-"""What an agent averages besides its observations, and how the answers are read back.
+"""Which statistics a fleet averages, where their components are in the vector, and how answers are read from it.
 
-Averaging is linear and runs on vectors, so anything that is a mean over the network costs only more components:
-
-    1                      whether the agent has observed anything (or, weighting by samples, how often per round)
-    r                      the observation itself
-    r^2                    for the network-wide variance
-    [r <= b] per bin edge  for the network-wide distribution and its quantiles
-    r_a r_b                for the covariance between components of the observation
-    e_k residual           K noise replicates, for the standard error
+The vector begins with 1, which says whether the agent has observed anything (or, weighting by samples, how often per
+round). Then follow the components of the statistics, in the order of `STATISTICS`.
 
 Every answer is a ratio to the first component. So an agent that has seen nothing yet does not pull the
 average toward zero; and with weighting by samples, where an agent feeds the sum and the count of each
 round, every observation counts the same. (An agent's weight is then its observations per round that it took
-part in, so the weight of one that joins late is given by its rate, not by its total.)
-
-The standard error. Agent i's estimate is a linear function of all observations, sum over j, t of a_ijt r_jt.
-Its weights a depend on the network, on lost messages and on dead agents, and nobody knows them. But the
-replicates pass through the same weights. Each observation adds to replicate k the number e_k (r - m)
-sqrt((c-1)/c), where m is the mean of the agent's earlier observations, c their count with this one, and
-e_k a fresh standard normal number. The recursive residuals (r - m) sqrt((c-1)/c) are uncorrelated with
-variance sigma_j^2, so replicate k has mean zero and the variance of the estimate itself, and
-
-    standard error = sqrt(mean over k of replicate_k^2)
-
-This is the multiplier bootstrap, computed by the network for each agent, without knowing the network's size,
-its shape or the other agents' noise. With K replicates the standard error itself has a relative error of
-1/sqrt(2K) (25% for K = 8): an interval uses Student's t with K degrees of freedom (2.31 standard errors
-for 95% with K = 8, not 1.96). Assumed: observations of an agent are uncorrelated in time, and independent
-between agents. Not covered: means that have not mixed yet (watch the distance to the neighbors), and an
-agent's first observation, which has no residual.
+part in, so the weight of an agent that joins late is given by its rate, not by its total.)
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, fields
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
 from gossamer import checks
 from gossamer.agents.config.settings import AgentSettings
+from gossamer.agents.statistics.base import Membership, Metric, Statistic
+from gossamer.agents.statistics.covariance import Covariance
+from gossamer.agents.statistics.extremes import MinimumMaximum
+from gossamer.agents.statistics.histogram import Histogram
+from gossamer.agents.statistics.mean import Mean
 from gossamer.agents.statistics.readings import LARGEST_OBSERVATION, vector
+from gossamer.agents.statistics.replicates import Replicates
+from gossamer.agents.statistics.variance import Variance
 from gossamer.arrays import Floats
 from gossamer.errors import Unsupported
+
+STATISTICS: tuple[type[Statistic], ...] = (
+    Mean,
+    Variance,
+    Histogram,
+    Covariance,
+    MinimumMaximum,
+    Replicates,
+)
+"""All statistics, in the order of their components. Replicates stay last: the compiled pass counts on it."""
 
 _FAINTEST = 1e-6
 """Below this share of observing agents the ratio is noise, and the answer is nan."""
@@ -51,7 +48,7 @@ _FAINTEST = 1e-6
 
 @dataclass(frozen=True)
 class Layout:
-    """Which component of the averaged vector means what."""
+    """What is averaged: the fields are the settings of the same names that ask for statistics."""
 
     dimension: int
     variance: bool = False
@@ -60,49 +57,54 @@ class Layout:
     replicates: int = 0
     range: tuple[tuple[float, float], ...] = ()
     covariance: bool = False
+    extremes: bool = False
 
     @classmethod
     def of(cls, settings: AgentSettings) -> Layout:
-        s = settings
-        return cls(s.dimension, s.variance, s.bins, s.weighting, s.replicates, s.range, s.covariance)
+        """What agents with these settings average."""
+        return cls(**{field.name: getattr(settings, field.name) for field in fields(cls)})
 
     @cached_property
-    def features(self) -> int:
-        """Components without the first and the replicates."""
-        n = self.dimension
-        return n * (1 + self.variance + len(self.bins)) + self.covariance * n * (n - 1) // 2
+    def statistics(self) -> tuple[Statistic, ...]:
+        """The statistics that are asked for, in the order of their components."""
+        asked = (kind.asked(self) for kind in STATISTICS)
+        return tuple(statistic for statistic in asked if statistic is not None)
+
+    @cached_property
+    def slices(self) -> dict[type[Statistic], slice]:
+        """Where the components of each statistic are."""
+        ends = np.cumsum([1, *(statistic.size for statistic in self.statistics)]).tolist()
+        spans = zip(self.statistics, ends, ends[1:], strict=False)
+        return {type(statistic): slice(start, end) for statistic, start, end in spans}
 
     @cached_property
     def size(self) -> int:
         """Length of the averaged vector."""
-        return 1 + self.features + self.dimension * self.replicates
+        return 1 + sum(statistic.size for statistic in self.statistics)
+
+    @cached_property
+    def interpreted(self) -> tuple[tuple[Statistic, slice], ...]:
+        """The statistics whose components Python adds, because the compiled pass does not know them."""
+        return tuple((s, self.slices[type(s)]) for s in self.statistics if s.size and not s.compiled)
 
     @cached_property
     def largest(self) -> float:
         """The largest observation for which neighbors still accept everything that is averaged."""
-        return math.sqrt(LARGEST_OBSERVATION) if self.variance else LARGEST_OBSERVATION
+        squares = any(statistic.squares for statistic in self.statistics)
+        return math.sqrt(LARGEST_OBSERVATION) if squares else LARGEST_OBSERVATION
 
     @property
     def box(self) -> tuple[Floats, Floats] | None:
-        """The least and the largest value of each component in one agent's mean; None if the range does not say.
+        """The smallest and the largest value of each component in one agent's mean; None if the range does not say.
 
-        An agent that has not observed contributes zero, so zero is in all of them. Residuals are as wide as the range,
-        and a standard normal number beyond 8 is never seen. The weight of an agent is not bounded where every
-        observation counts the same.
+        An agent that has not observed contributes zero, so zero is in all of them. The weight of an agent is not
+        bounded if every observation counts the same.
         """
         if not self.range or self.weighting == "samples":
             return None
         low, high = np.array(self.range).T
-        one, width = np.ones(self.dimension), high - low
-        parts = [(0 * one[:1], one[:1]), (np.minimum(low, 0.0), np.maximum(high, 0.0))]
-        parts += [(0 * one, np.maximum(low**2, high**2))] * self.variance
-        parts += [(0 * one, one)] * len(self.bins)
-        if self.covariance:
-            a, b = np.triu_indices(self.dimension, 1)
-            corners = np.array([x[a] * y[b] for x in (low, high) for y in (low, high)])
-            parts.append((np.minimum(corners.min(axis=0), 0.0), np.maximum(corners.max(axis=0), 0.0)))
-        parts += [(-8 * width, 8 * width)] * self.replicates
-        least, most = zip(*parts, strict=True)
+        boxes = [(np.zeros(1), np.ones(1)), *(s.box(low, high) for s in self.statistics if s.size)]
+        least, most = zip(*boxes, strict=True)
         return np.concatenate(least), np.concatenate(most)
 
     def check(self, observation: object) -> Floats:
@@ -114,21 +116,42 @@ class Layout:
         return Answers(self, vector)
 
     def read_among(self, vector: Floats, members: int, heard: tuple[Floats, ...]) -> Answers:
-        """The answers of an agent in a fleet of so many members, whose neighbors hold the vectors that it heard."""
+        """The answers of an agent in a fleet of `members` agents, whose neighbors hold the vectors `heard`."""
         return self.read(vector)
 
 
 @dataclass(frozen=True)
 class Answers:
-    """What an averaged vector says; arrays of shape (n,), nan while nothing is known."""
+    """What an averaged vector says; arrays of shape (n,), nan while nothing is known.
+
+    extremes  the smallest and the largest observation of the members, if they are asked for
+    """
 
     layout: Layout
     vector: Floats
+    extremes: tuple[Floats, Floats] | None = None
 
     @property
     def withheld(self) -> str:
-        """Why there is no answer; empty: there is one, or nothing was observed."""
+        """Why there is no answer; empty if there is one, or if nothing was observed."""
         return ""
+
+    def get(self, kind: type[Statistic]) -> Any:
+        """The answer of one statistic, or None if it is not averaged."""
+        where = self.layout.slices.get(kind)
+        if where is None:
+            return None
+        statistic = next(s for s in self.layout.statistics if type(s) is kind)
+        return statistic.answer(self._ratio[where], self.mean)
+
+    def entries(self, count: Membership) -> dict[str, Any]:
+        """What status files and JSON lines show of all statistics."""
+        return {name: value for s in self.layout.statistics for name, value in s.entries(self, count).items()}
+
+    def metrics(self, count: Membership) -> Iterable[Metric]:
+        """What Prometheus sees of all statistics."""
+        for statistic in self.layout.statistics:
+            yield from statistic.metrics(self, count)
 
     def distance(self, vector: Floats) -> float:
         """The largest difference between these answers' mean and that of another vector."""
@@ -149,34 +172,28 @@ class Answers:
 
     @property
     def mean(self) -> Floats:
-        return self._ratio[1 : 1 + self.layout.dimension]
+        """The average of all observations."""
+        return self._ratio[self.layout.slices[Mean]]
 
     @property
     def variance(self) -> Floats | None:
         """Variance of a single observation drawn from the whole network, or None if it is not averaged."""
-        n = self.layout.dimension
-        if not self.layout.variance:
-            return None
-        return np.maximum(self._ratio[1 + n : 1 + 2 * n] - self.mean**2, 0.0)
+        variance: Floats | None = self.get(Variance)
+        return variance
 
     @property
     def covariance(self) -> Floats | None:
         """Covariance (n, n) of the components of one observation from the whole network; None if it is not averaged."""
-        n, variance = self.layout.dimension, self.variance
-        if not self.layout.covariance or variance is None:
+        between, variance = self.get(Covariance), self.variance
+        if between is None or variance is None:
             return None
-        start = 1 + self.layout.features - n * (n - 1) // 2
-        found = np.diag(variance)
-        a, b = np.triu_indices(n, 1)
-        found[a, b] = found[b, a] = (
-            self._ratio[start : 1 + self.layout.features] - self.mean[a] * self.mean[b]
-        )
-        return found
+        matrix: Floats = between + np.diag(variance)
+        return matrix
 
     def observing(self, members: int, inherited: int = 0) -> float:
         """How many of the fleet's members have observed anything; nan if that is not known.
 
-        `inherited` is how many agents have left and handed their data over: they are not counted.
+        `inherited` is the number of agents that have left and handed their data over: they are not counted.
         """
         counts = members and self.layout.weighting == "agents"
         return members * self.presence - inherited if counts else math.nan
@@ -192,29 +209,22 @@ class Answers:
 
     @property
     def standard_error(self) -> Floats:
-        k, n = self.layout.replicates, self.layout.dimension
-        if k == 0:
-            return np.full(n, np.nan)
-        replicates = self._ratio[1 + self.layout.features :].reshape(k, n)
-        error: Floats = np.sqrt(np.mean(replicates**2, axis=0))
-        return error
+        """Standard error of `mean` (`replicates.py`)."""
+        error: Floats | None = self.get(Replicates)
+        return np.full(self.layout.dimension, np.nan) if error is None else error
 
     @property
     def distribution(self) -> Floats:
         """Share of observations at or below each bin edge, made increasing; shape (edges, n)."""
-        if not self.layout.bins:
+        shares: Floats | None = self.get(Histogram)
+        if shares is None:
             raise Unsupported(
                 "bins must be set to learn the distribution and its quantiles; this agent averages no histogram"
             )
-        n = self.layout.dimension
-        start = 1 + n * (1 + self.layout.variance)
-        shares = self._ratio[start : start + n * len(self.layout.bins)].reshape(-1, n)
-        increasing: Floats = np.clip(np.maximum.accumulate(shares, axis=0), 0.0, 1.0)
-        return increasing
+        return shares
 
     def quantile(self, q: float) -> Floats:
         """The network-wide q-quantile, linear between bin edges; the outermost edge beyond them."""
         checks.probability("q", q)
-        shares = self.distribution
         edges = np.array(self.layout.bins)
-        return np.array([np.interp(q, column, edges) for column in shares.T])
+        return np.array([np.interp(q, column, edges) for column in self.distribution.T])

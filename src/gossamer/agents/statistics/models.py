@@ -19,11 +19,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any, Self
 
 import numpy as np
 
 from gossamer.agents.config.model import FleetModel
 from gossamer.agents.config.settings import AgentSettings
+from gossamer.agents.statistics.base import Membership, Statistic
 from gossamer.agents.statistics.layout import Answers, Layout
 from gossamer.agents.statistics.readings import BadObservation, Range, short
 from gossamer.arrays import Floats
@@ -41,6 +43,20 @@ _LARGEST_ROW = 1e20
 
 _MANY = 32
 """How many agents there may be, if neither members nor replicates say it; there are no standard errors then."""
+
+
+class Coefficients(Statistic):
+    """What is shown of a model besides its estimate and standard errors."""
+
+    @classmethod
+    def asked(cls, layout: Layout) -> Self | None:
+        return cls() if isinstance(layout, ModelLayout) else None
+
+    def entries(self, answers: Answers, count: Membership) -> dict[str, Any]:
+        if not isinstance(answers, ModelAnswers):
+            return {}
+        known = {"coefficients": answers.layout.names, "quantile_95": answers.quantile_95}
+        return known | ({"withheld": answers.withheld} if answers.withheld else {})
 
 
 @dataclass(frozen=True)
@@ -68,8 +84,8 @@ class ModelLayout(Layout):
         return SumLayout(self.parameters, intercepts, meat=self.parameters <= MOST_MEAT)
 
     @cached_property
-    def features(self) -> int:
-        return self.sums.components - 1
+    def statistics(self) -> tuple[Statistic, ...]:
+        return (Coefficients(),)
 
     @cached_property
     def noise(self) -> int:
@@ -115,7 +131,7 @@ class ModelLayout(Layout):
         return ModelAnswers(self, vector[: self.size])  # a message has more behind it
 
     def read_among(self, vector: Floats, members: int, heard: tuple[Floats, ...]) -> ModelAnswers:
-        return ModelAnswers(self, vector[: self.size], members, heard)
+        return ModelAnswers(self, vector[: self.size], members=members, others=heard)
 
     def judge(self, vector: Floats, members: int = 0) -> Judgement:
         """What the averages say, in a fleet of so many members (0: unknown)."""

@@ -92,17 +92,16 @@ class AgentStore:
                 store_file.create(self.path, record)
         except Damaged as damage:
             until = store_file.last_change(self.path)
-            aside = store_file.set_aside(self.path, "damaged")
+            aside = store_file.create(self.path, record, "damaged")
             log.error(
                 "the store %s is damaged (%s), so it was set aside as %s and the agent starts anew; lost is "
                 "all that was stored until %s: the agent's observations, and its ledgers, which its neighbors know. "
                 "To go back to a copy, stop the agent and run `gossamer store restore`",
                 self.path,
                 damage,
-                aside.name,
+                aside and aside.name,
                 until,
             )
-            store_file.create(self.path, record)
         self._connect()
         return None if record.empty else _saved(record)
 
@@ -186,13 +185,12 @@ class AgentStore:
             if held is not None:
                 os.close(held)
         existed = self.path.exists()
-        aside = store_file.set_aside(self.path, "replaced")
-        store_file.create(self.path, record)
+        aside = store_file.create(self.path, record, "replaced")
         self._connect()
         log.error(
             "the store %s was %s while the agent ran; nothing is lost: everything is in a new one",
             self.path,
-            f"replaced or damaged (what was there is now {aside.name})" if existed else "deleted",
+            f"replaced or damaged (what was there is now {aside and aside.name})" if existed else "deleted",
         )
 
     def _disconnect(self) -> None:

@@ -112,8 +112,12 @@ def connect(path: Path) -> sqlite3.Connection:
     return sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False, timeout=1.0)
 
 
-def create(path: Path, record: Record) -> None:
-    """Put a new file in place, complete from the moment it is there, and readable by its owner alone."""
+def create(path: Path, record: Record, aside: str = "") -> Path | None:
+    """Put a new file in place, complete from the moment it is there, and readable by its owner alone.
+
+    With `aside` what was there is set aside for that reason once the new file is complete, and where it went is
+    returned; so where the disk is full nothing changes.
+    """
     new = path.with_name(path.name + ".new")
     new.unlink(missing_ok=True)
     os.close(os.open(new, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
@@ -124,12 +128,15 @@ def create(path: Path, record: Record) -> None:
             "CREATE TABLE agent (one INTEGER PRIMARY KEY CHECK (one = 1), record BLOB NOT NULL, seal BLOB NOT NULL)"
         )
         write(db, record)
+    there = aside and any(file.exists() for file in (path, *companions(path)))
+    kept = set_aside(path, aside) if there else None
     os.replace(new, path)
     directory = os.open(path.parent, os.O_RDONLY)
     try:
         os.fsync(directory)
     finally:
         os.close(directory)
+    return kept
 
 
 def write(db: sqlite3.Connection, record: Record) -> bytes:

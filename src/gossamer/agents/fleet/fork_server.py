@@ -1,15 +1,16 @@
 """The process that a fleet's agents are forked from.
 
-Starting Python with NumPy for each agent costs 0.3 seconds of processor time and 20 MB of memory. So one
-process imports everything once and forks each agent on request, which takes milliseconds and shares that memory. It
-has no threads, which would not survive a fork, and does nothing else.
+Starting Python with NumPy for every agent costs 0.3 seconds of processor time and 20 MB of memory. So one process
+imports everything once and forks an agent on request, which takes milliseconds and shares that memory. It has no
+threads, which would not survive a fork, and does nothing else.
 
-Each process ends with the one that started it: the nursery reads a socket of the launcher, and the agents read a pipe
-of the nursery. Only the nursery may wait for agents and send them signals: a number that it has not waited for yet
-cannot be another process's.
+Every process ends with its parent: the fork server reads a socket of the launcher (`local.py`), and the agents read a
+pipe of the fork server. Only the fork server waits for agents and sends them signals, because the process number of a
+child that it has not waited for cannot have been reused.
 
-`Nursery` is the launcher's end. They talk in lines of JSON: {"start": options} (with the agent's lock) is answered
-by {"started": pid}, {"signal": number, "pid": pid} by nothing, and {"ended": pid, "code": code} comes by itself.
+`ForkServer` is the launcher's end. The two exchange lines of JSON: {"start": options} (with the agent's lock) is
+answered by {"started": pid}, {"signal": number, "pid": pid} is not answered, and {"ended": pid, "code": code} is sent
+when an agent ends.
 """
 
 from __future__ import annotations
@@ -37,17 +38,17 @@ from gossamer.fingerprint import full_version
 
 _PIECE = 1 << 16
 _SLOWEST = 60.0
-"""Seconds that the nursery may take to import everything, on a very busy machine."""
+"""Seconds in which the fork server must have imported everything, on a very busy machine."""
 
 
-class Nursery:
-    """A nursery and its agents, as the launcher sees them."""
+class ForkServer:
+    """The launcher's end of the fork server."""
 
     def __init__(self, fleet: Path) -> None:
         self._socket, theirs = socket.socketpair()
         with theirs:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "gossamer.agents.fleet.nursery", str(theirs.fileno()), str(fleet)],
+                [sys.executable, "-m", "gossamer.agents.fleet.fork_server", str(theirs.fileno()), str(fleet)],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 # In its own session, so that Ctrl-C reaches the launcher alone, which then stops the agents.
@@ -75,7 +76,7 @@ class Nursery:
         while self.alive and time.monotonic() < deadline:
             pid = self._listen(deadline - time.monotonic())
             if pid == 0:
-                raise GossamerError("this machine lets no more processes be started; raise its limits")
+                raise GossamerError("the limit on processes of this machine is reached; raise it")
             if pid is not None:
                 return pid
         raise GossamerError("the process that starts agents has ended; see the messages above")
@@ -89,17 +90,17 @@ class Nursery:
                 self._lose()
 
     def ended(self, wait: float = 0.0) -> dict[int, int]:
-        """The agents that have ended since the last call, with their exit codes; waits for one at most so long.
+        """The exit codes of the agents that have ended since the last call; waits at most `wait` seconds for one.
 
-        If the nursery itself has ended, so have all of them.
+        If the fork server itself has ended, so have all agents.
         """
         if self.alive:
             self._listen(0.0 if self._ended else wait)
-        found, self._ended = self._ended, {}
-        return found
+        ended, self._ended = self._ended, {}
+        return ended
 
     def _listen(self, wait: float) -> int | None:
-        """Take in what the nursery says; return the number of an agent that it has started, 0 if it could not."""
+        """Read the fork server's lines; return the process number of an agent that was started, 0 if that failed."""
         started = None
         while self.alive and select.select([self._socket], [], [], max(wait, 0.0))[0]:
             piece = self._socket.recv(_PIECE)
@@ -121,14 +122,14 @@ class Nursery:
         self._running.clear()
 
     def close(self) -> None:
-        """End the nursery, and with it any agent that still runs."""
+        """End the fork server, and with it any agent that still runs."""
         self.alive = False
         self._socket.close()
         self._process.wait()
 
 
 class _JsonLines:
-    """Lines of JSON, from pieces of them."""
+    """Splits received bytes into lines of JSON."""
 
     def __init__(self) -> None:
         self._rest = b""
@@ -142,7 +143,7 @@ class _JsonLines:
 
 
 class _Forker:
-    """The nursery's own end: starts agents, passes signals on, and reports who has ended."""
+    """The fork server's own end: starts agents, forwards signals, and reports exit codes."""
 
     def __init__(self, control: socket.socket, path: Path) -> None:
         self._control = control
@@ -151,21 +152,20 @@ class _Forker:
         guard, self._guard = os.pipe()
         os.dup2(guard, 0)  # the agents' standard input, which ends when this process does
         os.close(guard)
-        self._wake, wake = socket.socketpair()
-        self._woken = wake
-        wake.setblocking(False)
-        signal.set_wakeup_fd(wake.fileno(), warn_on_full_buffer=False)
+        self._wake_reader, self._wake_writer = socket.socketpair()
+        self._wake_writer.setblocking(False)
+        signal.set_wakeup_fd(self._wake_writer.fileno(), warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
         self._lines = _JsonLines()
         self._locks: list[int] = []
         self._children: set[int] = set()
 
     def serve(self) -> None:
-        """Obey until the launcher is gone."""
+        """Serve requests until the launcher has ended."""
         while True:
-            ready = select.select([self._control, self._wake], [], [])[0]
-            if self._wake in ready:
-                self._wake.recv(_PIECE)
+            ready = select.select([self._control, self._wake_reader], [], [])[0]
+            if self._wake_reader in ready:
+                self._wake_reader.recv(_PIECE)
                 self._reap()
             if self._control in ready:
                 piece, locks, _, _ = socket.recv_fds(self._control, _PIECE, 16)
@@ -183,13 +183,13 @@ class _Forker:
 
     def _reap(self) -> None:
         for pid in list(self._children):
-            found, status = os.waitpid(pid, os.WNOHANG)
-            if found:
+            ended, status = os.waitpid(pid, os.WNOHANG)
+            if ended:
                 self._children.remove(pid)
                 self._say({"ended": pid, "code": os.waitstatus_to_exitcode(status)})
 
     def _fork(self, text: str) -> int:
-        """Start an agent; return its process number, or 0 if there can be no more processes."""
+        """Start an agent; return its process number, or 0 if no process can be started."""
         held = self._locks.pop(0)
         fleet = self._fleet()
         pid = 0
@@ -207,10 +207,10 @@ class _Forker:
         return pid
 
     def _fleet(self) -> Fleet | None:
-        """The fleet, read again only if a file beside it has changed; None: the agent finds out what is wrong."""
+        """The fleet, read again only if a file in its folder has changed; None if it is invalid: the agent says why."""
         try:
-            found = [(entry.name, entry.stat()) for entry in os.scandir(self._path.parent) if entry.is_file()]
-            stamp = sorted((name, facts.st_mtime_ns, facts.st_size, facts.st_ino) for name, facts in found)
+            files = [(entry.name, entry.stat()) for entry in os.scandir(self._path.parent) if entry.is_file()]
+            stamp = sorted((name, facts.st_mtime_ns, facts.st_size, facts.st_ino) for name, facts in files)
             if self._read[0] != stamp:
                 self._read = (stamp, Fleet.read(self._path))
         except (OSError, InvalidInput):
@@ -218,13 +218,13 @@ class _Forker:
         return self._read[1]
 
     def _become(self, options: Options, fleet: Fleet | None) -> NoReturn:
-        """Be an agent from now on, with nothing of the nursery but what it has imported."""
+        """Become an agent: keep nothing of the fork server but its imports."""
         code = 1
         try:
             os.setsid()
             signal.set_wakeup_fd(-1)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-            for end in (self._control, self._wake, self._woken):
+            for end in (self._control, self._wake_reader, self._wake_writer):
                 end.close()
             os.close(self._guard)
             code = process.main(options, fleet)
@@ -236,7 +236,7 @@ class _Forker:
 
 
 def _import_everything() -> None:
-    """Whatever an agent may import later, so that all of them share it."""
+    """Import what an agent may import later, so that all agents share it."""
     for name in ("host.metrics", "host.web", "transports.tls"):
         import_module(f"gossamer.agents.{name}")
     full_version()
@@ -247,6 +247,6 @@ def _import_everything() -> None:
 if __name__ == "__main__":
     _import_everything()
     gc.collect()
-    gc.freeze()  # the collector would write into every object, and so unshare the memory
-    with suppress(ConnectionError):  # the launcher is gone
+    gc.freeze()  # a collection would write into every object, which ends the sharing of memory
+    with suppress(ConnectionError):  # the launcher has ended
         _Forker(socket.socket(fileno=int(sys.argv[1])), Path(sys.argv[2])).serve()

@@ -11,14 +11,15 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from tests.agents.small_fleets import PLAINTEXT, fleet, free_ports, make_certificates, until
+from tests.support.small_fleets import PLAINTEXT, fleet, free_ports, make_certificates
+from tests.support.waiting import until
 
 from gossamer.agents.config.settings import OPERATOR, AgentSettings, Neighbor, Tls
 from gossamer.agents.membership.certificates import Authority
 from gossamer.agents.membership.fleet import Fleet
 from gossamer.agents.round.transport import Transport
-from gossamer.agents.transports import door
-from gossamer.agents.transports.door import LONGEST_QUESTION, ask
+from gossamer.agents.transports import connector
+from gossamer.agents.transports.connector import LONGEST_QUESTION, ask
 from gossamer.agents.transports.tls import TlsTransport
 from gossamer.errors import GossamerError
 from gossamer.networks import Network
@@ -100,7 +101,7 @@ def test_a_removed_member_is_told_the_roster(office: Office) -> None:
 @pytest.mark.parametrize(
     ("name", "why"),
     [
-        ("agent1", "agent1 is not a member of this fleet, so it may bring nothing"),
+        ("agent1", "agent1 is not a member of this fleet, so it may only ask for the roster"),
         ("stranger", "invalid peer certificate: unable to get local issuer certificate"),
     ],
 )
@@ -117,7 +118,7 @@ def test_a_question_is_refused(office: Office, caplog: pytest.LogCaptureFixture)
     """If it is too long, to another fleet, or meant for another agent."""
     with pytest.raises(OSError, match="cannot be asked"):
         office.ask("agent2", bytes(LONGEST_QUESTION + 1))
-    why = f"agent2 asks with {LONGEST_QUESTION + 1} bytes, which is too long"
+    why = f"agent2 sent a question of {LONGEST_QUESTION + 1} bytes, which is too long"
     until(lambda: why in caplog.text, why)
     with pytest.raises(OSError, match="cannot be asked"):
         office.ask("agent2", fleet="another")
@@ -133,7 +134,7 @@ def test_an_agent_that_answers_nobody_says_so(tmp_path: Path, caplog: pytest.Log
     with opened(office.transport):
         with pytest.raises(OSError, match="cannot be asked"):
             office.ask(OPERATOR)
-        until(lambda: "operator may not ask anything here" in caplog.text, "the refusal")
+        until(lambda: "operator is not allowed to ask questions" in caplog.text, "the refusal")
 
 
 def test_nobody_to_ask(tmp_path: Path) -> None:
@@ -238,7 +239,7 @@ def test_an_agent_cannot_move_while_it_runs(tmp_path: Path) -> None:
 def test_a_neighbor_that_is_not_there_is_a_warning_only_if_it_lasts(
     settling: float, level: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(door, "_SETTLING", settling)
+    monkeypatch.setattr(connector, "_SETTLING", settling)
     first, second = fleet(Network.path(2))
     with caplog.at_level(logging.INFO), opened(TlsTransport(second)):
         until(lambda: bool(caplog.records), "the complaint")

@@ -1,4 +1,4 @@
-"""What the tests of agents share: settings of small fleets on loopback, free ports, bounded waits."""
+"""What the tests of agents share: settings of small fleets on loopback, free ports."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ import contextlib
 import itertools
 import os
 import socket
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -71,14 +69,6 @@ def make_certificates(directory: Path, agents: int) -> Path:
     for i in range(agents):
         authority.issue(f"agent{i}", ["127.0.0.1"])
     return directory
-
-
-def until(condition: Callable[[], bool], what: str, seconds: float = 60.0) -> None:
-    """Wait for a condition, at most so long."""
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, f"{what} did not happen within {seconds} s"
-        time.sleep(0.005)
 
 
 def spread(values: list[float]) -> float:

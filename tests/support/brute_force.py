@@ -1,6 +1,7 @@
 """Tuning by brute force: a dense grid over all parameters, then descents from its best points. Slow and obvious.
 
-What it finds for `CASES` takes minutes, so brute_force.json keeps it; `python -m tests.brute_force` writes it anew.
+What it finds for `CASES` takes minutes, so brute_force.json keeps it;
+`python -m tests.support.brute_force` writes it anew.
 """
 
 from __future__ import annotations

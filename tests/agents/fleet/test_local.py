@@ -10,10 +10,11 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.agents.small_fleets import free_ports, until
+from tests.support.small_fleets import free_ports
+from tests.support.waiting import until
 
 from gossamer.agents.config.tables import RoundsTable
-from gossamer.agents.fleet.launcher import LocalFleet
+from gossamer.agents.fleet.local import LocalFleet
 from gossamer.agents.host.hosting import claim
 from gossamer.agents.host.status import AgentStatus
 from gossamer.agents.membership import changes as membership
@@ -84,11 +85,11 @@ def test_agents_are_processes_of_their_own(path: Path) -> None:
     """With their own sessions and logs, forked from one process that is none of them, and gone at the end."""
     with LocalFleet(path, only="3,2") as agents:
         until(lambda: states(agents) == {"running"}, "two agents")
-        assert len({agents.nursery, os.getpid(), *agents.pids.values()}) == 4
+        assert len({agents.fork_server, os.getpid(), *agents.pids.values()}) == 4
         assert all(os.getsid(pid) == pid for pid in agents.pids.values())
         parents = [int(Path(f"/proc/{pid}/stat").read_text().split()[3]) for pid in agents.pids.values()]
-        assert parents == [agents.nursery] * 2
-        family = [agents.nursery, *agents.pids.values()]
+        assert parents == [agents.fork_server] * 2
+        family = [agents.fork_server, *agents.pids.values()]
     assert agents.killed == []
     assert not any(Path(f"/proc/{pid}").exists() for pid in family)
     for name in ("3", "2"):
@@ -141,23 +142,23 @@ def test_what_may_pass_is_tried_again(path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_without_the_nursery_there_are_no_agents_until_there_is_a_new_one(
+def test_without_the_fork_server_there_are_no_agents_until_there_is_a_new_one(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(backoff, "FIRST", 0.2)
     with LocalFleet(path, only="3,2") as agents:
         until(lambda: states(agents) == {"running"}, "two agents")
-        before = {agents.nursery, *agents.pids.values()}
-        os.kill(agents.nursery, signal.SIGKILL)
+        before = {agents.fork_server, *agents.pids.values()}
+        os.kill(agents.fork_server, signal.SIGKILL)
         until(lambda: agents.running() == 0, "their end")
         until(lambda: states(agents) == {"running"}, "new ones")
-        assert not before & {agents.nursery, *agents.pids.values()}
+        assert not before & {agents.fork_server, *agents.pids.values()}
     assert agents.killed == []
 
 
 @pytest.mark.slow
 def test_who_had_to_be_killed_is_named(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gossamer.agents.fleet.launcher._PATIENCE", 1.0)
+    monkeypatch.setattr("gossamer.agents.fleet.local._PATIENCE", 1.0)
     with LocalFleet(path, only="1,0") as agents:
         until(lambda: states(agents) == {"running"}, "two agents")
         os.kill(agents.pids[2], signal.SIGSTOP)  # it cannot even be told

@@ -15,8 +15,8 @@ import pytest
 from gossamer.agents.agent import Agent
 from gossamer.agents.config.settings import AgentSettings
 from gossamer.agents.host import logs
-from gossamer.agents.host.following import Following
 from gossamer.agents.host.options import Options
+from gossamer.agents.host.reloading import Reloader
 from gossamer.agents.membership.changes import draft, link, publish, remove, replace
 from gossamer.agents.membership.fleet import Fleet
 from gossamer.agents.membership.roster import roster_path
@@ -51,13 +51,13 @@ def followed(path: Path, *steps: Callable[[], object]) -> tuple[Applied, bool]:
 
     async def live() -> tuple[Applied, bool]:
         left: list[bool] = []
-        following = Following(Options(fleet=str(path), agent="agent0"), Fleet.read(path))
-        agent: Any = StandIn(following.settings())
-        following.agent, following.left = agent, lambda: left.append(True)
+        reloader = Reloader(Options(fleet=str(path), agent="agent0"), Fleet.read(path))
+        agent: Any = StandIn(reloader.settings())
+        reloader.agent, reloader.left = agent, lambda: left.append(True)
         for step in steps:
             step()
             for _ in range(3):
-                following.look()
+                reloader.look()
                 await asyncio.sleep(0)
         return agent.applied, bool(left)
 
@@ -130,12 +130,12 @@ def test_the_log_level_changes_before_the_agent_goes_on(path: Path) -> None:
             pass
 
     async def live() -> None:
-        following = Following(Options(fleet=str(path), agent="agent0"), Fleet.read(path))
-        agent: Any = Listening(following.settings())
-        following.agent = agent
-        following.set_level = logs.set_level
+        reloader = Reloader(Options(fleet=str(path), agent="agent0"), Fleet.read(path))
+        agent: Any = Listening(reloader.settings())
+        reloader.agent = agent
+        reloader.set_level = logs.set_level
         path.write_text(path.read_text().replace('level = "info"', 'level = "error"'))
-        following.reload()
+        reloader.reload()
 
     asyncio.run(live())
     assert levels == [logging.ERROR]

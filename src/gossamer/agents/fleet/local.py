@@ -1,6 +1,6 @@
 """All agents of a fleet on this machine: starting them, watching them, starting them again, stopping them.
 
-Each agent runs in its own process (`host/process.py`), forked from one that has imported everything (`nursery.py`):
+Each agent runs in its own process (`host/process.py`), forked from one that has imported everything (`fork_server.py`):
 however this process ends, that one ends and so do the agents. What is known of a running agent comes from its status
 file, so that `gossamer fleet status` in another terminal sees the same as `gossamer fleet up`.
 """
@@ -17,7 +17,7 @@ from typing import Any
 
 from gossamer.agents import files
 from gossamer.agents.config.tables import Member, duration
-from gossamer.agents.fleet.nursery import Nursery
+from gossamer.agents.fleet.fork_server import ForkServer
 from gossamer.agents.host.hosting import claim
 from gossamer.agents.host.logs import tail
 from gossamer.agents.host.options import Options
@@ -73,7 +73,7 @@ class LocalFleet:
         self._options = options
         self._claims: dict[int, int] = {}  # locks taken for agents that are not started yet
         self._children = {member.id: _Child(member) for member in self.members}
-        self._nursery: Nursery | None = None
+        self._fork_server: ForkServer | None = None
         if options.get("source") == "-" or (
             options.get("source") is None and any(member.source == "-" for member in self.members)
         ):
@@ -122,11 +122,11 @@ class LocalFleet:
         member = child.member
         if member.id not in self._claims:
             self._claim(member)
-        if self._nursery is not None and not self._nursery.alive:
-            self._nursery.close()
-            self._nursery = None
-        if self._nursery is None:
-            self._nursery = Nursery(self.path.resolve())
+        if self._fork_server is not None and not self._fork_server.alive:
+            self._fork_server.close()
+            self._fork_server = None
+        if self._fork_server is None:
+            self._fork_server = ForkServer(self.path.resolve())
         (self.path.parent / STATUS / f"{member.name}.json").unlink(missing_ok=True)
         options = Options(
             fleet=str(self.path.resolve()),
@@ -138,7 +138,7 @@ class LocalFleet:
         )
         held = self._claims.pop(member.id)
         try:
-            child.pid = self._nursery.start(options, held)
+            child.pid = self._fork_server.start(options, held)
         finally:
             os.close(held)  # from now on the agent holds it
         child.code, child.due, child.began = None, None, time.monotonic()
@@ -165,10 +165,10 @@ class LocalFleet:
                     child.due = time.monotonic() + child.backoff.after(0.0)
 
     def _look(self, wait: float = 0.0) -> None:
-        if self._nursery is None:
+        if self._fork_server is None:
             return
         running = {child.pid: child for child in self._children.values() if child.runs}
-        for pid, code in self._nursery.ended(wait).items():
+        for pid, code in self._fork_server.ended(wait).items():
             if (child := running.get(pid)) is None:
                 continue
             child.code = code
@@ -182,9 +182,9 @@ class LocalFleet:
         return {agent: child.pid for agent, child in self._children.items() if child.pid}
 
     @property
-    def nursery(self) -> int:
+    def fork_server(self) -> int:
         """The process that the agents are forked from; 0 before the first."""
-        return self._nursery.pid if self._nursery else 0
+        return self._fork_server.pid if self._fork_server else 0
 
     def running(self) -> int:
         """How many agents are running."""
@@ -245,8 +245,8 @@ class LocalFleet:
 
     def _send(self, number: int) -> None:
         for child in self._children.values():
-            if child.runs and self._nursery is not None:
-                self._nursery.send(child.pid, number)
+            if child.runs and self._fork_server is not None:
+                self._fork_server.send(child.pid, number)
 
     def stop(self) -> None:
         """Ask all agents to stop, and kill those that have not stopped after a few seconds."""
@@ -259,9 +259,9 @@ class LocalFleet:
         self.killed += [child.member.name for child in self._children.values() if child.runs]
         self._send(signal.SIGKILL)
         self._wait(_PATIENCE)
-        if self._nursery is not None:
-            self._nursery.close()
-            self._nursery = None
+        if self._fork_server is not None:
+            self._fork_server.close()
+            self._fork_server = None
         while self._claims:
             os.close(self._claims.popitem()[1])
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
-import time
-from collections.abc import Callable
+from collections.abc import Iterable
+from typing import Any
 
 from gossamer.agents.agent import Agent
 from gossamer.agents.config.settings import AgentSettings, Neighbor
 from gossamer.agents.round.transport import Transport
 from gossamer.agents.transports.memory import Memory
 from gossamer.methods import AnytimeSDA
+from tests.support.waiting import until_true
 
 LOCAL = AnytimeSDA(acceleration="local")
 
@@ -40,7 +40,7 @@ class Fleet:
         await self.agents.pop(who).__aexit__(None, None, None)
 
     async def at(self, value: float) -> None:
-        await wait(
+        await until_true(
             lambda: all(abs(a.estimate - value) < 1e-6 for a in self.agents.values()), f"average {value}"
         )
 
@@ -52,8 +52,22 @@ class Fleet:
             await self.remove(who)
 
 
-async def wait(condition: Callable[[], bool], what: str, seconds: float = 60.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, f"{what} did not happen within {seconds} s"
-        await asyncio.sleep(0.005)
+def in_memory(
+    settings: Iterable[AgentSettings], memory: Memory | None = None, **arguments: Any
+) -> list[Agent]:
+    """Agents over one `Memory`."""
+    memory = memory or Memory()
+    return [
+        Agent(s, transport=memory.transport(s.id, tuple(n.id for n in s.neighbors)), **arguments)
+        for s in settings
+    ]
+
+
+async def enter(agents: list[Agent]) -> None:
+    for agent in agents:
+        await agent.__aenter__()
+
+
+async def leave(agents: list[Agent]) -> None:
+    for agent in agents:
+        await agent.__aexit__(None, None, None)

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -89,3 +92,22 @@ class WrittenFleet:
             "version": "0",
             "every": 60.0,  # seconds, so that a slow test does not find it silent
         }
+
+
+@contextmanager
+def playing(written: WrittenFleet) -> Iterator[None]:
+    """A fleet whose files change all the time."""
+    over = threading.Event()
+
+    def play() -> None:
+        while not over.wait(0.05):
+            written.play(1)
+
+    written.play(1)
+    thread = threading.Thread(target=play)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()

@@ -45,16 +45,13 @@ def restore(path: Path, copy: Path) -> tuple[Record, Path | None]:
     except OSError as error:
         raise OutputError(f"the store {path} cannot be written ({error.strerror})") from None
     try:
-        there = path.exists() or any(file.exists() for file in store_file.companions(path))
-        aside = store_file.set_aside(path, "replaced") if there else None
-        _create(path, record)
-        return record, aside
+        return record, _create(path, record, "replaced")
     finally:
         os.close(held)
 
 
-def _create(path: Path, record: Record) -> None:
+def _create(path: Path, record: Record, aside: str = "") -> Path | None:
     try:
-        store_file.create(path, record)
+        return store_file.create(path, record, aside)
     except (*ERRORS, OSError) as error:
         raise OutputError(f"the store {path} cannot be written ({error})") from None

@@ -10,10 +10,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
-from tests.agents.small_fleets import weights_of
 
 from gossamer.agents.config.settings import Limits
-from gossamer.agents.round.bounds import Bounds
+from gossamer.agents.round.bounds import SLACK, Bounds
 from gossamer.agents.round.conversation import Conversation
 from gossamer.agents.round.ledger import Ledger
 from gossamer.agents.round.messages import Outgoing, Received
@@ -24,6 +23,7 @@ from gossamer.methods import AnytimeSDA
 from gossamer.methods.base import Method
 from gossamer.methods.ledger import ledger_program
 from gossamer.networks import Network
+from tests.support.small_fleets import weights_of
 
 PACE = 0.1
 """Seconds of the agents' clocks per round."""
@@ -216,3 +216,20 @@ class Lockstep:
 
     def average(self, without: tuple[int, ...] = ()) -> float:
         return float(np.mean([m for i, m in enumerate(self.means) if i not in without]))
+
+
+GRID = Network.grid(4, 4)
+RANGE = (-40.0, 60.0)
+WIDTH = 100.0
+FLOW = SLACK * 16 * WIDTH / 4
+"""F of the observation's component."""
+
+REGISTERS = 2
+
+
+def adds(amount: float, component: slice) -> Lie:
+    def lie(told: Told) -> Told:
+        told.shape(REGISTERS)[1:, component] += amount
+        return told
+
+    return lie

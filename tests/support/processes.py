@@ -73,6 +73,14 @@ def _parents() -> Iterator[tuple[int, str]]:
             yield int(name), Path(f"/proc/{name}/stat").read_text().rpartition(")")[2].split()[1]
 
 
+def runs(pid: int) -> bool:
+    """Whether a process runs; one that has ended and waits for its parent does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
 def end(before: set[int]) -> None:
     """Kill the children that were not there before, with their process groups, until no orphan of theirs is left."""
     while left := {pid for pid in children() - before if not _lasts(pid)}:

@@ -31,10 +31,10 @@ from gossamer.agents.membership.renewal import RENEW, Renewal
 from gossamer.agents.membership.roster import Roster, roster_path
 from gossamer.agents.rewiring import HAND_OVER, HELD, TAKE_BACK
 from gossamer.agents.sources.kinds import AnySource
-from gossamer.agents.transports.door import ask
+from gossamer.agents.transports.connector import ask
 from gossamer.errors import GossamerError, InvalidInput, OutputError
 
-log = logging.getLogger("gossamer.agents.host.following")
+log = logging.getLogger("gossamer.agents.host.reloading")
 
 LOOK_EVERY = 2.0
 """Seconds between two looks at the files."""
@@ -46,7 +46,7 @@ _NOTICE = 14
 """Days before the end of a certificate from which on the log warns, once a day."""
 
 
-class Following:
+class Reloader:
     """Keeps a running agent in step with its fleet.
 
     left  called when the agent is a member no more
@@ -131,7 +131,7 @@ class Following:
         """Seconds within which the agent ends when it is told to stop."""
         return duration("rounds.stop_timeout", self._fleet.rounds.stop_timeout)
 
-    # -- following ------------------------------------------------------------------------------------------
+    # -- applying changes ------------------------------------------------------------------------------------------
 
     def reload(self) -> None:
         """Read fleet.toml again. Never fails: a file that cannot be used is reported, and what was known stays."""

@@ -9,20 +9,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import typer
-from tests.agents.small_fleets import free_ports
-from typer.testing import CliRunner, Result
-
 from gossamer.agents.config.tables import RoundsTable
 from gossamer.agents.host.status import read_status
 from gossamer.agents.membership.fleet import Fleet
-from gossamer.cli.fleet import fleet_app
-from gossamer.cli.fleet_run import agent
 from gossamer.networks import Network
-
-app = typer.Typer(pretty_exceptions_enable=False)
-app.add_typer(fleet_app, name="fleet")
-app.command()(agent)
+from tests.support.small_fleets import free_ports
 
 COMMAND = [
     sys.executable,
@@ -30,10 +21,6 @@ COMMAND = [
     "import typer; from gossamer.cli.fleet import fleet_app; from gossamer.cli.fleet_run import agent; "
     "app = typer.Typer(); app.add_typer(fleet_app, name='fleet'); app.command()(agent); app()",
 ]
-
-
-def gossamer(*words: object) -> Result:
-    return CliRunner().invoke(app, [str(word) for word in words])
 
 
 def make(directory: Path, network: Network, rounds: RoundsTable | None = None, **changes: Any) -> Path:
@@ -57,14 +44,6 @@ def running(*words: object, **options: Any) -> Iterator[subprocess.Popen[str]]:
         for pipe in (process.stdin, process.stdout, process.stderr):
             if pipe is not None and not pipe.closed:
                 pipe.close()
-
-
-def exists(pid: int) -> bool:
-    """Whether a process runs; one that has ended and waits for its parent does not."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
 
 
 def pids(path: Path) -> dict[str, int]:

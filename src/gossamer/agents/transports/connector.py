@@ -1,17 +1,17 @@
-"""The door of an agent: who may come in, and how an agent asks to be let in at its neighbors' doors.
+"""Connections of an agent to its neighbors: accepting them, and opening those that this agent must open.
 
-Anyone can reach the port, so strangers must not be able to crowd out neighbors. One thread takes every connection as
-it comes and shakes hands with all of them side by side, so that none waits for another. What a stranger can use up is
-bounded: connections per second, connections that have not shown yet who they are, and the time each has for it. When
-there are too many, the oldest from the address that has most must go: a crowd from one address crowds out itself,
-and even where neighbors share its address, each has longer than a handshake takes.
+Anyone can reach the port, so strangers must not be able to keep neighbors out. One thread accepts every connection and
+runs all handshakes concurrently, so that none waits for another. What a stranger can use up is bounded: connections per
+second, unfinished handshakes, and the time of each. When there are too many, the oldest from the address with the most
+is closed: a crowd from one address displaces itself, and even a neighbor with the same address has more time than a
+handshake takes.
 
-With TLS both ends show a certificate of the fleet's authority, and its common name must be that of a neighbor. Then
-each end says which agent of which fleet it is, and from there on the connection belongs to that neighbor alone:
-whatever arrives on it was sent by that neighbor, under whatever name.
+With TLS both ends present a certificate signed by the fleet's authority, and its common name must be that of a
+neighbor. Then each end says which agent of which fleet it is, and from there on the connection belongs to that
+neighbor: whatever arrives on it was sent by that neighbor, under whatever name.
 
-Every member of the fleet, and its operator, may also ask one question, about the roster, and is told the answer at the
-door (`ask`). So an agent that was away while all its neighbors changed can learn who they are now.
+Every member of the fleet, and its operator, may also ask one question, about the roster, instead of connecting
+(`ask`). So an agent that was away while all its neighbors changed can learn its new ones.
 """
 
 from __future__ import annotations
@@ -29,43 +29,43 @@ from functools import partial
 from typing import Any
 
 from gossamer.agents.config.settings import OPERATOR, AgentSettings, Neighbor, Tls
-from gossamer.agents.transports.hall import Guest, Hall, Secured, Steps
+from gossamer.agents.transports.handshakes import Handshake, Handshakes, Secured, Steps
 from gossamer.errors import GossamerError, InvalidInput
 from gossamer.fingerprint import full_version
 
 log = logging.getLogger("gossamer.agents")
 
 _PATIENCE = 5.0
-"""Seconds that a connection has to show who it is."""
+"""Seconds in which a connection must finish its handshake."""
 
-_BATCH, _BREATH = 25, 0.025
-"""At most so many connections are taken in so many seconds: a crowd must not keep the processor busy."""
+_BATCH, _INTERVAL = 25, 0.025
+"""Largest number of connections accepted per interval (seconds), so that a crowd does not keep the processor busy."""
 
 _RETRY, _LONGEST_RETRY = 0.1, 1.0
-"""Seconds between two attempts to reach a neighbor: at first, and after many."""
+"""Seconds between two attempts to reach a neighbor: the first delay and the longest one."""
 
 _SETTLING = 15.0
-"""Seconds for which a neighbor may be away before the log warns: fleets start and stop, and agents are restarted."""
+"""Seconds for which a neighbor may be unreachable before the log warns: agents start at different times and restart."""
 
 _BUFFER = 1 << 18
-"""Bytes that the system holds for a connection each way; more would only be messages of rounds long over."""
+"""Size of the socket buffers in bytes; a larger one would only hold messages of past rounds."""
 
 _ALIVE = {"TCP_KEEPIDLE": 5, "TCP_KEEPINTVL": 2, "TCP_KEEPCNT": 3, "TCP_USER_TIMEOUT": 10_000}
-"""A connection is given up when the other machine has not answered for about ten seconds."""
+"""A connection is closed when the other machine has not answered for about ten seconds."""
 
 _GREETING = 256
-"""Bytes that a greeting may have."""
+"""Largest size of a greeting in bytes."""
 
 _TLS_HANDSHAKE = b"\x16"
 
 VERSION = 1
-"""Of how connections begin and messages are framed; `round/wire.py` has that of the messages."""
+"""Version of the greeting and the framing; `round/wire.py` has the version of the messages."""
 
 Admit = Callable[[Neighbor, Secured, float, str], None]
-"""Called with a neighbor, its connection, when its certificate ends and its build, in a thread of the door."""
+"""Called with a neighbor, its connection, when its certificate expires, and its build, in a thread of the connector."""
 
 Answer = Callable[[str, bytes], bytes]
-"""Called with the name of who asks, and the question."""
+"""Called with the name of the peer that asks, and the question; returns the answer."""
 
 _ASKS = "asks"
 _LENGTH = struct.Struct("<I")
@@ -73,11 +73,11 @@ LONGEST_QUESTION = 1 << 20
 
 
 class Refused(Exception):
-    """Why a connection is not let in."""
+    """Why a connection is refused."""
 
 
-class Door:
-    """Lets the neighbors of one agent in, and knocks at the doors of those that it must connect to."""
+class Connector:
+    """Accepts the connections of an agent's neighbors, and connects to those with a smaller number."""
 
     def __init__(self, settings: AgentSettings, admit: Admit, answer: Answer | None = None) -> None:
         if not settings.endpoint:
@@ -113,11 +113,11 @@ class Door:
         except OSError as error:
             raise GossamerError(
                 f"{settings.label} cannot listen on {_address(settings)} ({error.strerror or error}); "
-                "the port must be free, and the address this machine's"
+                "the port must be free, and the address must belong to this machine"
             ) from error
-        self._bell, self._rope = socket.socketpair()
+        self._wake_reader, self._wake_writer = socket.socketpair()
         self._thread = threading.Thread(
-            target=self._receive, args=(listener,), name=f"door-{settings.id}", daemon=True
+            target=self._receive, args=(listener,), name=f"accept-{settings.id}", daemon=True
         )
         self._thread.start()
         for n in settings.neighbors:
@@ -125,11 +125,11 @@ class Door:
                 self.call(n, after=0.0)
 
     def rewire(self, settings: AgentSettings) -> None:
-        """Let in, and call, those who are neighbors now, with the certificates that are in the files now."""
+        """Use the neighbors of these settings, and read the certificates again."""
         before = self._settings
         if _address(settings) != _address(before):
             raise GossamerError(
-                f"{settings.label} listens on {_address(before)} as long as it runs, got {_address(settings)}; "
+                f"{settings.label} listens on {_address(before)} until it is restarted, got {_address(settings)}; "
                 "restart it"
             )
         if settings.tls:
@@ -144,109 +144,114 @@ class Door:
     def close(self) -> None:
         self._closed.set()
         if self._thread is not None:
-            self._rope.send(b"x")
+            self._wake_writer.send(b"x")
             self._thread.join()
             self._thread = None
-            self._bell.close()
-            self._rope.close()
+            self._wake_reader.close()
+            self._wake_writer.close()
 
-    # -- letting in ---------------------------------------------------------------------------------------
+    # -- accepting -----------------------------------------------------------------------------------------
 
     def _receive(self, listener: socket.socket) -> None:
-        """The thread of the door."""
-        hall = Hall()
-        hall.selector.register(self._bell, selectors.EVENT_READ)
-        hall.selector.register(listener, selectors.EVENT_READ)
+        """Accept connections and run their handshakes, in the connector's thread."""
+        handshakes = Handshakes()
+        handshakes.selector.register(self._wake_reader, selectors.EVENT_READ)
+        handshakes.selector.register(listener, selectors.EVENT_READ)
         rested, taken = 0.0, 0
         try:
             while not self._closed.is_set():
                 now = time.monotonic()
-                if now - rested >= _BREATH:
+                if now - rested >= _INTERVAL:
                     if taken >= _BATCH:
-                        hall.selector.register(listener, selectors.EVENT_READ)
+                        handshakes.selector.register(listener, selectors.EVENT_READ)
                     rested, taken = now, 0
-                for key, _ in hall.selector.select(_BREATH if taken >= _BATCH else hall.wait(now)):
+                for key, _ in handshakes.selector.select(
+                    _INTERVAL if taken >= _BATCH else handshakes.wait(now)
+                ):
                     if key.fileobj is listener:
-                        taken += self._take(listener, hall)
+                        taken += self._take(listener, handshakes)
                         if taken >= _BATCH:
-                            hall.selector.unregister(listener)
-                    elif isinstance(key.data, Guest):
-                        self._continue(key.data, hall)
-                hall.clear_out(time.monotonic())
+                            handshakes.selector.unregister(listener)
+                    elif isinstance(key.data, Handshake):
+                        self._continue(key.data, handshakes)
+                handshakes.abort_expired(time.monotonic())
         finally:
             listener.close()
-            hall.close()
+            handshakes.close()
 
-    def _take(self, listener: socket.socket, hall: Hall) -> int:
+    def _take(self, listener: socket.socket, handshakes: Handshakes) -> int:
         try:
             connection, address = listener.accept()
         except OSError as error:
             log.warning("refused a connection: %s", error.strerror)
-            return _BATCH  # out of descriptors, most likely: those in the hall must leave first
+            return _BATCH  # most likely out of descriptors: wait until handshakes have ended
         connection.setblocking(False)
-        guest = Guest(connection, address[0], time.monotonic() + _PATIENCE)
-        guest.steps = self._enter(guest)
-        hall.add(guest)
-        self._continue(guest, hall)
+        handshake = Handshake(connection, address[0], time.monotonic() + _PATIENCE)
+        handshake.steps = self._enter(handshake)
+        handshakes.add(handshake)
+        self._continue(handshake, handshakes)
         return 1
 
-    def _continue(self, guest: Guest, hall: Hall) -> None:
-        """Take the conversation with a guest as far as it goes without waiting."""
-        if guest not in hall:  # dismissed a moment ago, to make room
+    def _continue(self, handshake: Handshake, handshakes: Handshakes) -> None:
+        """Advance a handshake as far as possible without waiting."""
+        if handshake not in handshakes:  # aborted a moment ago to make room
             return
         try:
-            event = next(guest.steps)
+            event = next(handshake.steps)
         except StopIteration as end:
             if end.value is None:
-                hall.dismiss(guest)
+                handshakes.abort(handshake)
                 return
-            hall.remove(guest)
-            self._admit(end.value, guest.connection, _end_of(guest.connection), guest.build)
-        except Exception as error:  # whatever a stranger has thought of, the door stays open
-            hall.dismiss(guest)
+            handshakes.remove(handshake)
+            self._admit(end.value, handshake.connection, _end_of(handshake.connection), handshake.build)
+        except Exception as error:  # whatever a stranger sends, the thread must survive
+            handshakes.abort(handshake)
             log.warning("refused a connection: %s", _why(error))
         else:
-            hall.expect(guest, event)
+            handshakes.expect(handshake, event)
 
-    def _enter(self, guest: Guest) -> Steps:
-        """What a connection has to do to be let in."""
+    def _enter(self, handshake: Handshake) -> Steps:
+        """The handshake of an incoming connection."""
         yield selectors.EVENT_READ
         if self._server is not None:
-            if guest.connection.recv(1, socket.MSG_PEEK) != _TLS_HANDSHAKE:
+            if handshake.connection.recv(1, socket.MSG_PEEK) != _TLS_HANDSHAKE:
                 raise Refused("it does not speak TLS")
-            guest.connection = secured = self._server.wrap_socket(
-                guest.connection, server_side=True, do_handshake_on_connect=False
+            handshake.connection = secured = self._server.wrap_socket(
+                handshake.connection, server_side=True, do_handshake_on_connect=False
             )
-            yield from _patiently(secured.do_handshake)
+            yield from _retrying(secured.do_handshake)
         said = b""
         while not said.endswith(b"\n"):
-            said += yield from _read(guest.connection, 1)
+            said += yield from _read(handshake.connection, 1)
             if len(said) > _GREETING:
-                raise Refused("it did not say who it is")
+                raise Refused("it did not identify itself")
         if _who(said) == self._who(_ASKS):
-            yield from self._reply(guest.connection)
+            yield from self._reply(handshake.connection)
             return None
-        neighbor = self._recognize(guest.connection, said)
-        guest.build = _build_of(said)
-        yield from _patiently(lambda: guest.connection.send(self._greeting))
+        neighbor = self._recognize(handshake.connection, said)
+        handshake.build = _build_of(said)
+        yield from _retrying(lambda: handshake.connection.send(self._greeting))
         return neighbor
 
     def _reply(self, connection: Secured) -> Steps:
-        """Answer a question. An empty one, for the roster, may come from anybody with a certificate of the authority:
-        a removed agent that was not there when it was told learns in this way why nobody hears it."""
+        """Answer a question.
+
+        An empty one asks for the roster, and any holder of a certificate of the authority may ask it: so a removed
+        agent that missed the announcement learns why its neighbors refuse it.
+        """
         name = _name_of(connection) if isinstance(connection, ssl.SSLSocket) else ""
         if self._answer is None or not name:
-            raise Refused(f"{name or 'someone'} may not ask anything here")
+            raise Refused(f"{name or 'someone'} is not allowed to ask questions")
         (length,) = _LENGTH.unpack((yield from _read(connection, _LENGTH.size)))
         if length > LONGEST_QUESTION:
-            raise Refused(f"{name} asks with {length} bytes, which is too long")
+            raise Refused(f"{name} sent a question of {length} bytes, which is too long")
         if length and name not in (OPERATOR, *self._settings.bringers):
-            raise Refused(f"{name} is not a member of this fleet, so it may bring nothing")
+            raise Refused(f"{name} is not a member of this fleet, so it may only ask for the roster")
         question = yield from _read(connection, length)
         answer = self._answer(name, question)
         left = _LENGTH.pack(len(answer)) + answer
         while left:
-            sent = yield from _patiently(partial(connection.send, left))
+            sent = yield from _retrying(partial(connection.send, left))
             assert isinstance(sent, int)
             left = left[sent:]
         return None
@@ -259,7 +264,7 @@ class Door:
         for neighbor in self._settings.neighbors:
             if name in (None, neighbor.name) and _who(said) == self._who(neighbor.id):
                 return neighbor
-        raise Refused(f"{name or 'someone'} says that it is {said[:64]!r}{_another_version(said)}")
+        raise Refused(f"{name or 'someone'} identified itself as {said[:64]!r}{_another_version(said)}")
 
     def _greeting_of(self, agent: int | str) -> bytes:
         return _greeting(self._settings.fleet, agent)
@@ -267,10 +272,10 @@ class Door:
     def _who(self, agent: int | str) -> list[bytes]:
         return _who(self._greeting_of(agent))
 
-    # -- asking to be let in ------------------------------------------------------------------------------
+    # -- connecting -------------------------------------------------------------------------------------
 
     def call(self, neighbor: Neighbor, after: float = _RETRY) -> None:
-        """Connect to a neighbor, in a thread that keeps trying until it succeeds or the door is closed."""
+        """Connect to a neighbor, in a thread that retries until it succeeds or the connector is closed."""
         name = f"call-{self._settings.id}-{neighbor.id}"
         threading.Thread(target=self._keep_calling, args=(neighbor, after), name=name, daemon=True).start()
 
@@ -281,8 +286,8 @@ class Door:
                 connection, theirs = self._reach(neighbor)
             except (OSError, Refused) as error:
                 scheme = "tls" if self._client else "tcp"
-                passing = not isinstance(error, ssl.SSLError) and time.monotonic() - began < _SETTLING
-                level = logging.INFO if passing else logging.WARNING
+                transient = not isinstance(error, ssl.SSLError) and time.monotonic() - began < _SETTLING
+                level = logging.INFO if transient else logging.WARNING
                 log.log(
                     level,
                     "cannot connect to %s at %s/%s: %s",
@@ -314,7 +319,7 @@ class Door:
             while not said.endswith(b"\n"):
                 said += (rest := connection.recv(1))
                 if not rest or len(said) > _GREETING:
-                    raise Refused("it did not let this agent in")
+                    raise Refused("it refused this agent")
             if _who(said) != self._who(neighbor.id):
                 raise Refused(f"another agent answered{_another_version(said)}")
             connection.setblocking(False)
@@ -327,8 +332,8 @@ class Door:
 # -- what both directions share ---------------------------------------------------------------------------------
 
 
-def _patiently(act: Callable[[], object]) -> Generator[int, None, object]:
-    """Do something that may have to wait for the other end."""
+def _retrying(act: Callable[[], object]) -> Generator[int, None, object]:
+    """Call `act` until it no longer has to wait for the other end."""
     while True:
         try:
             return act()
@@ -339,18 +344,21 @@ def _patiently(act: Callable[[], object]) -> Generator[int, None, object]:
 
 
 def _read(connection: Secured, size: int) -> Generator[int, None, bytes]:
-    """Read so many bytes, and no more."""
-    found = b""
-    while len(found) < size:
-        read = yield from _patiently(partial(connection.recv, size - len(found)))
+    """Read exactly `size` bytes."""
+    data = b""
+    while len(data) < size:
+        read = yield from _retrying(partial(connection.recv, size - len(data)))
         if not read or not isinstance(read, bytes):
-            raise Refused("it did not say who it is")
-        found += read
-    return found
+            raise Refused("it did not identify itself")
+        data += read
+    return data
 
 
 def ask(tls: Tls, fleet: str, neighbor: Neighbor, question: bytes, timeout: float = _PATIENCE) -> bytes:
-    """Ask an agent at its door, with the certificate of a member or of the operator; raises OSError if it refuses."""
+    """Ask a running agent a question, with the certificate of a member or of the operator.
+
+    Raises OSError if the agent cannot be reached or refuses to answer.
+    """
     host, _, port = neighbor.endpoint.rpartition(":")
     host = host.strip("[]")
     try:
@@ -364,19 +372,19 @@ def ask(tls: Tls, fleet: str, neighbor: Neighbor, question: bytes, timeout: floa
             with connection.makefile("rb") as answers:
                 start = answers.read(_LENGTH.size)
                 if len(start) < _LENGTH.size:
-                    raise Refused("it gives no answer")
+                    raise Refused("it did not answer")
                 return answers.read(min(*_LENGTH.unpack(start), LONGEST_QUESTION))
     except (OSError, Refused) as error:
         raise OSError(f"{neighbor.endpoint} cannot be asked: {_why(error)}") from error
 
 
 def _greeting(fleet: str, agent: int | str) -> bytes:
-    """What a connection begins with: the version, who it is, and its build, which is for people to read."""
+    """The first line on a connection: version, fleet, agent, and the build, which is informational."""
     return f"gossamer {VERSION} {fleet} {agent} {full_version()}\n".encode()
 
 
 def _who(greeting: bytes) -> list[bytes]:
-    """The words of a greeting that must be right."""
+    """The part of a greeting that must match."""
     return greeting.split()[:4]
 
 
@@ -385,19 +393,20 @@ def _build_of(greeting: bytes) -> str:
 
 
 def _another_version(greeting: bytes) -> str:
-    """What to say of a greeting if its version is not the expected one."""
+    """The text to append for a greeting of another version; empty if the version is as expected."""
     if _who(greeting)[:2] in ([], [b"gossamer", str(VERSION).encode()]):
         return ""
-    return f"; it is of another version ({_build_of(greeting) or 'unknown'}, this is {full_version()}); install one"
+    theirs = _build_of(greeting) or "unknown"
+    return f"; it runs another version ({theirs}, this agent runs {full_version()}); install the same one"
 
 
 def _address(settings: AgentSettings) -> str:
-    """Where an agent listens."""
+    """The address an agent listens on."""
     return settings.listen or settings.endpoint
 
 
 def _contact(neighbor: Neighbor) -> tuple[int, str, str]:
-    """Whom to reach, and where."""
+    """The number, address and name of a neighbor."""
     return neighbor.id, neighbor.endpoint, neighbor.name
 
 
@@ -418,7 +427,7 @@ def _listen(endpoint: str) -> socket.socket:
 
 
 def _prepare(connection: socket.socket) -> None:
-    """Messages leave at once, little is held back, and a machine that has vanished is noticed."""
+    """Send messages immediately, keep buffers small, and notice a machine that has vanished."""
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for size in (socket.SO_SNDBUF, socket.SO_RCVBUF):
@@ -453,14 +462,14 @@ def _name_of(connection: ssl.SSLSocket) -> str:
 
 
 def _end_of(connection: Secured) -> float:
-    """When the other end's certificate ends, in seconds since 1970."""
+    """When the other end's certificate expires, in seconds since 1970."""
     if not isinstance(connection, ssl.SSLSocket):
         return float("inf")
     return float(ssl.cert_time_to_seconds(str((connection.getpeercert() or {})["notAfter"])))
 
 
 def _why(error: Exception) -> str:
-    """An error of a connection in plain words."""
+    """A connection error in plain words."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"invalid peer certificate: {error.verify_message}"
     if isinstance(error, ssl.SSLError):
@@ -472,7 +481,7 @@ def _why(error: Exception) -> str:
 
 
 _WORDS = {
-    "peer did not return a certificate": "it showed no certificate",
+    "peer did not return a certificate": "it presented no certificate",
     "wrong version number": "it does not speak TLS",
     "http request": "it does not speak TLS",
 }

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from tests.agents.small_fleets import free_ports
 
 from gossamer.agents.config.settings import Neighbor, Tls
 from gossamer.agents.config.tables import ObservationsTable, RoundsTable
@@ -21,9 +20,10 @@ from gossamer.agents.membership import changes as membership
 from gossamer.agents.membership import roster
 from gossamer.agents.membership.fleet import Fleet
 from gossamer.agents.sources.opening import parse_source
-from gossamer.agents.transports.door import ask
+from gossamer.agents.transports.connector import ask
 from gossamer.faults import Loss
 from gossamer.networks import Network
+from tests.support.small_fleets import free_ports
 
 DIMENSION = 20
 PACE = "25ms"
