@@ -13,7 +13,7 @@ from gossamer import checks
 from gossamer.agents.config.declaration import Setting, check, documented, settings_of
 from gossamer.agents.config.model import FleetModel
 from gossamer.agents.config.tables import AUTO as AUTO
-from gossamer.agents.config.tables import in_file
+from gossamer.agents.config.tables import Member, in_file
 from gossamer.agents.config.values import check_endpoint as check_endpoint
 from gossamer.errors import InvalidInput
 from gossamer.facts import SpectralFacts, UnknownFacts
@@ -382,6 +382,13 @@ AGREED = tuple(
 
 FIXED = tuple(name for name, declared in settings_of(AgentSettings).items() if not declared.live)
 """The settings that need a new agent: what is averaged, and where it listens and stores."""
+
+MEMBER_FIXED = tuple(
+    name
+    for name, declared in settings_of(Member).items()
+    if not declared.live and name not in settings_of(AgentSettings)
+)
+"""What else in an agent's row of fleet.toml takes effect only when the agent is started again."""
 
 
 def differing(mine: bytes, theirs: bytes) -> list[str]:

@@ -310,15 +310,15 @@ class Member(RosterMember, frozen=True, kw_only=True, forbid_unknown_fields=True
     source: Annotated[
         str,
         Setting(
-            'Where its observations come from, unless the command line says: "-" standard input, "csv:FILE[,follow]", '
-            '"cmd:COMMAND", or "sim:MEAN,STD,SEED", a simulated sensor.',
+            'Where observations come from: "-" standard input, "csv:FILE" or "csv:FILE,follow", "cmd:COMMAND", or '
+            '"sim:MEAN,STD,SEED", a simulated sensor.',
             live=False,
         ),
     ] = "-"
     end: Annotated[
         str,
         Setting(
-            'If its command (cmd:) ends without an error: "fail", "restart" or "stop"; empty: "fail".',
+            'If a command (cmd:) ends without an error: "fail", "restart" or "stop"; empty: "fail".',
             choices=ENDS,
             live=False,
         ),
