@@ -99,6 +99,13 @@ def test_a_setting_of_an_agent_has_the_default_of_the_file() -> None:
                 assert times or declared.type == source.type or name == "range", name
 
 
+def test_an_agent_has_the_settings_that_the_file_has_under_the_same_name() -> None:
+    """`id`, `name`, `method` and `model` are made from more than one value of the file."""
+    named = {place.rpartition(".")[2] for place in PLACES if not place.startswith("left.")}
+    settings = settings_of(AgentSettings)
+    assert {n for n in settings if n in named and not settings[n].place} <= {"id", "name", "method", "model"}
+
+
 def test_numbers_that_others_define_are_theirs() -> None:
     """Help pages load the tables, which therefore cannot load the modules that define these."""
     assert PLACES["rounds.silence"].default == SILENCE
@@ -191,7 +198,7 @@ assert AGREED[-1] == "patience" and "patience" in FIXED
 assert "patience : float, in seconds, default 2.0" in AgentSettings.__doc__
 assert option("rounds.patience").help == "How patient it is."
 usual = AgentSettings(0, ())
-said = FleetFile(**rows, rounds=RoundsTable(patience="3s")).values(AgentSettings, rows["agents"][0])
+said = FleetFile(**rows, rounds=RoundsTable(patience="3s")).values(AgentSettings)
 other = usual.with_(patience=said["patience"])
 assert (usual.patience, other.patience) == (2.0, 3.0)
 assert len(usual.fingerprint) == 18 and len(other.fingerprint) == 24

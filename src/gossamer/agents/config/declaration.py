@@ -15,7 +15,7 @@ import textwrap
 import types
 import typing
 from collections.abc import Callable, Mapping
-from functools import cache
+from functools import cache, cached_property, partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar, get_args, get_origin
 
@@ -95,23 +95,36 @@ class Declared:
         """Whether it can change while an agent runs."""
         return self.setting.live and self.setting.agreed is None
 
-    def check(self, name: str, value: Any) -> None:
-        """Raise for a value that is not allowed; an empty default ("", () or None) stands for none."""
+    @cached_property
+    def _checker(self) -> Callable[[str, Any], object] | None:
         from gossamer import checks
 
         declared, kinds = self.setting, _alternatives(self.type)
-        if (_empty(self.default) and _empty(value)) or value in declared.words:
+        if declared.check is not None or declared.choices:
+            return declared.check or partial(checks.choice, choices=declared.choices)
+        bounds: dict[str, Any] = {
+            kind: getattr(declared, kind) for kind in ("above", "least", "below", "most")
+        }
+        bounds = {kind: bound for kind, bound in bounds.items() if bound is not None}
+        if float in kinds:
+            return partial(checks.number, **bounds)
+        return partial(checks.whole_number, **bounds) if int in kinds else None
+
+    @property
+    def checked(self) -> bool:
+        """Whether values of the right type can be wrong."""
+        return self._checker is not None
+
+    def check(self, name: str, value: Any) -> None:
+        """Raise for a value that is not allowed; an empty default ("", () or None) stands for none."""
+        words, checker = self.setting.words, self._checker
+        if checker is None or (words and value in words) or (self._optional and _empty(value)):
             return
-        if declared.check is not None:
-            declared.check(name, value)
-        elif declared.choices:
-            checks.choice(name, value, declared.choices)
-        elif float in kinds:
-            bounds = {kind: getattr(declared, kind) for kind in ("above", "least", "below", "most")}
-            checks.number(name, value, **bounds)
-        elif int in kinds:
-            least, most = (None if bound is None else int(bound) for bound in (declared.least, declared.most))
-            checks.whole_number(name, value, least=least, most=most)
+        checker(name, value)
+
+    @cached_property
+    def _optional(self) -> bool:
+        return _empty(self.default)
 
     def value(self, name: str, value: Any) -> Any:
         """A value of fleet.toml as the settings of an agent have it: times in seconds."""
@@ -128,7 +141,11 @@ class Declared:
         if self.setting.unit != SECONDS:
             self.check(name, value)
         elif value != "":
-            dataclasses.replace(self, type=float).check(name, self.value(name, value))
+            self._in_seconds.check(name, self.value(name, value))
+
+    @cached_property
+    def _in_seconds(self) -> Declared:
+        return dataclasses.replace(self, type=float)
 
     @property
     def allowed(self) -> str:
@@ -190,8 +207,13 @@ def like(declared: Declared, default: Any = REQUIRED, **changes: Any) -> Any:
 
 def check(settings: Any, prefix: str = "") -> None:
     """Raise for the first field of a dataclass whose value is not allowed."""
-    for name, declared in settings_of(settings.__class__).items():
+    for name, declared in _checked(settings.__class__):
         declared.check(prefix + name, getattr(settings, name))
+
+
+@cache
+def _checked(cls: type) -> tuple[tuple[str, Declared], ...]:
+    return tuple((name, declared) for name, declared in settings_of(cls).items() if declared.checked)
 
 
 def documented(cls: Kind) -> Kind:

@@ -217,7 +217,9 @@ class AgentSettings:
     kept: Annotated[
         tuple[int, ...], Setting("Former neighbors that left and whose data stay in the average.")
     ] = ()
-    epoch: Annotated[int, Setting("Of the roster that these neighbors come from; 0: there is none.")] = 0
+    epoch: int = in_file(
+        "epoch", text="Epoch of the roster that these neighbors come from; 0: there is no roster."
+    )
     roster: Annotated[bytes, Setting("That roster, signed, for neighbors that are behind.")] = field(
         default=b"", repr=False
     )

@@ -393,13 +393,16 @@ class FleetFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
                 declared.check(f"agents[{k}].{name}", getattr(member, name))
 
     def values(self, kind: type, member: Member | None = None) -> dict[str, Any]:
-        """What the file says of the fields of a dataclass of settings, with times in seconds."""
+        """What the file says of the fields of a dataclass of settings, with times in seconds.
+
+        With `member`, what its row says; otherwise what is the same for all agents.
+        """
         found = {}
         for name, declared in settings_of(kind).items():
             table, _, field = declared.place.rpartition(".")
-            owner = member if table == "agents" else getattr(self, table) if table else self
-            if declared.place:
-                found[name] = PLACES[declared.place].value(declared.place, getattr(owner, field))
+            if declared.place and (table in ROWS) == (member is not None):
+                part = member or (getattr(self, table) if table else self)
+                found[name] = PLACES[declared.place].value(declared.place, getattr(part, field))
         return found
 
 

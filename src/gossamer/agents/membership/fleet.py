@@ -383,8 +383,6 @@ class Fleet(FleetFile, frozen=True, kw_only=True, forbid_unknown_fields=True):
         members, weights = self._by_id, self.weights
         # A weight that is not given follows from the degrees, and so from the edges that are up.
         given = self._given[me.id]
-        pace = duration("rounds.every", self.rounds.every) if every is None else every
-        said = self.values(AgentSettings, me) | {"pace": pace or None, "dimension": self.dimension}
         with named_as_in_the_file():
             return AgentSettings(
                 id=me.id,
@@ -395,17 +393,24 @@ class Fleet(FleetFile, frozen=True, kw_only=True, forbid_unknown_fields=True):
                 ),
                 method=method,
                 facts=self._facts(method),
-                model=FleetModel(**self.values(FleetModel)) if self.model.family else None,
                 members=len(self.agents),
                 former=len(self.left),
                 kept=tuple(gone.id for gone in self.left if gone.kept_by(me.id)),
                 inherited=sum(bool(gone.keep and gone.heirs) for gone in self.left),
                 bringers=self._certified,
                 ids=tuple(members),
-                limits=Limits(**self.values(Limits)),
                 store=store,
-                **said,
+                **self.values(AgentSettings, me),
+                **self._common | ({} if every is None else {"pace": every or None}),
             )
+
+    @cached_property
+    def _common(self) -> dict[str, Any]:
+        """The settings that the file gives to all agents alike."""
+        found = self.values(AgentSettings)
+        model = FleetModel(**self.values(FleetModel)) if self.model.family else None
+        changes = {"pace": found["pace"] or None, "dimension": self.dimension, "model": model}
+        return found | changes | {"limits": Limits(**self.values(Limits))}
 
     def tls(self, agent: int | str, directory: Path) -> Tls:
         """The files of an agent's certificate; only its owner may be able to read the key."""
