@@ -99,7 +99,7 @@ def test_prometheus_scrapes_the_agents_of_a_fleet(tmp_path: Path) -> None:
     snapshot = Agent(fleet_settings(Network.path(2))[0], transport=transport).snapshot
     with ExitStack() as stack:
         for name, place in metrics.items():
-            stack.callback(serve(AgentCollector(lambda: snapshot, name), int(place.rpartition(":")[2])))
+            stack.callback(serve(AgentCollector(lambda: snapshot, name), str, int(place.rpartition(":")[2])))
         publish()
         storage = f"--storage.tsdb.path={tmp_path / 'data'}"
         process = subprocess.Popen(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,7 +14,8 @@ from tests.support.ledgers import drive, ledgers
 from tests.support.memory_fleet import enter, in_memory, leave
 from tests.support.own_methods import NewestOnly
 from tests.support.small_fleets import fleet, free_ports
-from tests.support.waiting import until_true
+from tests.support.virtual_time import VirtualTime, in_virtual_time, rounds
+from tests.support.waiting import PATIENCE, until_true
 
 from gossamer.agents.agent import Agent
 from gossamer.agents.membership.fleet import Fleet
@@ -109,31 +109,26 @@ def test_pace_and_paced_sources() -> None:
     """An iterable gives one observation a round; a pace spaces the rounds."""
 
     async def main() -> None:
-        memory = Memory()
-        settings = fleet(Network.path(2), pace=0.02)
-        agents = [in_memory([s], memory, source=[float(s.id)] * 10)[0] for s in settings]
-        started = time.monotonic()
-        await enter(agents)
-        await until_true(lambda: all(a.snapshot.age >= 15 for a in agents), "15 rounds")
-        assert time.monotonic() - started > 14 * 0.02
+        first, second = fleet(Network.path(2), pace=10.0)
+        time = VirtualTime(2)
+        agents = [time.agent(s, source=[float(s.id)] * 10) for s in (first, second)]
+        for ends in await rounds(agents, time, 15):
+            np.testing.assert_allclose(ends, 10.0 * np.arange(15))
+        await leave(agents)
         assert [a.snapshot.samples for a in agents] == [10, 10]
         assert agents[0].estimate == pytest.approx(0.5, abs=1e-3)
-        await leave(agents)
 
     asyncio.run(main())
 
 
 def test_a_pace_is_kept_among_faster_neighbors() -> None:
     async def main() -> None:
-        memory, pace = Memory(), 0.02
-        slow, fast = fleet(Network.path(2), pace=pace)
-        agents = in_memory([slow, replace(fast, pace=None)], memory)
-        await enter(agents)
-        await until_true(lambda: agents[0].snapshot.age >= 1, "the first round")
-        started, first = time.monotonic(), agents[0].snapshot.age
-        await until_true(lambda: agents[0].snapshot.age >= first + 50, "50 rounds")
+        pace = 10.0
+        slow, fast = fleet(Network.path(2), pace=pace, timeout=4.0)
+        time, agents = in_virtual_time([slow, replace(fast, pace=None)])
+        ends, _ = await rounds(agents, time, 51)
         # It may spend one pace at once, to fall into step, and 2% in the long run.
-        assert time.monotonic() - started > (50 * 0.98 - 2) * pace
+        assert (50 * 0.98 - 2) * pace < ends[-1] - ends[0] <= 50 * pace
         await leave(agents)
 
     asyncio.run(main())
@@ -164,13 +159,13 @@ def test_live_sources_and_snapshots() -> None:
 
 def test_an_agent_alone_goes_on_at_the_pace_of_its_time_out() -> None:
     async def main() -> None:
-        agent = in_memory(fleet(Network.path(2), timeout=0.02))[0]
-        async with agent:
-            agent.observe(3.0)
-            await until_true(lambda: agent.snapshot.age >= 5, "five rounds alone")
-            assert agent.snapshot.age < 2000  # it does not spin
-            assert agent.estimate == 3.0
-            assert agent.snapshot.neighbors[0].state == "joining"
+        time, [agent] = in_virtual_time(fleet(Network.path(2), timeout=0.02)[:1])
+        agent.observe(3.0)
+        [ends] = await rounds([agent], time, 5)
+        assert min(np.diff(ends)) >= 0.02 / 16  # it does not spin
+        assert agent.estimate == 3.0
+        assert agent.snapshot.neighbors[0].state == "joining"
+        await leave([agent])
 
     asyncio.run(main())
 
@@ -188,7 +183,7 @@ def test_a_failure_in_the_rounds_reaches_the_program(tmp_path: Path) -> None:
             agent.subscribe(fail)
             await until_true(lambda: agent.snapshot.state == "stopped", "the end")
             with pytest.raises(GossamerError, match="stopped before the observation was in the store"):
-                await asyncio.wait_for(waiting, 5)
+                await asyncio.wait_for(waiting, PATIENCE)
             with pytest.raises(GossamerError, match="agent0 has stopped and takes no more observations"):
                 agent.observe(2.0)
 
@@ -221,7 +216,7 @@ def test_a_source_that_fails_is_reported_while_the_agent_goes_on(
 
     with pytest.raises(GossamerError, match="agent0: the source failed: OSError: unplugged"):
         asyncio.run(main())
-    assert "goes on without its source: OSError: unplugged" in caplog.text
+    assert "continues without its source: OSError: unplugged" in caplog.text
 
 
 def test_a_source_whose_own_task_was_cancelled_has_failed() -> None:
@@ -301,7 +296,7 @@ def test_nothing_is_observed_after_the_end(tmp_path: Path) -> None:
         with pytest.raises(GossamerError, match=r"agent0 has stopped .* make a new agent"):
             agent.observe(1.0)
         with pytest.raises(GossamerError, match="agent0 has stopped"):
-            await asyncio.wait_for(agent.observe_durable(1.0), 5)
+            await asyncio.wait_for(agent.observe_durable(1.0), PATIENCE)
         assert agent.snapshot.samples == 0
 
     asyncio.run(main())
@@ -325,7 +320,7 @@ def test_durable_observations_are_acknowledged_and_resumed(
     async def first() -> None:
         async with in_memory([settings], store=tmp_path / "a.db")[0] as agent:
             for value in (1.0, 2.0, 6.0):
-                await asyncio.wait_for(agent.observe_durable(value), 10)
+                await asyncio.wait_for(agent.observe_durable(value), PATIENCE)
             assert agent.snapshot.acknowledged == 3
             agent.observe(7.0)  # not waited for: safe at the latest when the agent is left
 

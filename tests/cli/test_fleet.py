@@ -354,7 +354,7 @@ def test_the_table_says_who_follows_which_roster_and_whose_certificate_ends() ->
     status[7] = dataclasses.replace(status[7], epoch=1, state="gone")  # what it followed when it lived
     shown = "\n".join(render(fleet_table("cycle:8", status), 120))
     assert "rosters differ: epoch 4: agent0, agent1, agent4, agent5, agent6; epoch 3: agent2, agent3" in shown
-    assert "certificates end in 3 days or later: agent2, agent3; run `gossamer fleet renew`" in shown
+    assert "certificates expire in 3 days or later: agent2, agent3; run `gossamer fleet renew`" in shown
 
 
 def test_status_shows_the_worst_first_and_asks_where_it_is_told(tmp_path: Path) -> None:

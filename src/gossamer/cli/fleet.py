@@ -44,7 +44,9 @@ def init(
     ] = None,
     hosts: Annotated[
         Path | None,
-        typer.Option(help="A file of lines NAME HOST:PORT; agents are numbered in their order."),
+        typer.Option(
+            help="A file of lines NAME HOST:PORT [NUMBER]; without numbers agents are numbered in their order."
+        ),
     ] = None,
     weights: Weights = "metropolis",
     method: Annotated[
@@ -89,7 +91,7 @@ def init(
     chosen, own_file = _method(method)
     plan = FleetPlan(
         network=network,
-        numbered=topology is not None,
+        by_number=topology is not None,
         hosts=None if hosts is None else read_hosts(hosts),
         port=port,
         metrics_port=metrics_port,
@@ -136,7 +138,7 @@ def _method(text: str) -> tuple[Method | MethodTable, Path | None]:
         return found, None
     nothing = next((key for key, value in values.items() if value is None), None)
     if nothing is not None:
-        raise InvalidInput(f"method: fleet.toml cannot hold None; leave {nothing} out")
+        raise InvalidInput(f": fleet.toml cannot hold None; leave {nothing} out", parameter="method")
     file, _, name = place.rpartition(":")
     return MethodTable(name=f"{Path(file).name}:{name}", parameters=values), Path(file)
 

@@ -129,6 +129,7 @@ def push(
     from gossamer.agents.membership.changes import operator_files
     from gossamer.agents.membership.fleet import Fleet
     from gossamer.agents.membership.roster import roster_path
+    from gossamer.agents.text import printable
     from gossamer.agents.transports.connector import ask
 
     found = Fleet.read(fleet)
@@ -141,7 +142,7 @@ def push(
     for member in [found.member(to)] if to else found.agents:
         contact = Neighbor(member.id, endpoint=member.endpoint, name=member.certified)
         try:
-            print(ask(tls, found.fleet, contact, signed).decode())
+            print(printable(ask(tls, found.fleet, contact, signed).decode(errors="replace")))
         except OSError as error:
             problem = f"{member.name}: {error}"
             continue

@@ -42,7 +42,9 @@ def seconds_of(place: str, flag: str, text: str | None) -> float | None:
         return None
     seconds, least = duration(flag, text), PLACES[place].setting.least or 0.0
     if seconds < least:
-        raise InvalidInput(f'{flag} must be a time of at least "{1000 * least:g}ms", got {text!r}')
+        raise InvalidInput(
+            parameter=flag, required=f'a time of at least "{1000 * least:g}ms"', got=repr(text)
+        )
     return seconds
 
 

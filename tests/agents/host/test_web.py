@@ -14,7 +14,9 @@ from tests.support.small_fleets import free_ports
 from tests.support.snapshots import some_snapshot, view
 from tests.support.waiting import until
 
+from gossamer.agents.host.status import Status, StatusReport
 from gossamer.agents.host.web import CONNECTIONS, readiness, serve
+from gossamer.agents.sources.opening import FromIterable
 
 
 class Place:
@@ -25,7 +27,10 @@ class Place:
 
         self.now = some_snapshot()
         self.port = free_ports(1)[0]
-        self.stop = serve(AgentCollector(lambda: self.now, "pump"), self.port)
+        report = StatusReport("pump", FromIterable(1, []))
+        self.stop = serve(
+            AgentCollector(lambda: self.now, "pump"), lambda: report.content(self.now), self.port
+        )
 
     def get(self, path: str, method: str = "GET") -> tuple[int, str, str]:
         request = urllib.request.Request(f"http://127.0.0.1:{self.port}{path}", method=method)
@@ -52,6 +57,9 @@ def test_the_paths(place: Place) -> None:
     assert kind.startswith("text/plain; version=")
     assert 'gossamer_round{agent="pump"} 7.0' in text
     assert place.get("/metrics?name[]=x")[0] == 200
+    status, text, kind = place.get("/status")
+    assert (status, kind) == (200, "application/json")
+    assert Status.parse(text.encode())[0].rounds == 6
     assert place.get("/healthz")[:2] == (200, "ok\n")
     assert place.get("/readyz")[:2] == (200, "ok\n")
     for path in ("/", "/metric", "/metrics/", "/../etc/passwd", "/favicon.ico"):
@@ -97,6 +105,6 @@ def test_a_failing_answer_is_logged_and_the_next_one_works(
     place.now = SimpleNamespace()  # type: ignore[assignment]
     with pytest.raises((urllib.error.URLError, ConnectionError)):
         place.get("/readyz")
-    assert "an answer to 127.0.0.1 failed" in caplog.text
+    assert "the answer to 127.0.0.1 failed" in caplog.text
     place.now = some_snapshot()
     assert place.get("/readyz")[0] == 200

@@ -226,7 +226,7 @@ def test_an_agent_cannot_move_while_it_runs(tmp_path: Path) -> None:
     transport = TlsTransport(first)
     with (
         opened(transport),
-        pytest.raises(GossamerError, match=r"listens on .* as long as it runs.*restart it"),
+        pytest.raises(GossamerError, match=r"listens on .* until it is restarted.*restart it"),
     ):
         transport.rewire(replace(first, endpoint=f"127.0.0.1:{port}"))
 

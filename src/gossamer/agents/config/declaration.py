@@ -134,7 +134,7 @@ class Declared:
             return duration(name, value)
         except InvalidInput as error:
             also = "".join(f'"{word}" or ' for word in self.setting.words)
-            raise InvalidInput(str(error).replace("must be a time", f"must be {also}a time")) from None
+            raise InvalidInput(parameter=name, required=f"{also}{error.required}", got=error.got) from None
 
     def check_text(self, name: str, value: Any) -> None:
         """Raise for a value of fleet.toml that is not allowed."""

@@ -26,8 +26,10 @@ def method_table(method: Method | str, facts: SpectralFacts) -> MethodTable:
     method = resolve(method)
     if METHODS.get(method.name) is not type(method):
         raise InvalidInput(
-            f"method must be one of {', '.join(METHODS)}, got {method!r}; name a method of your own as "
-            "MethodTable(name='my_file.py:MyMethod')"
+            parameter="method",
+            required=f"one of {', '.join(METHODS)}",
+            got=repr(method),
+            hint="name a method of your own as MethodTable(name='my_file.py:MyMethod')",
         )
     own: Any = fields(method)  # type: ignore[arg-type]
     given = {f.name: (getattr(method, f.name), f.default) for f in own}
@@ -51,5 +53,4 @@ def build_method(table: MethodTable, directory: Path | None = None) -> Method:
         given = {k: v for k, v in table.parameters.items() if not (k == "gain" and v == 0 and optional)}
         return build(kind, given)
     except InvalidInput as error:
-        at = "method." if str(error).partition(" ")[0] in known else "method: "
-        raise InvalidInput(f"{at}{error}") from None
+        raise error.inside("method", known) from None

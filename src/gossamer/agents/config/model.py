@@ -14,8 +14,9 @@ def _check_names(name: str, value: tuple[str, ...]) -> None:
     """Raise for covariates that cannot be told apart, or from the intercept."""
     if not value or len({*value, "intercept"}) <= len(value):
         raise InvalidInput(
-            f"{name} must be the names of at least one covariate, all different and none of them "
-            f"'intercept', got {list(value)}"
+            parameter=name,
+            required="the names of at least one covariate, all different and none of them 'intercept'",
+            got=str(list(value)),
         )
 
 

@@ -110,8 +110,9 @@ class Tls:
             path: Path = getattr(self, name)
             if not path.is_file():
                 raise InvalidInput(
-                    f"tls.{name} must be a readable PEM file, but there is no {path}; make it with "
-                    "`gossamer fleet init`, or copy it from the machine where that was done"
+                    f"must be a readable PEM file, but there is no {path}; make it with `gossamer fleet "
+                    "init`, or copy it from the machine where that was done",
+                    parameter=f"tls.{name}",
                 )
 
 
@@ -136,7 +137,7 @@ class Limits:
 def _check_method(name: str, method: Method) -> None:
     """What a fleet asks of a method beyond what the method itself checks: it must be stable forever, and fit."""
     if not isinstance(method, Method):
-        raise InvalidInput(f"{name} must be a gossamer.Method, got {method!r}")
+        raise InvalidInput(parameter=name, required="a gossamer.Method", got=repr(method))
     if (momentum := getattr(method, "momentum", None)) is not None:
         checks.number("momentum", momentum, least=0, below=1)
     if (smoothing := getattr(method, "smoothing", None)) is not None:
@@ -248,8 +249,9 @@ class AgentSettings:
         self._check_model()
         if self.timeout != AUTO and self.death <= float(self.timeout):
             raise InvalidInput(
-                "death must be longer than timeout, or a neighbor that is late for one round would count as dead, "
-                f"got death={self.death} and timeout={self.timeout}"
+                parameter="death",
+                required="longer than timeout, or a neighbor that is late for one round would count as dead",
+                got=f"death={self.death} and timeout={self.timeout}",
             )
 
     def _check_neighbors(self) -> None:
@@ -257,11 +259,14 @@ class AgentSettings:
         ids = [n.id for n in self.neighbors]
         if len(set(ids)) != len(ids) or self.id in ids:
             raise InvalidInput(
-                f"neighbors must be different agents other than agent {self.id}, got {sorted(ids)}"
+                parameter="neighbors",
+                required=f"different agents other than agent {self.id}",
+                got=str(sorted(ids)),
             )
         if 0 < self.members <= len(ids):
             raise InvalidInput(
-                f"members must count this agent and its {len(ids)} neighbors at least, got {self.members}"
+                f"must count this agent and its {len(ids)} neighbors at least, got {self.members}",
+                parameter="members",
             )
         self._check_weights()
 
@@ -269,13 +274,15 @@ class AgentSettings:
         """Some statistics need others, or rule out a method that forgets."""
         if self.covariance and not (self.variance and self.dimension > 1):
             raise InvalidInput(
-                "covariance needs variance and observations of at least two components, "
-                f"got variance={self.variance} and dimension={self.dimension}"
+                f"needs variance and observations of at least two components, got variance={self.variance} "
+                f"and dimension={self.dimension}",
+                parameter="covariance",
             )
         if self.extremes and getattr(self.method, "gain", None):
             raise InvalidInput(
-                "extremes are those of all observations so far, so they need a method that forgets none, "
-                f"got gain={getattr(self.method, 'gain', None)}; leave out one of the two"
+                "are those of all observations so far, so they need a method that forgets none, "
+                f"got gain={getattr(self.method, 'gain', None)}; leave out one of the two",
+                parameter="extremes",
             )
 
     @property
@@ -307,14 +314,17 @@ class AgentSettings:
             return
         if self.dimension != len(self.model.covariates) + 1:
             raise InvalidInput(
-                "dimension must be the number of covariates of the model, and one for the label, "
-                f"{len(self.model.covariates) + 1}, got {self.dimension}"
+                parameter="dimension",
+                required="the number of covariates of the model, and one for the label, "
+                f"{len(self.model.covariates) + 1}",
+                got=str(self.dimension),
             )
         extra = [name for name in ("variance", "covariance", "extremes", "bins") if getattr(self, name)]
         if extra or getattr(self.method, "gain", None):
             raise InvalidInput(
-                "model needs all rows, and nothing beside them, in plain averages; leave out "
-                f"{', '.join(extra) or 'the gain or window'}"
+                "needs all rows, and nothing beside them, in plain averages; leave out "
+                f"{', '.join(extra) or 'the gain or window'}",
+                parameter="model",
             )
 
     @property
@@ -359,8 +369,10 @@ def _pairs(range: Any, dimension: int) -> tuple[tuple[float, float], ...]:
         or (pairs[:, 0] >= pairs[:, 1]).any()
     ):
         raise InvalidInput(
-            "range must be the least and the largest value of an observation, such as [-40, 60], or one such pair for "
-            f"each of the {dimension} component(s), got {range!r}"
+            parameter="range",
+            required="the least and the largest value of an observation, such as [-40, 60], or one such pair "
+            f"for each of the {dimension} component(s)",
+            got=repr(range),
         )
     return tuple((low, high) for low, high in np.broadcast_to(pairs, (dimension, 2)).tolist())
 

@@ -20,7 +20,7 @@ def duration(name: str, text: str) -> float:
     """Return seconds from "250ms", "2s", "1m" or "1h"; "0" is 0."""
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([a-z]*)\s*", text)
     if not match or (match[2] not in _UNITS and float(match[1]) != 0):
-        raise InvalidInput(f'{name} must be a time such as "250ms", "2s" or "1m", got {text!r}')
+        raise InvalidInput(parameter=name, required='a time such as "250ms", "2s" or "1m"', got=repr(text))
     return float(match[1]) * _UNITS.get(match[2], 0.0)
 
 
@@ -29,15 +29,17 @@ def check_endpoint(name: str, value: str) -> None:
     host, _, port = value.rpartition(":")
     if not (_HOST.fullmatch(host) and port.isascii() and port.isdigit() and 0 < int(port) < 65536):
         raise InvalidInput(
-            f"{name} must be host:port, the host a name of ASCII letters, digits, dots and dashes or an address, "
-            f"and the port from 1 to 65535, got {value!r}"
+            parameter=name,
+            required="host:port, the host a name of ASCII letters, digits, dots and dashes or an address, and "
+            "the port from 1 to 65535",
+            got=repr(value),
         )
 
 
 def check_word(name: str, value: str) -> None:
     """Raise for a name that cannot be part of an address."""
     if not value or not all(ch.isalnum() or ch in "-_" for ch in value):
-        raise InvalidInput(f"{name} must be a word of letters, digits, - and _, got {value!r}")
+        raise InvalidInput(parameter=name, required="a word of letters, digits, - and _", got=repr(value))
 
 
 def check_increasing(name: str, value: Any) -> None:
@@ -48,4 +50,4 @@ def check_increasing(name: str, value: Any) -> None:
         or not all(math.isfinite(edge) for edge in edges)
         or any(a >= b for a, b in itertools.pairwise(edges))
     ):
-        raise InvalidInput(f"{name} must be at least two increasing finite numbers, got {edges}")
+        raise InvalidInput(parameter=name, required="at least two increasing finite numbers", got=str(edges))

@@ -21,16 +21,16 @@ from types import TracebackType
 from typing import Any
 
 from gossamer.agents import files
-from gossamer.agents.agent import Agent, ObservationStream
+from gossamer.agents.agent import Agent
 from gossamer.agents.config.settings import AgentSettings, check_endpoint
 from gossamer.agents.host.options import Options
 from gossamer.agents.host.reloading import LOOK_EVERY, Reloader
-from gossamer.agents.host.status import STATUS, StatusFile
+from gossamer.agents.host.status import STATUS, StatusFile, StatusReport
 from gossamer.agents.membership.fleet import Fleet
 from gossamer.agents.round.transport import Transport
 from gossamer.agents.snapshot import Snapshot
 from gossamer.agents.sources.kinds import AnySource
-from gossamer.agents.sources.opening import as_source
+from gossamer.agents.sources.opening import ObservationStream, as_source
 from gossamer.agents.transports.faulty import Faulty
 from gossamer.agents.transports.tls import TlsTransport
 from gossamer.errors import GossamerError, InvalidInput, OutputError
@@ -96,12 +96,12 @@ class Hosted:
         agent.roster_came = lambda sender, roster: reloader.offer(
             roster, f"neighbor {agent.settings.label_of(sender)}"
         )
+        self._status_report = StatusReport(
+            self.name, self.source, settings.pace, options.restarts, reloader.known_end
+        )
         self._status: StatusFile | None = None
         if options.status:
-            file = self._path.parent / STATUS / f"{self.name}.json"
-            self._status = StatusFile(
-                file, self.name, self.source, settings.pace, options.restarts, reloader.known_end
-            )
+            self._status = StatusFile(self._path.parent / STATUS / f"{self.name}.json", self._status_report)
 
     async def __aenter__(self) -> Agent:
         if self.options.insecure:
@@ -151,7 +151,7 @@ class Hosted:
                 if status is not None:
                     if now >= status_due:
                         status.write(snapshot)
-                        status_due = _next(status_due, status.pause(status_due - began), now)
+                        status_due = _next(status_due, status.report.pause(status_due - began), now)
                     dues.append(status_due)
                 if self._report is not None:
                     report_due = min(report_due, now + reloader.every())  # which may have become shorter
@@ -198,12 +198,15 @@ class Hosted:
             restarts=self.options.restarts,
         )
         try:
-            self._stack.callback(serve(collector, *address))
+            self._stack.callback(serve(collector, self._status_now, *address))
             self._metrics_due = False
             self._concern("metrics", "")
         except AddressMissing as error:
             self._metrics_due = True
             self._concern("metrics", str(error))
+
+    def _status_now(self) -> str:
+        return self._status_report.content(self.agent.snapshot)
 
     def _concern(self, subject: str, text: str) -> None:
         """Degrade the agent while `text` is not empty, and log the change."""
@@ -372,7 +375,9 @@ def _store(directory: str | None, name: str) -> Path | None:
         Path(directory).mkdir(parents=True, exist_ok=True, mode=0o700)
     except OSError as error:
         raise OutputError(
-            f"store must be a directory that can be written, got {directory} ({error.strerror})"
+            parameter="store",
+            required="a directory that can be written",
+            got=f"{directory} ({error.strerror})",
         ) from None
     return Path(directory) / f"{name}.sqlite"
 

@@ -13,9 +13,10 @@ from gossamer.agents.config.tables import MethodTable, ModelTable, ObservationsT
 from gossamer.agents.membership.fleet import Fleet, simulated_sources
 from gossamer.agents.membership.hosts import (
     PORT,
-    in_order,
+    Hosts,
     labels_are_addresses,
     names_and_endpoints,
+    numbered,
     placed,
     with_metrics,
 )
@@ -31,8 +32,8 @@ class FleetPlan:
     """What is decided about a fleet before it is made.
 
     network       who talks to whom
-    numbered      the agents are only numbered; otherwise the network's labels are their names, or their addresses
-    hosts         name and host:port of each agent; None: they all run on this machine, or their labels are addresses
+    by_number     the agents are only numbered; otherwise the network's labels are their names, or their addresses
+    hosts         name, number and host:port of each agent; None: all run on this machine, or labels are addresses
     port          the first port of a fleet on this machine; None: PORT
     metrics_port  each agent serves its metrics on its host, from this port on; 0: none do
     source        where all agents' observations come from; None: a file of the agent's name for a model, otherwise a
@@ -42,8 +43,8 @@ class FleetPlan:
     """
 
     network: Network
-    numbered: bool = True
-    hosts: dict[str, str] | None = None
+    by_number: bool = True
+    hosts: Hosts | None = None
     port: int | None = None
     metrics_port: int = 0
     source: str | None = None
@@ -53,7 +54,7 @@ class FleetPlan:
     @cached_property
     def local(self) -> bool:
         """Whether all agents run on this machine."""
-        return self.hosts is None and (self.numbered or not labels_are_addresses(self.network))
+        return self.hosts is None and (self.by_number or not labels_are_addresses(self.network))
 
     @property
     def ports(self) -> range:
@@ -62,7 +63,8 @@ class FleetPlan:
         last = 65536 - agents
         if not 1 <= first <= last:
             raise InvalidInput(
-                f"port is the first of {agents} ports in a row, so it must be from 1 to {last}, got {first}"
+                f"is the first of {agents} ports in a row, so it must be from 1 to {last}, got {first}",
+                parameter="port",
             )
         return range(first, first + agents)
 
@@ -72,10 +74,12 @@ class FleetPlan:
             names = [f"agent{i}" for i in range(self.network.agents)]
             return names, [f"127.0.0.1:{port}" for port in self.ports]
         if self.port is not None:
-            raise InvalidInput("port has no effect where agents have addresses of their own; leave it out")
-        if self.numbered and self.hosts is not None:
-            return placed(self.network, self.hosts)
-        return names_and_endpoints(self.network, self.hosts)
+            raise InvalidInput(
+                "has no effect where agents have addresses of their own; leave it out", parameter="port"
+            )
+        if self.by_number and self.hosts is not None:
+            return placed(self.network, self.hosts.endpoints)
+        return names_and_endpoints(self.network, self.hosts and self.hosts.endpoints)
 
     def sources(self, names: Sequence[str], model: ModelTable) -> list[str]:
         """Where the observations of each agent come from."""
@@ -94,7 +98,7 @@ class FleetPlan:
         rounds: RoundsTable | None = None,
         model: ModelTable | None = None,
     ) -> Fleet:
-        """The fleet; its agents are numbered in the order of `hosts`."""
+        """The fleet; its agents have the numbers of `hosts`."""
         names, endpoints = self.places()
         model = model or ModelTable()
         made = Fleet.create(
@@ -110,7 +114,7 @@ class FleetPlan:
             model=model,
         )
         if self.hosts is not None:
-            made = in_order(made, list(self.hosts))
+            made = numbered(made, self.hosts.ids)
         return made.with_(agents=with_metrics(made.agents, self.metrics_port)) if self.metrics_port else made
 
     def write(self, fleet: Fleet, directory: Path) -> Path:

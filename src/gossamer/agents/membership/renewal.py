@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from gossamer.agents.config.settings import Neighbor, Tls
 from gossamer.agents.config.tables import Member
 from gossamer.agents.membership.certificates import Authority, pem_of_key, read_certificate, write_file
+from gossamer.agents.text import printable
 from gossamer.agents.transports.connector import ask
 from gossamer.errors import InvalidInput, OutputError
 
@@ -80,7 +81,7 @@ def renew_running(authority: Authority, tls: Tls, fleet: str, member: Member) ->
     try:
         request = ask(tls, fleet, contact, RENEW)
         made = authority.sign_request(request, member.name, [member.host], common_name=member.certified)
-        said = ask(tls, fleet, contact, RENEW + made).decode(errors="replace")
+        said = printable(ask(tls, fleet, contact, RENEW + made).decode(errors="replace"))
     except (OSError, InvalidInput) as error:
         return str(error)
     return "" if said == DONE else said

@@ -265,7 +265,11 @@ class FromIterable(PacedSource):
         return vector(item, self.dimension, self.largest)
 
 
-def as_source(values: Iterable[ArrayLike] | AsyncIterable[ArrayLike], dimension: int) -> AnySource:
+ObservationStream = Iterable[ArrayLike] | AsyncIterable[ArrayLike]
+"""Observations: an iterable gives one per round, an async iterable gives them as they arrive."""
+
+
+def as_source(values: ObservationStream, dimension: int) -> AnySource:
     """Return a program's observations as a source: one value per round, or as they arrive if asynchronous."""
     if isinstance(values, PacedSource | LiveSource):
         return values
@@ -295,7 +299,7 @@ def parse_source(
         )
     if kind == "sim" and rest.strip():
         return _simulated(rest, dimension, agent)
-    raise InvalidInput(f"source must be {FORMS}, got {text!r}")
+    raise InvalidInput(parameter="source", required=FORMS, got=repr(text))
 
 
 def _simulated(rest: str, dimension: int, agent: int) -> AnySource:

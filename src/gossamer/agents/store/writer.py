@@ -19,7 +19,13 @@ log = logging.getLogger("gossamer.agents")
 class StoreWriter:
     """The thread that commits the newest state it was given, and wakes those whose observation is then safe."""
 
-    def __init__(self, store: AgentStore, acknowledge: Callable[[Saved], None]) -> None:
+    def __init__(
+        self,
+        store: AgentStore,
+        acknowledge: Callable[[Saved], None],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._clock = clock
         self._store = store
         self._acknowledge = acknowledge
         self._given: tuple[Saved, int] | None = None
@@ -33,7 +39,7 @@ class StoreWriter:
 
     def wants(self, every: float) -> bool:
         """Whether it is time to commit: someone is waiting, or the last commit was `every` seconds ago."""
-        return self._given is None and (bool(self._waiting) or time.monotonic() - self._last >= every)
+        return self._given is None and (bool(self._waiting) or self._clock() - self._last >= every)
 
     def give(self, saved: Saved, taken: int) -> None:
         with self._change:
@@ -55,7 +61,7 @@ class StoreWriter:
                 saved, taken = self._given
             was_well = self._store.failure is None
             safe = self._store.save(saved)
-            self._last = time.monotonic()
+            self._last = self._clock()
             if safe:
                 self._acknowledge(saved)
             if safe != was_well:

@@ -29,6 +29,7 @@ from functools import partial
 from typing import Any
 
 from gossamer.agents.config.settings import OPERATOR, AgentSettings, Neighbor, Tls
+from gossamer.agents.text import printable
 from gossamer.agents.transports.handshakes import Handshake, Handshakes, Secured, Steps
 from gossamer.errors import GossamerError, InvalidInput
 from gossamer.fingerprint import full_version
@@ -81,12 +82,13 @@ class Connector:
 
     def __init__(self, settings: AgentSettings, admit: Admit, answer: Answer | None = None) -> None:
         if not settings.endpoint:
-            raise InvalidInput("endpoint must be host:port to listen on, got an empty one")
+            raise InvalidInput(parameter="endpoint", required="host:port to listen on", got="an empty one")
         unreachable = [n.id for n in settings.neighbors if n.id < settings.id and not n.endpoint]
         if unreachable:
             raise InvalidInput(
-                f"neighbors must have an endpoint if their number is below {settings.id}, because agent "
-                f"{settings.id} connects to them, but {unreachable} have none"
+                f"must have an endpoint if their number is below {settings.id}, because agent "
+                f"{settings.id} connects to them, but {unreachable} have none",
+                parameter="neighbors",
             )
         self._settings = settings
         self._admit = admit
@@ -389,7 +391,7 @@ def _who(greeting: bytes) -> list[bytes]:
 
 
 def _build_of(greeting: bytes) -> str:
-    return b" ".join(greeting.split()[4:5]).decode(errors="replace")
+    return printable(b" ".join(greeting.split()[4:5]).decode(errors="replace"))
 
 
 def _another_version(greeting: bytes) -> str:
