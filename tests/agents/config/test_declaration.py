@@ -18,7 +18,7 @@ import pytest
 from typer.main import get_command
 
 import gossamer
-from gossamer.agents.config.declaration import REQUIRED, SECONDS, Declared, Setting, settings_of
+from gossamer.agents.config.declaration import REQUIRED, SECONDS, Declaration, Declared, settings_of
 from gossamer.agents.config.members import Edge
 from gossamer.agents.config.model import FleetModel
 from gossamer.agents.config.parsing import parse
@@ -149,18 +149,18 @@ def refuse(name: str, value: object) -> None:
     [
         (
             int,
-            Setting("x.", least=1, most=3),
+            Declaration("x.", least=1, most=3),
             4,
             "x must be a whole number of at least 1 and at most 3, got 4",
         ),
-        (int, Setting("x.", least=1), 1.5, "x must be a whole number of at least 1"),
-        (float, Setting("x.", above=0, below=1), 1.0, "x must be a finite number above 0 and below 1"),
-        (str, Setting("x.", choices=("a", "b")), "c", "x must be 'a' or 'b', got 'c'"),
-        (str, Setting("x.", check=refuse), "c", "x is refused, got 'c'"),
-        (float | None, Setting("x.", above=0), 0, "x must be a finite number above 0"),
+        (int, Declaration("x.", least=1), 1.5, "x must be a whole number of at least 1"),
+        (float, Declaration("x.", above=0, below=1), 1.0, "x must be a finite number above 0 and below 1"),
+        (str, Declaration("x.", choices=("a", "b")), "c", "x must be 'a' or 'b', got 'c'"),
+        (str, Declaration("x.", check=refuse), "c", "x is refused, got 'c'"),
+        (float | None, Declaration("x.", above=0), 0, "x must be a finite number above 0"),
     ],
 )
-def test_values_are_checked(kind: Any, setting: Setting, value: object, message: str) -> None:
+def test_values_are_checked(kind: Any, setting: Declaration, value: object, message: str) -> None:
     declared = Declared("x", setting, kind, None)
     declared.check("x", None)  # not given
     with pytest.raises(InvalidInput, match=re.escape(message)):
@@ -229,7 +229,7 @@ def test_the_recipe_for_a_setting_changes_two_files(tmp_path: Path) -> None:
     (copy / "agents" / "config").mkdir()
     for entry in (package / "agents" / "config").glob("*.py"):
         (copy / "agents" / "config" / entry.name).write_bytes(entry.read_bytes())
-    declared = 'Setting("How patient it is.", unit=SECONDS, above=1, agreed=11, omitted=2.0)'
+    declared = 'Declaration("How patient it is.", unit=SECONDS, above=1, agreed=11, omitted=2.0)'
     field = f'    patience: Annotated[str, {declared}] = "2s"\n'
     _insert(copy / "agents/config/tables.py", "    death: Annotated[\n", field)
     _insert(

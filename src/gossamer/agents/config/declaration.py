@@ -1,7 +1,7 @@
 """How a setting is declared: its description, unit, bounds or choices, and how fleets treat it, in one place.
 
-A declaration is the metadata of a field's type, `dimension: Annotated[int, Setting("How many ...", least=1)] = 1`, in a
-table of fleet.toml or in a dataclass of settings. `settings_of` reads the declarations of a class; the checks, the
+A declaration is the metadata of a field's type, as in `dimension: Annotated[int, Declaration("...", least=1)] = 1`, in
+a table of fleet.toml or in a dataclass of settings. `settings_of` reads the declarations of a class; the checks, the
 comments of fleet.toml, the docstrings, the command-line help and the reference page are made from what it returns.
 
 Help pages of the command line load this module: it must not load NumPy.
@@ -41,7 +41,7 @@ _TOML = {"int": "integer", "bool": "boolean", "str": "string", "tuple": "array",
 
 
 @dataclasses.dataclass(frozen=True)
-class Setting:
+class Declaration:
     """The declaration of one setting.
 
     text     what it means, in plain English: a sentence or a few
@@ -69,11 +69,6 @@ class Setting:
     omitted: Any = REQUIRED
     live: bool = True
 
-    @property
-    def summary(self) -> str:
-        """The first sentence."""
-        return self.text.partition(". ")[0].removesuffix(".") + "."
-
 
 @dataclasses.dataclass(frozen=True)
 class Declared:
@@ -85,7 +80,7 @@ class Declared:
     """
 
     name: str
-    setting: Setting
+    setting: Declaration
     type: Any
     default: Any
     place: str = ""
@@ -235,9 +230,9 @@ def wrapped(text: str, columns: int = _COLUMNS) -> list[str]:
     return textwrap.wrap(" ".join(text.split()), columns, break_long_words=False, break_on_hyphens=False)
 
 
-def _annotated(hint: Any) -> Setting | None:
+def _annotated(hint: Any) -> Declaration | None:
     """The declaration in a type."""
-    return next((part for part in getattr(hint, "__metadata__", ()) if isinstance(part, Setting)), None)
+    return next((part for part in getattr(hint, "__metadata__", ()) if isinstance(part, Declaration)), None)
 
 
 def _bare(hint: Any) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
-from gossamer.agents.config.declaration import Setting
+from gossamer.agents.config.declaration import Declaration
 from gossamer.agents.config.values import check_endpoint
 from gossamer.errors import require
 
@@ -17,18 +17,18 @@ else:
 class RosterMember(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """One agent as the others see it."""
 
-    id: Annotated[int, Setting("The agent's number, for good.", live=False)]
-    name: Annotated[str, Setting("What people, files and the command line call it.")]
+    id: Annotated[int, Declaration("The agent's number, for good.", live=False)]
+    name: Annotated[str, Declaration("What people, files and the command line call it.")]
     endpoint: Annotated[
         str,
-        Setting(
+        Declaration(
             "host:port at which its neighbors reach it; the host is a name or an address, IPv6 in brackets.",
             check=check_endpoint,
             live=False,
         ),
     ]
     common_name: Annotated[
-        str, Setting("Common name of its certificate, NAME@EPOCH; empty: the name itself.")
+        str, Declaration("Common name of its certificate, NAME@EPOCH; empty: the name itself.")
     ] = ""
 
     @property
@@ -57,13 +57,13 @@ class Edge(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=T
 class Left(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """An agent that was removed from the fleet; its number is not used again."""
 
-    id: Annotated[int, Setting("Its number.")]
-    name: Annotated[str, Setting("Its name.")]
-    keep: Annotated[bool, Setting("Whether what it observed stays in the average.")]
-    epoch: Annotated[int, Setting("The epoch in which it was removed.")]
+    id: Annotated[int, Declaration("Its number.")]
+    name: Annotated[str, Declaration("Its name.")]
+    keep: Annotated[bool, Declaration("Whether what it observed stays in the average.")]
+    epoch: Annotated[int, Declaration("The epoch in which it was removed.")]
     heirs: Annotated[
         tuple[int, ...],
-        Setting("The agents to which it handed over what it observed; empty: all its neighbors."),
+        Declaration("The agents to which it handed over what it observed; empty: all its neighbors."),
     ] = ()
 
     def kept_by(self, agent: int) -> bool:

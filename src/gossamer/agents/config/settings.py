@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import numpy as np
 
 from gossamer import checks
-from gossamer.agents.config.declaration import Setting, check, documented, settings_of
+from gossamer.agents.config.declaration import Declaration, check, documented, settings_of
 from gossamer.agents.config.model import FleetModel
 from gossamer.agents.config.tables import AUTO as AUTO
 from gossamer.agents.config.tables import Member, in_file
@@ -156,11 +156,11 @@ class AgentSettings:
     ('agent0', 0.5, 5)
     """
 
-    id: Annotated[int, Setting("This agent's number in the fleet.", least=0, live=False)]
-    neighbors: Annotated[tuple[Neighbor, ...], Setting("The agents it talks to.")]
+    id: Annotated[int, Declaration("This agent's number in the fleet.", least=0, live=False)]
+    neighbors: Annotated[tuple[Neighbor, ...], Declaration("The agents it talks to.")]
     method: Annotated[
         Method,
-        Setting(
+        Declaration(
             "A dual method (`methods.ledger.ledger_program` says which can be deployed); all agents need the same.",
             check=_check_method,
             agreed=8,
@@ -168,7 +168,7 @@ class AgentSettings:
     ] = field(default_factory=AnytimeSDA)
     facts: Annotated[
         SpectralFacts,
-        Setting(
+        Declaration(
             "The network's spectrum, as far as it is known, for parameters that the method leaves open. An agent sees "
             "only its own edges, so it must be given either the facts or all of the method's parameters.",
             live=False,
@@ -180,7 +180,7 @@ class AgentSettings:
     extremes: bool = in_file("statistics.extremes")
     model: Annotated[
         FleetModel | None,
-        Setting(
+        Declaration(
             "The model to learn; None: the mean of observations. Observations are then rows: covariates and a label.",
             agreed=9,
             omitted=None,
@@ -191,8 +191,8 @@ class AgentSettings:
     replicates: int = in_file("statistics.replicates")
     range: tuple[tuple[float, float], ...] = in_file("observations.range")
     outside: str = in_file("observations.outside")
-    members: Annotated[int, Setting("How many agents the fleet has; 0: unknown.", least=0)] = 0
-    former: Annotated[int, Setting("How many agents have left the fleet.")] = 0
+    members: Annotated[int, Declaration("How many agents the fleet has; 0: unknown.", least=0)] = 0
+    former: Annotated[int, Declaration("How many agents have left the fleet.")] = 0
     timeout: float | str = in_file("rounds.timeout")
     pace: float | None = in_file(
         "rounds.every",
@@ -206,32 +206,34 @@ class AgentSettings:
     death: float = in_file("rounds.death")
     commit: float = in_file("rounds.commit")
     fleet: str = in_file("fleet")
-    name: Annotated[str, Setting('Common name of this agent\'s certificate; "agent<id>" unless given.')] = ""
+    name: Annotated[
+        str, Declaration('Common name of this agent\'s certificate; "agent<id>" unless given.')
+    ] = ""
     endpoint: str = in_file("agents.endpoint", "")
     listen: str = in_file("agents.listen")
-    tls: Annotated[Tls | None, Setting("Certificate files; None: plaintext, with a warning.")] = None
-    limits: Annotated[Limits, Setting("What is accepted from neighbors.")] = field(default_factory=Limits)
+    tls: Annotated[Tls | None, Declaration("Certificate files; None: plaintext, with a warning.")] = None
+    limits: Annotated[Limits, Declaration("What is accepted from neighbors.")] = field(default_factory=Limits)
     store: Annotated[
         Path | None,
-        Setting("The SQLite file that survives a crash; None: nothing is kept.", live=False),
+        Declaration("The SQLite file that survives a crash; None: nothing is kept.", live=False),
     ] = None
     kept: Annotated[
-        tuple[int, ...], Setting("Former neighbors that left and whose data stay in the average.")
+        tuple[int, ...], Declaration("Former neighbors that left and whose data stay in the average.")
     ] = ()
     epoch: int = in_file(
         "epoch", text="Epoch of the roster that these neighbors come from; 0: there is no roster."
     )
-    roster: Annotated[bytes, Setting("That roster, signed, for neighbors that are behind.")] = field(
+    roster: Annotated[bytes, Declaration("That roster, signed, for neighbors that are behind.")] = field(
         default=b"", repr=False
     )
     bringers: Annotated[
-        tuple[str, ...], Setting("Common names of all members, who may bring this agent a roster.")
+        tuple[str, ...], Declaration("Common names of all members, who may bring this agent a roster.")
     ] = field(default=(), repr=False)
-    ids: Annotated[tuple[int, ...], Setting("Numbers of all members, in the same order.")] = field(
+    ids: Annotated[tuple[int, ...], Declaration("Numbers of all members, in the same order.")] = field(
         default=(), repr=False
     )
     inherited: Annotated[
-        int, Setting("How many agents have left and handed their data over to those that stay.")
+        int, Declaration("How many agents have left and handed their data over to those that stay.")
     ] = 0
     reset: int = in_file("reset")
 

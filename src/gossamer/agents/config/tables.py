@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
-from gossamer.agents.config.declaration import REQUIRED, SECONDS, Declared, Setting, like, settings_of
+from gossamer.agents.config.declaration import REQUIRED, SECONDS, Declaration, Declared, like, settings_of
 from gossamer.agents.config.members import Edge, Left, RosterMember
 from gossamer.agents.config.values import check_endpoint, check_increasing, check_word
 from gossamer.agents.config.values import duration as duration
@@ -32,11 +32,11 @@ ENDS = ("fail", "restart", "stop")
 """What it can mean that a command which is a source ends without an error; the first one unless given."""
 
 
-class Table(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class FileTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A table of fleet.toml; fields that it does not have are refused by name."""
 
 
-class MethodTable(Table, frozen=True, kw_only=True):
+class MethodTable(FileTable, frozen=True, kw_only=True):
     """The method and its parameters, in one table. All agents must use the same ones. The local form of Anytime SDA
     needs no parameters, whatever the edges; with other methods, parameters that are left out come from the spectrum of
     all edges.
@@ -44,7 +44,7 @@ class MethodTable(Table, frozen=True, kw_only=True):
 
     name: Annotated[
         str,
-        Setting(
+        Declaration(
             'A dual method: "anytime-sda", "ssda", or one of your own as "my_file.py:MyMethod", with the file next to '
             "this one.",
             live=False,
@@ -64,13 +64,13 @@ class MethodTable(Table, frozen=True, kw_only=True):
         return {"name": self.name, **self.parameters}
 
 
-class ObservationsTable(Table, frozen=True, kw_only=True):
+class ObservationsTable(FileTable, frozen=True, kw_only=True):
     """What the agents observe."""
 
-    dimension: Annotated[int, Setting("How many numbers one observation has.", least=1, agreed=0)] = 1
+    dimension: Annotated[int, Declaration("How many numbers one observation has.", least=1, agreed=0)] = 1
     weighting: Annotated[
         str,
-        Setting(
+        Declaration(
             '"agents": every agent\'s mean has the same weight. "samples": every observation has.',
             choices=("agents", "samples"),
             agreed=1,
@@ -78,7 +78,7 @@ class ObservationsTable(Table, frozen=True, kw_only=True):
     ] = "agents"
     range: Annotated[
         tuple[float | tuple[float, float], ...],
-        Setting(
+        Declaration(
             "The least and the largest value of an observation, such as [-40, 60], or one such pair per component; "
             "empty: unknown. It also bounds what neighbors may claim (docs/security.md), unless weighting is "
             '"samples".',
@@ -87,7 +87,7 @@ class ObservationsTable(Table, frozen=True, kw_only=True):
     ] = ()
     outside: Annotated[
         str,
-        Setting(
+        Declaration(
             'What happens to an observation outside the range: "refuse" skips and counts it, "clip" moves it to the '
             "nearest end.",
             choices=("refuse", "clip"),
@@ -95,28 +95,28 @@ class ObservationsTable(Table, frozen=True, kw_only=True):
     ] = "refuse"
 
 
-class StatisticsTable(Table, frozen=True, kw_only=True):
+class StatisticsTable(FileTable, frozen=True, kw_only=True):
     """What the agents learn besides the mean; each makes messages longer."""
 
     replicates: Annotated[
         int,
-        Setting(
+        Declaration(
             "How many noise replicates carry the standard error; 0: no standard error.", least=0, agreed=6
         ),
     ] = 8
     variance: Annotated[
-        bool, Setting("Whether to learn the variance of an observation across the fleet.", agreed=2)
+        bool, Declaration("Whether to learn the variance of an observation across the fleet.", agreed=2)
     ] = False
     covariance: Annotated[
         bool,
-        Setting(
+        Declaration(
             "Whether to learn the covariances of an observation's components as well; needs variance.",
             agreed=3,
         ),
     ] = False
     bins: Annotated[
         tuple[float, ...],
-        Setting(
+        Declaration(
             "Edges of a histogram, to learn quantiles across the fleet; empty: none.",
             check=check_increasing,
             agreed=5,
@@ -124,7 +124,7 @@ class StatisticsTable(Table, frozen=True, kw_only=True):
     ] = ()
     extremes: Annotated[
         bool,
-        Setting(
+        Declaration(
             "Whether to learn the least and the largest observation of the members, since the last change of the "
             "roster.",
             agreed=4,
@@ -132,7 +132,7 @@ class StatisticsTable(Table, frozen=True, kw_only=True):
     ] = False
     window: Annotated[
         str,
-        Setting(
+        Declaration(
             'Follow means that drift, by averages over about this long, such as "10m"; empty: over everything so far.',
             unit=SECONDS,
             live=False,
@@ -140,7 +140,7 @@ class StatisticsTable(Table, frozen=True, kw_only=True):
     ] = ""
 
 
-class ModelTable(Table, frozen=True, kw_only=True):
+class ModelTable(FileTable, frozen=True, kw_only=True):
     """A model to learn from rows of covariates and a label, instead of the mean of observations (docs/deploy.md);
     without a family there is none. The dimension then follows from the covariates, and `weighting = "samples"` gives
     the fit of all rows in one table.
@@ -148,31 +148,31 @@ class ModelTable(Table, frozen=True, kw_only=True):
 
     family: Annotated[
         str,
-        Setting('Family of the model: "logistic", "softmax", "poisson", "gamma" or "huber".', live=False),
+        Declaration('Family of the model: "logistic", "softmax", "poisson", "gamma" or "huber".', live=False),
     ] = ""
     covariates: Annotated[
         tuple[str, ...],
-        Setting(
+        Declaration(
             "Names of the covariates, in the order of a row; csv:FILE,target=LABEL finds them by these names.",
             live=False,
         ),
     ] = ()
-    intercept: Annotated[bool, Setting("Whether the model has a constant term.", live=False)] = True
+    intercept: Annotated[bool, Declaration("Whether the model has a constant term.", live=False)] = True
     ridge: Annotated[
         float,
-        Setting(
+        Declaration(
             "Factor of the penalty ridge/2 theta^2, per row; the intercept has none.", least=0, live=False
         ),
     ] = 0.0
     classes: Annotated[
-        int, Setting("How many classes softmax has; their labels are 0, 1, ...", least=2, live=False)
+        int, Declaration("How many classes softmax has; their labels are 0, 1, ...", least=2, live=False)
     ] = 3
     threshold: Annotated[
-        float, Setting("The residual from which on the Huber loss is linear.", above=0, live=False)
+        float, Declaration("The residual from which on the Huber loss is linear.", above=0, live=False)
     ] = 1.345
     memory: Annotated[
         int,
-        Setting(
+        Declaration(
             "How many rows of a stream an agent keeps in memory to linearize them again; no row is stored or sent. "
             "Tables are kept as a whole.",
             least=0,
@@ -181,13 +181,13 @@ class ModelTable(Table, frozen=True, kw_only=True):
     ] = 10_000
     least: Annotated[
         int,
-        Setting(
+        Declaration(
             "An agent sends sums of at least this many rows; until then, new rows wait.", least=1, live=False
         ),
     ] = 20
     forgetting: Annotated[
         float,
-        Setting(
+        Declaration(
             "The number of rounds after which a row has half its weight, to follow models that change; 0: rows keep "
             "their weight.",
             least=0,
@@ -196,12 +196,12 @@ class ModelTable(Table, frozen=True, kw_only=True):
     ] = 0.0
 
 
-class RoundsTable(Table, frozen=True, kw_only=True):
+class RoundsTable(FileTable, frozen=True, kw_only=True):
     """Pace and timeouts; times are "100ms", "2s", "1m". docs/timeouts.md says how to choose them."""
 
     every: Annotated[
         str,
-        Setting(
+        Declaration(
             'Time from the start of one round to the next, such as "100ms"; "0": as fast as the neighbors answer.',
             unit=SECONDS,
             least=0,
@@ -209,7 +209,7 @@ class RoundsTable(Table, frozen=True, kw_only=True):
     ] = "100ms"
     timeout: Annotated[
         str,
-        Setting(
+        Declaration(
             'How long a round waits for a neighbor before it goes on without that edge; "auto": as long as the '
             "measured round trips ask for.",
             unit=SECONDS,
@@ -219,7 +219,7 @@ class RoundsTable(Table, frozen=True, kw_only=True):
     ] = AUTO
     silence: Annotated[
         int,
-        Setting(
+        Declaration(
             "An edge moves only while each end has heard the other within this many rounds.",
             least=1,
             live=False,
@@ -227,7 +227,7 @@ class RoundsTable(Table, frozen=True, kw_only=True):
     ] = 5
     return_rate: Annotated[
         float,
-        Setting(
+        Declaration(
             "The share of a dead neighbor's flow that is left after each round: the effect of its death is spread over "
             "about 1/(1-return_rate) rounds, so that estimates do not swing; 0: it returns at once.",
             least=0,
@@ -238,7 +238,7 @@ class RoundsTable(Table, frozen=True, kw_only=True):
     ] = 0.98
     death: Annotated[
         str,
-        Setting(
+        Declaration(
             "A neighbor that is silent for this long, and for `silence` rounds, counts as dead: the others average "
             "without it.",
             unit=SECONDS,
@@ -247,7 +247,7 @@ class RoundsTable(Table, frozen=True, kw_only=True):
     ] = "5s"
     stop_timeout: Annotated[
         str,
-        Setting(
+        Declaration(
             "An agent that is told to stop exits within this time, with everything it knows in its store.",
             unit=SECONDS,
             least=3,  # a command has two seconds to end
@@ -255,40 +255,40 @@ class RoundsTable(Table, frozen=True, kw_only=True):
     ] = "5s"
     commit: Annotated[
         str,
-        Setting(
+        Declaration(
             "Time between two commits of the store: the most that a crash can lose.", unit=SECONDS, above=0
         ),
     ] = "200ms"
 
 
-class WireTable(Table, frozen=True, kw_only=True):
+class WireTable(FileTable, frozen=True, kw_only=True):
     """Limits on what an agent accepts from its neighbors; anything beyond is dropped and counted."""
 
     message_bytes: Annotated[
-        int, Setting("Longest message that is decoded at all; 0: just enough for the dimension.", least=0)
+        int, Declaration("Longest message that is decoded at all; 0: just enough for the dimension.", least=0)
     ] = 0
     rounds_ahead: Annotated[
         int,
-        Setting(
+        Declaration(
             "A message from a round further ahead than this is dropped; it is also the most that an agent jumps.",
             least=1,
         ),
     ] = 1_000_000
 
 
-class LoggingTable(Table, frozen=True, kw_only=True):
+class LoggingTable(FileTable, frozen=True, kw_only=True):
     """What the agents write. After changes here and of pace and timeouts, SIGHUP makes an agent read it again."""
 
     level: Annotated[
         str,
-        Setting(
+        Declaration(
             'The least serious messages that are logged: "debug", "info", "warning" or "error".',
             choices=LEVELS,
         ),
     ] = "info"
     report: Annotated[
         str,
-        Setting(
+        Declaration(
             "Time between two estimates on an agent's standard output, or in its .jsonl file.",
             unit=SECONDS,
             least=0.01,
@@ -301,7 +301,7 @@ class Member(RosterMember, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     listen: Annotated[
         str,
-        Setting(
+        Declaration(
             'host:port on which it listens, such as "0.0.0.0:7447", if that is not its endpoint (containers, NAT).',
             check=check_endpoint,
             live=False,
@@ -309,7 +309,7 @@ class Member(RosterMember, frozen=True, kw_only=True, forbid_unknown_fields=True
     ] = ""
     source: Annotated[
         str,
-        Setting(
+        Declaration(
             'Where observations come from: "-" standard input, "csv:FILE" or "csv:FILE,follow", "cmd:COMMAND", or '
             '"sim:MEAN,STD,SEED", a simulated sensor.',
             live=False,
@@ -317,7 +317,7 @@ class Member(RosterMember, frozen=True, kw_only=True, forbid_unknown_fields=True
     ] = "-"
     end: Annotated[
         str,
-        Setting(
+        Declaration(
             'If a command (cmd:) ends without an error: "fail", "restart" or "stop"; empty: "fail".',
             choices=ENDS,
             live=False,
@@ -325,18 +325,20 @@ class Member(RosterMember, frozen=True, kw_only=True, forbid_unknown_fields=True
     ] = ""
     metrics: Annotated[
         str,
-        Setting("host:port where it serves its metrics; empty: nowhere.", check=check_endpoint, live=False),
+        Declaration(
+            "host:port where it serves its metrics; empty: nowhere.", check=check_endpoint, live=False
+        ),
     ] = ""
-    level: Annotated[str, Setting("Its own log level; empty: the fleet's.", choices=LEVELS)] = ""
+    level: Annotated[str, Declaration("Its own log level; empty: the fleet's.", choices=LEVELS)] = ""
 
 
 class FleetFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, dict=True):
     """The whole of fleet.toml."""
 
-    format: Annotated[int, Setting("Format of this file.")] = FORMAT
+    format: Annotated[int, Declaration("Format of this file.")] = FORMAT
     fleet: Annotated[
         str,
-        Setting(
+        Declaration(
             "Name of the fleet, part of every message's address; agents do not hear other fleets.",
             check=check_word,
             live=False,
@@ -344,35 +346,35 @@ class FleetFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     ] = "gossamer"
     epoch: Annotated[
         int,
-        Setting(
+        Declaration(
             "Number of this list of agents and edges, raised by every `gossamer fleet` command that changes them. A "
             "roster next to this file with a newer epoch takes the place of the agents and edges here."
         ),
     ] = 0
     reset: Annotated[
         int,
-        Setting(
+        Declaration(
             "The epoch in which all flows were last set to zero (`gossamer fleet reset-flows`); 0: they never were."
         ),
     ] = 0
-    network: Annotated[str, Setting("Where the edges came from; for people to read.")] = ""
+    network: Annotated[str, Declaration("Where the edges came from; for people to read.")] = ""
     certificates: Annotated[
         str,
-        Setting(
+        Declaration(
             "Directory of the certificates, relative to this file. A host needs ca.pem, and NAME.pem and NAME.key of "
             "its own agents; ca.key signs new members, so keep it offline."
         ),
     ] = "certificates"
-    agents: Annotated[list[Member], Setting("One line per agent; fields that are empty are left out.")]
+    agents: Annotated[list[Member], Declaration("One line per agent; fields that are empty are left out.")]
     edges: Annotated[
         list[Edge],
-        Setting(
+        Declaration(
             "One line per edge: two agents. Its weight follows from their numbers of neighbors, 1/(1 + the larger "
             "one), unless a third number gives it."
         ),
     ]
     left: Annotated[
-        list[Left], Setting("One line per agent that was removed; its number is not used again.")
+        list[Left], Declaration("One line per agent that was removed; its number is not used again.")
     ] = msgspec.field(default_factory=list)
     method: MethodTable = MethodTable()
     observations: ObservationsTable = ObservationsTable()
@@ -409,10 +411,10 @@ class FleetFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 ROWS = {"agents": Member, "left": Left}
 """The lists of fleet.toml whose rows have named fields."""
 
-TABLES: dict[str, type[Table]] = {
+TABLES: dict[str, type[FileTable]] = {
     field.name: field.type
     for field in msgspec.structs.fields(FleetFile)
-    if isinstance(field.type, type) and issubclass(field.type, Table)
+    if isinstance(field.type, type) and issubclass(field.type, FileTable)
 }
 """The tables of fleet.toml, in its order."""
 
