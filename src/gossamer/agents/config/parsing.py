@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from gossamer.agents import files
+from gossamer.agents.config.declaration import settings_of
+from gossamer.agents.config.settings import AgentSettings, Limits
 from gossamer.agents.config.tables import MethodTable
 from gossamer.errors import InvalidInput, require
 
@@ -21,20 +23,11 @@ else:
 Kind = TypeVar("Kind")
 
 _PLACES = (
-    {
-        field: f"{table}.{field}"
-        for table, fields in {
-            "method": ("step_size", "momentum", "smoothing", "gain"),
-            "observations": ("dimension", "weighting", "range", "outside"),
-            "statistics": ("variance", "covariance", "extremes", "bins", "replicates"),
-            "rounds": ("timeout", "silence", "return_rate", "death", "commit"),
-        }.items()
-        for field in fields
-    }
-    | {"pace": "rounds.every"}
-    | {f"limits.{field}": f"wire.{field}" for field in ("message_bytes", "rounds_ahead")}
+    {name: f"method.{name}" for name in ("step_size", "momentum", "smoothing", "gain")}
+    | {name: declared.place for name, declared in settings_of(AgentSettings).items() if declared.place}
+    | {f"limits.{name}": declared.place for name, declared in settings_of(Limits).items()}
 )
-"""Where fleet.toml holds the fields of `AgentSettings` and of Anytime SDA."""
+"""Where fleet.toml has the fields of `AgentSettings` and of Anytime SDA."""
 
 
 def parse(path: Path, kind: type[Kind], format: int) -> Kind:

@@ -21,7 +21,7 @@ from pathlib import Path
 
 from gossamer.agents import files
 from gossamer.agents.agent import Agent
-from gossamer.agents.config.settings import OPERATOR, AgentSettings, Neighbor
+from gossamer.agents.config.settings import MEMBER_FIXED, OPERATOR, AgentSettings, Neighbor
 from gossamer.agents.config.tables import Member, duration
 from gossamer.agents.host import logs
 from gossamer.agents.host.options import Options
@@ -170,9 +170,7 @@ class Reloader:
         changed, waiting = agent.apply(settings)
         changed += ["level"] if level else []
         changed += ["report"] if self.every() != every else []
-        waiting += [
-            name for name in ("source", "end", "metrics") if getattr(self.me, name) != getattr(before, name)
-        ]
+        waiting += [name for name in MEMBER_FIXED if getattr(self.me, name) != getattr(before, name)]
         said = [f"{', '.join(changed)} changed"] if changed else []
         said += [f"{', '.join(waiting)} only when the agent is restarted"] if waiting else []
         log.info(

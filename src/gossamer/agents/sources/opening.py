@@ -45,6 +45,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gossamer import checks
+from gossamer.agents.config.tables import ENDS
 from gossamer.agents.sources.backoff import Backoff
 from gossamer.agents.sources.csv_files import parse_csv
 from gossamer.agents.sources.kinds import AnySource, LiveSource, PacedSource
@@ -64,9 +65,6 @@ FORMS = "-, csv:FILE[,follow][,columns=a+b][,target=y], cmd:COMMAND or sim:MEAN,
 
 _PIECE = 1 << 16
 """Bytes read at once."""
-
-ENDS = ("fail", "restart", "stop")
-"""What it can mean that a command ends without an error."""
 
 _PIPEFAIL = "(set -o pipefail) 2>/dev/null && set -o pipefail"
 """Makes a pipe fail if any part of it does, in shells that can."""
