@@ -11,17 +11,35 @@ from gossamer.families import FAMILIES, Family, Huber, Softmax, family_of
 
 @dataclass(frozen=True)
 class FleetModel:
-    """The model that a fleet learns from rows, each of covariates and a label.
+    """The model that a fleet learns from rows of covariates and a label.
 
-    family      "logistic", "softmax", "poisson", "gamma" or "huber"
-    covariates  what the covariates are called, in the order in which a row has them
-    intercept   whether there is a constant beside them
-    ridge       factor of the penalty ridge/2 theta^2, per row; the intercept has none
-    classes     how many classes softmax has, labeled 0, 1, ...
-    threshold   of the Huber loss
-    memory      how many rows of a stream an agent keeps in memory, to linearize them again; of tables it keeps all
-    forgetting  after how many rounds a row counts half; 0: rows count the same for ever
-    least       an agent tells sums of so many rows or more; until then, new rows wait
+    Parameters
+    ----------
+    family : str
+        "logistic", "softmax", "poisson", "gamma" or "huber".
+    covariates : tuple of str
+        Names of the covariates, in the order of a row.
+    intercept : bool
+        Whether the model has a constant.
+    ridge : float
+        Factor of the penalty ridge/2 theta^2 per row; the intercept is not penalized.
+    classes : int
+        Number of classes of softmax, labeled 0, 1, ...
+    threshold : float
+        Threshold of the Huber loss.
+    memory : int
+        Rows of a stream that an agent keeps in memory to linearize them again; of tables it keeps all.
+    least : int
+        Smallest number of rows whose sums an agent publishes; until then, new rows wait.
+    forgetting : float
+        Rounds after which a row counts half; 0 disables forgetting.
+
+    Examples
+    --------
+    >>> model = gs.agents.FleetModel("logistic", covariates=("age", "dose"))
+    >>> settings = gs.AgentSettings(0, (gs.Neighbor(1),), model=model, dimension=3)
+    >>> str(settings.model)
+    'logistic loss of age, dose and a constant'
     """
 
     family: str = "logistic"

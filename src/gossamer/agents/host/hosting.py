@@ -269,9 +269,8 @@ async def joined(
     --------
     >>> import asyncio, tempfile
     >>> from pathlib import Path
-    >>> from gossamer.agents.membership.fleet import Fleet
     >>> async def main(folder):
-    ...     fleet = Fleet.create(gs.Network.path(2), endpoints=["127.0.0.1:7391", "127.0.0.1:7392"])
+    ...     fleet = gs.agents.Fleet.create(gs.Network.path(2), endpoints=["127.0.0.1:7391", "127.0.0.1:7392"])
     ...     async with gs.agents.joined(fleet.write(Path(folder)), "agent0") as agent:
     ...         agent.observe(21.5)
     ...     return agent.estimate

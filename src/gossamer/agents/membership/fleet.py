@@ -20,7 +20,7 @@ import numpy as np
 
 from gossamer import checks
 from gossamer.agents.config.members import Edge, Left, RosterMember
-from gossamer.agents.config.parsing import named_as_in_the_file, parse
+from gossamer.agents.config.parsing import named_as_in_the_file, parse, table_of
 from gossamer.agents.config.settings import OPERATOR, AgentSettings, Limits, Neighbor, Tls, check_endpoint
 from gossamer.agents.config.tables import (
     LEVELS,
@@ -62,9 +62,17 @@ FORMAT = 1
 
 
 class Fleet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, dict=True):
-    """A whole fleet, as in fleet.toml.
+    """A whole fleet, as in fleet.toml: its agents and edges, and the settings that they share.
 
-    Relative paths (of the certificates, and of a method of your own) are relative to the `directory` of the file.
+    Make one with `create` or `read`. Relative paths (of the certificates, and of a method of your own) are relative to
+    the `directory` of the file.
+
+    Examples
+    --------
+    >>> fleet = gs.agents.Fleet.create(gs.Network.cycle(4), rounds={"every": "10ms"})
+    >>> settings = fleet.settings(0, insecure=True)
+    >>> settings.pace, [neighbor.id for neighbor in settings.neighbors]
+    (0.01, [1, 3])
     """
 
     format: int = FORMAT
@@ -103,9 +111,10 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         learn a model, read rows from standard input.
 
         `method` is the local form of Anytime SDA unless given, which needs no spectrum; the file of a method of your
-        own is looked for in `directory`. `parts` are the tables observations, rounds and wire, where they should
-        differ from the defaults.
+        own is looked for in `directory`. `parts` are the tables of fleet.toml (observations, statistics, model,
+        rounds, wire, logging) as dictionaries, with the fields that should differ from their defaults.
         """
+        parts = {name: table_of(name, part, cls) for name, part in parts.items()}
         n = network.agents
         names = [f"agent{i}" for i in range(n)] if names is None else names
         endpoints = [f"127.0.0.1:{PORT + i}" for i in range(n)] if endpoints is None else endpoints
