@@ -39,7 +39,7 @@ class FleetModel:
     >>> model = gs.agents.FleetModel("logistic", covariates=("age", "dose"))
     >>> settings = gs.AgentSettings(0, (gs.Neighbor(1),), model=model, dimension=3)
     >>> str(settings.model)
-    'logistic loss of age, dose and a constant'
+    'Logistic() of age, dose and a constant'
     """
 
     family: str = "logistic"
