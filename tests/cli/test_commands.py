@@ -14,7 +14,7 @@ from tests.support.commands import invoke
 
 import gossamer as gs
 from gossamer.cli import COMMANDS, main, options
-from gossamer.cli.commands import FlagCommand, name_flag
+from gossamer.cli.commands import FlagCommand
 from gossamer.errors import InvalidInput, OutputError
 from gossamer.fingerprint import full_version
 from gossamer.networks import reading
@@ -91,28 +91,34 @@ def test_the_version(monkeypatch, capsys):
     assert capsys.readouterr().out.strip() == full_version()
 
 
-FLAGS = {"metrics_port": "--metrics-port", "every": "--every", "for": "--for", "graph": None}
-
-
 @pytest.mark.parametrize(
-    ("text", "shown"),
+    ("error", "shown"),
     [
-        ("metrics_port must be at most 9, got 10", "--metrics-port must be at most 9, got 10"),
-        ("every: no unit in '3'", "--every: no unit in '3'"),
-        ("for takes a time", "--for takes a time"),
-        ("every agent must have a name", "every agent must have a name"),
-        ("graph must be connected", "graph must be connected"),
-        ("the metrics_port must be", "the metrics_port must be"),
-        ("metrics_ports must be", "metrics_ports must be"),
-        ("rounds.every must be a time", "--every must be a time"),
-        ("agents[0].every must be a time", "--every must be a time"),
-        ("fleet.toml: rounds.every must be a time", "fleet.toml: rounds.every must be a time"),
-        ("my.every cannot be read", "my.every cannot be read"),
-        ("", ""),
+        (InvalidInput(parameter="metrics_port", required="at most 9"), "--metrics-port must be at most 9"),
+        (InvalidInput(": no unit in '3'", parameter="every"), "--every: no unit in '3'"),
+        (InvalidInput("takes a time", parameter="for"), "--for takes a time"),
+        (InvalidInput("every agent must have a name"), "every agent must have a name"),
+        (InvalidInput("must be connected", parameter="graph"), "graph must be connected"),
+        (InvalidInput("must be", parameter="metrics_ports"), "metrics_ports must be"),
+        (InvalidInput("must be a time", parameter="rounds.every"), "--every must be a time"),
+        (InvalidInput("must be a time", parameter="agents[0].every"), "--every must be a time"),
+        (InvalidInput("fleet.toml: rounds.every must be a time"), "fleet.toml: rounds.every must be a time"),
+        (InvalidInput(), ""),
     ],
-)
-def test_a_leading_parameter_becomes_its_flag(text, shown):
-    assert name_flag(text, FLAGS) == shown
+)  # fmt: skip
+def test_the_parameter_of_an_error_becomes_its_flag(error, shown):
+    app = typer.Typer()
+
+    @app.command(cls=FlagCommand)
+    def go(
+        graph: str = typer.Argument("x"),
+        metrics_port: int = 1,
+        every: str = "",
+        for_: str = typer.Option("", "--for"),
+    ) -> None:
+        raise error
+
+    assert str(invoke(app=app).exception) == shown
 
 
 def test_an_error_keeps_its_kind_and_its_cause():
@@ -120,7 +126,7 @@ def test_an_error_keeps_its_kind_and_its_cause():
 
     @app.command(cls=FlagCommand)
     def go(out: str = "x") -> None:
-        raise OutputError("out must be a folder, got x") from KeyError("why")
+        raise OutputError(parameter="out", required="a folder", got="x") from KeyError("why")
 
     result = invoke(app=app)
     assert isinstance(result.exception, OutputError)

@@ -145,7 +145,7 @@ class Desk:
 
     @property
     def estimate(self) -> float:
-        return float(self.fleet.layout.read(self.ledger.estimate).mean[0])
+        return float(self.fleet.layout.read(self.ledger.estimate).held[0])
 
     @property
     def rejected(self) -> dict[str, int]:

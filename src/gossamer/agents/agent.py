@@ -201,7 +201,8 @@ class Agent:
         """
         if self._writer is None:
             raise Unsupported(
-                "store must be set for durable observations, but this agent has none; give it a path"
+                "must be set for durable observations, but this agent has none; give it a path",
+                parameter="store",
             )
         number = self._intake.observe(observation)
         loop = asyncio.get_running_loop()

@@ -126,7 +126,7 @@ class Reader:
     def _problems(self, settings: AgentSettings, answers: Answers, now: float) -> list[str]:
         failure = None if self._store is None else self._store.failure
         peers = self._conversation.peers
-        impossible = self._intake.range.doubt(answers.mean, observed=self._ledger.mean[0] > 0)
+        impossible = self._intake.range.doubt(answers.held, observed=self._ledger.mean[0] > 0)
         count = self._count_check.problem(answers, settings, peers, now)
         return [
             "" if failure is None else f"the store cannot be written: {failure}",

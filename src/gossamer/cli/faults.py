@@ -35,10 +35,10 @@ def _parse(kind: str, text: str, names: Sequence[Hashable]) -> gs.faults.Fault:
     try:
         return gs.faults.parse(f"{kind}={text}", names)
     except InvalidInput as error:
-        complaint = str(error)
-        raise InvalidInput(
-            f"--{complaint}" if complaint.startswith(kind) else f"--{kind}: {complaint}"
-        ) from None
+        if error.parameter != kind:
+            raise error.inside(f"--{kind}") from None
+        error.parameter = f"--{kind}"
+        raise
 
 
 def flags_of(given: gs.faults.FaultsLike) -> list[str]:

@@ -44,7 +44,9 @@ def init(
     ] = None,
     hosts: Annotated[
         Path | None,
-        typer.Option(help="A file of lines NAME HOST:PORT; agents are numbered in their order."),
+        typer.Option(
+            help="A file of lines NAME HOST:PORT [NUMBER]; without numbers agents are numbered in their order."
+        ),
     ] = None,
     weights: Weights = "metropolis",
     method: Annotated[
@@ -83,9 +85,9 @@ def init(
     from gossamer.agents.config.tables import ObservationsTable, RoundsTable
     from gossamer.agents.membership.fleet import Fleet, simulated_sources
     from gossamer.agents.membership.hosts import (
-        in_order,
         labels_are_addresses,
         names_and_endpoints,
+        numbered,
         placed,
         read_hosts,
         with_metrics,
@@ -100,7 +102,7 @@ def init(
     else:
         assert edges is not None
         network = Network.read(edges, weights, format="edge-list")
-    known = None if hosts is None else read_hosts(hosts)
+    known, ids = (None, {}) if hosts is None else read_hosts(hosts)
     here = known is None and (topology is not None or not labels_are_addresses(network))
     if here:
         last = 65536 - network.agents
@@ -134,7 +136,7 @@ def init(
         model=_model(model),
     )
     if known is not None:
-        made = in_order(made, list(known))
+        made = numbered(made, ids)
     if metrics_port:
         made = made.with_(agents=with_metrics(made.agents, metrics_port))
     path = made.write(out)
@@ -207,7 +209,7 @@ def _method(text: str) -> tuple[Method | MethodTable, Path | None]:
         return found, None
     nothing = next((key for key, value in values.items() if value is None), None)
     if nothing is not None:
-        raise InvalidInput(f"method: fleet.toml cannot hold None; leave {nothing} out")
+        raise InvalidInput(f": fleet.toml cannot hold None; leave {nothing} out", parameter="method")
     file, _, name = place.rpartition(":")
     return MethodTable(name=f"{Path(file).name}:{name}", parameters=values), Path(file)
 

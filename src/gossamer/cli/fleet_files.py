@@ -22,7 +22,7 @@ def edges(
     hosts: Annotated[
         Path | None,
         typer.Option(
-            help="With --topology: a file of lines NAME HOST:PORT, whose names are given in this order."
+            help="With --topology: a file of lines NAME HOST:PORT [NUMBER], whose names are given in their order."
         ),
     ] = None,
     seed: Annotated[int, typer.Option(help="Seed for random networks.")] = 0,
@@ -42,7 +42,7 @@ def edges(
         network = Network.of(parse_network(topology, "metropolis", seed))
         names = [f"agent{i}" for i in range(network.agents)]
         if hosts is not None:
-            names, _ = placed(network, read_hosts(hosts))
+            names, _ = placed(network, read_hosts(hosts).endpoints)
         pairs = [(names[i], names[j]) for i, j in network.edges.tolist()]
     for a, b in pairs:
         print(a, b)
@@ -87,7 +87,9 @@ def targets(
     from gossamer.agents.membership.fleet import Fleet
 
     if not 0 <= metrics_port < 65536:
-        raise InvalidInput(f"metrics_port must be a port from 1 to 65535, or 0, got {metrics_port}")
+        raise InvalidInput(
+            parameter="metrics_port", required="a port from 1 to 65535, or 0", got=str(metrics_port)
+        )
     groups = targets(Fleet.read(fleet), metrics_port)
     if out is None:
         print(targets_text(groups), end="")

@@ -221,7 +221,9 @@ def check_streams(agents: int, observations: Observations) -> None:
     """Complain unless there is one stream for each agent."""
     if not isinstance(observations, Observations):
         raise InvalidInput(
-            f"observations must be streams such as gs.Gaussian(mean, std), got {type(observations).__name__}"
+            parameter="observations",
+            required="streams such as gs.Gaussian(mean, std)",
+            got=str(type(observations).__name__),
         )
     if agents != observations.agents:
         raise InvalidInput(

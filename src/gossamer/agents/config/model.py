@@ -57,8 +57,9 @@ class FleetModel:
         object.__setattr__(self, "covariates", tuple(str(name) for name in self.covariates))
         if not self.covariates or len({*self.covariates, "intercept"}) <= len(self.covariates):
             raise InvalidInput(
-                "model.covariates must be the names of at least one covariate, all different and none of them "
-                f"'intercept', got {list(self.covariates)}"
+                parameter="model.covariates",
+                required="the names of at least one covariate, all different and none of them 'intercept'",
+                got=str(list(self.covariates)),
             )
         checks.number("model.ridge", self.ridge, least=0)
         checks.whole_number("model.classes", self.classes, least=2)

@@ -107,5 +107,5 @@ def named_as_in_the_file() -> Iterator[None]:
     try:
         yield
     except InvalidInput as error:
-        field, space, rest = str(error).partition(" ")
-        raise InvalidInput(_PLACES.get(field, field) + space + rest) from None
+        error.parameter = _PLACES.get(error.parameter, error.parameter)
+        raise

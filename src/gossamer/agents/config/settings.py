@@ -135,8 +135,9 @@ class Tls:
             path: Path = getattr(self, name)
             if not path.is_file():
                 raise InvalidInput(
-                    f"tls.{name} must be a readable PEM file, but there is no {path}; make it with "
-                    "`gossamer fleet init`, or copy it from the machine where that was done"
+                    f"must be a readable PEM file, but there is no {path}; make it with `gossamer fleet "
+                    "init`, or copy it from the machine where that was done",
+                    parameter=f"tls.{name}",
                 )
 
 
@@ -288,7 +289,9 @@ class AgentSettings:
         ids = [n.id for n in self.neighbors]
         if len(set(ids)) != len(ids) or self.id in ids:
             raise InvalidInput(
-                f"neighbors must be different agents other than agent {self.id}, got {sorted(ids)}"
+                parameter="neighbors",
+                required=f"different agents other than agent {self.id}",
+                got=str(sorted(ids)),
             )
         _check_method(self.method)
         self._check_weights()
@@ -300,17 +303,21 @@ class AgentSettings:
             or not all(math.isfinite(edge) for edge in self.bins)
             or any(a >= b for a, b in zip(self.bins, self.bins[1:], strict=False))
         ):
-            raise InvalidInput(f"bins must be at least two increasing finite numbers, got {self.bins}")
+            raise InvalidInput(
+                parameter="bins", required="at least two increasing finite numbers", got=str(self.bins)
+            )
         if self.covariance and not (self.variance and self.dimension > 1):
             raise InvalidInput(
-                "covariance needs variance and observations of at least two components, "
-                f"got variance={self.variance} and dimension={self.dimension}"
+                f"needs variance and observations of at least two components, got variance={self.variance} "
+                f"and dimension={self.dimension}",
+                parameter="covariance",
             )
         self._check_model()
         if self.extremes and getattr(self.method, "gain", None):
             raise InvalidInput(
-                "extremes are those of all observations so far, so they need a method that forgets none, "
-                f"got gain={getattr(self.method, 'gain', None)}; leave out one of the two"
+                "are those of all observations so far, so they need a method that forgets none, "
+                f"got gain={getattr(self.method, 'gain', None)}; leave out one of the two",
+                parameter="extremes",
             )
         checks.choice("weighting", self.weighting, WEIGHTINGS)
         object.__setattr__(self, "range", _pairs(self.range, self.dimension))
@@ -318,7 +325,8 @@ class AgentSettings:
         checks.whole_number("members", self.members, least=0)
         if 0 < self.members <= len(self.neighbors):
             raise InvalidInput(
-                f"members must count this agent and its {len(self.neighbors)} neighbors at least, got {self.members}"
+                f"must count this agent and its {len(self.neighbors)} neighbors at least, got {self.members}",
+                parameter="members",
             )
         for name in ("death", "commit"):
             checks.number(name, getattr(self, name), above=0)
@@ -330,11 +338,14 @@ class AgentSettings:
         checks.number("return_rate", self.return_rate, least=0, below=1)
         if self.timeout != AUTO and self.death <= float(self.timeout):
             raise InvalidInput(
-                "death must be longer than timeout, or a neighbor that is late for one round would count as dead, "
-                f"got death={self.death} and timeout={self.timeout}"
+                parameter="death",
+                required="longer than timeout, or a neighbor that is late for one round would count as dead",
+                got=f"death={self.death} and timeout={self.timeout}",
             )
         if not self.fleet or not all(ch.isalnum() or ch in "-_" for ch in self.fleet):
-            raise InvalidInput(f"fleet must be a word of letters, digits, - and _, got {self.fleet!r}")
+            raise InvalidInput(
+                parameter="fleet", required="a word of letters, digits, - and _", got=repr(self.fleet)
+            )
         if not self.name:
             object.__setattr__(self, "name", agent_name(self.id))
         if self.endpoint:
@@ -373,14 +384,17 @@ class AgentSettings:
             return
         if self.dimension != len(self.model.covariates) + 1:
             raise InvalidInput(
-                "dimension must be the number of covariates of the model, and one for the label, "
-                f"{len(self.model.covariates) + 1}, got {self.dimension}"
+                parameter="dimension",
+                required="the number of covariates of the model, and one for the label, "
+                f"{len(self.model.covariates) + 1}",
+                got=str(self.dimension),
             )
         extra = [name for name in ("variance", "covariance", "extremes", "bins") if getattr(self, name)]
         if extra or getattr(self.method, "gain", None):
             raise InvalidInput(
-                "model needs all rows, and nothing beside them, in plain averages; leave out "
-                f"{', '.join(extra) or 'the gain or window'}"
+                "needs all rows, and nothing beside them, in plain averages; leave out "
+                f"{', '.join(extra) or 'the gain or window'}",
+                parameter="model",
             )
 
     @property
@@ -411,7 +425,7 @@ class AgentSettings:
 def _check_method(method: Method) -> None:
     """What a fleet asks of a method beyond what the method itself checks: it must be stable forever, and fit."""
     if not isinstance(method, Method):
-        raise InvalidInput(f"method must be a gossamer.Method, got {method!r}")
+        raise InvalidInput(parameter="method", required="a gossamer.Method", got=repr(method))
     if (momentum := getattr(method, "momentum", None)) is not None:
         checks.number("momentum", momentum, least=0, below=1)
     if (smoothing := getattr(method, "smoothing", None)) is not None:
@@ -435,8 +449,10 @@ def _pairs(range: Any, dimension: int) -> tuple[tuple[float, float], ...]:
         or (pairs[:, 0] >= pairs[:, 1]).any()
     ):
         raise InvalidInput(
-            "range must be the least and the largest value of an observation, such as [-40, 60], or one such pair for "
-            f"each of the {dimension} component(s), got {range!r}"
+            parameter="range",
+            required="the least and the largest value of an observation, such as [-40, 60], or one such pair "
+            f"for each of the {dimension} component(s)",
+            got=repr(range),
         )
     return tuple((low, high) for low, high in np.broadcast_to(pairs, (dimension, 2)).tolist())
 
@@ -451,8 +467,10 @@ def check_endpoint(name: str, value: str) -> None:
     host, _, port = value.rpartition(":")
     if not (_HOST.fullmatch(host) and port.isascii() and port.isdigit() and 0 < int(port) < 65536):
         raise InvalidInput(
-            f"{name} must be host:port, the host a name of ASCII letters, digits, dots and dashes or an address, "
-            f"and the port from 1 to 65535, got {value!r}"
+            parameter=name,
+            required="host:port, the host a name of ASCII letters, digits, dots and dashes or an address, and "
+            "the port from 1 to 65535",
+            got=repr(value),
         )
 
 

@@ -52,8 +52,10 @@ class MethodTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         method = resolve(method)
         if METHODS.get(method.name) is not type(method):
             raise InvalidInput(
-                f"method must be one of {', '.join(METHODS)}, got {method!r}; name a method of your own as "
-                "MethodTable(name='my_file.py:MyMethod')"
+                parameter="method",
+                required=f"one of {', '.join(METHODS)}",
+                got=repr(method),
+                hint="name a method of your own as MethodTable(name='my_file.py:MyMethod')",
             )
         own: Any = fields(method)  # type: ignore[arg-type]
         given = {f.name: (getattr(method, f.name), f.default) for f in own}
@@ -89,8 +91,7 @@ class MethodTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
             given = {k: v for k, v in self.parameters.items() if not (k == "gain" and v == 0 and optional)}
             return build(kind, given)
         except InvalidInput as error:
-            at = "method." if str(error).partition(" ")[0] in known else "method: "
-            raise InvalidInput(f"{at}{error}") from None
+            raise error.inside("method", known) from None
 
 
 class ObservationsTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -154,7 +155,9 @@ class RoundsTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         try:
             return AUTO if self.timeout == AUTO else duration("rounds.timeout", self.timeout)
         except InvalidInput as error:
-            raise InvalidInput(str(error).replace("must be a time", 'must be "auto" or a time')) from None
+            raise InvalidInput(
+                parameter=error.parameter, required=f'"auto" or {error.required}', got=error.got
+            ) from None
 
 
 class WireTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -192,5 +195,5 @@ def duration(name: str, text: str) -> float:
     """Return seconds from "250ms", "2s", "1m" or "1h"; "0" is 0."""
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([a-z]*)\s*", text)
     if not match or (match[2] not in _UNITS and float(match[1]) != 0):
-        raise InvalidInput(f'{name} must be a time such as "250ms", "2s" or "1m", got {text!r}')
+        raise InvalidInput(parameter=name, required='a time such as "250ms", "2s" or "1m"', got=repr(text))
     return float(match[1]) * _UNITS.get(match[2], 0.0)

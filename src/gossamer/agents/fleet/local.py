@@ -103,14 +103,16 @@ class LocalFleet:
             options.get("source") is None and any(member.source == "-" for member in self.members)
         ):
             raise InvalidInput(
-                "source must not be - (standard input) if one process starts many agents; give another source, "
-                "set one in fleet.toml, or run every agent with `gossamer agent`"
+                "must not be - (standard input) if one process starts many agents; give another "
+                "source, set one in fleet.toml, or run every agent with `gossamer agent`",
+                parameter="source",
             )
         first, last = options.get("metrics_port"), max(member.id for member in self.members)
         if first and not 1 <= first <= 65535 - last:
             raise InvalidInput(
-                f"metrics_port must be from 1 to {65535 - last}, because agent {last}'s port is {last} above it, "
-                f"got {first}"
+                parameter="metrics_port",
+                required=f"from 1 to {65535 - last}, because agent {last}'s port is {last} above it",
+                got=str(first),
             )
 
     def __enter__(self) -> LocalFleet:

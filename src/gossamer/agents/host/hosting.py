@@ -377,7 +377,9 @@ def _store(directory: str | None, name: str) -> Path | None:
         Path(directory).mkdir(parents=True, exist_ok=True, mode=0o700)
     except OSError as error:
         raise OutputError(
-            f"store must be a directory that can be written, got {directory} ({error.strerror})"
+            parameter="store",
+            required="a directory that can be written",
+            got=f"{directory} ({error.strerror})",
         ) from None
     return Path(directory) / f"{name}.sqlite"
 

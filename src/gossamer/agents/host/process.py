@@ -107,7 +107,8 @@ async def run(
     logs.set_agent(me.name)
     if options.guarded and (options.source or me.source) == "-":
         raise InvalidInput(
-            "source must not be - (standard input) for an agent that another process started; choose another"
+            "must not be - (standard input) for an agent that another process started; choose another",
+            parameter="source",
         )
     logs.set_level(options.level or me.level or fleet.logging.level)
 

@@ -82,7 +82,8 @@ def serve(
                 f"address ({error.strerror})"
             ) from error
         raise OutputError(
-            f"metrics_port must be free, but {host}:{port} cannot be used ({error.strerror}); choose another"
+            f"must be free, but {host}:{port} cannot be used ({error.strerror}); choose another",
+            parameter="metrics_port",
         ) from error
     thread = threading.Thread(target=server.run, name="metrics", daemon=True)
     thread.start()

@@ -29,7 +29,9 @@ def bundle(path: Path, agent: str, target: Path, unit: Path | None = None) -> li
     where = Path(fleet.certificates)
     if where.is_absolute():
         raise InvalidInput(
-            f"certificates must be a directory relative to fleet.toml to be bundled, got {fleet.certificates}"
+            parameter="certificates",
+            required="a directory relative to fleet.toml to be bundled",
+            got=str(fleet.certificates),
         )
     files = {name: path.parent / name for name in (where / "ca.pem", where / f"{member.name}.pem")}
     files |= {Path(path.name): path, Path(roster_path(path).name): roster_path(path)}
@@ -66,8 +68,10 @@ def targets(fleet: Fleet, port: int = 0) -> list[dict[str, Any]]:
             groups.append({"targets": [address], "labels": {"fleet": fleet.fleet, "member": member.name}})
     if not groups:
         raise InvalidInput(
-            "metrics must be the address of at least one agent in fleet.toml, got none; give the port on which the "
-            "agents serve them"
+            parameter="metrics",
+            required="the address of at least one agent in fleet.toml",
+            got="none",
+            hint="give the port on which the agents serve them",
         )
     return groups
 

@@ -98,13 +98,15 @@ def add(
     """The draft with a new agent that is linked to `neighbors`."""
     if any(member.name == name for member in fleet.agents):
         raise InvalidInput(
-            f"name must be a new one, but this fleet has an agent {name!r}; choose another, or give that agent a new "
-            "certificate with `gossamer fleet replace`"
+            f"must be a new one, but this fleet has an agent {name!r}; choose another, or give that "
+            "agent a new certificate with `gossamer fleet replace`",
+            parameter="name",
         )
     ids = [fleet.member(neighbor).id for neighbor in neighbors]
     if not ids or len(set(ids)) < len(ids):
         raise InvalidInput(
-            f"neighbors must name one or more different agents, got {', '.join(neighbors) or 'none'}"
+            f"must name one or more different agents, got {', '.join(neighbors) or 'none'}",
+            parameter="neighbors",
         )
     check_endpoint("endpoint", endpoint)
     new = Member(

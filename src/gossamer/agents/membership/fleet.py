@@ -214,9 +214,8 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
                 try:
                     self.source(agent.id)
                 except InvalidInput as error:
-                    text = str(error)
-                    text = text if text.startswith(("source ", "end ")) else f"source: {text}"
-                    raise InvalidInput(f"agents[{k}].{text}") from None
+                    parent = f"agents[{k}]" if error.parameter in ("source", "end") else f"agents[{k}].source"
+                    raise error.inside(parent, ("source", "end")) from None
         self._check_method(method)
 
     def _check_method(self, method: Method) -> None:
@@ -228,8 +227,9 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         needed = Codec(0, frozenset(), layout.size, len(program.edge), Limits(), b"", extremes).longest
         if 0 < self.wire.message_bytes < needed:
             raise InvalidInput(
-                f"wire.message_bytes must be at least {needed}, the length of this fleet's messages, or 0 for just "
-                f"that, got {self.wire.message_bytes}"
+                parameter="wire.message_bytes",
+                required=f"at least {needed}, the length of this fleet's messages, or 0 for just that",
+                got=str(self.wire.message_bytes),
             )
         step_size = getattr(method, "step_size", None)
         most = method.largest_step if isinstance(method, AnytimeSDA) else 1.0
@@ -237,9 +237,11 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
             return
         if step_size > most * (1 + 1e-6) / self.facts.lambda_max:
             raise InvalidInput(
-                f"method.step_size must be at most {most:g}/lambda_max = {most / self.facts.lambda_max:.6g} for these "
-                f'edges, or the fleet diverges, got {step_size:.6g}; leave it out, or use acceleration = "local", '
-                "which needs none"
+                parameter="method.step_size",
+                required=f"at most {most:g}/lambda_max = {most / self.facts.lambda_max:.6g} for these edges, or "
+                "the fleet diverges",
+                got=f"{step_size:.6g}",
+                hint='leave it out, or use acceleration = "local", which needs none',
             )
 
     def deployed(self, directory: Path | None = None) -> Method:
@@ -250,13 +252,14 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         rounds, every = duration("statistics.window", window), duration("rounds.every", self.rounds.every)
         if not every or rounds < every:
             raise InvalidInput(
-                "statistics.window must be a time of at least rounds.every, which must not be 0, "
-                f"got {window!r} with rounds every {self.rounds.every!r}"
+                parameter="statistics.window",
+                required="a time of at least rounds.every, which must not be 0",
+                got=f"{window!r} with rounds every {self.rounds.every!r}",
             )
         if not isinstance(method, AnytimeSDA) or method.gain:
             raise InvalidInput(
-                "statistics.window needs anytime-sda without a gain of its own, because it sets the gain, "
-                f"got {method}"
+                f"needs anytime-sda without a gain of its own, because it sets the gain, got {method}",
+                parameter="statistics.window",
             )
         return dataclasses.replace(
             method, gain=2 / (1 + rounds / every)
@@ -390,8 +393,8 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
             ends = None if part in names else re.fullmatch(r"(\d+)-(\d+)", part)
             if ends and int(ends[1]) > int(ends[2]):
                 raise InvalidInput(
-                    f"only must have ranges from the smaller number to the larger, got {part}; "
-                    f"write {ends[2]}-{ends[1]}"
+                    f"must have ranges from the smaller number to the larger, got {part}; write {ends[2]}-{ends[1]}",
+                    parameter="only",
                 )
             try:
                 if ends:
@@ -402,9 +405,9 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
                 else:
                     found.append(self.member(part))
             except InvalidInput as error:
-                raise InvalidInput(f"only must name agents such as 0-3,7: {error}") from None
+                raise InvalidInput(f"must name agents such as 0-3,7: {error}", parameter="only") from None
         if len({member.id for member in found}) < len(found):
-            raise InvalidInput(f"only must name each agent once, got {text!r}")
+            raise InvalidInput(f"must name each agent once, got {text!r}", parameter="only")
         return found
 
     def settings(

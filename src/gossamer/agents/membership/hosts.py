@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from gossamer import checks
 from gossamer.agents.config.settings import check_endpoint
@@ -25,20 +25,42 @@ PORT = 7447
 """The first port of a fleet."""
 
 
-def read_hosts(path: Path) -> dict[str, str]:
-    """Read "name host:port" lines; the port may be left out."""
-    hosts: dict[str, str] = {}
+class Hosts(NamedTuple):
+    """Where agents are, in the order of their numbers: name -> endpoint, and name -> number."""
+
+    endpoints: dict[str, str]
+    ids: dict[str, int]
+
+
+def read_hosts(path: Path) -> Hosts:
+    """Read "name host:port" lines, or "name host:port number"; the port may be left out.
+
+    Without numbers the agents are numbered in the order of the lines.
+    """
+    endpoints: dict[str, str] = {}
+    ids: dict[str, int] = {}
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise InvalidInput(f"{path} cannot be read as text ({type(error).__name__})") from None
     for number, line in enumerate(lines, 1):
         words = line.partition("#")[0].replace(",", " ").split()
-        if words and (len(words) != 2 or words[0] in hosts):
+        if not words:
+            continue
+        if len(words) not in (2, 3) or words[0] in endpoints:
             raise InvalidInput(f"{path}, line {number} must be a new name and its host:port, got {line!r}")
-        if words:
-            hosts[words[0]] = with_port(words[1])
-    return hosts
+        endpoints[words[0]] = with_port(words[1])
+        if len(words) == 3:
+            if not re.fullmatch("[0-9]{1,9}", words[2]) or int(words[2]) in ids.values():
+                raise InvalidInput(
+                    f"{path}, line {number}: the agent's number must be a new one, got {words[2]!r}"
+                )
+            ids[words[0]] = int(words[2])
+    if ids and len(ids) < len(endpoints):
+        nameless = next(name for name in endpoints if name not in ids)
+        raise InvalidInput(f"{path} must give every agent its number, or none, but {nameless} has none")
+    ids = ids or {name: k for k, name in enumerate(endpoints)}
+    return Hosts({name: endpoints[name] for name in sorted(ids, key=lambda name: ids[name])}, ids)
 
 
 def names_and_endpoints(network: Network, hosts: dict[str, str] | None) -> tuple[list[str], list[str]]:
@@ -52,7 +74,9 @@ def names_and_endpoints(network: Network, hosts: dict[str, str] | None) -> tuple
         return names, [with_port(label) for label in labels]
     missing = [label for label in labels if label not in hosts]
     if missing:
-        raise InvalidInput(f"hosts must have a line for every agent, but {missing[0]!r} has none")
+        raise InvalidInput(
+            f"must have a line for every agent, but {missing[0]!r} has none", parameter="hosts"
+        )
     return labels, [hosts[label] for label in labels]
 
 
@@ -60,16 +84,16 @@ def placed(network: Network, hosts: dict[str, str]) -> tuple[list[str], list[str
     """Names and endpoints of a network without labels: the hosts, in their order."""
     if len(hosts) != network.agents:
         raise InvalidInput(
-            f"hosts must have a line for each of the {network.agents} agents of this topology, got {len(hosts)}"
+            f"must have a line for each of the {network.agents} agents of this topology, got {len(hosts)}",
+            parameter="hosts",
         )
     return list(hosts), list(hosts.values())
 
 
-def in_order(fleet: Fleet, names: Sequence[str]) -> Fleet:
-    """The fleet with its agents numbered in the order of these names."""
-    rank = {name: k for k, name in enumerate(names)}
-    ranked = sorted(fleet.agents, key=lambda member: rank[member.name])
-    number = {member.id: k for k, member in enumerate(ranked)}
+def numbered(fleet: Fleet, ids: dict[str, int]) -> Fleet:
+    """The fleet with these numbers for its agents, in their order; `ids` may have more names."""
+    ranked = sorted(fleet.agents, key=lambda member: ids[member.name])
+    number = {member.id: ids[member.name] for member in ranked}
     return fleet.with_(
         agents=[msgspec.structs.replace(member, id=number[member.id]) for member in ranked],
         edges=[msgspec.structs.replace(edge, a=number[edge.a], b=number[edge.b]) for edge in fleet.edges],
@@ -99,8 +123,9 @@ def labels_are_addresses(network: Network) -> bool:
     clear = [label for label in labels if label not in others and re.search("[.:]", label)]
     if others and clear:
         raise InvalidInput(
-            f"agents must all be named by addresses, or none of them, got {clear[0]!r} and {others[0]!r}; give hosts, "
-            "a file that says where each agent is"
+            f"must all be named by addresses, or none of them, got {clear[0]!r} and {others[0]!r}; "
+            "give hosts, a file that says where each agent is",
+            parameter="agents",
         )
     return not others
 

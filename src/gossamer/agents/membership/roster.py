@@ -141,10 +141,9 @@ class Roster(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forb
 
     def check(self) -> None:
         """Raise InvalidRoster for the first invalid field."""
-        _require(0 <= self.epoch < 2**53, f"epoch must be a whole number from 0 on, got {self.epoch}")
-        _require(
-            0 <= self.reset <= self.epoch, f"reset must be an epoch up to {self.epoch}, got {self.reset}"
-        )
+        _require(0 <= self.epoch < 2**53, f"must be a whole number from 0 on, got {self.epoch}", "epoch")
+        known = 0 <= self.reset <= self.epoch
+        _require(known, f"must be an epoch up to {self.epoch}, got {self.reset}", "reset")
         self._check_members()
         self._check_edges()
         parts = self.parts()
@@ -157,20 +156,19 @@ class Roster(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forb
 
     def _check_members(self) -> None:
         members = self.members
-        _require(len(members) >= 2, f"agents: a fleet must have at least 2 agents, got {len(members)}")
+        _require(len(members) >= 2, f": a fleet must have at least 2 agents, got {len(members)}", "agents")
         for k, member in enumerate(members):
             _require(
                 0 <= member.id < IDS,
-                f"agents[{k}].id must be a whole number from 0 to {IDS - 1}, got {member.id}",
+                f"must be a whole number from 0 to {IDS - 1}, got {member.id}",
+                f"agents[{k}].id",
             )
             try:
                 check_name(member.name)
                 check_endpoint(f"agents[{k}].endpoint", member.endpoint)
             except InvalidInput as error:
-                text = str(error)
-                raise InvalidRoster(
-                    text if text.startswith("agents[") else f"agents[{k}].name: {text}"
-                ) from None
+                error = error if error.parameter else error.inside(f"agents[{k}].name")
+                raise InvalidRoster(error.text, parameter=error.parameter) from None
             if member.common_name:
                 check_common_name(f"agents[{k}].common_name", member.common_name, member.name)
         _check_distinct("agents: id", [member.id for member in members])
@@ -250,19 +248,21 @@ def check_common_name(what: str, value: str, name: str) -> str:
     match = _COMMON_NAME.fullmatch(value)
     _require(
         match is not None and match[1] == name,
-        f"{what} must be {name!r}, @ and an epoch, or left out, got {value!r}",
+        f"must be {name!r}, @ and an epoch, or left out, got {value!r}",
+        what,
     )
     _require(
         len(value) <= _LONGEST_COMMON_NAME,
-        f"{what} must be short enough for a certificate's common name of {_LONGEST_COMMON_NAME} characters, "
+        f"must be short enough for a certificate's common name of {_LONGEST_COMMON_NAME} characters, "
         f"got {value!r}",
+        what,
     )
     return value
 
 
-def _require(condition: bool, text: str) -> None:
+def _require(condition: bool, text: str, parameter: str = "") -> None:
     if not condition:
-        raise InvalidRoster(text)
+        raise InvalidRoster(text, parameter=parameter)
 
 
 def _check_size(size: int) -> None:

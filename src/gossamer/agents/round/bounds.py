@@ -64,8 +64,10 @@ class Bounds:
             return None
         if not np.allclose(program.step[:, :, 1:].sum(axis=2), 1.0):
             raise Unsupported(
-                f"range bounds the registers of an edge as flows, but those of {program.method} are none: registers "
-                "that are equal must stay so while nothing is mixed; leave range out, or use anytime-sda"
+                f"bounds the registers of an edge as flows, but those of {program.method} are none: "
+                "registers that are equal must stay so while nothing is mixed; leave range out, or use "
+                "anytime-sda",
+                parameter="range",
             )
         low, high = box
         flow = SLACK * members * (high - low) / 4

@@ -48,14 +48,13 @@ class NodeForm:
         self._state = np.zeros((table.registers, dimension))
         self._observation = np.zeros(dimension)
         self._message = np.zeros(dimension)
-        self._row = 0
+        self._row = table.round(0)
         self.closings: dict[int, Closing] = {}
 
     def begin(self, observation: Floats, samples: float = 1.0, weight: float | None = None) -> None:
-        table = self._table
-        self._row = t = min(self.round, table.rounds - 1)
+        self._row = self._table.round(min(self.round, self._table.rounds - 1))
         self._observation = observation
-        self._message = table.message_state[t] @ self._state + table.message_observation[t] * observation
+        self._message = self._row.message(self._state, observation)
 
     @property
     def serial(self) -> int:
@@ -77,18 +76,12 @@ class NodeForm:
         mixed = np.zeros(self.dimension)
         for j, weight in weights.items():
             mixed += weight * (self._message - np.frombuffer(heard[j].rows)[: self.dimension])
-        table, t = self._table, self._row
-        self._state = (
-            table.step_state[t] @ self._state
-            + np.outer(table.step_observation[t], self._observation)
-            + np.outer(table.step_mixed[t], mixed)
-        )
+        self._state = self._row.step(self._state, self._observation, mixed)
         self.round += 1
 
     @property
     def estimate(self) -> Floats:
-        answer: Floats = self._table.estimate_state[self._row] @ self._state
-        return answer
+        return self._row.estimate(self._state)
 
     def drop(self, neighbor: int, *, at_once: bool = False) -> None:
         raise Unsupported(f"an agent in node form cannot go on without its neighbor {neighbor}")

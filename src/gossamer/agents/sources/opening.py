@@ -305,7 +305,7 @@ def parse_source(
         )
     if kind == "sim" and rest.strip():
         return _simulated(rest, dimension, agent)
-    raise InvalidInput(f"source must be {FORMS}, got {text!r}")
+    raise InvalidInput(parameter="source", required=FORMS, got=repr(text))
 
 
 def _simulated(rest: str, dimension: int, agent: int) -> AnySource:

@@ -142,7 +142,7 @@ class Answers:
         if where is None:
             return None
         statistic = next(s for s in self.layout.statistics if type(s) is kind)
-        return statistic.answer(self._ratio[where], self.mean)
+        return statistic.answer(self._ratio[where], self.held)
 
     def entries(self, count: Membership) -> dict[str, Any]:
         """What status files and JSON lines show of all statistics."""
@@ -154,8 +154,8 @@ class Answers:
             yield from statistic.metrics(self, count)
 
     def distance(self, vector: Floats) -> float:
-        """The largest difference between these answers' mean and that of another vector."""
-        return float(np.abs(self.layout.read(vector).mean - self.mean).max())
+        """The largest difference between these answers' mean and that of another vector, before both are clipped."""
+        return float(np.abs(self.layout.read(vector).held - self.held).max())
 
     @cached_property
     def _ratio(self) -> Floats:
@@ -171,9 +171,17 @@ class Answers:
         return float(self.vector[0])
 
     @property
-    def mean(self) -> Floats:
-        """The average of all observations."""
+    def held(self) -> Floats:
+        """The average as the agent holds it, which may be outside the range while it mixes, or if a member lies."""
         return self._ratio[self.layout.slices[Mean]]
+
+    @property
+    def mean(self) -> Floats:
+        """The average of all observations, clipped to the range: a mean of numbers in a range is in it."""
+        if not self.layout.range:
+            return self.held
+        low, high = np.array(self.layout.range).T
+        return np.clip(self.held, low, high)
 
     @property
     def variance(self) -> Floats | None:
@@ -219,7 +227,8 @@ class Answers:
         shares: Floats | None = self.get(Histogram)
         if shares is None:
             raise Unsupported(
-                "bins must be set to learn the distribution and its quantiles; this agent averages no histogram"
+                "must be set to learn the distribution and its quantiles; this agent averages no histogram",
+                parameter="bins",
             )
         return shares
 

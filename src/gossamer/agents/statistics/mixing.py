@@ -48,7 +48,8 @@ class Mixing:
         as averaged vectors.
         """
         others = [answers.vector - returning, *self._recent, *neighbors]
-        apart = [np.abs(self._layout.read(vector).mean - answers.mean) for vector in others]
+        apart = [np.abs(self._layout.read(vector).held - answers.held) for vector in others]
+        apart.append(np.abs(answers.held - answers.mean))
         known = [np.where(np.isnan(difference), 0.0, difference) for difference in apart]
         worst: Floats = np.max(known, axis=0)
         return np.where(np.isnan(answers.mean), np.nan, worst)

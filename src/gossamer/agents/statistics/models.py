@@ -230,6 +230,10 @@ class ModelAnswers(Answers):
         return ""
 
     @property
+    def held(self) -> Floats:
+        return self.mean
+
+    @property
     def mean(self) -> Floats:
         """The estimated parameters, in the order of `ModelLayout.names`."""
         return np.full(self.layout.parameters, np.nan) if self.withheld else self.judgement.theta

@@ -68,7 +68,8 @@ class Range:
             or ((estimate >= self.low - rounding) & (estimate <= self.high + rounding)).all()
         ):
             return ""
-        return f"the estimate {', '.join(f'{e:g}' for e in estimate)} is outside the range {self}"
+        held = ", ".join(f"{e:g}" for e in estimate)
+        return f"the estimate {held} is outside the range {self}, so the nearest end is reported"
 
     def __str__(self) -> str:
         return ", ".join(f"[{low:g}, {high:g}]" for low, high in zip(self.low, self.high, strict=True))

@@ -82,12 +82,13 @@ class Connector:
 
     def __init__(self, settings: AgentSettings, admit: Admit, answer: Answer | None = None) -> None:
         if not settings.endpoint:
-            raise InvalidInput("endpoint must be host:port to listen on, got an empty one")
+            raise InvalidInput(parameter="endpoint", required="host:port to listen on", got="an empty one")
         unreachable = [n.id for n in settings.neighbors if n.id < settings.id and not n.endpoint]
         if unreachable:
             raise InvalidInput(
-                f"neighbors must have an endpoint if their number is below {settings.id}, because agent "
-                f"{settings.id} connects to them, but {unreachable} have none"
+                f"must have an endpoint if their number is below {settings.id}, because agent "
+                f"{settings.id} connects to them, but {unreachable} have none",
+                parameter="neighbors",
             )
         self._settings = settings
         self._admit = admit

@@ -47,7 +47,9 @@ class MpiTransport:
         size = int(self._comm.Get_size())
         strangers = [j for j in neighbors if not 0 <= j < size or j == self.me]
         if strangers:
-            raise InvalidInput(f"neighbors must be other ranks below {size}, got {strangers}")
+            raise InvalidInput(
+                parameter="neighbors", required=f"other ranks below {size}", got=str(strangers)
+            )
         self.neighbors = frozenset(neighbors)
         self._pending: list[tuple[Any, bytes]] = []  # MPI needs the bytes until the send is complete
         self._woken = False

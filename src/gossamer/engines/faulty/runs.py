@@ -370,6 +370,7 @@ def _answers_to_ones(table: Table) -> Floats:
     answers = np.empty(table.rounds)
     state = np.zeros(table.registers)
     for t in range(table.rounds):
-        state = table.step_state[t] @ state + table.step_observation[t]
-        answers[t] = table.estimate_state[t] @ state
+        row = table.round(t)
+        state = row.step(state, 1.0, 0.0)
+        answers[t] = row.estimate(state)
     return answers

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import time
 from pathlib import Path
 
 import pytest
@@ -58,9 +57,8 @@ def test_several_changes_in_one_push_leave_the_average(tmp_path: Path) -> None:
         }
         hosts.push((hosts.file.parent / "fleet.roster").read_bytes(), "valve")
         assert hosts.processes["pump"].wait(60) == 0
-        time.sleep(
-            4.0
-        )  # longer than `death`: the old certificate of tank opens nothing, and the new one is not there
+        # The old certificate of tank opens nothing, and the new one is not there.
+        until(lambda: hosts.status("tank")["neighbors_alive"] == 0, "nobody hears tank")
         hosts.copy("tank")
         rest = ["valve", "tank", "press"]
         until(lambda: hosts.all_at(hosts.fleet.epoch, rest), "the new epoch everywhere")
@@ -90,8 +88,8 @@ def test_an_agent_leaves_its_data_while_a_neighbor_is_away(tmp_path: Path, how: 
         hosts.processes["c"].wait(30)
         others = ["a", "b", "d"]
         if how == signal.SIGTERM:  # stopped in order: its data stay, and nothing moves
-            until(lambda: hosts.status("a")["neighbors_alive"] == 2, "the others go on")
-            time.sleep(3.5)  # longer than `death`
+            seen = hosts.status("a")["rounds"]
+            until(lambda: hosts.status("a")["rounds"] > seen + 60, "the others go on")
             assert at(hosts, others, 4.0)
         draft = membership.link(membership.draft(hosts.file), "a", "c")
         heirs = membership.hand_over(hosts.file, draft, "b")

@@ -341,7 +341,9 @@ def test_names_and_hosts_come_from_two_files(tmp_path: Path) -> None:
     hosts.write_text(
         "pump 10.0.0.1:9000  # first floor\nvalve plant.example\ntank [::1]:7001\nspare 10.0.0.9\n"
     )
-    names, endpoints = names_and_endpoints(Network.read(edges, format="edge-list"), read_hosts(hosts))
+    names, endpoints = names_and_endpoints(
+        Network.read(edges, format="edge-list"), read_hosts(hosts).endpoints
+    )
     assert dict(zip(names, endpoints, strict=True)) == {
         "pump": "10.0.0.1:9000",
         "valve": "plant.example:7447",
@@ -349,7 +351,21 @@ def test_names_and_hosts_come_from_two_files(tmp_path: Path) -> None:
     }
     hosts.write_text("pump 10.0.0.1\n")
     with pytest.raises(InvalidInput, match="'valve' has none"):
-        names_and_endpoints(Network.read(edges, format="edge-list"), read_hosts(hosts))
+        names_and_endpoints(Network.read(edges, format="edge-list"), read_hosts(hosts).endpoints)
+    for lines, message in (
+        (
+            "pump 10.0.0.1 3\nvalve 10.0.0.2 3\n",
+            r"hosts\.txt, line 2: the agent's number must be a new one, got '3'",
+        ),
+        ("pump 10.0.0.1 -1\n", "must be a new one, got '-1'"),
+        (
+            "pump 10.0.0.1 3\nvalve 10.0.0.2\n",
+            "must give every agent its number, or none, but valve has none",
+        ),
+    ):
+        hosts.write_text(lines)
+        with pytest.raises(InvalidInput, match=message):
+            read_hosts(hosts)
     hosts.write_text("pump 10.0.0.1\npump 10.0.0.2\n")
     with pytest.raises(InvalidInput, match=r"hosts\.txt, line 2 must be a new name and its host:port"):
         read_hosts(hosts)
@@ -439,15 +455,12 @@ def test_a_method_of_ones_own_is_named_by_its_file() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("network", [Network.path(5), Network.grid(2, 3)], ids=["path", "grid"])
-def test_a_fleet_that_knows_no_spectrum_is_nearly_as_good_as_a_center(
-    tmp_path: Path, network: Network
-) -> None:
+def test_a_fleet_that_knows_no_spectrum_is_nearly_as_good_as_a_center(tmp_path: Path) -> None:
     """Real processes, 300 rounds of 20 numbers: what they add to a center's error is a few percent of sigma^2/(N T).
 
     1.06 is expected (`gs.exact`), and the mean over 20 numbers has a standard error of about a third of the 0.06.
     """
-    rounds, dimension = 300, 20
+    network, rounds, dimension = Network.grid(2, 3), 300, 20
     made = Fleet.create(
         network,
         endpoints=[f"127.0.0.1:{port}" for port in free_ports(network.agents)],

@@ -61,7 +61,7 @@ class Watched(Lockstep):
 
 @pytest.mark.slow
 def test_intervals_cover_while_the_fleet_mixes() -> None:
-    """200 outages: the interval of every agent has the members' average, or that of those who are there."""
+    """80 outages: the interval of every agent has the members' average, or that of those who are there."""
     means = np.where(np.arange(8) % 3 == 0, 30.0, 10.0)
     fleet = Watched(Network.grid(2, 4), means, loss=0.1)
     fleet.run(500)
@@ -70,7 +70,7 @@ def test_intervals_cover_while_the_fleet_mixes() -> None:
     alone = np.median([error for _, error, _ in reports])
     random = np.random.default_rng(3)
     hits, errors, calm = [], [], []
-    for _ in range(200):
+    for _ in range(80):
         away = int(random.integers(8))
         desk = fleet.desks.pop(away)
         for rounds, back in ((12, False), (8, False), (5, True), (15, True)):
