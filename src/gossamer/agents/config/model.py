@@ -23,7 +23,15 @@ def _check_names(name: str, value: tuple[str, ...]) -> None:
 @documented
 @dataclass(frozen=True)
 class FleetModel:
-    """The model that a fleet learns from rows, each of covariates and a label."""
+    """The model that a fleet learns from rows of covariates and a label.
+
+    Examples
+    --------
+    >>> model = gs.agents.FleetModel("logistic", covariates=("age", "dose"))
+    >>> settings = gs.AgentSettings(0, (gs.Neighbor(1),), model=model, dimension=3)
+    >>> str(settings.model)
+    'Logistic() of age, dose and a constant'
+    """
 
     family: str = in_file("model.family", "logistic", choices=tuple(FAMILIES))
     covariates: tuple[str, ...] = in_file("model.covariates", ("x",), check=_check_names)
@@ -40,7 +48,7 @@ class FleetModel:
         check(self, "model.")
 
     def __str__(self) -> str:
-        """What is summed over rows: sums of different models are no sums."""
+        """What is summed over rows; statistics of different models cannot be added."""
         constant = " and a constant" if self.intercept else ""
         return f"{self.build()} of {', '.join(self.covariates)}{constant}"
 

@@ -48,9 +48,25 @@ def parse(path: Path, kind: type[Kind], format: int) -> Kind:
     try:
         return msgspec.convert(found, kind)
     except msgspec.ValidationError as error:
-        problem, _, place = str(error).partition(" - at ")
-        field = place.strip("`").removeprefix("$").removeprefix(".") or "the file"
-        raise InvalidInput(f"{path}: {field}: {_plain(problem)}") from None
+        raise InvalidInput(f"{path}: {_located(error, 'the file')}") from None
+
+
+def table_of(name: str, content: Any, kind: type[Any]) -> Any:
+    """The table `name` of a struct: as it is, or made from a dictionary of its fields."""
+    types = {field.name: field.type for field in msgspec.structs.fields(kind)}
+    if not isinstance(content, dict) or name not in types:
+        return content
+    try:
+        return msgspec.convert(content, types[name])
+    except msgspec.ValidationError as error:
+        raise InvalidInput(f"{name}: {_located(error, 'the table')}") from None
+
+
+def _located(error: Exception, whole: str) -> str:
+    """The field that an error of msgspec is about, and what is wrong with it."""
+    problem, _, place = str(error).partition(" - at ")
+    field = place.strip("`").removeprefix("$").removeprefix(".") or whole
+    return f"{field}: {_plain(problem)}"
 
 
 def _move_statistics(found: dict[str, Any]) -> None:

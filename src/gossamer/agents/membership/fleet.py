@@ -21,7 +21,7 @@ import numpy as np
 from gossamer.agents.config.members import Edge, RosterMember
 from gossamer.agents.config.method import build_method, method_table
 from gossamer.agents.config.model import FleetModel
-from gossamer.agents.config.parsing import named_as_in_the_file, parse
+from gossamer.agents.config.parsing import named_as_in_the_file, parse, table_of
 from gossamer.agents.config.settings import OPERATOR, AgentSettings, Limits, Neighbor, Tls
 from gossamer.agents.config.tables import ENDS, FORMAT, FleetFile, Member, MethodTable, ModelTable
 from gossamer.agents.config.template import fleet_text
@@ -51,9 +51,17 @@ else:
 
 
 class Fleet(FleetFile, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A whole fleet, as in fleet.toml.
+    """A whole fleet, as in fleet.toml: its agents and edges, and the settings that they share.
 
-    Relative paths (of the certificates, and of a method of your own) are relative to the `directory` of the file.
+    Make one with `create` or `read`. Relative paths (of the certificates, and of a method of your own) are relative to
+    the `directory` of the file.
+
+    Examples
+    --------
+    >>> fleet = gs.agents.Fleet.create(gs.Network.cycle(4), rounds={"every": "10ms"})
+    >>> settings = fleet.settings(0, insecure=True)
+    >>> settings.pace, [neighbor.id for neighbor in settings.neighbors]
+    (0.01, [1, 3])
     """
 
     # -- making ------------------------------------------------------------------------------------
@@ -75,9 +83,10 @@ class Fleet(FleetFile, frozen=True, kw_only=True, forbid_unknown_fields=True):
         learn a model, read rows from standard input.
 
         `method` is the local form of Anytime SDA unless given, which needs no spectrum; the file of a method of your
-        own is looked for in `directory`. `parts` are the tables observations, rounds and wire, where they should
-        differ from the defaults.
+        own is looked for in `directory`. `parts` are the tables of fleet.toml (observations, statistics, model,
+        rounds, wire, logging) as dictionaries, with the fields that should differ from their defaults.
         """
+        parts = {name: table_of(name, part, cls) for name, part in parts.items()}
         n = network.agents
         names = [f"agent{i}" for i in range(n)] if names is None else names
         endpoints = [f"127.0.0.1:{PORT + i}" for i in range(n)] if endpoints is None else endpoints
