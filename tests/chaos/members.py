@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from gossamer.agents.fleet.tables import Member
+from gossamer.agents.config.tables import Member
 from gossamer.agents.host.options import Options
 from gossamer.faults import Loss
 

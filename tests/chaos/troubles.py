@@ -18,11 +18,12 @@ from pathlib import Path
 from typing import Any
 
 from tests.chaos.members import ChaosMember
+from tests.support import SUPPORT
 
-from gossamer.agents.host import store_care
+from gossamer.agents.store import maintenance
 from gossamer.errors import GossamerError
 
-HOSTILE = Path(__file__).parents[1] / "agents" / "hostile.py"
+HOSTILE = SUPPORT / "hostile.py"
 
 WEIGHTS = {"kill": 50, "stop": 25, "flip": 10, "restore": 5, "disk": 3, "strangers": 7}
 """How often each trouble is chosen, relative to the others."""
@@ -141,7 +142,7 @@ class Troubles:
         self._damage(member, bits)
         try:
             self.flipped[
-                "harmless" if store_care.check(member.store).samples >= member.owed else "older"
+                "harmless" if maintenance.check(member.store).samples >= member.owed else "older"
             ] += 1
         except GossamerError:
             self.flipped["recognized"] += 1
@@ -151,7 +152,7 @@ class Troubles:
         """A copy is made, then the store is ruined while the agent is down, and restored from the copy."""
         copy = member.store.with_suffix(f".copy{next(self._order)}")
         try:
-            kept = store_care.backup(member.store, copy)
+            kept = maintenance.backup(member.store, copy)
         except GossamerError as error:
             member.complaints.append(f"no backup: {error}")
             return
@@ -162,7 +163,7 @@ class Troubles:
             f"the store of {member.name} ruined and restored: {kept.samples:.0f} observations",
         )
         try:
-            store_care.restore(member.store, copy)
+            maintenance.restore(member.store, copy)
             member.owed = int(kept.samples)
         except GossamerError as error:
             member.complaints.append(f"no restore: {error}")

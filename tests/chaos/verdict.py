@@ -10,14 +10,14 @@ import numpy as np
 from tests.chaos.members import ChaosMember
 from tests.chaos.troubles import Troubles
 
-from gossamer.agents.fleet.file import Fleet
+from gossamer.agents.membership.fleet import Fleet
 
 TOLERANCE = 1e-3
 """Of estimates, whose means are between 1 and 9; a quiet minute brings a fleet much closer."""
 
 WORST = 0.5
-"""How far an estimate may leave the range of the observations on the way, as a multiple of its width. A liar
-can move estimates within the range of the fleet, and no further; without a range it is not bounded, so there is none."""
+"""How far an estimate may leave the range of the observations on the way, as a multiple of its width. A liar can
+move estimates within the range of the fleet, and no further; without a range nothing bounds it, so there is none."""
 
 MEMORY = 100.0
 GROWTH = 24.0

@@ -6,20 +6,16 @@ import re
 from pathlib import Path
 
 import pytest
-import typer
-from typer.testing import CliRunner, Result
+from tests.support.commands import invoke
+from typer.testing import Result
 
-from gossamer.agents.fleet import membership
-from gossamer.agents.fleet.file import Fleet
-from gossamer.cli.fleet import fleet_app
+from gossamer.agents.membership import changes as membership
+from gossamer.agents.membership.fleet import Fleet
 from gossamer.errors import InvalidInput
-
-app = typer.Typer(pretty_exceptions_enable=False)
-app.add_typer(fleet_app, name="fleet")
 
 
 def gossamer(*words: object) -> Result:
-    return CliRunner().invoke(app, ["fleet", *map(str, words)])
+    return invoke("fleet", *words)
 
 
 @pytest.fixture

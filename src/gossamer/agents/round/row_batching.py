@@ -1,0 +1,235 @@
+"""The rows of an agent that learns a model, and the sums over them that it averages (`models.py`, `learning.py`).
+
+A table (a CSV file that is not followed) is read as a whole, at every start. Other rows are taken as they come, but at
+least `FleetModel.least` at a time: the difference between two messages is that of the sums, and must not be a row. An
+agent never stores a row. One that has more than `FleetModel.memory` rows, none of them of a table, lets the oldest go
+once the estimate is good, and so does a restart: their sums stay as they were, and count as long as they fit.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from gossamer.agents.config.settings import AgentSettings
+from gossamer.agents.round.batching import Batch, Batcher
+from gossamer.agents.round.ledger import Ledger
+from gossamer.agents.statistics.layout import Layout
+from gossamer.agents.statistics.models import ModelLayout
+from gossamer.arrays import Floats
+from gossamer.models import CLOSE, FAR, PUBLISHED, moved, next_look, placed, row_sums
+
+log = logging.getLogger("gossamer.agents")
+
+_CHUNK = 1 << 15
+"""Rows that are linearized at once."""
+
+_PATIENCE = 4
+"""How many times its memory an agent holds, at most, while it waits for a good estimate."""
+
+
+def batcher_of(settings: AgentSettings, layout: Layout, ledger: Ledger, seed: int | None) -> Batcher:
+    """What turns its observations into what it averages."""
+    if isinstance(layout, ModelLayout):
+        return RowBatcher(
+            layout, lambda: ledger.estimate, ledger.mean, ledger.samples, seed, settings.members
+        )
+    weighted = ledger.program.weighted
+    gain = getattr(settings.method, "gain", None) if weighted else None
+    return Batcher(layout, gain=gain, holds=not weighted, seed=seed)
+
+
+class RowBatcher(Batcher):
+    """Turns an agent's rows into the sums that it averages. See the top of this file.
+
+    estimate  what the agent holds of the network's average, (n,)
+    own       its own sums from before a restart, (n,), and of how many rows they are
+    members   how many agents the fleet has, 0: unknown
+    """
+
+    def __init__(
+        self,
+        layout: ModelLayout,
+        estimate: Callable[[], Floats],
+        own: Floats,
+        samples: float,
+        seed: int | None = None,
+        members: int = 0,
+    ) -> None:
+        self.layout: ModelLayout = layout
+        self._estimate = estimate
+        self._members = members
+        self._random = np.random.default_rng(seed)
+        self._by_agents = layout.weighting == "agents"
+        self._frozen = own * samples**layout.squared if self._by_agents else own.copy()
+        self._kept = KeptRows(layout)
+        self._sums = np.zeros(layout.size)  # of the rows in memory
+        self._waiting: list[Floats] = []
+        self._table = False
+        self._next = 0
+        self._good = False  # whether rows may be let go
+        self._near = self._nearing = False  # whether new rows are linearized at theta; from the next look on
+        half_life = layout.model.forgetting
+        self._fade = 0.5 ** (1 / half_life) if half_life else 1.0
+
+    @property
+    def held(self) -> int:
+        """How many rows are in memory."""
+        return self._kept.count
+
+    def fits(self) -> bool:
+        """Whether the sums from before a restart were linearized close to the estimate."""
+        return bool(self.layout.judge(self._estimate(), self._members).linearization <= PUBLISHED)
+
+    def begin_again(self) -> None:
+        """Forget the sums from before a restart: all rows will come again."""
+        self._frozen[:] = 0.0
+
+    def batch(self, new: Sequence[Floats], mean: Floats, samples: float, age: int) -> Batch:
+        if self._fade < 1:
+            for sums in (self._frozen, self._sums):
+                sums *= self._fade**self.layout.squared
+            self._kept.weights[: self._kept.count] *= self._fade
+        if age >= self._next:
+            self._look(age)
+        rows, count = self._take(new, samples)
+        if len(rows):
+            layout, last = self.layout, self.layout.sums.components
+            each = () if layout.sums.meat else (len(rows),)
+            noise = self._random.standard_normal((*each, layout.noise))
+            if layout.sums.meat:  # the sum over rows of what each keeps
+                self._frozen[last:] += np.sqrt(len(rows)) * noise
+            self._sums += self._kept.add(rows, noise, careful=not self._near)
+            if not self._table:
+                self._let_go()
+        total = self._frozen + self._sums
+        if not total[0]:
+            return Batch(total, 0, 0.0)
+        return Batch(total / total[0] ** self.layout.squared if self._by_agents else total, count, 1.0)
+
+    def _take(self, new: Sequence[Floats], samples: float) -> tuple[Floats, int]:
+        """The rows to add now, and how many of them are new to an agent that had `samples` before."""
+        least, count = self.layout.model.least, 0
+        rows = np.zeros((0, self.layout.dimension))
+        for table in (item for item in new if item.ndim == 2):
+            if len(table) < least:
+                log.warning("a table of %d rows is not used: fewer than %d are not told", len(table), least)
+                continue
+            rows, count = table, max(len(table) - int(samples), 0)
+            self._frozen[:] = 0.0  # it has all rows that this agent had before it was restarted
+            self._table = True
+        self._waiting += [item for item in new if item.ndim == 1]
+        if len(self._waiting) >= least:
+            rows = np.vstack([rows, *self._waiting])
+            count += len(self._waiting)
+            self._waiting = []
+        return rows, count
+
+    def _let_go(self) -> None:
+        """Keep the sums of the oldest rows, and not the rows, once there is a good estimate."""
+        memory = self.layout.model.memory
+        most = memory if self._good else _PATIENCE * max(memory, self.layout.model.least)
+        if self._kept.count > most:
+            freed = self._kept.drop(self._kept.count - memory)
+            self._frozen += freed
+            self._sums -= freed
+
+    def _look(self, age: int) -> None:
+        """Move the rows in memory toward the estimate of now, if they are too far away."""
+        self._next = next_look(age, self._near, self.layout.model.forgetting)
+        held = self._estimate()
+        if not held[0] > 0:
+            return
+        found = self.layout.judge(held, self._members)
+        near = bool(found.ready and found.linearization <= FAR)
+        self._near, self._nearing = near and self._nearing, near
+        self._good = bool(self._near and found.linearization <= PUBLISHED)
+        if not found.ready:
+            return
+        if found.linearization > CLOSE:
+            self._sums = self._kept.move(found.theta, careful=bool(found.linearization > FAR))
+
+
+class KeptRows:
+    """The rows in memory, with the predictors at which they are linearized, their weights and their noise."""
+
+    def __init__(self, layout: ModelLayout) -> None:
+        self._layout = layout
+        self.count = 0
+        self._careful = True
+        self._theta: Floats | None = None
+        self.rows = np.zeros((0, layout.dimension))
+        self.predictors = np.zeros((0, layout.family.outputs))
+        self.weights = np.zeros(0)
+        self.noise = np.zeros((0, 0 if layout.sums.meat else layout.noise), dtype=np.float32)
+
+    def add(self, rows: Floats, noise: Floats, careful: bool) -> Floats:
+        """Keep rows, and return the sums over them."""
+        family, labels = self._layout.family, rows[:, -1]
+        seen = np.append(self.rows[: min(self.count, _CHUNK), -1], labels)
+        start = family.start(labels, seen)
+        if self._theta is not None:
+            target = self._predict(rows, self._theta)
+            reach = np.abs(self.predictors[: self.count]).max(initial=0.0)
+            start = placed(family, target, labels, reach) if careful else target
+        last, self.count = self.count, self.count + len(rows)
+        for name, values in (
+            ("rows", rows),
+            ("predictors", start.T),
+            ("weights", np.ones(len(rows))),
+            ("noise", noise if self.noise.shape[1] else 0.0),
+        ):
+            old = getattr(self, name)
+            if self.count > len(old):
+                new = np.empty((max(self.count, 2 * len(old)), *old.shape[1:]), dtype=old.dtype)
+                new[:last] = old[:last]
+                setattr(self, name, new)
+            getattr(self, name)[last : self.count] = values
+        return self._sums(slice(last, self.count))
+
+    def drop(self, count: int) -> Floats:
+        """Forget the oldest rows, and return the sums over them."""
+        found = self._sums(slice(0, count))
+        for name in ("rows", "predictors", "weights", "noise"):
+            values = getattr(self, name)
+            values[: self.count - count] = values[count : self.count].copy()
+        self.count -= count
+        return found
+
+    def move(self, theta: Floats, careful: bool) -> Floats:
+        """Move the rows' predictors toward those of theta, and return the sums over all rows."""
+        self._careful, self._theta = careful, theta
+        found = np.zeros(self._layout.size)
+        for start in range(0, self.count, _CHUNK):
+            part = slice(start, min(start + _CHUNK, self.count))
+            target = self._predict(self.rows[part], theta)
+            self.predictors[part] = moved(
+                self._layout.family, self.predictors[part].T, target, self.rows[part, -1]
+            ).T
+            found += self._sums(part)
+        return found
+
+    def _covariates(self, rows: Floats) -> Floats:
+        x = rows[:, :-1]
+        return np.column_stack([x, np.ones(len(x))]) if self._layout.model.intercept else x
+
+    def _predict(self, rows: Floats, theta: Floats) -> Floats:
+        return np.asarray(theta.reshape(self._layout.family.outputs, -1) @ self._covariates(rows).T)
+
+    def _sums(self, part: slice) -> Floats:
+        """The sums over some rows as they are linearized now, without the replicates of weights."""
+        layout = self._layout
+        x, y, weights = self._covariates(self.rows[part]), self.rows[part, -1], self.weights[part]
+        predictors = self.predictors[part].T
+        target = predictors if self._theta is None else self._predict(self.rows[part], self._theta)
+        found = np.zeros(layout.size)
+        found[: layout.sums.components] = row_sums(
+            layout.sums, layout.family, x, y, predictors, target, weights, self._careful
+        )
+        if not layout.sums.meat and layout.noise:
+            slopes = layout.family.slopes(predictors, y) * weights
+            noise = self.noise[part].T
+            found[layout.sums.components :] = np.hstack([(noise * slope) @ x for slope in slopes]).ravel()
+        return found
