@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from tests.agents.lockstep import Lockstep
-from tests.agents.small_fleets import weights_of
+from tests.support.lockstep import Lockstep
+from tests.support.small_fleets import weights_of
 
 from gossamer.methods import AnytimeSDA
 from gossamer.methods.ledger import RETURN_RATE
