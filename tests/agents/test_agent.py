@@ -15,7 +15,7 @@ from tests.support.memory_fleet import enter, in_memory, leave
 from tests.support.own_methods import NewestOnly
 from tests.support.small_fleets import fleet, free_ports
 from tests.support.virtual_time import VirtualTime, in_virtual_time, rounds
-from tests.support.waiting import until_true
+from tests.support.waiting import PATIENCE, until_true
 
 from gossamer.agents.agent import Agent
 from gossamer.agents.membership.fleet import Fleet
@@ -183,7 +183,7 @@ def test_a_failure_in_the_rounds_reaches_the_program(tmp_path: Path) -> None:
             agent.subscribe(fail)
             await until_true(lambda: agent.snapshot.state == "stopped", "the end")
             with pytest.raises(GossamerError, match="stopped before the observation was in the store"):
-                await asyncio.until_true(waiting, 5)
+                await asyncio.wait_for(waiting, PATIENCE)
             with pytest.raises(GossamerError, match="agent0 has stopped and takes no more observations"):
                 agent.observe(2.0)
 
@@ -296,7 +296,7 @@ def test_nothing_is_observed_after_the_end(tmp_path: Path) -> None:
         with pytest.raises(GossamerError, match=r"agent0 has stopped .* make a new agent"):
             agent.observe(1.0)
         with pytest.raises(GossamerError, match="agent0 has stopped"):
-            await asyncio.until_true(agent.observe_durable(1.0), 5)
+            await asyncio.wait_for(agent.observe_durable(1.0), PATIENCE)
         assert agent.snapshot.samples == 0
 
     asyncio.run(main())
@@ -320,7 +320,7 @@ def test_durable_observations_are_acknowledged_and_resumed(
     async def first() -> None:
         async with in_memory([settings], store=tmp_path / "a.db")[0] as agent:
             for value in (1.0, 2.0, 6.0):
-                await asyncio.until_true(agent.observe_durable(value), 10)
+                await asyncio.wait_for(agent.observe_durable(value), PATIENCE)
             assert agent.snapshot.acknowledged == 3
             agent.observe(7.0)  # not waited for: safe at the latest when the agent is left
 
