@@ -16,10 +16,7 @@ from contextlib import AsyncExitStack
 
 import numpy as np
 
-from gossamer.agents.agent import Agent
-from gossamer.agents.config.tables import RoundsTable
-from gossamer.agents.membership.fleet import Fleet
-from gossamer.agents.transports.memory import Memory
+from gossamer.agents import Agent, Fleet, Memory
 from gossamer.networks import Network
 
 NOISE = 0.5
@@ -49,7 +46,7 @@ async def main(seconds: float = 1.5) -> list[float]:
     # 1. Who can talk to whom. The agents need to know no more than their neighbors; one that is silent for 0.5
     #    seconds counts as dead.
     network = Network.random_geometric(12, seed=3)
-    fleet = Fleet.create(network, rounds=RoundsTable(every="5ms", timeout="50ms", death="500ms"))
+    fleet = Fleet.create(network, rounds={"every": "5ms", "timeout": "50ms", "death": "500ms"})
 
     # 2. What the rooms are really like. Nobody knows this.
     temperatures = np.random.default_rng(1).uniform(16, 24, network.agents)

@@ -190,7 +190,9 @@ def test_methods_need_no_iteration_to_know_a_large_lattice(monkeypatch):
         monkeypatch.setattr(iterative, name, Mock(side_effect=AssertionError("minutes of work")))
     network = gs.Network.grid(257, 256)
     run = gs.simulate("anytime-sda", network, gs.Gaussian(np.zeros(257 * 256)), 1, 1)
-    assert run.beside is None  # its exact error would take long as well, and is computed for those who ask
+    assert (
+        run.quick_expected is None
+    )  # its exact error would take long as well, and is computed for those who ask
 
 
 def test_parts_are_whole_blocks():

@@ -20,7 +20,7 @@ from gossamer.methods.acceleration import (
     tunable_acceleration,
 )
 from gossamer.methods.base import Method, Number, Tunable
-from gossamer.methods.rising import RULES, Rising
+from gossamer.methods.momentum_rules import RULES, MomentumRule
 
 
 @dataclass(frozen=True)
@@ -58,8 +58,8 @@ class AnytimeSDA(Method):
     128, and their step size is safe on any network (0.65 and 0.95 with Metropolis weights). "local" is Nesterov's
     update with these numbers. The limit of its momentum, 0.97, has two sides: long chains want more (0.97 serves
     sqrt(k) up to about 66; a path of 300 agents wants 0.99), heavy loss wants less (0.99 diverges on a grid that loses
-    half of its messages). `rising.py` states the rules; "heavy-ball" also reads its answer a little ahead of x or
-    behind it.
+    half of its messages). `momentum_rules.py` states the rules; "heavy-ball" also reads its answer a little ahead of
+    x or behind it.
 
     None stands for what is chosen from the network's spectrum, or by the rules above.
 
@@ -184,7 +184,7 @@ class AnytimeSDA(Method):
         smoothing_gain = np.maximum(decreasing, 1.0 / np.maximum(window, 1.0))
         return self.Coefficients(gain, smoothing_gain, *acceleration, lead)
 
-    def _rule(self, network: SpectralFacts) -> Rising:
+    def _rule(self, network: SpectralFacts) -> MomentumRule:
         """The rule of this acceleration, with what was set by hand in its place."""
         by_hand = {
             "step_size": self.step_size,

@@ -14,7 +14,8 @@ How many probes are needed for a standard error of 1% of the total error is deci
 differ, and the standard error is computed from the same number. The pilot is not part of the mean, so the mean's error
 is independent of both, whatever the distribution of a probe is: the two-stage rule of Stein (1945). If the differences
 of the probes in the mean decided, as they seem natural to do, the standard error would be too small: sampling would
-stop where they happen to be small.
+stop where they happen to be small. Where all probes together differ more than the pilot, they count: that is never
+less.
 
 Where T is large, fewer moments do: |sum_{j > d} c_j mu_j| <= mu_0 sum_{j > d} |c_j|, and the coefficients c_j of h^2
 and v are computed before the moments. So no slow mode is missed, whatever the spectrum is.
@@ -49,7 +50,7 @@ from gossamer.observations import Observations
 RELATIVE = 0.01
 """Probes are added until the standard error is this share of the total error."""
 
-PILOT = 8
+PILOT = 16
 """Probes from whose differences a standard error is computed."""
 
 TRUNCATION = 1e-4
