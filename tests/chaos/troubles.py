@@ -25,7 +25,7 @@ from gossamer.errors import GossamerError
 
 HOSTILE = SUPPORT / "hostile.py"
 
-WEIGHTS = {"kill": 50, "stop": 25, "flip": 10, "restore": 5, "disk": 3, "strangers": 7}
+WEIGHTS = {"kill": 58, "stop": 25, "flip": 10, "restore": 5, "disk": 3, "strangers": 7}
 """How often each trouble is chosen, relative to the others."""
 
 STARTED = 0.8
