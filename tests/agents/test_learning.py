@@ -19,7 +19,7 @@ from gossamer.agents.fleet_model import FleetModel
 from gossamer.agents.host.csv_files import CsvTable, GrowingCsvFile
 from gossamer.agents.learning import ModelAnswers, ModelLayout
 from gossamer.agents.round.batching import Batch
-from gossamer.agents.rows import RowBatcher
+from gossamer.agents.rows import Clock, RowBatcher, spread_of
 from gossamer.agents.settings import AgentSettings, differing
 from gossamer.agents.transports.base import Faulty
 from gossamer.agents.transports.memory import Memory
@@ -62,7 +62,7 @@ def pooled(data: list[np.ndarray], family: Family, ridge: float = 0.0) -> np.nda
 def settings_of(family: str, network: Network, weighting: str = "samples", **changes) -> list[AgentSettings]:
     model = FleetModel(family, COVARIATES, **{"least": 1} | changes)
     return [
-        replace(s, model=model, dimension=3, weighting=weighting, replicates=16)
+        replace(s, model=model, dimension=3, weighting=weighting, replicates=16, members=network.agents)
         for s in fleet(network, dimension=3)
     ]
 
@@ -190,10 +190,11 @@ def alone(family: str, table: np.ndarray, rounds: int) -> ModelAnswers:
     """What an agent without neighbors makes of its table."""
     layout = ModelLayout(3, weighting="samples", replicates=64, model=FleetModel(family, COVARIATES))
     held = np.zeros(layout.size)
-    batcher = RowBatcher(layout, lambda: held, held, 0, seed=1)
+    age = 0
+    batcher = RowBatcher(layout, lambda: held, (held, 0), 1, 1, Clock(lambda: age, tuple))
     for age in range(rounds):
         held = batcher.batch([] if age else [table], held, len(table) * (age > 0), age).observation
-    return layout.read(held)
+    return batcher.answers()
 
 
 @pytest.mark.parametrize("family", ["logistic", "softmax", "gamma"])
@@ -220,11 +221,21 @@ def test_few_rows_are_not_told(caplog: pytest.LogCaptureFixture):
     """Neither at the start nor later: the difference between two messages must not be that of a row."""
     layout = ModelLayout(3, weighting="samples", model=FleetModel("logistic", COVARIATES, least=4))
     data = rows("logistic", 1)[0]
-    batcher = RowBatcher(layout, lambda: np.zeros(layout.size), np.zeros(layout.size), 0, seed=1)
+    turn = 0  # a row comes in each
+    batcher = RowBatcher(
+        layout, lambda: np.zeros(layout.size), nothing(layout), 1, 1, Clock(lambda: 18 * turn, tuple)
+    )
     assert batcher.batch([data[:3]], np.zeros(0), 0, 0).weight == 0
     assert "a table of 3 rows is not used: fewer than 4 are not told" in caplog.text
-    counts = [batcher.batch([row], np.zeros(0), k, k).observation[0] for k, row in enumerate(data[:11])]
+    counts = []
+    for turn, row in enumerate(data[:11], start=1):
+        counts.append(batcher.batch([row], np.zeros(0), turn, turn).observation[0])
     assert counts == [0, 0, 0, 4, 4, 4, 4, 8, 8, 8, 8]
+
+
+def nothing(layout: ModelLayout) -> tuple[np.ndarray, float]:
+    """The sums of an agent that has had no rows."""
+    return np.zeros(layout.size), 0.0
 
 
 def test_an_estimate_is_withheld_until_all_directions_are_known():
@@ -264,7 +275,8 @@ def test_rows_beyond_the_memory_are_let_go_once_the_estimate_is_good():
     )
     data = np.vstack(rows("logistic"))
     batch = Batch(np.zeros(layout.size), 0, 0.0)
-    batcher = RowBatcher(layout, lambda: batch.observation, np.zeros(layout.size), 0, seed=1)
+    age, clock = 0, Clock(lambda: 18 * age, tuple)
+    batcher = RowBatcher(layout, lambda: batch.observation, nothing(layout), 1, 1, clock)
     for age, part in enumerate(np.split(data, [3, 40, 200])):
         batch = batcher.batch(list(part), np.zeros(0), 0, age)
         assert (batch.samples, batch.weight) == (len(part), 1.0)
@@ -273,7 +285,8 @@ def test_rows_beyond_the_memory_are_let_go_once_the_estimate_is_good():
     for age in range(4, 40):
         batch = batcher.batch([], np.zeros(0), 0, age)
     assert batcher.held == len(data)
-    batch = batcher.batch(list(data[:3]), np.zeros(0), 0, 40)
+    age = 40
+    batch = batcher.batch(list(data[:3]), np.zeros(0), 0, age)
     assert batcher.held == 100
     assert batch.observation[0] == len(data) + 3
     x, sums = np.column_stack([data[:, :2], np.ones(len(data))]), layout.sums
@@ -368,10 +381,8 @@ def test_a_model_that_forgets_follows_effects_that_flip():
         off = np.abs(answer.judgement.theta - [-0.8, 0.5, 0.2]) / answer.judgement.errors
         assert off.max() < 4
         assert answer.judgement.linearization < 0.1
-        count = (
-            answer.presence * 3
-        )  # 12 rows a round, of which a half-life of 30 rounds leaves 12 / (1 - 0.5^(1/30))
-        assert count == pytest.approx(12 / (1 - 0.5 ** (1 / 30)) * 0.5 ** (5 / 30), rel=0.1)
+        turn = spread_of(3)  # in each 12 rows a round enter, and count less from then on
+        assert answer.presence * 3 == pytest.approx(12 * turn / (1 - 0.5 ** (turn / 30)), rel=0.01)
 
 
 def test_standard_errors_beyond_fifteen_parameters_rest_on_more_replicates():

@@ -14,6 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from gossamer.agents.assembly import conversation_of, ledger_of
@@ -22,14 +23,14 @@ from gossamer.agents.host.source_kinds import LiveSource
 from gossamer.agents.host.sources import as_source
 from gossamer.agents.host.store import AgentStore, Saved
 from gossamer.agents.host.writer import StoreWriter
-from gossamer.agents.learning import layout_of, range_of
+from gossamer.agents.learning import layout_of, method_of, range_of
 from gossamer.agents.mixing import Mixing, combined, settled
 from gossamer.agents.rewiring import STAYS, Rewiring
 from gossamer.agents.round.extremes import Extremes
 from gossamer.agents.round.loop import RoundLoop
 from gossamer.agents.round.wire import Reason
 from gossamer.agents.round_trip import RoundTrip, timeout_of
-from gossamer.agents.rows import batcher_of, reads_again
+from gossamer.agents.rows import Clock, RowBatcher, batcher_of, reads_again
 from gossamer.agents.settings import AGREED, AUTO, AgentSettings
 from gossamer.agents.snapshot import CountCheck, NeighborView, Snapshot, liars, strangers
 from gossamer.agents.statistics import Answers
@@ -109,10 +110,10 @@ class Agent:
         self._range = range_of(settings, self.layout)
         if self._source is not None:
             self._source.range = self._range
-        self._program = program = ledger_program(settings.method, settings.facts)
+        self._program = program = ledger_program(method_of(settings), settings.facts)
         bounds = self._bounds(settings)
         path = settings.store if store is None else store
-        what = program.method if settings.model is None else f"{program.method}, sums 2, for {settings.model}"
+        what = program.method if settings.model is None else f"{program.method}, sums 3, for {settings.model}"
         self._store = None if path is None else AgentStore(path, settings.id, self.layout.size, what)
         saved = self._store.load() if self._store else None
         try:
@@ -137,7 +138,8 @@ class Agent:
         self._change: AgentSettings | None = None  # what to go on with before the next round
         self._conversation.round = saved.round if saved else 0
         self._mixing = Mixing(self.layout, settings.return_rate)
-        batcher = batcher_of(settings, self.layout, self._ledger, seed)
+        clock = Clock(lambda: self._conversation.round, self._heard)
+        self._batcher = batcher = batcher_of(settings, self.layout, self._ledger, seed, clock)
         again = reads_again(batcher, self._source, self._ledger)
         self._loop = RoundLoop(batcher, self._ledger, self._conversation, self._lose_source, self._extremes)
         self._count_check = CountCheck()
@@ -261,6 +263,8 @@ class Agent:
         settings, self._change = self._change, None
         if settings is not None and self.changes.follow(settings):
             self.settings = settings
+            if isinstance(self._batcher, RowBatcher):
+                self._batcher.members = settings.members
             self._follow_round_trips()
 
     def _bounds(self, settings: AgentSettings) -> Bounds | None:
@@ -332,14 +336,20 @@ class Agent:
 
     def _answers(self) -> Answers:
         """What the averages say, in view of what the neighbors hold."""
-        return self.layout.read_among(self._ledger.estimate, self.settings.members, self._heard())
+        batcher = self._batcher
+        return (
+            batcher.answers() if isinstance(batcher, RowBatcher) else self.layout.read(self._ledger.estimate)
+        )
 
     def _heard(self) -> tuple[Floats, ...]:
         """What the neighbors alive told last."""
         peers = self._conversation.peers.values()
-        return tuple(peer.value for peer in peers if peer.used and not peer.dead)
+        most = self.settings.silence
+        return tuple(peer.value for peer in peers if peer.used and not peer.dead and peer.misses <= most)
 
     def _mixing_error(self, answers: Answers) -> Floats:
+        if isinstance(self._batcher, RowBatcher):  # what has not mixed is withheld
+            return np.where(np.isnan(answers.mean), np.nan, 0.0)
         return self._mixing.error(answers, self._ledger.returning, self._heard())
 
     def _shape(self, values: Floats) -> Any:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from gossamer.agents.bounds import Bounds
 from gossamer.agents.host.store import Saved, first_serial
 from gossamer.agents.rewiring import resumed
@@ -47,14 +49,15 @@ def conversation_of(
     extremes: Extremes | None,
     bounds: Bounds | None,
 ) -> Conversation:
-    """The agent's conversation with its neighbors."""
+    """The agent's conversation with its neighbors; one whose data are to stay is never held for dead."""
+    keep = settings.model is not None and settings.model.keep
     conversation = Conversation(
         settings.id,
         ledger,
         transport,
         tuple(n.id for n in settings.neighbors),
         timeout=timeout_of(settings),
-        death=settings.dead_after,
+        death=math.inf if keep else settings.dead_after,
         limits=settings.limits,
         agreed=settings.fingerprint,
         extremes=extremes,

@@ -21,6 +21,7 @@ class FleetModel:
     threshold   of the Huber loss
     memory      how many rows of a stream an agent keeps in memory, to linearize them again; of tables it keeps all
     forgetting  after how many rounds a row counts half; 0: rows count the same for ever
+    keep        whether the rows of members that vanish stay, until they come back or the roster removes them
     least       an agent tells sums of so many rows or more; until then, new rows wait
     """
 
@@ -33,6 +34,7 @@ class FleetModel:
     memory: int = 10_000
     least: int = 20
     forgetting: float = 0.0
+    keep: bool = False
 
     def __post_init__(self) -> None:
         checks.choice("model.family", self.family, FAMILIES)

@@ -113,10 +113,6 @@ class Layout:
         """The answers in an averaged vector."""
         return Answers(self, vector)
 
-    def read_among(self, vector: Floats, members: int, heard: tuple[Floats, ...]) -> Answers:
-        """The answers of an agent in a fleet of so many members, whose neighbors hold the vectors that it heard."""
-        return self.read(vector)
-
 
 @dataclass(frozen=True)
 class Answers:

@@ -39,7 +39,7 @@ from gossamer.agents.fleet.template import fleet_text
 from gossamer.agents.host.logs import LEVELS
 from gossamer.agents.host.source_kinds import AnySource
 from gossamer.agents.host.sources import ENDS, parse_source
-from gossamer.agents.learning import layout_of
+from gossamer.agents.learning import layout_of, method_of
 from gossamer.agents.round.extremes import Extremes
 from gossamer.agents.round.wire import Codec
 from gossamer.agents.settings import OPERATOR, AgentSettings, Limits, Neighbor, Tls, check_endpoint
@@ -211,8 +211,11 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
     def _check_method(self, method: Method) -> None:
         """The method must run on edges, with messages of this size, and its step size must suit the edges."""
-        program = ledger_program(method, self._facts(method), longest=PIECE)
-        layout = layout_of(self._settings(self.agents[0], method))
+        settings = self._settings(self.agents[0], method)
+        program, layout = (
+            ledger_program(method_of(settings), settings.facts, longest=PIECE),
+            layout_of(settings),
+        )
         Bounds.of(layout, program, len(self.agents))  # raises if the method's registers cannot be bounded
         extremes = Extremes(self.observations.dimension) if self.statistics.extremes else None
         needed = Codec(0, frozenset(), layout.size, len(program.edge), Limits(), b"", extremes).longest

@@ -122,6 +122,7 @@ class ModelTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     memory: int = FleetModel.memory
     least: int = FleetModel.least
     forgetting: float = FleetModel.forgetting
+    keep: bool = FleetModel.keep
 
     def build(self) -> FleetModel | None:
         """The model itself; None: there is none."""
