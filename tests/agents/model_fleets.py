@@ -35,7 +35,7 @@ class ModelFleet:
             for s in fleet(network, dimension=size)
         ]
         self.layout = layout_of(self.settings[0])
-        self.rounds = 0
+        self.rounds, self.members = 0, network.agents
         self.ledgers: list[Ledger] = []
         self.batchers = []
         self.restart([None] * network.agents)
@@ -54,7 +54,9 @@ class ModelFleet:
             for s, state in zip(self.settings, states, strict=True)
         ]
         self.batchers = [
-            batcher_of(s, self.layout, ledger, s.id, Clock(lambda: self.rounds, self._heard(s)))
+            batcher_of(
+                s, self.layout, ledger, s.id, Clock(lambda: self.rounds, lambda: self.members, self._heard(s))
+            )
             for s, ledger in zip(self.settings, self.ledgers, strict=True)
         ]
 

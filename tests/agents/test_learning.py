@@ -191,7 +191,7 @@ def alone(family: str, table: np.ndarray, rounds: int) -> ModelAnswers:
     layout = ModelLayout(3, weighting="samples", replicates=64, model=FleetModel(family, COVARIATES))
     held = np.zeros(layout.size)
     age = 0
-    batcher = RowBatcher(layout, lambda: held, (held, 0), 1, 1, Clock(lambda: age, tuple))
+    batcher = RowBatcher(layout, lambda: held, (held, 0), 1, Clock(lambda: age, lambda: 1, tuple))
     for age in range(rounds):
         held = batcher.batch([] if age else [table], held, len(table) * (age > 0), age).observation
     return batcher.answers()
@@ -223,7 +223,7 @@ def test_few_rows_are_not_told(caplog: pytest.LogCaptureFixture):
     data = rows("logistic", 1)[0]
     turn = 0  # a row comes in each
     batcher = RowBatcher(
-        layout, lambda: np.zeros(layout.size), nothing(layout), 1, 1, Clock(lambda: 18 * turn, tuple)
+        layout, lambda: np.zeros(layout.size), nothing(layout), 1, Clock(lambda: 18 * turn, lambda: 1, tuple)
     )
     assert batcher.batch([data[:3]], np.zeros(0), 0, 0).weight == 0
     assert "a table of 3 rows is not used: fewer than 4 are not told" in caplog.text
@@ -275,8 +275,8 @@ def test_rows_beyond_the_memory_are_let_go_once_the_estimate_is_good():
     )
     data = np.vstack(rows("logistic"))
     batch = Batch(np.zeros(layout.size), 0, 0.0)
-    age, clock = 0, Clock(lambda: 18 * age, tuple)
-    batcher = RowBatcher(layout, lambda: batch.observation, nothing(layout), 1, 1, clock)
+    age, clock = 0, Clock(lambda: 18 * age, lambda: 1, tuple)
+    batcher = RowBatcher(layout, lambda: batch.observation, nothing(layout), 1, clock)
     for age, part in enumerate(np.split(data, [3, 40, 200])):
         batch = batcher.batch(list(part), np.zeros(0), 0, age)
         assert (batch.samples, batch.weight) == (len(part), 1.0)
@@ -383,6 +383,49 @@ def test_a_model_that_forgets_follows_effects_that_flip():
         assert answer.judgement.linearization < 0.1
         turn = spread_of(3)  # in each 12 rows a round enter, and count less from then on
         assert answer.presence * 3 == pytest.approx(12 * turn / (1 - 0.5 ** (turn / 30)), rel=0.01)
+
+
+class CutOff:
+    """Faults that lose everything to and from an agent from some moment on."""
+
+    def __init__(self, agent: int) -> None:
+        self.agent, self.now = agent, False
+
+    def lost(self, round: int, sender: int, receiver: int) -> bool:
+        return self.now and self.agent in (sender, receiver)
+
+    def delay(self, round: int, sender: int, receiver: int) -> int:
+        return 0
+
+
+@pytest.mark.parametrize("keep", [True, False])
+def test_rows_of_members_that_vanish_stay_if_they_are_to_be_kept(keep):
+    data, settings = rows("poisson", 3), settings_of("poisson", Network.cycle(3), keep=keep)
+    wires, cut = Memory(), CutOff(2)
+
+    async def main() -> list[np.ndarray]:
+        agents = [
+            Agent(
+                replace(s, timeout=0.005, death=0.05),
+                transport=Faulty(wires.transport(s.id, tuple(n.id for n in s.neighbors)), s.id, cut),
+                source=[part],
+                seed=s.id,
+            )
+            for s, part in zip(settings, data, strict=True)
+        ]
+        async with AsyncExitStack() as stack, asyncio.timeout(60):
+            for agent in agents:
+                await stack.enter_async_context(agent)
+            while agents[0].snapshot.age < 120:
+                await asyncio.sleep(0.005)
+            cut.now = True
+            while agents[0].snapshot.age < 700:
+                await asyncio.sleep(0.005)
+            return [agent.estimate for agent in agents[:2]]
+
+    estimates = asyncio.run(main())
+    known = pooled(data if keep else data[:2], settings[0].model.build())
+    np.testing.assert_allclose(estimates, np.tile(known, (2, 1)), atol=1e-3)
 
 
 def test_standard_errors_beyond_fifteen_parameters_rest_on_more_replicates():

@@ -14,7 +14,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-import numpy as np
 from numpy.typing import ArrayLike
 
 from gossamer.agents.assembly import conversation_of, ledger_of
@@ -30,7 +29,7 @@ from gossamer.agents.round.extremes import Extremes
 from gossamer.agents.round.loop import RoundLoop
 from gossamer.agents.round.wire import Reason
 from gossamer.agents.round_trip import RoundTrip, timeout_of
-from gossamer.agents.rows import Clock, RowBatcher, batcher_of, reads_again
+from gossamer.agents.rows import Clock, answers_of, batcher_of, reads_again
 from gossamer.agents.settings import AGREED, AUTO, AgentSettings
 from gossamer.agents.snapshot import CountCheck, NeighborView, Snapshot, liars, strangers
 from gossamer.agents.statistics import Answers
@@ -138,7 +137,7 @@ class Agent:
         self._change: AgentSettings | None = None  # what to go on with before the next round
         self._conversation.round = saved.round if saved else 0
         self._mixing = Mixing(self.layout, settings.return_rate)
-        clock = Clock(lambda: self._conversation.round, self._heard)
+        clock = Clock(lambda: self._conversation.round, lambda: self.settings.members, self._heard)
         self._batcher = batcher = batcher_of(settings, self.layout, self._ledger, seed, clock)
         again = reads_again(batcher, self._source, self._ledger)
         self._loop = RoundLoop(batcher, self._ledger, self._conversation, self._lose_source, self._extremes)
@@ -263,8 +262,6 @@ class Agent:
         settings, self._change = self._change, None
         if settings is not None and self.changes.follow(settings):
             self.settings = settings
-            if isinstance(self._batcher, RowBatcher):
-                self._batcher.members = settings.members
             self._follow_round_trips()
 
     def _bounds(self, settings: AgentSettings) -> Bounds | None:
@@ -336,20 +333,14 @@ class Agent:
 
     def _answers(self) -> Answers:
         """What the averages say, in view of what the neighbors hold."""
-        batcher = self._batcher
-        return (
-            batcher.answers() if isinstance(batcher, RowBatcher) else self.layout.read(self._ledger.estimate)
-        )
+        return answers_of(self._batcher, self._ledger)
 
     def _heard(self) -> tuple[Floats, ...]:
         """What the neighbors alive told last."""
-        peers = self._conversation.peers.values()
-        most = self.settings.silence
+        peers, most = self._conversation.peers.values(), self.settings.silence
         return tuple(peer.value for peer in peers if peer.used and not peer.dead and peer.misses <= most)
 
     def _mixing_error(self, answers: Answers) -> Floats:
-        if isinstance(self._batcher, RowBatcher):  # what has not mixed is withheld
-            return np.where(np.isnan(answers.mean), np.nan, 0.0)
         return self._mixing.error(answers, self._ledger.returning, self._heard())
 
     def _shape(self, values: Floats) -> Any:

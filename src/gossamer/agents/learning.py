@@ -23,6 +23,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 
@@ -182,6 +183,7 @@ class ModelAnswers(Answers):
     step     by how many standard errors the estimate has left where the agent linearized its rows; 0: by few
     """
 
+    mixed: ClassVar[bool] = True
     layout: ModelLayout
     members: int = 0
     others: tuple[Floats, ...] = ()

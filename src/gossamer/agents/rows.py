@@ -21,7 +21,7 @@ from gossamer.agents.learning import ModelAnswers, ModelLayout
 from gossamer.agents.round.batching import Batch, Batcher
 from gossamer.agents.round.ledger import Ledger
 from gossamer.agents.settings import AgentSettings
-from gossamer.agents.statistics import Layout
+from gossamer.agents.statistics import Answers, Layout
 from gossamer.arrays import Floats
 from gossamer.models import (
     CLOSE,
@@ -49,9 +49,11 @@ _PATIENCE = 4
 
 
 class Clock(NamedTuple):
-    """What an agent shares with its neighbors at a moment: the number of the round, and what they hold."""
+    """What an agent knows of its fleet at a moment: the number of the round, how many members there are (0: unknown),
+    and what its neighbors hold."""
 
     round: Callable[[], int]
+    members: Callable[[], int]
     heard: Callable[[], tuple[Floats, ...]]
 
 
@@ -66,10 +68,15 @@ def batcher_of(
     """What turns its observations into what it averages."""
     if isinstance(layout, ModelLayout):
         own = ledger.mean, ledger.samples
-        return RowBatcher(layout, lambda: ledger.estimate, own, seed, settings.members, clock)
+        return RowBatcher(layout, lambda: ledger.estimate, own, seed, clock)
     weighted = ledger.program.weighted
     gain = getattr(settings.method, "gain", None) if weighted else None
     return Batcher(layout, gain=gain, holds=not weighted, seed=seed)
+
+
+def answers_of(batcher: Batcher, ledger: Ledger) -> Answers:
+    """What an agent knows: of a model, what it read when rows had spread."""
+    return batcher.answers() if isinstance(batcher, RowBatcher) else batcher.layout.read(ledger.estimate)
 
 
 def reads_again(batcher: Batcher, source: Source | None, ledger: Ledger) -> bool:
@@ -91,8 +98,7 @@ class RowBatcher(Batcher):
 
     estimate  what the agent holds of the network's average, (n,)
     own       its own sums from before a restart, (n,), and of how many rows they are
-    members   how many agents the fleet has, 0: unknown
-    clock     the number of the round, and what neighbors hold
+    clock     what it knows of its fleet
     """
 
     def __init__(
@@ -101,15 +107,13 @@ class RowBatcher(Batcher):
         estimate: Callable[[], Floats],
         own: tuple[Floats, float],
         seed: int | None,
-        members: int,
         clock: Clock,
     ) -> None:
         self.layout: ModelLayout = layout
         self._estimate = estimate
-        self.members = members
         self.ending = False
         self._clock = clock
-        self._answers = ModelAnswers(layout, np.zeros(layout.size), members)
+        self._answers = ModelAnswers(layout, np.zeros(layout.size))
         self._taken = self._read = (
             self._looked
         ) = -1  # the turns in which rows entered, and averages were read
@@ -134,7 +138,7 @@ class RowBatcher(Batcher):
 
     def fits(self) -> bool:
         """Whether the sums from before a restart were linearized close to the estimate."""
-        return bool(self.layout.judge(self._estimate(), self.members).linearization <= PUBLISHED)
+        return bool(self.layout.judge(self._estimate(), self._clock.members()).linearization <= PUBLISHED)
 
     def begin_again(self) -> None:
         """Forget the sums from before a restart: all rows will come again."""
@@ -146,7 +150,7 @@ class RowBatcher(Batcher):
 
     def _turn(self) -> tuple[int, float]:
         """Which turn it is, and how much of it is over."""
-        return divmod(self._clock.round() / spread_of(self.members), 1.0)  # type: ignore[return-value]
+        return divmod(self._clock.round() / spread_of(self._clock.members()), 1.0)  # type: ignore[return-value]
 
     def takes(self) -> bool:
         turn, over = self._turn()
@@ -166,7 +170,7 @@ class RowBatcher(Batcher):
         count = 0
         if takes:
             if self._half_life and self._taken >= 0:
-                fade = 0.5 ** ((int(turn) - self._taken) * spread_of(self.members) / self._half_life)
+                fade = 0.5 ** ((int(turn) - self._taken) * spread_of(self._clock.members()) / self._half_life)
                 for sums in (self._frozen, self._sums):
                     sums *= fade**self.layout.squared
                 self._kept.weights[: self._kept.count] *= fade
@@ -179,7 +183,7 @@ class RowBatcher(Batcher):
 
     def _reading(self) -> ModelAnswers:
         found = ModelAnswers(
-            self.layout, self._estimate()[: self.layout.size], self.members, self._clock.heard()
+            self.layout, self._estimate()[: self.layout.size], self._clock.members(), self._clock.heard()
         )
         if self._kept.theta is None:
             return found
@@ -232,7 +236,7 @@ class RowBatcher(Batcher):
         held = self._estimate()
         if not held[0] > 0:
             return
-        found = self.layout.judge(held, self.members)
+        found = self.layout.judge(held, self._clock.members())
         near = bool(found.ready and found.linearization <= FAR)
         self._near, self._nearing = near and self._nearing, near
         self._good = bool(self._near and found.linearization <= PUBLISHED)

@@ -36,6 +36,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 
@@ -118,6 +119,7 @@ class Layout:
 class Answers:
     """What an averaged vector says; arrays of shape (n,), nan while nothing is known."""
 
+    mixed: ClassVar[bool] = False  #: whether what has not mixed is withheld
     layout: Layout
     vector: Floats
 
