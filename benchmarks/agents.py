@@ -175,7 +175,7 @@ def free_ports(count: int) -> list[int]:
 
 def fleet(agents: int, certificates: Path | None) -> list[Any]:
     """Settings of a cycle of agents (for two: a single edge), with the default settings of an agent."""
-    from gossamer.agents.settings import AgentSettings, Neighbor, Tls
+    from gossamer.agents.config.settings import AgentSettings, Neighbor, Tls
     from gossamer.facts import KnownFacts
     from gossamer.methods import AnytimeSDA
     from gossamer.networks import Network
@@ -207,7 +207,7 @@ def payload_bytes(settings: Any) -> int:
 
     from gossamer.agents.round.messages import Outgoing
     from gossamer.agents.round.wire import Codec
-    from gossamer.agents.statistics import Layout
+    from gossamer.agents.statistics.layout import Layout
 
     size = Layout.of(settings).size
     content = Outgoing(time.time_ns() // 1000, time.time_ns() // 1000, True, np.ones((3, size)).tobytes())
@@ -266,9 +266,9 @@ def spent(pid: int) -> tuple[float, int]:
 
 def quiet(network: Any, every: str, directory: Path, seconds: float) -> tuple[float, float, int]:
     """Cores that a fleet uses in all, wake-ups per second and agent, and the fewest agents seen running."""
-    from gossamer.agents.fleet.file import Fleet
+    from gossamer.agents.config.tables import RoundsTable
     from gossamer.agents.fleet.launcher import LocalFleet
-    from gossamer.agents.fleet.tables import RoundsTable
+    from gossamer.agents.membership.fleet import Fleet
 
     endpoints = [f"127.0.0.1:{port}" for port in free_ports(network.agents)]
     made = Fleet.create(network, endpoints=endpoints, rounds=RoundsTable(every=every))
@@ -326,7 +326,7 @@ def quiet_rows(directory: Path) -> Iterator[Row]:
 
 def rows(fleets: Sequence[int] = (2, 10, 50), seconds: float = 3.0, repeats: int = 3) -> Iterator[Row]:
     from benchmarks.timing import Row
-    from gossamer.agents.fleet.certificates import Authority
+    from gossamer.agents.membership.certificates import Authority
 
     with tempfile.TemporaryDirectory() as directory:
         authority = Authority.create(Path(directory) / "ca")

@@ -115,9 +115,9 @@ def fleet_rows(chromium: str | None) -> Iterator[Row]:
 def _compared(
     what: str, every: str, pages: Callable[[str], AbstractContextManager[Callable[[bool], None]]]
 ) -> Row:
-    from gossamer.agents.fleet.file import Fleet
+    from gossamer.agents.config.tables import RoundsTable
     from gossamer.agents.fleet.launcher import LocalFleet
-    from gossamer.agents.fleet.tables import RoundsTable
+    from gossamer.agents.membership.fleet import Fleet
     from gossamer.networks import Network
 
     with tempfile.TemporaryDirectory() as folder:

@@ -26,9 +26,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from gossamer.agents.fleet.file import Fleet
-from gossamer.agents.fleet.launcher import LocalFleet
-from gossamer.agents.fleet.tables import ModelTable, ObservationsTable, RoundsTable
+from gossamer.agents.config.tables import ModelTable, ObservationsTable, RoundsTable
+from gossamer.agents.fleet.local import LocalFleet
+from gossamer.agents.membership.fleet import Fleet
 from gossamer.applications import LikelihoodEstimation
 from gossamer.networks import Network
 

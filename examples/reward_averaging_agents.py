@@ -21,8 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gossamer.agents.agent import Agent
-from gossamer.agents.fleet.file import Fleet
-from gossamer.agents.fleet.tables import ObservationsTable, RoundsTable, StatisticsTable
+from gossamer.agents.config.tables import ObservationsTable, RoundsTable, StatisticsTable
+from gossamer.agents.membership.fleet import Fleet
 from gossamer.agents.transports.memory import Memory
 from gossamer.networks import Network
 

@@ -17,8 +17,8 @@ from contextlib import AsyncExitStack
 import numpy as np
 
 from gossamer.agents.agent import Agent
-from gossamer.agents.fleet.file import Fleet
-from gossamer.agents.fleet.tables import RoundsTable
+from gossamer.agents.config.tables import RoundsTable
+from gossamer.agents.membership.fleet import Fleet
 from gossamer.agents.transports.memory import Memory
 from gossamer.networks import Network
 

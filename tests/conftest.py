@@ -4,14 +4,12 @@ import os
 from pathlib import Path
 
 import hypothesis
-import networkx as nx
 import numpy as np
 import pytest
-from hypothesis import strategies as st
 
 import gossamer as gs
-from tests.processes import guard
-from tests.processes import processes_end as processes_end
+from tests.support.processes import guard
+from tests.support.processes import processes_end as processes_end
 
 hypothesis.settings.register_profile("gossamer", deadline=None, max_examples=25, derandomize=True)
 hypothesis.settings.load_profile("gossamer")
@@ -28,26 +26,6 @@ def pytest_configure() -> None:
                 pytest.exit(
                     f"{source.name} is newer than {compiled.name}; compile it: make setup", returncode=4
                 )
-
-
-LINEAR = [name for name, cls in gs.METHODS.items() if cls.mixing == "matrix"]
-
-
-@st.composite
-def connected_networks(
-    draw, most: int = 12, weights=("metropolis", "laplacian", "max-degree", "best-constant")
-):
-    """Any connected graph: a random tree plus random extra edges."""
-    n = draw(st.integers(2, most))
-    graph = nx.Graph()
-    graph.add_node(0)
-    for i in range(1, n):
-        graph.add_edge(i, draw(st.integers(0, i - 1)))
-    for _ in range(draw(st.integers(0, n))):
-        i, j = draw(st.integers(0, n - 1)), draw(st.integers(0, n - 1))
-        if i != j:
-            graph.add_edge(i, j)
-    return gs.Network.from_networkx(graph, draw(st.sampled_from(weights)))
 
 
 @pytest.fixture(scope="session")

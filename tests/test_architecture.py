@@ -66,6 +66,40 @@ def test_files_are_short():
     assert long == set()
 
 
+TESTS = ROOT / "tests"
+
+NO_MODULES = {"chaos", "docs", "examples", "support"}
+"""Folders of tests that are of no module."""
+
+WHOLE = {"architecture", "deploy", "moving", "packaging", "processes", "public", "wrong_input"}
+"""Test modules of the whole project."""
+
+
+def test_tests_mirror_the_source_tree():
+    """A folder of tests is that of a package, and at the top a test module is that of a module or package."""
+    found = set()
+    for path in TESTS.rglob("test_*.py"):
+        here = path.relative_to(TESTS)
+        name = here.stem.removeprefix("test_")
+        if here.parts[0] in NO_MODULES or (len(here.parts) == 1 and name in WHOLE):
+            continue
+        place = PACKAGE / here.parent if len(here.parts) > 1 else PACKAGE / name
+        if not place.is_dir() and not place.with_suffix(".py").exists():
+            found.add(here.as_posix())
+    assert found == set()
+
+
+def test_test_modules_share_through_support_alone():
+    found = set()
+    for path in TESTS.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("tests."):
+                names = [*(node.module or "").split("."), *(name.name for name in node.names)]
+                if any(name == "conftest" or name.startswith("test_") for name in names):
+                    found.add(f"{path.relative_to(TESTS)}: {node.module}")
+    assert found == set()
+
+
 def test_private_names_stay_in_their_package():
     """`_name` may be imported by a module of the same folder, and a private module by its folder alone."""
     found = set()
@@ -153,7 +187,7 @@ def test_the_import_contract_notices_an_import_that_points_the_wrong_way(copy):
 
 
 def test_agents_cannot_import_what_costs_memory(copy):
-    with (copy / "src/gossamer/agents/settings.py").open("a") as file:
+    with (copy / "src/gossamer/agents/config/settings.py").open("a") as file:
         file.write("\nimport scipy\n")
     done = lint_imports(copy)
     assert done.returncode == 1

@@ -19,16 +19,17 @@ import pytest
 import yaml
 
 from gossamer.agents.agent import Agent
-from gossamer.agents.fleet.file import Fleet
-from gossamer.agents.fleet.hosts import names_and_endpoints
-from gossamer.agents.fleet.membership import add, change, remove
 from gossamer.agents.host.metrics import AgentCollector
 from gossamer.agents.host.web import serve
+from gossamer.agents.membership.changes import add, change, remove
+from gossamer.agents.membership.fleet import Fleet
+from gossamer.agents.membership.hosts import names_and_endpoints
 from gossamer.agents.transports.memory import Memory
 from gossamer.networks import Network
-from tests.agents.small_fleets import fleet as fleet_settings
-from tests.agents.small_fleets import free_ports, until
-from tests.cli.fleet_commands import gossamer
+from tests.support.commands import invoke
+from tests.support.small_fleets import fleet as fleet_settings
+from tests.support.small_fleets import free_ports
+from tests.support.waiting import until
 
 DEPLOY = Path(__file__).parents[1] / "deploy"
 DASHBOARD = json.loads((DEPLOY / "grafana-dashboard.json").read_text())
@@ -80,7 +81,7 @@ def test_prometheus_scrapes_the_agents_of_a_fleet(tmp_path: Path) -> None:
     shutil.copy(DEPLOY / "prometheus-rules.yml", tmp_path)
 
     def publish() -> None:
-        done = gossamer("fleet", "targets", "-f", path, "--out", tmp_path / "gossamer-targets.json")
+        done = invoke("fleet", "targets", "-f", path, "--out", tmp_path / "gossamer-targets.json")
         assert done.exit_code == 0, done.output
 
     def scraped() -> set[str]:
@@ -98,7 +99,7 @@ def test_prometheus_scrapes_the_agents_of_a_fleet(tmp_path: Path) -> None:
     snapshot = Agent(fleet_settings(Network.path(2))[0], transport=transport).snapshot
     with ExitStack() as stack:
         for name, place in metrics.items():
-            stack.callback(serve(AgentCollector(lambda: snapshot, name), int(place.rpartition(":")[2])))
+            stack.callback(serve(AgentCollector(lambda: snapshot, name), str, int(place.rpartition(":")[2])))
         publish()
         storage = f"--storage.tsdb.path={tmp_path / 'data'}"
         process = subprocess.Popen(

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import gossamer as gs
-from tests.engines.variants import VARIANTS
-from tests.reference import round_by_round
+from tests.support.reference import round_by_round
+from tests.support.variants import VARIANTS
 
 NOISE = gs.Gaussian(np.zeros(12), np.linspace(0.5, 1.5, 12))
 

@@ -11,7 +11,7 @@ import pytest
 
 import gossamer as gs
 from gossamer.methods import SDA
-from tests.brute_force import CASES, FOUND, brute_force, random_case
+from tests.support.brute_force import CASES, FOUND, brute_force, random_case
 
 
 @pytest.mark.parametrize("method", [gs.AnytimeSDA(), gs.AnytimeSDA("chebyshev"), gs.SDA(), gs.DSG()])

@@ -6,18 +6,20 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
+
+from tests.support.processes import runs
+from tests.support.waiting import PATIENCE, until
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")
 
 LEAVES = """
 import os, subprocess, sys
 from pathlib import Path
-from tests.processes import guard
-from tests.processes import processes_end as processes_end
+from tests.support.processes import guard
+from tests.support.processes import processes_end as processes_end
 
 guard()
 COMMAND = ["sh", "-c", "sleep 600 & echo $$ $! > {file}; exec setsid sh -c 'echo $$ >> {file}; exec sleep 601'"]
@@ -31,13 +33,6 @@ def test_leaves_processes():
 def test_they_are_gone():
     assert not any(Path("/proc", pid).exists() for pid in Path("{file}").read_text().split())
 """
-
-
-def runs(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
 
 
 @linux
@@ -63,7 +58,7 @@ def test_what_a_test_started_ends_with_it(tmp_path: Path, ending: str) -> None:
         ],
         env=os.environ | {"PYTHONPATH": str(root)},
         stdout=subprocess.PIPE,
-        timeout=60,
+        timeout=PATIENCE,
         check=False,
     )
     if ending.startswith("assert"):
@@ -71,8 +66,5 @@ def test_what_a_test_started_ends_with_it(tmp_path: Path, ending: str) -> None:
     else:
         assert done.returncode == -signal.SIGKILL, done.stdout
     left = [int(pid) for pid in file.read_text().split()]
-    deadline = time.monotonic() + 60
-    while any(runs(pid) for pid in left):
-        assert time.monotonic() < deadline, left
-        time.sleep(0.01)
+    until(lambda: not any(map(runs, left)), f"the end of {left}")
     assert len(left) == 3

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import gossamer as gs
 from gossamer.engines.exact import weights
 from gossamer.methods import AnytimeSDA
-from tests.conftest import LINEAR, connected_networks
+from tests.support.networks import LINEAR, connected_networks
 
 
 @pytest.mark.parametrize("kappa", [1.0, 1.5, 2.0, 11.0, 76.0, 1013.0, 4052.0, 1e6])

@@ -10,12 +10,11 @@ from concurrent.futures import ThreadPoolExecutor
 from importlib.util import find_spec
 
 import pytest
-from typer.testing import CliRunner
 
 import gossamer as gs
 from gossamer import warmup
-from gossamer.cli import build
 from gossamer.fingerprint import SourceTree
+from tests.support.commands import invoke
 
 pytestmark = pytest.mark.slow
 
@@ -150,12 +149,12 @@ def test_a_failed_task_leaves_no_stamp(small_tasks, monkeypatch):
 
 
 def test_command_says_what_it_does(small_tasks):
-    first, again = (CliRunner().invoke(build(), ["warmup", "--jobs", "1"]) for _ in range(2))
+    first, again = (invoke("warmup", "--jobs", 1) for _ in range(2))
     assert "compiling" in first.output
     assert "later runs find it on disk" in first.output
     assert again.output.strip() == "everything is compiled already"
     with pytest.raises(gs.InvalidInput, match="--jobs must be a whole number of at least 1, got 0"):
-        CliRunner().invoke(build(), ["warmup", "--jobs", "0"], catch_exceptions=False)
+        invoke("warmup", "--jobs", 0, catch=False)
 
 
 def test_compiled_modules_are_noted_with_their_sources(small_tasks):

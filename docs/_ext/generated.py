@@ -91,8 +91,8 @@ def _escape(text: str) -> str:
 
 def fleet_file() -> str:
     """A fleet of three as `gossamer fleet init` writes it: every field, with its explanation."""
-    from gossamer.agents.fleet.file import Fleet
-    from gossamer.agents.fleet.template import fleet_text
+    from gossamer.agents.config.template import fleet_text
+    from gossamer.agents.membership.fleet import Fleet
     from gossamer.networks import Network
 
     fleet = Fleet.create(Network.path(3), endpoints=[f"10.0.0.{k}:7447" for k in (1, 2, 3)])

@@ -7,8 +7,8 @@ from . import methods as methods
 from . import networks as networks
 from . import theory as theory
 from .agents.agent import Agent as Agent
-from .agents.settings import AgentSettings as AgentSettings
-from .agents.settings import Neighbor as Neighbor
+from .agents.config.settings import AgentSettings as AgentSettings
+from .agents.config.settings import Neighbor as Neighbor
 from .applications import LikelihoodEstimation as LikelihoodEstimation
 from .applications import LinearEstimation as LinearEstimation
 from .applications import PolicyEvaluation as PolicyEvaluation

@@ -24,7 +24,7 @@ def whole_number(name: str, value: Any, *, least: int | None = None, most: int |
     if not (_is_number(value) and value == math.floor(value) and _within(value, least, most)):
         bounds = _bounds(least=least, most=most)
         raise InvalidInput(
-            f"{name} must be a whole number{f' {bounds}' if bounds else ''}, got {brief(value)}"
+            parameter=name, required=f"a whole number{f' {bounds}' if bounds else ''}", got=brief(value)
         )
     return int(value)
 
@@ -43,7 +43,7 @@ def number(
     if not inside or (above is not None and value <= above) or (below is not None and value >= below):
         bounds = _bounds(above=above, least=least, below=below, most=most)
         raise InvalidInput(
-            f"{name} must be a finite number{f' {bounds}' if bounds else ''}, got {brief(value)}"
+            parameter=name, required=f"a finite number{f' {bounds}' if bounds else ''}", got=brief(value)
         )
     return float(value)
 
@@ -51,7 +51,7 @@ def number(
 def probability(name: str, value: Any) -> float:
     """Return a number from 0 to 1."""
     if not (_is_number(value) and 0 <= value <= 1):
-        raise InvalidInput(f"{name} must be a probability from 0 to 1, got {brief(value)}")
+        raise InvalidInput(parameter=name, required="a probability from 0 to 1", got=brief(value))
     return float(value)
 
 
@@ -60,7 +60,7 @@ def choice(name: str, value: Any, choices: Iterable[str]) -> str:
     words = list(choices)
     if not isinstance(value, str) or value not in words:
         hint = nearest(value, words) if isinstance(value, str) else ""
-        raise InvalidInput(f"{name} must be {_either(words)}, got {brief(value)}{hint}")
+        raise InvalidInput(parameter=name, required=_either(words), got=f"{brief(value)}{hint}")
     return str(value)
 
 
@@ -78,16 +78,20 @@ def array(name: str, value: Any, shape: tuple[int | None, ...] | None = None) ->
         found = np.asarray(value)
         found = found if found.dtype.kind == "c" else found.astype(float)
     except (TypeError, ValueError, OverflowError):
-        raise InvalidInput(f"{name} must be an array of numbers{wanted}, got {brief(value)}") from None
+        raise InvalidInput(
+            parameter=name, required=f"an array of numbers{wanted}", got=brief(value)
+        ) from None
     if found.dtype.kind == "c":
-        raise InvalidInput(f"{name} must be real, got complex numbers")
+        raise InvalidInput(parameter=name, required="real", got="complex numbers")
     fits = shape is None or (
         found.ndim == len(shape) and all(n in (None, m) for n, m in zip(shape, found.shape, strict=True))
     )
     if not fits:
-        raise InvalidInput(f"{name} must be an array{wanted}, got shape {found.shape}")
+        raise InvalidInput(parameter=name, required=f"an array{wanted}", got=f"shape {found.shape}")
     if not np.all(np.isfinite(found)):
-        raise InvalidInput(f"{name} must be finite, got {int(np.sum(~np.isfinite(found)))} NaN or infinite")
+        raise InvalidInput(
+            parameter=name, required="finite", got=f"{int(np.sum(~np.isfinite(found)))} NaN or infinite"
+        )
     return found
 
 
@@ -100,7 +104,7 @@ def seed(value: Any) -> int:
             found = -1
         if found >= 0:
             return found
-    raise InvalidInput(f"seed must be a whole number of at least 0, got {brief(value)}")
+    raise InvalidInput(parameter="seed", required="a whole number of at least 0", got=brief(value))
 
 
 def listed(name: str, value: Any) -> list[Any]:
@@ -110,7 +114,7 @@ def listed(name: str, value: Any) -> list[Any]:
         or not isinstance(value, Iterable)
         or getattr(value, "ndim", 1) == 0
     ):
-        raise InvalidInput(f"{name} must be a list, got {brief(value)}")
+        raise InvalidInput(parameter=name, required="a list", got=brief(value))
     return list(value)
 
 

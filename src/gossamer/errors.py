@@ -12,22 +12,61 @@ GossamerError
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from importlib import import_module
 from types import ModuleType
+from typing import Self
 
 
 class GossamerError(Exception):
     """Root of every error this package raises on purpose.
+
+    An error about one parameter names it in a field. The command line and fleet.toml put the name of their flag or
+    field there, and the text follows.
+
+    Parameters
+    ----------
+    text
+        What is wrong: a whole sentence, or with `parameter` the rest of a sentence that begins with its name.
+    parameter
+        The parameter that cannot be used.
+    required, got, hint
+        Instead of `text`: what the parameter must be, the value it has as text, and what to do.
 
     Examples
     --------
     >>> try:
     ...     gs.SDA(step_size=-1)
     ... except gs.GossamerError as error:
-    ...     print(type(error).__name__)
-    InvalidInput
+    ...     print(type(error).__name__, error.parameter)
+    InvalidInput step_size
+    >>> gs.GossamerError(parameter="size", required="at least 2", got="1", hint="add an agent")
+    GossamerError('size must be at least 2, got 1; add an agent')
     """
+
+    def __init__(
+        self, text: str = "", *, parameter: str = "", required: str = "", got: str = "", hint: str = ""
+    ) -> None:
+        if required:
+            text = f"must be {required}" + (f", got {got}" if got else "") + (f"; {hint}" if hint else "")
+        super().__init__(text)
+        self.text, self.parameter = text, parameter
+        self.required, self.got, self.hint = required, got, hint
+
+    def __str__(self) -> str:
+        space = " " if self.parameter and self.text[:1] not in (":", ",") else ""
+        return f"{self.parameter}{space}{self.text}"
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({str(self)!r})"
+
+    def inside(self, parent: str, fields: Container[str] = ()) -> Self:
+        """Name this error by its place: `parent.field must be ...` for one of its fields, else `parent: ...`."""
+        if self.parameter in fields:
+            self.parameter = f"{parent}.{self.parameter}"
+        else:
+            self.text, self.parameter = f": {self}", parent
+        return self
 
 
 class InvalidInput(GossamerError, ValueError):

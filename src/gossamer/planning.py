@@ -177,7 +177,7 @@ def _listed(name: str, value: Any, one: type | tuple[type, ...]) -> tuple[list[A
         several = []
     if not several:
         kind = {"target": "a number", "network": "a network", "method": "a method or its name"}[name]
-        raise InvalidInput(f"{name} must be {kind} or several, got {value!r}")
+        raise InvalidInput(parameter=name, required=f"{kind} or several", got=repr(value))
     return several, False
 
 

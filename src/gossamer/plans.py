@@ -125,7 +125,7 @@ class Plans(list[Plan], Result):
     def cheapest(self, by: str = "rounds") -> Plan:
         """The plan with the least "rounds", "samples", "messages" or "bytes" among those that reach their target."""
         if by not in ("rounds", "samples", "messages", "bytes"):
-            raise InvalidInput(f"by must be rounds, samples, messages or bytes, got {by!r}")
+            raise InvalidInput(parameter="by", required="rounds, samples, messages or bytes", got=repr(by))
         reached = [plan for plan in self if plan.reached]
         if not reached:
             raise InvalidInput(

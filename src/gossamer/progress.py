@@ -38,7 +38,7 @@ def progress_bar(
     but a log, a line is written now and then instead.
     """
     if not isinstance(wanted, bool | None):
-        raise InvalidInput(f"progress must be True, False or None, got {wanted!r}")
+        raise InvalidInput(parameter="progress", required="True, False or None", got=repr(wanted))
     if wanted is None:
         wanted = worth_it and (lines or sys.stderr.isatty())
     if not wanted:

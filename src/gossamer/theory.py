@@ -316,7 +316,9 @@ def centralized_limit(observations: Observations, rounds: int | Integers) -> flo
     """
     if not isinstance(observations, Observations):
         raise InvalidInput(
-            f"observations must be streams such as gs.Gaussian(mean, std), got {observations!r}"
+            parameter="observations",
+            required="streams such as gs.Gaussian(mean, std)",
+            got=repr(observations),
         )
     total = in_order(block_sums(observations.variance.reshape(-1), BLOCK * observations.components))
     if isinstance(rounds, np.ndarray) and rounds.ndim:
@@ -369,7 +371,9 @@ def network_limit(
     several = rounds.tolist() if isinstance(rounds, np.ndarray) and rounds.ndim == 1 else [rounds]
     horizons = np.array([checks.rounds(t) for t in several])
     if not several:
-        raise InvalidInput("rounds must be a whole number or an array of them, got an empty one")
+        raise InvalidInput(
+            parameter="rounds", required="a whole number or an array of them", got="an empty one"
+        )
     longest = int(horizons.max())
     if batches is not None:
         batches = checks.array("batches", batches, (longest,))

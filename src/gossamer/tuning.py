@@ -142,7 +142,7 @@ def tune(
     if not known:
         raise Unsupported(f"{method.name} has no parameters to tune")
     if not names:
-        raise InvalidInput(f"parameters must name at least one of {', '.join(known)}, got none")
+        raise InvalidInput(f"must name at least one of {', '.join(known)}, got none", parameter="parameters")
     moved = _away_from_the_start(observations, rounds)
     over = measures(network, moved)
     task = _Task(method, network, moved, rounds, {name: known[name] for name in names})

@@ -5,51 +5,29 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-import time
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.agents.own_methods import NewestOnly
-from tests.agents.small_fleets import fleet, free_ports
+from tests.support.ledgers import drive, ledgers
+from tests.support.memory_fleet import enter, in_memory, leave
+from tests.support.own_methods import NewestOnly
+from tests.support.small_fleets import fleet, free_ports
+from tests.support.virtual_time import VirtualTime, in_virtual_time, rounds
+from tests.support.waiting import PATIENCE, until_true
 
 from gossamer.agents.agent import Agent
-from gossamer.agents.fleet.file import Fleet
-from gossamer.agents.host.sources import parse_source
-from gossamer.agents.host.store_file import read
+from gossamer.agents.membership.fleet import Fleet
 from gossamer.agents.round.batching import Batcher
 from gossamer.agents.snapshot import Snapshot
-from gossamer.agents.statistics import Layout
+from gossamer.agents.sources.opening import parse_source
+from gossamer.agents.statistics.layout import Layout
+from gossamer.agents.store.file import read
 from gossamer.agents.transports.memory import Memory
 from gossamer.errors import GossamerError, InvalidInput, Unsupported
-from gossamer.methods import SDA
+from gossamer.methods import SDA, AnytimeSDA
 from gossamer.networks import Network
-
-
-async def wait_for(condition, what: str, seconds: float = 60.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, f"{what} did not happen within {seconds} s"
-        await asyncio.sleep(0.005)
-
-
-def in_memory(settings, memory: Memory | None = None, **arguments) -> list[Agent]:
-    memory = memory or Memory()
-    return [
-        Agent(s, transport=memory.transport(s.id, tuple(n.id for n in s.neighbors)), **arguments)
-        for s in settings
-    ]
-
-
-async def enter(agents: list[Agent]) -> None:
-    for agent in agents:
-        await agent.__aenter__()
-
-
-async def leave(agents: list[Agent]) -> None:
-    for agent in agents:
-        await agent.__aexit__(None, None, None)
 
 
 def test_every_agent_learns_the_average() -> None:
@@ -58,7 +36,7 @@ def test_every_agent_learns_the_average() -> None:
         await enter(agents)
         for value, agent in enumerate(agents):
             agent.observe(float(value))
-        await wait_for(lambda: all(abs(a.estimate - 1.5) < 1e-6 for a in agents), "agreement")
+        await until_true(lambda: all(abs(a.estimate - 1.5) < 1e-6 for a in agents), "agreement")
         snapshot = agents[0].snapshot
         assert snapshot.samples == 1
         assert snapshot.state == "running"
@@ -82,7 +60,7 @@ def test_vectors_variance_and_quantiles() -> None:
             for row in rows:
                 agent.observe(row)
         pooled = data.reshape(-1, 2)
-        await wait_for(
+        await until_true(
             lambda: all(np.abs(a.estimate - pooled.mean(axis=0)).max() < 1e-6 for a in agents), "agreement"
         )
         answers = agents[2].snapshot.answers
@@ -111,7 +89,7 @@ def test_weighting(weighting: str, expected: float) -> None:
         agents[0].subscribe(Thrice(agents[0]))
         agents[1].subscribe(lambda snapshot: agents[1].observe(7.0))
         await enter(agents)
-        await wait_for(lambda: all(abs(a.estimate - expected) < 0.02 for a in agents), "the weighted mean")
+        await until_true(lambda: all(abs(a.estimate - expected) < 0.02 for a in agents), "the weighted mean")
         assert agents[2].snapshot.samples == 0
         await leave(agents)
 
@@ -131,31 +109,26 @@ def test_pace_and_paced_sources() -> None:
     """An iterable gives one observation a round; a pace spaces the rounds."""
 
     async def main() -> None:
-        memory = Memory()
-        settings = fleet(Network.path(2), pace=0.02)
-        agents = [in_memory([s], memory, source=[float(s.id)] * 10)[0] for s in settings]
-        started = time.monotonic()
-        await enter(agents)
-        await wait_for(lambda: all(a.snapshot.age >= 15 for a in agents), "15 rounds")
-        assert time.monotonic() - started > 14 * 0.02
+        first, second = fleet(Network.path(2), pace=10.0)
+        time = VirtualTime(2)
+        agents = [time.agent(s, source=[float(s.id)] * 10) for s in (first, second)]
+        for ends in await rounds(agents, time, 15):
+            np.testing.assert_allclose(ends, 10.0 * np.arange(15))
+        await leave(agents)
         assert [a.snapshot.samples for a in agents] == [10, 10]
         assert agents[0].estimate == pytest.approx(0.5, abs=1e-3)
-        await leave(agents)
 
     asyncio.run(main())
 
 
 def test_a_pace_is_kept_among_faster_neighbors() -> None:
     async def main() -> None:
-        memory, pace = Memory(), 0.02
-        slow, fast = fleet(Network.path(2), pace=pace)
-        agents = in_memory([slow, replace(fast, pace=None)], memory)
-        await enter(agents)
-        await wait_for(lambda: agents[0].snapshot.age >= 1, "the first round")
-        started, first = time.monotonic(), agents[0].snapshot.age
-        await wait_for(lambda: agents[0].snapshot.age >= first + 50, "50 rounds")
+        pace = 10.0
+        slow, fast = fleet(Network.path(2), pace=pace, timeout=4.0)
+        time, agents = in_virtual_time([slow, replace(fast, pace=None)])
+        ends, _ = await rounds(agents, time, 51)
         # It may spend one pace at once, to fall into step, and 2% in the long run.
-        assert time.monotonic() - started > (50 * 0.98 - 2) * pace
+        assert (50 * 0.98 - 2) * pace < ends[-1] - ends[0] <= 50 * pace
         await leave(agents)
 
     asyncio.run(main())
@@ -186,13 +159,13 @@ def test_live_sources_and_snapshots() -> None:
 
 def test_an_agent_alone_goes_on_at_the_pace_of_its_time_out() -> None:
     async def main() -> None:
-        agent = in_memory(fleet(Network.path(2), timeout=0.02))[0]
-        async with agent:
-            agent.observe(3.0)
-            await wait_for(lambda: agent.snapshot.age >= 5, "five rounds alone")
-            assert agent.snapshot.age < 2000  # it does not spin
-            assert agent.estimate == 3.0
-            assert agent.snapshot.neighbors[0].state == "joining"
+        time, [agent] = in_virtual_time(fleet(Network.path(2), timeout=0.02)[:1])
+        agent.observe(3.0)
+        [ends] = await rounds([agent], time, 5)
+        assert min(np.diff(ends)) >= 0.02 / 16  # it does not spin
+        assert agent.estimate == 3.0
+        assert agent.snapshot.neighbors[0].state == "joining"
+        await leave([agent])
 
     asyncio.run(main())
 
@@ -208,9 +181,9 @@ def test_a_failure_in_the_rounds_reaches_the_program(tmp_path: Path) -> None:
             waiting = asyncio.ensure_future(agent.observe_durable(1.0))
             await asyncio.sleep(0)
             agent.subscribe(fail)
-            await wait_for(lambda: agent.snapshot.state == "stopped", "the end")
+            await until_true(lambda: agent.snapshot.state == "stopped", "the end")
             with pytest.raises(GossamerError, match="stopped before the observation was in the store"):
-                await asyncio.wait_for(waiting, 5)
+                await asyncio.wait_for(waiting, PATIENCE)
             with pytest.raises(GossamerError, match="agent0 has stopped and takes no more observations"):
                 agent.observe(2.0)
 
@@ -235,15 +208,15 @@ def test_a_source_that_fails_is_reported_while_the_agent_goes_on(
 ) -> None:
     async def main() -> None:
         async with in_memory(fleet(Network.path(2), timeout=0.02), source=source())[0] as agent:
-            await wait_for(lambda: agent.snapshot.state == "degraded", "the failure")
+            await until_true(lambda: agent.snapshot.state == "degraded", "the failure")
             assert agent.snapshot.problem == "the source failed: OSError: unplugged"
             agent.observe(8.0)
-            await wait_for(lambda: abs(agent.estimate - 4.0) < 1e-9, "the agent going on")
+            await until_true(lambda: abs(agent.estimate - 4.0) < 1e-9, "the agent going on")
             assert agent.snapshot.samples == agent.snapshot.bad == 3
 
     with pytest.raises(GossamerError, match="agent0: the source failed: OSError: unplugged"):
         asyncio.run(main())
-    assert "goes on without its source: OSError: unplugged" in caplog.text
+    assert "continues without its source: OSError: unplugged" in caplog.text
 
 
 def test_a_source_whose_own_task_was_cancelled_has_failed() -> None:
@@ -253,7 +226,7 @@ def test_a_source_whose_own_task_was_cancelled_has_failed() -> None:
 
     async def main() -> None:
         async with in_memory(fleet(Network.path(2), timeout=0.02), source=sensor())[0] as agent:
-            await wait_for(lambda: agent.snapshot.state == "degraded", "the failure")
+            await until_true(lambda: agent.snapshot.state == "degraded", "the failure")
 
     with pytest.raises(GossamerError, match="the source failed: CancelledError"):
         asyncio.run(main())
@@ -287,7 +260,7 @@ def test_what_an_agent_takes_its_neighbors_take() -> None:
             for agent, sign in zip(agents, (1, -1, 1, 1), strict=True):
                 agent.observe([sign * largest] * 4)
                 agent.observe([-sign * largest, *[sign * largest] * 3])
-            await wait_for(
+            await until_true(
                 lambda: all(np.allclose(a.estimate / largest, [0, 0.5, 0.5, 0.5]) for a in agents),
                 "agreement",
             )
@@ -308,7 +281,7 @@ def test_the_last_words_include_the_last_observations() -> None:
 
         agent.subscribe(last)
         async with agent:
-            await wait_for(lambda: agent.snapshot.state == "stopped", "the end")
+            await until_true(lambda: agent.snapshot.state == "stopped", "the end")
         assert agent.snapshot.samples == 3
         assert agent.estimate == pytest.approx(3.0)
 
@@ -323,7 +296,7 @@ def test_nothing_is_observed_after_the_end(tmp_path: Path) -> None:
         with pytest.raises(GossamerError, match=r"agent0 has stopped .* make a new agent"):
             agent.observe(1.0)
         with pytest.raises(GossamerError, match="agent0 has stopped"):
-            await asyncio.wait_for(agent.observe_durable(1.0), 5)
+            await asyncio.wait_for(agent.observe_durable(1.0), PATIENCE)
         assert agent.snapshot.samples == 0
 
     asyncio.run(main())
@@ -347,7 +320,7 @@ def test_durable_observations_are_acknowledged_and_resumed(
     async def first() -> None:
         async with in_memory([settings], store=tmp_path / "a.db")[0] as agent:
             for value in (1.0, 2.0, 6.0):
-                await asyncio.wait_for(agent.observe_durable(value), 10)
+                await asyncio.wait_for(agent.observe_durable(value), PATIENCE)
             assert agent.snapshot.acknowledged == 3
             agent.observe(7.0)  # not waited for: safe at the latest when the agent is left
 
@@ -379,7 +352,7 @@ def test_a_store_knows_which_rows_of_a_followed_file_it_holds(tmp_path: Path) ->
                 if saved.samples:
                     assert json.loads(saved.position)[1] == 2 * saved.samples
                 await asyncio.sleep(0.002)
-            await wait_for(lambda: agent.estimate == pytest.approx(mean, rel=1e-9), "the mean of all rows")
+            await until_true(lambda: agent.estimate == pytest.approx(mean, rel=1e-9), "the mean of all rows")
             assert agent.snapshot.samples == until
 
     asyncio.run(run(301, 601 / 301))
@@ -434,7 +407,7 @@ def test_a_method_without_a_running_mean_holds_the_agents_mean() -> None:
         agents[0].observe(1.0)
         for value in (4.0, 6.0):
             agents[1].observe(value)
-        await wait_for(lambda: all(abs(a.estimate - 3.0) < 1e-6 for a in agents), "agreement")
+        await until_true(lambda: all(abs(a.estimate - 3.0) < 1e-6 for a in agents), "agreement")
         assert [a.snapshot.samples for a in agents] == [1, 2]
         await leave(agents)
 
@@ -443,10 +416,6 @@ def test_a_method_without_a_running_mean_holds_the_agents_mean() -> None:
 
 def simulate(layout: Layout, network: Network, rounds: int, trials: int, seed: int) -> np.ndarray:
     """Estimates and standard errors of all agents, by feeds and ledgers alone; shape (trials, agents, 2)."""
-    from tests.agents.round.test_ledger import drive, ledgers
-
-    from gossamer.methods import AnytimeSDA
-
     rng = np.random.default_rng(seed)
     out = np.empty((trials, network.agents, 2))
     means = np.arange(network.agents, dtype=float)

@@ -12,19 +12,21 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.agents.own_methods import HeavyBall, NewestOnly
-from tests.agents.small_fleets import PLAINTEXT, fleet, until, weights_of
+from tests.support import SUPPORT
+from tests.support.own_methods import HeavyBall, NewestOnly
+from tests.support.small_fleets import PLAINTEXT, fleet, weights_of
+from tests.support.waiting import until
 
 import gossamer as gs
 from gossamer.agents.agent import Agent
-from gossamer.agents.fleet.file import Fleet
-from gossamer.agents.fleet.tables import ObservationsTable, RoundsTable
-from gossamer.agents.node_form import NodeForm, Partners
+from gossamer.agents.config.settings import AgentSettings
+from gossamer.agents.config.tables import ObservationsTable, RoundsTable
+from gossamer.agents.membership.fleet import Fleet
 from gossamer.agents.round.conversation import Conversation
 from gossamer.agents.round.core import Core
 from gossamer.agents.round.ledger import Ledger
-from gossamer.agents.settings import AgentSettings
-from gossamer.agents.transports.base import Transport
+from gossamer.agents.round.node_form import NodeForm, Partners
+from gossamer.agents.round.transport import Transport
 from gossamer.agents.transports.memory import Memory
 from gossamer.agents.transports.tls import TlsTransport
 from gossamer.faults import Faults
@@ -221,7 +223,7 @@ def test_a_fleet_runs_the_method_that_its_file_names(tmp_path: Path, text: str, 
     rounds = RoundsTable(every="0", timeout="30s", death="60s")
     made = Fleet.create(NETWORK, rounds=rounds, observations=ObservationsTable(dimension=2))
     path = made.write(tmp_path)
-    shutil.copy(Path(__file__).parent / "own_methods.py", tmp_path)
+    shutil.copy(SUPPORT / "own_methods.py", tmp_path)
     written = path.read_text()
     path.write_text(re.sub(r"\[method\].*?\n\n", f"[method]\n{text}\n\n", written, flags=re.DOTALL))
     read = Fleet.read(path)

@@ -17,10 +17,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.agents.agent_process import Handle
-from tests.agents.small_fleets import fleet, make_certificates, until
+from tests.support.agent_process import Handle
+from tests.support.small_fleets import fleet, make_certificates
+from tests.support.waiting import until
 
-from gossamer.agents.settings import AgentSettings
+from gossamer.agents.config.settings import AgentSettings
 from gossamer.faults import Faults, Loss
 from gossamer.networks import Network
 
@@ -67,28 +68,55 @@ MEANS = [0.0, 1.0, 2.0, 3.0, 44.0]
 ALL, WITHOUT_LAST = 10.0, 1.5
 
 
-@pytest.mark.parametrize("victim", [0, 4], ids=["smallest", "largest"])
-def test_kill_and_restart(start: Start, tmp_path: Path, victim: int) -> None:
-    """kill -9: the survivors reach the survivors' average. Restart: the store brings the agent back."""
+class Five:
+    """A ring of five agents with certificates, for tests that leave it as they found it."""
+
+    def __init__(self, folder: Path) -> None:
+        certificates = make_certificates(folder / "ca", 5)
+        settings = fleet(Network.cycle(5), certificates=certificates, death=1.0, timeout=0.1)
+        self.agents = [Handle(s, mean=MEANS[s.id]) for s in settings]
+
+    def cut(self, *links: tuple[int, int]) -> None:
+        """Silence these (sender, receiver), and no others."""
+        for agent in self.agents:
+            agent.send({"cut": [there for here, there in links if here == agent.id]})
+
+
+@pytest.fixture(scope="module")
+def five(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Five]:
+    made = Five(tmp_path_factory.mktemp("five"))
+    yield made
+    for agent in made.agents:
+        agent.end()
+
+
+def test_kill_and_restart(start: Start, tmp_path: Path) -> None:
+    """kill -9: the survivors reach the survivors' average. Restart: the store brings the agent back.
+
+    First the agent with the smallest number is killed, then the one with the largest: one calls, the other is called.
+    """
     certificates = make_certificates(tmp_path / "ca", 5)
     settings = [
         s.with_(store=tmp_path / f"{s.id}.db")
         for s in fleet(Network.cycle(5), certificates=certificates, death=1.0, timeout=0.1)
     ]
     agents = [start(s, mean=MEANS[s.id]) for s in settings]
-    reach(agents, ALL, "the average of all")
-    until(lambda: agents[victim].last["acknowledged"] > 100, "acknowledgements")
-    acknowledged = agents[victim].last["acknowledged"]
-    agents[victim].end(signal.SIGKILL)
-    survivors = [a for a in agents if a.id != victim]
-    rest = (sum(MEANS) - MEANS[victim]) / 4
-    took = reach(survivors, rest, "the survivors' average")
-    figure(f"kill -9: survivors' average (to 1e-3) {took:.1f} s after the kill (death 1 s)")
-    assert all(a.last["neighbors"].get(str(victim), "dead") == "dead" for a in survivors)
-    agents[victim] = start(settings[victim], mean=MEANS[victim], count=0)  # observes nothing new
-    took = reach(agents, ALL, "the average of all again")
-    assert agents[victim].last["samples"] >= acknowledged
-    figure(f"restart: average of all again {took:.1f} s after the start, {acknowledged} observations kept")
+    for victim in (0, 4):
+        reach(agents, ALL, "the average of all")
+        until(lambda who=agents[victim]: who.last["acknowledged"] > 100, "acknowledgements")
+        acknowledged = agents[victim].last["acknowledged"]
+        agents[victim].end(signal.SIGKILL)
+        survivors = [a for a in agents if a.id != victim]
+        rest = (sum(MEANS) - MEANS[victim]) / 4
+        took = reach(survivors, rest, "the survivors' average")
+        figure(f"kill -9: survivors' average (to 1e-3) {took:.1f} s after the kill (death 1 s)")
+        assert all(a.last["neighbors"].get(str(victim), "dead") == "dead" for a in survivors)
+        agents[victim] = start(settings[victim], mean=MEANS[victim], count=0)  # observes nothing new
+        took = reach(agents, ALL, "the average of all again")
+        assert agents[victim].last["samples"] >= acknowledged
+        figure(
+            f"restart: average of all again {took:.1f} s after the start, {acknowledged} observations kept"
+        )
 
 
 def lost_rounds(faults: Faults, network: Network, rounds: int) -> dict[int, dict[int, list[int]]]:
@@ -124,35 +152,34 @@ def test_messages_lost(start: Start, loss: float) -> None:
     assert {reason for a in agents for reason in a.last["rejected"]} <= {"late"}
 
 
-def test_partition_heals(start: Start) -> None:
-    settings = fleet(Network.path(4), death=1.0, timeout=0.1)
-    agents = [start(s, mean=[0.0, 2.0, 10.0, 20.0][s.id]) for s in settings]
-    reach(agents, 8.0, "the average of all")
-    agents[1].send({"cut": [2]})
-    agents[2].send({"cut": [1]})
-    reach(agents[:2], 1.0, "one side's average")
-    reach(agents[2:], 15.0, "the other side's average")
-    agents[1].send({"cut": []})
-    agents[2].send({"cut": []})
-    took = reach(agents, 8.0, "the average of all again")
+@pytest.mark.xdist_group("five")
+def test_partition_heals(five: Five) -> None:
+    agents = five.agents
+    reach(agents, ALL, "the average of all")
+    five.cut((2, 3), (3, 2), (4, 0), (0, 4))
+    reach(agents[:3], 1.0, "one side's average")
+    reach(agents[3:], 23.5, "the other side's average")
+    five.cut()
+    took = reach(agents, ALL, "the average of all again")
     figure(f"partition: average of all again {took:.1f} s after it healed")
 
 
-def test_one_way_silence_does_no_harm(start: Start) -> None:
+@pytest.mark.xdist_group("five")
+def test_one_way_silence_does_no_harm(five: Five) -> None:
     """Agent 1 hears 0 but 0 does not hear 1: the edge stands still, and heals."""
-    settings = fleet(Network.path(3), death=1.0, timeout=0.1)
-    agents = [start(s, mean=[0.0, 3.0, 9.0][s.id]) for s in settings]
-    reach(agents, 4.0, "the average of all")
-    agents[1].send({"cut": [0]})
+    agents = five.agents
+    reach(agents, ALL, "the average of all")
+    five.cut((1, 0))
     until(lambda: agents[0].last["neighbors"]["1"] == "dead", "the silence being noticed")
     until(lambda: agents[1].last["neighbors"]["0"] == "alive", "one end hearing the other")
-    agents[1].send({"cut": []})
-    reach(agents, 4.0, "the average of all again")
+    five.cut()
+    until(lambda: agents[0].last["neighbors"]["1"] == "alive", "the end of the silence")
+    reach(agents, ALL, "the average of all again")
 
 
-def test_stopped_and_continued(start: Start) -> None:
-    settings = fleet(Network.cycle(5), death=2.0, timeout=0.1)
-    agents = [start(s, mean=MEANS[s.id]) for s in settings]
+@pytest.mark.xdist_group("five")
+def test_stopped_and_continued(five: Five) -> None:
+    agents = five.agents
     reach(agents, ALL, "the average of all")
     agents[4].give(signal.SIGSTOP)
     took = reach(agents[:4], WITHOUT_LAST, "the average of the others")

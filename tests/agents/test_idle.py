@@ -8,12 +8,13 @@ import threading
 from pathlib import Path
 
 import pytest
-from tests.agents.small_fleets import PLAINTEXT, fleet
-from tests.agents.test_agent import enter, in_memory, leave, wait_for
+from tests.support.memory_fleet import enter, in_memory, leave
+from tests.support.small_fleets import PLAINTEXT, fleet
+from tests.support.virtual_time import in_virtual_time, rounds
+from tests.support.waiting import until_true
 
 from gossamer.agents.agent import Agent
-from gossamer.agents.host.store import AgentStore, Saved
-from gossamer.agents.transports.memory import Memory
+from gossamer.agents.store.agent_store import AgentStore, Saved
 from gossamer.networks import Network
 
 SLOW = 60.0
@@ -34,7 +35,7 @@ def test_nothing_looks_at_a_waiting_agent() -> None:
         before = set(threading.enumerate())
         agents = [Agent(s) for s in fleet(Network.path(2), pace=SLOW)]
         await enter(agents)
-        await wait_for(lambda: all(a.snapshot.age == 1 for a in agents), "the first round")
+        await until_true(lambda: all(a.snapshot.age == 1 for a in agents), "the first round")
         ours = set(threading.enumerate()) - before
         assert {"agent-0", "agent-1"} <= {thread.name for thread in ours}
         for _ in range(10):  # the last messages may be on their way
@@ -51,9 +52,8 @@ def test_nothing_looks_at_a_waiting_agent() -> None:
 
 def test_waiting_takes_few_exchanges_per_round(monkeypatch: pytest.MonkeyPatch) -> None:
     """As many as there are messages and moments of interest, however long the wait."""
-    memory, calls = Memory(), 0
-    agents = in_memory(fleet(Network.cycle(3), pace=0.2), memory)
-    exchange = agents[0]._transport.exchange
+    time, agents = in_virtual_time(fleet(Network.cycle(3), pace=SLOW))
+    exchange, calls = agents[0]._transport.exchange, 0
 
     def counted(*arguments: object) -> None:
         nonlocal calls
@@ -63,8 +63,7 @@ def test_waiting_takes_few_exchanges_per_round(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(agents[0]._transport, "exchange", counted)
 
     async def main() -> None:
-        await enter(agents)
-        await wait_for(lambda: agents[0].snapshot.age >= 3, "three rounds")
+        await rounds(agents, time, 3)
         await leave(agents)
 
     asyncio.run(main())
@@ -83,17 +82,16 @@ def test_a_store_is_written_once_per_round_at_most(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(AgentStore, "save", counted)
 
     async def main() -> None:
-        memory, (first, second) = Memory(), fleet(Network.path(2), pace=SLOW, commit=0.001)
-        agents = in_memory([first], memory, store=tmp_path / "0.sqlite") + in_memory([second], memory)
-        await enter(agents)
-        await wait_for(lambda: bool(saved), "the first commit")
-        agents[0].observe(1.0)  # counts from the next round on
-        await asyncio.sleep(0.1)
-        assert saved == [1]
+        time, agents = in_virtual_time(
+            fleet(Network.path(2), pace=SLOW, commit=0.001)[:1], store=tmp_path / "0.sqlite"
+        )
+        await rounds(agents, time, 20)
         await leave(agents)
-        assert saved == [1, 1]  # with the last observation
 
     asyncio.run(main())
+    *during, last = saved
+    assert during == sorted(set(during))
+    assert last >= 20  # and once more on leaving
 
 
 def test_at_a_slow_pace_one_lost_message_is_no_death() -> None:
@@ -104,13 +102,15 @@ def test_at_a_slow_pace_one_lost_message_is_no_death() -> None:
 
 def test_a_dead_neighbor_was_silent_for_many_rounds() -> None:
     async def main() -> None:
-        agents = in_memory(fleet(Network.path(2), timeout=0.01, death=0.02, pace=0.02, silence=20))
-        await enter(agents)
-        await wait_for(lambda: agents[0].snapshot.neighbors[0].used > 0, "hearing the neighbor")
+        time, agents = in_virtual_time(fleet(Network.path(2), timeout=1.0, death=2.0, pace=2.0, silence=20))
+        died = threading.Event()
+        await rounds(agents, time, 5)
+        assert agents[0].snapshot.neighbors[0].used > 0
         agents[1].changes.say_goodbye = lambda: None  # type: ignore[method-assign]
+        agents[0].subscribe(lambda now: died.set() if now.neighbors[0].state == "dead" else None)
         await leave(agents[1:])
-        await wait_for(lambda: agents[0].snapshot.neighbors[0].state == "dead", "its death")
-        assert agents[0].snapshot.neighbors[0].lost >= 10  # of 20: a round may take twice its time
+        assert await asyncio.to_thread(died.wait, 60.0)
+        assert agents[0].snapshot.neighbors[0].lost >= 20
         await leave(agents[:1])
 
     asyncio.run(main())
@@ -121,10 +121,18 @@ def test_a_slow_fleet_meets_before_its_first_round() -> None:
 
     async def main() -> None:
         agents = in_memory(fleet(Network.path(2), pace=SLOW, timeout=0.01))
+        gathers = threading.Event()
+        exchange = agents[0]._transport.exchange
+
+        def noted(*arguments: object) -> None:
+            gathers.set()
+            exchange(*arguments)  # type: ignore[arg-type]
+
+        agents[0]._transport.exchange = noted  # type: ignore[method-assign]
         await enter(agents[:1])
-        await asyncio.sleep(0.1)
+        assert await asyncio.to_thread(gathers.wait, 60.0)
         await enter(agents[1:])
-        await wait_for(lambda: all(a.snapshot.neighbors[0].used for a in agents), "the first round")
+        await until_true(lambda: all(a.snapshot.neighbors[0].used for a in agents), "the first round")
         await leave(agents)
         (alone, _) = in_memory(fleet(Network.path(2), pace=SLOW))
         async with asyncio.timeout(SLOW / 2), alone:

@@ -12,25 +12,30 @@ from typing import Any
 import networkx as nx
 import numpy as np
 import pytest
-from tests.agents.agent_process import Handle
-from tests.agents.lockstep import Desk, Forger, Lie, Lockstep, Lying, Told
-from tests.agents.small_fleets import fleet, make_certificates, until
+from tests.support.agent_process import Handle
+from tests.support.lockstep import (
+    FLOW,
+    GRID,
+    RANGE,
+    REGISTERS,
+    Desk,
+    Forger,
+    Lie,
+    Lockstep,
+    Lying,
+    Told,
+    adds,
+)
+from tests.support.small_fleets import fleet, make_certificates
+from tests.support.waiting import until
 
 from gossamer.agents.agent import Agent
-from gossamer.agents.bounds import SLACK
-from gossamer.agents.statistics import Layout
+from gossamer.agents.statistics.layout import Layout
 from gossamer.agents.transports.tls import TlsTransport
 from gossamer.methods import AnytimeSDA
 from gossamer.networks import Network
 
-GRID = Network.grid(4, 4)
 MEANS = np.linspace(0.0, 10.0, 16)
-RANGE = (-40.0, 60.0)
-WIDTH = 100.0
-FLOW = SLACK * 16 * WIDTH / 4
-"""F of the observation's component."""
-
-REGISTERS = 2
 LIAR = 5  # it has four neighbors; 0, in a corner, has two
 
 
@@ -71,14 +76,6 @@ def restored(made: Lockstep, *liars: int, rounds: int = 500) -> None:
 
 
 # -- the attacks of the issue, and others, one by one ---------------------------------------------------------
-
-
-def adds(amount: float, component: slice) -> Lie:
-    def lie(told: Told) -> Told:
-        told.shape(REGISTERS)[1:, component] += amount
-        return told
-
-    return lie
 
 
 class Grows:

@@ -8,12 +8,13 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from tests.agents.memory_fleet import Fleet, member, wait
+from tests.support.memory_fleet import Fleet, member
+from tests.support.waiting import until_true
 
 from gossamer.agents.agent import Agent
+from gossamer.agents.config.settings import AgentSettings
 from gossamer.agents.round.ledger import KEPT
-from gossamer.agents.settings import AgentSettings
-from gossamer.agents.transports.base import Transport
+from gossamer.agents.round.transport import Transport
 from gossamer.agents.transports.memory import Memory
 from gossamer.errors import InvalidInput
 from gossamer.methods import AnytimeSDA
@@ -28,7 +29,7 @@ def test_agents_come_and_go() -> None:
             await fleet.remove(3)  # and its data stay
             for me, neighbors in enumerate([(1, 2), (0, 2), (0, 1)]):
                 fleet.agents[me].apply(member(me, neighbors, kept=(3,), epoch=1))
-            await wait(lambda: all(a.snapshot.epoch == 1 for a in fleet.agents.values()), "epoch 1")
+            await until_true(lambda: all(a.snapshot.epoch == 1 for a in fleet.agents.values()), "epoch 1")
             await fleet.at(15.0)
             await fleet.remove(2)  # with its data
             await fleet.add(member(4, (0,), epoch=2), 95.0)
@@ -69,7 +70,7 @@ def test_a_neighbor_with_other_settings_is_not_averaged_with() -> None:
             await fleet.add(member(0, (1, 2)), 0.0)
             await fleet.add(member(1, (0,)), 10.0)
             odd = await fleet.add(member(2, (0,), weighting="samples", replicates=2), 1000.0)
-            await wait(lambda: bool(odd.snapshot.problem), "the difference is seen")
+            await until_true(lambda: bool(odd.snapshot.problem), "the difference is seen")
             del fleet.agents[2]
             await fleet.at(5.0)
             problem = fleet.agents[0].snapshot.problem
@@ -93,9 +94,9 @@ def test_a_roster_is_sent_to_neighbors_that_are_behind() -> None:
             behind = await fleet.add(member(1, (0,)), 10.0)
             behind._conversation.roster_came = lambda sender, roster: came.append((sender, roster))
             fleet.agents[0].apply(member(0, (1,), epoch=5, roster=b"signed" * 1000))
-            await wait(lambda: bool(came), "the roster arrives")
+            await until_true(lambda: bool(came), "the roster arrives")
             behind.apply(member(1, (0,), epoch=5, roster=b"signed" * 1000))
-            await wait(lambda: fleet.agents[0].snapshot.neighbors[0].epoch == 5, "it has caught up")
+            await until_true(lambda: fleet.agents[0].snapshot.neighbors[0].epoch == 5, "it has caught up")
 
     asyncio.run(live())
     assert came == [(0, b"signed" * 1000)]
@@ -124,8 +125,10 @@ def test_statistics_of_a_fleet() -> None:
             for i, row in rows.items():  # agent 3 observes nothing
                 agents[i].observe(row)
             seen = np.array(list(rows.values()))
-            await wait(lambda: all(a.snapshot.answers.observing(4) > 2.999999 for a in agents), "the average")
-            await wait(
+            await until_true(
+                lambda: all(a.snapshot.answers.observing(4) > 2.999999 for a in agents), "the average"
+            )
+            await until_true(
                 lambda: all(abs(a.estimate - seen.mean(axis=0)).max() < 1e-6 for a in agents), "the mean"
             )
             now = agents[3].snapshot
@@ -138,8 +141,10 @@ def test_statistics_of_a_fleet() -> None:
                 agents[i].apply(member(i, near, members=3, epoch=1, **asked))
             agents[3].apply(member(3, (0, 1), members=3, epoch=1, **asked))
             left = seen[:2]
-            await wait(lambda: bool(np.all(agents[3].snapshot.least == left.min(axis=0))), "without agent 2")
-            await wait(
+            await until_true(
+                lambda: bool(np.all(agents[3].snapshot.least == left.min(axis=0))), "without agent 2"
+            )
+            await until_true(
                 lambda: bool(np.all(agents[0].snapshot.largest == left.max(axis=0))), "without agent 2"
             )
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.agents.model_fleets import ModelFleet
-from tests.nasty_streams import AGENTS, CASES, labels, pooled, stream
+from tests.support.model_fleets import ModelFleet
+from tests.support.nasty_streams import AGENTS, CASES, labels, pooled, stream
 
-from gossamer.agents.rows import spread_of
+from gossamer.agents.round.row_batching import spread_of
 from gossamer.families import FAMILIES, family_of
 from gossamer.networks import Network
 

@@ -11,9 +11,9 @@ import numpy as np
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from gossamer.agents.config.settings import AgentSettings, Neighbor, Tls
 from gossamer.agents.rewiring import Rewiring, resumed
 from gossamer.agents.round.ledger import Ledger, LedgerState
-from gossamer.agents.settings import AgentSettings, Neighbor, Tls
 from gossamer.facts import UnknownFacts
 from gossamer.methods import AnytimeSDA
 from gossamer.methods.ledger import ledger_program

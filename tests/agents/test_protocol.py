@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.agents import protocol_vectors
+from tests.support import protocol_vectors
 
 from gossamer.agents.round.messages import Received
 

@@ -9,11 +9,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.agents.memory_fleet import Fleet, member, wait
+from tests.support.memory_fleet import Fleet, member
+from tests.support.waiting import until_true
 
 from gossamer.agents.agent import Agent
+from gossamer.agents.config.settings import AgentSettings
 from gossamer.agents.round.closing import Parked
-from gossamer.agents.settings import AgentSettings
 
 VALUES = {0: 0.0, 1: 10.0, 2: 20.0, 3: 34.0}
 SQUARE = [(0, 1), (1, 2), (2, 3), (0, 3), (0, 2)]
@@ -65,7 +66,9 @@ class Changing(Fleet):
 
     async def settled(self, value: float, who: Iterable[int] | None = None) -> None:
         who = list(self.agents if who is None else who)
-        await wait(lambda: all(abs(self.agents[i].estimate - value) < 1e-11 for i in who), f"average {value}")
+        await until_true(
+            lambda: all(abs(self.agents[i].estimate - value) < 1e-11 for i in who), f"average {value}"
+        )
 
     def follow(self, edges: list[tuple[int, int]], epoch: int, ids: Iterable[int], **changes: object) -> None:
         ids = tuple(ids)
@@ -76,12 +79,14 @@ class Changing(Fleet):
     async def rounds(self, count: int) -> None:
         """Let every agent play so many rounds."""
         ages = {i: a.snapshot.age for i, a in self.agents.items()}
-        await wait(lambda: all(a.snapshot.age >= ages[i] + count for i, a in self.agents.items()), "rounds")
+        await until_true(
+            lambda: all(a.snapshot.age >= ages[i] + count for i, a in self.agents.items()), "rounds"
+        )
 
     async def adds_up(self) -> None:
         """Wait until what all agents hold besides their own means adds up to zero; rounds go on meanwhile."""
         ledgers = [agent._ledger for agent in self.agents.values()]
-        await wait(
+        await until_true(
             lambda: bool(np.all(abs(sum(a.share() - a.mean for a in ledgers)) < NOISE)),
             "flows of sum zero",
             20.0,
@@ -101,7 +106,7 @@ def test_an_edge_that_is_unlinked_keeps_its_flow_without_a_jump() -> None:
             assert abs(flow).max() > 1.0  # agent 3 gives 18 over two edges
             less = [edge for edge in SQUARE if edge != (0, 3)]
             fleet.follow(less, 2, VALUES)
-            await wait(
+            await until_true(
                 lambda: all(not a.changes.busy and a.settings.epoch == 2 for a in fleet.agents.values()),
                 "parted",
             )
@@ -112,7 +117,7 @@ def test_an_edge_that_is_unlinked_keeps_its_flow_without_a_jump() -> None:
             assert fleet.worst < NOISE
             # Linked again, the edge goes on where it was.
             fleet.follow(SQUARE, 3, VALUES)
-            await wait(lambda: all(a.settings.epoch == 3 for a in fleet.agents.values()), "epoch 3")
+            await until_true(lambda: all(a.settings.epoch == 3 for a in fleet.agents.values()), "epoch 3")
             await fleet.rounds(100)
             assert fleet.worst < NOISE
             assert not fleet.agents[0]._ledger.parked
@@ -128,7 +133,7 @@ def test_what_was_parked_returns_when_its_other_end_is_removed_or_replaced() -> 
             await fleet.begin()
             less = [edge for edge in SQUARE if edge != (0, 2)]
             fleet.follow(less, 2, VALUES)
-            await wait(
+            await until_true(
                 lambda: all(not a.changes.busy and a.settings.epoch == 2 for a in fleet.agents.values()),
                 "parted",
             )
@@ -146,7 +151,7 @@ def test_an_agent_that_stops_in_order_and_comes_back_makes_no_jump(tmp_path: Pat
         async with Changing(tmp_path) as fleet:
             await fleet.begin()
             await fleet.remove(3)
-            await wait(lambda: fleet.agents[0].snapshot.neighbors[2].state == "stopped", "said goodbye")
+            await until_true(lambda: fleet.agents[0].snapshot.neighbors[2].state == "stopped", "said goodbye")
             await asyncio.sleep(0.6)  # longer than `death`
             await fleet.rounds(50)
             assert fleet.worst < NOISE
@@ -166,7 +171,7 @@ def test_an_agent_that_stops_in_order_and_comes_back_makes_no_jump(tmp_path: Pat
 
 async def handed_over(agent: Agent) -> list[int]:
     agent.changes.wish(True)
-    await wait(lambda: json.loads(agent.changes.report)["done"], "handed over")
+    await until_true(lambda: json.loads(agent.changes.report)["done"], "handed over")
     heirs: list[int] = json.loads(agent.changes.report)["heirs"]
     return heirs
 
@@ -182,7 +187,9 @@ def test_who_leaves_hands_its_share_over(tmp_path: Path, mixed: bool) -> None:
             if not mixed:
                 for i in VALUES:
                     fleet.agents[i].observe(VALUES[i] + 8.0)  # means rise by 4
-                await wait(lambda: all(a.snapshot.samples == 2 for a in fleet.agents.values()), "observed")
+                await until_true(
+                    lambda: all(a.snapshot.samples == 2 for a in fleet.agents.values()), "observed"
+                )
             fleet.agents[3].observe(VALUES[3] + (4.0 if not mixed else 0.0))
             heirs = await handed_over(fleet.agents[3])
             assert heirs == [0, 2]
@@ -192,7 +199,7 @@ def test_who_leaves_hands_its_share_over(tmp_path: Path, mixed: bool) -> None:
             await fleet.settled(expected)
             if mixed:
                 assert fleet.worst < NOISE
-            await wait(
+            await until_true(
                 lambda: abs(fleet.agents[1].snapshot.answers.observing(3, 1) - 3.0) < 1e-9, "all are counted"
             )
             now = fleet.agents[1].snapshot
@@ -229,9 +236,9 @@ def test_what_was_handed_over_is_taken_back_unless_the_roster_says_so(tmp_path: 
             assert fleet.agents[3].snapshot.problem.startswith("it has handed its data over")
             await fleet.remove(3)  # and it goes on leaving after a restart
             again = await fleet.start(listed(3, SQUARE, 1, VALUES))
-            await wait(lambda: json.loads(again.changes.report)["done"], "handed over")
+            await until_true(lambda: json.loads(again.changes.report)["done"], "handed over")
             fleet.follow(SQUARE, 2, VALUES)
-            await wait(
+            await until_true(
                 lambda: not again._ledger.closings and again.settings.epoch == 2, "it takes part again"
             )
             await fleet.settled(AVERAGE)
@@ -253,8 +260,8 @@ def test_flows_set_to_zero_give_the_plain_average(tmp_path: Path) -> None:
             wrong = agent._ledger.remember().flows[3] * 0.0 + 5.0
             agent._ledger.parked[7] = Parked(wrong, "agent0", "agent7")
             fleet.follow(SQUARE, 3, VALUES, kept=(7,))
-            await wait(lambda: all(a.settings.epoch == 3 for a in fleet.agents.values()), "epoch 3")
-            await wait(lambda: "cannot have observed" in fleet.agents[2].snapshot.problem, "it is seen")
+            await until_true(lambda: all(a.settings.epoch == 3 for a in fleet.agents.values()), "epoch 3")
+            await until_true(lambda: "cannot have observed" in fleet.agents[2].snapshot.problem, "it is seen")
             fleet.follow(SQUARE, 4, VALUES, reset=4)
             await fleet.start(listed(1, SQUARE, 1, VALUES))
             await fleet.rounds(20)

@@ -6,22 +6,23 @@ import asyncio
 import json
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from tests.agents.small_fleets import fleet, free_ports, make_certificates, until
+from tests.support import SUPPORT
+from tests.support.small_fleets import fleet, free_ports, make_certificates
+from tests.support.waiting import until, until_true
 
 from gossamer.agents.agent import Agent
-from gossamer.agents.fleet.file import Fleet
-from gossamer.agents.fleet.tables import RoundsTable
+from gossamer.agents.config.settings import Limits
+from gossamer.agents.config.tables import RoundsTable
 from gossamer.agents.host.options import Options
+from gossamer.agents.membership.fleet import Fleet
 from gossamer.agents.round.messages import Outgoing
 from gossamer.agents.round.wire import Codec
-from gossamer.agents.settings import Limits
 from gossamer.agents.transports.tls import TlsTransport
 from gossamer.networks import Network
 
@@ -48,7 +49,7 @@ class Scene:
             options = Options(fleet=str(self.path), agent=str(agent), guarded=True, report=0.1)
             self._start(agent, [*run, options.text()])
         for agent, kind in STRANGERS.items():
-            stranger = str(Path(__file__).with_name("stranger.py"))
+            stranger = str(SUPPORT / "stranger.py")
             self._start(agent, [sys.executable, stranger, kind, str(self.path), str(agent)])
 
     def _start(self, agent: int, command: list[str]) -> None:
@@ -87,7 +88,7 @@ class Scene:
 
 
 REFUSALS = {
-    "none": ("it showed no certificate", "tls/127.0.0.1"),
+    "none": ("it presented no certificate", "tls/127.0.0.1"),
     "other": ("invalid peer certificate: unable to get local issuer certificate", "tls/127.0.0.1"),
     "expired": ("invalid peer certificate: certificate has expired", "tls/127.0.0.1"),
     "plaintext": ("it does not speak TLS", "tcp/127.0.0.1"),
@@ -204,11 +205,11 @@ def test_a_neighbor_that_sends_nonsense_changes_nothing(tmp_path: Path) -> None:
             shape = agent.layout.size, agent._ledger.edge_registers
             codec = Codec(1, frozenset({0}), *shape, Limits(), settings[0].fingerprint)
             attacker.open()
-            await wait(lambda: attacker.present() == {0} and agent.snapshot.age > 10)
+            await until_true(lambda: attacker.present() == {0} and agent.snapshot.age > 10)
             for number, (name, (reason, attack)) in enumerate(ATTACKS.items()):
                 before = agent.snapshot.rejected.get(reason, 0)
                 tell(attack(codec, number))
-                await wait(lambda r=reason, b=before: agent.snapshot.rejected.get(r, 0) == b + 1, name)  # type: ignore[misc]
+                await until_true(lambda r=reason, b=before: agent.snapshot.rejected.get(r, 0) == b + 1, name)  # type: ignore[misc]
                 np.testing.assert_array_equal(agent.estimate, [3.0, 4.0], err_msg=name)
             after = agent.snapshot
             assert after.state == "running"
@@ -222,12 +223,6 @@ def test_a_neighbor_that_sends_nonsense_changes_nothing(tmp_path: Path) -> None:
                 if agent.snapshot.neighbors[0].used:
                     break
             assert agent.snapshot.neighbors[0].used > 0
-
-    async def wait(condition: Callable[[], bool], what: str = "") -> None:
-        deadline = time.monotonic() + 60
-        while not condition():
-            assert time.monotonic() < deadline, f"{what} did not happen"
-            await asyncio.sleep(0.005)
 
     try:
         asyncio.run(live())

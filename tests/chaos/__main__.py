@@ -19,13 +19,14 @@ from pathlib import Path
 
 import networkx as nx
 import numpy as np
-from tests.agents.small_fleets import free_ports, until
 from tests.chaos.members import ChaosMember
 from tests.chaos.troubles import Troubles, mounted
 from tests.chaos.verdict import TOLERANCE, Suspects, Verdict, farthest, judge, report, uneven, write
+from tests.support.small_fleets import free_ports
+from tests.support.waiting import until
 
-from gossamer.agents.fleet.file import Fleet
-from gossamer.agents.fleet.tables import ObservationsTable, RoundsTable
+from gossamer.agents.config.tables import ObservationsTable, RoundsTable
+from gossamer.agents.membership.fleet import Fleet
 from gossamer.networks import Network
 
 RANGE = (0.0, 10.0)

@@ -15,11 +15,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-from tests.agents.lockstep import Forger, Lie, Lying, Told
+from tests.support.lockstep import Forger, Lie, Lying, Told
 
 from gossamer.agents.agent import Agent
-from gossamer.agents.fleet.file import Fleet
-from gossamer.agents.statistics import Layout
+from gossamer.agents.membership.fleet import Fleet
+from gossamer.agents.statistics.layout import Layout
 from gossamer.agents.transports.tls import TlsTransport
 
 REGISTERS = 2

@@ -12,14 +12,14 @@ import time
 from pathlib import Path
 from typing import Any
 
-from gossamer.agents.fleet.tables import Member
+from gossamer.agents.config.tables import Member
 from gossamer.agents.host.options import Options
 from gossamer.faults import Loss
 
 RESUMED = re.compile(r"resumed with (\d+) observations")
 SET_ASIDE = re.compile(r"is damaged \(.*was set aside as")
-WARM = 20.0
-"""Seconds after which a process has loaded all that it will load."""
+WARM = 10.0
+"""Seconds after its first round in which a process has loaded all that it will load."""
 
 
 class ChaosMember:
@@ -38,13 +38,14 @@ class ChaosMember:
         self.owed = 0  # observations that the store must hold
         self.restarts = 0
         self.complaints: list[str] = []
-        self.memory: list[tuple[float, float]] = []  # (age of the process in s, MB), of each process
+        self.memory: list[float] = []  # MB of its process, since it was warm
         self.growth = 0.0
         self.low, self.high = mean, mean  # of what it has been given
         self.told: list[float] = []  # its least and its largest estimate
         self.loss = loss
         self.process: subprocess.Popen[bytes] | None = None
         self._read = 0  # bytes of the log that were read
+        self._up: float | None = None  # when its process was seen to be up
         if self.file is not None:
             self.file.write_text("")
 
@@ -98,11 +99,17 @@ class ChaosMember:
                 stderr=errors,
             )
         self.began = time.monotonic()
+        self._up = None
         self.memory = []
 
     @property
     def running(self) -> bool:
         return self.process is not None and self.process.poll() is None
+
+    @property
+    def up(self) -> bool:
+        """Whether this process has its store, and plays rounds: on a busy machine that takes a while."""
+        return self.running and self.process is not None and self.status().get("pid") == self.process.pid
 
     def give(self, number: int) -> None:
         assert self.process is not None
@@ -162,15 +169,17 @@ class ChaosMember:
 
     def weigh(self) -> None:
         """Note the memory of the process, and how much it has grown since it was warm."""
-        age = time.monotonic() - self.began
-        if self.running and age > WARM:
+        now = time.monotonic()
+        if self._up is None and self.up:
+            self._up = now
+        if self._up is not None and self.running and now > self._up + WARM:
             assert self.process is not None
             text = Path(f"/proc/{self.process.pid}/status").read_text()
             if "VmRSS:" not in text:  # it is just ending
                 return
-            self.memory.append((age, int(text.partition("VmRSS:")[2].split()[0]) / 1024))
-            self.growth = max(self.growth, self.memory[-1][1] - self.memory[0][1])
+            self.memory.append(int(text.partition("VmRSS:")[2].split()[0]) / 1024)
+            self.growth = max(self.growth, self.memory[-1] - self.memory[0])
 
     @property
     def megabytes(self) -> float:
-        return self.memory[-1][1] if self.memory else 0.0
+        return self.memory[-1] if self.memory else 0.0

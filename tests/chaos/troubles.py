@@ -18,11 +18,12 @@ from pathlib import Path
 from typing import Any
 
 from tests.chaos.members import ChaosMember
+from tests.support import SUPPORT
 
-from gossamer.agents.host import store_care
+from gossamer.agents.store import maintenance
 from gossamer.errors import GossamerError
 
-HOSTILE = Path(__file__).parents[1] / "agents" / "hostile.py"
+HOSTILE = SUPPORT / "hostile.py"
 
 WEIGHTS = {"kill": 50, "stop": 25, "flip": 10, "restore": 5, "disk": 3, "strangers": 7}
 """How often each trouble is chosen, relative to the others."""
@@ -62,7 +63,12 @@ class Troubles:
             kind = self._random.choices(list(WEIGHTS), list(WEIGHTS.values()))[0]
             if self._first:
                 kind = self._first.pop()
-            getattr(self, f"_{kind}")(self._random.choice(idle))
+            chosen = self._random.choice(idle)
+            if kind == "restore" and (self.full or not chosen.up):
+                # No copy fits on a full disk, and what a bit flip has damaged is there until its agent has looked.
+                self._first.insert(0, kind)
+                kind = "kill"
+            getattr(self, f"_{kind}")(chosen)
 
     def proceed(self, *, all: bool = False) -> None:
         """End the troubles whose time is over; with `all`, every one."""
@@ -128,7 +134,7 @@ class Troubles:
         self._damage(member, bits)
         try:
             self.flipped[
-                "harmless" if store_care.check(member.store).samples >= member.owed else "older"
+                "harmless" if maintenance.check(member.store).samples >= member.owed else "older"
             ] += 1
         except GossamerError:
             self.flipped["recognized"] += 1
@@ -136,17 +142,11 @@ class Troubles:
 
     def _restore(self, member: ChaosMember) -> None:
         """A copy is made, then the store is ruined while the agent is down, and restored from the copy."""
-        if (
-            not member.store.exists()
-        ):  # it has just been started for the first time, or set a damaged one aside
-            return
         copy = member.store.with_suffix(f".copy{next(self._order)}")
         try:
-            kept = store_care.backup(member.store, copy)
+            kept = maintenance.backup(member.store, copy)
         except GossamerError as error:
-            if not self.full:
-                member.complaints.append(f"no backup: {error}")
-            self._first.insert(0, "restore")  # later
+            member.complaints.append(f"no backup: {error}")
             return
         member.kill()
         self._damage(member, 2000)
@@ -155,7 +155,7 @@ class Troubles:
             f"the store of {member.name} ruined and restored: {kept.samples:.0f} observations",
         )
         try:
-            store_care.restore(member.store, copy)
+            maintenance.restore(member.store, copy)
             member.owed = int(kept.samples)
         except GossamerError as error:
             member.complaints.append(f"no restore: {error}")

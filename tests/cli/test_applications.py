@@ -7,21 +7,12 @@ import json
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
+from tests.support.commands import run
 
 from gossamer.applications import Centralized, LinearEstimation, PolicyEvaluation
 from gossamer.applications.policy import problems
-from gossamer.cli import build
 from gossamer.errors import InvalidInput, OutputError
 from gossamer.networks import Network
-
-app = build()
-
-
-def run(*words: object) -> str:
-    result = CliRunner().invoke(app, [str(word) for word in words], catch_exceptions=False)
-    assert result.exit_code == 0, result.output
-    return result.output
 
 
 def rows(*words: object) -> dict[str, dict[int, dict[str, float]]]:

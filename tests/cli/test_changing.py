@@ -6,50 +6,37 @@ import json
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
+from tests.support.commands import run
 
 import gossamer as gs
-from gossamer.cli import build, main
+from gossamer.cli import main
 
 LOCAL = "anytime-sda:acceleration=local"
 
 
-@pytest.fixture(scope="module")
-def app():
-    return build()
-
-
-def run(app, *args):
-    result = CliRunner().invoke(app, [str(a) for a in args])
-    assert result.exit_code == 0, result.output + str(result.exception)
-    return result.stdout
-
-
-def test_simulate(app):
+def test_simulate():
     out = json.loads(
-        run(
-            app, "simulate", "mobile:12,radius=0.4,speed=0.02", "-m", LOCAL, "-T", 40, "--trials", 5, "--json"
-        )
+        run("simulate", "mobile:12,radius=0.4,speed=0.02", "-m", LOCAL, "-T", 40, "--trials", 5, "--json")
     )
     network = gs.ChangingNetwork.mobile(12, radius=0.4, speed=0.02)
     obs = gs.Gaussian(np.random.default_rng(0).uniform(0, 10, 12))
     expected = gs.simulate(gs.AnytimeSDA("local"), network, obs, 40, 5).total_error
     assert out[0]["total_error"] == expected
-    run(app, "simulate", "matchings:12", "-m", "dsg", "-T", 40, "--trials", 5, "--loss", 0.2)
+    run("simulate", "matchings:12", "-m", "dsg", "-T", 40, "--trials", 5, "--loss", 0.2)
 
 
-def test_compare_simulates_what_has_no_exact_error(app, tmp_path):
+def test_compare_simulates_what_has_no_exact_error(tmp_path):
     trace = tmp_path / "trace.csv"
     trace.write_text("0,a,b\n1,b,c\n2,c,d\n3,a,d\n")
     out = json.loads(
-        run(app, "compare", f"contacts:{trace},repeat=1", "path:4", "-m", f"{LOCAL} dsg", "-T", 30, "--json")
+        run("compare", f"contacts:{trace},repeat=1", "path:4", "-m", f"{LOCAL} dsg", "-T", 30, "--json")
     )
     assert [row["trials"] for row in out] == [100] * 4
     assert [row["bias"] is None for row in out] == [True, True, False, False]
 
 
-def test_network_describes_its_first_rounds(app):
-    found = json.loads(run(app, "network", "matchings:10", "--json"))[0]
+def test_network_describes_its_first_rounds():
+    found = json.loads(run("network", "matchings:10", "--json"))[0]
     assert (found["agents"], found["mean_edges"], found["mean_degree"]) == (10, 5, 1)
 
 

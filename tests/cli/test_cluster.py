@@ -6,19 +6,12 @@ import json
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
+from tests.support.commands import invoke
 
 import gossamer as gs
 from gossamer import progress
-from gossamer.cli import build
 from gossamer.cli.cluster import streams_in_parts
 from gossamer.cli.parsing import parse_observations
-
-runner = CliRunner()
-
-
-def run(*args):
-    return runner.invoke(build(), [str(a) for a in args])
 
 
 @pytest.mark.slow
@@ -35,24 +28,24 @@ def test_partition_writes_a_folder_that_simulate_reads(tmp_path):
         tmp_path / "ring",
         "--json",
     )
-    done = run(*words)
+    done = invoke(*words)
     assert done.exit_code == 0, done.output
     (row,) = json.loads(done.stdout)
     assert (row["agents"], row["edges"], row["parts"], row["cut_edges"]) == (1100, 1100, 2, 2)
     assert gs.Network.read(tmp_path / "ring").labels[:2] == ["a0", "a1"]
-    done = run("simulate", tmp_path / "ring", "--rounds", 5, "--trials", 2, "--json")
+    done = invoke("simulate", tmp_path / "ring", "--rounds", 5, "--trials", 2, "--json")
     assert json.loads(done.stdout)[0]["agents"] == 1100
 
 
 def test_partition_names_its_flags():
-    done = run("partition", "grid:30x30", "--parts", 9, "--by", "blocks", "--out", "nowhere")
+    done = invoke("partition", "grid:30x30", "--parts", 9, "--by", "blocks", "--out", "nowhere")
     assert isinstance(done.exception, gs.InvalidInput)
     assert str(done.exception).startswith("--parts must be at most 2 here")
 
 
 @pytest.mark.parametrize("flags", [("--checkpoint", "x"), ("--every", 9), ("--cluster", "--loss", 0.3)])
 def test_flags_without_effect_are_refused(flags):
-    done = run("simulate", "grid:5x5", *flags)
+    done = invoke("simulate", "grid:5x5", *flags)
     assert isinstance(done.exception, gs.InvalidInput)
     assert "has no effect with" in str(done.exception)
 

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 import typer
-from typer.testing import CliRunner
+from tests.support.commands import invoke
 
 import gossamer as gs
-from gossamer.cli import COMMANDS, build, main, options
-from gossamer.cli.commands import FlagCommand, name_flag
+from gossamer.cli import COMMANDS, main, options
+from gossamer.cli.commands import FlagCommand
 from gossamer.errors import InvalidInput, OutputError
 from gossamer.fingerprint import full_version
 from gossamer.networks import reading
@@ -60,7 +60,7 @@ def test_help_pages_load_nothing_heavy():
 
 @pytest.mark.parametrize("words", [page for page in PAGES if page and page != ["--version"]])
 def test_every_command_has_help(words):
-    result = CliRunner().invoke(build(), [*words[:-1], "-h"])
+    result = invoke(*words[:-1], "-h")
     assert result.exit_code == 0, result.output
     assert "Usage: gossamer" in result.output or "Usage: root" in result.output
     assert " ".join(words[:-1]) in result.output
@@ -74,7 +74,7 @@ def test_the_list_of_commands_says_what_each_command_says(name):
 
 
 def test_a_misspelled_command_is_refused_with_a_suggestion():
-    result = CliRunner().invoke(build(), ["simulte"])
+    result = invoke("simulte")
     assert result.exit_code == 2
     assert "simulate" in result.output
 
@@ -91,28 +91,34 @@ def test_the_version(monkeypatch, capsys):
     assert capsys.readouterr().out.strip() == full_version()
 
 
-FLAGS = {"metrics_port": "--metrics-port", "every": "--every", "for": "--for", "graph": None}
-
-
 @pytest.mark.parametrize(
-    ("text", "shown"),
+    ("error", "shown"),
     [
-        ("metrics_port must be at most 9, got 10", "--metrics-port must be at most 9, got 10"),
-        ("every: no unit in '3'", "--every: no unit in '3'"),
-        ("for takes a time", "--for takes a time"),
-        ("every agent must have a name", "every agent must have a name"),
-        ("graph must be connected", "graph must be connected"),
-        ("the metrics_port must be", "the metrics_port must be"),
-        ("metrics_ports must be", "metrics_ports must be"),
-        ("rounds.every must be a time", "--every must be a time"),
-        ("agents[0].every must be a time", "--every must be a time"),
-        ("fleet.toml: rounds.every must be a time", "fleet.toml: rounds.every must be a time"),
-        ("my.every cannot be read", "my.every cannot be read"),
-        ("", ""),
+        (InvalidInput(parameter="metrics_port", required="at most 9"), "--metrics-port must be at most 9"),
+        (InvalidInput(": no unit in '3'", parameter="every"), "--every: no unit in '3'"),
+        (InvalidInput("takes a time", parameter="for"), "--for takes a time"),
+        (InvalidInput("every agent must have a name"), "every agent must have a name"),
+        (InvalidInput("must be connected", parameter="graph"), "graph must be connected"),
+        (InvalidInput("must be", parameter="metrics_ports"), "metrics_ports must be"),
+        (InvalidInput("must be a time", parameter="rounds.every"), "--every must be a time"),
+        (InvalidInput("must be a time", parameter="agents[0].every"), "--every must be a time"),
+        (InvalidInput("fleet.toml: rounds.every must be a time"), "fleet.toml: rounds.every must be a time"),
+        (InvalidInput(), ""),
     ],
-)
-def test_a_leading_parameter_becomes_its_flag(text, shown):
-    assert name_flag(text, FLAGS) == shown
+)  # fmt: skip
+def test_the_parameter_of_an_error_becomes_its_flag(error, shown):
+    app = typer.Typer()
+
+    @app.command(cls=FlagCommand)
+    def go(
+        graph: str = typer.Argument("x"),
+        metrics_port: int = 1,
+        every: str = "",
+        for_: str = typer.Option("", "--for"),
+    ) -> None:
+        raise error
+
+    assert str(invoke(app=app).exception) == shown
 
 
 def test_an_error_keeps_its_kind_and_its_cause():
@@ -120,21 +126,21 @@ def test_an_error_keeps_its_kind_and_its_cause():
 
     @app.command(cls=FlagCommand)
     def go(out: str = "x") -> None:
-        raise OutputError("out must be a folder, got x") from KeyError("why")
+        raise OutputError(parameter="out", required="a folder", got="x") from KeyError("why")
 
-    result = CliRunner().invoke(app)
+    result = invoke(app=app)
     assert isinstance(result.exception, OutputError)
     assert str(result.exception) == "--out must be a folder, got x"
     assert isinstance(result.exception.__cause__, KeyError)
 
 
 def test_commands_translate_and_nested_commands_do(tmp_path):
-    result = CliRunner().invoke(build(), ["exact", "path:4", "--spread", "-1"])
+    result = invoke("exact", "path:4", "--spread", -1)
     assert isinstance(result.exception, InvalidInput)
     assert str(result.exception) == "--spread must be a finite number of at least 0, got -1.0"
-    result = CliRunner().invoke(build(), ["plan", "path:4", "--most-rounds", "0"])
+    result = invoke("plan", "path:4", "--most-rounds", 0)
     assert str(result.exception) == "--most-rounds must be a whole number of at least 1, got 0"
     out = tmp_path / "fleet"
     words = ["fleet", "init", "--topology", "path:2", "--out", str(out), "--weights", "heavy"]
-    result = CliRunner().invoke(build(), words)
+    result = invoke(*words)
     assert str(result.exception).startswith("--weights must be")

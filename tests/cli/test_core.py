@@ -10,31 +10,18 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
+from tests.support.commands import invoke, run
 
 import gossamer as gs
-from gossamer.cli import build, main
+from gossamer.cli import main
 from gossamer.cli.formatting import shown
 from gossamer.cli.parsing import parse_horizons, parse_method, parse_methods
 from gossamer.fingerprint import full_version
 
-runner = CliRunner()
 
-
-@pytest.fixture(scope="module")
-def app():
-    return build()
-
-
-def run(app, *args):
-    result = runner.invoke(app, [str(a) for a in args])
-    assert result.exit_code == 0, result.output + str(result.exception)
-    return result.stdout
-
-
-def test_exact_in_json_is_what_the_library_says(app):
+def test_exact_in_json_is_what_the_library_says():
     out = json.loads(
-        run(app, "exact", "grid:5x5", "-m", "sda", "-T", "50,100", "--json", "--seed", 3, "--spread", 4)
+        run("exact", "grid:5x5", "-m", "sda", "-T", "50,100", "--json", "--seed", 3, "--spread", 4)
     )
     obs = gs.Gaussian(np.random.default_rng(3).uniform(0, 4, 25))
     expected = gs.exact("sda", gs.Network.grid(5, 5), obs, [50, 100]).total_error
@@ -42,32 +29,28 @@ def test_exact_in_json_is_what_the_library_says(app):
     np.testing.assert_allclose([r["total_error"] for r in out], expected)
 
 
-def test_simulate_in_json_is_what_the_library_says(app):
-    out = json.loads(
-        run(app, "simulate", "path:6", "-m", "dsg", "-T", 30, "--trials", 8, "--seed", 2, "--json")
-    )
+def test_simulate_in_json_is_what_the_library_says():
+    out = json.loads(run("simulate", "path:6", "-m", "dsg", "-T", 30, "--trials", 8, "--seed", 2, "--json"))
     obs = gs.Gaussian(np.random.default_rng(2).uniform(0, 10, 6))
     assert out[0]["total_error"] == pytest.approx(
         gs.simulate("dsg", gs.Network.path(6), obs, 30, 8, 2).total_error
     )
 
 
-def test_simulate_with_faults(app):
-    out = run(app, "simulate", "grid:3x3", "-T", 60, "--trials", 4, "--loss", "0.3", "--crash", "4@20")
+def test_simulate_with_faults():
+    out = run("simulate", "grid:3x3", "-T", 60, "--trials", 4, "--loss", "0.3", "--crash", "4@20")
     assert "8 of 9 agents alive since round 20" in out
     assert "parts" not in out
-    out = run(app, "simulate", "path:5", "-T", 60, "--trials", 4, "--crash", "2@20")
+    out = run("simulate", "path:5", "-T", 60, "--trials", 4, "--crash", "2@20")
     assert "the crashes cut them into 2 parts" in out
-    out = run(app, "simulate", "path:5", "-m", "dsg", "-T", "30,60", "--trials", 4, "--loss", 0.3)
+    out = run("simulate", "path:5", "-m", "dsg", "-T", "30,60", "--trials", 4, "--loss", 0.3)
     assert "runs without a ledger: neighbors that are not heard are left out" in out
-    rows = json.loads(
-        run(app, "simulate", "path:5", "-T", "30,60", "--trials", 4, "--crash", "0@40", "--json")
-    )
+    rows = json.loads(run("simulate", "path:5", "-T", "30,60", "--trials", 4, "--crash", "0@40", "--json"))
     assert [row["rounds"] for row in rows] == [30, 60]
     assert [row["total_error"] / row["mse"] for row in rows] == pytest.approx([5, 4])
 
 
-def test_the_error_has_the_same_names_everywhere(app, tmp_path):
+def test_the_error_has_the_same_names_everywhere(tmp_path):
     names = {"total_error", "mse", "over_limit", "centralized_limit"}
     obs = gs.Gaussian(np.random.default_rng(0).uniform(0, 10, 9))
     for words in (
@@ -76,7 +59,7 @@ def test_the_error_has_the_same_names_everywhere(app, tmp_path):
         ("simulate", "grid:3x3", "-T", 40, "--trials", 4, "--loss", 0.1),
         ("plan", "grid:3x3", "-e", "0.5"),
     ):
-        rows = json.loads(run(app, *words, "--json", "--csv", tmp_path / "rows.csv"))
+        rows = json.loads(run(*words, "--json", "--csv", tmp_path / "rows.csv"))
         table = csv.DictReader((tmp_path / "rows.csv").read_text().splitlines())
         for row, written in zip(rows, table, strict=True):
             assert names <= set(row)
@@ -84,25 +67,25 @@ def test_the_error_has_the_same_names_everywhere(app, tmp_path):
             assert row["centralized_limit"] == pytest.approx(gs.theory.centralized_limit(obs, row["rounds"]))
             assert row["over_limit"] == pytest.approx(row["total_error"] / row["centralized_limit"])
             assert {name: float(written[name]) for name in names} == {name: row[name] for name in names}
-        assert "over limit" in run(app, *words)
+        assert "over limit" in run(*words)
 
 
-def test_after_a_crash_the_error_counts_the_living(app):
+def test_after_a_crash_the_error_counts_the_living():
     words = ("simulate", "path:5", "-T", 60, "--trials", 4, "--crash", "2@20", "--json")
-    (row,) = json.loads(run(app, *words))
+    (row,) = json.loads(run(*words))
     assert row["mse"] == pytest.approx(row["total_error"] / 4)
     assert row["centralized_limit"] == pytest.approx(1 / 60)
 
 
-def test_names_in_brackets_are_not_markup(app, tmp_path):
+def test_names_in_brackets_are_not_markup(tmp_path):
     (tmp_path / "[red]x.txt").write_text("a b\nb c\n")
-    assert "[red]x" in run(app, "network", tmp_path / "[red]x.txt")
-    assert "[red]x" in run(app, "plan", tmp_path / "[red]x.txt", "-e", "0.5")
+    assert "[red]x" in run("network", tmp_path / "[red]x.txt")
+    assert "[red]x" in run("plan", tmp_path / "[red]x.txt", "-e", "0.5")
 
 
-def test_compare_shows_methods_theory_and_limits(app, tmp_path):
+def test_compare_shows_methods_theory_and_limits(tmp_path):
     picture, table = tmp_path / "c.png", tmp_path / "c.csv"
-    out = run(app, "compare", "path:20", "-T", "10:400", "--plot", picture, "--csv", table)
+    out = run("compare", "path:20", "-T", "10:400", "--plot", picture, "--csv", table)
     for word in ("sda", "anytime-sda, chebyshev", "Theorem 1 (SDA)", "network limit", "centralized limit"):
         assert word in out
     rows = list(csv.DictReader(table.read_text().splitlines()))
@@ -117,62 +100,60 @@ def test_compare_shows_methods_theory_and_limits(app, tmp_path):
     assert picture.read_bytes().startswith(b"\x89PNG")
 
 
-def test_compare_tells_variants_of_a_method_apart(app):
+def test_compare_tells_variants_of_a_method_apart():
     variants = "sda sda:burn_in=3 anytime-sda:smoothing=0 sda:burn_in=3 sda:momentum=5"
-    rows = json.loads(run(app, "compare", "path:6", "-m", variants, "-T", 600, "--json"))
+    rows = json.loads(run("compare", "path:6", "-m", variants, "-T", 600, "--json"))
     names = ["sda", "sda, burn_in=3", "anytime-sda, smoothing=0", "sda, burn_in=3 (2)", "sda, momentum=5"]
     assert [r["method"] for r in rows] == names
     assert rows[0]["total_error"] != rows[1]["total_error"] == rows[3]["total_error"]
     assert "diverges" in rows[4]["note"]
-    assert "sda, momentum=5: diverges" in run(app, "compare", "path:6", "-m", variants, "-T", 600)
+    assert "sda, momentum=5: diverges" in run("compare", "path:6", "-m", variants, "-T", 600)
 
 
-def test_compare_shows_the_methods_that_work(app):
-    out = run(app, "compare", "path:6", "-m", "sda dsg sstm_sc", "-T", 20, "--weights", "laplacian")
+def test_compare_shows_the_methods_that_work():
+    out = run("compare", "path:6", "-m", "sda dsg sstm_sc", "-T", 20, "--weights", "laplacian")
     assert "dsg: DSG and other methods of the gradient need" in out
     assert "samples per agent; the limits are for one per round" in " ".join(out.split())
-    assert runner.invoke(app, ["compare", "path:6", "-m", "dsg", "--weights", "laplacian"]).exit_code != 0
+    assert invoke("compare", "path:6", "-m", "dsg", "--weights", "laplacian").exit_code != 0
 
 
-def test_a_file_called_like_a_topology_is_drawn_as_what_it_holds(app, tmp_path):
+def test_a_file_called_like_a_topology_is_drawn_as_what_it_holds(tmp_path):
     (tmp_path / "grid.txt").write_text("a b\nb c\nc a\n")
-    run(app, "network", tmp_path / "grid.txt", "--plot", tmp_path / "q.png")
+    run("network", tmp_path / "grid.txt", "--plot", tmp_path / "q.png")
     assert (tmp_path / "q.png").exists()
 
 
-def test_an_interrupted_simulation_shows_what_it_has_and_exits_with_130(app, monkeypatch):
+def test_an_interrupted_simulation_shows_what_it_has_and_exits_with_130(monkeypatch):
     whole = gs.simulate
 
     def interrupted(*args, **options):
         return replace(whole(*args, **options), trials=3, partial=True)
 
     monkeypatch.setattr(gs, "simulate", interrupted)
-    result = runner.invoke(app, ["simulate", "path:6", "-T", "20", "--trials", "8", "--json"])
+    result = invoke("simulate", "path:6", "-T", 20, "--trials", 8, "--json")
     assert result.exit_code == 130
     assert json.loads(result.stdout)[0]["trials"] == 3
 
 
-def test_plan_names_the_cheapest(app, tmp_path):
+def test_plan_names_the_cheapest(tmp_path):
     methods = "sda anytime-sda"
-    out = run(
-        app, "plan", "path:20", "cycle:20", "-e", "0.05,0.01", "-m", methods, "--plot", tmp_path / "p.svg"
-    )
+    out = run("plan", "path:20", "cycle:20", "-e", "0.05,0.01", "-m", methods, "--plot", tmp_path / "p.svg")
     assert "path:20, 0.01: fewest rounds with anytime-sda" in out
     assert (tmp_path / "p.svg").read_text().startswith("<?xml")
 
 
-def test_network(app, tmp_path):
-    out = run(app, "network", "star:100", "--plot", tmp_path / "n.pdf")
+def test_network(tmp_path):
+    out = run("network", "star:100", "--plot", tmp_path / "n.pdf")
     assert "condition number" in out
-    assert json.loads(run(app, "network", "path:100", "--json"))[0]["k_star"] == 153
+    assert json.loads(run("network", "path:100", "--json"))[0]["k_star"] == 153
     assert (tmp_path / "n.pdf").read_bytes().startswith(b"%PDF")
 
 
-def test_recorded_data(app, tmp_path):
+def test_recorded_data(tmp_path):
     data = tmp_path / "d.csv"
     samples = np.random.default_rng(0).normal(size=(30, 4))
     data.write_text("a,b,c,d\n" + "\n".join(",".join(map(str, row)) for row in samples))
-    out = json.loads(run(app, "exact", "cycle:4", "--data", data, "-T", 20, "--json"))
+    out = json.loads(run("exact", "cycle:4", "--data", data, "-T", 20, "--json"))
     expected = gs.exact("anytime-sda", gs.Network.cycle(4), gs.Empirical(samples.T), 20).total_error
     assert out[0]["total_error"] == pytest.approx(expected)
 
@@ -221,14 +202,13 @@ def test_a_mistake_in_a_process_of_its_own():
     assert "Traceback" not in done.stderr
 
 
-def test_columns_of_a_file_belong_to_agents_by_name(app, tmp_path):
+def test_columns_of_a_file_belong_to_agents_by_name(tmp_path):
     (tmp_path / "edges.txt").write_text(
         "n3 n1\nn1 n2\nn1 n3\n"
     )  # agents appear as n3, n1, n2; one edge twice
     (tmp_path / "data.csv").write_text("n1,n2,n3\n10,20,30\n12,22,32\n")
     out = json.loads(
         run(
-            app,
             "exact",
             tmp_path / "edges.txt",
             "--data",
@@ -245,8 +225,8 @@ def test_columns_of_a_file_belong_to_agents_by_name(app, tmp_path):
     assert out[0]["total_error"] == pytest.approx(expected)
 
 
-def test_the_version(app):
-    assert run(app, "--version").strip() == full_version()
+def test_the_version():
+    assert run("--version").strip() == full_version()
 
 
 def test_several_methods_on_one_line():

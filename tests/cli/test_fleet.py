@@ -16,13 +16,16 @@ from typing import Any
 
 import pytest
 from rich.console import Console
-from tests.agents.small_fleets import free_ports, until
-from tests.cli.fleet_commands import gossamer, make, running
+from tests.support import SUPPORT
+from tests.support.commands import invoke
+from tests.support.fleet_commands import make, running
+from tests.support.small_fleets import free_ports
+from tests.support.waiting import until
 
-from gossamer.agents.fleet.file import Fleet
-from gossamer.agents.fleet.tables import Member, RoundsTable
+from gossamer.agents.config.tables import Member, RoundsTable
 from gossamer.agents.host.options import Options
 from gossamer.agents.host.status import AgentStatus, read_status
+from gossamer.agents.membership.fleet import Fleet
 from gossamer.cli.fleet_table import compact, fleet_line, fleet_table, small, vector
 from gossamer.errors import InvalidInput, Unsupported
 from gossamer.methods import AnytimeSDA
@@ -33,52 +36,52 @@ from gossamer.networks import Network
 
 def test_init_writes_a_fleet(tmp_path: Path) -> None:
     out = tmp_path / "fleet"
-    result = gossamer("fleet", "init", "--topology", "grid:4x4", "--out", out, "--dimension", 2)
+    result = invoke("fleet", "init", "--topology", "grid:4x4", "--out", out, "--dimension", 2)
     assert result.exit_code == 0, result.output
     assert "16 agents, 24 edges" in result.output
     made = Fleet.read(out / "fleet.toml")
     assert made.network == "grid:4x4"
     assert made.observations.dimension == 2
     assert len(list((out / "certificates").glob("*.key"))) == 18  # with the authority's and the operator's
-    again = gossamer("fleet", "init", "--topology", "grid:4x4", "--out", out)
+    again = invoke("fleet", "init", "--topology", "grid:4x4", "--out", out)
     assert isinstance(again.exception, InvalidInput)
     assert "exists already" in str(again.exception)
 
 
 def test_init_sets_the_range(tmp_path: Path) -> None:
     words = ("fleet", "init", "--topology", "cycle:4", "--out")
-    assert gossamer(*words, tmp_path / "a", "--range=-40,60").exit_code == 0
+    assert invoke(*words, tmp_path / "a", "--range=-40,60").exit_code == 0
     assert Fleet.read(tmp_path / "a" / "fleet.toml").observations.range == (-40.0, 60.0)
-    both = gossamer(*words, tmp_path / "b", "--range=-40,60:0,1", "--dimension", 2)
+    both = invoke(*words, tmp_path / "b", "--range=-40,60:0,1", "--dimension", 2)
     assert both.exit_code == 0, both.output
     assert Fleet.read(tmp_path / "b" / "fleet.toml").observations.range == ((-40.0, 60.0), (0.0, 1.0))
     for wrong in ("60", "a,b", "1,2,3", ""):
-        refused = gossamer(*words, tmp_path / "c", f"--range={wrong}")
+        refused = invoke(*words, tmp_path / "c", f"--range={wrong}")
         assert isinstance(refused.exception, InvalidInput)
         assert "--range must be two numbers such as -40,60" in str(refused.exception)
 
 
 def test_init_chooses_the_method(tmp_path: Path) -> None:
     words = ("fleet", "init", "--topology", "cycle:4", "--out")
-    assert gossamer(*words, tmp_path / "a").exit_code == 0
+    assert invoke(*words, tmp_path / "a").exit_code == 0
     plain = Fleet.read(tmp_path / "a" / "fleet.toml").method
     assert (plain.name, list(plain.parameters)) == (
         "anytime-sda",
         ["acceleration", "gain"],
     )
-    assert gossamer(*words, tmp_path / "n", "--method", "anytime-sda:acceleration=nesterov").exit_code == 0
+    assert invoke(*words, tmp_path / "n", "--method", "anytime-sda:acceleration=nesterov").exit_code == 0
     tuned = Fleet.read(tmp_path / "n" / "fleet.toml")
     assert list(tuned.method.parameters) == ["step_size", "momentum", "smoothing", "gain"]
     assert all(edge.weight == 1 / 3 for edge in tuned.edges)
-    assert gossamer(*words, tmp_path / "b", "--method", "ssda:step_size=0.1").exit_code == 0
+    assert invoke(*words, tmp_path / "b", "--method", "ssda:step_size=0.1").exit_code == 0
     assert Fleet.read(tmp_path / "b" / "fleet.toml").method.in_file() == {"name": "ssda", "step_size": 0.1}
-    own = Path(__file__).parents[1] / "agents" / "own_methods.py"
-    result = gossamer(*words, tmp_path / "c", "--method", f"{own}:HeavyBall")
+    own = SUPPORT / "own_methods.py"
+    result = invoke(*words, tmp_path / "c", "--method", f"{own}:HeavyBall")
     assert result.exit_code == 0, result.output
     assert (tmp_path / "c" / "own_methods.py").read_text() == own.read_text()  # beside fleet.toml
     made = Fleet.read(tmp_path / "c" / "fleet.toml")
     assert made.settings(0, tmp_path / "c", insecure=True).method.name == "heavy-ball"
-    refused = gossamer(*words, tmp_path / "d", "--method", "dsg")
+    refused = invoke(*words, tmp_path / "d", "--method", "dsg")
     assert isinstance(refused.exception, Unsupported)
     assert "dsg cannot be deployed" in str(refused.exception)
     assert not (tmp_path / "d").exists()
@@ -88,10 +91,10 @@ def test_init_says_where_metrics_are(tmp_path: Path) -> None:
     (tmp_path / "edges").write_text("a b\nb c\n")
     (tmp_path / "hosts").write_text("a 10.0.0.1:7447\nb 10.0.0.1:7448\nc c.example\n")
     words = ["--edges", tmp_path / "edges", "--hosts", tmp_path / "hosts", "--out"]
-    assert gossamer("fleet", "init", *words, tmp_path / "fleet", "--metrics-port", 9464).exit_code == 0
+    assert invoke("fleet", "init", *words, tmp_path / "fleet", "--metrics-port", 9464).exit_code == 0
     made = Fleet.read(tmp_path / "fleet" / "fleet.toml")
     assert [agent.metrics for agent in made.agents] == ["10.0.0.1:9464", "10.0.0.1:9465", "c.example:9464"]
-    refused = gossamer("fleet", "init", *words, tmp_path / "other", "--metrics-port", 65535)
+    refused = invoke("fleet", "init", *words, tmp_path / "other", "--metrics-port", 65535)
     assert "--metrics-port must be a whole number of at least 1 and at most 65534" in str(refused.exception)
 
 
@@ -99,7 +102,7 @@ def test_init_takes_real_host_names(tmp_path: Path) -> None:
     (tmp_path / "edges").write_text("a b\nb c\n")
     (tmp_path / "hosts").write_text("a 10.0.0.1\nb 10.0.0.2:9000\nc c.example\n")
     words = ["--edges", tmp_path / "edges", "--hosts", tmp_path / "hosts", "--out", tmp_path / "fleet"]
-    result = gossamer("fleet", "init", *words, "--source", "cmd:sensor")
+    result = invoke("fleet", "init", *words, "--source", "cmd:sensor")
     assert result.exit_code == 0, result.output
     made = Fleet.read(tmp_path / "fleet" / "fleet.toml")
     assert [agent.endpoint for agent in made.agents] == ["10.0.0.1:7447", "10.0.0.2:9000", "c.example:7447"]
@@ -122,7 +125,7 @@ def test_init_takes_real_host_names(tmp_path: Path) -> None:
     ],
 )
 def test_init_says_what_was_required(tmp_path: Path, words: list[str], message: str) -> None:
-    result = gossamer("fleet", "init", "--out", tmp_path / "fleet", *words)
+    result = invoke("fleet", "init", "--out", tmp_path / "fleet", *words)
     assert isinstance(result.exception, InvalidInput)
     assert message in str(result.exception)
     assert not (tmp_path / "fleet").exists()
@@ -133,7 +136,7 @@ def test_init_writes_nothing_for_a_host_it_cannot_use(tmp_path: Path, host: str)
     (tmp_path / "edges").write_text("a b\n")
     (tmp_path / "hosts").write_text(f"a 10.0.0.1\nb {host}\n")
     words = ["--edges", tmp_path / "edges", "--hosts", tmp_path / "hosts", "--out", tmp_path / "fleet"]
-    result = gossamer("fleet", "init", *words)
+    result = invoke("fleet", "init", *words)
     assert isinstance(result.exception, InvalidInput)
     assert "agents[1].endpoint must be" in str(result.exception)
     assert not (tmp_path / "fleet").exists()
@@ -142,7 +145,7 @@ def test_init_writes_nothing_for_a_host_it_cannot_use(tmp_path: Path, host: str)
 def test_renew_gives_new_certificates_of_the_same_authority(tmp_path: Path) -> None:
     path = make(tmp_path, Network.path(2))
     before = {file.name: file.read_bytes() for file in (tmp_path / "certificates").iterdir()}
-    result = gossamer("fleet", "renew", path)
+    result = invoke("fleet", "renew", path)
     assert result.exit_code == 0
     assert "2 certificates renewed" in result.output
     after = {file.name: file.read_bytes() for file in (tmp_path / "certificates").iterdir()}
@@ -229,14 +232,14 @@ def test_an_agent_takes_up_its_store_where_it_left_it(tmp_path: Path) -> None:
     ],
 )
 def test_agent_reports_mistakes_to_a_person(tmp_path: Path, words: tuple[str, ...], message: str) -> None:
-    result = gossamer("agent", make(tmp_path, Network.path(2)), *words)
+    result = invoke("agent", make(tmp_path, Network.path(2)), *words)
     assert isinstance(result.exception, InvalidInput)
     assert message in str(result.exception)
 
 
 @pytest.mark.parametrize("words", [("--rounds", -1), ("--metrics-port", 70000), ("--metrics-port", -1)])
 def test_numbers_out_of_range_are_refused(tmp_path: Path, words: tuple[object, ...]) -> None:
-    result = gossamer("agent", make(tmp_path, Network.path(2)), "--id", 0, *words)
+    result = invoke("agent", make(tmp_path, Network.path(2)), "--id", 0, *words)
     assert result.exit_code == 2
     assert f"Invalid value for '{words[0]}'" in result.output
 
@@ -246,7 +249,7 @@ def test_signals_wait_until_the_agent_listens(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr(
         os, "execv", lambda *words: blocked.append(signal.pthread_sigmask(signal.SIG_BLOCK, ()))
     )
-    assert gossamer("agent", make(tmp_path, Network.path(2)), "--id", 0).exit_code == 0
+    assert invoke("agent", make(tmp_path, Network.path(2)), "--id", 0).exit_code == 0
     assert blocked[0] >= {signal.SIGINT, signal.SIGTERM}
     assert not signal.pthread_sigmask(signal.SIG_BLOCK, ()) & {signal.SIGINT, signal.SIGTERM}
 
@@ -351,13 +354,13 @@ def test_the_table_says_who_follows_which_roster_and_whose_certificate_ends() ->
     status[7] = dataclasses.replace(status[7], epoch=1, state="gone")  # what it followed when it lived
     shown = "\n".join(render(fleet_table("cycle:8", status), 120))
     assert "rosters differ: epoch 4: agent0, agent1, agent4, agent5, agent6; epoch 3: agent2, agent3" in shown
-    assert "certificates end in 3 days or later: agent2, agent3; run `gossamer fleet renew`" in shown
+    assert "certificates expire in 3 days or later: agent2, agent3; run `gossamer fleet renew`" in shown
 
 
 def test_status_shows_the_worst_first_and_asks_where_it_is_told(tmp_path: Path) -> None:
     path = make(tmp_path, Network.path(2))
     nobody = f"127.0.0.1:{free_ports(1)[0]}"
-    result = gossamer("fleet", "status", path, "--metrics", nobody, "--json")
+    result = invoke("fleet", "status", path, "--metrics", nobody, "--json")
     assert result.exit_code == 1
     rows = json.loads(result.output)
     assert [(row["name"], row["state"]) for row in rows] == [
@@ -370,7 +373,7 @@ def test_status_shows_the_worst_first_and_asks_where_it_is_told(tmp_path: Path) 
 
 def test_a_fleet_of_which_nothing_is_seen_is_not_well(tmp_path: Path) -> None:
     path = make(tmp_path, Network.path(2))
-    assert gossamer("fleet", "status", path).exit_code == 1
+    assert invoke("fleet", "status", path).exit_code == 1
 
 
 def test_the_estimate_of_a_fleet_is_not_that_of_an_agent_that_is_alone() -> None:

@@ -6,18 +6,9 @@ from pathlib import Path
 
 import networkx as nx
 import pytest
-import typer
-from typer.testing import CliRunner, Result
+from tests.support.commands import invoke
 
-from gossamer.agents.fleet.file import Fleet
-from gossamer.cli.fleet import fleet_app
-
-app = typer.Typer(pretty_exceptions_enable=False)
-app.add_typer(fleet_app, name="fleet")
-
-
-def gossamer(*words: object) -> Result:
-    return CliRunner().invoke(app, [str(word) for word in words])
+from gossamer.agents.membership.fleet import Fleet
 
 
 @pytest.mark.parametrize("flag", ["--edges", "--topology"])
@@ -26,7 +17,7 @@ def test_nodes_that_are_not_addresses_run_on_this_machine(tmp_path: Path, flag: 
     """Numbers in a file of edges once became the addresses 0:7447, 1:7447, ..."""
     (tmp_path / "edges").write_text(text)
     out = tmp_path / "fleet"
-    result = gossamer("fleet", "init", flag, tmp_path / "edges", "--out", out, "--port", 24500)
+    result = invoke("fleet", "init", flag, tmp_path / "edges", "--out", out, "--port", 24500)
     assert result.exit_code == 0, result.output
     assert "all on this machine, ports 24500 to 24502" in result.output
     assert ("agent0 is" in result.output) == (text[0] != "0")
@@ -39,28 +30,28 @@ def test_nodes_that_are_not_addresses_run_on_this_machine(tmp_path: Path, flag: 
 
 def test_a_fleet_that_learns_a_model(tmp_path: Path) -> None:
     words = ("fleet", "init", "--topology", "cycle:3", "--out", tmp_path / "fleet", "--model")
-    result = gossamer(*words, "logistic:age + dose")
+    result = invoke(*words, "logistic:age + dose")
     assert result.exit_code == 0, result.output
     made = Fleet.read(tmp_path / "fleet" / "fleet.toml")
     assert (made.model.family, made.model.covariates) == ("logistic", ("age", "dose"))
     assert made.observations.weighting == "samples"
     assert [agent.source for agent in made.agents] == [f"csv:agent{i}.csv,target=label" for i in range(3)]
-    assert "--model must be FAMILY:COVARIATE" in str(gossamer(*words, "logistic").exception)
-    refused = gossamer(*words, "logistic:age", "--source", "sim:1,1,0")
+    assert "--model must be FAMILY:COVARIATE" in str(invoke(*words, "logistic").exception)
+    refused = invoke(*words, "logistic:age", "--source", "sim:1,1,0")
     assert "a fleet that learns a model needs rows with labels" in str(refused.exception)
 
 
 def test_nodes_that_are_addresses_stay_addresses(tmp_path: Path) -> None:
     (tmp_path / "edges").write_text("10.0.0.1 hostB:9000\nhostB:9000 c3\n")
     words = ("fleet", "init", "--edges", tmp_path / "edges", "--out", tmp_path / "fleet")
-    result = gossamer(*words)
+    result = invoke(*words)
     assert result.exit_code == 0, result.output
     made = Fleet.read(tmp_path / "fleet" / "fleet.toml").agents
     assert [agent.endpoint for agent in made] == ["10.0.0.1:7447", "hostB:9000", "c3:7447"]
     assert "on each host: gossamer agent" in result.output
-    assert "--port has no effect" in str(gossamer(*words, "--port", 24500).exception)
+    assert "--port has no effect" in str(invoke(*words, "--port", 24500).exception)
     (tmp_path / "edges").write_text("10.0.0.1 7\n7 c3\n")
-    assert "got '10.0.0.1' and '7'; give hosts" in str(gossamer(*words).exception)
+    assert "got '10.0.0.1' and '7'; give hosts" in str(invoke(*words).exception)
 
 
 def test_the_topology_may_be_any_file_of_a_network(tmp_path: Path) -> None:
@@ -70,10 +61,10 @@ def test_the_topology_may_be_any_file_of_a_network(tmp_path: Path) -> None:
             nx.write_graphml(nx.cycle_graph(4), file)
         else:
             file.write_text(text)
-        result = gossamer("fleet", "init", "--topology", file, "--out", tmp_path / file.stem)
+        result = invoke("fleet", "init", "--topology", file, "--out", tmp_path / file.stem)
         assert result.exit_code == 0, result.output
         edges = Fleet.read(tmp_path / file.stem / "fleet.toml").edges
         assert len(edges) == (2 if text else 4)
     assert "or a file: edge list" in " ".join(
-        gossamer("fleet", "init", "--help").output.replace("│", "").split()
+        invoke("fleet", "init", "--help").output.replace("│", "").split()
     )

@@ -6,20 +6,16 @@ import re
 from pathlib import Path
 
 import pytest
-import typer
-from typer.testing import CliRunner, Result
+from tests.support.commands import invoke
+from typer.testing import Result
 
-from gossamer.agents.fleet import membership
-from gossamer.agents.fleet.file import Fleet
-from gossamer.cli.fleet import fleet_app
+from gossamer.agents.membership import changes as membership
+from gossamer.agents.membership.fleet import Fleet
 from gossamer.errors import InvalidInput
-
-app = typer.Typer(pretty_exceptions_enable=False)
-app.add_typer(fleet_app, name="fleet")
 
 
 def gossamer(*words: object) -> Result:
-    return CliRunner().invoke(app, ["fleet", *map(str, words)])
+    return invoke("fleet", *words)
 
 
 @pytest.fixture
@@ -154,5 +150,16 @@ def test_a_topology_on_hosts_is_numbered_in_their_order(
     assert gossamer("bundle", "east").exit_code == 0
     assert Path("east.tar.gz").exists()
     assert "10.0.0.3:9464" in gossamer("targets", "--metrics-port", "9464").output
+    Path("given.txt").write_text("west 10.0.0.9 7\neast 10.0.0.1 2\nnorth 10.0.0.3 30\nsouth 10.0.0.2 0\n")
+    for words, order in (
+        (["--edges", "edges.txt"], {(2, 7), (2, 30), (0, 30)}),
+        (["--topology", "path:4"], {(0, 2), (2, 7), (7, 30)}),
+    ):
+        assert gossamer("init", *words, "--hosts", "given.txt", "--out", f"in-{words[1]}").exit_code == 0
+        given = Fleet.read(Path(f"in-{words[1]}") / "fleet.toml")
+        numbers = {"south": 0, "east": 2, "west": 7, "north": 30}
+        assert {m.name: m.id for m in given.agents} == numbers
+        assert {tuple(sorted(edge.pair)) for edge in given.edges} == order
+    assert [n.id for n in given.settings("east", Path(f"in-{words[1]}")).neighbors] == [0, 7]
     done = gossamer("init", "--topology", "path:5", "--hosts", "hosts.txt", "--out", "other")
     assert "hosts must have a line for each of the 5 agents of this topology, got 4" in str(done.exception)

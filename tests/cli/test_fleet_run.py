@@ -9,11 +9,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.agents.small_fleets import until
-from tests.cli.fleet_commands import exists, gossamer, make, pids, running
+from tests.support.commands import invoke
+from tests.support.fleet_commands import make, pids, running
+from tests.support.processes import runs
+from tests.support.waiting import until
 
-from gossamer.agents.fleet.file import Fleet
 from gossamer.agents.host.status import read_status
+from gossamer.agents.membership.fleet import Fleet
 from gossamer.errors import InvalidInput
 from gossamer.networks import Network
 
@@ -35,12 +37,12 @@ def test_up_runs_the_fleet_and_status_reads_it(tmp_path: Path) -> None:
             return all(status.state == "running" and status.rounds > 60 for status in found)
 
         until(settled, "sixty rounds")
-        seen = gossamer("fleet", "status", path, "--json")
+        seen = invoke("fleet", "status", path, "--json")
         assert seen.exit_code == 0, seen.output
         answers = json.loads(seen.output)
         np.testing.assert_allclose([a["estimate"] for a in answers], 3.0, atol=0.1)
         assert {a["state"] for a in answers} == {"running"}
-        assert "agent2" in gossamer("fleet", "status", path).output
+        assert "agent2" in invoke("fleet", "status", path).output
         agents = pids(path)
         assert len(agents) == 3
         second = running("fleet", "up", path)
@@ -51,10 +53,10 @@ def test_up_runs_the_fleet_and_status_reads_it(tmp_path: Path) -> None:
     assert process.returncode == 0, output + errors
     assert "3 running" in output
     assert "all agents stopped" in output
-    assert not any(exists(pid) for pid in agents.values())
+    assert not any(runs(pid) for pid in agents.values())
     assert {status.state for status in read_status(Fleet.read(path), tmp_path)} == {"stopped"}
     assert serious(tmp_path) == []
-    assert gossamer("fleet", "status", path).exit_code == 1
+    assert invoke("fleet", "status", path).exit_code == 1
 
 
 @pytest.mark.slow
@@ -63,13 +65,13 @@ def test_no_agent_outlives_its_starter(tmp_path: Path) -> None:
     with running("fleet", "up", path) as process:
         until(lambda: len(pids(path)) == 2, "two agents")
         agents = pids(path)
-        assert all(exists(pid) for pid in agents.values())
+        assert all(runs(pid) for pid in agents.values())
         process.kill()  # no chance to clean up
         process.wait()
     try:
-        until(lambda: not any(exists(pid) for pid in agents.values()), "the end of the agents")
+        until(lambda: not any(runs(pid) for pid in agents.values()), "the end of the agents")
     finally:
-        for pid in filter(exists, agents.values()):  # only if the test fails
+        for pid in filter(runs, agents.values()):  # only if the test fails
             os.kill(pid, signal.SIGKILL)
     assert "the process that started this agent has ended" in (tmp_path / "logs" / "agent0.log").read_text()
 
@@ -99,7 +101,7 @@ def test_up_starts_a_killed_agent_again_and_passes_a_reload_on(tmp_path: Path) -
         until(lambda: states() == [("running", 0)] * 2, "two agents")
         os.kill(pids(path)["agent1"], signal.SIGKILL)
         until(lambda: states() == [("running", 0), ("running", 1)], "the restart")
-        assert "↻1" in gossamer("fleet", "status", path).output
+        assert "↻1" in invoke("fleet", "status", path).output
         process.send_signal(signal.SIGHUP)  # it has no terminal that could be gone
         logs = [tmp_path / "logs" / f"agent{k}.log" for k in range(2)]
         until(lambda: all("read fleet.toml again" in log.read_text() for log in logs), "the reload")
@@ -132,7 +134,7 @@ def test_up_for_a_while_logs_nothing_serious(tmp_path: Path) -> None:
 
 
 def test_up_refuses_to_feed_standard_input_to_many(tmp_path: Path) -> None:
-    result = gossamer("fleet", "up", make(tmp_path, Network.path(2), sources=["-", "-"]))
+    result = invoke("fleet", "up", make(tmp_path, Network.path(2), sources=["-", "-"]))
     assert isinstance(result.exception, InvalidInput)
     assert "source must not be - (standard input)" in str(result.exception)
 
@@ -162,7 +164,7 @@ def test_impossible_faults_are_refused(tmp_path: Path, command: tuple[object, ..
         (("--partition", "0-5@0-"), "Partition names agent 5, but the agents are 0..2"),
         (("--partition", "0:2@0-"), "cuts the edge 0-2, which the network does not have"),
     ):
-        result = gossamer(*command, path, *words)
+        result = invoke(*command, path, *words)
         assert isinstance(result.exception, InvalidInput)
         assert text in str(result.exception)
 

@@ -6,18 +6,9 @@ import json
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
+from tests.support.commands import invoke, run
 
 import gossamer as gs
-from gossamer.cli import build
-
-app = build()
-
-
-def run(*words: object) -> str:
-    result = CliRunner().invoke(app, [str(word) for word in words], catch_exceptions=False)
-    assert result.exit_code == 0, result.output
-    return result.output
 
 
 @pytest.mark.slow
@@ -112,13 +103,11 @@ def test_two_columns_of_one_name(tmp_path):
 )
 def test_mistakes(words, complaint):
     with pytest.raises(gs.GossamerError, match=complaint):
-        CliRunner().invoke(app, ["learn", "cycle:4", *words], catch_exceptions=False)
+        invoke("learn", "cycle:4", *words, catch=False)
 
 
 def test_flags_of_simulations_are_refused_with_rows(tmp_path):
     file = tmp_path / "rows.csv"
     write_rows(file)
     with pytest.raises(gs.InvalidInput, match="--trials has no effect with --data"):
-        CliRunner().invoke(
-            app, ["learn", "cycle:4", "--data", str(file), "--trials", "3"], catch_exceptions=False
-        )
+        invoke("learn", "cycle:4", "--data", file, "--trials", 3, catch=False)

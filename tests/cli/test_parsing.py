@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
+from tests.support import SUPPORT
+from tests.support.commands import invoke
 
 import gossamer as gs
-from gossamer.agents.fleet.file import Fleet
-from gossamer.cli import build
+from gossamer.agents.membership.fleet import Fleet
 from gossamer.cli.output import few
 from gossamer.cli.parsing import parse_horizons, parse_method, parse_methods, parse_observations, split_method
 from gossamer.errors import InvalidInput
 
-HEAVY_BALL = f"{Path(__file__).parents[1] / 'agents' / 'own_methods.py'}:HeavyBall"
+HEAVY_BALL = f"{SUPPORT / 'own_methods.py'}:HeavyBall"
 
 OWN = """
 from dataclasses import dataclass
@@ -66,10 +65,6 @@ class Mine(gs.Method):
 def own(tmp_path):
     (tmp_path / "my_file.py").write_text(OWN)
     return f"{tmp_path / 'my_file.py'}:Mine"
-
-
-def invoke(*words):
-    return CliRunner().invoke(build(), [str(word) for word in words])
 
 
 def test_own_methods_take_parameters(own):

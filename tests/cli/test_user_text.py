@@ -13,20 +13,14 @@ import pytest
 from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
-from typer.testing import CliRunner
+from tests.support.commands import invoke, run
 
 from gossamer import progress
-from gossamer.cli import build, main, output, reproduce
+from gossamer.cli import main, output, reproduce
 from gossamer.cli.fleet_table import fleet_table
 from gossamer.cli.warmup import Steps
 
 NASTY = "10:100:10 [kg] [/s] [bold]x[/bold] :smile:"
-
-
-def run(*words: object) -> str:
-    result = CliRunner().invoke(build(), [str(word) for word in words], catch_exceptions=False)
-    assert result.exit_code == 0, result.output
-    return result.output
 
 
 def test_headings_titles_cells_and_notes(capsys):
@@ -151,11 +145,11 @@ def test_in_json_mode_the_path_is_confirmed_on_standard_error(tmp_path):
         "--csv",
         str(tmp_path / "n.csv"),
     ]
-    result = CliRunner().invoke(build(), words)
+    result = invoke(*words)
     assert json.loads(result.stdout)[0]["agents"] == 5
     for name in ("n.png", "n.csv"):
         assert f"written to {tmp_path / name}" in result.stderr
     words = ["evaluate-policy", "path:4", "--json", "-T", "20", "--trials", "2", "--no-rivals", "-m", "sda"]
-    result = CliRunner().invoke(build(), [*words, "--plot", str(tmp_path / "p.png")])
+    result = invoke(*words, "--plot", tmp_path / "p.png")
     assert json.loads(result.stdout)[0]["rounds"] == 20
     assert f"written to {tmp_path / 'p.png'}" in result.stderr

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import signal
 import threading
-import time
 
 import numpy as np
 import pytest
+from tests.support.waiting import until
 
 import gossamer as gs
 from gossamer.comparison.backends import Batches, compute
@@ -77,9 +77,7 @@ def test_a_dask_cluster_survives_a_killed_worker(tmp_path):
         killed = []
 
         def kill():
-            end = time.monotonic() + 60
-            while time.monotonic() < end and len(list(tmp_path.glob("*.parquet"))) < 3:
-                time.sleep(0.01)
+            until(lambda: len(list(tmp_path.glob("*.parquet"))) >= 3, "three results")
             os.kill(victim, signal.SIGKILL)
             killed.append(len(list(tmp_path.glob("*.parquet"))))
 

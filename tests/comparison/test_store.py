@@ -312,7 +312,7 @@ def test_typed_code_whose_globals_cannot_be_hashed_is_refused(tmp_path, monkeypa
     place = types.ModuleType("__main__")
     monkeypatch.setitem(sys.modules, "__main__", place)
     text = "import gossamer as gs\nLOCK = open(__import__('os').devnull)\nclass Typed(gs.Gaussian):\n"
-    exec(text + "    def heed(self, *given): LOCK.read()", vars(place))
+    exec(text + "    def receive_estimates(self, *given): LOCK.read()", vars(place))
     with (
         place.LOCK,
         pytest.raises(gs.InvalidInput, match=r"LOCK is .* cannot be pickled; put the code into a mod"),

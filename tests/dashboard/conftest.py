@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from tests.dashboard.serving import View, browsing, serving
+from tests.support.serving import View, browsing, serving
 
 from gossamer.dashboard.server import Server
 

@@ -12,11 +12,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.dashboard.serving import SMALL, View, in_address, in_browser
-from tests.dashboard.test_scenario import EDGES
-from typer.testing import CliRunner
+from tests.support.commands import run as run_command
+from tests.support.scenarios import EDGES
+from tests.support.serving import SMALL, View, in_address, in_browser
 
-from gossamer.cli import build
 from gossamer.dashboard.presets import PRESETS
 from gossamer.dashboard.scenario import Scenario, catalog
 
@@ -370,8 +369,7 @@ def test_copied_code_gives_the_numbers_of_the_page(view, tmp_path):
     view.page.click("#copy-command")
     view.page.wait_for_selector("text=The command is in the clipboard")
     _, *words = shlex.split(view.js("navigator.clipboard.readText()"))
-    result = CliRunner().invoke(build(), [*words, "--json"], catch_exceptions=False)
-    assert [record["total_error"] for record in json.loads(result.stdout)] == errors
+    assert [record["total_error"] for record in json.loads(run_command(*words, "--json"))] == errors
 
 
 def test_the_address_holds_the_view(view, server, browser):

@@ -8,11 +8,10 @@ import shlex
 
 import numpy as np
 import pytest
-from tests.dashboard.test_scenario import EDGES, EVENTS, frames
-from typer.testing import CliRunner
+from tests.support.commands import run as run_command
+from tests.support.scenarios import EDGES, EVENTS, frames
 
 import gossamer as gs
-from gossamer.cli import build
 from gossamer.cli.dashboard import command_of
 from gossamer.dashboard.code import to_python
 from gossamer.dashboard.presets import PRESETS
@@ -71,9 +70,8 @@ def test_copied_python_and_commands_give_the_numbers_of_the_page(name, tmp_path,
     assert len(lines) == len(found)
     for line, (header, _) in zip(lines, found, strict=True):
         program, *words = shlex.split(line)
-        result = CliRunner().invoke(build(), [*words, "--json"], catch_exceptions=False)
-        assert (program, result.exit_code) == ("gossamer", 0)
-        records = json.loads(result.stdout)
+        assert program == "gossamer"
+        records = json.loads(run_command(*words, "--json"))
         assert [record["total_error"] for record in records] == header["error"]
         assert [record["rounds"] for record in records] == scenario.horizons
 

@@ -10,14 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.agents.small_fleets import free_ports
-from tests.dashboard.serving import in_browser, serving
-from tests.dashboard.test_fleet_page import playing
-from tests.dashboard.written_fleet import WrittenFleet
+from tests.support.serving import in_browser, serving
+from tests.support.small_fleets import free_ports
+from tests.support.written_fleet import WrittenFleet, playing
 
-from gossamer.agents.fleet.file import Fleet
-from gossamer.agents.fleet.launcher import LocalFleet
-from gossamer.agents.fleet.tables import RoundsTable
+from gossamer.agents.config.tables import RoundsTable
+from gossamer.agents.fleet.local import LocalFleet
+from gossamer.agents.membership.fleet import Fleet
 from gossamer.dashboard.fleet_page import LINES, fleet_page
 from gossamer.networks import Network
 

@@ -7,21 +7,19 @@ import contextlib
 import json
 import math
 import os
-import threading
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import websockets
-from tests.dashboard.serving import serving
-from tests.dashboard.written_fleet import WrittenFleet
-from typer.testing import CliRunner
+from tests.support.commands import invoke
+from tests.support.serving import serving
+from tests.support.written_fleet import WrittenFleet, playing
 
-from gossamer.agents.fleet import membership
-from gossamer.cli import build
+from gossamer.agents.membership import changes as membership
 from gossamer.dashboard import fleet_page as pages
 from gossamer.dashboard.fleet import FACTS, LINKS, FleetReader
 from gossamer.dashboard.fleet_page import LINES, FleetFrames, FleetWatch, fleet_page
@@ -192,25 +190,6 @@ def test_only_logs_of_members_are_read(nine: WrittenFleet, name: str) -> None:
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pages, "EVERY", 0.05)
-
-
-@contextlib.contextmanager
-def playing(written: WrittenFleet) -> Iterator[None]:
-    """A fleet whose files change all the time."""
-    over = threading.Event()
-
-    def play() -> None:
-        while not over.wait(0.05):
-            written.play(1)
-
-    written.play(1)
-    thread = threading.Thread(target=play)
-    thread.start()
-    try:
-        yield
-    finally:
-        over.set()
-        thread.join()
 
 
 class FakePage:
@@ -398,7 +377,7 @@ def test_only_get_is_answered(nine: WrittenFleet) -> None:
 
 
 def test_metrics_are_of_a_fleet() -> None:
-    result = CliRunner().invoke(build(), ["dashboard", "--metrics", "127.0.0.1:9464"])
+    result = invoke("dashboard", "--metrics", "127.0.0.1:9464")
     assert isinstance(result.exception, InvalidInput)
     assert str(result.exception) == "--metrics has no effect without a fleet; leave it out"
 

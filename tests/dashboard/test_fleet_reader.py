@@ -10,15 +10,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.agents.host.test_web import some_snapshot
-from tests.agents.small_fleets import free_ports
-from tests.dashboard.written_fleet import WrittenFleet
+from tests.support.small_fleets import free_ports
+from tests.support.snapshots import some_snapshot
+from tests.support.written_fleet import WrittenFleet
 
-from gossamer.agents.fleet import membership
 from gossamer.agents.host.metrics import AgentCollector
-from gossamer.agents.host.sources import FromIterable
-from gossamer.agents.host.status import StatusFile
+from gossamer.agents.host.status import StatusFile, StatusReport
 from gossamer.agents.host.web import serve
+from gossamer.agents.membership import changes as membership
+from gossamer.agents.sources.opening import FromIterable
 from gossamer.dashboard.fleet import CROWD, EVENTS, FACTS, FleetReader, FleetView
 from gossamer.networks import Network
 
@@ -38,7 +38,8 @@ def states(view: FleetView) -> dict[str, str]:
 def test_the_written_files_are_like_real_ones(four: WrittenFleet, tmp_path: Path) -> None:
     four.play(1)
     (tmp_path / "real").mkdir()
-    StatusFile(tmp_path / "real" / "agent1.json", "agent1", FromIterable(1, [])).write(some_snapshot())
+    report = StatusReport("agent1", FromIterable(1, []))
+    StatusFile(tmp_path / "real" / "agent1.json", report).write(some_snapshot())
     real = json.loads((tmp_path / "real" / "agent1.json").read_text())
     written = json.loads(four.file("agent1").read_text())
     assert written.keys() <= real.keys()
@@ -90,7 +91,7 @@ def test_so_is_one_with_fields_that_make_no_sense(four: WrittenFleet, changes: d
     four.play(1)
     agent = FleetReader(four.path).look().agents[1]
     assert agent.state == "unknown"
-    assert agent.problem.startswith("what it publishes cannot be read")
+    assert "cannot be read: not the status of an agent" in agent.problem
 
 
 def test_rates_and_losses_are_those_of_the_last_seconds(four: WrittenFleet) -> None:
@@ -198,11 +199,13 @@ def test_what_happens_to_many_at_once_is_one_event_and_events_are_bounded(tmp_pa
     assert told == [(f"{len(names)} agents", "degraded: no space left"), (f"{len(names)} agents", "degraded")]
 
 
-def test_agents_of_other_hosts_are_asked_for_their_metrics(four: WrittenFleet) -> None:
+def test_agents_of_other_hosts_are_asked_for_their_status(four: WrittenFleet) -> None:
     port, nobody = free_ports(2)
     four.missing = {"agent1", "agent2", "agent3"}
     four.play(10)
-    stop = serve(AgentCollector(lambda: some_snapshot(age=10), "agent1"), port)
+    report = StatusReport("agent1", FromIterable(1, []))
+    collector = AgentCollector(some_snapshot, "agent1")
+    stop = serve(collector, lambda: report.content(some_snapshot(age=10)), port)
     try:
         view = FleetReader(four.path, [f"127.0.0.1:{port}", f"127.0.0.1:{nobody}"]).look()
     finally:

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from tests.dashboard.serving import SMALL, in_browser
+from tests.support.serving import SMALL, in_browser
 
 pytestmark = in_browser
 

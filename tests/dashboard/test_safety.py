@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from types import SimpleNamespace
 
 import pytest
-from tests.dashboard.serving import serving
+from tests.support.serving import serving
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
 

@@ -7,26 +7,14 @@ import dataclasses
 
 import numpy as np
 import pytest
+from tests.support.scenarios import EDGES, EVENTS, frames
 
 import gossamer as gs
 from gossamer.dashboard import scenario as scenarios
 from gossamer.dashboard.frames import packed, unpacked
 from gossamer.dashboard.layout import places
-from gossamer.dashboard.runs import frames_of
 from gossamer.dashboard.scenario import Scenario, catalog
 from gossamer.errors import InvalidInput
-
-EDGES = base64.b64encode(b"rome oslo\noslo bonn\nbonn rome\nbonn wien\n").decode()
-
-
-def frames(**state):
-    """What a scenario gives, by the type of frame."""
-    found: dict[str, list] = {}
-    for frame in frames_of({"id": 7, "scenario": state}):
-        header, arrays = unpacked(frame)
-        assert header.pop("id") == 7
-        found.setdefault(header.pop("type"), []).append((header, arrays))
-    return found
 
 
 def test_frames_hold_headers_and_arrays():
@@ -195,18 +183,6 @@ def test_a_run_is_what_the_engines_give():
     header = found["network"][0][0]
     assert header["target"] == streams.mean.mean()
     assert header["k_star"] == gs.theory.k_star(network)
-
-
-EVENTS = [
-    {"kind": "loss", "probability": 0.0, "start": 0, "stop": 20},
-    {"kind": "burst", "mean_length": 4, "fraction": 0.2},
-    {"kind": "delay", "rounds": 2, "probability": 0.1},
-    {"kind": "loss", "probability": 0.4, "start": 20, "stop": None},
-    {"kind": "crash", "agent": 3, "round": 25},
-    {"kind": "partition", "edges": [[0, 1]], "start": 30, "stop": 45},
-    {"kind": "partition", "groups": [[0, 4, 8, 12]], "start": 35, "stop": None},
-    {"kind": "restart", "agent": 3, "round": 40},
-]
 
 
 @pytest.mark.slow

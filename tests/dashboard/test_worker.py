@@ -8,11 +8,12 @@ import os
 import signal
 import subprocess
 import sys
-import time
 
 import psutil
 import pytest
-from tests.dashboard.serving import serving
+from tests.support.processes import runs
+from tests.support.serving import serving
+from tests.support.waiting import until
 from websockets.sync.client import connect
 
 from gossamer.dashboard.frames import unpacked
@@ -40,14 +41,6 @@ def workers() -> list[psutil.Process]:
     return found
 
 
-def eventually(condition, seconds=60):
-    """Wait for something that must come true; the limit is for a machine that is stuck."""
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.02)
-
-
 def opened(server):
     return connect(
         f"ws://127.0.0.1:{server.port}/live/",
@@ -57,7 +50,7 @@ def opened(server):
     )
 
 
-def until(socket, *types):
+def until_frame(socket, *types):
     """The types of frames up to one of these, and its header."""
     seen = []
     while True:
@@ -74,50 +67,52 @@ def run(socket, which, scenario):
 def test_work_is_canceled_replaced_and_ended_with_its_page():
     with serving() as server:
         with opened(server) as socket:
-            _, hello = until(socket, "hello")
+            _, hello = until_frame(socket, "hello")
             assert len(hello["presets"]) == 6
             run(socket, 1, SMALL)
-            seen, _ = until(socket, "done")
+            seen, _ = until_frame(socket, "done")
             assert seen == ["network", "run", "exact", "limits", "done"]
             (first,) = workers()  # one is kept warm
 
             # A mistake is answered in words and leaves the worker as it is.
             run(socket, 2, {"network": "grid:1x1"})
-            seen, header = until(socket, "error")
-            assert (header["id"], until(socket, "done")[0]) == (2, ["done"])
+            seen, header = until_frame(socket, "error")
+            assert (header["id"], until_frame(socket, "done")[0]) == (2, ["done"])
             run(socket, 3, {"rounds": "x"})
-            assert until(socket, "error")[1]["message"].startswith("rounds must be a whole number")
+            assert until_frame(socket, "error")[1]["message"].startswith("rounds must be a whole number")
             assert workers() == [first]
 
             # Canceled: its process is gone, another one is warm.
             run(socket, 4, LONG)
-            until(socket, "network")
+            until_frame(socket, "network")
             socket.send(json.dumps({"type": "cancel", "id": 4}))
-            assert until(socket, "canceled")[1]["id"] == 4
-            eventually(lambda: not first.is_running() and len(workers()) == 1)
+            assert until_frame(socket, "canceled")[1]["id"] == 4
+            until(lambda: not first.is_running() and len(workers()) == 1, "a new worker")
 
             # A new run takes the place of the one before.
             run(socket, 5, LONG)
-            until(socket, "network")
+            until_frame(socket, "network")
             run(socket, 6, SMALL)
-            assert until(socket, "done")[1]["id"] == 6
+            assert until_frame(socket, "done")[1]["id"] == 6
 
             # Killed by somebody else, for its memory perhaps: the page hears of it, and the next run works.
             run(socket, 7, LONG)
-            until(socket, "network")
+            until_frame(socket, "network")
             (busy,) = workers()
             busy.kill()
-            assert until(socket, "error")[1]["message"].startswith("the computation ended before its time")
-            until(socket, "done")
+            assert until_frame(socket, "error")[1]["message"].startswith(
+                "the computation ended before its time"
+            )
+            until_frame(socket, "done")
             run(socket, 8, SMALL)
-            assert until(socket, "done")[1]["id"] == 8
+            assert until_frame(socket, "done")[1]["id"] == 8
 
             run(socket, 9, LONG)
-            until(socket, "network")
+            until_frame(socket, "network")
             (busy,) = workers()
         # The page is closed: so is its work.
-        eventually(lambda: not busy.is_running())
-        eventually(lambda: len(workers()) == 1)
+        until(lambda: not busy.is_running(), "the end of the worker")
+        until(lambda: len(workers()) == 1, "a new worker")
     assert workers() == []
 
 
@@ -134,15 +129,15 @@ BOMBS = {
 
 def test_a_small_file_that_describes_something_huge_is_refused():
     with serving() as server, opened(server) as socket:
-        until(socket, "hello")
+        until_frame(socket, "hello")
         for name, content in BOMBS.items():
             scenario = {"network": "file", "file": [name, base64.b64encode(content).decode()]}
             for kind in ("run", "python"):
                 socket.send(json.dumps({"type": kind, "id": 1, "scenario": scenario}))
-                assert until(socket, "error")[1]["message"].startswith(f"{name} could not be read")
-                until(socket, "done")
+                assert until_frame(socket, "error")[1]["message"].startswith(f"{name} could not be read")
+                until_frame(socket, "done")
         run(socket, 2, SMALL)
-        assert "run" in until(socket, "done")[0]
+        assert "run" in until_frame(socket, "done")[0]
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL], ids=lambda number: number.name)
@@ -156,11 +151,11 @@ def test_the_command_prints_its_address_and_leaves_nothing_behind(number):
     try:
         address = process.stdout.readline().strip()
         assert address.startswith("http://127.0.0.1:")
-        eventually(lambda: len(psutil.Process(process.pid).children()) == 1)
+        until(lambda: len(psutil.Process(process.pid).children()) == 1, "its worker")
         (worker,) = psutil.Process(process.pid).children()
         os.kill(process.pid, number)  # however it ends, its worker does not outlive it
         assert process.wait(timeout=120) == (0 if number == signal.SIGINT else -number)
-        eventually(lambda: not worker.is_running() or worker.status() == psutil.STATUS_ZOMBIE)
+        until(lambda: not runs(worker.pid), "the end of its worker")
     finally:
         process.kill()
         process.communicate()

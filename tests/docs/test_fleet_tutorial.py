@@ -9,16 +9,15 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.agents.small_fleets import free_ports
+from tests.support.small_fleets import free_ports
+from tests.support.waiting import PATIENCE, until
 
 ROOT = Path(__file__).parents[2]
-PATIENCE = 120.0  # seconds: what takes two here may take a minute on a busy machine
 
 
 class Terminals:
@@ -39,15 +38,18 @@ class Terminals:
 
     def run(self, block: str) -> str:
         """What a block prints. Where an agent is slow to answer (exit code 1) it is tried again."""
-        deadline = time.monotonic() + PATIENCE
-        while True:
+
+        def tried() -> bool:
+            nonlocal done
             done = subprocess.run(
                 ["bash", "-ec", block], cwd=self.folder, env=self.environment, capture_output=True, text=True
             )
-            if done.returncode != 1 or time.monotonic() > deadline:
-                assert done.returncode == 0, f"{block}\n{done.stdout}{done.stderr}"
-                return done.stdout
-            time.sleep(0.5)
+            return done.returncode != 1
+
+        done: subprocess.CompletedProcess[str]
+        until(tried, f"the end of {block}")
+        assert done.returncode == 0, f"{block}\n{done.stdout}{done.stderr}"
+        return done.stdout
 
     def start(self, block: str) -> None:
         name = re.findall(r"--id (\w+)", block)[0]
@@ -80,12 +82,12 @@ class Terminals:
         self.wait(agreed, f"all of {list(self.agents)} saying {value}")
 
     def wait(self, condition: Callable[[], bool], what: str) -> None:
-        deadline = time.monotonic() + PATIENCE
-        while not condition():
+        def checked() -> bool:
             for name, agent in self.agents.items():
                 assert agent.poll() is None, (self.folder / f"{name}.log").read_text()
-            assert time.monotonic() < deadline, f"no {what} within {PATIENCE} s"
-            time.sleep(0.2)
+            return condition()
+
+        until(checked, what)
 
     def stop(self) -> None:
         for agent in self.agents.values():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.engines.variants import VARIANTS
+from tests.support.variants import VARIANTS
 
 import gossamer as gs
 

@@ -15,7 +15,7 @@ from unittest.mock import Mock
 import numba
 import numpy as np
 import pytest
-from tests.engines import cluster_program
+from tests.support import cluster_program
 
 import gossamer as gs
 from gossamer.engines.simulate.checkpoints import Checkpoints, Position

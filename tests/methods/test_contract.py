@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tests.conftest import LINEAR
+from tests.support.networks import LINEAR
 
 import gossamer as gs
 from gossamer.facts import KnownFacts, UnknownFacts

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pytest
-from tests.agents.own_methods import HeavyBall, NewestOnly
+from tests.support.own_methods import HeavyBall, NewestOnly
 
 import gossamer as gs
 from gossamer.errors import InvalidInput, Unsupported

@@ -5,12 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from tests.support import SUPPORT
 
 import gossamer as gs
 from gossamer.errors import InvalidInput
 from gossamer.methods.loading import build, load_class, parameters
 
-OWN = Path(__file__).parents[1] / "agents" / "own_methods.py"
+OWN = SUPPORT / "own_methods.py"
 
 
 def test_a_name_or_a_file() -> None:

@@ -10,8 +10,8 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 import pytest
 from hypothesis import given
-from tests.conftest import LINEAR, connected_networks
-from tests.reference import full_covariance, round_by_round
+from tests.support.networks import LINEAR, connected_networks
+from tests.support.reference import full_covariance, round_by_round
 
 import gossamer as gs
 from gossamer.engines.exact import weights

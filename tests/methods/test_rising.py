@@ -6,7 +6,7 @@ import networkx as nx
 import numpy as np
 import pytest
 from hypothesis import given
-from tests.conftest import connected_networks
+from tests.support.networks import connected_networks
 
 import gossamer as gs
 from gossamer.facts import KnownFacts, UnknownFacts

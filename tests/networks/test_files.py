@@ -11,7 +11,7 @@ import scipy.io
 import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.conftest import connected_networks
+from tests.support.networks import connected_networks
 
 import gossamer as gs
 from gossamer.networks import files, tables

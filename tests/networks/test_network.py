@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from hypothesis import given
-from tests.conftest import connected_networks
+from tests.support.networks import connected_networks
 from threadpoolctl import threadpool_limits
 
 import gossamer as gs

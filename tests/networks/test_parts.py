@@ -171,6 +171,19 @@ def test_facts_of_many_agents_take_a_moment():
         )  # sum of 1/k^4 is pi^4/90
 
 
+@pytest.mark.parametrize("sides", [(12, 34), (24, 24), (3, 100), (4, 60), (2, 90)])
+def test_lambda_max_of_a_grid_is_a_close_bound(sides):
+    """How close falls with the sixth power of the sides, so grids of more than 2^16 agents have it to 1e-6."""
+    grid = gs.Network.grid(*sides)
+    truth = np.linalg.eigvalsh(grid.gossip.toarray())[-1]
+    factors = [("path", side) for side in sides]
+    found = product_facts(factors, [0.2, 0.25, 1 / 3], grid.links.eigenvalue_bound).lambda_max
+    assert truth * (1 - 1e-14) <= found <= truth * (1 + 2e-5)
+    if np.prod(sides) > 500:
+        assert found <= truth * (1 + 1e-6)
+    assert product_facts([("path", 1000)] * 2, [0.2, 0.25], 1.6).lambda_max < 1.6 * (1 - 2.4e-6)
+
+
 @pytest.mark.slow
 def test_methods_need_no_iteration_to_know_a_large_lattice(monkeypatch):
     for name in ("largest_eigenvalue", "smallest", "inverse_square_trace"):

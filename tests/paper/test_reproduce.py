@@ -7,18 +7,17 @@ import html
 import re
 
 import pytest
-from tests.paper.small_runs import TINY
-from typer.testing import CliRunner
+from tests.support.commands import invoke
+from tests.support.small_runs import TINY
 
 import gossamer as gs
-from gossamer.cli import build
 from gossamer.paper import reproduce
 from gossamer.paper.pipeline.results import COLUMNS
 from gossamer.paper.registry import FIGURES
 
 
 def command(*arguments):
-    return CliRunner().invoke(build(), ["reproduce", *arguments])
+    return invoke("reproduce", *arguments)
 
 
 @pytest.mark.slow
@@ -50,9 +49,9 @@ def test_command_writes_everything_into_one_folder(tmp_path):
 
 def test_command_names_what_is_wrong():
     with pytest.raises(gs.InvalidInput, match=r"no figure '99'.*the figures are 1, 2, 3"):
-        CliRunner().invoke(build(), ["reproduce", "--figure", "99"], catch_exceptions=False)
+        invoke("reproduce", "--figure", 99, catch=False)
     with pytest.raises(gs.InvalidInput, match="--stages must be numbers separated by commas"):
-        CliRunner().invoke(build(), ["reproduce", "--stages", "3;4"], catch_exceptions=False)
+        invoke("reproduce", "--stages", "3;4", catch=False)
 
 
 class Interrupt:

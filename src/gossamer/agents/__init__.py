@@ -1,7 +1,7 @@
 """Agents: the method deployed on a real network, one process per agent.
 
 Read `methods/ledger.py` first (the rules), then `round/ledger.py` and `round/conversation.py` (one round), `agent.py`
-(what a program uses) and `transports/base.py` (what a network must offer).
+(what a program uses) and `round/transport.py` (what a network must offer).
 
 An agent is small because it loads none of Numba, SciPy, NetworkX and Matplotlib: nothing in this package may
 import them, not even through other modules of gossamer, and `lint-imports` checks it. Names are imported when first
@@ -17,13 +17,13 @@ _HOME = {
     "Agent": "agent",
     "NeighborView": "snapshot",
     "Snapshot": "snapshot",
-    "AgentSettings": "settings",
-    "FleetModel": "fleet_model",
-    "Limits": "settings",
-    "Neighbor": "settings",
-    "Tls": "settings",
-    "Faulty": "transports.base",
-    "Transport": "transports.base",
+    "AgentSettings": "config.settings",
+    "FleetModel": "config.model",
+    "Limits": "config.settings",
+    "Neighbor": "config.settings",
+    "Tls": "config.settings",
+    "Faulty": "transports.faulty",
+    "Transport": "round.transport",
     "Memory": "transports.memory",
     "MpiTransport": "transports.mpi",
     "TlsTransport": "transports.tls",
@@ -50,17 +50,17 @@ __all__ = [
 
 if TYPE_CHECKING:
     from gossamer.agents.agent import Agent as Agent
-    from gossamer.agents.fleet_model import FleetModel as FleetModel
+    from gossamer.agents.config.model import FleetModel as FleetModel
+    from gossamer.agents.config.settings import AgentSettings as AgentSettings
+    from gossamer.agents.config.settings import Limits as Limits
+    from gossamer.agents.config.settings import Neighbor as Neighbor
+    from gossamer.agents.config.settings import Tls as Tls
     from gossamer.agents.host.hosting import joined as joined
     from gossamer.agents.host.hosting import running as running
-    from gossamer.agents.settings import AgentSettings as AgentSettings
-    from gossamer.agents.settings import Limits as Limits
-    from gossamer.agents.settings import Neighbor as Neighbor
-    from gossamer.agents.settings import Tls as Tls
+    from gossamer.agents.round.transport import Transport as Transport
     from gossamer.agents.snapshot import NeighborView as NeighborView
     from gossamer.agents.snapshot import Snapshot as Snapshot
-    from gossamer.agents.transports.base import Faulty as Faulty
-    from gossamer.agents.transports.base import Transport as Transport
+    from gossamer.agents.transports.faulty import Faulty as Faulty
     from gossamer.agents.transports.memory import Memory as Memory
     from gossamer.agents.transports.mpi import MpiTransport as MpiTransport
     from gossamer.agents.transports.tls import TlsTransport as TlsTransport

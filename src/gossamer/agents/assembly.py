@@ -1,30 +1,147 @@
-"""How the parts of an agent are made from its settings and from what it has stored."""
+"""Builds the parts of an agent from its settings and from what it has stored."""
 
 from __future__ import annotations
 
+import logging
 import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
 
-from gossamer.agents.bounds import Bounds
-from gossamer.agents.host.store import Saved, first_serial
-from gossamer.agents.rewiring import resumed
+from gossamer.agents.config.settings import AgentSettings
+from gossamer.agents.intake import Intake
+from gossamer.agents.reading import Reader, neighbor_values
+from gossamer.agents.rewiring import STAYS, Rewiring, resumed
+from gossamer.agents.round.batching import Batcher
+from gossamer.agents.round.bounds import Bounds
 from gossamer.agents.round.conversation import Conversation
-from gossamer.agents.round.extremes import Extremes
 from gossamer.agents.round.ledger import Ledger
-from gossamer.agents.round_trip import timeout_of
-from gossamer.agents.settings import AgentSettings
-from gossamer.agents.statistics import Layout
-from gossamer.agents.transports.base import Transport
-from gossamer.methods.ledger import LedgerProgram
+from gossamer.agents.round.loop import RoundLoop
+from gossamer.agents.round.round_trip import timeout_of
+from gossamer.agents.round.row_batching import Clock, RowBatcher, batcher_of
+from gossamer.agents.round.transport import Transport
+from gossamer.agents.sources.kinds import Source
+from gossamer.agents.sources.opening import ObservationStream, as_source
+from gossamer.agents.statistics.extremes import Extremes
+from gossamer.agents.statistics.layout import Layout
+from gossamer.agents.statistics.mixing import Mixing
+from gossamer.agents.statistics.models import layout_of, method_of, range_of
+from gossamer.agents.store.agent_store import AgentStore, Saved, first_serial
+from gossamer.errors import InvalidInput
+from gossamer.methods.ledger import LedgerProgram, ledger_program
+
+log = logging.getLogger("gossamer.agents")
 
 
-def ledger_of(
+@dataclass(frozen=True)
+class Parts:
+    """The parts of one agent.
+
+    layout        what is averaged
+    intake        takes observations
+    loop          plays rounds with the ledger and the conversation
+    changes       carries out changes of the neighbors
+    reader        reads answers and snapshots
+    """
+
+    layout: Layout
+    transport: Transport
+    store: AgentStore | None
+    ledger: Ledger
+    extremes: Extremes | None
+    conversation: Conversation
+    changes: Rewiring
+    loop: RoundLoop
+    intake: Intake
+    reader: Reader
+
+
+def assemble(
+    settings: AgentSettings,
+    transport: Transport | None,
+    source: ObservationStream | None,
+    store: str | Path | None,
+    *,
+    seed: int | None,
+    clock: Callable[[], float],
+) -> Parts:
+    """Build the parts of an agent; the arguments are those of `Agent`."""
+    layout = layout_of(settings)
+    if transport is None:
+        from gossamer.agents.transports.tls import TlsTransport
+
+        transport = TlsTransport(settings)
+    observations = None if source is None else as_source(source, layout.dimension)
+    range = range_of(settings, layout)
+    if observations is not None:
+        observations.range = range
+    program = ledger_program(method_of(settings), settings.facts)
+
+    def bounds_of(settings: AgentSettings) -> Bounds | None:
+        # Former members count too, so that two epochs agree on what is possible.
+        return Bounds.of(layout, program, settings.members and settings.members + settings.former)
+
+    bounds = bounds_of(settings)
+    opened = _open_store(settings, program, layout, store)
+    saved = opened.load() if opened else None
+    try:
+        ledger = _ledger_of(settings, program, layout, saved, bounds)
+    except InvalidInput:  # the stored state does not fit the method
+        if opened is not None:
+            opened.close()
+        raise
+    extremes = None
+    if settings.extremes:
+        extremes = Extremes(settings.dimension, saved.extremes if saved else b"", settings.range)
+    conversation = _conversation_of(settings, ledger, transport, extremes, bounds, clock)
+    conversation.round = saved.round if saved else 0
+    changes = Rewiring(settings, ledger, conversation, transport, bounds_of)
+    if opened is not None:
+        ledger.durable = saved.ledger.serial if saved else 0
+        changes.resume_leaving(saved.leaving if saved else STAYS)
+    fleet = Clock(
+        lambda: conversation.round,
+        lambda: changes.settings.members,
+        lambda: neighbor_values(conversation, settings.silence),
+    )
+    batcher = batcher_of(settings, layout, ledger, seed, fleet)
+    position = saved.position if saved and not _reads_again(batcher, observations, ledger) else b""
+    loop = RoundLoop(batcher, ledger, conversation, lambda failure: intake.lose(failure), extremes)
+    intake = Intake(
+        loop, layout, range, observations, position, stored=opened is not None, label=settings.label
+    )
+    reader = Reader(
+        layout,
+        ledger,
+        conversation,
+        transport,
+        batcher=batcher,
+        mixing=Mixing(layout, settings.return_rate),
+        intake=intake,
+        changes=changes,
+        extremes=extremes,
+        store=opened,
+        clock=clock,
+    )
+    return Parts(layout, transport, opened, ledger, extremes, conversation, changes, loop, intake, reader)
+
+
+def _open_store(
+    settings: AgentSettings, program: LedgerProgram, layout: Layout, store: str | Path | None
+) -> AgentStore | None:
+    path = settings.store if store is None else store
+    what = program.method if settings.model is None else f"{program.method}, sums 3, for {settings.model}"
+    return None if path is None else AgentStore(path, settings.id, layout.size, what)
+
+
+def _ledger_of(
     settings: AgentSettings,
     program: LedgerProgram,
     layout: Layout,
     saved: Saved | None,
     bounds: Bounds | None,
 ) -> Ledger:
-    """The agent's ledger, with what an earlier run saved."""
+    """The agent's ledger, with the state that an earlier run saved."""
     restored = resumed(saved.ledger, settings) if saved else None
     return Ledger(
         program,
@@ -42,12 +159,29 @@ def ledger_of(
     )
 
 
-def conversation_of(
+def _reads_again(batcher: Batcher, source: Source | None, ledger: Ledger) -> bool:
+    """Whether rows from before a restart are read again, because the stored sums are not accurate enough.
+
+    If so, the stored sums are forgotten.
+    """
+    stored = int(ledger.samples)
+    if not isinstance(batcher, RowBatcher) or source is None or not stored or batcher.fits():
+        return False
+    if not source.repeats(stored):
+        return False
+    log.info("agent %d reads its rows again: the stored sums are not accurate enough", ledger.me)
+    batcher.begin_again()
+    ledger.samples = 0.0
+    return True
+
+
+def _conversation_of(
     settings: AgentSettings,
     ledger: Ledger,
     transport: Transport,
     extremes: Extremes | None,
     bounds: Bounds | None,
+    clock: Callable[[], float],
 ) -> Conversation:
     """The agent's conversation with its neighbors; one whose data are to stay is never held for dead."""
     keep = settings.model is not None and settings.model.keep
@@ -62,6 +196,7 @@ def conversation_of(
         agreed=settings.fingerprint,
         extremes=extremes,
         most=None if bounds is None else bounds.rows,
+        clock=clock,
     )
     conversation.follow(settings.epoch, settings.roster, settings.reset)
     conversation.names = {n.id: n.label for n in settings.neighbors}

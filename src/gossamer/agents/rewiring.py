@@ -19,13 +19,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from gossamer.agents.bounds import Bounds
+from gossamer.agents.config.settings import AgentSettings, Label, Neighbor
+from gossamer.agents.round.bounds import Bounds
 from gossamer.agents.round.closing import Parked
 from gossamer.agents.round.conversation import Conversation
 from gossamer.agents.round.ledger import KEPT, Ledger, LedgerState
-from gossamer.agents.round_trip import timeout_of
-from gossamer.agents.settings import AgentSettings, Label, Neighbor
-from gossamer.agents.transports.base import Transport
+from gossamer.agents.round.round_trip import timeout_of
+from gossamer.agents.round.transport import Transport
 from gossamer.arrays import Floats
 from gossamer.errors import GossamerError
 

@@ -6,33 +6,30 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from gossamer.agents.config.settings import AgentSettings, differing
 from gossamer.agents.round.conversation import Peer
-from gossamer.agents.round_trip import RoundTrip
-from gossamer.agents.settings import AgentSettings, differing
-from gossamer.agents.statistics import Answers
+from gossamer.agents.round.round_trip import RoundTrip
+from gossamer.agents.statistics.layout import Answers
 from gossamer.arrays import Floats
 from gossamer.fingerprint import full_version
 
 
-def strangers(peers: Iterable[Peer], settings: AgentSettings, builds: Mapping[int, str]) -> str:
-    """Which neighbors cannot be averaged with, and what differs; empty: all can. `builds` are those they run."""
-    found = []
+def incompatible(peers: Iterable[Peer], settings: AgentSettings, builds: Mapping[int, str]) -> str:
+    """The neighbors that cannot be averaged with, and why; empty if there are none. `builds` are their versions."""
+    texts = []
     for p in peers:
-        theirs = builds.get(p.id) or "an unknown build"
-        other = (
-            f" (it runs {theirs}, this agent {full_version()})"
-            if p.id in builds and theirs != full_version()
-            else ""
-        )
+        if not (p.agreed or p.foreign):
+            continue
         differs = ", ".join(differing(settings.fingerprint, p.agreed)) if p.agreed else ""
         why = f"its settings differ: {differs}" if differs else "its messages are of another version"
-        if p.agreed or p.foreign:
-            found.append(f"{settings.label_of(p.id)} is not averaged with, because {why}{other}")
-    return "; ".join(found)
+        theirs = builds.get(p.id, full_version()) or "an unknown build"
+        other = f" (it runs {theirs}, this agent {full_version()})" if theirs != full_version() else ""
+        texts.append(f"{settings.label_of(p.id)} is not averaged with, because {why}{other}")
+    return "; ".join(texts)
 
 
-def liars(peers: Iterable[Peer], settings: AgentSettings) -> str:
-    """Which neighbors are in quarantine; empty: none is."""
+def quarantined(peers: Iterable[Peer], settings: AgentSettings) -> str:
+    """The neighbors in quarantine; empty if there are none."""
     names = [settings.label_of(p.id) for p in peers if p.quarantined]
     return f"in quarantine for claiming the impossible: {', '.join(names)}" if names else ""
 

@@ -60,24 +60,11 @@ class Stream:
             if self.method.gain is not None:
                 wanted = np.maximum(wanted, self.method.gain)
             gain, observation = np.where(fresh, wanted, 0.0), np.nan_to_num(observation)
-        message = _between(
-            gain, *(self._message(table, t, observation) for table in (self._still, self._moving))
-        )
-        mixed = self.network.gossip @ message
-        self._state = _between(
-            gain, *(self._step(table, t, observation, mixed) for table in (self._still, self._moving))
-        )
-        self.values = np.tensordot(self._still.estimate_state[t], self._state, axes=1)
+        rows = self._still.round(t), self._moving.round(t)
+        mixed = self.network.gossip @ _between(gain, *(row.message(self._state, observation) for row in rows))
+        self._state = _between(gain, *(row.step(self._state, observation, mixed) for row in rows))
+        self.values = rows[0].estimate(self._state)
         self.rounds += 1
-
-    def _message(self, table: Table, t: int, observation: Floats) -> Floats:
-        told = np.tensordot(table.message_state[t], self._state, axes=1)
-        return np.asarray(told + table.message_observation[t] * observation)
-
-    def _step(self, table: Table, t: int, observation: Floats, mixed: Floats) -> Floats:
-        moved = np.tensordot(table.step_state[t], self._state, axes=1)
-        moved += np.multiply.outer(table.step_observation[t], observation)
-        return np.asarray(moved + np.multiply.outer(table.step_mixed[t], mixed))
 
     @property
     def own_means(self) -> Floats:

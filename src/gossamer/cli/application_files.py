@@ -57,7 +57,9 @@ def _table_with(path: Path, target: str) -> Mapping[str, Any]:
     table = _read_table(path)
     if target not in table:
         raise InvalidInput(
-            f"target must be a column of {path}, {', '.join(table)}, got {target!r}{nearest(target, table)}"
+            parameter="target",
+            required=f"a column of {path}, {', '.join(table)}",
+            got=f"{target!r}{nearest(target, table)}",
         )
     return table
 

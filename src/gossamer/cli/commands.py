@@ -6,7 +6,6 @@ which parameter, so this is the one place where a parameter's name becomes a fla
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from contextvars import ContextVar
 from importlib import import_module
@@ -16,16 +15,6 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from gossamer.errors import GossamerError, InvalidInput
-
-_LEADING_NAME = re.compile(
-    r"(?:(?:method|observations|rounds|wire|agents\[\d+\])\.)?"
-    r"(\w+)(?=:| (?:must|takes|needs|names|is|are|has|cannot)\b)"
-)
-"""A parameter at the head of an error, perhaps in a table of fleet.toml.
-
-`every agent must ...` is not about the parameter `every`, nor `my.csv cannot ...` about `csv`.
-"""
-
 
 _running: ContextVar[Any] = ContextVar("running", default=None)
 """The context of the command that runs: it knows which flags were typed."""
@@ -41,7 +30,8 @@ class FlagCommand(TyperCommand):
             return super().invoke(ctx)
         except GossamerError as error:
             flags = {(param.name or "").rstrip("_"): _flag(param) for param in self.params}
-            error.args = (name_flag(str(error), flags), *error.args[1:])
+            # In fleet.toml the parameter may be in a table: method.step_size, agents[3].source.
+            error.parameter = flags.get(error.parameter.rpartition(".")[2]) or error.parameter
             raise
         finally:
             _running.reset(before)
@@ -54,13 +44,6 @@ def refuse(names: str, why: str) -> None:
         source = context.get_parameter_source(param.name)
         if param.name in names.split() and source is not None and source.name == "COMMANDLINE":
             raise InvalidInput(f"{_flag(param)} has no effect {why}; leave it out")
-
-
-def name_flag(text: str, flags: Mapping[str, str | None]) -> str:
-    """Replace the parameter that `text` begins with by its flag, if it has one."""
-    found = _LEADING_NAME.match(text)
-    flag = flags.get(found[1]) if found else None
-    return text if found is None or flag is None else flag + text[found.end() :]
 
 
 def _flag(param: Any) -> str | None:

@@ -388,4 +388,6 @@ def _targets(text: str) -> list[float]:
     try:
         return [float(part) for part in text.split(",")]
     except ValueError:
-        raise InvalidInput(f"target must be a number, or several separated by commas, got {text!r}") from None
+        raise InvalidInput(
+            parameter="target", required="a number, or several separated by commas", got=repr(text)
+        ) from None

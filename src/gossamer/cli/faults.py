@@ -16,7 +16,7 @@ import gossamer as gs
 from gossamer.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from gossamer.agents.fleet.file import Fleet
+    from gossamer.agents.membership.fleet import Fleet
 
 
 def parse_faults(*, names: Sequence[Hashable] = (), **flags: str | Iterable[str] | None) -> gs.faults.Faults:
@@ -35,10 +35,10 @@ def _parse(kind: str, text: str, names: Sequence[Hashable]) -> gs.faults.Fault:
     try:
         return gs.faults.parse(f"{kind}={text}", names)
     except InvalidInput as error:
-        complaint = str(error)
-        raise InvalidInput(
-            f"--{complaint}" if complaint.startswith(kind) else f"--{kind}: {complaint}"
-        ) from None
+        if error.parameter != kind:
+            raise error.inside(f"--{kind}") from None
+        error.parameter = f"--{kind}"
+        raise
 
 
 def flags_of(given: gs.faults.FaultsLike) -> list[str]:

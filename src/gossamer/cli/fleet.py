@@ -17,9 +17,9 @@ from gossamer.cli.options import EXAMPLES, FleetFile, Source, Weights
 from gossamer.errors import InvalidInput, OutputError
 
 if TYPE_CHECKING:
-    from gossamer.agents.fleet.certificates import Authority
-    from gossamer.agents.fleet.file import Fleet
-    from gossamer.agents.fleet.tables import MethodTable, ModelTable
+    from gossamer.agents.config.tables import MethodTable, ModelTable
+    from gossamer.agents.membership.certificates import Authority
+    from gossamer.agents.membership.fleet import Fleet
     from gossamer.methods import Method
     from gossamer.networks import Network
 
@@ -44,7 +44,9 @@ def init(
     ] = None,
     hosts: Annotated[
         Path | None,
-        typer.Option(help="A file of lines NAME HOST:PORT; agents are numbered in their order."),
+        typer.Option(
+            help="A file of lines NAME HOST:PORT [NUMBER]; without numbers agents are numbered in their order."
+        ),
     ] = None,
     weights: Weights = "metropolis",
     method: Annotated[
@@ -80,16 +82,16 @@ def init(
     seed: Annotated[int, typer.Option(help="Seed for random networks and simulated sensors.")] = 0,
 ) -> None:
     """Write fleet.toml, its signed roster, a private certificate authority and a certificate for each agent."""
-    from gossamer.agents.fleet.file import Fleet, simulated_sources
-    from gossamer.agents.fleet.hosts import (
-        in_order,
+    from gossamer.agents.config.tables import ObservationsTable, RoundsTable
+    from gossamer.agents.membership.fleet import Fleet, simulated_sources
+    from gossamer.agents.membership.hosts import (
         labels_are_addresses,
         names_and_endpoints,
+        numbered,
         placed,
         read_hosts,
         with_metrics,
     )
-    from gossamer.agents.fleet.tables import ObservationsTable, RoundsTable
     from gossamer.cli.parsing import parse_network
     from gossamer.networks import Network
 
@@ -100,7 +102,7 @@ def init(
     else:
         assert edges is not None
         network = Network.read(edges, weights, format="edge-list")
-    known = None if hosts is None else read_hosts(hosts)
+    known, ids = (None, {}) if hosts is None else read_hosts(hosts)
     here = known is None and (topology is not None or not labels_are_addresses(network))
     if here:
         last = 65536 - network.agents
@@ -134,7 +136,7 @@ def init(
         model=_model(model),
     )
     if known is not None:
-        made = in_order(made, list(known))
+        made = numbered(made, ids)
     if metrics_port:
         made = made.with_(agents=with_metrics(made.agents, metrics_port))
     path = made.write(out)
@@ -170,7 +172,7 @@ def _sources(
 
 def _model(text: str | None) -> ModelTable:
     """The model of an option; sums over rows, so that every row counts the same."""
-    from gossamer.agents.fleet.tables import ModelTable
+    from gossamer.agents.config.tables import ModelTable
 
     if text is None:
         return ModelTable()
@@ -198,7 +200,7 @@ def _range(text: str | None) -> tuple[float | tuple[float, float], ...]:
 
 def _method(text: str) -> tuple[Method | MethodTable, Path | None]:
     """The method of a fleet; a method of the user's own is named by its file, which is returned with it."""
-    from gossamer.agents.fleet.tables import MethodTable
+    from gossamer.agents.config.tables import MethodTable
     from gossamer.cli.parsing import parse_method, split_method
 
     found = parse_method(text)
@@ -207,7 +209,7 @@ def _method(text: str) -> tuple[Method | MethodTable, Path | None]:
         return found, None
     nothing = next((key for key, value in values.items() if value is None), None)
     if nothing is not None:
-        raise InvalidInput(f"method: fleet.toml cannot hold None; leave {nothing} out")
+        raise InvalidInput(f": fleet.toml cannot hold None; leave {nothing} out", parameter="method")
     file, _, name = place.rpartition(":")
     return MethodTable(name=f"{Path(file).name}:{name}", parameters=values), Path(file)
 
@@ -233,8 +235,8 @@ def renew(
     ] = False,
 ) -> None:
     """Give every agent a new certificate from the fleet's authority (ca.key must be here)."""
-    from gossamer.agents.fleet.certificates import Authority, expires
-    from gossamer.agents.fleet.file import Fleet
+    from gossamer.agents.membership.certificates import Authority, expires
+    from gossamer.agents.membership.fleet import Fleet
 
     found: Fleet = Fleet.read(fleet)
     authority = Authority.load(fleet.parent / found.certificates)
@@ -252,8 +254,8 @@ def renew(
 def _renew_running(path: Path, fleet: Fleet, authority: Authority) -> None:
     from concurrent.futures import ThreadPoolExecutor
 
-    from gossamer.agents.fleet.membership import operator_files
-    from gossamer.agents.fleet.renewal import renew_running
+    from gossamer.agents.membership.changes import operator_files
+    from gossamer.agents.membership.renewal import renew_running
 
     tls = operator_files(path, fleet)
     with ThreadPoolExecutor(16) as pool:

@@ -22,7 +22,7 @@ def edges(
     hosts: Annotated[
         Path | None,
         typer.Option(
-            help="With --topology: a file of lines NAME HOST:PORT, whose names are given in this order."
+            help="With --topology: a file of lines NAME HOST:PORT [NUMBER], whose names are given in their order."
         ),
     ] = None,
     seed: Annotated[int, typer.Option(help="Seed for random networks.")] = 0,
@@ -30,19 +30,19 @@ def edges(
 ) -> None:
     """Print edges, one per line, as `gossamer fleet init --edges` reads them."""
     if topology is None:
-        from gossamer.agents.fleet.file import Fleet
+        from gossamer.agents.membership.fleet import Fleet
 
         found = Fleet.read(fleet)
         pairs = [(found.member(edge.a).name, found.member(edge.b).name) for edge in found.edges]
     else:
-        from gossamer.agents.fleet.hosts import placed, read_hosts
+        from gossamer.agents.membership.hosts import placed, read_hosts
         from gossamer.cli.parsing import parse_network
         from gossamer.networks import Network
 
         network = Network.of(parse_network(topology, "metropolis", seed))
         names = [f"agent{i}" for i in range(network.agents)]
         if hosts is not None:
-            names, _ = placed(network, read_hosts(hosts))
+            names, _ = placed(network, read_hosts(hosts).endpoints)
         pairs = [(names[i], names[j]) for i, j in network.edges.tolist()]
     for a, b in pairs:
         print(a, b)
@@ -59,8 +59,8 @@ def bundle(
     fleet: FleetOption = _DEFAULT,
 ) -> None:
     """Write one agent's folder as one file: configuration, roster, certificate and key. Keep it as safe as the key."""
-    from gossamer.agents.fleet.file import Fleet
-    from gossamer.agents.fleet.handout import bundle
+    from gossamer.agents.membership.bundle import bundle
+    from gossamer.agents.membership.fleet import Fleet
 
     target = out or Path(f"{Fleet.read(fleet).member(name).name}.tar.gz")
     names = bundle(fleet, name, target, unit)
@@ -82,12 +82,14 @@ def targets(
     fleet: FleetOption = _DEFAULT,
 ) -> None:
     """Write the addresses of the members' metrics for Prometheus (file_sd_configs); repeat it after a change."""
-    from gossamer.agents.fleet.certificates import write_file
-    from gossamer.agents.fleet.file import Fleet
-    from gossamer.agents.fleet.handout import targets, targets_text
+    from gossamer.agents.membership.bundle import targets, targets_text
+    from gossamer.agents.membership.certificates import write_file
+    from gossamer.agents.membership.fleet import Fleet
 
     if not 0 <= metrics_port < 65536:
-        raise InvalidInput(f"metrics_port must be a port from 1 to 65535, or 0, got {metrics_port}")
+        raise InvalidInput(
+            parameter="metrics_port", required="a port from 1 to 65535, or 0", got=str(metrics_port)
+        )
     groups = targets(Fleet.read(fleet), metrics_port)
     if out is None:
         print(targets_text(groups), end="")

@@ -11,7 +11,7 @@ import typer
 from gossamer.errors import InvalidInput, OutputError
 
 if TYPE_CHECKING:
-    from gossamer.agents.fleet.file import Fleet
+    from gossamer.agents.membership.fleet import Fleet
 
 FleetOption = Annotated[Path, typer.Option("--fleet", "-f", help="The fleet's file.")]
 _DEFAULT = Path("fleet/fleet.toml")
@@ -30,8 +30,8 @@ def add(
     fleet: FleetOption = _DEFAULT,
 ) -> None:
     """Add an agent: a certificate, a place in fleet.toml, and a signed roster of the next epoch."""
-    from gossamer.agents.fleet import membership
-    from gossamer.agents.fleet.hosts import with_port
+    from gossamer.agents.membership import changes as membership
+    from gossamer.agents.membership.hosts import with_port
 
     others = [other.strip() for other in neighbors.split(",") if other.strip()]
     where = with_port(endpoint)
@@ -53,7 +53,7 @@ def remove(
 
     With --keep the agent must run: it hands its data over to its neighbors first, and they confirm.
     """
-    from gossamer.agents.fleet import membership
+    from gossamer.agents.membership import changes as membership
     from gossamer.agents.rewiring import TAKE_BACK
 
     handed: list[Fleet] = []
@@ -82,7 +82,7 @@ def link(
     fleet: FleetOption = _DEFAULT,
 ) -> None:
     """Let two agents talk to each other."""
-    from gossamer.agents.fleet import membership
+    from gossamer.agents.membership import changes as membership
 
     _change(fleet, lambda draft: membership.link(draft, a, b))
 
@@ -93,7 +93,7 @@ def unlink(
     fleet: FleetOption = _DEFAULT,
 ) -> None:
     """Let two agents no longer talk to each other."""
-    from gossamer.agents.fleet import membership
+    from gossamer.agents.membership import changes as membership
 
     _change(fleet, lambda draft: membership.unlink(draft, a, b))
 
@@ -103,14 +103,14 @@ def replace(
     fleet: FleetOption = _DEFAULT,
 ) -> None:
     """Give an agent a new certificate in the same place; the old one is refused from then on."""
-    from gossamer.agents.fleet import membership
+    from gossamer.agents.membership import changes as membership
 
     _change(fleet, lambda draft: membership.replace(draft, name))
 
 
 def reset_flows(fleet: FleetOption = _DEFAULT) -> None:
     """Let all agents set their flows to zero and begin anew, where the flows no longer add up to zero."""
-    from gossamer.agents.fleet import membership
+    from gossamer.agents.membership import changes as membership
 
     _change(fleet, membership.reset_flows)
 
@@ -125,11 +125,12 @@ def push(
     to: Annotated[str, typer.Option(help="The agent to give it to; otherwise the first that answers.")] = "",
 ) -> None:
     """Give the signed roster to one running agent, which passes it on, over the same mutual TLS as the agents'."""
-    from gossamer.agents.fleet.file import Fleet
-    from gossamer.agents.fleet.membership import operator_files
-    from gossamer.agents.fleet.roster import roster_path
-    from gossamer.agents.settings import Neighbor
-    from gossamer.agents.transports.door import ask
+    from gossamer.agents.config.settings import Neighbor
+    from gossamer.agents.membership.changes import operator_files
+    from gossamer.agents.membership.fleet import Fleet
+    from gossamer.agents.membership.roster import roster_path
+    from gossamer.agents.text import printable
+    from gossamer.agents.transports.connector import ask
 
     found = Fleet.read(fleet)
     try:
@@ -141,7 +142,7 @@ def push(
     for member in [found.member(to)] if to else found.agents:
         contact = Neighbor(member.id, endpoint=member.endpoint, name=member.certified)
         try:
-            print(ask(tls, found.fleet, contact, signed).decode())
+            print(printable(ask(tls, found.fleet, contact, signed).decode(errors="replace")))
         except OSError as error:
             problem = f"{member.name}: {error}"
             continue
@@ -153,9 +154,9 @@ def roster(
     fleet: Annotated[Path, typer.Argument(help="The fleet's file, fleet.toml.")] = _DEFAULT,
 ) -> None:
     """Show the members, edges and epoch of a fleet, who has left, and whether the roster's signature is good."""
-    from gossamer.agents.fleet.file import Fleet
-    from gossamer.agents.fleet.membership import signed_roster
-    from gossamer.agents.fleet.roster import roster_path
+    from gossamer.agents.membership.changes import signed_roster
+    from gossamer.agents.membership.fleet import Fleet
+    from gossamer.agents.membership.roster import roster_path
 
     found = Fleet.read(fleet)
     signed = signed_roster(fleet, found)
@@ -191,8 +192,8 @@ def _table(found: Fleet) -> None:
 
 
 def _change(path: Path, step: Callable[[Fleet], Fleet]) -> None:
-    from gossamer.agents.fleet.membership import change
-    from gossamer.agents.fleet.roster import roster_path
+    from gossamer.agents.membership.changes import change
+    from gossamer.agents.membership.roster import roster_path
 
     made, written = change(path, step)
     print(f"{path}: epoch {made.epoch}, {_count(made)}")

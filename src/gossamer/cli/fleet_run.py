@@ -25,7 +25,7 @@ from gossamer.cli.output import console
 from gossamer.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from gossamer.agents.fleet.launcher import LocalFleet
+    from gossamer.agents.fleet.local import LocalFleet
 
 _PLAIN_EVERY = 5.0
 _LOOK_EVERY = 0.1
@@ -80,9 +80,9 @@ def up(
     For a trial, faults can be injected into what the agents send: --loss, --burst, --delay, --partition.
     The exit code is 1 if an agent had to be killed, or had ended on its own and was not running at the end.
     """
-    from gossamer.agents.fleet.file import Fleet
-    from gossamer.agents.fleet.launcher import LocalFleet
-    from gossamer.agents.fleet.tables import duration
+    from gossamer.agents.config.tables import duration
+    from gossamer.agents.fleet.local import LocalFleet
+    from gossamer.agents.membership.fleet import Fleet
     from gossamer.cli.faults import agent_faults
 
     seconds = None if for_ is None else duration("--for", for_)
@@ -206,7 +206,7 @@ def _signals() -> Iterator[list[int]]:
 
 def _level(text: str | None) -> str | None:
     from gossamer import checks
-    from gossamer.agents.host.logs import LEVELS
+    from gossamer.agents.config.tables import LEVELS
 
     return None if text is None else checks.choice("log_level", text, LEVELS)
 
@@ -297,9 +297,9 @@ def _become_agent(
     faults: dict[str, Any],
     **others: Any,
 ) -> None:
-    from gossamer.agents.fleet.file import Fleet
-    from gossamer.agents.fleet.tables import duration
+    from gossamer.agents.config.tables import duration
     from gossamer.agents.host.options import Options
+    from gossamer.agents.membership.fleet import Fleet
     from gossamer.cli.faults import agent_faults
 
     # Mistakes are reported here, to a person; from then on, everything is JSON.

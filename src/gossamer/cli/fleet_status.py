@@ -26,20 +26,20 @@ def status(
 ) -> None:
     """Show the state of a fleet's agents, the worst first.
 
-    Agents of this machine are known from their status files, others from their metrics.
+    Agents of this machine are read from their status files; others are asked at the address of their metrics.
 
     The exit code is 0 if at least one agent is seen and all that are seen are running, and 1 otherwise.
     """
     from gossamer import checks
-    from gossamer.agents.fleet.file import Fleet
+    from gossamer.agents.config.tables import duration
     from gossamer.agents.fleet.survey import survey
-    from gossamer.agents.fleet.tables import duration
     from gossamer.agents.host.status import worst_first
+    from gossamer.agents.membership.fleet import Fleet
 
     found = Fleet.read(fleet)
-    places = None if metrics is None else [place.strip() for place in metrics.split(",")]
+    addresses = None if metrics is None else [address.strip() for address in metrics.split(",")]
     seconds = checks.number("timeout", duration("--timeout", timeout), above=0)
-    agents = worst_first(survey(found, fleet.parent, places, timeout=seconds))
+    agents = worst_first(survey(found, fleet.parent, addresses, timeout=seconds))
     if as_json:
         print(json.dumps([_row(agent) for agent in agents], indent=2))
     else:

@@ -66,8 +66,16 @@ def fleet_table(
 
 def _coefficients(status: Sequence[AgentStatus]) -> list[Table]:
     """The model that a fleet learns, as its first agent knows it, and how far the others are from that."""
-    known = [agent for agent in status if agent.details.get("coefficients") and None not in agent.estimate]
-    if not known:
+    models = [agent.details["coefficients"] for agent in status if agent.details.get("coefficients")]
+    names: list[str] = models[0] if models else []
+    known = [
+        agent
+        for agent in status
+        if agent.details.get("coefficients") == names
+        and len(agent.estimate) == len(agent.standard_error) == len(names)
+        and None not in agent.estimate
+    ]
+    if not names or not known:
         return []
     table = Table(
         box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold", show_edge=False
@@ -75,7 +83,7 @@ def _coefficients(status: Sequence[AgentStatus]) -> list[Table]:
     for heading in ("coefficient", "estimate", "± s.e.", "spread"):
         table.add_column(heading, justify="left" if heading == "coefficient" else "right", no_wrap=True)
     first = known[0]
-    for k, name in enumerate(first.details["coefficients"]):
+    for k, name in enumerate(names):
         values = [agent.estimate[k] for agent in known]
         spread = max(values) - min(values)  # type: ignore[type-var, operator]
         table.add_row(Text(name), vector([first.estimate[k]]), small(first.standard_error[k]), small(spread))

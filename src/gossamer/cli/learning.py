@@ -210,5 +210,5 @@ def _number(ridge: str) -> float:
         from gossamer.errors import InvalidInput
 
         raise InvalidInput(
-            f"ridge must be a number of at least 0, or cv or gcv with --data, got {ridge!r}"
+            parameter="ridge", required="a number of at least 0, or cv or gcv with --data", got=repr(ridge)
         ) from None

@@ -157,5 +157,5 @@ def parse_horizons(text: str) -> list[int]:
         return [int(part) for part in text.split(",")]
     except ValueError:
         raise InvalidInput(
-            f"rounds must be given as 1500, as 100,200,400 or as a range 10:1000, got {text!r}"
+            parameter="rounds", required="given as 1500, as 100,200,400 or as a range 10:1000", got=repr(text)
         ) from None

@@ -98,7 +98,7 @@ def _numbers(option: str, text: str | None, kind: type) -> tuple[Any, ...] | Non
     try:
         return tuple(kind(part) for part in text.split(","))
     except ValueError:
-        raise InvalidInput(f"{option} must be numbers separated by commas, got {text!r}") from None
+        raise InvalidInput(parameter=option, required="numbers separated by commas", got=repr(text)) from None
 
 
 class Bars:

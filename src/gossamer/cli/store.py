@@ -12,7 +12,7 @@ from gossamer.cli.commands import FlagCommand
 from gossamer.cli.options import AsJson
 
 if TYPE_CHECKING:
-    from gossamer.agents.host.store_file import Record
+    from gossamer.agents.store.file import Record
 
 store_app = typer.Typer(
     name="store", help="Check, copy and restore what an agent has saved.", no_args_is_help=True
@@ -25,9 +25,9 @@ Copy = Annotated[Path, typer.Argument(help="The copy.")]
 @store_app.command(cls=FlagCommand)
 def check(file: StoreFile, as_json: AsJson = False) -> None:
     """Say whether a store is sound, and what it holds. Its agent may be running."""
-    from gossamer.agents.host import store_care
+    from gossamer.agents.store import maintenance
 
-    record = store_care.check(file)
+    record = maintenance.check(file)
     if as_json:
         names = ("agent", "method", "dimension", "round", "age", "samples")
         facts = {name: getattr(record, name) for name in names}
@@ -39,18 +39,18 @@ def check(file: StoreFile, as_json: AsJson = False) -> None:
 @store_app.command(cls=FlagCommand)
 def backup(file: StoreFile, copy: Copy) -> None:
     """Copy a store to a new file. Its agent may be running."""
-    from gossamer.agents.host import store_care
+    from gossamer.agents.store import maintenance
 
-    record = store_care.backup(file, copy)
+    record = maintenance.backup(file, copy)
     print(f"{copy} is a copy of {file}: {_describe(record)}")
 
 
 @store_app.command(cls=FlagCommand)
 def restore(file: StoreFile, copy: Copy) -> None:
     """Put a copy in the place of a store, which is kept under another name. Stop its agent first."""
-    from gossamer.agents.host import store_care
+    from gossamer.agents.store import maintenance
 
-    record, aside = store_care.restore(file, copy)
+    record, aside = maintenance.restore(file, copy)
     kept = f"; what was there is now {aside.name}" if aside else ""
     print(f"{file} is restored: {_describe(record)}{kept}")
 

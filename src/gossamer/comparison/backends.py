@@ -57,11 +57,15 @@ def compute(
     """Yield function(batch) for all work, in whatever order it is finished."""
     checks.choice("backend", backend, BACKENDS)
     if address is not None and backend != "dask":
-        raise InvalidInput(f"address is that of a Dask scheduler, so backend must be 'dask', got {backend!r}")
+        raise InvalidInput(
+            f"is that of a Dask scheduler, so backend must be 'dask', got {backend!r}", parameter="address"
+        )
     if workers is not None:
         checks.whole_number("workers", workers, least=1)
         if address is not None:
-            raise InvalidInput("workers must be left out with an address: the scheduler there has its own")
+            raise InvalidInput(
+                "must be left out with an address: the scheduler there has its own", parameter="workers"
+            )
     return _outcomes(function, work, backend, workers, address)
 
 

@@ -114,7 +114,7 @@ def compare(
     points = _points(methods, networks, observations, trials, seed, faults)
     horizons = list(dict.fromkeys(check_horizons(rounds).tolist()))
     if not isinstance(store, str | Path | None):
-        raise InvalidInput(f"store must be a folder, got {store!r}")
+        raise InvalidInput(parameter="store", required="a folder", got=repr(store))
     kept = None if store is None else Store(Path(store))
     found: list[Kept] = []
     missing: list[Missing] = []

@@ -1,7 +1,7 @@
 """A fleet as its agents describe it: their states now, and what became of them over time.
 
 One reader serves all pages: it looks at what agents publish (`agents/fleet/survey.py`) at its own pace, whether one
-page is open or twenty. It never speaks to an agent but to ask for its metrics.
+page is open or twenty. It sends agents nothing but requests for their status.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gossamer.agents.fleet.file import Fleet
-from gossamer.agents.fleet.roster import roster_path
+from gossamer.agents.config.settings import check_endpoint
 from gossamer.agents.fleet.survey import SPEAKING, notes, summary, survey
 from gossamer.agents.host.status import AgentStatus
-from gossamer.agents.settings import check_endpoint
+from gossamer.agents.membership.fleet import Fleet
+from gossamer.agents.membership.roster import roster_path
 from gossamer.arrays import Floats
 from gossamer.dashboard.history import History
 from gossamer.errors import GossamerError
@@ -64,10 +64,9 @@ class Reading(NamedTuple):
 
     @classmethod
     def of(cls, agent: AgentStatus) -> Reading:
-        found = agent.details
-        lost = {name: int(neighbor["lost"]) for name, neighbor in found["neighbors"].items()}
-        refused = {why: int(count) for why, count in found["rejected"].items()}
-        return cls(float(found["at"]), int(agent.rounds), lost, refused)
+        details = agent.details
+        lost = {name: neighbor.get("lost", 0) for name, neighbor in details.get("neighbors", {}).items()}
+        return cls(details["at"], agent.rounds, lost, details["rejected"])
 
 
 class Recent:
@@ -151,12 +150,12 @@ class FleetView:
 class FleetReader:
     """Looks at a fleet, one time after the other: `look` gives the newest view and keeps the history.
 
-    path     the fleet's file; it is read again when it or the roster beside it changes
-    places   addresses of metrics to ask instead of those in the file
+    path       the fleet's file; it is read again when it or its roster changes
+    addresses  to ask instead of those of the metrics in the file
     """
 
     path: Path
-    places: Sequence[str] | None = None
+    addresses: Sequence[str] | None = None
     fleet: Fleet = field(init=False)
     _problem: str = ""
     _number: int = 0
@@ -170,16 +169,15 @@ class FleetReader:
     _order: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        for place in self.places or ():
-            check_endpoint("metrics", place)
+        for address in self.addresses or ():
+            check_endpoint("metrics", address)
         self._stamp = self._stamps()
         self.fleet = Fleet.read(self.path)
 
     def look(self) -> FleetView:
         """See how the fleet is now."""
         self._follow()
-        found = survey(self.fleet, self.path.parent, self.places, timeout=TIMEOUT)
-        agents = [_sound(agent) for agent in found]
+        agents = survey(self.fleet, self.path.parent, self.addresses, timeout=TIMEOUT)
         now = time.time()
         self._number += 1
         self._rearrange([agent.member.name for agent in agents])
@@ -239,7 +237,7 @@ class FleetReader:
         if agent.state not in SPEAKING:
             return {}
         recent = self._recent[agent.member.name]
-        return {name: recent.loss(name) for name in agent.details["neighbors"]}
+        return {name: recent.loss(name) for name in agent.details.get("neighbors", {})}
 
     def _tell(self, agents: Sequence[AgentStatus], now: float) -> None:
         """Note who came, who left, and whose state is another than before."""
@@ -290,21 +288,6 @@ def quantiles(values: Floats) -> list[float]:
     """SHARES of what is known; nan if nothing is."""
     known = values[~np.isnan(values)]
     return np.quantile(known, SHARES).tolist() if len(known) else [math.nan] * len(SHARES)
-
-
-def _sound(agent: AgentStatus) -> AgentStatus:
-    """The agent, if what it publishes makes sense."""
-    if agent.state not in SPEAKING:
-        return agent
-    try:
-        Reading.of(agent)
-        heard = [neighbor.get("last_heard") for neighbor in agent.details["neighbors"].values()]
-        for value in (*agent.estimate, *agent.standard_error, agent.distance, *heard):
-            float(value or 0.0)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        text = f"what it publishes cannot be read ({type(error).__name__})"
-        return AgentStatus(agent.member, "unknown", problem=text)
-    return agent
 
 
 def _first(values: tuple[float | None, ...]) -> float:

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from gossamer.agents.fleet.launcher import LOGS
+from gossamer.agents.fleet.local import LOGS
 from gossamer.agents.fleet.survey import SPEAKING
 from gossamer.agents.host.logs import tail
 from gossamer.agents.host.status import AgentStatus, worst_first

@@ -210,7 +210,9 @@ def _check_size(text: str) -> None:
         kind, rest = split_name(name)
         if kind not in NAMES and kind not in CHANGING:
             raise InvalidInput(
-                f"network must be one of {', '.join((*NAMES, *CHANGING))} and its size, got {text!r}"
+                parameter="network",
+                required=f"one of {', '.join((*NAMES, *CHANGING))} and its size",
+                got=repr(text),
             )
         try:
             sizes = [float(part) for part in (rest or "").split(",")[0].lower().split("x")]
@@ -232,7 +234,8 @@ def _check_size(text: str) -> None:
 def _uploaded(file: tuple[str, str] | None, weights: str) -> gs.Network:
     if file is None:
         raise InvalidInput(
-            "network must be uploaded as a file, but there is none; choose one, or another network"
+            "must be uploaded as a file, but there is none; choose one, or another network",
+            parameter="network",
         )
     try:
         content = base64.b64decode(file[1], validate=True)

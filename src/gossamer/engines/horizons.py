@@ -35,13 +35,13 @@ def check_horizons(rounds: int | Iterable[int] | Horizons) -> Integers:
     if (
         raw.size and raw.dtype == object and all(isinstance(each, int) for each in raw.flat)
     ):  # more than 64 bits hold
-        raise Unsupported(f"rounds must be at most {np.iinfo(np.int64).max}, got {rounds!r}")
+        raise Unsupported(parameter="rounds", required=f"at most {np.iinfo(np.int64).max}", got=repr(rounds))
     if raw.ndim != 1 or raw.size == 0 or raw.dtype.kind not in "iuf" or np.any(raw != np.floor(raw)):
-        raise InvalidInput(f"rounds must be a whole number or a list of them, got {rounds!r}")
+        raise InvalidInput(parameter="rounds", required="a whole number or a list of them", got=repr(rounds))
     if not np.all(np.isfinite(raw)):
-        raise InvalidInput(f"rounds must be finite, got {rounds!r}")
+        raise InvalidInput(parameter="rounds", required="finite", got=repr(rounds))
     if raw.min() < 1:
-        raise InvalidInput(f"rounds must be at least 1, got {raw.min()}")
+        raise InvalidInput(parameter="rounds", required="at least 1", got=str(raw.min()))
     return raw.astype(np.int64)
 
 

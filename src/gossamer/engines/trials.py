@@ -41,7 +41,7 @@ class Trials:
         count = checks.whole_number("trials", count, least=1)
         first = checks.whole_number("first_trial", first, least=0)
         if first + count > 2**32:
-            raise InvalidInput(f"trials must be numbered below 2^32, got {first} + {count}")
+            raise InvalidInput(parameter="trials", required="numbered below 2^32", got=f"{first} + {count}")
         return cls(count, checks.seed(seed), first, checks.choice("keep", keep, KEEP))
 
     def iterates(self, method: Method, rounds: int, shape: tuple[int, int], dtype: Any) -> AnyArray:

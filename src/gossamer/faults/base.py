@@ -67,10 +67,12 @@ class Fault(ABC):
         """Read the fields of a dictionary; the kind is not among them."""
         fields = {field.name: field.default for field in dataclasses.fields(cls)}  # type: ignore[arg-type]
         if unknown := sorted(set(entries) - set(fields)):
-            raise InvalidInput(f"{cls.kind} takes {', '.join(fields)}, got {checks.brief(unknown[0])}")
+            raise InvalidInput(
+                f"takes {', '.join(fields)}, got {checks.brief(unknown[0])}", parameter=cls.kind
+            )
         needed = [name for name, default in fields.items() if default is dataclasses.MISSING]
         if missing := [name for name in needed if name not in entries]:
-            raise InvalidInput(f"{cls.kind} needs {', '.join(needed)}, but {missing[0]} is missing")
+            raise InvalidInput(f"needs {', '.join(needed)}, but {missing[0]} is missing", parameter=cls.kind)
         return cls(**{name: value for name, value in entries.items() if value is not None})
 
     @property
@@ -87,7 +89,7 @@ class Fault(ABC):
 
     @classmethod
     def _misread(cls, text: str, form: str = "") -> InvalidInput:
-        return InvalidInput(f"{cls.kind} takes {form or cls.form}, got {text!r}")
+        return InvalidInput(f"takes {form or cls.form}, got {text!r}", parameter=cls.kind)
 
     @classmethod
     def _numbers(cls, text: str, count: int) -> list[float]:

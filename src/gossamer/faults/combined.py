@@ -177,7 +177,8 @@ class Faults:
         pairs = np.asarray(links, dtype=np.int64).reshape(-1, 2)
         if pairs.size and not 0 <= pairs.min() <= pairs.max() < agents:
             raise InvalidInput(
-                f"links must join agents 0..{agents - 1}, got numbers from {pairs.min()} to {pairs.max()}"
+                f"must join agents 0..{agents - 1}, got numbers from {pairs.min()} to {pairs.max()}",
+                parameter="links",
             )
         senders, receivers = np.ascontiguousarray(pairs.T)
         draws = ChainDraws(self.chains, counters.key(seed), trials.start)
@@ -199,7 +200,8 @@ class Faults:
             item.check(agents, edges)
         if agents > AGENT_LIMIT:
             raise InvalidInput(
-                f"faults are drawn for at most {AGENT_LIMIT} agents, but the network has {agents}"
+                f"are drawn for at most {AGENT_LIMIT} agents, but the network has {agents}",
+                parameter="faults",
             )
 
 

@@ -278,7 +278,7 @@ class Partition(Fault):
         sets = tuple(frozenset(map(_agent, checks.listed("every group", group))) for group in listed)
         pairs_given = [checks.listed("every edge", pair) for pair in checks.listed("edges", edges)]
         if any(len(pair) != 2 for pair in pairs_given):
-            raise InvalidInput(f"edges must be pairs of agents, got {pairs_given!r}")
+            raise InvalidInput(parameter="edges", required="pairs of agents", got=repr(pairs_given))
         ends = [(_agent(a), _agent(b)) for a, b in pairs_given]
         pairs = frozenset((min(a, b), max(a, b)) for a, b in ends)
         if not any(sets) and not pairs:
@@ -439,6 +439,6 @@ def _agents(text: str) -> list[int]:
     for part in text.split(","):
         first, _, last = part.partition("-")
         if int(last or first) < int(first):
-            raise InvalidInput(f"partition takes agents in ascending order, got {part!r}")
+            raise InvalidInput(f"takes agents in ascending order, got {part!r}", parameter="partition")
         agents += range(int(first), int(last or first) + 1)
     return agents

@@ -165,12 +165,16 @@ def batch_sizes(batch: float | Sequence[float], rounds: int) -> Floats:
     try:
         sizes = np.asarray(batch, dtype=float)
     except (TypeError, ValueError):
-        raise InvalidInput(f"batch must be a number or one number per round, got {batch!r}") from None
+        raise InvalidInput(
+            parameter="batch", required="a number or one number per round", got=repr(batch)
+        ) from None
     if sizes.ndim == 0:
         sizes = np.full(rounds, float(sizes))
     if sizes.ndim != 1 or len(sizes) < rounds:
         raise InvalidInput(
-            f"batch must be a number or one number per round ({rounds}), got an array of shape {sizes.shape}"
+            parameter="batch",
+            required=f"a number or one number per round ({rounds})",
+            got=f"an array of shape {sizes.shape}",
         )
     sizes = sizes[:rounds]
     if not np.all(np.isfinite(sizes)) or sizes.min() < 1 or np.any(sizes != np.floor(sizes)):

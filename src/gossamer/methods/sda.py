@@ -91,8 +91,10 @@ class SDA(Method):
         burn_in = self._since(rounds)
         if burn_in >= rounds and self.output == "average":
             raise InvalidInput(
-                f"burn_in must be below the number of rounds, got burn_in={burn_in} and rounds={rounds}; "
-                "run longer or average more"
+                parameter="burn_in",
+                required="below the number of rounds",
+                got=f"burn_in={burn_in} and rounds={rounds}",
+                hint="run longer or average more",
             )
         if self.output == "last":
             gain = np.ones(rounds)

@@ -6,7 +6,8 @@ Because a method only adds and scales, round t is
     registers s' = step_state[t] s + step_observation[t] y + step_mixed[t] u,     u = sum_j L_ij m_j
     estimate  e  = estimate_state[t] . s'
 
-`probing.py` makes a table from a method; this module only reads.
+`probing.py` makes a table from a method; this module only reads. Whatever is not compiled plays a round with
+`Table.round(t)`.
 """
 
 from __future__ import annotations
@@ -15,7 +16,43 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gossamer.arrays import Floats
+from gossamer.arrays import AnyArray, Floats
+
+
+class Round(NamedTuple):
+    """One round of a table, for registers (R, ...) and observations (...) of any shape.
+
+    Numbers of different places are never added to each other, so each has the same bits whatever is next to it.
+    """
+
+    message_state: Floats  #: (R,)
+    message_observation: Floats  #: a number, as are the entries of the other rows
+    step_state: Floats  #: (R, R)
+    step_observation: Floats  #: (R,)
+    step_mixed: Floats  #: (R,)
+    estimate_state: Floats  #: (R,)
+
+    def message(self, state: AnyArray, observation: AnyArray | float) -> AnyArray:
+        """What is sent to the neighbors."""
+        return np.asarray(_weighted(self.message_state, state) + self.message_observation * observation)
+
+    def step(self, state: AnyArray, observation: AnyArray | float, mixed: AnyArray | float) -> AnyArray:
+        """The registers (R, ...) after the round, in which `mixed` came of everybody's messages."""
+        moved = _weighted(self.step_state, state)
+        moved = moved + np.multiply.outer(self.step_observation, observation)
+        return np.asarray(moved + np.multiply.outer(self.step_mixed, mixed))
+
+    def estimate(self, state: AnyArray) -> AnyArray:
+        """The estimate, from the registers after the round."""
+        return _weighted(self.estimate_state, state)
+
+
+def _weighted(weights: Floats, state: AnyArray) -> AnyArray:
+    """sum_k weights[..., k] state[k], register by register."""
+    total = np.multiply.outer(weights[..., 0], state[0])
+    for k in range(1, len(state)):
+        total = total + np.multiply.outer(weights[..., k], state[k])
+    return np.asarray(total)
 
 
 class Table(NamedTuple):
@@ -90,6 +127,10 @@ class Table(NamedTuple):
     def local(self) -> tuple[int, ...]:
         """The registers that stay with the agent when the others live on edges."""
         return tuple(i for i in range(self.registers) if i not in self.ledger)
+
+    def round(self, t: int) -> Round:
+        """The coefficients of round t."""
+        return Round(*(array[t] for array in self[:-1]))
 
     def first(self, rounds: int) -> Table:
         """The table of the first rounds alone, sharing memory with this one."""

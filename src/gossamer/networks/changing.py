@@ -161,7 +161,9 @@ class ChangingNetwork(_NoSpectrum):
         """One network after another, each for `every` rounds, then the first again."""
         bases = [Network.of(network) for network in checks.listed("networks", networks)]
         if not bases:
-            raise InvalidInput("networks must be at least one network to switch between, got none")
+            raise InvalidInput(
+                parameter="networks", required="at least one network to switch between", got="none"
+            )
         sizes = sorted({base.agents for base in bases})
         if len(sizes) > 1:
             raise InvalidInput(f"all networks must have the same agents, got {sizes} agents")
@@ -196,7 +198,9 @@ class ChangingNetwork(_NoSpectrum):
         The same round must always have the same edges.
         """
         if not callable(function):
-            raise InvalidInput(f"function must be a function of the round, got {checks.brief(function)}")
+            raise InvalidInput(
+                parameter="function", required="a function of the round", got=checks.brief(function)
+            )
         return cls._of(Computed(checks.whole_number("agents", agents, least=2), function), name)
 
 

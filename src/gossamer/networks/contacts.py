@@ -157,7 +157,9 @@ def _checked(edges: Any, agents: int, what: str) -> Integers:
     given = list(edges.edges) if isinstance(edges, nx.Graph) else edges
     pairs = checked_pairs(what, agents, given, "numbers, and labels of your own beside them")
     for agent in pairs[pairs[:, 0] == pairs[:, 1], 0].tolist():
-        raise InvalidNetwork(f"{what} must join two agents each, but one joins agent {agent} to itself")
+        raise InvalidNetwork(
+            f"must join two agents each, but one joins agent {agent} to itself", parameter=what
+        )
     return np.unique(np.sort(pairs, axis=1), axis=0)
 
 
@@ -175,12 +177,14 @@ def read_contacts(table: Any, every: float | None, repeat: bool) -> tuple[Listed
         times = np.array([float(row[0]) for row in rows])
         durations = np.array([float(row[3]) if len(row) > 3 else 0.0 for row in rows])
     except (ValueError, TypeError) as error:
-        raise InvalidInput(f"contacts must have numbers for their times and durations: {error}") from None
+        raise InvalidInput(
+            f"must have numbers for their times and durations: {error}", parameter="contacts"
+        ) from None
     if not (np.isfinite(times).all() and np.isfinite(durations).all() and durations.min() >= 0):
-        raise InvalidInput("contacts must have finite times, and durations of at least 0")
+        raise InvalidInput("must have finite times, and durations of at least 0", parameter="contacts")
     labels = _in_order({end for row in rows for end in row[1:3]})
     if len(labels) < 2:
-        raise InvalidInput(f"contacts must join at least 2 agents, got {len(labels)}")
+        raise InvalidInput(f"must join at least 2 agents, got {len(labels)}", parameter="contacts")
     if every is None:
         gaps = np.diff(np.unique(times))
         every = float(gaps.min()) if gaps.size else 1.0

@@ -141,7 +141,7 @@ def _checked(weights: sp.csr_matrix) -> sp.csr_matrix:
     weights.sum_duplicates()
     weights.eliminate_zeros()
     if weights.nnz and weights.data.min() < 0:
-        raise InvalidNetwork(f"shares must be at least 0, got {weights.data.min():g}")
+        raise InvalidNetwork(parameter="shares", required="at least 0", got=f"{weights.data.min():g}")
     sums = np.asarray(weights.sum(axis=0)).ravel()
     wrong = int(np.abs(sums - 1).argmax())
     if abs(sums[wrong] - 1) > _TOLERANCE * weights.shape[0]:

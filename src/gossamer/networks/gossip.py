@@ -55,21 +55,23 @@ def check_components(count: int, member: Integers) -> None:
 def square_matrix(what: str, matrix: Any) -> sp.csr_matrix:
     """Return a table of finite real numbers, one row and column for each of at least two agents, as CSR."""
     if getattr(matrix, "dtype", np.dtype(float)).kind == "c":
-        raise InvalidNetwork(f"{what} must be real, got complex entries; take matrix.real")
+        raise InvalidNetwork(parameter=what, required="real", got="complex entries", hint="take matrix.real")
     try:
         if np.ndim(matrix) == 0 and not sp.issparse(matrix):
             raise TypeError
         found = sp.csr_matrix(matrix, dtype=float)
     except (TypeError, ValueError, OverflowError):
         raise InvalidNetwork(
-            f"{what} must be a square table of real numbers, dense or sparse, got {checks.brief(matrix)}"
+            parameter=what,
+            required="a square table of real numbers, dense or sparse",
+            got=checks.brief(matrix),
         ) from None
     if found.ndim != 2 or found.shape[0] != found.shape[1]:
-        raise InvalidNetwork(f"{what} must be square, got shape {found.shape}")
+        raise InvalidNetwork(parameter=what, required="square", got=f"shape {found.shape}")
     if found.shape[0] < 2:
         raise InvalidNetwork(f"a network needs at least 2 agents, got {found.shape[0]}")
     if not np.all(np.isfinite(found.data)):
-        raise InvalidNetwork(f"{what} must have finite entries, got NaN or infinity")
+        raise InvalidNetwork("must have finite entries, got NaN or infinity", parameter=what)
     return found
 
 
@@ -111,7 +113,7 @@ def _symmetric(gossip: sp.csr_matrix, scale: float) -> sp.csr_matrix:
 
 def _check_on_graph(gossip: sp.csr_matrix, graph: nx.Graph) -> None:
     if not isinstance(graph, nx.Graph):
-        raise InvalidNetwork(f"graph must be a NetworkX graph, got {checks.brief(graph)}")
+        raise InvalidNetwork(parameter="graph", required="a NetworkX graph", got=checks.brief(graph))
     if set(graph.nodes) != set(range(gossip.shape[0])):
         raise InvalidNetwork(
             f"the graph's nodes must be 0..{gossip.shape[0] - 1}, the matrix's rows; "

@@ -184,8 +184,9 @@ class Network:
                 f"{value!r} is in parts, so there is no gossip matrix to compute with; simulate it"
             )
         raise InvalidInput(
-            f"network must be a network such as gs.Network.path(10), a NetworkX graph or a name such as 'grid:10x10', "
-            f"got {value!r}"
+            parameter="network",
+            required="a network such as gs.Network.path(10), a NetworkX graph or a name such as 'grid:10x10'",
+            got=repr(value),
         )
 
     # -- topologies ---------------------------------------------------------------------------------------
@@ -326,7 +327,7 @@ class Network:
         """
         checks.choice("weights", weights, (*WEIGHTS, "file"))
         if not isinstance(path, str | PathLike):
-            raise InvalidInput(f"path must name a file, got {path!r}")
+            raise InvalidInput(f"must name a file, got {path!r}", parameter="path")
         file = Path(path)
         if is_sharded(file):
             shards = open_shards(file, weights)

@@ -35,7 +35,9 @@ def partition(network: Network, parts: int, folder: str | PathLike[str], by: str
     most = -(-network.agents // BLOCK)
     if parts > most:
         raise InvalidInput(
-            f"parts must be at most {most} here, since a part has whole blocks of {BLOCK} agents, got {parts}"
+            parameter="parts",
+            required=f"at most {most} here, since a part has whole blocks of {BLOCK} agents",
+            got=str(parts),
         )
     even = [k * most // parts * BLOCK for k in range(parts)]
     if by == "metis":

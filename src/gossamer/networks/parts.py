@@ -63,7 +63,9 @@ class NamedParts(NetworkParts):
     def __init__(self, text: str, weights: str = "metropolis", seed: int = 0) -> None:
         if weights not in ("metropolis", "laplacian", "max-degree"):
             raise InvalidInput(
-                f"weights must be 'metropolis', 'laplacian' or 'max-degree' on a cluster, got {weights!r}"
+                parameter="weights",
+                required="'metropolis', 'laplacian' or 'max-degree' on a cluster",
+                got=repr(weights),
             )
         self.topology: Topology = named_topology(text, seed)
         self.text, self.weights, self.seed = text, weights, seed

@@ -68,8 +68,9 @@ def is_sharded(folder: Path) -> bool:
 def open_shards(folder: Path, weights: str = "file") -> Shards:
     if weights not in ("metropolis", "file"):  # the first is what nobody asked for
         raise InvalidInput(
-            f"weights are those that {folder} was written with, got {weights!r}; leave them out, or partition the "
-            "network again"
+            f"are those that {folder} was written with, got {weights!r}; leave them out, or partition "
+            "the network again",
+            parameter="weights",
         )
     try:
         held = json.loads((folder / MANIFEST).read_text())

@@ -11,6 +11,7 @@ products with Q, so a path of a million agents costs a cosine transform and no m
 
 from __future__ import annotations
 
+import itertools
 import math
 import operator
 from abc import ABC, abstractmethod
@@ -154,9 +155,9 @@ class ProductSpectrum(Spectrum):
 def product_facts(factors: Sequence[Factor], weights: Sequence[float], bound: float) -> KnownFacts:
     """The facts of a product of paths and cycles whose edges have these weights; `bound` holds for all eigenvalues.
 
-    Where the weights differ, as Metropolis weights do at the border of a grid, these are the facts of the least weight
-    on every edge: lambda_2 is a little too small then, the trace too large, and lambda_max is the bound. The relative
-    error is about one over the side of the grid, and on the safe side.
+    Where the weights differ, as Metropolis weights do at the border of a grid, lambda_2 and the trace are those of the
+    least weight on every edge: lambda_2 is a little too small then, and the trace too large. The relative error is
+    about one over the side of the grid, and on the safe side. lambda_max is a bound that is closer than 1e-6.
     """
     axes = [_Axis(kind, size).eigenvalues for kind, size in factors]
     scale, agents = min(weights), math.prod(size for _, size in factors)
@@ -171,8 +172,40 @@ def product_facts(factors: Sequence[Factor], weights: Sequence[float], bound: fl
         for begin in range(0, len(along), PIECE):
             eigenvalues = scale * (value + along[begin : begin + PIECE])
             trace += float(np.sum(1.0 / eigenvalues[eigenvalues > most * 1e-14] ** 2))
-    largest = float(most) if len(set(weights)) == 1 else bound
+    largest = float(most)
+    if len(set(weights)) > 1:
+        largest = min(bound, _metropolis_bound([size for _, size in factors if size > 1]))
     return KnownFacts(agents, largest, float(least), trace, max(2.0, bound))
+
+
+def _metropolis_bound(sides: Sequence[int]) -> float:
+    """A bound on the eigenvalues of a grid of paths with Metropolis weights: max_i (|L| x)_i / x_i for some x > 0.
+
+    Collatz and Wielandt: it holds for every x. Here x is a product of cosines, x_i = prod_a cos(k_a (i_a - center_a)).
+    An agent at the border of the axes B has D - |B| neighbors, and with c_a = 2 + 2 cos k_a, r_a = 1 + x_1/x_0 at the
+    border of axis a, and 2 for each of the axes of two agents, which all are at the border of,
+
+        (|L| x)_i / x_i = sum_{a not in B} c_a / (1 + D - |B|) + sum_{a in B} r_a / (2 + D - |B|).
+
+    The k_a are chosen so that this is the same for no border and for each single one. Agents at several borders have
+    less, and almost no share of x, so lambda_max is hardly below.
+    """
+    long = np.array([side for side in sides if side > 2], dtype=float)
+    pairs = 2.0 * (len(sides) - len(long))
+    most = 2 * len(long) + len(sides) - len(long)  # D
+    low, high = np.zeros(len(long)), np.pi / (long - 1)  # x is positive
+    for _ in range(100):  # bisection of all axes at once
+        k = (low + high) / 2
+        across = 2 + 2 * np.cos(k)
+        inward = 1 + np.cos(k * (long - 3) / 2) / np.cos(k * (long - 1) / 2)
+        above = inward > across - (across.sum() - across + pairs) / most
+        low, high = np.where(above, low, k), np.where(above, k, high)
+    ratios = []
+    for border in itertools.product([False, True], repeat=len(long)):
+        count = most - sum(border)
+        rest = across[~np.array(border, bool)].sum() + pairs
+        ratios.append(rest / (1 + count) + inward[np.array(border, bool)].sum() / (2 + count))
+    return float(max(ratios)) * (1 + 1e-14)
 
 
 class CompleteSpectrum(Spectrum):

@@ -6,12 +6,14 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from random import Random
 
 import networkx as nx
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 from scipy.sparse.csgraph import connected_components
+from scipy.spatial import cKDTree
 
 from gossamer import checks
 from gossamer.arrays import Floats, Integers
@@ -139,7 +141,7 @@ def erdos_renyi(n: int, p: float | None = None, seed: int = 0) -> Topology:
     n = _agents(n, 2)
     p = 2 * math.log(n) / n if p is None else p
     if not isinstance(p, int | float | np.number) or not 0 < p <= 1:
-        raise InvalidInput(f"p must be an edge probability, 0 < p <= 1, got {p!r}")
+        raise InvalidInput(parameter="p", required="an edge probability, 0 < p <= 1", got=repr(p))
     probability, name, advice = min(p, 1.0), f"erdos-renyi:{n}", f"raise p={p:.4g}"
     size = math.ceil(p * n * (n - 1) / 2)
     if n >= COUNTED:
@@ -151,7 +153,7 @@ def erdos_renyi(n: int, p: float | None = None, seed: int = 0) -> Topology:
         return Topology(name, n, size, draw=rows, advice=advice)
     _affordable(size)
     draw = nx.fast_gnp_random_graph if n > 2000 else nx.gnp_random_graph
-    return _until_connected(name, lambda s: draw(n, probability, seed=s), seed, advice)
+    return _until_connected(name, lambda s: of_graph(draw(n, probability, seed=s), name)[0], seed, advice)
 
 
 def random_geometric(n: int, radius: float | None = None, seed: int = 0) -> Topology:
@@ -168,7 +170,14 @@ def random_geometric(n: int, radius: float | None = None, seed: int = 0) -> Topo
 
         return Topology(name, n, size, draw=rows, advice=advice)
     _affordable(size)
-    return _until_connected(name, lambda s: nx.random_geometric_graph(n, radius, seed=s), seed, advice)
+
+    def near(seed: int) -> Topology:  # what nx.random_geometric_graph gives, in a tenth of its time
+        uniform = Random(seed).random
+        places = np.array([(uniform(), uniform()) for _ in range(n)])
+        edges = cKDTree(places).query_pairs(radius, output_type="ndarray").astype(np.int64)
+        return Topology(name, n, len(edges), edges, positions=places)
+
+    return _until_connected(name, near, seed, advice)
 
 
 def expander(n: int, degree: int, seed: int = 0) -> Topology:
@@ -186,7 +195,9 @@ def expander(n: int, degree: int, seed: int = 0) -> Topology:
 
         return Topology(name, n, size, draw=rows, advice=advice)
     _affordable(size)
-    return _until_connected(name, lambda s: nx.random_regular_graph(degree, n, seed=s), seed, advice)
+    return _until_connected(
+        name, lambda s: of_graph(nx.random_regular_graph(degree, n, seed=s), name)[0], seed, advice
+    )
 
 
 def of_graph(graph: nx.Graph, name: str) -> tuple[Topology, list[object]]:
@@ -219,25 +230,33 @@ def checked_pairs(name: str, agents: int, values: ArrayLike, named: str) -> Inte
         given = np.asarray(values)
     except ValueError:
         raise InvalidNetwork(
-            f"{name} must be pairs of agent numbers, got rows of different lengths"
+            parameter=name, required="pairs of agent numbers", got="rows of different lengths"
         ) from None
     if given.dtype.kind in "USO" and given.size:
         raise InvalidNetwork(
-            f"{name} must be pairs of agent numbers, got {given.ravel().tolist()[0]!r}; for agents with names use "
-            f"{named}"
+            parameter=name,
+            required="pairs of agent numbers",
+            got=repr(given.ravel().tolist()[0]),
+            hint=f"for agents with names use {named}",
         )
     pairs_given = given.dtype.kind in "iuf" and given.ndim == 2 and given.shape[1] == 2
     if given.size and not pairs_given:
         raise InvalidNetwork(
-            f"{name} must be pairs of agent numbers, an array of shape (E, 2), got shape {given.shape}; leave weights "
-            "out, they are not read here"
+            parameter=name,
+            required="pairs of agent numbers, an array of shape (E, 2)",
+            got=f"shape {given.shape}",
+            hint="leave weights out, they are not read here",
         )
     broken = given[~(np.isfinite(given) & (given == np.floor(given)))]
     if broken.size:
-        raise InvalidNetwork(f"{name} must be pairs of agent numbers, which are whole, got {broken[0]:g}")
+        raise InvalidNetwork(
+            parameter=name, required="pairs of agent numbers, which are whole", got=f"{broken[0]:g}"
+        )
     pairs = given.astype(np.int64).reshape(-1, 2)
     if pairs.size and (pairs.min() < 0 or pairs.max() >= agents):
-        raise InvalidNetwork(f"{name} must name agents 0..{agents - 1}, got {pairs.min()}..{pairs.max()}")
+        raise InvalidNetwork(
+            f"must name agents 0..{agents - 1}, got {pairs.min()}..{pairs.max()}", parameter=name
+        )
     return pairs
 
 
@@ -266,11 +285,11 @@ def _product(name: str, size: int, *factors: Factor) -> Topology:
     )
 
 
-def _until_connected(name: str, draw: Callable[[int], nx.Graph], seed: int, advice: str) -> Topology:
+def _until_connected(name: str, draw: Callable[[int], Topology], seed: int, advice: str) -> Topology:
     for s in np.random.default_rng(checks.seed(seed)).integers(2**31, size=DRAWS):
-        graph = draw(int(s))
-        if nx.is_connected(graph):
-            return of_graph(graph, name)[0]
+        topology = draw(int(s))
+        if components(topology.rows()[0])[0] == 1:
+            return topology
     raise InvalidNetwork(f"none of {DRAWS} random draws of {name} was connected; {advice}")
 
 
@@ -278,7 +297,9 @@ def _agents(n: int, least: int) -> int:
     try:
         n = checks.whole_number("n", n)
     except InvalidInput:
-        raise InvalidNetwork(f"n, how many agents there are, must be a whole number, got {n!r}") from None
+        raise InvalidNetwork(
+            f", how many agents there are, must be a whole number, got {n!r}", parameter="n"
+        ) from None
     if n < least:
         raise InvalidNetwork(f"this network needs at least {least} agents, got {n}")
     return _countable(n)
@@ -288,7 +309,7 @@ def _size(name: str, value: int, least: int) -> int:
     try:
         size = checks.whole_number(name, value, least=least)
     except InvalidInput as error:
-        raise InvalidNetwork(str(error)) from None
+        raise InvalidNetwork(error.text, parameter=error.parameter) from None
     return _countable(size)
 
 

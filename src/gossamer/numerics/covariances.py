@@ -12,21 +12,30 @@ def checked_covariances(given: Floats, agents: int, size: int) -> Floats:
     """Return (N, n, n) from one covariance matrix for all agents or one for each, or say what is wrong with them."""
     if given.shape not in ((size, size), (agents, size, size)):
         raise InvalidInput(
-            f"covariance must have the shape ({size}, {size}), components by components, or "
-            f"({agents}, {size}, {size}) with one matrix per agent, got {given.shape}"
+            f"must have the shape ({size}, {size}), components by components, or ({agents}, {size}, "
+            f"{size}) with one matrix per agent, got {given.shape}",
+            parameter="covariance",
         )
     scale = float(np.abs(given).max())
     if not scale < 1e290:
-        raise InvalidInput(f"covariance must be finite and not exceed 1e290, got {scale:g}; use another unit")
+        raise InvalidInput(
+            parameter="covariance",
+            required="finite and not exceed 1e290",
+            got=f"{scale:g}",
+            hint="use another unit",
+        )
     full = np.ascontiguousarray(np.broadcast_to(given, (agents, size, size)))
     gap = float(np.abs(full - np.swapaxes(full, 1, 2)).max())
     if gap > 1e-8 * scale:
         raise InvalidInput(
-            f"covariance must be symmetric, but entries across the diagonal differ by {gap:g}; try (C + C.T) / 2"
+            f"must be symmetric, but entries across the diagonal differ by {gap:g}; try (C + C.T) / 2",
+            parameter="covariance",
         )
     least = float(np.linalg.eigvalsh(full).min())
     if least < -1e-9 * scale:
-        raise InvalidInput(f"covariance must be positive semi-definite, but it has the eigenvalue {least:g}")
+        raise InvalidInput(
+            f"must be positive semi-definite, but it has the eigenvalue {least:g}", parameter="covariance"
+        )
     return full
 
 

@@ -320,13 +320,16 @@ def _draw(
 def _check_range(name: str, values: range, limit: int) -> None:
     """Refuse a range with steps, or one that leaves the generator's counter."""
     if not isinstance(values, range):
-        raise InvalidInput(f"{name} must be a range such as range(10), got {values!r}")
+        raise InvalidInput(parameter=name, required="a range such as range(10)", got=repr(values))
     if len(values) and values.step != 1:
         raise InvalidInput(
-            f"{name} must be a range of step 1, got {values!r}; draw them all and take a slice"
+            parameter=name,
+            required="a range of step 1",
+            got=repr(values),
+            hint="draw them all and take a slice",
         )
     if len(values) and (values.start < 0 or values.stop > limit):
-        raise InvalidInput(f"{name} must lie between 0 and {limit - 1}, got {values!r}")
+        raise InvalidInput(f"must lie between 0 and {limit - 1}, got {values!r}", parameter=name)
 
 
 def _check_and_draw(
@@ -334,9 +337,13 @@ def _check_and_draw(
 ) -> Floats:
     """Check the arguments of `normals` and `uniforms`, and draw."""
     if not 0 <= purpose < 1 << 8:
-        raise InvalidInput(f"purpose must lie between 0 and 255, got {purpose}; use the module's constants")
+        raise InvalidInput(
+            f"must lie between 0 and 255, got {purpose}; use the module's constants", parameter="purpose"
+        )
     if not 0 <= components <= 1 << 24:
-        raise InvalidInput(f"components must lie between 0 and {1 << 24}, got {components}; draw fewer")
+        raise InvalidInput(
+            f"must lie between 0 and {1 << 24}, got {components}; draw fewer", parameter="components"
+        )
     _check_range("trials", trials, 1 << 32)
     _check_range("agents", agents, 1 << 32)
     _check_range("rounds", rounds, 1 << 34)

@@ -115,10 +115,10 @@ class Observations(ABC):
         `batches` holds the batch size of every round from 0 up to rounds.stop; None means one sample each.
         """
 
-    def heed(self, rounds: int, trials: range, estimates: Floats) -> None:  # noqa: B027 - most do not care
-        """Hear what the agents hold after so many rounds, (trials, N, n): what they see next may depend on it.
+    def receive_estimates(self, rounds: int, trials: range, estimates: Floats) -> None:  # noqa: B027 - optional
+        """Receive the agents' estimates after `rounds` rounds, shape (trials, N, n): later samples may depend on them.
 
-        The engine with faults tells it at every horizon, before it asks for the samples of the next round.
+        The engine with faults calls this at every horizon, before it asks for the samples of the next round.
         """
 
 
@@ -221,7 +221,9 @@ def check_streams(agents: int, observations: Observations) -> None:
     """Complain unless there is one stream for each agent."""
     if not isinstance(observations, Observations):
         raise InvalidInput(
-            f"observations must be streams such as gs.Gaussian(mean, std), got {type(observations).__name__}"
+            parameter="observations",
+            required="streams such as gs.Gaussian(mean, std)",
+            got=str(type(observations).__name__),
         )
     if agents != observations.agents:
         raise InvalidInput(

@@ -23,7 +23,9 @@ class Shifted(Observations):
 
     def __init__(self, base: Observations) -> None:
         if not isinstance(base, Observations):
-            raise InvalidInput(f"base must be observations such as gs.Gaussian(...), got {base!r}")
+            raise InvalidInput(
+                parameter="base", required="observations such as gs.Gaussian(...)", got=repr(base)
+            )
         self.base = base
         self.variance = base.variance
 
@@ -103,8 +105,9 @@ class Moving(Shifted):
         self.mean_at = mean_at if callable(mean_at) else as_numbers(mean_at, "mean_at")
         if not callable(self.mean_at) and not (self.mean_at.ndim in (2, 3) and len(self.mean_at)):
             raise InvalidInput(
-                f"mean_at must be a function of the round, or an array with the means of every round, (T, N) or "
-                f"(T, N, n), got {checks.brief(mean_at)}"
+                parameter="mean_at",
+                required="a function of the round, or an array with the means of every round, (T, N) or (T, N, n)",
+                got=checks.brief(mean_at),
             )
         self.mean = self.means(range(1))[0]
 
@@ -121,8 +124,9 @@ class Moving(Shifted):
             return np.stack([self._mean_of(t, self.mean_at(t)) for t in rounds])
         if rounds.stop > len(self.mean_at):
             raise InvalidInput(
-                f"mean_at has the means of {len(self.mean_at)} rounds, but round {rounds.stop - 1} was asked for; "
-                "give more, or a function of the round"
+                f"has the means of {len(self.mean_at)} rounds, but round {rounds.stop - 1} was asked for; "
+                "give more, or a function of the round",
+                parameter="mean_at",
             )
         return np.stack([self._mean_of(t, self.mean_at[t]) for t in rounds])
 

@@ -46,7 +46,7 @@ class Gaussian(Observations):
         if covariance is None:
             self.std = like_means(self.mean, 1.0 if std is None else std, "std", np.ndim(mean))
             if self.std.min() < 0:
-                raise InvalidInput(f"std must not be negative, got {self.std.min():g}")
+                raise InvalidInput(f"must not be negative, got {self.std.min():g}", parameter="std")
             self.variance = squared(self.std, "std")
         else:
             if std is not None:
@@ -133,7 +133,9 @@ class Bernoulli(UniformDriven):
     def __init__(self, p: ArrayLike) -> None:
         self.mean = as_means(p)
         if self.mean.min() < 0 or self.mean.max() > 1:
-            raise InvalidInput(f"p must lie between 0 and 1, got {self.mean.min():g} to {self.mean.max():g}")
+            raise InvalidInput(
+                f"must lie between 0 and 1, got {self.mean.min():g} to {self.mean.max():g}", parameter="p"
+            )
         self.variance = self.mean * (1 - self.mean)
 
     def from_uniforms(self, agents: slice, *uniforms: Floats) -> Floats:
@@ -163,7 +165,9 @@ class Uniform(UniformDriven):
             like_means(whole, high, "high", larger.ndim),
         )
         if np.any(self.low > self.high):
-            raise InvalidInput("low must not exceed high, but it does somewhere; swap them there")
+            raise InvalidInput(
+                "must not exceed high, but it does somewhere; swap them there", parameter="low"
+            )
         self.mean = (self.low + self.high) / 2
         self.variance = (self.high - self.low) ** 2 / 12
 

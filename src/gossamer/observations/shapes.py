@@ -20,10 +20,13 @@ def as_numbers(value: ArrayLike, name: str) -> Floats:
             return array.astype(float)
     except (TypeError, ValueError, OverflowError):
         raise InvalidInput(
-            f"{name} must be numbers, equally many for each agent, got {checks.brief(value)}"
+            parameter=name, required="numbers, equally many for each agent", got=checks.brief(value)
         ) from None
     raise InvalidInput(
-        f"{name} must be real, got complex numbers; give real and imaginary parts as two components"
+        parameter=name,
+        required="real",
+        got="complex numbers",
+        hint="give real and imaginary parts as two components",
     )
 
 
@@ -53,14 +56,17 @@ def like_means(mean: Floats, value: ArrayLike, name: str, ndim: int) -> Floats:
     except ValueError:
         hint = f"; for one {name} per agent write {name}[:, None]" if array.shape == mean.shape[:1] else ""
         raise InvalidInput(
-            f"{name} must be a scalar or broadcast to the shape {mean.shape} of the means, "
-            f"got shape {np.shape(value)}{hint}"
+            parameter=name,
+            required=f"a scalar or broadcast to the shape {mean.shape} of the means",
+            got=f"shape {np.shape(value)}{hint}",
         ) from None
 
 
 def check_finite(array: Floats, what: str) -> None:
     if not np.all(np.isfinite(array)):
-        raise InvalidInput(f"{what} must be finite, got {int(np.sum(~np.isfinite(array)))} NaN or infinite")
+        raise InvalidInput(
+            parameter=what, required="finite", got=f"{int(np.sum(~np.isfinite(array)))} NaN or infinite"
+        )
 
 
 def squared(array: Floats, what: str) -> Floats:
@@ -68,6 +74,7 @@ def squared(array: Floats, what: str) -> Floats:
     largest = float(np.abs(array).max())
     if largest > LARGEST:
         raise InvalidInput(
-            f"{what} must not exceed {LARGEST:g}, because errors are squared, got {largest:g}; use another unit"
+            f"must not exceed {LARGEST:g}, because errors are squared, got {largest:g}; use another unit",
+            parameter=what,
         )
     return array**2

@@ -1,31 +1,33 @@
-"""The state of a whole fleet: from status files of this machine, and from metrics of others."""
+"""The state of a whole fleet: from status files of this machine, and from the /status of others."""
 
 from __future__ import annotations
 
 import json
 import os
 import socket
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import msgspec
 import pytest
-from tests.agents.host.test_web import some_snapshot
-from tests.agents.small_fleets import free_ports, until
+from tests.support.small_fleets import free_ports
+from tests.support.snapshots import some_snapshot
 
-from gossamer.agents.fleet.file import Fleet
-from gossamer.agents.fleet.survey import survey
+from gossamer.agents.fleet.survey import ask, survey
 from gossamer.agents.host.metrics import AgentCollector
-from gossamer.agents.host.sources import FromIterable
-from gossamer.agents.host.status import status_line
+from gossamer.agents.host.status import StatusReport, status_line
 from gossamer.agents.host.web import serve
+from gossamer.agents.membership.fleet import Fleet
+from gossamer.agents.sources.opening import FromIterable
 from gossamer.errors import InvalidInput
+from gossamer.fingerprint import full_version
 from gossamer.networks import Network
 
 
 class Far:
-    """A fleet of four: `agent0` has a fresh status file here, the others' metrics are on other hosts."""
+    """A fleet of four: `agent0` has a fresh status file on this machine, the others are on other hosts."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -37,9 +39,12 @@ class Far:
         ]
         self.fleet = msgspec.structs.replace(fleet, agents=members)
         self.write(0, age=-60.0)  # fresh for as long as the test lasts
-        self.stops = [
-            serve(AgentCollector(lambda: some_snapshot(age=10), f"agent{k}"), self.ports[k]) for k in (1, 2)
-        ]
+        self.stops = [self.serve(k) for k in (1, 2)]
+
+    def serve(self, agent: int) -> Callable[[], None]:
+        report = StatusReport(f"agent{agent}", FromIterable(1, []), restarts=2)
+        collector = AgentCollector(some_snapshot, f"agent{agent}")
+        return serve(collector, lambda: report.content(some_snapshot(age=10)), self.ports[agent])
 
     def write(self, agent: int, age: float, **changes: object) -> None:
         facts = status_line(some_snapshot(age=99), f"agent{agent}", FromIterable(1, []))
@@ -47,8 +52,8 @@ class Far:
         found = {**facts, "at": time.time() - age, "pid": os.getpid(), "restarts": 1, **changes}
         (self.directory / "status" / f"agent{agent}.json").write_text(json.dumps(found))
 
-    def states(self, places: list[str] | None = None) -> dict[str, tuple[str, int]]:
-        found = survey(self.fleet, self.directory, places, timeout=5.0)
+    def states(self, addresses: list[str] | None = None) -> dict[str, tuple[str, int]]:
+        found = survey(self.fleet, self.directory, addresses, timeout=5.0)
         return {status.member.name: (status.state, status.rounds) for status in found}
 
 
@@ -69,7 +74,9 @@ def test_agents_of_other_hosts_are_asked(far: Far) -> None:
         "agent2": ("running", 10),
         "agent3": ("unreachable", 0),
     }
-    missing = survey(far.fleet, far.directory, timeout=5.0)[3]
+    _, remote, _, missing = survey(far.fleet, far.directory, timeout=5.0)
+    assert (remote.restarts, remote.details["version"]) == (2, full_version())
+    assert "pid" not in remote.details  # it means something only on its own host
     assert missing.problem == f"127.0.0.1:{far.ports[3]}: Connection refused"
 
 
@@ -82,8 +89,8 @@ def test_a_file_that_is_old_is_believed_only_if_nobody_answers(far: Far) -> None
 
 def test_any_addresses_can_be_asked(far: Far) -> None:
     nobody = free_ports(1)[0]
-    places = [f"127.0.0.1:{far.ports[2]}", f"localhost:{far.ports[1]}", f"127.0.0.1:{nobody}"]
-    assert far.states(places) == {
+    addresses = [f"127.0.0.1:{far.ports[2]}", f"localhost:{far.ports[1]}", f"127.0.0.1:{nobody}"]
+    assert far.states(addresses) == {
         "agent0": ("running", 99),
         "agent1": ("running", 10),
         "agent2": ("running", 10),
@@ -94,12 +101,73 @@ def test_any_addresses_can_be_asked(far: Far) -> None:
         far.states(["nowhere"])
 
 
-def test_one_that_accepts_and_is_silent_or_talks_nonsense_holds_nobody_up(far: Far) -> None:
-    with socket.create_server(("127.0.0.1", far.ports[3])):
-        expected = {2: ("running", ""), 3: ("unreachable", f"127.0.0.1:{far.ports[3]}: timed out")}
+def nothing(connection: socket.socket) -> None:
+    pass
 
-        def seen() -> bool:
-            found = survey(far.fleet, far.directory, timeout=0.3)
-            return {k: (found[k].state, found[k].problem) for k in expected} == expected
 
-        until(seen, "the answer of the others")
+def slowly(connection: socket.socket) -> None:
+    """An endless header, a byte at a time: no single read takes long."""
+    connection.sendall(b"HTTP/1.0 200 OK\r\n")
+    try:
+        for _ in range(1000):
+            connection.sendall(b"x")
+            time.sleep(0.01)
+    except OSError:
+        pass
+
+
+def says(text: str) -> Callable[[socket.socket], None]:
+    return lambda connection: connection.sendall(text.encode())
+
+
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [
+        (nothing, "timed out"),
+        (slowly, "timed out"),
+        (says("SSH-2.0-OpenSSH\r\n"), "it does not speak HTTP"),
+        (says("HTTP/1.0 404 Not Found\r\n\r\n"), "it answers /status with 404 Not Found"),
+        (says("HTTP/1.0 302 Found\x1b[2J\r\nLocation: {}\r\n\r\n"), "it answers /status with 302 Found [2J"),
+        (says("HTTP/1.0 200 OK\r\n\r\n" + "[" * 10**5), "not the status of an agent (maximum recursion"),
+        (says("HTTP/1.0 200 OK\r\n\r\n<html>"), "not the status of an agent (Expecting value"),
+        (says('HTTP/1.0 200 OK\r\n\r\n{"at": 1}'), "not the status of an agent (Object missing"),
+    ],
+    ids=["silent", "slow", "not HTTP", "no status", "redirect", "nested", "not JSON", "incomplete"],
+)
+def test_one_that_answers_with_nonsense_is_unreachable_and_holds_up_no_other(
+    far: Far, answer: Callable[[socket.socket], None], why: str
+) -> None:
+    """A redirect, to an agent that does answer, is not followed."""
+
+    def play() -> None:
+        with server, server.accept()[0] as connection:
+            connection.recv(1 << 12)
+            answer(connection)
+            ended.wait(10.0) if answer is nothing else None
+
+    ended = threading.Event()
+    server = socket.create_server(("127.0.0.1", far.ports[3]))
+    thread = threading.Thread(target=play)
+    thread.start()
+    try:
+        began = time.monotonic()
+        found = survey(far.fleet, far.directory, timeout=2.0)[3]
+        assert time.monotonic() - began < 10.0
+    finally:
+        ended.set()
+        thread.join()
+    assert (found.state, found.rounds) == ("unreachable", 0)
+    assert found.problem.startswith(f"127.0.0.1:{far.ports[3]}: {why}")
+
+
+def test_an_answer_that_is_too_long_is_not_read_to_its_end(far: Far, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gossamer.agents.fleet.survey._LONGEST", 100)
+    assert "longer than 100 bytes" in ask(far.fleet.agents[1]).problem
+
+
+def test_control_characters_of_others_reach_no_terminal(far: Far) -> None:
+    evil = "disk full\x1b]0;owned\x07\u202e"
+    far.write(0, age=-60.0, state="degraded", problem=evil, neighbors={"a\nb": {"lost": 1}})
+    status = survey(far.fleet, far.directory, timeout=5.0)[0]
+    assert status.problem == status.details["problem"] == "disk full ]0;owned  "
+    assert list(status.details["neighbors"]) == ["a b"]

@@ -9,16 +9,17 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from tests.agents.small_fleets import free_ports, until
+from tests.support.small_fleets import free_ports
+from tests.support.waiting import until, until_true
 
 import gossamer as gs
-from gossamer.agents.fleet.certificates import Authority
-from gossamer.agents.fleet.file import Fleet
-from gossamer.agents.fleet.membership import change, link, remove
+from gossamer.agents.config.tables import RoundsTable
 from gossamer.agents.fleet.survey import ask
-from gossamer.agents.fleet.tables import RoundsTable
-from gossamer.agents.host import following, hosting
+from gossamer.agents.host import hosting, reloading
 from gossamer.agents.host.hosting import _invalid
+from gossamer.agents.membership.certificates import Authority
+from gossamer.agents.membership.changes import change, link, remove
+from gossamer.agents.membership.fleet import Fleet
 from gossamer.errors import GossamerError, InvalidInput
 from gossamer.networks import Network
 
@@ -33,7 +34,7 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.fixture(autouse=True)
 def often(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(following, "LOOK_EVERY", 0.05)
+    monkeypatch.setattr(reloading, "LOOK_EVERY", 0.05)
     monkeypatch.setattr(hosting, "LOOK_EVERY", 0.05)
 
 
@@ -127,8 +128,7 @@ def test_an_asyncio_program_uses_the_same(path: Path) -> None:
     async def main() -> float:
         async with gs.agents.joined(path, "agent0") as agent:
             agent.observe(2.0)
-            while math.isnan(agent.estimate):
-                await asyncio.sleep(0.01)
+            await until_true(lambda: not math.isnan(agent.estimate), "an estimate")
             return float(agent.estimate)
 
     assert asyncio.run(main()) == 2.0

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from gossamer.agents.config.settings import Label
 from gossamer.agents.host import logs
-from gossamer.agents.host.logs import LineFile, LogFile, Sparing
-from gossamer.agents.settings import Label
+from gossamer.agents.host.logs import LineFile, LogFile, RepeatFilter
 from gossamer.errors import InvalidInput
 
 EXPIRED = (
@@ -21,9 +21,9 @@ EXPIRED = (
 
 def passed(*messages: tuple[object, ...], name: str = "gossamer.agents") -> list[int]:
     """Which of some messages, (format, arguments...), pass."""
-    sparing = Sparing()
+    repeats = RepeatFilter()
     records = [logging.LogRecord(name, logging.INFO, "", 0, m[0], m[1:], None) for m in messages]
-    return [k for k, record in enumerate(records) if sparing.filter(record)]
+    return [k for k, record in enumerate(records) if repeats.filter(record)]
 
 
 def test_equal_messages_pass_ever_more_rarely() -> None:

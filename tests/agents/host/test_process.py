@@ -15,16 +15,17 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.agents.small_fleets import free_ports, until
+from tests.support.small_fleets import free_ports
+from tests.support.waiting import until
 
-from gossamer.agents.fleet.file import Fleet
-from gossamer.agents.fleet.membership import draft, publish, replace
+from gossamer.agents.config.settings import AgentSettings
+from gossamer.agents.config.tables import RoundsTable
 from gossamer.agents.fleet.survey import ask
-from gossamer.agents.fleet.tables import RoundsTable
-from gossamer.agents.host.following import Following
 from gossamer.agents.host.options import Options
+from gossamer.agents.host.reloading import Reloader
 from gossamer.agents.host.status import read_status
-from gossamer.agents.settings import AgentSettings
+from gossamer.agents.membership.changes import draft, publish, replace
+from gossamer.agents.membership.fleet import Fleet
 from gossamer.errors import InvalidInput
 from gossamer.faults import Bursts, Delay, Loss, Partition
 from gossamer.networks import Network
@@ -284,9 +285,9 @@ def test_a_roster_is_followed_once_its_certificate_is_here(path: Path) -> None:
     applied: list[AgentSettings] = []
 
     async def live() -> None:
-        following = Following(Options(fleet=str(path), agent="agent0"), Fleet.read(path))
-        following.agent = SimpleNamespace(  # type: ignore[assignment]  # as much of an agent as is followed with
-            settings=following.settings(),
+        reloader = Reloader(Options(fleet=str(path), agent="agent0"), Fleet.read(path))
+        reloader.agent = SimpleNamespace(  # type: ignore[assignment]  # as much of an agent as is followed with
+            settings=reloader.settings(),
             snapshot=SimpleNamespace(neighbors=()),
             changes=SimpleNamespace(doubts=[]),
             apply=lambda settings: (applied.append(settings), ([], []))[1],
@@ -297,7 +298,7 @@ def test_a_roster_is_followed_once_its_certificate_is_here(path: Path) -> None:
             for file, content in zip(own, contents, strict=True):
                 file.write_bytes(content)
             for _ in range(3):
-                following.look()
+                reloader.look()
                 await asyncio.sleep(0)
             assert ("agent0@2" in {settings.name for settings in applied}) == (contents is new)
 

@@ -7,13 +7,16 @@ import os
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
-from tests.agents.small_fleets import free_ports
+from tests.support.small_fleets import free_ports
+from tests.support.snapshots import some_snapshot
 
-from gossamer.agents.fleet.file import Fleet
 from gossamer.agents.host.hosting import _next
-from gossamer.agents.host.sources import parse_source
-from gossamer.agents.host.status import STATUS, StatusFile, cadence, read_status
+from gossamer.agents.host.status import STATUS, Status, StatusReport, cadence, read_status
+from gossamer.agents.membership.fleet import Fleet
+from gossamer.agents.sources.opening import parse_source
+from gossamer.errors import InvalidInput
 from gossamer.networks import Network
 
 
@@ -26,8 +29,8 @@ def test_a_status_is_written_as_often_as_it_changes(pace: float | None, seconds:
     assert cadence(pace) == seconds
 
 
-def test_an_agent_that_has_just_started_writes_more_often(tmp_path: Path) -> None:
-    status = StatusFile(tmp_path / "a.json", "a", parse_source("sim:0,1,0", 1, 0), pace=10.0)
+def test_an_agent_that_has_just_started_writes_more_often() -> None:
+    status = StatusReport("a", parse_source("sim:0,1,0", 1, 0), pace=10.0)
     due, times = 0.0, []
     while due < 30:
         times.append(due)
@@ -68,3 +71,25 @@ def test_a_reader_knows_when_a_status_is_old(
     (tmp_path / STATUS).mkdir()
     (tmp_path / STATUS / f"{fleet.agents[0].name}.json").write_text(json.dumps(facts))
     assert [s.state for s in read_status(fleet, tmp_path, now=1000.0 + age)] == [state, "unknown"]
+
+
+def test_what_an_agent_writes_can_be_parsed() -> None:
+    """With a vector, an estimate that is not known yet, and a model's keys that no reader needs."""
+    report = StatusReport("pump", parse_source("sim:0,1,0", 1, 0), restarts=2)
+    now = some_snapshot(
+        estimate=np.array([1.0, np.nan]), standard_error=np.array([0.1, np.nan]), state="degraded"
+    )
+    status, details = Status.parse(report.content(now).encode())
+    assert details == json.loads(report.content(now))
+    assert status.estimate == [1.0, None]
+    assert (status.name, status.restarts, status.every, status.pid) == ("pump", 2, 0.5, os.getpid())
+    assert status.neighbors["valve"].state == "alive"
+
+
+@pytest.mark.parametrize(
+    "change", [{"rounds": -1}, {"rounds": 2**60}, {"estimate": 1e301}, {"at": None}, {"state": 3}], ids=str
+)
+def test_a_status_that_no_agent_writes_is_refused(change: dict[str, Any]) -> None:
+    written = json.loads(StatusReport("pump", parse_source("sim:0,1,0", 1, 0)).content(some_snapshot()))
+    with pytest.raises(InvalidInput, match="not the status of an agent"):
+        Status.parse(json.dumps(written | change).encode())

@@ -16,12 +16,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.agents.small_fleets import free_ports, until
+from tests.support.small_fleets import free_ports
+from tests.support.waiting import until
 
-from gossamer.agents.fleet.file import Fleet
-from gossamer.agents.fleet.tables import RoundsTable
-from gossamer.agents.host import store_care
+from gossamer.agents.config.tables import RoundsTable
 from gossamer.agents.host.options import Options
+from gossamer.agents.membership.fleet import Fleet
+from gossamer.agents.store import maintenance
 from gossamer.networks import Network
 
 IN_TIME = 30.0
@@ -59,7 +60,7 @@ def started(*words: Any, **options: Any) -> Iterator[subprocess.Popen[str]]:
 
 def check_committed(path: Path) -> None:
     last = status(path)
-    record = store_care.check(path.parent / "store" / "agent0.sqlite")
+    record = maintenance.check(path.parent / "store" / "agent0.sqlite")
     assert record.samples == last["samples"] > 0
 
 
@@ -154,5 +155,5 @@ def test_a_stop_that_hangs_is_ended_and_committed(tmp_path: Path) -> None:
         assert time.monotonic() - began > 0.5
         assert agent.stderr is not None
         assert "did not stop within 3 s, so it ends without waiting any longer" in agent.stderr.read()
-    record = store_care.check(path.parent / "store" / "agent0.sqlite")
+    record = maintenance.check(path.parent / "store" / "agent0.sqlite")
     assert record.samples > 20  # although the last regular commit was the first

@@ -4,50 +4,19 @@ from __future__ import annotations
 
 import socket
 import threading
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
-from dataclasses import replace
 from types import SimpleNamespace
-from typing import Any
 
-import numpy as np
 import pytest
-from tests.agents.small_fleets import free_ports
+from tests.support.small_fleets import free_ports
+from tests.support.snapshots import some_snapshot, view
+from tests.support.waiting import until
 
+from gossamer.agents.host.status import Status, StatusReport
 from gossamer.agents.host.web import CONNECTIONS, readiness, serve
-from gossamer.agents.snapshot import NeighborView, Snapshot
-from gossamer.agents.statistics import Layout
-
-LAYOUT = Layout(1)
-
-
-def view(state: str) -> NeighborView:
-    return NeighborView(1, state, True, 0.0, 0.1, 3, 1, 0, 0.01, name="valve")
-
-
-def some_snapshot(**changes: Any) -> Snapshot:
-    vector = np.array([1.0, 5.0])
-    now = Snapshot(
-        agent=0,
-        time=time.time(),
-        round=7,
-        age=6,
-        samples=5,
-        acknowledged=4,
-        estimate=vector[1:],
-        standard_error=np.array([0.1]),
-        variance=None,
-        answers=LAYOUT.read(vector),
-        state="running",
-        problem="",
-        sent=3,
-        received=2,
-        rejected={},
-        neighbors=(view("alive"),),
-    )
-    return replace(now, **changes)
+from gossamer.agents.sources.opening import FromIterable
 
 
 class Place:
@@ -58,7 +27,10 @@ class Place:
 
         self.now = some_snapshot()
         self.port = free_ports(1)[0]
-        self.stop = serve(AgentCollector(lambda: self.now, "pump"), self.port)
+        report = StatusReport("pump", FromIterable(1, []))
+        self.stop = serve(
+            AgentCollector(lambda: self.now, "pump"), lambda: report.content(self.now), self.port
+        )
 
     def get(self, path: str, method: str = "GET") -> tuple[int, str, str]:
         request = urllib.request.Request(f"http://127.0.0.1:{self.port}{path}", method=method)
@@ -85,6 +57,9 @@ def test_the_paths(place: Place) -> None:
     assert kind.startswith("text/plain; version=")
     assert 'gossamer_round{agent="pump"} 7.0' in text
     assert place.get("/metrics?name[]=x")[0] == 200
+    status, text, kind = place.get("/status")
+    assert (status, kind) == (200, "application/json")
+    assert Status.parse(text.encode())[0].rounds == 6
     assert place.get("/healthz")[:2] == (200, "ok\n")
     assert place.get("/readyz")[:2] == (200, "ok\n")
     for path in ("/", "/metric", "/metrics/", "/../etc/passwd", "/favicon.ico"):
@@ -117,10 +92,7 @@ def test_idle_connections_keep_nobody_out_and_cost_few_threads(place: Place) -> 
             if k % 2:
                 connection.sendall(b"GET /metr")
         assert place.get("/metrics")[0] == 200
-        deadline = time.monotonic() + 10
-        while threading.active_count() - before > CONNECTIONS + 1 and time.monotonic() < deadline:
-            time.sleep(0.01)
-        assert threading.active_count() - before <= CONNECTIONS + 1
+        until(lambda: threading.active_count() - before <= CONNECTIONS + 1, "the end of surplus threads")
         assert place.get("/healthz")[0] == 200
     finally:
         for connection in idle:
@@ -133,6 +105,6 @@ def test_a_failing_answer_is_logged_and_the_next_one_works(
     place.now = SimpleNamespace()  # type: ignore[assignment]
     with pytest.raises((urllib.error.URLError, ConnectionError)):
         place.get("/readyz")
-    assert "an answer to 127.0.0.1 failed" in caplog.text
+    assert "the answer to 127.0.0.1 failed" in caplog.text
     place.now = some_snapshot()
     assert place.get("/readyz")[0] == 200

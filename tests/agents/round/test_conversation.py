@@ -8,11 +8,11 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
+from gossamer.agents.config.settings import Limits
 from gossamer.agents.round.conversation import Conversation
 from gossamer.agents.round.messages import Outgoing
+from gossamer.agents.round.transport import Deliver
 from gossamer.agents.round.wire import Codec
-from gossamer.agents.settings import Limits
-from gossamer.agents.transports.base import Deliver
 
 
 class Silence:

@@ -2,51 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.support.ledgers import drive, ledgers
+from tests.support.small_fleets import weights_of
 
-from gossamer.agents.node_form import NodeForm
 from gossamer.agents.round.ledger import Ledger
+from gossamer.agents.round.node_form import NodeForm
 from gossamer.errors import Unsupported
 from gossamer.facts import UnknownFacts
 from gossamer.methods import METHODS, SDA, SSDA, AnytimeSDA, tabulate
 from gossamer.methods.base import Method
 from gossamer.methods.ledger import ledger_program
 from gossamer.networks import Network
-
-Arrives = Callable[[int, int, int], bool]
-"""Whether the message of (round, sender, receiver) arrives."""
-
-
-def weights_of(network: Network, i: int) -> dict[int, float]:
-    return {int(j): float(-network.gossip[i, int(j)]) for j in network.neighbors(i)}
-
-
-def ledgers(
-    network: Network, method: Method, rounds: int, dimension: int = 1, silence: int = 5
-) -> list[Ledger]:
-    program = ledger_program(method, network, rounds)
-    return [
-        Ledger(program, i, weights_of(network, i), dimension, silence=silence) for i in range(network.agents)
-    ]
-
-
-def drive(agents, network, observations, arrives: Arrives = lambda t, i, j: True, first: int = 0) -> None:
-    """observations: (rounds, agents, n); one synchronous round after the other."""
-    for t, seen in enumerate(observations, start=first):
-        for agent, y in zip(agents, seen, strict=True):
-            agent.begin(y)
-        told = {
-            (i, int(j)): agents[i].tell(int(j)) for i in range(network.agents) for j in network.neighbors(i)
-        }
-        # An agent may share its arrays with its message, so the messages are copied as a network would.
-        for i, agent in enumerate(agents):
-            heard = {int(j): told[int(j), i] for j in network.neighbors(i) if arrives(t, int(j), i)}
-            agent.finish(heard)
 
 
 def estimates(agents) -> np.ndarray:

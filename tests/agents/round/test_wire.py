@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gossamer.agents.config.settings import LARGEST, Limits
 from gossamer.agents.round.conversation import Conversation
 from gossamer.agents.round.ledger import Ledger
 from gossamer.agents.round.messages import Outgoing, Received
-from gossamer.agents.round.wire import LARGEST, VERSION, Codec, Reason
-from gossamer.agents.settings import Limits
+from gossamer.agents.round.wire import VERSION, Codec, Reason
 from gossamer.agents.transports.memory import Memory
 from gossamer.methods import AnytimeSDA
 from gossamer.methods.ledger import ledger_program

@@ -11,10 +11,12 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.agents.small_fleets import PLAINTEXT, fleet, make_certificates, until
+from tests.support.small_fleets import PLAINTEXT, fleet, make_certificates
+from tests.support.waiting import until
 
-from gossamer.agents.transports.base import Deliver, Faulty, Transport
+from gossamer.agents.round.transport import Deliver, Transport
 from gossamer.agents.transports.conformance import check
+from gossamer.agents.transports.faulty import Faulty
 from gossamer.agents.transports.memory import Memory
 from gossamer.agents.transports.tls import TlsTransport
 from gossamer.errors import GossamerError, InvalidInput

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.nasty_streams import AGENTS, CASES, pooled, stream
+from tests.support.nasty_streams import AGENTS, CASES, pooled, stream
 
 import gossamer as gs
 from gossamer.families import FAMILIES

@@ -56,7 +56,7 @@ def test_every_agent_ends_at_the_estimate_of_all_samples(family):
 def test_intervals_cover_as_often_as_they_say(family):
     """95% intervals of every agent and parameter, in many trials at once, early and late."""
     problem = gs.LikelihoodEstimation.random(gs.Network.cycle(10), family, 2, seed=4, intercept=False)
-    method, trials, horizons = gs.AnytimeSDA(), 400, (60, 250)
+    method, trials, horizons = gs.AnytimeSDA(), 160, (60, 250)
     linearizer, draws = Linearizer(problem, trials, errors=True), Draws(problem, 0, range(trials))
     table = tabulate(method, problem.network, 250)
     registers = np.zeros((10, linearizer.layout.components, table.registers, trials))
@@ -71,8 +71,8 @@ def test_intervals_cover_as_often_as_they_say(family):
         found = linearizer.judge(held, spread[:, None])
         if piece.stop in horizons:
             covered = np.abs(found.theta - problem.parameter) < 1.96 * found.errors
-            # Agents and parameters of a trial hang together, so a trial is the unit: about 400 x 2 outcomes.
-            assert abs(covered[found.published].mean() - 0.95) < 4 * np.sqrt(0.05 * 0.95 / 800)
+            # Agents and parameters of a trial hang together, so a trial is the unit: about 160 x 2 outcomes.
+            assert abs(covered[found.published].mean() - 0.95) < 4 * np.sqrt(0.05 * 0.95 / (2 * trials))
             assert found.published.mean() > 0.9
         if piece.stop in set(looks(250)):
             linearizer.look(found)

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.conftest import connected_networks
-from tests.engines.variants import VARIANTS
-from tests.reference import full_covariance, round_by_round
+from tests.support.networks import connected_networks
+from tests.support.reference import full_covariance, round_by_round
+from tests.support.variants import VARIANTS
 
 import gossamer as gs
 from gossamer.engines.exact import weights

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tests.conftest import LINEAR
+from tests.support.networks import LINEAR
 
 import gossamer as gs
 from gossamer.engines.exact import Runs, propagate, summing

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.conftest import connected_networks
+from tests.support.networks import connected_networks
 
 import gossamer as gs
 from gossamer.engines.exact import one_pass, trajectory

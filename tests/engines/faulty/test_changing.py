@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.reference import coefficients_at
+from tests.support.reference import coefficients_at
 
 import gossamer as gs
 from gossamer.engines.faulty import edges as faulty_edges

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.conftest import LINEAR
-from tests.reference import coefficients_at
+from tests.support.networks import LINEAR
+from tests.support.reference import coefficients_at
 
 import gossamer as gs
 from gossamer.engines.faulty import simulate_faulty

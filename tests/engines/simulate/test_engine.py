@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.reference import round_by_round
+from tests.support.reference import round_by_round
 
 import gossamer as gs
 from gossamer.engines.simulate import layouts, simulate

@@ -6,7 +6,7 @@ import pickle
 
 import numpy as np
 import pytest
-from tests.reference import coefficients_at
+from tests.support.reference import coefficients_at
 
 import gossamer as gs
 from gossamer.engines import trials as shared

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numba
 import numpy as np
 import pytest
-from tests.conftest import LINEAR
+from tests.support.networks import LINEAR
 
 import gossamer as gs
 from gossamer.engines.simulate import layouts, simulate

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.paper.small_runs import judge
+from tests.support.small_runs import judge
 
 from gossamer.paper.figures.figure_12_learning import FAMILIES, FIGURE, GRAPHS, networks
 from gossamer.paper.pipeline.claims import Verdict

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.paper.small_runs import judge
+from tests.support.small_runs import judge
 
 from gossamer.paper.figures.figure_2_convergence import DRAWS, FIGURE
 from gossamer.paper.pipeline.claims import Verdict

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.paper.small_runs import judge, needs
+from tests.support.small_runs import judge, needs
 
 from gossamer.paper.figures.figure_3_larger_accuracies import FIGURE
 from gossamer.paper.pipeline.claims import Verdict

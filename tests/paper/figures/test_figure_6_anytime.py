@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.paper.small_runs import TINY, rows_of
+from tests.support.small_runs import TINY, rows_of
 
 from gossamer.paper.figures.figure_6_anytime import FIGURE
 from gossamer.paper.pipeline import style

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.paper.small_runs import judge
+from tests.support.small_runs import judge
 
 from gossamer.paper.figures.figure_7_bound import FIGURE
 from gossamer.paper.pipeline.claims import Verdict

@@ -7,7 +7,7 @@ import re
 
 import numpy as np
 import pytest
-from tests.paper.small_runs import TINY, rows_of
+from tests.support.small_runs import TINY, rows_of
 
 from gossamer.paper.pipeline import style
 from gossamer.paper.pipeline.cache import PieceCache

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.paper.small_runs import TINY
+from tests.support.small_runs import TINY
 
 import gossamer as gs
 from gossamer.paper.pipeline.cache import PieceCache

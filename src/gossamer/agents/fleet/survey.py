@@ -1,102 +1,148 @@
-"""The state of a whole fleet, whatever hosts its agents are on: from status files here, and from metrics elsewhere."""
+"""The state of a whole fleet: from status files on this machine, and from the /status of agents on other hosts."""
 
 from __future__ import annotations
 
 import math
+import socket
+import threading
 import time
-import urllib.request
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from functools import partial
-from http.client import HTTPException
 from pathlib import Path
+from queue import Empty, SimpleQueue
 from typing import Any
 
-from gossamer.agents.fleet.file import Fleet
-from gossamer.agents.fleet.tables import Member
-from gossamer.agents.host.metrics import status_of
-from gossamer.agents.host.status import AgentStatus, read_status
-from gossamer.agents.settings import check_endpoint
+from gossamer.agents.config.settings import check_endpoint
+from gossamer.agents.config.tables import Member
+from gossamer.agents.host.status import AgentStatus, Status, read_status
+from gossamer.agents.membership.fleet import Fleet
+from gossamer.agents.text import printable
 from gossamer.errors import GossamerError
 
 _AT_ONCE = 32
+"""Agents that are asked at the same time."""
+
 _LONGEST = 4_000_000
-"""Bytes of metrics that are read; an agent with a thousand neighbors has a tenth of it."""
+"""Largest answer in bytes; an agent with a thousand neighbors sends a tenth of it."""
 
 SPEAKING = ("running", "degraded", "alone")
-"""States of an agent that says now what it knows; nobody knows more of one whose status file is here."""
+"""States of an agent whose status is current; if its status file is on this machine, no other source knows more."""
 
 _NOTICE = 14 * 86400
-"""Seconds before the end of a certificate from which on a note says so."""
+"""Seconds before the expiry of a certificate from which on a note says so."""
 
 
 def survey(
-    fleet: Fleet, directory: Path, places: Sequence[str] | None = None, *, timeout: float = 2.0
+    fleet: Fleet, directory: Path, addresses: Sequence[str] | None = None, *, timeout: float = 2.0
 ) -> list[AgentStatus]:
-    """The state of every agent: from its status file if that is fresh, otherwise from its metrics.
+    """The state of every agent: from its status file if that is fresh, otherwise from its /status.
 
-    `places` are addresses, "host:port", to ask instead of those in fleet.toml; who is there is seen from the answer.
-    An agent that does not answer within `timeout` seconds is "unreachable".
+    `addresses`, "host:port", are asked instead of those in fleet.toml; the answers say which agents are there. An agent
+    that does not answer properly within `timeout` seconds is "unreachable".
     """
-    found = {status.member.name: status for status in read_status(fleet, directory)}
-    if places is None:
-        away = [s.member for s in found.values() if s.member.metrics and s.state not in SPEAKING]
-        asking = partial(ask, timeout=timeout)
+    known = {status.member.name: status for status in read_status(fleet, directory)}
+    if addresses is None:
+        remote = [s.member for s in known.values() if s.member.metrics and s.state not in SPEAKING]
+        answers = _ask_all(remote, timeout)
     else:
-        for place in places:
-            check_endpoint("metrics", place)
-        known = {member.metrics: member for member in fleet.agents}
-        away = [
-            known.get(place) or Member(id=-1, name=place, endpoint=place, metrics=place) for place in places
+        for address in addresses:
+            check_endpoint("metrics", address)
+        listed = {member.metrics: member for member in fleet.agents}
+        remote = [
+            listed.get(address) or Member(id=-1, name=address, endpoint=address, metrics=address)
+            for address in addresses
         ]
-        asking = partial(_ask_whoever, fleet, timeout)
-    with ThreadPoolExecutor(max(min(len(away), _AT_ONCE), 1)) as pool:
-        answers = list(pool.map(asking, away))
+        by_name = {member.name: member for member in fleet.agents}
+        answers = [
+            replace(answer, member=by_name.get(answer.details.get("name", ""), answer.member))
+            for answer in _ask_all(remote, timeout)
+        ]
     for answer in answers:
-        before = found.get(answer.member.name)
-        # What a file says of an agent that ended here says more than that nobody answers.
+        before = known.get(answer.member.name)
+        # The status file of an agent that has ended says more than that there is no answer.
         if answer.state != "unreachable" or before is None or before.state == "unknown":
-            found[answer.member.name] = answer
-    return list(found.values())
+            known[answer.member.name] = answer
+    return list(known.values())
+
+
+# -- asking ------------------------------------------------------------------------------------------------
 
 
 def ask(member: Member, timeout: float = 2.0) -> AgentStatus:
-    """The state of one agent, as its metrics say."""
+    """The state of one agent, from its /status; "unreachable", with the reason, if there is none in time."""
+    return _ask_all([member], timeout)[0]
+
+
+def _ask_all(members: Sequence[Member], timeout: float) -> list[AgentStatus]:
+    """Ask agents, several at a time; each has `timeout` seconds in all, whatever it waits for."""
+    answers: list[AgentStatus] = []
+    for start in range(0, len(members), _AT_ONCE):
+        group, deadline = members[start : start + _AT_ONCE], time.monotonic() + timeout
+        waiting = [(member, _ask_in_thread(member, deadline)) for member in group]
+        for member, queue in waiting:
+            try:
+                answers.append(queue.get(timeout=max(deadline - time.monotonic(), 0.0)))
+            except Empty:
+                answers.append(_unreachable(member, "timed out"))
+    return answers
+
+
+def _ask_in_thread(member: Member, deadline: float) -> SimpleQueue[AgentStatus]:
+    """The queue for an agent's answer, from a thread that may outlast the deadline while it resolves a host name."""
+    queue: SimpleQueue[AgentStatus] = SimpleQueue()
+    thread = threading.Thread(target=lambda: queue.put(_ask(member, deadline)), name="survey", daemon=True)
+    thread.start()
+    return queue
+
+
+def _ask(member: Member, deadline: float) -> AgentStatus:
     try:
-        return status_of(member, _metrics(member.metrics, timeout))
-    except (GossamerError, OSError, HTTPException) as error:
-        reason = getattr(error, "reason", error)
-        text = getattr(reason, "strerror", None) or str(reason) or type(reason).__name__
-        return AgentStatus(member, "unreachable", problem=f"{member.metrics}: {text}")
+        status, details = Status.parse(_get(member.metrics, deadline))
+    except Exception as error:  # whatever it answers, the other agents must be seen
+        return _unreachable(member, getattr(error, "strerror", None) or str(error) or type(error).__name__)
+    details.pop("pid", None)  # means something only on its own host, as does its clock
+    return AgentStatus.of(member, status, details | {"at": time.time()})
 
 
-def _ask_whoever(fleet: Fleet, timeout: float, member: Member) -> AgentStatus:
-    """The state of the member of the fleet that answers in the place of `member`."""
-    answer = ask(member, timeout)
-    name = answer.details.get("name", member.name)
-    return replace(answer, member=next((m for m in fleet.agents if m.name == name), member))
+def _unreachable(member: Member, reason: str) -> AgentStatus:
+    return AgentStatus(member, "unreachable", problem=printable(f"{member.metrics}: {reason}"))
 
 
-def _metrics(place: str, timeout: float) -> str:
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    deadline = time.monotonic() + timeout
+def _get(address: str, deadline: float) -> bytes:
+    """The body of /status at an address; redirects are not followed."""
+    host, _, port = address.rpartition(":")
     content = bytearray()
-    with opener.open(f"http://{place}/metrics", timeout=timeout) as answer:
-        while (piece := answer.read1()) and len(content) < _LONGEST:
+    with socket.create_connection((host.strip("[]"), int(port)), timeout=_left(deadline)) as connection:
+        connection.sendall(f"GET /status HTTP/1.0\r\nHost: {address}\r\n\r\n".encode())
+        while len(content) <= _LONGEST:
+            connection.settimeout(_left(deadline))
+            if not (piece := connection.recv(1 << 16)):
+                break
             content += piece
-            if time.monotonic() > deadline:
-                raise TimeoutError("timed out")
-    return content.decode(errors="replace")
+        else:
+            raise GossamerError(f"the answer is longer than {_LONGEST:,} bytes")
+    head, _, body = content.partition(b"\r\n\r\n")
+    version, _, answer = head.partition(b"\r\n")[0].partition(b" ")
+    if not version.startswith(b"HTTP/1."):
+        raise GossamerError("it does not speak HTTP")
+    if not answer.startswith(b"200"):
+        raise GossamerError(f"it answers /status with {answer[:60].decode(errors='replace')}")
+    return bytes(body)
 
 
-# -- in a few words ----------------------------------------------------------------------------------------
+def _left(deadline: float) -> float:
+    if (seconds := deadline - time.monotonic()) <= 0:
+        raise TimeoutError("timed out")
+    return seconds
+
+
+# -- summaries ---------------------------------------------------------------------------------------------
 
 
 def summary(status: Sequence[AgentStatus]) -> dict[str, Any]:
-    """The fleet in a few numbers: how many in which state, and how well those that run agree.
+    """The fleet in a few numbers: the agents by state, and how well those that run agree.
 
-    An agent that is alone knows only itself, so its estimate is not that of the fleet, unless all are alone.
+    The estimate of an agent that hears no neighbor counts only if no agent hears one.
     """
     states: dict[str, int] = {}
     for agent in status:
@@ -115,13 +161,13 @@ def summary(status: Sequence[AgentStatus]) -> dict[str, Any]:
 
 
 def is_alone(agent: AgentStatus) -> bool:
-    """Whether an agent hears none of its neighbors, whatever else is wrong with it."""
+    """Whether an agent hears none of its neighbors, whatever its state."""
     neighbors = agent.details.get("neighbors", {})
     return agent.state == "alone" or (bool(neighbors) and not agent.details.get("neighbors_alive"))
 
 
 def notes(status: Sequence[AgentStatus]) -> list[str]:
-    """Who follows which roster, if not all follow the same; and whose certificate ends soon."""
+    """Notes for the operator: agents that follow different rosters, and certificates that expire soon."""
     speaking = [agent for agent in status if agent.state in SPEAKING]
     epochs = sorted({agent.epoch for agent in speaking}, reverse=True)
     groups = [
@@ -132,13 +178,13 @@ def notes(status: Sequence[AgentStatus]) -> list[str]:
         for agent in speaking
         if agent.certificate_expires is not None and agent.certificate_expires - time.time() < _NOTICE
     ]
-    found = ["rosters differ: " + "; ".join(groups)] if len(groups) > 1 else []
+    texts = ["rosters differ: " + "; ".join(groups)] if len(groups) > 1 else []
     if soon:
         days = (min(agent.certificate_expires or 0.0 for agent in soon) - time.time()) / 86400
-        found.append(
-            f"certificates end in {max(days, 0):.0f} days or later: {_names(soon)}; run `gossamer fleet renew`"
+        texts.append(
+            f"certificates expire in {max(days, 0):.0f} days or later: {_names(soon)}; run `gossamer fleet renew`"
         )
-    return found
+    return texts
 
 
 def _names(agents: Sequence[AgentStatus]) -> str:

@@ -1,6 +1,6 @@
 """An agent that keeps in step with its fleet, in a process of its own (`process.py`) or inside any program.
 
-Beside its rounds it follows rosters and certificates (`following.py`), and has a status file and metrics where they are
+Beside its rounds it follows rosters and certificates (`reloading.py`), and has a status file and metrics where they are
 asked for. What may mend itself degrades the agent meanwhile: a certificate that is not valid now, an address for the
 metrics that this machine does not have yet.
 """
@@ -20,17 +20,18 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from gossamer.agents.agent import Agent, ObservationStream
-from gossamer.agents.fleet.file import Fleet
-from gossamer.agents.host import files
-from gossamer.agents.host.following import LOOK_EVERY, Following
+from gossamer.agents import files
+from gossamer.agents.agent import Agent
+from gossamer.agents.config.settings import AgentSettings, check_endpoint
 from gossamer.agents.host.options import Options
-from gossamer.agents.host.source_kinds import AnySource
-from gossamer.agents.host.sources import as_source
-from gossamer.agents.host.status import STATUS, StatusFile
-from gossamer.agents.settings import AgentSettings, check_endpoint
+from gossamer.agents.host.reloading import LOOK_EVERY, Reloader
+from gossamer.agents.host.status import STATUS, StatusFile, StatusReport
+from gossamer.agents.membership.fleet import Fleet
+from gossamer.agents.round.transport import Transport
 from gossamer.agents.snapshot import Snapshot
-from gossamer.agents.transports.base import Faulty, Transport
+from gossamer.agents.sources.kinds import AnySource
+from gossamer.agents.sources.opening import ObservationStream, as_source
+from gossamer.agents.transports.faulty import Faulty
 from gossamer.agents.transports.tls import TlsTransport
 from gossamer.errors import GossamerError, InvalidInput, OutputError
 
@@ -76,31 +77,31 @@ class Hosted:
         self._task: asyncio.Task[None] | None = None
         self.on_look: Callable[[], None] = lambda: None  # called whenever files are looked at
         self.ended = asyncio.Event()
-        self.following = following = Following(options, fleet or Fleet.read(self._path))
-        following.left = self.ended.set
-        self.name = following.me.name
+        self.reloader = reloader = Reloader(options, fleet or Fleet.read(self._path))
+        reloader.left = self.ended.set
+        self.name = reloader.me.name
         try:
             if options.status and options.claim is None:
                 with suppress(OSError):  # nothing can be written here; the status file reports it
                     self._stack.callback(os.close, claim(self._path.parent, self.name))
-            settings = following.settings(store=_store(options.store, self.name))
+            settings = reloader.settings(store=_store(options.store, self.name))
             self.source: AnySource = (
-                following.source() if source is None else as_source(source, following.dimension)
+                reloader.source() if source is None else as_source(source, reloader.dimension)
             )
             self.agent = agent = Agent(settings, source=self.source, transport=self._transport(settings))
         except BaseException:
             self._stack.close()
             raise
-        following.agent = agent
-        agent.roster_came = lambda sender, roster: following.offer(
+        reloader.agent = agent
+        agent.roster_came = lambda sender, roster: reloader.offer(
             roster, f"neighbor {agent.settings.label_of(sender)}"
+        )
+        self._status_report = StatusReport(
+            self.name, self.source, settings.pace, options.restarts, reloader.known_end
         )
         self._status: StatusFile | None = None
         if options.status:
-            file = self._path.parent / STATUS / f"{self.name}.json"
-            self._status = StatusFile(
-                file, self.name, self.source, settings.pace, options.restarts, following.known_end
-            )
+            self._status = StatusFile(self._path.parent / STATUS / f"{self.name}.json", self._status_report)
 
     async def __aenter__(self) -> Agent:
         if self.options.insecure:
@@ -138,7 +139,7 @@ class Hosted:
 
     async def _keep(self) -> None:
         """Write status and reports at their times, and look for what has changed, while the agent runs."""
-        following, status = self.following, self._status
+        reloader, status = self.reloader, self._status
         began = status_due = report_due = now = time.monotonic()
         look_due = now + LOOK_EVERY
         try:
@@ -150,13 +151,13 @@ class Hosted:
                 if status is not None:
                     if now >= status_due:
                         status.write(snapshot)
-                        status_due = _next(status_due, status.pause(status_due - began), now)
+                        status_due = _next(status_due, status.report.pause(status_due - began), now)
                     dues.append(status_due)
                 if self._report is not None:
-                    report_due = min(report_due, now + following.every())  # which may have become shorter
+                    report_due = min(report_due, now + reloader.every())  # which may have become shorter
                     if now >= report_due:
                         self._report(snapshot)
-                        report_due = _next(report_due, following.every(), now)
+                        report_due = _next(report_due, reloader.every(), now)
                     dues.append(report_due)
                 with suppress(TimeoutError):
                     await asyncio.wait_for(self.ended.wait(), max(min(dues) - time.monotonic(), 0.001))
@@ -168,7 +169,7 @@ class Hosted:
     # -- looking -------------------------------------------------------------------------------------------
 
     def _look(self) -> None:
-        self.following.look()
+        self.reloader.look()
         self._look_at_certificate()
         if self._metrics_due:
             self._serve_metrics()
@@ -178,7 +179,7 @@ class Hosted:
         """The neighbors refuse an agent whose certificate is not valid now; a new one, or the right time, mends it."""
         concern = ""
         with suppress(GossamerError):  # the file cannot be read at the moment
-            concern = _invalid(self.following.validity())
+            concern = _invalid(self.reloader.validity())
         self._concern("certificate", concern)
 
     def _serve_metrics(self) -> None:
@@ -192,17 +193,20 @@ class Hosted:
             lambda: self.agent.snapshot,
             self.name,
             bad_observations=lambda: self.source.bad,
-            certificate_end=self.following.known_end,
+            certificate_end=self.reloader.known_end,
             method=self.agent.settings.method.name,
             restarts=self.options.restarts,
         )
         try:
-            self._stack.callback(serve(collector, *address))
+            self._stack.callback(serve(collector, self._status_now, *address))
             self._metrics_due = False
             self._concern("metrics", "")
         except AddressMissing as error:
             self._metrics_due = True
             self._concern("metrics", str(error))
+
+    def _status_now(self) -> str:
+        return self._status_report.content(self.agent.snapshot)
 
     def _concern(self, subject: str, text: str) -> None:
         """Degrade the agent while `text` is not empty, and log the change."""
@@ -216,13 +220,13 @@ class Hosted:
 
     def _metrics_address(self) -> tuple[int, str] | None:
         """Port and host of the metrics: as the options say, otherwise as fleet.toml does."""
-        host, _, port = self.following.me.metrics.rpartition(":")
+        host, _, port = self.reloader.me.metrics.rpartition(":")
         wanted = self.options.metrics_port if self.options.metrics_port is not None else int(port or 0)
         return (wanted, self.options.metrics_host or host.strip("[]") or "127.0.0.1") if wanted else None
 
     def _transport(self, settings: AgentSettings) -> Transport:
         """TLS connections; with the faults of the options, if any: seed 0, so a simulation can lose the same."""
-        transport = TlsTransport(settings, self.following.answer)
+        transport = TlsTransport(settings, self.reloader.answer)
         if not (faults := self.options.injected).items:
             return transport
         log.warning("faults are injected into what this agent sends: %s", ", ".join(map(str, faults.items)))
@@ -265,7 +269,7 @@ async def joined(
     --------
     >>> import asyncio, tempfile
     >>> from pathlib import Path
-    >>> from gossamer.agents.fleet.file import Fleet
+    >>> from gossamer.agents.membership.fleet import Fleet
     >>> async def main(folder):
     ...     fleet = Fleet.create(gs.Network.path(2), endpoints=["127.0.0.1:7391", "127.0.0.1:7392"])
     ...     async with gs.agents.joined(fleet.write(Path(folder)), "agent0") as agent:
@@ -371,7 +375,9 @@ def _store(directory: str | None, name: str) -> Path | None:
         Path(directory).mkdir(parents=True, exist_ok=True, mode=0o700)
     except OSError as error:
         raise OutputError(
-            f"store must be a directory that can be written, got {directory} ({error.strerror})"
+            parameter="store",
+            required="a directory that can be written",
+            got=f"{directory} ({error.strerror})",
         ) from None
     return Path(directory) / f"{name}.sqlite"
 

@@ -12,11 +12,9 @@ from datetime import UTC, datetime
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
 
-from gossamer.agents.host import files
+from gossamer.agents import files
+from gossamer.agents.config.settings import Label
 from gossamer.agents.host.outlet import Outlet
-from gossamer.agents.settings import Label
-
-LEVELS = ("debug", "info", "warning", "error")
 
 _ENDPOINT = re.compile(r"\S+:\d+")
 _DIGITS = re.compile(r"\d+")
@@ -48,7 +46,7 @@ class JsonFormatter(logging.Formatter):
         return json.dumps(entry, default=str)
 
 
-class Sparing(logging.Filter):
+class RepeatFilter(logging.Filter):
     """Pass only the 1st, 2nd, 4th, 8th, ... of equal messages, so that a stranger's attempts cannot fill the disk.
 
     Messages are equal if they differ only in the digits of a text they quote (times, ports, counts) that is not the
@@ -130,7 +128,7 @@ def set_up(agent: str, level: str = "info", file: Path | None = None) -> None:
     """Send this process's logs and warnings as JSON lines to standard error, or to a file that takes its place."""
     handler = logging.StreamHandler(Outlet(2, strict=False)) if file is None else LogFile(file, standard=2)
     handler.setFormatter(JsonFormatter(agent))
-    handler.addFilter(Sparing())
+    handler.addFilter(RepeatFilter())
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
     logging.captureWarnings(True)
 

@@ -1,6 +1,5 @@
-"""Prometheus metrics of one agent, read from its snapshot at the moment of each scrape, and read back from their text.
+"""Prometheus metrics of one agent, made from its snapshot at every scrape.
 
-They hold all that the status file does (`status.py`), so that `gossamer fleet status` can show agents of other hosts.
 `docs/reference/metrics.md` says what each metric means; a test compares that table with the metrics.
 """
 
@@ -15,9 +14,7 @@ from contextlib import suppress
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from gossamer.agents.host.status import QUANTILES, AgentStatus, interpret, largest
+from gossamer.agents.statistics.base import Membership
 from gossamer.errors import GossamerError, require
 from gossamer.fingerprint import full_version
 
@@ -25,11 +22,10 @@ if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
     from prometheus_client.metrics_core import Metric
 
-    from gossamer.agents.fleet.tables import Member
     from gossamer.agents.snapshot import Snapshot
 
 Values = Mapping[Any, float]
-"""A value for each tuple of labels besides the agent's."""
+"""Values by tuple of labels, without the label `agent`."""
 
 STATES = ("running", "degraded", "stopped")
 
@@ -125,33 +121,8 @@ class AgentCollector:
         )
         yield self._gauge("roster_epoch", "Epoch of the roster that the agent follows", now.epoch)
         yield self._gauge("members", "Members of the fleet; 0: unknown", now.members)
-        yield from self._statistics(now)
-
-    def _statistics(self, now: Snapshot) -> Iterable[Metric]:
-        answers, members = now.answers, now.members
-        observing = answers.observing(members, now.inherited)
-        yield self._gauge("observing_members", "Members that have observed", observing)
-        yield self._vector("total", "Sum over the members of each one's mean", answers.total(members))
-        yield self._vector(
-            "total_standard_error", "Standard error of the total", answers.total_error(members)
-        )
-        if now.variance is not None:
-            yield self._vector("variance", "Variance of one observation of the network", now.variance)
-        if (covariance := answers.covariance) is not None:
-            cells = {(str(a), str(b)): float(value) for (a, b), value in np.ndenumerate(covariance)}
-            text = "Covariance of two components of one observation"
-            yield self._gauges("covariance", text, ["component", "other"], cells)
-        if now.least is not None and now.largest is not None:
-            yield self._vector("minimum", "Least observation of the members, in this epoch", now.least)
-            yield self._vector("maximum", "Largest observation of the members, in this epoch", now.largest)
-        if now.answers.layout.bins:
-            labels = ["quantile", "component"]
-            values = {
-                (str(q), str(k)): float(value)
-                for q in QUANTILES
-                for k, value in enumerate(now.answers.quantile(q))
-            }
-            yield self._gauges("quantile", "Quantiles of the network's observations", labels, values)
+        for metric in now.answers.metrics(Membership(now.members, now.inherited)):
+            yield self._gauges(metric.name, metric.text, list(metric.labels), metric.values)
 
     def _talk(self, now: Snapshot) -> Iterable[Metric]:
         yield self._counter("messages_sent", "Messages sent", now.sent)
@@ -209,122 +180,3 @@ class AgentCollector:
                 family.add_metric([self._name, *labels], value)
         filled: Metric = family
         return filled
-
-
-# -- reading -----------------------------------------------------------------------------------------------
-
-
-def details_of(text: str) -> dict[str, Any]:
-    """What an agent's status file would hold, from the text of its metrics.
-
-    Raises GossamerError if they are not an agent's.
-    """
-    require("prometheus_client", "agents")
-    from prometheus_client.parser import text_string_to_metric_families
-
-    try:
-        found = _Samples(
-            sample for family in text_string_to_metric_families(text) for sample in family.samples
-        )
-        return found.details()
-    except (ValueError, KeyError, IndexError) as error:
-        raise GossamerError(
-            f"these are not the metrics of an agent ({type(error).__name__}: {error})"
-        ) from None
-
-
-def status_of(member: Member, text: str) -> AgentStatus:
-    """The state of an agent, from the text of its metrics; the text must be fresh."""
-    return interpret(member, details_of(text))
-
-
-class _Samples:
-    """The lines of an agent's metrics, by name."""
-
-    def __init__(self, samples: Iterable[Any]) -> None:
-        self._all: dict[str, list[tuple[dict[str, str], float]]] = {}
-        for sample in samples:
-            self._all.setdefault(sample.name.removeprefix("gossamer_"), []).append(
-                (sample.labels, sample.value)
-            )
-
-    def one(self, name: str) -> float:
-        return self._all[name][0][1]
-
-    def whole(self, name: str) -> int:
-        return int(self.one(name))
-
-    def by(self, label: str, name: str) -> dict[str, float]:
-        return {labels[label]: value for labels, value in self._all.get(name, ())}
-
-    def vector(self, name: str) -> Any:
-        values = list(self.by("component", name).values())
-        return None if not values else values[0] if len(values) == 1 else values
-
-    def details(self) -> dict[str, Any]:
-        states = {labels["neighbor"]: labels["state"] for labels, _ in self._all.get("neighbor_state", ())}
-        distance, trip = self.by("neighbor", "distance"), self.by("neighbor", "round_trip_seconds")
-        lost, late = self.by("neighbor", "messages_lost_total"), self.by("neighbor", "messages_late_total")
-        heard, epochs = (
-            self.by("neighbor", "last_heard_seconds"),
-            self.by("neighbor", "neighbor_roster_epoch"),
-        )
-        found = {
-            "name": self._all["rounds_total"][0][0]["agent"],
-            "at": time.time(),
-            "round": self.whole("round"),
-            "rounds": self.whole("rounds_total"),
-            "samples": self.whole("samples_total"),
-            "acknowledged": self.whole("samples_acknowledged_total"),
-            "bad_observations": self.whole("bad_observations_total"),
-            "estimate": self.vector("estimate"),
-            "standard_error": self.vector("standard_error"),
-            "presence": self.one("presence"),
-            "epoch": self.whole("roster_epoch"),
-            "members": self.whole("members"),
-            "certificate_expires": next(
-                (end for _, end in self._all.get("certificate_expiry_timestamp_seconds", ())), None
-            ),
-            "distance": largest([distance[n] for n in distance if states[n] == "alive"]),
-            "neighbors_alive": self.whole("neighbors_alive"),
-            "settled": bool(self.by("agent", "settled").get(self._all["rounds_total"][0][0]["agent"], 1.0)),
-            "participating": int(
-                self.by("agent", "participating").get(self._all["rounds_total"][0][0]["agent"], 0)
-            ),
-            "state": next(state for state, on in self.by("state", "state").items() if on),
-            "problem": "; ".join(self.by("problem", "problem_info")),
-            "restarts": self.whole("restarts_total"),
-            "version": self._all["build_info"][0][0]["version"],
-            "sent": self.whole("messages_sent_total"),
-            "received": self.whole("messages_received_total"),
-            "rejected": {why: int(n) for why, n in self.by("reason", "messages_rejected_total").items()},
-            "lost": int(sum(lost.values())),
-            "neighbors": {
-                name: {
-                    "state": state,
-                    "distance": distance.get(name),
-                    "round_trip": trip.get(name),
-                    "lost": int(lost[name]),
-                    "late": int(late[name]),
-                    "last_heard": heard.get(name),
-                    "epoch": int(epochs[name]),
-                }
-                for name, state in states.items()
-            },
-        }
-        if "observing_members" in self._all:
-            found["observing"] = self.one("observing_members")
-        for name in ("total", "total_standard_error", "variance", "minimum", "maximum"):
-            if name in self._all:
-                found[name] = self.vector(name)
-        if "covariance" in self._all:
-            rows: dict[str, list[float]] = {}
-            for labels, value in self._all["covariance"]:
-                rows.setdefault(labels["component"], []).append(value)
-            found["covariance"] = list(rows.values())
-        if "quantile" in self._all:
-            values: dict[str, list[float]] = {}
-            for labels, value in self._all["quantile"]:
-                values.setdefault(labels["quantile"], []).append(value)
-            found["quantiles"] = {q: v[0] if len(v) == 1 else v for q, v in values.items()}
-        return found

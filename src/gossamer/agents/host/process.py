@@ -20,13 +20,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gossamer.agents.agent import Agent
-from gossamer.agents.fleet.file import Fleet
 from gossamer.agents.host import logs
 from gossamer.agents.host.hangup import Terminal
 from gossamer.agents.host.hosting import Hosted
 from gossamer.agents.host.options import Options
 from gossamer.agents.host.outlet import Outlet
 from gossamer.agents.host.status import estimate_line
+from gossamer.agents.membership.fleet import Fleet
 from gossamer.agents.snapshot import Snapshot
 from gossamer.errors import GossamerError, InvalidInput, OutputError, require
 
@@ -107,7 +107,8 @@ async def run(
     logs.set_agent(me.name)
     if options.guarded and (options.source or me.source) == "-":
         raise InvalidInput(
-            "source must not be - (standard input) for an agent that another process started; choose another"
+            "must not be - (standard input) for an agent that another process started; choose another",
+            parameter="source",
         )
     logs.set_level(options.level or me.level or fleet.logging.level)
 
@@ -115,15 +116,15 @@ async def run(
         _say(estimate_line(snapshot, me.name, hosted.source), output)
 
     hosted = Hosted(options, fleet, report=say)
-    agent, following = hosted.agent, hosted.following
-    following.set_level = logs.set_level
-    stopping.agent, stopping.seconds = agent, following.stop_timeout
+    agent, reloader = hosted.agent, hosted.reloader
+    reloader.set_level = logs.set_level
+    stopping.agent, stopping.seconds = agent, reloader.stop_timeout
     if isinstance(output, logs.LineFile):
-        following.reopen = output.file.reopen
+        reloader.reopen = output.file.reopen
     hosted.on_look = terminal.look
     if options.rounds:
         _stop_after(agent, options.rounds, stopping)
-    _on_hangup(following.reload, stopping, terminal)
+    _on_hangup(reloader.reload, stopping, terminal)
     started = False
     try:
         async with hosted:

@@ -1,8 +1,8 @@
-"""The status of an agent: the file status/NAME.json beside fleet.toml, written by the agent and read by anyone.
+"""The status of an agent as JSON: in the file status/NAME.json next to fleet.toml, and served as /status (`web.py`).
 
-The agent writes it as often as it plays rounds, but at most twice a second and at least every 5 seconds, and the file
-says how often. `gossamer fleet up` reads nothing else; `gossamer fleet status` also asks agents of other hosts for
-their metrics, which say the same.
+The agent writes the file as often as it plays rounds, but at most twice a second and at least every 5 seconds, and the
+file says how often. `gossamer fleet up` reads only these files; `gossamer fleet status` also asks agents of other hosts
+for their /status, which has the same content.
 """
 
 from __future__ import annotations
@@ -16,44 +16,51 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from gossamer.agents.fleet.file import Fleet
-from gossamer.agents.fleet.tables import Member
-from gossamer.agents.host import files
-from gossamer.agents.host.source_kinds import AnySource
-from gossamer.agents.learning import ModelAnswers
+from gossamer.agents import files
+from gossamer.agents.config.tables import Member
+from gossamer.agents.membership.fleet import Fleet
 from gossamer.agents.snapshot import Snapshot
-from gossamer.errors import InvalidInput
+from gossamer.agents.sources.kinds import AnySource
+from gossamer.agents.statistics.base import Membership, number, shown
+from gossamer.agents.text import all_printable
+from gossamer.errors import InvalidInput, require
 from gossamer.fingerprint import full_version
+
+if TYPE_CHECKING:
+    import msgspec
+else:
+    msgspec = require("msgspec", "agents")
 
 log = logging.getLogger("gossamer.agents.host.status")
 
 STATUS = "status"
-"""The folder of the status files, beside fleet.toml."""
+"""The folder of the status files, next to fleet.toml."""
 
 STALE = 2.0
-"""Seconds after which a status is old, beyond twice the time between two of them."""
+"""Seconds beyond twice its period after which a status file is old."""
 
 _OFTEN, _SELDOM = 0.5, 5.0
 
 _HARMLESS = ("late", "stale")
-"""Reasons for which an honest neighbor's message may be dropped; any other is worth a look."""
+"""Reasons for which an honest neighbor's message may be dropped; any other deserves attention."""
 
 _CALM = ("alone", "degraded", "starting", "stopped", "unknown", "running")
-"""States from bad to good. All others are worse, and say themselves what happened."""
+"""States from bad to good. All others are worse and say themselves what happened."""
 
-QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 
 # -- writing -----------------------------------------------------------------------------------------------
 
 
-class StatusFile:
-    """Writes the latest snapshot to a small file, replaced as a whole, so that a reader never sees half of one."""
+class StatusReport:
+    """Makes the status of a running agent, for its status file and for /status.
+
+    every  seconds between two statuses
+    """
 
     def __init__(
         self,
-        path: Path,
         name: str,
         source: AnySource,
         pace: float | None = None,
@@ -61,23 +68,33 @@ class StatusFile:
         certificate_end: Callable[[], datetime | None] = lambda: None,
     ) -> None:
         self.every = cadence(pace)
-        self._path = path
         self._name = name
         self._source = source
         self._certificate_end = certificate_end
         self._process = {"pid": os.getpid(), "restarts": restarts, "version": full_version()}
-        self._failed = False
+
+    def content(self, snapshot: Snapshot) -> str:
+        """The status as JSON."""
+        line = status_line(snapshot, self._name, self._source, self._certificate_end())
+        return json.dumps({**line, **self._process, "every": self.every})
 
     def pause(self, age: float) -> float:
-        """Seconds until the next status of an agent that has run for so long: shorter at first, when there is news."""
+        """Seconds until the next status of an agent that has run for `age` seconds: shorter at first."""
         return min(self.every, max(age, _OFTEN))
 
+
+class StatusFile:
+    """Writes the status to a file, replaced as a whole, so that a reader never sees half of one."""
+
+    def __init__(self, path: Path, report: StatusReport) -> None:
+        self.report = report
+        self._path = path
+        self._failed = False
+
     def write(self, snapshot: Snapshot) -> None:
-        line = status_line(snapshot, self._name, self._source, self._certificate_end())
-        content = json.dumps({**line, **self._process, "every": self.every})
         try:
             files.make_folder(self._path.parent)
-            files.replace(self._path, content)
+            files.replace(self._path, self.report.content(snapshot))
         except (OSError, InvalidInput) as error:
             if not self._failed:
                 log.warning(
@@ -89,7 +106,7 @@ class StatusFile:
 
 
 def cadence(pace: float | None) -> float:
-    """Seconds between two statuses of an agent with this pace."""
+    """Seconds between two statuses of an agent with this pace (seconds per round)."""
     return min(max(pace or 0.0, _OFTEN), _SELDOM)
 
 
@@ -101,27 +118,10 @@ def estimate_line(snapshot: Snapshot, name: str, source: AnySource) -> dict[str,
         "name": name,
         "round": snapshot.round,
         "samples": snapshot.samples,
-        "estimate": _values(snapshot.estimate),
-        "standard_error": _values(snapshot.standard_error),
+        "estimate": shown(snapshot.estimate),
+        "standard_error": shown(snapshot.standard_error),
     }
-    answers, members = snapshot.answers, snapshot.members
-    if isinstance(answers, ModelAnswers):
-        line["coefficients"] = answers.layout.names
-        line["quantile_95"] = answers.quantile_95
-        if snapshot.withheld:
-            line["withheld"] = snapshot.withheld
-    if math.isfinite(observing := answers.observing(members, snapshot.inherited)):
-        line["observing"] = observing
-        line["total"] = _values(answers.total(members))
-        line["total_standard_error"] = _values(answers.total_error(members))
-    if snapshot.variance is not None:
-        line["variance"] = _values(snapshot.variance)
-    if (covariance := answers.covariance) is not None:
-        line["covariance"] = [_values(row) for row in covariance]
-    if snapshot.least is not None and snapshot.largest is not None:
-        line["minimum"], line["maximum"] = _values(snapshot.least), _values(snapshot.largest)
-    if answers.layout.bins:
-        line["quantiles"] = {str(q): _values(answers.quantile(q)) for q in QUANTILES}
+    line |= snapshot.answers.entries(Membership(snapshot.members, snapshot.inherited))
     line["distance"] = largest([n.distance for n in snapshot.neighbors if n.state == "alive"])
     line["neighbors_alive"] = sum(n.state == "alive" for n in snapshot.neighbors)
     line["state"] = snapshot.state
@@ -137,7 +137,7 @@ def estimate_line(snapshot: Snapshot, name: str, source: AnySource) -> dict[str,
 def status_line(
     snapshot: Snapshot, name: str, source: AnySource, certificate_end: datetime | None = None
 ) -> dict[str, Any]:
-    """What an agent writes to its status file: the estimate, and everything an operator asks for."""
+    """The status of an agent: its estimate, and what an operator needs to know."""
     return {
         **estimate_line(snapshot, name, source),
         "at": snapshot.time,
@@ -146,7 +146,7 @@ def status_line(
         "certificate_expires": None if certificate_end is None else certificate_end.timestamp(),
         "rounds": snapshot.age,
         "acknowledged": snapshot.acknowledged,
-        "presence": _number(snapshot.answers.presence),
+        "presence": number(snapshot.answers.presence),
         "problem": snapshot.problem or source.last_problem,
         "sent": snapshot.sent,
         "received": snapshot.received,
@@ -155,11 +155,11 @@ def status_line(
         "neighbors": {
             n.name: {
                 "state": n.state,
-                "distance": _number(n.distance),
-                "round_trip": _number(n.round_trip),
+                "distance": number(n.distance),
+                "round_trip": number(n.round_trip),
                 "lost": n.lost,
                 "late": n.late,
-                "last_heard": _number(n.last_heard),
+                "last_heard": number(n.last_heard),
                 "epoch": n.epoch,
             }
             for n in snapshot.neighbors
@@ -167,22 +167,69 @@ def status_line(
     }
 
 
-def _values(values: Any) -> Any:
-    numbers = [_number(float(value)) for value in values]
-    return numbers[0] if len(numbers) == 1 else numbers
-
-
-def _number(value: float) -> float | None:
-    return value if math.isfinite(value) else None
-
-
 def largest(values: list[float]) -> float | None:
-    """The largest of the numbers that are known, if any is."""
+    """The largest of the finite numbers; None if there is none."""
     known = [value for value in values if math.isfinite(value)]
     return max(known) if known else None
 
 
 # -- reading -----------------------------------------------------------------------------------------------
+
+Number = Annotated[float, msgspec.Meta(ge=-1e300, le=1e300)]
+Count = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
+Component = Number | None
+"""None: not known yet."""
+
+
+class NeighborStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """What an agent says of a neighbor (see `NeighborView`)."""
+
+    state: str = ""
+    distance: Number | None = None
+    round_trip: Number | None = None
+    lost: Count = 0
+    late: Count = 0
+    last_heard: Number | None = None
+    epoch: Count = 0
+
+
+class Status(msgspec.Struct, frozen=True, kw_only=True):
+    """The status of an agent, as its file and /status give it (`docs/reference/status.md`).
+
+    The statistics of a fleet add keys of their own, which are not checked.
+    """
+
+    at: Number
+    state: str
+    rounds: Count
+    samples: Count
+    estimate: Component | list[Component]
+    standard_error: Component | list[Component]
+    distance: Number | None
+    neighbors_alive: Count
+    sent: Count
+    received: Count
+    lost: Count
+    rejected: dict[str, Count]
+    problem: str
+    neighbors: dict[str, NeighborStatus] = msgspec.field(default_factory=dict)
+    coefficients: list[str] = msgspec.field(default_factory=list)
+    name: str = ""
+    settled: bool = True
+    epoch: Count = 0
+    restarts: Count = 0
+    certificate_expires: Number | None = None
+    pid: Count = 0
+    every: Number = _OFTEN
+
+    @classmethod
+    def parse(cls, content: bytes) -> tuple[Status, dict[str, Any]]:
+        """The status in JSON text, and everything that the text says; raises InvalidInput for any other content."""
+        try:
+            details = all_printable(json.loads(content))
+            return msgspec.convert(details, cls), details
+        except (ValueError, RecursionError) as error:  # of which msgspec's errors are a kind
+            raise InvalidInput(f"not the status of an agent ({error})") from None
 
 
 @dataclass(frozen=True)
@@ -190,11 +237,12 @@ class AgentStatus:
     """The state of one agent, as far as this machine knows.
 
     state   "running", "degraded" (see `Snapshot.state`; `problem` says why), "alone" (it hears no neighbor),
-            "stopped", "silent" (its status is old), "gone" (its process has ended), "unreachable" (its metrics cannot
-            be read) or "unknown" (never seen here); an agent that this process started can also be "starting",
-            "exit 2" or "SIGKILL"
-    epoch   of the roster that it follows; 0: unknown
-    certificate_expires   when its certificate does, in seconds since 1970; None: it has none, or unknown
+            "stopped", "silent" (its status is old), "gone" (its process has ended), "unreachable" (its status cannot
+            be read) or "unknown" (never seen on this machine); an agent that this process started can also be
+            "starting", "exit 2" or "SIGKILL"
+    epoch   of the roster that it follows; 0 if unknown
+    certificate_expires   in seconds since 1970; None if it has no certificate, or if unknown
+    details   its status, with all keys; empty if unknown
     """
 
     member: Member
@@ -214,9 +262,32 @@ class AgentStatus:
     certificate_expires: float | None = None
     details: dict[str, Any] = field(default_factory=dict, repr=False)
 
+    @classmethod
+    def of(cls, member: Member, status: Status, details: dict[str, Any]) -> AgentStatus:
+        """The state of a member whose status is known and fresh."""
+        alone = status.state == "running" and not status.neighbors_alive
+        return cls(
+            member,
+            "alone" if alone else status.state,
+            rounds=status.rounds,
+            samples=status.samples,
+            estimate=_tuple(status.estimate),
+            standard_error=_tuple(status.standard_error),
+            distance=status.distance,
+            sent=status.sent,
+            received=status.received,
+            lost=status.lost,
+            rejected=sum(n for reason, n in status.rejected.items() if reason not in _HARMLESS),
+            restarts=status.restarts,
+            problem=status.problem,
+            epoch=status.epoch,
+            certificate_expires=status.certificate_expires,
+            details=details,
+        )
+
 
 def worst_first(status: Iterable[AgentStatus]) -> list[AgentStatus]:
-    """Agents in trouble first, the worst trouble before the others; then by rejected messages, then by distance."""
+    """Sort by state, the worst first, then by rejected messages, then by distance."""
 
     def badness(agent: AgentStatus) -> tuple[Any, ...]:
         calm = _CALM.index(agent.state) if agent.state in _CALM else -1
@@ -225,50 +296,26 @@ def worst_first(status: Iterable[AgentStatus]) -> list[AgentStatus]:
     return sorted(status, key=badness)
 
 
-def interpret(member: Member, found: dict[str, Any]) -> AgentStatus:
-    """The state of an agent from what its status file holds, or from the same read from its metrics."""
-    alone = found["state"] == "running" and not found["neighbors_alive"]
-    return AgentStatus(
-        member,
-        "alone" if alone else found["state"],
-        rounds=found["rounds"],
-        samples=found["samples"],
-        estimate=_tuple(found["estimate"]),
-        standard_error=_tuple(found["standard_error"]),
-        distance=found["distance"],
-        sent=found["sent"],
-        received=found["received"],
-        lost=found["lost"],
-        rejected=sum(n for reason, n in found["rejected"].items() if reason not in _HARMLESS),
-        restarts=found.get("restarts", 0),
-        problem=found["problem"],
-        epoch=found.get("epoch", 0),
-        certificate_expires=found.get("certificate_expires"),
-        details=found,
-    )
-
-
 def read_status(fleet: Fleet, directory: Path, now: float | None = None) -> list[AgentStatus]:
-    """Read every agent's status file; the state of agents on other machines is unknown here."""
+    """Read the status file of every agent; agents of other machines are "unknown"."""
     return [_read(member, directory / STATUS / f"{member.name}.json", now) for member in fleet.agents]
 
 
 def _read(member: Member, path: Path, now: float | None) -> AgentStatus:
     try:
-        found = json.loads(path.read_text())
-        status = interpret(member, found)
-        age = (time.time() if now is None else now) - found["at"]
-        if status.state != "stopped" and not _exists(found["pid"]):
-            return replace(status, state="gone")
-        return (
-            replace(status, state="silent")
-            if status.state != "stopped" and age > STALE + 2 * found.get("every", _OFTEN)
-            else status
-        )
+        status, details = Status.parse(path.read_bytes())
     except FileNotFoundError:
         return AgentStatus(member, "unknown")
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        return AgentStatus(member, "unknown", problem=f"{path} cannot be read ({type(error).__name__})")
+    except (OSError, InvalidInput) as error:
+        reason = getattr(error, "strerror", None) or error
+        return AgentStatus(member, "unknown", problem=f"{path} cannot be read: {reason}")
+    agent = AgentStatus.of(member, status, details)
+    if agent.state == "stopped":
+        return agent
+    if not _exists(status.pid):
+        return replace(agent, state="gone")
+    age = (time.time() if now is None else now) - status.at
+    return replace(agent, state="silent") if age > STALE + 2 * status.every else agent
 
 
 def _exists(pid: int) -> bool:
@@ -281,5 +328,5 @@ def _exists(pid: int) -> bool:
     return True
 
 
-def _tuple(value: Any) -> tuple[float | None, ...]:
+def _tuple(value: Component | list[Component]) -> tuple[float | None, ...]:
     return tuple(value) if isinstance(value, list) else (value,)

@@ -1,11 +1,12 @@
-"""What an agent serves over HTTP: its metrics, whether it lives, and whether it is ready.
+"""What an agent serves over HTTP: its metrics, its status, and whether it is alive and ready.
 
     /metrics   for Prometheus
-    /healthz   200 while the process lives
+    /status    the agent's status as JSON, as in its status file (`status.py`)
+    /healthz   200 while the process is alive
     /readyz    200 if the agent runs and hears a neighbor, or has none; otherwise 503, with the reason
 
-Anyone may connect, so nobody may get in the way of others: a connection has a few seconds, and there are at most
-a few of them. One more, and the oldest is closed, because an honest one takes milliseconds.
+Anyone may connect, so no client may block the others: a connection has a few seconds, and the number of connections is
+limited. One more closes the oldest, because a proper request takes milliseconds.
 """
 
 from __future__ import annotations
@@ -31,10 +32,11 @@ if TYPE_CHECKING:
 log = logging.getLogger("gossamer.agents.host.web")
 
 CONNECTIONS = 16
-_PATIENCE = 5.0
+_IDLE_TIMEOUT = 5.0
 """Seconds without a byte after which a connection is closed."""
 
 _PLAIN = "text/plain; charset=utf-8"
+_JSON = "application/json"
 
 Answer = tuple[int, str, bytes]
 """Status, content type, and content."""
@@ -49,8 +51,10 @@ def readiness(now: Snapshot) -> str:
     return ""
 
 
-def serve(collector: AgentCollector, port: int, host: str = "127.0.0.1") -> Callable[[], None]:
-    """Serve an agent's metrics, health and readiness in a thread; return a function that stops it."""
+def serve(
+    collector: AgentCollector, status: Callable[[], str], port: int, host: str = "127.0.0.1"
+) -> Callable[[], None]:
+    """Serve an agent's metrics, status, health and readiness in a thread; return a function that stops it."""
     from prometheus_client.exposition import choose_encoder
 
     checks.whole_number("metrics_port", port, least=1, most=65535)
@@ -60,12 +64,14 @@ def serve(collector: AgentCollector, port: int, host: str = "127.0.0.1") -> Call
         if path == "/metrics":
             encode, content_type = choose_encoder(accept)
             return 200, content_type, encode(registry)
+        if path == "/status":
+            return 200, _JSON, status().encode()
         if path == "/healthz":
             return 200, _PLAIN, b"ok\n"
         if path == "/readyz":
             why = readiness(collector.snapshot())
             return (503, _PLAIN, f"{why}\n".encode()) if why else (200, _PLAIN, b"ok\n")
-        return 404, _PLAIN, b"there are /metrics, /healthz and /readyz\n"
+        return 404, _PLAIN, b"the paths are /metrics, /status, /healthz and /readyz\n"
 
     try:
         server = _Server((host, port), answer)
@@ -76,7 +82,8 @@ def serve(collector: AgentCollector, port: int, host: str = "127.0.0.1") -> Call
                 f"address ({error.strerror})"
             ) from error
         raise OutputError(
-            f"metrics_port must be free, but {host}:{port} cannot be used ({error.strerror}); choose another"
+            f"must be free, but {host}:{port} cannot be used ({error.strerror}); choose another",
+            parameter="metrics_port",
         ) from error
     thread = threading.Thread(target=server.run, name="metrics", daemon=True)
     thread.start()
@@ -90,13 +97,13 @@ def serve(collector: AgentCollector, port: int, host: str = "127.0.0.1") -> Call
 
 
 class AddressMissing(OutputError):
-    """The address does not belong to this machine; it may later, when its network is up."""
+    """The address does not belong to this machine; it may later, once its network is up."""
 
 
 class _Handler(BaseHTTPRequestHandler):
-    """GET and HEAD; anything else is answered with 501."""
+    """Answers GET and HEAD; any other method is answered with 501."""
 
-    timeout = _PATIENCE
+    timeout = _IDLE_TIMEOUT
     server: _Server
 
     def do_GET(self) -> None:
@@ -117,14 +124,14 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(content)
 
     def version_string(self) -> str:
-        return "gossamer"  # and not which Python
+        return "gossamer"  # without the version of Python
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Nothing: a line per scrape would fill the log."""
+        """Log nothing: a line per scrape would fill the log."""
 
 
 class _Server(ThreadingHTTPServer):
-    """A thread for each connection, and the oldest connection closed if there are too many."""
+    """A server with one thread per connection that closes the oldest connection if there are too many."""
 
     daemon_threads = True
     request_queue_size = 64
@@ -132,28 +139,28 @@ class _Server(ThreadingHTTPServer):
     def __init__(self, address: tuple[str, int], answer: Callable[[str, str], Answer]) -> None:
         self.answer = answer
         self._open: dict[socket.socket, None] = {}
-        self._door = threading.Lock()
+        self._lock = threading.Lock()
         self.address_family = socket.getaddrinfo(*address, type=socket.SOCK_STREAM)[0][0]
-        self._bell, self._rope = socket.socketpair()
+        self._wake_reader, self._wake_writer = socket.socketpair()
         super().__init__(address, _Handler)  # which closes the server if it fails
 
     def run(self) -> None:
-        """Answer until the end. Unlike `serve_forever` this does not wake up twice a second to see if it has come."""
-        self.socket.setblocking(False)  # a connection may be gone before it is accepted
+        """Answer until `end` is called; unlike `serve_forever`, without waking up twice a second to check."""
+        self.socket.setblocking(False)  # a connection may be closed before it is accepted
         poll = select.poll()
-        for waited in (self._bell, self.socket):
+        for waited in (self._wake_reader, self.socket):
             poll.register(waited, select.POLLIN)
-        while all(descriptor != self._bell.fileno() for descriptor, _ in poll.poll()):
+        while all(descriptor != self._wake_reader.fileno() for descriptor, _ in poll.poll()):
             self._handle_request_noblock()  # type: ignore[attr-defined]
 
     def end(self) -> None:
-        """Make `run` return; whether anyone can connect does not matter."""
-        self._rope.send(b"x")
+        """Make `run` return."""
+        self._wake_writer.send(b"x")
 
     def server_close(self) -> None:
         super().server_close()
-        self._bell.close()
-        self._rope.close()
+        self._wake_reader.close()
+        self._wake_writer.close()
 
     def get_request(self) -> tuple[socket.socket, Any]:
         connection, address = super().get_request()
@@ -161,7 +168,7 @@ class _Server(ThreadingHTTPServer):
         return connection, address
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        with self._door:
+        with self._lock:
             self._open[request] = None
             if len(self._open) > CONNECTIONS:
                 oldest = next(iter(self._open))
@@ -170,16 +177,16 @@ class _Server(ThreadingHTTPServer):
         super().process_request(request, client_address)
 
     def shutdown_request(self, request: Any) -> None:
-        with self._door:
+        with self._lock:
             self._open.pop(request, None)
         super().shutdown_request(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Log what went wrong, unless the client went away, or was sent away."""
+        """Log an exception, unless the client disconnected or its connection was closed to make room."""
         if not isinstance(sys.exception(), OSError):
-            log.exception("an answer to %s failed", client_address[0])
+            log.exception("the answer to %s failed", client_address[0])
 
 
 def _hang_up(connection: socket.socket) -> None:
-    with suppress(OSError):  # it is closed already
-        connection.shutdown(socket.SHUT_RDWR)  # its thread reads the end, and closes it
+    with suppress(OSError):  # it is already closed
+        connection.shutdown(socket.SHUT_RDWR)  # its thread then reads the end and closes it

@@ -1,4 +1,4 @@
-"""An agent's observations of one round as one batch of the components that `statistics.py` describes."""
+"""An agent's observations of one round as one batch of the components that `statistics/layout.py` arranges."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from gossamer.agents.round.numbers import Features
-from gossamer.agents.statistics import Layout
+from gossamer.agents.statistics.layout import Layout
 from gossamer.arrays import Floats
 
 _BLOCK = 256
@@ -43,7 +43,11 @@ class Batcher:
         self._random = np.random.default_rng(seed)
         self._nothing = np.zeros(layout.size)
         noise = np.zeros((_BLOCK, layout.replicates))  # drawn many at a time
-        self._features = Features(layout.dimension, layout.bins, layout.variance, noise, layout.covariance)
+        self._interpreted = layout.interpreted
+        skipped = sum(statistic.size for statistic, _ in self._interpreted)
+        self._features = Features(
+            layout.dimension, layout.bins, layout.variance, noise, layout.covariance, skipped
+        )
         self._lines = 0  # lines of the noise that are left
         self.ending = False
 
@@ -70,6 +74,8 @@ class Batcher:
             self._lines -= 1
             seen += 1
             features.add(observation, seen, self._lines)
+            for statistic, where in self._interpreted:
+                features.row[where] += statistic.components(observation)
         times = 1 if self._by_samples else count
         weight = 1.0 / (age + 1) if self._by_samples else count / seen
         if self._gain is not None:

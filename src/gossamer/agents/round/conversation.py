@@ -28,14 +28,14 @@ from collections.abc import Callable, Collection, Mapping
 
 import numpy as np
 
+from gossamer.agents.config.settings import Limits
 from gossamer.agents.round.closing import ENDS
 from gossamer.agents.round.core import Core
-from gossamer.agents.round.extremes import Extremes
 from gossamer.agents.round.ledger import standing_of
 from gossamer.agents.round.messages import Received
+from gossamer.agents.round.transport import Transport
 from gossamer.agents.round.wire import Codec, Reason, roster_of, roster_payload
-from gossamer.agents.settings import Limits
-from gossamer.agents.transports.base import Transport
+from gossamer.agents.statistics.extremes import Extremes
 from gossamer.arrays import Floats
 from gossamer.methods.ledger import DROPPED
 

@@ -9,8 +9,8 @@ import numpy as np
 
 from gossamer.agents.round.batching import Batch, Batcher
 from gossamer.agents.round.conversation import Conversation
-from gossamer.agents.round.extremes import Extremes
 from gossamer.agents.round.ledger import Ledger
+from gossamer.agents.statistics.extremes import Extremes
 from gossamer.arrays import Floats
 
 

@@ -28,7 +28,7 @@ cdef class Features:
     cdef const double[::1] _bins
     cdef const double[:, ::1] _noise
     cdef bint _variance
-    cdef Py_ssize_t _products
+    cdef Py_ssize_t _products, _skipped
 
     cpdef begin(self, const double[::1] mean)
     cpdef add(self, const double[::1] observation, double seen, Py_ssize_t line)

@@ -92,21 +92,28 @@ class Numbers:
 
 
 class Features:
-    """The components that an agent averages for its observations; `statistics.py` says what they are.
+    """The components that an agent averages for its observations (`statistics/layout.py`).
 
-    row    their sum over the observations of one round, shape (components,)
-    pairs  whether products of two components of the observation are among them
-    noise  (any, K): standard normal numbers, of which each observation uses one line
+    row      their sum over the observations of one round, shape (components,)
+    pairs    whether products of two components of the observation are among them
+    noise    (any, K): standard normal numbers, of which each observation uses one line
+    skipped  number of components before the replicates that others add to `row`
     """
 
     def __init__(
-        self, dimension: int, bins: Sequence[float], variance: bool, noise: Floats, pairs: bool = False
+        self,
+        dimension: int,
+        bins: Sequence[float],
+        variance: bool,
+        noise: Floats,
+        pairs: bool = False,
+        skipped: int = 0,
     ) -> None:
         n = dimension
         replicates = noise.shape[1]
         self._one, self._other = np.triu_indices(n if pairs else 0, 1)
         self.noise = noise
-        self.row = np.zeros(1 + n * (1 + variance + len(bins) + replicates) + len(self._one))
+        self.row = np.zeros(1 + n * (1 + variance + len(bins) + replicates) + len(self._one) + skipped)
         self._bins = np.array(bins)[:, None]
         self._own = np.zeros(n)  # the agent's own mean
         self._seen = self.row[1 : 1 + n]

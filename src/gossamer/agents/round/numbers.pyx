@@ -116,14 +116,15 @@ cdef class Numbers:
 
 
 cdef class Features:
-    def __init__(self, dimension, bins, variance, noise, pairs=False):
+    def __init__(self, dimension, bins, variance, noise, pairs=False, skipped=0):
         self.noise = noise
         self._products = dimension * (dimension - 1) // 2 if pairs else 0
-        self.row = np.zeros(1 + dimension * (1 + variance + len(bins) + noise.shape[1]) + self._products)
+        self.row = np.zeros(1 + dimension * (1 + variance + len(bins) + noise.shape[1]) + self._products + skipped)
         self._row, self._noise = self.row, noise
         self._bins = np.array(bins, dtype=float)
         self._own = np.zeros(dimension)
         self._variance = variance
+        self._skipped = skipped
 
     cpdef begin(self, const double[::1] mean):
         cdef Py_ssize_t k, c
@@ -153,7 +154,7 @@ cdef class Features:
                 for k in range(c + 1, n):
                     self._row[product] += value * observation[k]
                     product += 1
-                place += self._products
+            place += self._products + self._skipped
             for k in range(self._noise.shape[1]):
                 place += n
                 self._row[place] += self._noise[line, k] * (surprise * scale)

@@ -21,10 +21,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 
-from gossamer.agents.round.extremes import Extremes
+from gossamer.agents.config.settings import LARGEST, Limits
 from gossamer.agents.round.messages import Outgoing, Received
 from gossamer.agents.round.numbers import beyond, square
-from gossamer.agents.settings import Limits
+from gossamer.agents.statistics.extremes import Extremes
 from gossamer.arrays import Floats
 from gossamer.errors import require
 
@@ -39,8 +39,6 @@ _ROSTER = b"Gr" + bytes([VERSION])
 _ENVELOPE = 96
 """Bytes that header, numbers and MessagePack's own framing need at most."""
 
-LARGEST = 1e100
-"""Numbers beyond this are refused: they are finite, but sums and squares of them soon are not."""
 
 _LARGEST_SQUARE = LARGEST**2
 

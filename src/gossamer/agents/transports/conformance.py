@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from functools import partial
 
-from gossamer.agents.transports.base import Transport
+from gossamer.agents.round.transport import Transport
 
 ROUNDS = 20
 _PATIENCE = 20.0

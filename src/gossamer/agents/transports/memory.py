@@ -6,8 +6,8 @@ import time
 from collections.abc import Mapping
 from queue import Empty, Queue
 
-from gossamer.agents.settings import AgentSettings
-from gossamer.agents.transports.base import Deliver
+from gossamer.agents.config.settings import AgentSettings
+from gossamer.agents.round.transport import Deliver
 
 Inbox = Queue[tuple[int, bytes] | None]
 """(sender, payload) in the order of arrival; None only wakes.

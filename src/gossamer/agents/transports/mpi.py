@@ -11,8 +11,8 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from gossamer.agents.settings import AgentSettings
-from gossamer.agents.transports.base import Deliver
+from gossamer.agents.config.settings import AgentSettings
+from gossamer.agents.round.transport import Deliver
 from gossamer.errors import InvalidInput, Unsupported, require
 
 _TAG = 71
@@ -47,7 +47,9 @@ class MpiTransport:
         size = int(self._comm.Get_size())
         strangers = [j for j in neighbors if not 0 <= j < size or j == self.me]
         if strangers:
-            raise InvalidInput(f"neighbors must be other ranks below {size}, got {strangers}")
+            raise InvalidInput(
+                parameter="neighbors", required=f"other ranks below {size}", got=str(strangers)
+            )
         self.neighbors = frozenset(neighbors)
         self._pending: list[tuple[Any, bytes]] = []  # MPI reads the bytes until the send is complete
         self._woken = False

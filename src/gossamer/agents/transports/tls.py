@@ -1,15 +1,15 @@
-"""Agents over mutual TLS: one connection per edge, and each message on it behind its length.
+"""Agents over mutual TLS: one connection per edge, and a length prefix before every message.
 
-An agent listens on its own endpoint; of two neighbors the one with the larger number connects, and keeps trying
-(`door.py`). The agent's own thread sends and receives, with nothing in between: no thread is switched to, nothing is
-copied twice, and an agent that waits for its next round is not woken by anything but a message.
+An agent listens on its own endpoint; of two neighbors the one with the larger number connects, and retries
+(`connector.py`). The agent's own thread sends and receives: there is no switch between threads, nothing is copied
+twice, and only a message wakes an agent that waits for its next round.
 
-A connection belongs to one neighbor, by its certificate, so nobody can speak as somebody else. Messages that a
-neighbor does not take in time are lost, not queued, and a message longer than any valid one is cut, not kept: what a
-neighbor can use up here is bounded.
+A connection belongs to one neighbor, by its certificate, so no agent can impersonate another. Messages that a neighbor
+does not read in time are lost, not queued, and a message longer than any valid one is truncated: so the memory that a
+neighbor can use up is bounded.
 
-Once a second a probe follows a message, and the other end answers it at once, whatever its pace: so both ends know the
-round trip of the network.
+Once a second a probe follows a message, and the other end answers it immediately, whatever its pace: so both ends know
+the round-trip time of the network.
 """
 
 from __future__ import annotations
@@ -25,35 +25,35 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 
-from gossamer.agents.round_trip import RoundTrip
-from gossamer.agents.settings import AgentSettings, Neighbor
-from gossamer.agents.statistics import Layout
-from gossamer.agents.transports.base import Deliver
-from gossamer.agents.transports.door import Answer, Door
-from gossamer.agents.transports.hall import Secured
+from gossamer.agents.config.settings import AgentSettings, Neighbor
+from gossamer.agents.round.round_trip import RoundTrip
+from gossamer.agents.round.transport import Deliver
+from gossamer.agents.statistics.layout import Layout
+from gossamer.agents.transports.connector import Answer, Connector
+from gossamer.agents.transports.handshakes import Secured
 
 log = logging.getLogger("gossamer.agents")
 
 _LENGTH = struct.Struct("<I")
 _PROBE = struct.Struct("<2s?d")
-"""Measures the round trip: "Gp", whether it is the answer, and the sender's clock, which the answer repeats."""
+"""Measures the round trip: "Gp", whether this is the answer, and the sender's clock, which the answer repeats."""
 
 _MARK = b"Gp"
 _PROBE_EVERY, _PROBE_LOST = 1.0, 10.0
 """Seconds between two probes, and after which an answer is no longer expected."""
 
 _ANSWER_EVERY = 0.1
-"""Seconds between two answers: a neighbor that probes all the time gets no more of them."""
+"""Least number of seconds between two answers, however often a neighbor probes."""
 
 _CHUNK = 1 << 16
 _BUSY = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 
 _LATE = 16
-"""How often an exchange looks for more after its deadline: a neighbor that never stops sending must not hold it."""
+"""Number of polls after the deadline of an exchange, so that a neighbor that never stops sending cannot hold it up."""
 
 
 def longest_message(settings: AgentSettings) -> int:
-    """More bytes than any valid message has: what a transport must be able to hold, and need not exceed."""
+    """An upper bound on the size of a valid message in bytes; a transport need not hold more."""
     return max(1 << 20, 2 * settings.limits.message_bytes, 512 * Layout.of(settings).size)
 
 
@@ -76,9 +76,9 @@ class Connection:
         self._excess = 0  # bytes still to come of a message that was too long
 
     def send(self, payload: bytes) -> bool:
-        """Send a message, and a probe behind it now and then; return whether all of it is sent.
+        """Send a message, followed by a probe once a second; return whether everything is sent.
 
-        It is lost if the one before is not sent yet.
+        The message is lost if the previous one is not sent yet.
         """
         if not self.unsent or self.flush():
             self.unsent = _LENGTH.pack(len(payload)) + payload
@@ -89,7 +89,7 @@ class Connection:
         return self.flush()
 
     def probed(self, payload: bytes) -> bool:
-        """Answer a neighbor's probe, or take the answer to one; return whether all of it is sent."""
+        """Answer a neighbor's probe, or process the answer to one; return whether everything is sent."""
         if len(payload) != _PROBE.size:
             return True
         _, answer, sent_at = _PROBE.unpack(payload)
@@ -103,7 +103,7 @@ class Connection:
         return self.flush()
 
     def flush(self) -> bool:
-        """Send what is left of the last message; return whether nothing is."""
+        """Send the rest of the last message; return whether all of it is sent."""
         try:
             while self.unsent:
                 self.unsent = self.unsent[self.socket.send(self.unsent) :]
@@ -112,7 +112,7 @@ class Connection:
         return True
 
     def receive(self) -> bool:
-        """Take in what has arrived; return whether the neighbor is still there."""
+        """Read what has arrived; return whether the neighbor is still connected."""
         connection, arrived = self.socket, self._arrived
         with suppress(*_BUSY):
             while True:
@@ -130,7 +130,7 @@ class Connection:
         return True
 
     def take(self) -> bytes | None:
-        """The next message, if it is all here; one that is too long comes without its end."""
+        """The next complete message, or None; one that is too long is truncated."""
         arrived = self._arrived
         if len(arrived) < _LENGTH.size:
             return None
@@ -154,7 +154,7 @@ class TlsTransport:
     settings : AgentSettings
         Its neighbors, addresses and certificates.
     answer : callable, optional
-        Answers those who ask for the roster.
+        Answers questions of members and the operator (see `connector.ask`).
 
     Examples
     --------
@@ -168,25 +168,25 @@ class TlsTransport:
         self.settings = settings
         self.connected: frozenset[int] = frozenset()
         self.trips: dict[int, RoundTrip] = {}
-        self.builds: dict[int, str] = {}  # which the neighbors say they run
-        self._door = Door(settings, self._admit, answer)
+        self.builds: dict[int, str] = {}  # versions that the neighbors run
+        self._connector = Connector(settings, self._admit, answer)
         self._connections: dict[int, Connection] = {}
-        self._places: dict[int, Connection] = {}  # by descriptor
-        self._waiting: list[Connection] = []  # whose messages have arrived, but are not delivered
+        self._by_descriptor: dict[int, Connection] = {}
+        self._waiting: list[Connection] = []  # with data that has arrived but is not delivered
         self._arrivals: list[tuple[Neighbor, Connection]] = []
-        self._lock = threading.Lock()  # of `connected` and `_arrivals`
+        self._lock = threading.Lock()  # guards `connected` and `_arrivals`
         self._poll = select.poll()
-        self._bell = self._rope = -1
-        self._end = math.inf  # when the first of their certificates ends
+        self._wake_reader = self._wake_writer = -1
+        self._end = math.inf  # when the first of the neighbors' certificates expires
         self._longest = longest_message(settings)
 
     def open(self) -> None:
-        self._bell, self._rope = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
-        self._poll.register(self._bell, select.POLLIN)
-        self._door.open()
+        self._wake_reader, self._wake_writer = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        self._poll.register(self._wake_reader, select.POLLIN)
+        self._connector.open()
 
     def rewire(self, settings: AgentSettings) -> None:
-        self._door.rewire(settings)
+        self._connector.rewire(settings)
         before = {n.id: n.name for n in self.settings.neighbors}
         here = {n.id: n.name for n in settings.neighbors}
         self.settings = settings
@@ -207,12 +207,12 @@ class TlsTransport:
         if time.time() >= self._end:
             self._lose_expired()
         if self._arrivals:
-            self._answer_bell()
+            self._take_arrivals()
         connections = self._connections
         for id, payload in outgoing.items():
             if (connection := connections.get(id)) is not None:
                 self._send(connection, payload)
-        if self._waiting and self._hand_over(deliver):
+        if self._waiting and self._deliver_waiting(deliver):
             return
         late, changed = 0, False
         while not changed and late < _LATE:
@@ -221,11 +221,11 @@ class TlsTransport:
                 late += 1
             ready = self._poll.poll(max(1000 * seconds, 0))
             for descriptor, event in ready:
-                if descriptor == self._bell:
-                    changed = self._answer_bell()
-                elif (place := self._places.get(descriptor)) is not None:
-                    changed = not self._attend(place, event) or changed
-            if self._waiting and self._hand_over(deliver):
+                if descriptor == self._wake_reader:
+                    changed = self._take_arrivals()
+                elif (connection := self._by_descriptor.get(descriptor)) is not None:
+                    changed = not self._attend(connection, event) or changed
+            if self._waiting and self._deliver_waiting(deliver):
                 return
             if late and not ready:
                 return
@@ -238,7 +238,7 @@ class TlsTransport:
             self._lose(connection)
 
     def _attend(self, connection: Connection, event: int) -> bool:
-        """Send and receive what can be; return whether the connection goes on."""
+        """Send and receive without waiting; return whether the connection is still open."""
         try:
             if event & select.POLLOUT and connection.flush():
                 self._poll.modify(connection.descriptor, select.POLLIN)
@@ -250,8 +250,8 @@ class TlsTransport:
             self._lose(connection)
         return goes_on
 
-    def _hand_over(self, deliver: Deliver) -> bool:
-        """Deliver the messages that are here; return whether that was enough."""
+    def _deliver_waiting(self, deliver: Deliver) -> bool:
+        """Deliver the messages that have arrived; return whether the round has heard enough."""
         waiting = self._waiting
         while waiting:
             connection = waiting[-1]
@@ -266,9 +266,9 @@ class TlsTransport:
     # -- coming and going ---------------------------------------------------------------------------------
 
     def _admit(self, neighbor: Neighbor, secured: Secured, end: float, build: str = "") -> None:
-        """A neighbor is connected; called by the door."""
+        """Add the connection of a neighbor; the connector calls this."""
         with self._lock:
-            if self._rope < 0:  # closed in the meantime
+            if self._wake_writer < 0:  # closed in the meantime
                 secured.close()
                 return
             self._arrivals.append((neighbor, Connection(neighbor, secured, end, self._longest)))
@@ -277,34 +277,34 @@ class TlsTransport:
         log.info("%s: neighbor %s connected", self.settings.label, neighbor.label)
         self.wake()
 
-    def _answer_bell(self) -> bool:
+    def _take_arrivals(self) -> bool:
         with suppress(BlockingIOError):
-            os.read(self._bell, 4096)
+            os.read(self._wake_reader, 4096)
         with self._lock:
             arrivals, self._arrivals = self._arrivals, []
             for neighbor, connection in arrivals:
                 if all((n.id, n.name) != (neighbor.id, neighbor.name) for n in self.settings.neighbors):
-                    connection.socket.close()  # it left, or was replaced, while it came in
+                    connection.socket.close()  # it left, or was replaced, during its handshake
                     self.connected -= {neighbor.id}
                     continue
                 if (earlier := self._connections.get(neighbor.id)) is not None:
                     self._forget(earlier)
                 self._connections[neighbor.id] = connection
                 self.trips[neighbor.id] = connection.trip
-                self._places[connection.descriptor] = connection
+                self._by_descriptor[connection.descriptor] = connection
                 self._poll.register(connection.descriptor, select.POLLIN)
                 self._end = min(self._end, connection.end)
         return True
 
     def _lose_expired(self) -> None:
-        """A certificate that has ended is no longer good for a connection that it opened."""
+        """Close the connections whose certificate has expired since they were opened."""
         for connection in list(self._connections.values()):
             if connection.end <= time.time():
                 self._lose(connection)
         self._end = min((c.end for c in self._connections.values()), default=math.inf)
 
     def _lose(self, connection: Connection) -> None:
-        """A connection has ended; whoever made it makes it again."""
+        """Drop a connection; the end that opened it opens a new one."""
         if self._connections.get(connection.id) is not connection:
             return
         with self._lock:
@@ -314,28 +314,28 @@ class TlsTransport:
         log.info("%s: neighbor %s disconnected", self.settings.label, connection.label)
         for n in self.settings.neighbors:
             if n.id == connection.id and n.id < self.settings.id:
-                self._door.call(n)
+                self._connector.call(n)
 
     def _forget(self, connection: Connection) -> None:
-        del self._connections[connection.id], self._places[connection.descriptor]
+        del self._connections[connection.id], self._by_descriptor[connection.descriptor]
         self._poll.unregister(connection.descriptor)
         connection.socket.close()
 
     def wake(self) -> None:
-        with suppress(OSError):  # closed in the meantime, or rung often enough
-            os.write(self._rope, b"x")
+        with suppress(OSError):  # closed in the meantime, or the pipe is full
+            os.write(self._wake_writer, b"x")
 
     def close(self) -> None:
-        self._door.close()
+        self._connector.close()
         with self._lock:
             for connection in [*self._connections.values(), *(c for _, c in self._arrivals)]:
                 connection.socket.close()
             self._connections.clear()
-            self._places.clear()
+            self._by_descriptor.clear()
             self._arrivals.clear()
             self.connected = frozenset()
             self._poll = select.poll()
-            for descriptor in (self._bell, self._rope):
+            for descriptor in (self._wake_reader, self._wake_writer):
                 if descriptor >= 0:
                     os.close(descriptor)
-            self._bell = self._rope = -1
+            self._wake_reader = self._wake_writer = -1

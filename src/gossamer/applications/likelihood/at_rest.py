@@ -337,11 +337,14 @@ def data_at_rest(taken: TakenRows, *, ridge: float, lasso: float, local: Sequenc
     unknown = [name for name in local if name not in names]
     if unknown:
         raise InvalidInput(
-            f"local must name parameters ({', '.join(names)}), got {unknown[0]!r}{nearest(unknown[0], names)}"
+            f"must name parameters ({', '.join(names)}), got {unknown[0]!r}{nearest(unknown[0], names)}",
+            parameter="local",
         )
     own = np.array([name in local for name in names])
     if own.all():
-        raise InvalidInput("local must leave at least one parameter for all agents to share, got all of them")
+        raise InvalidInput(
+            "must leave at least one parameter for all agents to share, got all of them", parameter="local"
+        )
     penalized = ~own
     penalized[len(names) - taken.intercept :] = False
     scales = np.append(taken.scales, [0.0] * taken.intercept) * penalized

@@ -114,7 +114,9 @@ class Design:
             return self._by_formula(table, rows)
         if table.array is not None:
             if table.array.shape[1] != len(self.names):
-                raise InvalidInput(f"X needs {len(self.names)} columns, got {table.array.shape[1]}")
+                raise InvalidInput(
+                    f"needs {len(self.names)} columns, got {table.array.shape[1]}", parameter="X"
+                )
             return np.asarray(table.array[rows])
         return np.column_stack([self._column(table, column, rows) for column in self.columns])
 

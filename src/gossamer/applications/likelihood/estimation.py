@@ -91,14 +91,17 @@ class LikelihoodEstimation:
             check_match(network, covariates)
             if covariates.components != self.dimension:
                 raise InvalidInput(
-                    f"covariates need one component per covariate ({self.dimension}), got {covariates.components}"
+                    f"need one component per covariate ({self.dimension}), got {covariates.components}",
+                    parameter="covariates",
                 )
         self.covariates = covariates
         self.samples = _samples(samples, network.agents)
         default = [f"x{k}" for k in range(self.dimension)]
         given = default if names is None else [str(name) for name in checks.listed("names", names)]
         if len(given) != self.dimension:
-            raise InvalidInput(f"names needs one entry per covariate ({self.dimension}), got {len(given)}")
+            raise InvalidInput(
+                f"needs one entry per covariate ({self.dimension}), got {len(given)}", parameter="names"
+            )
         check_unique(given)
         self.names = with_intercept(given) if self.intercept else given
 
@@ -411,7 +414,9 @@ def _samples(samples: Any, agents: int) -> Floats:
         or not found.any()
     ):
         raise InvalidInput(
-            f"samples must be whole numbers of at least 0, one for all agents or one for each of {agents}, and not all "
-            f"zero, got {checks.brief(samples)}"
+            parameter="samples",
+            required=f"whole numbers of at least 0, one for all agents or one for each of {agents}, and not "
+            "all zero",
+            got=checks.brief(samples),
         )
     return np.broadcast_to(found, (agents,))

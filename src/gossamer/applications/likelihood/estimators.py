@@ -34,7 +34,7 @@ class EstimatorRows(NamedTuple):
 
     def joined(self, more: EstimatorRows) -> EstimatorRows:
         if (self.owners is None) != (more.owners is None):
-            raise InvalidInput("owners must be given for all rows or for none of them")
+            raise InvalidInput("must be given for all rows or for none of them", parameter="owners")
         parts: Any = zip(self, more, strict=True)
         joined: list[Any] = [None if a is None else np.concatenate([a, b]) for a, b in parts]
         return EstimatorRows(*joined)
@@ -90,9 +90,12 @@ class DecentralizedEstimator(BaseEstimator):  # type: ignore[misc]
         split = self.split if owners is None else owners
         if not isinstance(self.split, str):
             raise InvalidInput(
-                "split must be 'contiguous', 'random' or 'sorted', since the parameters of an estimator are the same "
-                f"for all rows, got {checks.brief(self.split)}; pass the agent of each row to fit(X, y, owners=...), "
-                'which cross_validate(..., params={"owners": ...}) deals out with the rows'
+                parameter="split",
+                required="'contiguous', 'random' or 'sorted', since the parameters of an estimator are the same "
+                "for all rows",
+                got=checks.brief(self.split),
+                hint="pass the agent of each row to fit(X, y, owners=...), which cross_validate(..., "
+                'params={"owners": ...}) deals out with the rows',
             )
         if isinstance(agents, int | np.integer) and owners is not None:
             agents = None  # as many as there are owners

@@ -116,7 +116,7 @@ def take_rows(
 def _column(name: str, values: Any, rows: int) -> Any:
     found = np.asarray(values).squeeze()
     if found.shape != (rows,):
-        raise InvalidInput(f"{name} needs one value per row of X ({rows}), got shape {found.shape}")
+        raise InvalidInput(f"needs one value per row of X ({rows}), got shape {found.shape}", parameter=name)
     return found
 
 
@@ -128,7 +128,7 @@ def _extra(name: str, value: Any, table: DataTable) -> Floats | None:
     least = {"sample_weight": 0.0, "exposure": np.nextafter(0.0, 1.0)}.get(name, -np.inf)
     if np.any(found < least):
         words = {"sample_weight": "at least 0", "exposure": "above 0"}[name]
-        raise InvalidInput(f"{name} must be {words}, got {float(found.min()):g}")
+        raise InvalidInput(parameter=name, required=words, got=f"{float(found.min()):g}")
     return found
 
 
@@ -168,7 +168,9 @@ def _labels(
         labels = np.array([number[label] for label in text.tolist()])
         return known or Softmax(size, symmetric=True), labels, tuple(classes)
     if numbers is None:
-        raise InvalidInput(f"y must hold numbers, got {checks.brief(target)}; encode it as numbers")
+        raise InvalidInput(
+            f"must hold numbers, got {checks.brief(target)}; encode it as numbers", parameter="y"
+        )
     if several:
         return classes_of(numbers[~np.isnan(numbers)]), numbers, None
     assert known is not None
@@ -229,12 +231,15 @@ def _by_class(
         unknown = [label for label in weights if label not in classes]
         if unknown:
             raise InvalidInput(
-                f"class_weight must name labels ({', '.join(map(str, classes))}), got {unknown[0]!r}"
+                f"must name labels ({', '.join(map(str, classes))}), got {unknown[0]!r}",
+                parameter="class_weight",
             )
         given = [checks.number("class_weight", weights.get(label, 1.0), above=0) for label in classes]
         factors = np.tile(given, (len(data), 1))
     else:
-        raise InvalidInput(f"class_weight must be 'balanced' or a dictionary, got {checks.brief(weights)}")
+        raise InvalidInput(
+            parameter="class_weight", required="'balanced' or a dictionary", got=checks.brief(weights)
+        )
     return [
         rows._replace(weights=rows.weighted(factor[rows.y.astype(int)]))
         for rows, factor in zip(data, factors, strict=True)

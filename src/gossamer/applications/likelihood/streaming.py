@@ -211,7 +211,7 @@ def newton(problem: LikelihoodEstimation, horizons: Integers, *, alone: bool = F
 
 
 class PseudoResponses(Observations):
-    """Linearized samples as streams for the engine with faults, which tells what the agents hold (`heed`)."""
+    """Linearized samples as streams for the engine with faults, which reports the agents' estimates back."""
 
     def __init__(self, problem: LikelihoodEstimation, rounds: int, faults: Faults) -> None:
         self.problem = problem
@@ -247,7 +247,7 @@ class PseudoResponses(Observations):
             found.append(linearizer.observe(x, y, weights, group, present))
         return np.concatenate(found)
 
-    def heed(self, rounds: int, trials: range, estimates: Floats) -> None:
+    def receive_estimates(self, rounds: int, trials: range, estimates: Floats) -> None:
         _, linearizer = self._blocks[trials.start]
         held = np.transpose(estimates, (1, 2, 0))
         judged = linearizer.judge(held, 1 / (self.problem.network.agents * rounds))

@@ -85,7 +85,9 @@ def deal(X: Any, y: Any, agents: int | None, split: Any, intercept: bool, seed: 
         features = np.column_stack([_numbers(name, table[name]) for name in names])
     target = _numbers("y", target).squeeze()
     if target.shape != (len(features),):
-        raise InvalidInput(f"y needs one value per row of X ({len(features)}), got shape {target.shape}")
+        raise InvalidInput(
+            f"needs one value per row of X ({len(features)}), got shape {target.shape}", parameter="y"
+        )
     if intercept:
         names = with_intercept(names)
         features = np.column_stack([features, np.ones(len(features))])
@@ -98,7 +100,9 @@ def take(table: DataTable, y: Any) -> Any:
     if not isinstance(y, str):
         return y.to_numpy() if hasattr(y, "to_numpy") else y
     if y not in table:
-        raise InvalidInput(f"y names the column {y!r}, which the data do not have{nearest(y, table)}")
+        raise InvalidInput(
+            f"names the column {y!r}, which the data do not have{nearest(y, table)}", parameter="y"
+        )
     return np.asarray(table.pop(y))
 
 
@@ -140,7 +144,9 @@ def _matrix(X: Any) -> AnyArray:
     array = array[:, None] if array.ndim == 1 else array
     if array.ndim != 2 or 0 in array.shape:
         raise InvalidInput(
-            f"X must be a frame or an array of shape (rows, features), got shape {array.shape}"
+            parameter="X",
+            required="a frame or an array of shape (rows, features)",
+            got=f"shape {array.shape}",
         )
     return array
 
@@ -180,7 +186,9 @@ def groups_of(
     if not isinstance(split, str):
         labels = checks.listed("split", split)
         if len(labels) != rows or any(isinstance(label, list | np.ndarray) for label in labels):
-            raise InvalidInput(f"split needs one label per row ({rows}), got {checks.brief(split)}")
+            raise InvalidInput(
+                f"needs one label per row ({rows}), got {checks.brief(split)}", parameter="split"
+            )
         found, member = np.unique(labels, return_inverse=True)
         if members is not None and set(found.tolist()) <= set(members):
             number = {name: k for k, name in enumerate(members)}
@@ -198,8 +206,9 @@ def groups_of(
         return [np.flatnonzero(member == k) for k in range(len(found))], found.tolist()
     if split not in _RULES:
         raise InvalidInput(
-            "split must be 'contiguous', 'random', 'sorted', 'by:<column>' or one label per row, "
-            f"got {split!r}{nearest(split, _RULES)}"
+            parameter="split",
+            required="'contiguous', 'random', 'sorted', 'by:<column>' or one label per row",
+            got=f"{split!r}{nearest(split, _RULES)}",
         )
     if agents is None:
         raise InvalidInput(f"split={split!r} needs the number of agents: pass agents=10, or a network")

@@ -128,7 +128,8 @@ class LinearEstimation:
         self.parameter = checks.array("parameter", parameter, (self.dimension,))
         if len(self.names) != self.dimension:
             raise InvalidInput(
-                f"names needs one entry per column of A_i ({self.dimension}), got {len(self.names)}"
+                f"needs one entry per column of A_i ({self.dimension}), got {len(self.names)}",
+                parameter="names",
             )
         check_observable(sum(a.T @ a for a in self.matrices), self.names)  # type: ignore[arg-type]
 

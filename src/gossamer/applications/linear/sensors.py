@@ -25,7 +25,9 @@ def check_matrices(matrices: Sequence[ArrayLike], agents: int) -> list[Floats]:
         array = checks.array(f"A_{i}", matrix)
         array = array[None, :] if array.ndim == 1 else array
         if array.ndim != 2 or array.size == 0:
-            raise InvalidInput(f"A_{i} must be a matrix of shape (m_i, d), got one of shape {array.shape}")
+            raise InvalidInput(
+                parameter=f"A_{i}", required="a matrix of shape (m_i, d)", got=f"one of shape {array.shape}"
+            )
         if checked and array.shape[1] != checked[0].shape[1]:
             raise InvalidInput(
                 f"every A_i needs the same number of columns, one per parameter: A_0 has {checked[0].shape[1]}, "

@@ -162,15 +162,19 @@ class PolicyEvaluation:
             return Gaussian(checks.array("rewards", rewards, shape), 1.0 if std is None else std)
         if rewards.mean.shape != shape:
             raise InvalidInput(
-                f"rewards must have a stream for each agent, with a component for each state, {shape}, got "
-                f"{rewards.mean.shape}"
+                f"must have a stream for each agent, with a component for each state, {shape}, got "
+                f"{rewards.mean.shape}",
+                parameter="rewards",
             )
         if rewards.moving or np.any(rewards.drift):
             raise InvalidInput(
-                "rewards must have means that do not move, since values are those of fixed rewards"
+                "must have means that do not move, since values are those of fixed rewards",
+                parameter="rewards",
             )
         if std is not None:
-            raise InvalidInput("reward_std is for Gaussian rewards; streams have their own, so leave it out")
+            raise InvalidInput(
+                "is for Gaussian rewards; streams have their own, so leave it out", parameter="reward_std"
+            )
         return rewards
 
     def __repr__(self) -> str:
@@ -269,7 +273,7 @@ class PolicyEvaluation:
         With keep=False the values themselves are discarded once their errors are known.
         """
         if not isinstance(keep, bool):
-            raise InvalidInput(f"keep must be True or False, got {checks.brief(keep)}")
+            raise InvalidInput(parameter="keep", required="True or False", got=checks.brief(keep))
         horizons, one = horizons_of(rounds)
         trials = checks.whole_number("trials", trials, least=1)
         block = trials if keep else max(1, 2**24 // (len(horizons) * self.network.agents * self.states))

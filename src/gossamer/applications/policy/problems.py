@@ -127,7 +127,9 @@ def from_gymnasium(
             raise InvalidInput(f"Gymnasium cannot make {environment!r}: {error}") from error
     if not hasattr(environment, "unwrapped"):
         raise InvalidInput(
-            f"environment must be the id of a Gymnasium environment or one itself, got {environment!r}"
+            parameter="environment",
+            required="the id of a Gymnasium environment or one itself",
+            got=repr(environment),
         )
     table = getattr(environment.unwrapped, "P", None)
     name = (
@@ -181,14 +183,17 @@ def _policy(policy: str | ArrayLike, moves: list[sp.csr_matrix], rewards: Floats
         if policy == "optimal":
             return _one_hot(value_iteration(moves, rewards, discount), actions)
         raise InvalidInput(
-            f"policy must be 'optimal', 'uniform' or a table, got {policy!r}"
-            f"{nearest(policy, ('optimal', 'uniform'))}"
+            parameter="policy",
+            required="'optimal', 'uniform' or a table",
+            got=f"{policy!r}{nearest(policy, ('optimal', 'uniform'))}",
         )
     given = checks.array("policy", policy)
     if given.shape == (states,) and np.all(given == np.floor(given)):
         if given.min() < 0 or given.max() >= actions:
             raise InvalidInput(
-                f"actions must be numbers from 0 to {actions - 1}, got {given.min():g} to {given.max():g}"
+                parameter="actions",
+                required=f"numbers from 0 to {actions - 1}",
+                got=f"{given.min():g} to {given.max():g}",
             )
         return _one_hot(given.astype(int), actions)
     return check_policy(given, states, actions)

@@ -152,7 +152,8 @@ class TemporalDifference:
         features = np.ascontiguousarray(self.features, dtype=float)
         if features.ndim != 2 or len(features) != problem.states or not np.all(np.isfinite(features)):
             raise InvalidInput(
-                f"features need one finite row per state, ({problem.states}, p), got shape {features.shape}"
+                f"need one finite row per state, ({problem.states}, p), got shape {features.shape}",
+                parameter="features",
             )
         return features
 
@@ -162,7 +163,8 @@ class TemporalDifference:
         given = np.asarray(self.distribution, dtype=float)
         if given.shape != (problem.states,) or given.min() < 0 or not np.isclose(given.sum(), 1):
             raise InvalidInput(
-                f"distribution needs one probability per state ({problem.states}) that sum to 1, "
-                f"got shape {given.shape} with sum {given.sum():g}"
+                f"needs one probability per state ({problem.states}) that sum to 1, got shape "
+                f"{given.shape} with sum {given.sum():g}",
+                parameter="distribution",
             )
         return given

@@ -88,14 +88,28 @@ class Sampled(Measure):
 
     known: Floats  #: (G,) power that is known exactly
     probes: Floats  #: (G, P) what every probe says of the rest
+    pilot: Floats  #: (G, P) the same for other probes, which say only how much probes differ
     scales: Floats  #: (G, 2) the total signal, and the largest variance of an agent
+
+    @property
+    def unpiloted(self) -> Sampled:
+        """The same with standard errors from the differences of the probes in the mean."""
+        return replace(self, pilot=self.pilot[:, :0])
 
     @np.errstate(over="ignore", invalid="ignore")  # a method may diverge
     def sums(self, response: Floats, noise: Floats, rounds: Integers) -> Floats:
         error = self.off_target(response, rounds)[..., 0] ** 2
         # The sum over all parts of their largest values is at least the largest.
         largest = np.stack([error.max(axis=1), noise.max(axis=1)]) * self.scales[0, :, None]
-        return np.vstack([largest, error @ self.signal[:, 0, 0], noise @ self.known, (noise @ self.probes).T])
+        return np.vstack(
+            [
+                largest,
+                error @ self.signal[:, 0, 0],
+                noise @ self.known,
+                (noise @ self.probes).T,
+                (noise @ self.pilot).T,
+            ]
+        )
 
     def thinned(self, size: int) -> Measure:
         """Thinned after smoothing (Jackson's kernel), which makes all weights positive."""
@@ -104,17 +118,15 @@ class Sampled(Measure):
     @np.errstate(over="ignore", invalid="ignore")
     def integral(self, sums: Floats) -> Integral:
         rounding, largest, bias, variance = sums[:4]
-        probes, count = sums[4:], len(sums) - 4
+        probes, pilot = np.split(sums[4:], [self.probes.shape[1]])
         uncertainty = ROUNDING * rounding
-        if count:
+        if count := len(probes):
             trace = np.maximum(probes.mean(axis=0), 0.0)
             variance = variance + trace
-            if (
-                count < LEAST_PROBES
-            ):  # a form in random signs has at most the variance 2 |A|_F^2 <= 2 |A| trace A
-                uncertainty = uncertainty + np.sqrt(2 * largest * trace / count)
+            if count == 1:  # a form in random signs has at most the variance 2 |A|_F^2 <= 2 |A| trace A
+                uncertainty = uncertainty + np.sqrt(2 * largest * trace)
             else:
-                uncertainty = uncertainty + STOPPING * probes.std(axis=0, ddof=1) / np.sqrt(count)
+                uncertainty = uncertainty + spread_of(pilot if len(pilot) else probes) / np.sqrt(count)
         found = np.stack([np.where(bias < 0, 0.0, bias), variance, uncertainty])
         return Integral(*np.where(np.isfinite(found), found, np.inf))
 
@@ -122,12 +134,12 @@ class Sampled(Measure):
 ROUNDING = 2.0**-36
 """Rounding errors of a bias, as a share of what it would be if all modes had the largest response."""
 
-STOPPING = 1.4
-"""Probes decide by their differences when there are enough of them, which makes these look too small: on trees, paths
-and lollipops, errors were 1.0 to 1.5 times what they said."""
 
-LEAST_PROBES = 16
-"""Random probes from whose differences a standard error is estimated; of fewer it is bounded."""
+def spread_of(probes: Floats) -> Floats:
+    """The standard deviation of probes (P, H), a little more because it is estimated: (mean - truth) / spread, with the
+    mean of other probes, is distributed as Student's t if they are normal, and has unit variance then."""
+    count = len(probes)
+    return np.asarray(probes.std(axis=0, ddof=1) * np.sqrt((count - 1) / (count - 3)))
 
 
 def measure(network: Network, observations: Observations) -> Measure:

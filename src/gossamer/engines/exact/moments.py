@@ -14,6 +14,8 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
+from scipy.sparse.csgraph import reverse_cuthill_mckee
 
 from gossamer.arrays import AnyArray, Floats
 from gossamer.networks.links import Links
@@ -28,6 +30,10 @@ ALONE = 2**17
 
 STEP_WORK = 2**26
 """Updates of an agent in one call of a kernel: Ctrl-C is served between calls."""
+
+
+NEAR = 2**12
+"""Agents that are numbered so that neighbors' numbers differ by more are put in another order first."""
 
 
 class Interval(NamedTuple):
@@ -55,14 +61,33 @@ class Operator(NamedTuple):
     codes: AnyArray
     weights: Floats
     own: Floats  #: (N,) the diagonal
+    order: AnyArray  #: (N,) the agents by row
 
     @classmethod
     def of(cls, links: Links, interval: Interval) -> Operator:
         scale = 4 / (interval.high - interval.low)
         weights = scale * links.scale * links.weights
-        own = np.add.reduceat(weights[links.codes], links.starts[:-1])
+        order = _order(links)
+        degrees = links.degrees[order]
+        starts = np.concatenate([[0], np.cumsum(degrees)])
+        which = np.repeat(links.starts[order] - starts[:-1], degrees) + np.arange(starts[-1])
+        rows = np.empty(links.agents, links.neighbors.dtype)
+        rows[order] = np.arange(links.agents)
+        codes = links.codes[which]
+        own = np.add.reduceat(weights[codes], starts[:-1])
         shift = 2 * (interval.high + interval.low) / (interval.high - interval.low)
-        return cls(links.starts, links.neighbors, links.codes, weights, own - shift)
+        return cls(starts.astype(np.uint32), rows[links.neighbors[which]], codes, weights, own - shift, order)
+
+
+def _order(links: Links) -> AnyArray:
+    """An order of the agents in which neighbors are close to each other, so that they are in the cache."""
+    agent = np.repeat(np.arange(links.agents), links.degrees)
+    if np.abs(links.neighbors - agent).mean() < NEAR:
+        return np.arange(links.agents)
+    ones = np.ones(len(links.neighbors), np.uint8)
+    starts, neighbors = (each.astype(np.int32) for each in (links.starts, links.neighbors))
+    pattern = sp.csr_matrix((ones, neighbors, starts), shape=(links.agents, links.agents))
+    return np.asarray(reverse_cuthill_mckee(pattern, symmetric_mode=True))
 
 
 def _make_step(width: int) -> Any:
@@ -72,7 +97,7 @@ def _make_step(width: int) -> Any:
     def step(
         operator: Operator, current: Floats, previous: Floats, dots: Floats, scale: float, filtered: Floats
     ) -> None:
-        starts, neighbors, codes, weights, own = operator
+        starts, neighbors, codes, weights, own, _ = operator
         mixed = np.empty(width)
         sums = np.zeros((2, width))
         for i in range(own.size):
@@ -124,7 +149,7 @@ class Panel:
         self.operator, self.interval, self.count = operator, interval, vectors.shape[1]
         width = 1 if self.count == 1 else PANEL
         self._current = np.zeros((len(vectors), width))
-        self._current[:, : self.count] = vectors
+        self._current[:, : self.count] = vectors[operator.order]
         self._previous = np.zeros_like(self._current)
         self.moments = np.empty((0, self.count))
 
@@ -156,7 +181,9 @@ class Panel:
             done += count
             for each in (self._current, self._previous):
                 each -= each.mean(axis=0)
-        return filtered[:, : self.count]
+        found = np.empty((len(filtered), self.count))
+        found[self.operator.order[: len(filtered)]] = filtered[:, : self.count]
+        return found
 
     def _go(self, scales: Floats, filtered: Floats) -> Floats:
         dots = np.empty((len(scales), 2, self._current.shape[1]))
@@ -181,7 +208,9 @@ def moments_of(panels: Sequence[Panel], degree: int) -> Floats:
         panels[k].extend(-(-degree // 2))
 
     spread(work, len(panels))
-    return np.concatenate([each.moments[: degree + 1] for each in panels], axis=1)
+    return np.concatenate(
+        [np.empty((degree + 1, 0)), *(each.moments[: degree + 1] for each in panels)], axis=1
+    )
 
 
 def filtered_by(panels: Sequence[Panel], coefficients: Floats) -> Floats:

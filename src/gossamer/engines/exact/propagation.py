@@ -72,7 +72,7 @@ class Pass:
     def expected(self, spectrum: Spectrum, observations: Observations) -> AnyArray:
         """(H, modes, n) the estimates' expected values by mode, whatever the means do from round to round."""
         found = {
-            t: np.tensordot(self.table.estimate_state[t - 1], state, axes=1)
+            t: self.table.round(t - 1).estimate(state)
             for t, state in _registers(self.table, spectrum, observations, set(self.ends.tolist()))
         }
         return np.stack([found[t] for t in self.ends.tolist()])
@@ -294,10 +294,7 @@ def _registers(
         block = range(begin, min(begin + length, last))
         for t, mean in zip(block, observations.means(block), strict=True):
             level = spectrum.analyze(mean)
-            message = np.tensordot(table.message_state[t], state, axes=1)
-            mixed = eigenvalues * (message + table.message_observation[t] * level)
-            state = np.tensordot(table.step_state[t], state, axes=1)
-            state = state + np.multiply.outer(table.step_observation[t], level)
-            state = state + np.multiply.outer(table.step_mixed[t], mixed)
+            row = table.round(t)
+            state = row.step(state, level, eigenvalues * row.message(state, level))
             if t + 1 in times:
                 yield t + 1, state

@@ -9,7 +9,12 @@ are sums of Chebyshev moments (`moments.py`), which T products with the matrix g
 up to T. The constant mode is known. A trace is the mean of z'A z over random signs z. Where few modes have most of it,
 as slow ones do, the probes differ much: then an orthonormal basis Q of where A is large is found by applying A to
 random vectors (as in Hutch++, Meyer et al. 2021), trace(Q'A Q) is computed exactly, and only the rest is sampled.
-Probes are added until the standard error is below 1% of the total error.
+
+How many probes are needed for a standard error of 1% of the total error is decided from how much the probes of a pilot
+differ, and the standard error is computed from the same number. The pilot is not part of the mean, so the mean's error
+is independent of both, whatever the distribution of a probe is: the two-stage rule of Stein (1945). If the differences
+of the probes in the mean decided, as they seem natural to do, the standard error would be too small: sampling would
+stop where they happen to be small.
 
 Where T is large, fewer moments do: |sum_{j > d} c_j mu_j| <= mu_0 sum_{j > d} |c_j|, and the coefficients c_j of h^2
 and v are computed before the moments. So no slow mode is missed, whatever the spectrum is.
@@ -26,7 +31,7 @@ import scipy.fft
 from threadpoolctl import threadpool_limits
 
 from gossamer.arrays import Floats
-from gossamer.engines.exact.measure import LEAST_PROBES, Measure, Sampled, integrate, jackson, measure
+from gossamer.engines.exact.measure import Measure, Sampled, integrate, jackson, measure
 from gossamer.engines.exact.moments import (
     PANEL,
     Interval,
@@ -44,6 +49,9 @@ from gossamer.observations import Observations
 RELATIVE = 0.01
 """Probes are added until the standard error is this share of the total error."""
 
+PILOT = 8
+"""Probes from whose differences a standard error is computed."""
+
 TRUNCATION = 1e-4
 """What moments that are left out may change at most, as a share of the error in the network's average."""
 
@@ -51,7 +59,11 @@ LARGE = 2**13
 """From this many agents on a single probe is tried first: where many modes matter, it says enough."""
 
 MANY_PROBES = 64
-"""Where more probes than this were needed, slow modes are taken out first."""
+"""Where more probes than this seem to be needed, slow modes are taken out first.
+
+The probes themselves decide that: a pilot that is kept only if it shows small differences would give too small a
+standard error. Later on, for other horizons, the pilot decides, but only if it asks for four times as many.
+"""
 
 DEFLATED = 16
 """Vectors that are taken out at a time."""
@@ -84,8 +96,10 @@ class Sampler:
         self.random = np.random.default_rng(0)
         self.basis = np.empty((network.agents, 0))  # Q
         self.probes: list[Panel] = []
+        self.pilot: list[Panel] = []
         self.taken: list[Panel] = []  # of the vectors of the basis
         self.count = self.columns = 0
+        self.settled = False  # whether the pilot is kept, whatever it says
 
     @cached_property
     def interval(self) -> Interval:
@@ -111,36 +125,48 @@ class Sampler:
     def fit(self, passes: Sequence[Pass]) -> Sampled:
         """A measure with which the standard error after all horizons of the passes is small."""
         if not self.probes and self.variance.any():
-            self.add_probes(1 if self.network.agents >= LARGE else LEAST_PROBES)
+            if self.network.agents >= LARGE:
+                self.add_probes(1)
+            else:
+                self._begin()
         with threadpool_limits(1, user_api="blas"), np.errstate(all="ignore"):
             degree = self.degree(passes)
             over = self.measure(degree)
             gains = [each.propagate(over.nodes) for each in passes]
             while True:
-                excess = _excess(over, passes, gains)
+                excess = _excess(over if self.settled else over.unpiloted, passes, gains)
                 needed = math.ceil(self.count * min(float(excess.max()), 1e4) ** 2)
-                if needed <= self.count or self.columns * degree // 2 * self.network.agents > WORK:
+                enough = needed <= self.count or self.columns * degree // 2 * self.network.agents > WORK
+                if enough and (self.settled or self.count <= 1):
                     return over
-                if self.count < LEAST_PROBES:
-                    self.add_probes(min(needed, LEAST_PROBES) - self.count)
-                elif needed <= MANY_PROBES or not self._room():
-                    self.add_probes(-(-(needed - self.count) // PANEL) * PANEL)
-                else:
+                if self.count == 1:
+                    self._begin()
+                elif not enough and needed > MANY_PROBES * (4 if self.settled else 1) and self._room():
                     noise = np.concatenate([noise[:, 1:] for _, noise in gains])
                     self.deflate(noise[np.argmax(excess)])
+                elif not self.settled:
+                    self.settled = True
+                    continue
+                else:
+                    self.add_probes(-(-(needed - self.count) // PANEL) * PANEL)
                 over = self.measure(degree)
+
+    def _begin(self) -> None:
+        """Start with fresh probes and a fresh pilot; whether to keep them is not settled yet."""
+        self.probes, self.count, self.settled = [], 0, False
+        self.add_probes(PANEL)
+        self.pilot = self._panels(self._seen(self._random_signs(PILOT)))
 
     def measure(self, degree: int) -> Sampled:
         """The measure for polynomials of this degree, with the probes that there are."""
         size = degree + 1
-        signal, taken, probes = (
-            scipy.fft.dct(moments_of(panels, degree), type=3, axis=0) / size
-            if panels
-            else np.zeros((size, 0))
-            for panels in (self.signals, self.taken, self.probes)
-        )
+        groups = (self.signals, self.taken, self.probes, self.pilot)
+        moments = moments_of([panel for group in groups for panel in group], degree)
+        weights = scipy.fft.dct(moments, type=3, axis=0) / size if moments.size else moments
+        ends = np.cumsum([sum(panel.count for panel in group) for group in groups])
+        signal, taken, probes, pilot = np.split(weights, ends[:-1], axis=1)
         known = np.concatenate([self.average.power, taken.sum(axis=1)])
-        probes = np.concatenate([np.zeros((1, self.count)), probes])
+        probes, pilot = (np.concatenate([np.zeros((1, each.shape[1])), each]) for each in (probes, pilot))
         scales = [float((self.means**2).sum()), float(self.variance.max())]
         return Sampled(
             nodes=np.concatenate([np.zeros(1), self.interval.nodes(size)]),
@@ -149,6 +175,7 @@ class Sampler:
             power=known + (probes.mean(axis=1) if self.count else 0.0),
             known=known,
             probes=probes,
+            pilot=pilot,
             scales=np.tile(scales, (size + 1, 1)),
         )
 
@@ -182,8 +209,7 @@ class Sampler:
         fresh = np.linalg.qr(found)[0]
         self.basis = np.concatenate([self.basis, fresh], axis=1)
         self.taken += self._panels(self._seen(fresh))
-        self.probes, self.count = [], 0
-        self.add_probes(LEAST_PROBES)
+        self._begin()
 
     def degree(self, passes: Sequence[Pass]) -> int:
         """The least degree whose moments suffice for all horizons of the passes."""
@@ -193,7 +219,8 @@ class Sampler:
         signal, power = float((self.means**2).sum()), float(self.variance.sum())
         found = integrate(passes, self.network, self.observations, self.average)
         allowed = TRUNCATION * (found.bias + found.variance)
-        while size < full:
+        while True:
+            size = min(size, full + 1)  # with that many nothing is aliased
             enough = 0
             for each in passes:
                 response, noise = each.propagate(self.interval.nodes(size))
@@ -204,10 +231,9 @@ class Sampler:
                 # Where a method diverges, no degree helps.
                 good = ~(2 * tails > np.maximum(allowed[each.which], rounding)[:, None])
                 enough = max(enough, int(np.where(good.any(axis=1), good.argmax(axis=1), size).max()))
-            if enough <= 3 * size // 4:
-                return max(enough, 2)
+            if enough <= 3 * size // 4 or size > full:
+                return max(min(enough, full), 2)
             size *= 2
-        return full
 
 
 def _excess(over: Sampled, passes: Sequence[Pass], gains: Sequence[tuple[Floats, Floats]]) -> Floats:

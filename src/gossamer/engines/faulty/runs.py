@@ -137,7 +137,7 @@ class FaultyRun:
                     self.squares[horizon, some] = ((estimates - self.targets[horizon]) ** 2).sum(axis=2)
                     self.estimates[horizon : horizon + 1, some] = estimates  # nothing, where none are kept
                     numbers = range(first + block.start, first + block.stop)
-                    self.scene.observations.heed(rounds.stop, numbers, estimates)
+                    self.scene.observations.receive_estimates(rounds.stop, numbers, estimates)
             edges.forget(memories, one.doubtful, rounds.stop)
             advance(len(rounds) * sum(map(len, blocks)) * one.per_round)
 
@@ -370,6 +370,7 @@ def _answers_to_ones(table: Table) -> Floats:
     answers = np.empty(table.rounds)
     state = np.zeros(table.registers)
     for t in range(table.rounds):
-        state = table.step_state[t] @ state + table.step_observation[t]
-        answers[t] = table.estimate_state[t] @ state
+        row = table.round(t)
+        state = row.step(state, 1.0, 0.0)
+        answers[t] = row.estimate(state)
     return answers

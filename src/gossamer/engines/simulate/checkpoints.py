@@ -69,7 +69,9 @@ class Checkpoints:
             tempfile.TemporaryFile(dir=self.folder).close()
             text = manifest.read_text() if manifest.exists() else None
         except OSError as error:
-            raise OutputError(f"checkpoint must be a folder that can be written: {error}") from error
+            raise OutputError(
+                f"must be a folder that can be written: {error}", parameter="checkpoint"
+            ) from error
         if text is None:
             return None
         try:
@@ -84,9 +86,10 @@ class Checkpoints:
         if other:
             key = other[0]
             raise InvalidInput(
-                f"checkpoint must be a folder of this simulation, but {self.folder} holds one with {key} = "
-                f"{checks.brief(known.get(key))}, and this one has {checks.brief(same[key])}; name another "
-                "folder, or remove that one"
+                f"must be a folder of this simulation, but {self.folder} holds one with {key} = "
+                f"{checks.brief(known.get(key))}, and this one has {checks.brief(same[key])}; name "
+                "another folder, or remove that one",
+                parameter="checkpoint",
             )
         for name, _, _ in found["shards"]:
             self._load(name)

@@ -70,7 +70,7 @@ class Problem(NamedTuple):
     ) -> Problem:
         method = resolve(method)
         if dtype not in (np.float64, np.float32):
-            raise InvalidInput(f"dtype must be numpy.float64 or numpy.float32, got {dtype!r}")
+            raise InvalidInput(parameter="dtype", required="numpy.float64 or numpy.float32", got=repr(dtype))
         if faults is not None or method.mixing != "matrix" or changing_of(network) is not None:
             what = (
                 "faults"
@@ -143,7 +143,9 @@ def _share(problem: Problem, agents: range) -> Share:
         asked = agents or range(1)  # no streams exist without an agent
         some, here, offset = given(asked), slice(len(agents)), 0
         if not isinstance(some, Observations) or some.agents != len(asked):
-            raise InvalidInput(f"observations must give one stream for each agent of {asked}, got {some!r}")
+            raise InvalidInput(
+                f"must give one stream for each agent of {asked}, got {some!r}", parameter="observations"
+            )
         if some.normal_std is None:
             raise Unsupported(
                 f"observations as a function of the agents must be Gaussian with independent components, got {some!r}; "

@@ -43,7 +43,7 @@ class DirectedRun(Run):
         lanes = components * len(trials)
         shares = self.network.weights.astype(self.dtype)
         given = np.ones((agents, lanes + 1), self.dtype)
-        state = [np.zeros_like(given) for _ in range(table.registers)]
+        state = np.zeros((table.registers, *given.shape), self.dtype)
         drawn = range(self.first_trial + trials.start, self.first_trial + trials.stop)
         length = max(1, GIVEN // given.size)
         batches = None if np.all(table.batches == 1) else table.batches
@@ -54,10 +54,12 @@ class DirectedRun(Run):
             samples = self.observations.sample(self.seed, block, drawn, batches=batches)
             for t, sample in zip(block, samples, strict=True):
                 given[:, :-1] = sample.reshape(agents, lanes)
-                state = _round(table, t, state, given, shares)
+                row = table.round(t)
+                message = row.message(state, given)
+                state = row.step(state, given, message - shares @ message)
                 if not (records or t + 1 in by_round):
                     continue
-                answers = _combined(table.estimate_state[t], state)
+                answers = row.estimate(state)
                 with np.errstate(divide="ignore", invalid="ignore"):  # weights may underflow: not a number
                     estimates = (answers[:, :-1] / answers[:, -1:]).reshape(sample.shape)
                 if records:
@@ -76,20 +78,3 @@ class DirectedRun(Run):
         self.per_agent[which] += squares.sum(axis=(1, 2))
         if self.keep:
             self.estimates[which, trials.start : trials.stop] = np.moveaxis(estimates, 2, 0)
-
-
-def _round(table: Table, t: int, state: list[AnyArray], given: AnyArray, shares: AnyArray) -> list[AnyArray]:
-    """The registers after round t, each (N, lanes)."""
-    message = _combined(table.message_state[t], state) + table.message_observation[t] * given
-    mixed = message - shares @ message
-    return [
-        _combined(row, state) + observed * given + heard * mixed
-        for row, observed, heard in zip(
-            table.step_state[t], table.step_observation[t], table.step_mixed[t], strict=True
-        )
-    ]
-
-
-def _combined(row: AnyArray, state: list[AnyArray]) -> AnyArray:
-    """Register by register, so that a trial has the same bits in whatever block it runs."""
-    return np.asarray(sum(float(weight) * values for weight, values in zip(row, state, strict=True)))

@@ -208,7 +208,7 @@ def simulate(
         return simulate_cluster(cluster, prepare, progress)
     if checkpoint is not None:
         raise InvalidInput(
-            "checkpoint is for runs on a cluster; give cluster=MPI.COMM_WORLD, or leave it out"
+            "is for runs on a cluster; give cluster=MPI.COMM_WORLD, or leave it out", parameter="checkpoint"
         )
     if isinstance(network, NetworkParts) or callable(observations):
         raise InvalidInput(
@@ -219,7 +219,7 @@ def simulate(
     method = resolve(method)
     changing = changing_of(network)
     if dtype not in (np.float64, np.float32):
-        raise InvalidInput(f"dtype must be numpy.float64 or numpy.float32, got {dtype!r}")
+        raise InvalidInput(parameter="dtype", required="numpy.float64 or numpy.float32", got=repr(dtype))
     horizons, one = horizons_of(rounds)
     if faults is not None or changing is not None:
         if dtype is not np.float64:

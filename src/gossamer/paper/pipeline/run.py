@@ -33,9 +33,9 @@ def run_pieces(
 ) -> dict[str, tuple[list[Row], float]]:
     """Return rows and seconds of every piece by key. `done` is told of each, and whether it was computed now."""
     if backend not in BACKENDS:
-        raise InvalidInput(f"backend must be one of {', '.join(BACKENDS)}, got {backend!r}")
+        raise InvalidInput(parameter="backend", required=f"one of {', '.join(BACKENDS)}", got=repr(backend))
     if address is not None and backend != "dask":
-        raise InvalidInput(f"address needs the backend dask, got {backend!r}")
+        raise InvalidInput(f"needs the backend dask, got {backend!r}", parameter="address")
     results: dict[str, tuple[list[Row], float]] = {}
     missing: dict[str, Piece] = {}
     for piece in pieces:

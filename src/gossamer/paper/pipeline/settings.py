@@ -40,23 +40,29 @@ class Settings:
     def __post_init__(self) -> None:
         if self.agents < 9 or math.isqrt(self.agents) ** 2 != self.agents:
             raise InvalidInput(
-                "agents must be a square number of at least 9, because one of the networks is a square grid, "
-                f"got {self.agents}; the nearest is {max(3, round(math.sqrt(max(self.agents, 0)))) ** 2}"
+                parameter="agents",
+                required="a square number of at least 9, because one of the networks is a square grid",
+                got=str(self.agents),
+                hint=f"the nearest is {max(3, round(math.sqrt(max(self.agents, 0)))) ** 2}",
             )
         for name, least in (("trials", 2), ("draws", 2), ("seed", 0)):
             if getattr(self, name) < least:
-                raise InvalidInput(f"{name} must be at least {least}, got {getattr(self, name)}")
+                raise InvalidInput(parameter=name, required=f"at least {least}", got=str(getattr(self, name)))
         for name in ("spread", "small_spread"):
             if not 0 < getattr(self, name) < math.inf:
-                raise InvalidInput(f"{name} must be a number above 0, got {getattr(self, name)}")
+                raise InvalidInput(parameter=name, required="a number above 0", got=str(getattr(self, name)))
         if len(self.stages) < 2 or min(self.stages) < 2:
-            raise InvalidInput(f"stages needs two or more numbers, each at least 2, got {self.stages}")
+            raise InvalidInput(
+                f"needs two or more numbers, each at least 2, got {self.stages}", parameter="stages"
+            )
         for name in ("large", "small"):
             values = getattr(self, name)
             if len(values) < 2 or not all(0 < eps < math.inf for eps in values):
-                raise InvalidInput(f"{name} needs two or more accuracies above 0, got {values}")
+                raise InvalidInput(f"needs two or more accuracies above 0, got {values}", parameter=name)
         if len(self.star_agents) < 2 or min(self.star_agents) < 4:
-            raise InvalidInput(f"star_agents needs two or more sizes of at least 4, got {self.star_agents}")
+            raise InvalidInput(
+                f"needs two or more sizes of at least 4, got {self.star_agents}", parameter="star_agents"
+            )
 
     @classmethod
     def quick(cls, **changes: Any) -> Settings:

@@ -1,0 +1,1 @@
+"""Settings: what an agent and a fleet are told, each declared once."""

@@ -1,0 +1,95 @@
+"""fleet.toml as text: read, and turned into a fleet with mistakes named by the field they are in."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from gossamer.agents import files
+from gossamer.agents.config.tables import MethodTable
+from gossamer.errors import InvalidInput, require
+
+if TYPE_CHECKING:
+    import msgspec
+else:
+    msgspec = require("msgspec", "agents")
+
+Kind = TypeVar("Kind")
+
+_PLACES = (
+    {
+        field: f"{table}.{field}"
+        for table, fields in {
+            "method": ("step_size", "momentum", "smoothing", "gain"),
+            "observations": ("dimension", "weighting", "range", "outside"),
+            "statistics": ("variance", "covariance", "extremes", "bins", "replicates"),
+            "rounds": ("timeout", "silence", "return_rate", "death", "commit"),
+        }.items()
+        for field in fields
+    }
+    | {"pace": "rounds.every"}
+    | {f"limits.{field}": f"wire.{field}" for field in ("message_bytes", "rounds_ahead")}
+)
+"""Where fleet.toml holds the fields of `AgentSettings` and of Anytime SDA."""
+
+
+def parse(path: Path, kind: type[Kind], format: int) -> Kind:
+    """Read a TOML file as a struct."""
+    try:
+        found = tomllib.loads(files.read(path))
+    except OSError as error:
+        raise InvalidInput(
+            f"{path} cannot be read ({error.strerror}); run `gossamer fleet init` to make a fleet"
+        ) from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InvalidInput(f"{path} must be a valid TOML file: {error}") from None
+    if found.get("format") != format:
+        raise InvalidInput(f"{path}: format must be {format}, got {found.get('format')!r}")
+    if isinstance(found.get("method"), dict):
+        found["method"] = MethodTable.from_file(found["method"])
+    _move_statistics(found)
+    try:
+        return msgspec.convert(found, kind)
+    except msgspec.ValidationError as error:
+        problem, _, place = str(error).partition(" - at ")
+        field = place.strip("`").removeprefix("$").removeprefix(".") or "the file"
+        raise InvalidInput(f"{path}: {field}: {_plain(problem)}") from None
+
+
+def _move_statistics(found: dict[str, Any]) -> None:
+    """What files of the first release say of statistics is among their observations."""
+    observations, statistics = found.get("observations"), found.setdefault("statistics", {})
+    if isinstance(observations, dict) and isinstance(statistics, dict):
+        for name in ("variance", "bins", "replicates"):
+            if name in observations and name not in statistics:
+                statistics[name] = observations.pop(name)
+
+
+def _plain(problem: str) -> str:
+    """Turn msgspec's sentence into ours: what was required, and what it got."""
+    rules: list[tuple[str, Callable[[re.Match[str]], str]]] = [
+        (r"Expected `(.+)`, got `(.+)`", lambda m: f"a value of type {m[1]} is required, got {m[2]}"),
+        (
+            r"Object missing required field `(.+)`",
+            lambda m: f"the field {m[1]!r} is required; add it",
+        ),
+        (r"Object contains unknown field `(.+)`", lambda m: f"there is no field {m[1]!r}; remove it"),
+    ]
+    for pattern, text in rules:
+        if match := re.fullmatch(pattern, problem):
+            return text(match)
+    return problem
+
+
+@contextmanager
+def named_as_in_the_file() -> Iterator[None]:
+    """Let an error about settings begin with the field's place in fleet.toml."""
+    try:
+        yield
+    except InvalidInput as error:
+        error.parameter = _PLACES.get(error.parameter, error.parameter)
+        raise

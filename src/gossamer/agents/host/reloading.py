@@ -1,0 +1,319 @@
+"""What changes while an agent runs: fleet.toml, the roster and the certificates, and how the agent follows.
+
+- SIGHUP makes it read fleet.toml again.
+- A roster comes from a neighbor that is ahead, from the operator at the door, or as a file put beside fleet.toml. It
+  counts if the fleet's authority signed it and its epoch is newer; it is then written beside fleet.toml, so that a
+  restart begins with it. Two different rosters of one epoch are a mistake, reported and left alone.
+- New certificates are taken into use when their files have changed and stayed the same for a moment.
+- An agent that hears nobody asks other members for their roster: all its neighbors may have changed while it was away.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from gossamer.agents import files
+from gossamer.agents.agent import Agent
+from gossamer.agents.config.settings import OPERATOR, AgentSettings, Neighbor
+from gossamer.agents.config.tables import Member, duration
+from gossamer.agents.host import logs
+from gossamer.agents.host.options import Options
+from gossamer.agents.membership.certificates import read_certificate, validity, write_file
+from gossamer.agents.membership.fleet import Fleet
+from gossamer.agents.membership.renewal import RENEW, Renewal
+from gossamer.agents.membership.roster import Roster, roster_path
+from gossamer.agents.rewiring import HAND_OVER, HELD, TAKE_BACK
+from gossamer.agents.sources.kinds import AnySource
+from gossamer.agents.transports.connector import ask
+from gossamer.errors import GossamerError, InvalidInput, OutputError
+
+log = logging.getLogger("gossamer.agents.host.reloading")
+
+LOOK_EVERY = 2.0
+"""Seconds between two looks at the files."""
+
+_LONELY = 5
+"""Looks in a row at which no neighbor was heard, after which other members are asked."""
+
+_NOTICE = 14
+"""Days before the end of a certificate from which on the log warns, once a day."""
+
+
+class Reloader:
+    """Keeps a running agent in step with its fleet.
+
+    left  called when the agent is a member no more
+    """
+
+    def __init__(self, options: Options, fleet: Fleet) -> None:
+        self._options = options
+        self._path = Path(options.fleet)
+        self.set_level: Callable[[str], bool] = lambda level: (
+            False
+        )  # of the process's logs, if it is the agent's own
+        self.reopen: Callable[[], None] = lambda: None  # the output, if someone has moved it away
+        self._fleet = fleet
+        self.me: Member = fleet.member(options.agent)
+        self.agent: Agent | None = None
+        self.left: Callable[[], None] = lambda: None
+        self._signed = self._read_roster()
+        self._loop = asyncio.get_running_loop()
+        self._stamps = self._seen = self._stamp()
+        self._renewal = Renewal(self._path.parent / fleet.certificates)
+        self._lonely = self._doubt = 0
+        self._others: Iterator[Member] = iter(())
+        self._asking: threading.Thread | None = None
+        self._warned = 0
+        self._removed = False
+
+    def source(self) -> AnySource:
+        """Where the agent's observations come from."""
+        return self._fleet.source(self.me.id, self._options.source, self._options.end)
+
+    # -- settings -------------------------------------------------------------------------------------------
+
+    def settings(self, fleet: Fleet | None = None, store: Path | None = None) -> AgentSettings:
+        """The agent's settings in this fleet, with the roster that it passes on."""
+        options, fleet = self._options, fleet or self._fleet
+        made = fleet.settings(
+            self.me.id, self._path.parent, insecure=options.insecure, every=options.every, store=store
+        )
+        return replace(made, roster=self._signed)
+
+    def _read_roster(self) -> bytes:
+        """What is in the roster's file; nothing, if it cannot be read."""
+        path = roster_path(self._path)
+        try:
+            files.check([path])
+            return path.read_bytes()
+        except FileNotFoundError:
+            return b""
+        except (OSError, InvalidInput) as error:
+            log.error("the roster's file cannot be read: %s", error)
+            return b""
+
+    def every(self) -> float:
+        """Seconds between two estimates on the output."""
+        given = self._options.report
+        return duration("logging.report", self._fleet.logging.report) if given is None else given
+
+    def level(self) -> str:
+        """The least serious messages that are logged."""
+        return self._options.level or self.me.level or self._fleet.logging.level
+
+    def validity(self) -> tuple[datetime, datetime] | None:
+        """From when to when the agent's certificate is valid; None: it has none."""
+        if self._options.insecure:
+            return None
+        return validity(self._path.parent / self._fleet.certificates / f"{self.me.name}.pem")
+
+    def known_end(self) -> datetime | None:
+        """When the agent's certificate expires; None: it has none, or it cannot be read now."""
+        with suppress(GossamerError):
+            found = self.validity()
+            return found and found[1]
+        return None
+
+    @property
+    def dimension(self) -> int:
+        """How many numbers an observation has."""
+        return self._fleet.dimension
+
+    @property
+    def stop_timeout(self) -> float:
+        """Seconds within which the agent ends when it is told to stop."""
+        return duration("rounds.stop_timeout", self._fleet.rounds.stop_timeout)
+
+    # -- applying changes ------------------------------------------------------------------------------------------
+
+    def reload(self) -> None:
+        """Read fleet.toml again. Never fails: a file that cannot be used is reported, and what was known stays."""
+        try:
+            logs.reopen()
+            self.reopen()
+            fleet = Fleet.read(self._path)
+        except Exception as error:  # whatever is wrong with the files, the agent must live
+            log.error("the new fleet.toml cannot be used, so the old settings stay: %s", error)
+            return
+        if fleet.epoch > self._fleet.epoch:
+            self._signed = self._read_roster()
+        if self.agent is not None:
+            self.agent.pardon()
+        self._follow(fleet, "read fleet.toml again")
+
+    def _follow(self, fleet: Fleet, why: str) -> None:
+        """Go on with another fleet, from the next round on."""
+        agent, before = self.agent, self.me
+        if agent is None or self._removed:
+            return
+        if all(member.id != before.id for member in fleet.agents):
+            self._removed = True
+            agent.farewell = self._signed
+            gone = next((gone.epoch for gone in fleet.left if gone.id == before.id), fleet.epoch)
+            log.warning("this agent was removed from the fleet in epoch %d, so it stops", gone)
+            self.left()
+            return
+        try:
+            settings = self.settings(fleet, agent.settings.store)
+        except Exception as error:
+            log.error("%s, but this cannot be used, so the old settings stay: %s", why, error)
+            return
+        every, self._fleet, self.me = self.every(), fleet, fleet.member(before.id)
+        level = self.set_level(self.level())  # first: the agent's thread logs that it goes on
+        changed, waiting = agent.apply(settings)
+        changed += ["level"] if level else []
+        changed += ["report"] if self.every() != every else []
+        waiting += [
+            name for name in ("source", "end", "metrics") if getattr(self.me, name) != getattr(before, name)
+        ]
+        said = [f"{', '.join(changed)} changed"] if changed else []
+        said += [f"{', '.join(waiting)} only when the agent is restarted"] if waiting else []
+        log.info(
+            "%s: %s",
+            why,
+            "; ".join(said) or "no setting changed",
+            extra={"changed": changed, "needs_restart": waiting},
+        )
+
+    def offer(self, data: bytes, giver: str) -> str:
+        """Take a roster, if it is valid and newer; return what became of it. Any thread may call this."""
+        try:
+            authority = read_certificate(self._path.parent / self._fleet.certificates / "ca.pem")
+            roster = Roster.open(data, authority, self._fleet.fleet)
+            newer = roster.supersedes(self._fleet.roster)
+            if roster.epoch == self._fleet.epoch:
+                return f"{self.me.name} already follows epoch {roster.epoch}"
+            if not newer:
+                return f"epoch {roster.epoch} is not newer than epoch {self._fleet.epoch}, which {self.me.name} follows"
+        except InvalidInput as error:
+            log.error("refused a roster from %s: %s", giver, error)
+            if self.agent is not None:
+                self.agent.refuse_roster()
+            return f"{self.me.name} refused the roster: {error}"
+        self._loop.call_soon_threadsafe(self._take, roster, data, giver)
+        return f"{self.me.name} follows epoch {roster.epoch}"
+
+    def _take(self, roster: Roster, data: bytes, giver: str) -> None:
+        if roster.epoch <= self._fleet.epoch:  # another was faster
+            return
+        try:
+            if self._read_roster() != data:  # which another agent with the same folder may have written
+                write_file(roster_path(self._path), data)
+        except OutputError as error:
+            log.warning("the roster cannot be kept: %s", error)
+        self._signed, self._stamps = data, self._stamp()
+        self._seen = self._stamps
+        self._follow(
+            self._fleet.with_roster(roster), f"follows the roster of epoch {roster.epoch} from {giver}"
+        )
+
+    def answer(self, name: str, question: bytes) -> bytes:
+        """At the door: what becomes of a roster, or, for an empty question, this agent's own; and what the agent holds
+        for a former neighbor, or how far it has handed its data over."""
+        agent = self.agent
+        if question.startswith(RENEW):
+            if name != OPERATOR:
+                return b"only the operator may ask for that"
+            return self._renewal.answer(question, self.me)
+        if question in (HAND_OVER, TAKE_BACK, HELD) and agent is not None:
+            if question == HELD:
+                asker = next((m.id for m in self._fleet.agents if m.certified == name), None)
+                return b"" if asker is None else agent.changes.held(asker)
+            if name != OPERATOR:
+                return b"only the operator may ask for that"
+            agent.changes.wish(question == HAND_OVER)
+            return agent.changes.report
+        if question:
+            return self.offer(question, name).encode()
+        return self._signed
+
+    # -- looking --------------------------------------------------------------------------------------------
+
+    def look(self) -> None:
+        """Look for changed files and for neighbors; called every couple of seconds."""
+        self._look_at_files()
+        self._warn_of_expiry()
+        now = None if self.agent is None else self.agent.snapshot
+        heard = now is None or not now.neighbors or any(n.state == "alive" for n in now.neighbors)
+        self._lonely = 0 if heard else self._lonely + 1
+        if (
+            self._lonely >= _LONELY
+            and not self._options.insecure
+            and (self._asking is None or not self._asking.is_alive())
+        ):
+            self._ask_around()
+        doubts = self.agent.changes.doubts if self.agent is not None else []
+        if doubts and not self._options.insecure and (self._asking is None or not self._asking.is_alive()):
+            self._doubt += 1
+            self._ask_in_thread(self._ask_held, doubts[self._doubt % len(doubts)])
+
+    def _stamp(self) -> list[tuple[int, int]]:
+        """When the roster and the certificates were written."""
+        where = self._path.parent / self._fleet.certificates
+        own = where / f"{self.me.name}.pem", where / f"{self.me.name}.key"
+        return [_written(file) for file in (roster_path(self._path), where / "ca.pem", *own)]
+
+    def _look_at_files(self) -> None:
+        now, seen, known = self._stamp(), self._seen, self._stamps
+        self._seen = now
+        if now == known or now != seen:  # as before, or still being written
+            return
+        certificates = now[1:] != known[1:]
+        self._stamps = now
+        signed = self._read_roster()  # also one that could not be followed before its certificate was here
+        if signed:
+            self.offer(signed, "the file beside fleet.toml")
+        if certificates:
+            self._loop.call_soon(lambda: self._follow(self._fleet, "new certificates"))  # after the roster
+
+    def _warn_of_expiry(self) -> None:
+        end, now = self.known_end(), datetime.now(UTC)
+        if end is not None and (end - now).days < _NOTICE and self._warned != now.toordinal():
+            self._warned = now.toordinal()
+            left = (end - now).days
+            log.warning("this agent's certificate expires in %d days; run `gossamer fleet renew`", left)
+
+    def _ask_in_thread(self, question: Callable[..., None], about: object) -> None:
+        """Ask in a thread that nothing waits for: a member that does not answer must not hold up a stop."""
+        self._asking = threading.Thread(target=question, args=(about,), name="asking", daemon=True)
+        self._asking.start()
+
+    def _ask_held(self, other: int) -> None:
+        """Ask a former neighbor what it holds of the edge that ended while the two could not talk."""
+        agent, member = self.agent, self._fleet.member(other)
+        with suppress(OSError, GossamerError):
+            contact = Neighbor(member.id, endpoint=member.endpoint, name=member.certified)
+            tls = self._fleet.tls(self.me.id, self._path.parent)
+            held = ask(tls, self._fleet.fleet, contact, HELD)
+            if agent is not None and held:
+                agent.changes.settle(other, held)
+
+    def _ask_around(self) -> None:
+        """Ask the next member for its roster, by its certificate."""
+        member = next(self._others, None)
+        if member is None:
+            self._others = iter([member for member in self._fleet.agents if member.id != self.me.id])
+            return
+        contact = Neighbor(member.id, endpoint=member.endpoint, name=member.certified)
+        self._ask_in_thread(self._ask, contact)
+
+    def _ask(self, contact: Neighbor) -> None:
+        with suppress(OSError, GossamerError, RuntimeError):  # RuntimeError: the loop has ended meanwhile
+            found = ask(self._fleet.tls(self.me.id, self._path.parent), self._fleet.fleet, contact, b"")
+            if found and found != self._signed:
+                self.offer(found, contact.label)
+
+
+def _written(file: Path) -> tuple[int, int]:
+    try:
+        found = file.stat()
+    except OSError:
+        return 0, 0
+    return found.st_mtime_ns, found.st_ino

@@ -1,0 +1,493 @@
+"""The fleet's file: who the agents are, who talks to whom, and the numbers that all of them must share.
+
+`Fleet.create` makes a fleet from a network, `write` writes it as a commented fleet.toml with a signed roster and a
+certificate for each agent, `Fleet.read` reads it back and checks every field, and `settings` gives one agent its part.
+A roster newer than fleet.toml says who the members are and who talks to whom; the file says everything else.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import os
+import re
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from gossamer import checks
+from gossamer.agents.config.members import Edge, Left, RosterMember
+from gossamer.agents.config.parsing import named_as_in_the_file, parse
+from gossamer.agents.config.settings import OPERATOR, AgentSettings, Limits, Neighbor, Tls, check_endpoint
+from gossamer.agents.config.tables import (
+    LEVELS,
+    LoggingTable,
+    Member,
+    MethodTable,
+    ModelTable,
+    ObservationsTable,
+    RoundsTable,
+    StatisticsTable,
+    WireTable,
+    duration,
+)
+from gossamer.agents.config.template import fleet_text
+from gossamer.agents.membership.certificates import Authority, check_private, common_name_of, write_file
+from gossamer.agents.membership.hosts import PORT
+from gossamer.agents.membership.roster import Roster, read_roster, roster_path
+from gossamer.agents.round.bounds import Bounds
+from gossamer.agents.round.wire import Codec
+from gossamer.agents.sources.kinds import AnySource
+from gossamer.agents.sources.opening import ENDS, parse_source
+from gossamer.agents.statistics.extremes import Extremes
+from gossamer.agents.statistics.models import layout_of, method_of
+from gossamer.arrays import Floats
+from gossamer.errors import InvalidInput, Unsupported, require
+from gossamer.facts import KnownFacts, SpectralFacts, UnknownFacts
+from gossamer.methods.anytime_sda import AnytimeSDA
+from gossamer.methods.base import Method
+from gossamer.methods.ledger import PIECE, ledger_program
+
+if TYPE_CHECKING:
+    import msgspec
+
+    from gossamer.networks import Network
+else:
+    msgspec = require("msgspec", "agents")
+
+FORMAT = 1
+
+
+class Fleet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, dict=True):
+    """A whole fleet, as in fleet.toml.
+
+    Relative paths (of the certificates, and of a method of your own) are relative to the `directory` of the file.
+    """
+
+    format: int = FORMAT
+    fleet: str = "gossamer"
+    epoch: int = 0
+    network: str = ""
+    certificates: str = "certificates"
+    method: MethodTable = MethodTable()
+    observations: ObservationsTable = ObservationsTable()
+    statistics: StatisticsTable = StatisticsTable()
+    model: ModelTable = ModelTable()
+    rounds: RoundsTable = RoundsTable()
+    wire: WireTable = WireTable()
+    logging: LoggingTable = LoggingTable()
+    agents: list[Member]
+    edges: list[Edge]
+    left: list[Left] = msgspec.field(default_factory=list)
+    reset: int = 0
+
+    # -- making ------------------------------------------------------------------------------------
+
+    @classmethod
+    def create(
+        cls,
+        network: Network,
+        *,
+        names: Sequence[str] | None = None,
+        endpoints: Sequence[str] | None = None,
+        sources: Sequence[str] | None = None,
+        fleet: str = "gossamer",
+        method: Method | MethodTable | None = None,
+        directory: Path | None = None,
+        **parts: Any,
+    ) -> Fleet:
+        """Make a fleet on `network`; by default all its agents are on this machine and simulate a sensor, or, to
+        learn a model, read rows from standard input.
+
+        `method` is the local form of Anytime SDA unless given, which needs no spectrum; the file of a method of your
+        own is looked for in `directory`. `parts` are the tables observations, rounds and wire, where they should
+        differ from the defaults.
+        """
+        n = network.agents
+        names = [f"agent{i}" for i in range(n)] if names is None else names
+        endpoints = [f"127.0.0.1:{PORT + i}" for i in range(n)] if endpoints is None else endpoints
+        if sources is None:
+            sources = ["-"] * n if parts.get("model", ModelTable()).family else simulated_sources(n)
+        if not isinstance(method, MethodTable):
+            method = MethodTable.of(method or AnytimeSDA("local"), network)
+        weighted = [Edge(i, j, -float(network.gossip[i, j])) for i, j in network.edges.tolist()]
+        made = cls(
+            fleet=fleet,
+            network=network.name,
+            method=method,
+            agents=[
+                Member(id=i, name=name, endpoint=endpoint, source=source)
+                for i, (name, endpoint, source) in enumerate(zip(names, endpoints, sources, strict=True))
+            ],
+            epoch=1,
+            edges=[Edge(edge.a, edge.b) for edge in weighted],
+            **parts,
+        )
+        if not _is_local(method.build(directory)) or not all(
+            math.isclose(edge.weight, made.weights[edge.a][edge.b]) for edge in weighted
+        ):
+            made = msgspec.structs.replace(made, edges=weighted)
+        made.check(directory)
+        return made
+
+    def with_(self, **changes: Any) -> Fleet:
+        """This fleet with some fields changed."""
+        return msgspec.structs.replace(self, **changes)
+
+    def write(self, directory: Path) -> Path:
+        """Write fleet.toml, its roster, the authority and a certificate per agent; return the file."""
+        path = directory / "fleet.toml"
+        for known in (path, roster_path(path)):
+            if known.exists():
+                raise InvalidInput(
+                    f"{known} exists already, and a new fleet would lock its agents out; change it by hand or with "
+                    "`gossamer fleet add`, `remove`, `link`, `unlink` and `replace`, or choose another directory"
+                )
+        text = fleet_text(self)
+        authority = self.certify(directory)
+        write_file(path, text.encode())
+        write_file(roster_path(path), self.roster.sign(authority))
+        return path
+
+    def certify(self, directory: Path) -> Authority:
+        """Give every agent and the operator a new certificate, from the existing authority or a new one; return it."""
+        where = directory / self.certificates
+        known = (where / "ca.pem").exists()
+        authority = Authority.load(where) if known else Authority.create(where, self.fleet)
+        for agent in self.agents:
+            self.issue(authority, agent, sync=False)
+        authority.issue(OPERATOR, [OPERATOR])
+        os.sync()
+        return authority
+
+    def issue(self, authority: Authority, agent: Member, *, sync: bool = True) -> None:
+        """Write a new certificate for one agent."""
+        authority.issue(agent.name, [agent.host], common_name=agent.certified, sync=sync)
+
+    # -- reading -----------------------------------------------------------------------------------
+
+    @classmethod
+    def read(cls, path: Path) -> Fleet:
+        """Read and check a fleet.toml; a mistake is reported with the field it is in.
+
+        If the roster beside it is newer, the members and edges are those of the roster.
+        """
+        fleet = parse(path, cls, FORMAT)
+        roster = read_roster(roster_path(path), path.parent / fleet.certificates / "ca.pem", fleet.fleet)
+        newer = roster is not None and roster.epoch > fleet.epoch
+        if roster is not None and newer:
+            fleet = fleet.with_roster(roster)
+        try:
+            fleet.check(path.parent)
+        except (InvalidInput, Unsupported) as error:
+            agents = f", with the agents of {roster_path(path)}" if newer else ""
+            raise InvalidInput(f"{path}{agents}: {error}") from None
+        return fleet
+
+    def check(self, directory: Path | None = None) -> None:
+        """Raise for the first field that cannot be used."""
+        self._listed().check()
+        for k, agent in enumerate(self.agents):
+            if agent.metrics:
+                check_endpoint(f"agents[{k}].metrics", agent.metrics)
+            if agent.level:
+                checks.choice(f"agents[{k}].level", agent.level, LEVELS)
+        checks.choice("logging.level", self.logging.level, LEVELS)
+        checks.number("logging.report", duration("logging.report", self.logging.report), least=0.01)
+        self.rounds.check()
+        method = self.deployed(directory)
+        for k, agent in enumerate(self.agents):
+            self._settings(agent, method)
+            if not agent.source.startswith("csv:"):  # whose file need not be on this machine
+                try:
+                    self.source(agent.id)
+                except InvalidInput as error:
+                    parent = f"agents[{k}]" if error.parameter in ("source", "end") else f"agents[{k}].source"
+                    raise error.inside(parent, ("source", "end")) from None
+        self._check_method(method)
+
+    def _check_method(self, method: Method) -> None:
+        """The method must run on edges, with messages of this size, and its step size must suit the edges."""
+        settings = self._settings(self.agents[0], method)
+        program, layout = (
+            ledger_program(method_of(settings), settings.facts, longest=PIECE),
+            layout_of(settings),
+        )
+        Bounds.of(layout, program, len(self.agents))  # raises if the method's registers cannot be bounded
+        extremes = Extremes(self.observations.dimension) if self.statistics.extremes else None
+        needed = Codec(0, frozenset(), layout.size, len(program.edge), Limits(), b"", extremes).longest
+        if 0 < self.wire.message_bytes < needed:
+            raise InvalidInput(
+                parameter="wire.message_bytes",
+                required=f"at least {needed}, the length of this fleet's messages, or 0 for just that",
+                got=str(self.wire.message_bytes),
+            )
+        step_size = getattr(method, "step_size", None)
+        most = method.largest_step if isinstance(method, AnytimeSDA) else 1.0
+        if step_size is None or step_size * 2 * self._heaviest <= most:  # no eigenvalue exceeds twice that
+            return
+        if step_size > most * (1 + 1e-6) / self.facts.lambda_max:
+            raise InvalidInput(
+                parameter="method.step_size",
+                required=f"at most {most:g}/lambda_max = {most / self.facts.lambda_max:.6g} for these edges, or "
+                "the fleet diverges",
+                got=f"{step_size:.6g}",
+                hint='leave it out, or use acceleration = "local", which needs none',
+            )
+
+    def deployed(self, directory: Path | None = None) -> Method:
+        """The method that the agents run; a file of your own is looked for in `directory`."""
+        method, window = self.method.build(directory), self.statistics.window
+        if not window:
+            return method
+        rounds, every = duration("statistics.window", window), duration("rounds.every", self.rounds.every)
+        if not every or rounds < every:
+            raise InvalidInput(
+                parameter="statistics.window",
+                required="a time of at least rounds.every, which must not be 0",
+                got=f"{window!r} with rounds every {self.rounds.every!r}",
+            )
+        if not isinstance(method, AnytimeSDA) or method.gain:
+            raise InvalidInput(
+                f"needs anytime-sda without a gain of its own, because it sets the gain, got {method}",
+                parameter="statistics.window",
+            )
+        return dataclasses.replace(
+            method, gain=2 / (1 + rounds / every)
+        )  # as many rounds as a moving average
+
+    # -- the network -------------------------------------------------------------------------------
+
+    @cached_property
+    def roster(self) -> Roster:
+        """The part of this fleet that the authority signs and agents pass on."""
+        return self._listed().canonical()
+
+    def _listed(self) -> Roster:
+        """The roster in the order of the file."""
+        return Roster(
+            fleet=self.fleet,
+            epoch=self.epoch,
+            members=tuple(
+                RosterMember(id=m.id, name=m.name, endpoint=m.endpoint, common_name=m.common_name)
+                for m in self.agents
+            ),
+            edges=tuple(self.edges),
+            left=tuple(self.left),
+            reset=self.reset,
+        )
+
+    def with_roster(self, roster: Roster) -> Fleet:
+        """This fleet with the members, edges and epoch of `roster`; what only an agent's own machine uses stays."""
+        members = []
+        for member in roster.members:
+            said, mine = msgspec.structs.asdict(member), self._by_id.get(member.id)
+            members.append(msgspec.structs.replace(mine, **said) if mine else Member(**said))
+        return msgspec.structs.replace(
+            self,
+            epoch=roster.epoch,
+            agents=members,
+            edges=list(roster.edges),
+            left=list(roster.left),
+            reset=roster.reset,
+        )
+
+    @cached_property
+    def weights(self) -> dict[int, dict[int, float]]:
+        """The neighbors of each agent with the weights of the edges to them.
+
+        A weight that is not given follows from the degrees, 1/(1 + max(d_i, d_j)) (Metropolis).
+        """
+        found = {agent: dict(edges) for agent, edges in self._given.items()}
+        for edge in self.edges:
+            weight = edge.weight or 1 / (1 + max(len(found[edge.a]), len(found[edge.b])))
+            found[edge.a][edge.b] = found[edge.b][edge.a] = weight
+        return found
+
+    @cached_property
+    def _given(self) -> dict[int, dict[int, float]]:
+        """The same with the weights as they are given: one that is 0 follows from the edges that are up."""
+        found: dict[int, dict[int, float]] = {agent.id: {} for agent in self.agents}
+        for edge in self.edges:
+            found[edge.a][edge.b] = found[edge.b][edge.a] = edge.weight
+        return found
+
+    @cached_property
+    def _heaviest(self) -> float:
+        """The largest sum of an agent's weights; up to 1 they are those of an average."""
+        return max(sum(weights.values()) for weights in self.weights.values())
+
+    def _facts(self, method: Method) -> SpectralFacts:
+        """What the method has to know of the network: nothing, for the local form with weights that average."""
+        return UnknownFacts() if _is_local(method) and self._heaviest <= 1 + 1e-9 else self.facts
+
+    @cached_property
+    def facts(self) -> KnownFacts:
+        """The spectrum of the fleet's edges, for methods whose parameters come from it."""
+        return KnownFacts.of(np.asarray(np.linalg.eigvalsh(self.gossip()), dtype=np.float64))
+
+    def gossip(self) -> Floats:
+        """The gossip matrix L, dense, with a row per agent in the order of the file."""
+        place = {agent.id: k for k, agent in enumerate(self.agents)}
+        matrix = np.zeros((len(place), len(place)))
+        for i, weights in self.weights.items():
+            for j, weight in weights.items():
+                matrix[place[i], place[j]] = -weight
+        return matrix - np.diag(matrix.sum(axis=1))
+
+    @property
+    def dimension(self) -> int:
+        """How many numbers an observation has; with a model, those of a row."""
+        return len(self.model.covariates) + 1 if self.model.family else self.observations.dimension
+
+    def source(self, agent: int, text: str | None = None, end: str | None = None) -> AnySource:
+        """Where an agent's observations come from; `text` and `end` override its row."""
+        me, covariates = self.member(agent), self.model.covariates if self.model.family else ()
+        return parse_source(text or me.source, self.dimension, agent, covariates, end or me.end or ENDS[0])
+
+    # -- one agent ---------------------------------------------------------------------------------
+
+    @cached_property
+    def _by_id(self) -> dict[int, Member]:
+        return {member.id: member for member in self.agents}
+
+    @cached_property
+    def _certified(self) -> tuple[str, ...]:
+        return tuple(member.certified for member in self.agents)
+
+    def member(self, agent: int | str) -> Member:
+        """The agent with this number or name; a text that could be either is a name."""
+        if isinstance(agent, int):
+            found = self._by_id.get(agent)
+        else:
+            found = next((member for member in self.agents if member.name == agent), None)
+            found = found or next((member for member in self.agents if str(member.id) == agent), None)
+        if found:
+            return found
+        for gone in self.left:
+            if str(agent) in (gone.name, str(gone.id)):
+                raise InvalidInput(
+                    f"agent {gone.id} ({gone.name}) was removed from this fleet in epoch {gone.epoch}; it can be added "
+                    "as a new one"
+                )
+        first, last = self.agents[0], self.agents[-1]
+        raise InvalidInput(
+            f"this fleet has the agents {first.id} to {last.id} ({first.name} to {last.name}), got {agent!r}"
+        )
+
+    def some(self, text: str) -> list[Member]:
+        """The agents in "0-3,7" or "pump,valve": numbers, ranges of numbers, and names."""
+        names = {member.name for member in self.agents}
+        known = names | {str(member.id) for member in self.agents}
+        found: list[Member] = []
+        for part in (part.strip() for part in text.split(",")):
+            ends = None if part in names else re.fullmatch(r"(\d+)-(\d+)", part)
+            if ends and int(ends[1]) > int(ends[2]):
+                raise InvalidInput(
+                    f"must have ranges from the smaller number to the larger, got {part}; write {ends[2]}-{ends[1]}",
+                    parameter="only",
+                )
+            try:
+                if ends:
+                    if int(ends[2]) > max(member.id for member in self.agents):
+                        self.member(ends[2])  # fails early for a range of millions
+                    numbers = [str(k) for k in range(int(ends[1]), int(ends[2]) + 1) if str(k) in known]
+                    found += [self.member(number) for number in numbers or [ends[1]]]
+                else:
+                    found.append(self.member(part))
+            except InvalidInput as error:
+                raise InvalidInput(f"must name agents such as 0-3,7: {error}", parameter="only") from None
+        if len({member.id for member in found}) < len(found):
+            raise InvalidInput(f"must name each agent once, got {text!r}", parameter="only")
+        return found
+
+    def settings(
+        self,
+        agent: int | str,
+        directory: Path | None = None,
+        *,
+        insecure: bool = False,
+        every: float | None = None,
+        store: Path | None = None,
+    ) -> AgentSettings:
+        """The settings of one agent; `every` and `insecure` override the file, `directory` is where the file is."""
+        me = self.member(agent)
+        made = self._settings(me, self.deployed(directory), every=every, store=store)
+        return made if insecure else made.with_(tls=self.tls(me.id, directory or Path()))
+
+    def _settings(
+        self, me: Member, method: Method, *, every: float | None = None, store: Path | None = None
+    ) -> AgentSettings:
+        members, weights = self._by_id, self.weights
+        # A weight that is not given follows from the degrees, and so from the edges that are up.
+        given = self._given[me.id]
+        seconds = duration("rounds.every", self.rounds.every) if every is None else every
+        other = self.observations
+        with named_as_in_the_file():
+            return AgentSettings(
+                id=me.id,
+                name=me.certified,
+                endpoint=me.endpoint,
+                listen=me.listen,
+                fleet=self.fleet,
+                neighbors=tuple(
+                    Neighbor(j, given[j], members[j].endpoint, members[j].certified, len(weights[j]))
+                    for j in sorted(weights[me.id])
+                ),
+                method=method,
+                facts=self._facts(method),
+                dimension=self.dimension,
+                model=self.model.build(),
+                weighting=other.weighting,
+                variance=self.statistics.variance,
+                covariance=self.statistics.covariance,
+                extremes=self.statistics.extremes,
+                bins=self.statistics.bins,
+                replicates=self.statistics.replicates,
+                range=other.range,  # type: ignore[arg-type]  # the settings make pairs of it
+                outside=other.outside,
+                members=len(self.agents),
+                former=len(self.left),
+                kept=tuple(gone.id for gone in self.left if gone.kept_by(me.id)),
+                inherited=sum(bool(gone.keep and gone.heirs) for gone in self.left),
+                reset=self.reset,
+                epoch=self.epoch,
+                bringers=self._certified,
+                ids=tuple(members),
+                pace=seconds or None,
+                timeout=self.rounds.wait,
+                silence=self.rounds.silence,
+                return_rate=self.rounds.return_rate,
+                death=duration("rounds.death", self.rounds.death),
+                commit=duration("rounds.commit", self.rounds.commit),
+                limits=Limits(self.wire.message_bytes, self.wire.rounds_ahead),
+                store=store,
+            )
+
+    def tls(self, agent: int | str, directory: Path) -> Tls:
+        """The files of an agent's certificate; only its owner may be able to read the key."""
+        member = self.member(agent)
+        name = member.name
+        where = directory / self.certificates
+        check_private(where / f"{name}.key")
+        found = Tls(where / "ca.pem", where / f"{name}.pem", where / f"{name}.key")
+        found.check_files()
+        if (shown := common_name_of(found.certificate)) != member.certified:
+            raise InvalidInput(
+                f"{found.certificate} must be the certificate of {member.certified!r}, which the roster of epoch "
+                f"{self.epoch} expects, got that of {shown!r}; copy the new certificate and key to this machine"
+            )
+        return found
+
+
+def simulated_sources(agents: int, seed: int = 0) -> list[str]:
+    """A simulated sensor per agent: its own mean between 0 and 10, standard deviation 1."""
+    means = np.random.default_rng(seed).uniform(0, 10, agents).round(2)
+    return [f"sim:{mean},1,{seed}" for mean in means]
+
+
+def _is_local(method: Method) -> bool:
+    return isinstance(method, AnytimeSDA) and method.local

@@ -1,0 +1,312 @@
+"""Observations in the rows of a CSV file: of one that is complete, or of one that grows and is rotated."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import logging
+import os
+import re
+from collections.abc import AsyncGenerator, Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gossamer.agents.sources.kinds import AnySource, LiveSource, PacedSource, Source
+from gossamer.agents.statistics.readings import BadObservation, Splitter, Vector, cells, parse_row
+from gossamer.errors import InvalidInput
+
+log = logging.getLogger("gossamer.agents.sources.opening")
+
+_PIECE = 1 << 16
+"""Bytes read at once."""
+
+_TAIL = 100
+"""Characters by which a row is recognized, with its place."""
+
+_ROTATED = re.compile(r"[.-]\d[\d._T-]*")
+"""What rotation adds to the name of a file."""
+
+_POLL = 0.2
+"""Seconds between two polls of a file that is followed."""
+
+_MARK = "\ufeff"
+"""The byte order mark that some programs put before the first row."""
+
+
+class _Rows(Source):
+    """Rows of a CSV file, one per line, with or without a first row of names."""
+
+    replays = True
+
+    def __init__(self, dimension: int, path: Path, columns: list[str] | None = None) -> None:
+        super().__init__(dimension)
+        self.path = path
+        self._first = True  # whether the next row is the file's first
+        self._named = columns is not None  # whether that row is known to hold the names
+        if columns is not None and len(columns) != dimension:
+            raise InvalidInput(f"columns= must name {dimension} column(s), got {len(columns)}")
+        self._columns = columns
+        self._places: list[int] | None = None
+        if not self._missing():
+            self._find_columns()
+
+    def _missing(self) -> bool:
+        """Whether there is no file yet; raise InvalidInput if one is needed now."""
+        if not self.path.is_file():
+            raise InvalidInput(f"the source csv:FILE needs an existing file, but there is no {self.path}")
+        return False
+
+    def _find_columns(self) -> None:
+        self._places = None if self._columns is None else _places(self.path, self._columns)
+
+    def begin(self, stored: int, largest: float) -> None:
+        super().begin(stored, largest)
+        if stored:
+            log.info(
+                "the first %d observations of %s are already stored, so they are skipped", stored, self.path
+            )
+
+    def understand(self, item: Any) -> Vector | None:
+        first, self._first = self._first, False
+        if not first:
+            return parse_row(item, self.dimension, self._places, self.largest)
+        if not self._named:
+            with contextlib.suppress(
+                BadObservation
+            ):  # a first row that is not an observation holds the names
+                return parse_row(item.removeprefix(_MARK), self.dimension, self._places, self.largest)
+        return None
+
+    def count_from_here(self) -> None:
+        """Stop skipping at the end of the file; if fewer rows than expected were skipped, it is another file."""
+        if self.good < self.skip:
+            log.warning(
+                "%s holds %d observations, but %d are stored: it was replaced or truncated, and there is no way to "
+                "know which of its rows are stored; all that it holds now are skipped",
+                self.path,
+                self.good,
+                self.skip,
+            )
+        self.skip = 0
+
+
+class CsvFile(_Rows, PacedSource):
+    """The rows of a file, one per round."""
+
+    def raw(self) -> Iterator[str]:
+        with self.path.open(encoding="utf-8", errors="replace") as file:
+            yield from file
+        self.count_from_here()
+
+
+class CsvTable(_Rows, PacedSource):
+    """The rows of a file all at once, in the first round, and again whenever the agent starts: for models."""
+
+    def begin(self, stored: int, largest: float) -> None:
+        Source.begin(self, 0, largest)
+        with self.path.open(encoding="utf-8", errors="replace") as file:
+            rows = [value for value in map(self.accept, file) if value is not None]
+        self._table = np.array(rows).reshape(-1, self.dimension)
+
+    def raw(self) -> Iterator[Vector]:
+        yield self._table
+
+    def rounds(self) -> Iterator[Vector | None]:
+        yield from self.raw()
+
+
+class GrowingCsvFile(_Rows, LiveSource):
+    """The rows of a file, and those added to it later, as they arrive.
+
+    A file that is truncated is read from its start. So is a new file of the same name, after the rest of the old one.
+    Its position is a row: the file's inode, where the row ends, and how it ends. After a restart that row is looked for
+    in the file and in those that it was rotated to (NAME.1, NAME-20260102), and reading goes on behind it.
+    """
+
+    def __init__(self, dimension: int, path: Path, columns: list[str] | None = None) -> None:
+        super().__init__(dimension, path, columns)
+        self._last: _Row | None = None
+
+    def _missing(self) -> bool:
+        """Whether there is no file yet, or no row with the names of the columns."""
+        try:
+            with self.path.open("rb") as file:
+                return self._columns is not None and not file.readline().endswith(b"\n")
+        except FileNotFoundError:
+            return True
+        except OSError as error:
+            raise InvalidInput(f"the source {self.path} cannot be read ({error.strerror})") from None
+
+    @property
+    def position(self) -> bytes:
+        return b"" if self._last is None else json.dumps(self._last).encode()
+
+    def resume(self, position: bytes) -> None:
+        self._last = _Row(*json.loads(position)) if position else None
+
+    def begin(self, stored: int, largest: float) -> None:
+        super().begin(0 if self._last else stored, largest)
+
+    def repeats(self, stored: int) -> bool:
+        """Whether the file still holds all rows that were read from it: it has not been rotated since."""
+        with self.path.open("rb") as file:
+            return sum(1 for line in file if line.endswith(b"\n")) - self._named >= stored
+
+    async def raw(self) -> AsyncGenerator[str]:
+        if self._missing():
+            self.failing = f"the source waits for the file {self.path}, which does not exist yet"
+            log.warning("%s", self.failing)
+            while self._missing():
+                await asyncio.sleep(_POLL)
+            log.info("the file %s exists now", self.path)
+            self.failing = ""
+            self._find_columns()
+        *ended, start = self._parts()
+        for part in ended:
+            with contextlib.closing(_Reader(*part)) as old:
+                for line in self._rows(old):
+                    yield line
+                self._leave(old)
+        reader = _Reader(*start)
+        try:
+            while True:
+                for line in self._rows(reader):
+                    yield line
+                self.count_from_here()
+                await asyncio.sleep(_POLL)
+                with contextlib.suppress(
+                    FileNotFoundError
+                ):  # it may be missing for a moment while it is rotated
+                    now = self.path.stat()
+                    replaced = not os.path.samestat(now, reader.identity)
+                    if not replaced and now.st_size >= reader.read:
+                        continue
+                    fresh = _Reader(self.path)
+                    for line in self._rows(reader) if replaced else ():
+                        yield line
+                    self._leave(reader)
+                    reader.close()
+                    reader = fresh
+        finally:
+            reader.close()
+
+    def _rows(self, reader: _Reader) -> Iterator[str]:
+        for line, end in reader.rows():
+            self._last = _Row(reader.identity.st_ino, end, line[-_TAIL:])
+            yield line
+
+    def _leave(self, reader: _Reader) -> None:
+        """The file is done with: another one begins, perhaps with names."""
+        for line in reader.rest():
+            self.complain(f"a row must be complete, got {line!r} before the file was replaced")
+        self._first, self._named = True, False
+
+    def _parts(self) -> list[tuple[Path, int]]:
+        """The files to read and where to start in each; the last one is followed."""
+        last = self._last
+        if last is None:
+            return [(self.path, 0)]
+        older = sorted(
+            (
+                f
+                for f in self.path.parent.iterdir()
+                if _ROTATED.fullmatch(f.name.removeprefix(self.path.name))
+            ),
+            key=lambda file: file.stat().st_mtime_ns,
+        )
+        found = [file for file in (self.path, *reversed(older)) if _row_before(file, last.end) == last.tail]
+        if not found:
+            log.warning(
+                "the row after which the agent stopped is neither in %s nor in a file it was rotated to: "
+                "rows added there since then are lost; %s is read from its start",
+                self.path,
+                self.path,
+            )
+            return [(self.path, 0)]
+        here = next((file for file in found if file.stat().st_ino == last.inode), found[0])
+        self._first = False
+        log.info("%s is read on from byte %d of %s", self.path, last.end, here.name)
+        if here == self.path:
+            return [(here, last.end)]
+        return [(here, last.end), *((file, 0) for file in older[older.index(here) + 1 :]), (self.path, 0)]
+
+
+class _Row(NamedTuple):
+    """A row of a file: the file's inode, the byte after the row, and the row's last characters."""
+
+    inode: int
+    end: int
+    tail: str
+
+
+class _Reader:
+    """Reads complete rows of a file, with the byte after each."""
+
+    def __init__(self, path: Path, start: int = 0) -> None:
+        self._file = path.open("rb")
+        self._file.seek(start)
+        self._splitter = Splitter()
+        self._end = start
+        self.read = start
+        self.identity = os.fstat(self._file.fileno())
+
+    def rows(self) -> Iterator[tuple[str, int]]:
+        while piece := self._file.read(_PIECE):
+            self.read += len(piece)
+            for line, size in self._splitter.sized(piece):
+                self._end += size
+                yield line, self._end
+
+    def rest(self) -> list[str]:
+        return self._splitter.rest()
+
+    def close(self) -> None:
+        self._file.close()
+
+
+def _row_before(path: Path, end: int) -> str | None:
+    """The last characters of the row that ends at byte `end`; None if none ends there."""
+    with contextlib.suppress(OSError), path.open("rb") as file:  # it may be unreadable, or gone
+        file.seek(max(end - _PIECE, 0))
+        content = file.read(min(end, _PIECE))
+        if file.tell() == end and content.endswith(b"\n"):
+            return content[:-1].rpartition(b"\n")[2].decode("utf-8", "replace")[-_TAIL:]
+    return None
+
+
+def parse_csv(rest: str, dimension: int, covariates: Sequence[str] = ()) -> AnySource:
+    """Return the source that the rest of csv:FILE,... describes; `covariates` are those of the fleet's model."""
+    name, *options = rest.split(",")
+    columns: list[str] | None = None
+    kind: type[CsvFile | CsvTable | GrowingCsvFile] = CsvTable if covariates else CsvFile
+    for option in options:
+        if option == "follow":
+            kind = GrowingCsvFile
+        elif option.startswith("columns="):
+            columns = option.removeprefix("columns=").split("+")
+        elif option.startswith("target="):
+            if not covariates:
+                raise InvalidInput(f"{option} is for fleets that learn a model; give fleet.toml a [model]")
+            columns = [*covariates, option.removeprefix("target=")]
+        else:
+            raise InvalidInput(f"csv:FILE takes the options follow, columns=a+b and target=y, got {option!r}")
+    if covariates and columns is None:
+        raise InvalidInput(
+            "a fleet that learns a model needs to know which column is the label; write csv:FILE,target=COLUMN"
+        )
+    return kind(dimension, Path(name), columns)
+
+
+def _places(path: Path, columns: list[str]) -> list[int]:
+    """The positions of the columns in a file whose first row holds their names."""
+    with path.open(encoding="utf-8", errors="replace") as file:
+        names = cells(file.readline().removeprefix(_MARK))
+    missing = [column for column in columns if column not in names]
+    if missing:
+        raise InvalidInput(
+            f"columns= and target= must be among {', '.join(names)} of {path}, got {missing[0]!r}"
+        )
+    return [names.index(column) for column in columns]

@@ -1,0 +1,131 @@
+"""The two kinds of sources: those read at the agent's own pace, and those that deliver when they have something."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from abc import ABC, abstractmethod
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from typing import Any, ClassVar
+
+from gossamer.agents.statistics.readings import (
+    LARGEST_OBSERVATION,
+    BadObservation,
+    Range,
+    Vector,
+    often,
+    parse_line,
+)
+
+log = logging.getLogger("gossamer.agents.sources.opening")
+
+
+class Source:
+    """What all sources share: the number of observations, the number of bad lines, and what was wrong.
+
+    `failing` says why the source delivers nothing at the moment, if it is trying to; its agent is degraded meanwhile.
+    """
+
+    replays: ClassVar[bool] = False
+    """Whether the source starts over when its agent is restarted: then the observations that the agent has
+    stored are skipped, so that none counts twice."""
+
+    def __init__(self, dimension: int) -> None:
+        self.dimension = dimension
+        self.largest = LARGEST_OBSERVATION
+        self.range = Range()
+        self.skip = 0
+        self.good = 0
+        self.bad = 0
+        self.last_problem = ""
+        self.failing = ""
+
+    def begin(self, stored: int, largest: float) -> None:
+        """Prepare for an agent that has `stored` observations in its store, and takes none larger than `largest`.
+
+        Raises InvalidInput if the source cannot be read at all.
+        """
+        self.skip = stored if self.replays else 0
+        self.largest = largest
+
+    @property
+    def position(self) -> bytes:
+        """Where the source is after its latest observation; empty if it cannot tell."""
+        return b""
+
+    def resume(self, position: bytes) -> None:
+        """Go on after a position of an earlier run; called before `begin`."""
+
+    def repeats(self, stored: int) -> bool:
+        """Whether all of the `stored` observations can be read once more; called before `resume`."""
+        return False
+
+    def understand(self, item: Any) -> Vector | None:
+        """Return the observation in `item`, or None if it holds none (a comment)."""
+        return parse_line(item, self.dimension, self.largest)
+
+    def accept(self, item: Any) -> Vector | None:
+        """Return the observation in `item`, unless it is bad or to be skipped; count it either way."""
+        try:
+            value = self.understand(item)
+            value = None if value is None else self.range.admit(value)
+        except BadObservation as problem:
+            self.complain(str(problem))
+            return None
+        if value is None:
+            return None
+        self.good += 1
+        return value if self.good > self.skip else None
+
+    def complain(self, problem: str) -> None:
+        """Count and log something that is not an observation."""
+        self.bad += 1
+        self.last_problem = problem
+        if often(self.bad):
+            log.warning("observation skipped: %s", problem, extra={"skipped": self.bad})
+
+
+class PacedSource(Source, ABC):
+    """A source that its agent asks for one observation per round."""
+
+    replays = True
+
+    def repeats(self, stored: int) -> bool:
+        return True
+
+    @abstractmethod
+    def raw(self) -> Iterator[Any]:
+        """Yield the items: rows of text, or values."""
+
+    def rounds(self) -> Iterator[Vector | None]:
+        """Yield one item for each round: an observation, or None for a bad line."""
+        for item in self.raw():
+            bad = self.bad
+            value = self.accept(item)
+            if value is not None or self.bad > bad:
+                yield value
+
+    def __iter__(self) -> Iterator[Vector]:
+        return (value for value in self.rounds() if value is not None)
+
+
+class LiveSource(Source, ABC):
+    """A source that delivers at its own times, several observations per round or none."""
+
+    @abstractmethod
+    def raw(self) -> AsyncGenerator[Any]:
+        """Yield items as they arrive: lines of text, or values."""
+
+    def __aiter__(self) -> AsyncIterator[Vector]:
+        return self.observations()
+
+    async def observations(self) -> AsyncGenerator[Vector]:
+        """Yield the observations as they arrive."""
+        async with contextlib.aclosing(self.raw()) as items:
+            async for item in items:
+                value = self.accept(item)
+                if value is not None:
+                    yield value
+
+
+AnySource = PacedSource | LiveSource

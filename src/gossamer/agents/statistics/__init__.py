@@ -1,0 +1,1 @@
+"""What agents average, and how answers are read from the averages."""

@@ -1,0 +1,83 @@
+"""The smallest and the largest observation of a fleet's members, which travel next to the ledger.
+
+They are not averages, and need none: an agent that hears of a larger value passes it on, however often and in whatever
+order, so lost, late and repeated messages do no harm. A maximum cannot be undone, so it is forgotten instead: with
+every epoch of the roster each agent begins again with its own observations, and those of members that left are gone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from gossamer.agents.statistics.base import Membership, Metric, Statistic, shown
+from gossamer.arrays import Floats
+
+if TYPE_CHECKING:
+    from gossamer.agents.statistics.layout import Answers, Layout
+
+
+@dataclass(frozen=True)
+class MinimumMaximum(Statistic):
+    """What is shown of the extremes; they are not averaged, so they have no components."""
+
+    @classmethod
+    def asked(cls, layout: Layout) -> Self | None:
+        return cls() if layout.extremes else None
+
+    def entries(self, answers: Answers, count: Membership) -> dict[str, Any]:
+        if answers.extremes is None:
+            return {}
+        return dict(zip(("minimum", "maximum"), map(shown, answers.extremes), strict=True))
+
+    def metrics(self, answers: Answers, count: Membership) -> Iterable[Metric]:
+        if answers.extremes is not None:
+            least, largest = answers.extremes
+            yield Metric.vector("minimum", "Least observation of the members, in this epoch", least)
+            yield Metric.vector("maximum", "Largest observation of the members, in this epoch", largest)
+
+
+class Extremes:
+    """Smallest and largest values by component, as 2n maxima: those of -r, then those of r.
+
+    own    those of this agent's observations, which survive a restart
+    known  those of all observations heard of in this epoch
+    range  of the observations, which no honest agent exceeds: a pair per component; empty: unknown
+    """
+
+    def __init__(self, dimension: int, own: bytes = b"", range: Sequence[tuple[float, float]] = ()) -> None:
+        self.own = np.frombuffer(own).copy() if own else np.full(2 * dimension, -np.inf)
+        low, high = np.array(range or [(-np.inf, np.inf)] * dimension).T
+        self._most = np.concatenate([-low, high])
+        self.known = self.own.copy()
+
+    def observe(self, new: Sequence[Floats]) -> None:
+        """Take this agent's observations of one round."""
+        for value in new:
+            np.maximum(self.own, np.concatenate([-value, value]), out=self.own)
+        np.maximum(self.known, self.own, out=self.known)
+
+    def plausible(self, told: bytes) -> bool:
+        """Whether a neighbor's numbers are as many as they must be, and none is NaN or too large."""
+        return len(told) == self.known.nbytes and bool(np.all(np.frombuffer(told) <= self._most))
+
+    def hear(self, told: bytes) -> None:
+        """Take what a neighbor of the same epoch knows."""
+        np.maximum(self.known, np.frombuffer(told), out=self.known)
+
+    def begin_epoch(self) -> None:
+        """Forget what others said."""
+        self.known = self.own.copy()
+
+    @property
+    def least(self) -> Floats:
+        """Shape (n,); infinite before the first observation."""
+        return -self.known[: len(self.known) // 2]
+
+    @property
+    def largest(self) -> Floats:
+        """Shape (n,); minus infinity before the first observation."""
+        return self.known[len(self.known) // 2 :].copy()

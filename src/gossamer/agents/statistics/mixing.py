@@ -1,0 +1,69 @@
+"""How far an agent's answer may still be from where the fleet is heading: what its standard error must include.
+
+Noise replicates cover noise alone. After a change (a neighbor died, came back, joined) answers move for a while, and
+three things tell an agent by how much they may still move:
+
+- the distance to its neighbors: agents that disagree will meet somewhere in between;
+- what is left of the flows of the edges it has dropped, which will leave its answer;
+- how far its answer has moved within the last `span` rounds: dropped flows return by a constant factor per round, so an
+  agent far from the change, which sees neither of the other two, has about as much before it as it has just gone.
+
+The mixing error is the largest of the three, by component.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+
+import numpy as np
+
+from gossamer.agents.statistics.layout import Answers, Layout
+from gossamer.arrays import Floats
+
+_STEPS = 5
+"""The answers of the last `span` rounds are remembered at this many moments."""
+
+_NEGLIGIBLE = 1e-3
+"""Without replicates noise is unknown; then an answer is settled if it is known to this share of itself."""
+
+
+class Mixing:
+    """Remembers an agent's recent answers; `return_rate` is that of the fleet."""
+
+    def __init__(self, layout: Layout, return_rate: float) -> None:
+        self._layout = layout
+        self._every = max(1, round(1.0 / (_STEPS * (1.0 - return_rate))))
+        self._recent: deque[Floats] = deque(maxlen=_STEPS)
+
+    def note(self, age: int, estimate: Floats) -> None:
+        """Take the averaged vector after a round; any round may be left out."""
+        if age % self._every == 0:
+            self._recent.append(estimate.copy())
+
+    def error(self, answers: Answers, returning: Floats, neighbors: Iterable[Floats]) -> Floats:
+        """The mixing error of each component of the answer, shape (n,); nan while there is no answer.
+
+        `returning` is what is left of the flows of dropped edges, `neighbors` what the neighbors alive told last, both
+        as averaged vectors.
+        """
+        if answers.mixed:
+            return np.where(np.isnan(answers.mean), np.nan, 0.0)
+        others = [answers.vector - returning, *self._recent, *neighbors]
+        apart = [np.abs(self._layout.read(vector).held - answers.held) for vector in others]
+        apart.append(np.abs(answers.held - answers.mean))
+        known = [np.where(np.isnan(difference), 0.0, difference) for difference in apart]
+        worst: Floats = np.max(known, axis=0)
+        return np.where(np.isnan(answers.mean), np.nan, worst)
+
+
+def combined(noise: Floats, mixing: Floats) -> Floats:
+    """The standard error that includes both; nan where that of the noise is."""
+    error: Floats = np.hypot(noise, mixing)
+    return error
+
+
+def settled(answers: Answers, noise: Floats, mixing: Floats) -> bool:
+    """Whether what may still move is no more than the noise."""
+    least = np.where(np.isnan(noise), _NEGLIGIBLE * np.abs(answers.mean), noise)
+    return bool(np.all(mixing <= least))

@@ -1,0 +1,311 @@
+"""Agents that learn a model: an observation is a row, covariates and then a label, and never leaves its agent.
+
+What an agent averages are sums over its rows (`models.py`), each row linearized at a predictor of its own. It solves
+for theta from the averages, and moves its rows toward x'theta while the error of linearization is more than `CLOSE`
+standard errors, so that in the end every agent has the fit of all rows, as if they were in one place. A row begins at
+the predictor that its label suggests, or at x'theta if there is an estimate that is good.
+
+Standard errors are those of the sandwich, A^{-1} J A^{-1}, where J, too, is an average, for up to `MOST_MEAT`
+parameters; and beyond, of replicates (`statistics.py`) of the score: e_k is a standard normal number that a row keeps,
+so that A^{-1} sum of e_k l' x varies as theta does. With J there are replicates of the row's weight alone, sums of e_k,
+which say in how many agents' sums the rows are, where that is not known or some agents are away.
+
+Rows enter the sums at common times alone, when the number of the round is a multiple of `spread_of`, and spread until
+the next one; shortly before it, the agent reads its averages. So an estimate is the fit of all rows that had come when
+this turn began, or the one before, and of no others, however many keep coming.
+
+An estimate is withheld, and `ModelAnswers.withheld` says why, while some direction is not known, while labels are
+separable, while the error of linearization is large, and while neighbors hold averages by which it is wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from gossamer.agents.config.model import FleetModel
+from gossamer.agents.config.settings import AgentSettings
+from gossamer.agents.statistics.base import Membership, Statistic
+from gossamer.agents.statistics.layout import Answers, Layout
+from gossamer.agents.statistics.readings import BadObservation, Range, short
+from gossamer.arrays import Floats
+from gossamer.families import Family
+from gossamer.methods.anytime_sda import AnytimeSDA
+from gossamer.methods.base import Method
+from gossamer.models import PUBLISHED, ROWS, Judgement, SumLayout, agreement, bend_of, judge
+
+MOST_MEAT = 15
+"""The largest number of parameters for which the squared scores are averaged."""
+
+LEAST_REPLICATES = 32
+"""The least number of replicates where standard errors rest on them alone."""
+
+_LARGEST_ROW = 1e20
+"""The largest number in a row: sums of products of two are sent."""
+
+_MANY = 32
+"""How many agents there may be, if neither members nor replicates say it; there are no standard errors then."""
+
+
+class Coefficients(Statistic):
+    """What is shown of a model besides its estimate and standard errors."""
+
+    @classmethod
+    def asked(cls, layout: Layout) -> Self | None:
+        return cls() if isinstance(layout, ModelLayout) else None
+
+    def entries(self, answers: Answers, count: Membership) -> dict[str, Any]:
+        if not isinstance(answers, ModelAnswers):
+            return {}
+        known = {"coefficients": answers.layout.names, "quantile_95": answers.quantile_95}
+        return known | ({"withheld": answers.withheld} if answers.withheld else {})
+
+
+@dataclass(frozen=True)
+class ModelLayout(Layout):
+    """Which component of the averaged vector means what, for an agent that learns a model."""
+
+    model: FleetModel = field(default_factory=FleetModel)
+
+    @cached_property
+    def family(self) -> Family:
+        return self.model.build()
+
+    @cached_property
+    def width(self) -> int:
+        """Numbers of theta for one predictor."""
+        return self.dimension - 1 + self.model.intercept
+
+    @cached_property
+    def parameters(self) -> int:
+        return self.width * self.family.outputs
+
+    @cached_property
+    def sums(self) -> SumLayout:
+        intercepts = self.family.outputs if self.model.intercept else 0
+        return SumLayout(self.parameters, intercepts, meat=self.parameters <= MOST_MEAT)
+
+    @cached_property
+    def statistics(self) -> tuple[Statistic, ...]:
+        return (Coefficients(),)
+
+    @cached_property
+    def noise(self) -> int:
+        """How many replicates there are."""
+        return (
+            self.replicates
+            if self.sums.meat or not self.replicates
+            else max(self.replicates, LEAST_REPLICATES)
+        )
+
+    @cached_property
+    def size(self) -> int:
+        return self.sums.components + self.noise * (1 if self.sums.meat else self.parameters)
+
+    @cached_property
+    def squared(self) -> Floats:
+        """(size,) which power of its weight a row has in a component."""
+        return np.append(self.sums.powers, np.ones(self.size - self.sums.components))
+
+    @cached_property
+    def largest(self) -> float:
+        return _LARGEST_ROW
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """What the numbers of theta are called."""
+        return tuple(self.family.parameter_names((*self.model.covariates, "intercept")[: self.width]))
+
+    @cached_property
+    def penalty(self) -> Floats:
+        found = np.full((self.family.outputs, self.width), self.model.ridge)
+        found[:, self.dimension - 1 :] = 0.0
+        return found.ravel()
+
+    @property
+    def box(self) -> None:
+        """Nothing: pseudo-responses have no bound that honest agents could agree on (docs/security.md)."""
+
+    def read(self, vector: Floats) -> ModelAnswers:
+        return ModelAnswers(self, vector[: self.size])  # a message has more behind it
+
+    def judge(self, vector: Floats, members: int = 0) -> Judgement:
+        """What the averages say, in a fleet of so many members (0: unknown)."""
+        sums, noise = vector[: self.sums.components], vector[self.sums.components : self.size]
+        found = judge(
+            self.sums,
+            sums,
+            np.zeros(self.parameters),
+            self.penalty,
+            self._share(sums, noise, members),
+            bend_of(self.family),
+        )
+        if self.sums.meat:
+            return found
+        if not self.noise:
+            return found
+        replicates = noise.reshape(self.noise, self.parameters) @ found.inverse / max(float(sums[0]), 1e-300)
+        errors = np.sqrt(np.mean(replicates**2, axis=0))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            scaled = np.max(found.errors / errors)
+        return found._replace(errors=errors, linearization=found.linearization * scaled)
+
+    def _share(self, sums: Floats, noise: Floats, members: int) -> float:
+        """The sum of the squared weights of the rows in the averages, over that in the agents' sums: 1/N."""
+        if not (self.sums.meat and self.noise):
+            return 1.0 / (members or _MANY)
+        squares = max(float(self.sums.squared_weights(sums)), 1e-300)
+        seen = float(np.mean(noise**2)) / squares
+        if not members or seen * members > 1 + 3 * np.sqrt(2 / self.noise):
+            return seen  # members are away, or the newest rows have not spread
+        return 1.0 / members
+
+
+def method_of(settings: AgentSettings) -> Method:
+    """The method that averages: that of a model averages sums as they are now, so it smooths nothing."""
+    method = settings.method
+    if settings.model is not None and isinstance(method, AnytimeSDA):
+        return replace(method, smoothing=0.0)
+    return method
+
+
+def layout_of(settings: AgentSettings) -> Layout:
+    """What an agent with these settings averages."""
+    if settings.model is None:
+        return Layout.of(settings)
+    return ModelLayout(
+        settings.dimension, weighting=settings.weighting, replicates=settings.replicates, model=settings.model
+    )
+
+
+def range_of(settings: AgentSettings, layout: Layout) -> Range:
+    """What becomes of observations that such an agent does not take."""
+    if isinstance(layout, ModelLayout):
+        return Labels(settings, layout.family)
+    return Range(settings.range, clips=settings.outside == "clip")
+
+
+@dataclass(frozen=True)
+class ModelAnswers(Answers):
+    """What an averaged vector says of a model; nan while it is withheld.
+
+    members  how many agents the fleet has, 0: unknown
+    others   what neighbors hold
+    step     by how many standard errors the estimate has left where the agent linearized its rows; 0: by few
+    """
+
+    mixed: ClassVar[bool] = True
+    layout: ModelLayout
+    members: int = 0
+    others: tuple[Floats, ...] = ()
+    step: float = 0.0
+
+    @cached_property
+    def judgement(self) -> Judgement:
+        return self.layout.judge(self.vector, self.members)
+
+    @cached_property
+    def apart(self) -> float:
+        """By how many standard errors the estimate is off, at most, according to a neighbor."""
+        sums, penalty = self.layout.sums, self.layout.penalty
+        rest = [vector[: sums.components] for vector in self.others]
+        return max((float(self.judgement.apart(sums, other, penalty)) for other in rest), default=0.0)
+
+    @cached_property
+    def withheld(self) -> str:
+        """Why there is no estimate; empty: there is one."""
+        layout, found = self.layout, self.judgement
+        if not self.presence > 0:
+            return "no rows have spread yet"
+        if not found.ready:
+            return f"the rows of all agents do not determine {in_words(found, layout.names)}"
+        family = layout.family
+        if layout.weighting == "samples" and self.members and not found.enough(layout.penalty):
+            return f"{found.rows:.0f} rows are fewer than {ROWS} for each of {layout.parameters} parameters"
+        if family.separates and layout.sums.meat and layout.model.ridge == 0 and self.members:
+            contradicted = layout.sums.contradictions(self.vector) * self.members
+            if contradicted < layout.parameters - 0.5:
+                return f"the labels are separable, or nearly: {max(contradicted, 0):.0f} contradict the model"
+        if not found.linearization <= PUBLISHED:
+            return (
+                f"rows are linearized up to {found.linearization:.2g} standard errors from the estimate: either it is "
+                "still being improved, or it has moved away from rows that are no longer at hand"
+            )
+        if self.step:
+            return f"the estimate has moved by {self.step:.2g} standard errors since rows were linearized: not settled"
+        most = agreement(self.members)
+        if not self.apart <= most:
+            return (
+                f"neighbors are {self.apart:.2g} standard errors apart, more than {most:.2g}: not mixed yet"
+            )
+        return ""
+
+    @property
+    def held(self) -> Floats:
+        return self.mean
+
+    @property
+    def mean(self) -> Floats:
+        """The estimated parameters, in the order of `ModelLayout.names`."""
+        return np.full(self.layout.parameters, np.nan) if self.withheld else self.judgement.theta
+
+    @property
+    def standard_error(self) -> Floats:
+        known = self.layout.noise or (self.layout.sums.meat and self.members)
+        return (
+            self.judgement.errors if known and not self.withheld else np.full(self.layout.parameters, np.nan)
+        )
+
+    def distance(self, vector: Floats) -> float:
+        other = self.layout.judge(vector, self.members)
+        if not (other.ready and self.judgement.ready):
+            return np.nan
+        return float(np.abs(other.theta - self.judgement.theta).max())
+
+    @property
+    def quantile_95(self) -> float:
+        """How many standard errors a 95% interval has to each side: Student's t where replicates are all there is."""
+        freedom = np.inf if self.layout.sums.meat and self.members else max(self.layout.noise, 1)
+        z = 1.959964
+        return float(z + (z**3 + z) / (4 * freedom) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * freedom**2))
+
+    @property
+    def variance(self) -> None:
+        return None
+
+    @property
+    def covariance(self) -> None:
+        return None
+
+    def observing(self, members: int, inherited: int = 0) -> float:
+        """Unknown: an average of curvature does not say how many contribute to it, and a total makes no sense."""
+        return np.nan
+
+
+def in_words(found: Judgement, names: Sequence[str]) -> str:
+    """A direction that is not known: the covariates that have the largest part in it."""
+    way = np.abs(found.directions[:, int(np.argmin(found.known))])
+    return " and ".join(names[k] for k in np.flatnonzero(way > 0.1 * way.max())[:4])
+
+
+class Labels(Range):
+    """The rows that a model takes: within the range, if there is one, and with a label of its family."""
+
+    def __init__(self, settings: AgentSettings, family: Family) -> None:
+        super().__init__(settings.range, clips=settings.outside == "clip")
+        self._family = family
+
+    def admit(self, observation: Floats) -> Floats:
+        if self._family.outside(observation[-1:]).any():
+            raise BadObservation(
+                f"the label of a row must be {self._family.labels} for the family {self._family.name}, "
+                f"got {short(float(observation[-1]))}"
+            )
+        return super().admit(observation)
+
+    def doubt(self, estimate: Floats, *, observed: bool) -> str:
+        return ""  # coefficients have no range, and are withheld while they are unknown

@@ -1,0 +1,249 @@
+"""The store: one SQLite file (WAL) from which an agent resumes after any crash.
+
+The agent's state (its means and counts, its ledgers, its round and serial) is one small record, replaced by one
+transaction. An observation is acknowledged once a transaction whose state includes it has been committed and
+synced to disk (synchronous=FULL), and is found under the store's name. From then on it survives kill -9 and, on a disk
+that honors a sync, a power cut. Commits happen every `commit` seconds, and at once when someone waits for one
+(`Agent.observe_durable`); all observations since the last one share the commit. Whatever was not acknowledged when the
+process died is lost as a whole, never in part.
+
+A disk that is full or fails does not stop the agent: `save` returns False, the agent goes on and reports that
+nothing is acknowledged, and the next save that works acknowledges everything since.
+
+A store that is damaged is set aside, never believed: the agent says what it lost and starts anew. One that is deleted,
+replaced or damaged while the agent runs costs nothing: the agent writes all it knows into a new one.
+
+One process at a time: a store that is open holds a lock on NAME.lock beside it.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sqlite3
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from gossamer.agents import files
+from gossamer.agents.round.closing import Parked
+from gossamer.agents.round.ledger import KEPT, LedgerState
+from gossamer.agents.store import file as store_file
+from gossamer.agents.store.file import ERRORS, Damaged, Record
+from gossamer.arrays import Floats
+from gossamer.errors import InvalidInput, OutputError
+from gossamer.methods.anytime_sda import AnytimeSDA
+
+log = logging.getLogger("gossamer.agents.store.agent_store")
+
+
+@dataclass(frozen=True)
+class Saved:
+    """What the store holds: the round the agent was in, its ledger's state, where its source was, extremes, and the
+    epoch as of which it hands its data over (-1: it does not)."""
+
+    round: int
+    ledger: LedgerState
+    position: bytes = b""
+    extremes: bytes = b""
+    leaving: int = -1
+
+
+class AgentStore:
+    """An agent's SQLite file. Used by one thread at a time."""
+
+    def __init__(self, path: str | Path, agent: int, dimension: int, method: str = AnytimeSDA.name) -> None:
+        self.path = Path(path)
+        self.agent = agent
+        self.dimension = dimension
+        self.method = method
+        self.failure: str | None = None
+        """Why the last save did not work, or None."""
+        self.failures = 0
+        self._db: sqlite3.Connection | None = None
+        self._lock: int | None = None
+        try:
+            self._lock = hold(self.path)
+            self._saved = self._open()
+        except (*ERRORS, OSError) as error:
+            self.close()
+            raise OutputError(
+                f"the store {self.path} cannot be opened ({error}); it must be a file that SQLite can write, on a disk "
+                "that is not full; what it holds is kept"
+            ) from error
+        except InvalidInput:
+            self.close()
+            raise
+
+    def load(self) -> Saved | None:
+        """What was in the store when it was opened, or None for a new agent."""
+        return self._saved
+
+    def _open(self) -> Saved | None:
+        record = self._empty()
+        try:
+            if self.path.exists():
+                record = store_file.read(self.path)
+                self._check_owner(record)
+            elif any(file.exists() for file in store_file.companions(self.path)):
+                raise Damaged("it is gone, and only the files that SQLite keeps beside it are left")
+            else:
+                store_file.create(self.path, record)
+        except Damaged as damage:
+            until = store_file.last_change(self.path)
+            aside = store_file.create(self.path, record, "damaged")
+            log.error(
+                "the store %s is damaged (%s), so it was set aside as %s and the agent starts anew; lost is "
+                "all that was stored until %s: the agent's observations, and its ledgers, which its neighbors know. "
+                "To go back to a copy, stop the agent and run `gossamer store restore`",
+                self.path,
+                damage,
+                aside and aside.name,
+                until,
+            )
+        self._connect()
+        return None if record.empty else _saved(record)
+
+    def _connect(self) -> None:
+        os.chmod(self.path, 0o600)
+        self._db = store_file.connect(self.path)
+        self._db.execute("PRAGMA journal_mode=WAL")
+        self._db.execute("PRAGMA synchronous=FULL")
+        # Every commit goes into the file itself, too: a damaged log must not bring back an older state.
+        self._db.execute("PRAGMA wal_autocheckpoint=1")
+        self._file = os.stat(self.path)
+
+    def _check_owner(self, record: Record) -> None:
+        if (record.agent, record.dimension) != (self.agent, self.dimension):
+            raise InvalidInput(
+                f"the store {self.path} must belong to agent {self.agent} with {self.dimension} averaged components, "
+                f"but it belongs to agent {record.agent} with {record.dimension}; give this agent its own store, go "
+                "back to the statistics and dimension with which it was made, or delete the file to start over"
+            )
+        if record.method != self.method:
+            raise InvalidInput(
+                f"the store {self.path} must belong to the method {self.method}, but it belongs to {record.method}; "
+                "go back to that method, or delete the file to start over"
+            )
+
+    def _empty(self) -> Record:
+        return Record(agent=self.agent, dimension=self.dimension, method=self.method, empty=True)
+
+    def save(self, saved: Saved) -> bool:
+        """Commit and sync; True: everything in `saved` now survives a crash. False: see `failure`."""
+        state = saved.ledger
+        record = Record(
+            agent=self.agent,
+            dimension=self.dimension,
+            method=self.method,
+            round=saved.round,
+            serial=state.serial,
+            age=state.age,
+            samples=state.samples,
+            local=_bytes(state.local),
+            flows={j: _bytes(flow) for j, flow in state.flows.items()},
+            position=saved.position,
+            extremes=saved.extremes,
+            parked={j: (_bytes(p.flow), p.mine, p.theirs, p.doubt) for j, p in state.parked.items()},
+            closed=dict(state.closed),
+            reset=state.reset,
+            leaving=saved.leaving,
+            calm=True,
+        )
+        try:
+            if not self._write(record):
+                self._renew(record)
+        except (*ERRORS, OSError) as error:
+            self.failure = str(error)
+            self.failures += 1
+            return False
+        self.failure = None
+        return True
+
+    def _write(self, record: Record) -> bool:
+        """Write a record; False: it cannot be found under the store's name, or SQLite finds the file damaged."""
+        if self._db is None:  # an earlier attempt to renew the store failed
+            return False
+        try:
+            seal = store_file.write(self._db, record)
+        except ERRORS as error:
+            if store_file.tells_of_damage(error, self.path):
+                return False
+            raise
+        try:
+            in_place = os.path.samestat(os.stat(self.path), self._file)
+        except FileNotFoundError:
+            return False
+        return in_place and store_file.stored_seal(self.path) == seal
+
+    def _renew(self, record: Record) -> None:
+        """Write everything into a new file, in place of one that was deleted, replaced or damaged."""
+        self._disconnect()
+        with suppress(InvalidInput):  # the lock is still there
+            held, self._lock = self._lock, hold(self.path)
+            if held is not None:
+                os.close(held)
+        existed = self.path.exists()
+        aside = store_file.create(self.path, record, "replaced")
+        self._connect()
+        log.error(
+            "the store %s was %s while the agent ran; nothing is lost: everything is in a new one",
+            self.path,
+            f"replaced or damaged (what was there is now {aside and aside.name})" if existed else "deleted",
+        )
+
+    def _disconnect(self) -> None:
+        if self._db is not None:
+            with suppress(sqlite3.Error):  # of a file that is damaged
+                self._db.close()
+            self._db = None
+
+    def close(self) -> None:
+        self._disconnect()
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+
+def hold(path: Path) -> int:
+    """Lock a store; raises InvalidInput if another process holds it."""
+    new = path.with_name(path.name + ".new")
+    files.check((path, *store_file.companions(path), new, *store_file.companions(new)))
+    held = files.lock(path.with_name(path.name + ".lock"))
+    if held is None:
+        raise InvalidInput(
+            f"the store {path} is in use by another process; stop that process first, "
+            "or give this agent a store of its own"
+        )
+    return held
+
+
+def _saved(record: Record) -> Saved:
+    flows = {j: record.array(flow) for j, flow in record.flows.items() if record.calm or j == KEPT}
+    if len(flows) < len(record.flows):
+        log.info(
+            "agent %d: flows that an earlier version has stored are left out, because they may hold currents in "
+            "circles; its neighbors know those that count, and edges on which none does begin again with zero flow",
+            record.agent,
+        )
+    parked = {j: Parked(record.array(p[0]), *p[1:]) for j, p in record.parked.items()}
+    local = record.array(record.local)
+    ledger = LedgerState(
+        record.age, record.serial, record.samples, local, flows, parked, record.closed, record.reset
+    )
+    return Saved(record.round, ledger, record.position, record.extremes, record.leaving)
+
+
+def _bytes(values: Floats) -> bytes:
+    return values.astype("<f8").tobytes()
+
+
+_SERIALS_PER_COMMIT = 2**20
+"""More messages than any agent sends between two commits."""
+
+
+def first_serial(saved: Saved | None) -> int:
+    """A serial above those of all earlier runs, even if the clock was set back since the last one."""
+    now = time.time_ns() // 1000
+    return max(now, saved.ledger.serial + _SERIALS_PER_COMMIT) if saved else now

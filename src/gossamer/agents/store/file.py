@@ -1,0 +1,246 @@
+"""The file of a store: one sealed record in an SQLite file, and whether it can be believed.
+
+The record holds everything an agent must remember. Its seal is a digest of its bytes, so a record that was changed in
+any bit is recognized, and a file always holds a record: of nothing, before the first save. So there are three kinds of
+files: sound ones, damaged ones (`Damaged` says how), and those of somebody else, which are left alone.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from contextlib import closing, suppress
+from datetime import UTC, datetime
+from hashlib import blake2b
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from gossamer.agents.config.settings import LARGEST
+from gossamer.arrays import Floats
+from gossamer.errors import InvalidInput, require
+
+if TYPE_CHECKING:
+    import msgspec
+else:
+    msgspec = require("msgspec", "agents")
+
+FORMAT = 3
+_MAGIC = b"SQLite format 3\0"
+_HEADER = 100
+_APPLICATION = 0x676F7373  # "goss", at byte 68 of the file
+_LARGEST_COUNT = 2**53
+_LARGEST_NUMBER = LARGEST**2  # an agent keeps squares of what it may observe
+_ENVIRONMENT = {
+    sqlite3.SQLITE_BUSY,
+    sqlite3.SQLITE_LOCKED,
+    sqlite3.SQLITE_FULL,
+    sqlite3.SQLITE_IOERR,
+    sqlite3.SQLITE_CANTOPEN,
+    sqlite3.SQLITE_NOMEM,
+    sqlite3.SQLITE_PERM,
+    sqlite3.SQLITE_READONLY,
+}
+"""Errors of SQLite that tell of the disk or of another process; all others tell of a damaged file."""
+
+ERRORS = (sqlite3.Error, UnicodeDecodeError)
+"""What SQLite raises; the second one for a message that quotes what is damaged."""
+
+
+class Damaged(InvalidInput):
+    """A file that was an agent's store and cannot be believed anymore; the text says why."""
+
+
+class Record(msgspec.Struct, frozen=True, kw_only=True):
+    """What an agent must remember. Arrays are rows of `dimension` little-endian doubles.
+
+    extremes  of its observations (see `Extremes.own`)
+    position  where its source was (see `Source.resume`), after the last observation in this record
+    parked    former neighbor -> flow, certificates of both ends, and whether it is in doubt (see `Parked`)
+    closed    neighbor whose edge is closed -> whether it has a reason for that (see `closing.py`)
+    reset     the epoch in which all flows were set to zero last
+    leaving   the epoch as of which the agent hands its data over; -1: it does not
+    empty     nothing has been saved yet
+    calm      whether the fleet returned flows slowly; those of others may hold currents in circles that outages made
+    """
+
+    format: int = FORMAT
+    agent: int
+    dimension: int
+    method: str
+    empty: bool = False
+    round: int = 0
+    serial: int = 0
+    age: int = 0
+    samples: float = 0.0
+    local: bytes = b""
+    flows: dict[int, bytes] = msgspec.field(default_factory=dict)
+    extremes: bytes = b""
+    position: bytes = b""
+    parked: dict[int, tuple[bytes, str, str, bool]] = msgspec.field(default_factory=dict)
+    closed: dict[int, bool] = msgspec.field(default_factory=dict)
+    reset: int = 0
+    leaving: int = -1
+    calm: bool = False
+
+    def array(self, content: bytes) -> Floats:
+        """The array in these bytes of the record."""
+        return np.frombuffer(content, "<f8").reshape(-1, self.dimension).copy()
+
+    def check(self) -> None:
+        """Raise `Damaged` if no agent can have saved this."""
+        counts = (self.round, self.serial, self.age, self.samples)
+        if not (self.dimension >= 1 and all(0 <= count <= _LARGEST_COUNT for count in counts)):
+            raise Damaged(f"its round, serial, age and samples cannot be {counts}")
+        for content in (self.local, *self.flows.values(), *(flow for flow, *_ in self.parked.values())):
+            try:
+                values = self.array(content)
+            except ValueError as error:
+                raise Damaged(f"its numbers are not rows of {self.dimension}: {error}") from None
+            if not np.all(np.abs(values) <= _LARGEST_NUMBER):  # nan is not, either
+                raise Damaged(f"it holds numbers that are not finite, or beyond {_LARGEST_NUMBER:g}")
+
+
+class _Format(msgspec.Struct):
+    format: int
+
+
+def connect(path: Path) -> sqlite3.Connection:
+    """Open a file that exists."""
+    uri = f"{path.absolute().as_uri()}?mode=rw"
+    return sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False, timeout=1.0)
+
+
+def create(path: Path, record: Record, aside: str = "") -> Path | None:
+    """Put a new file in place, complete from the moment it is there, and readable by its owner alone.
+
+    With `aside` what was there is set aside for that reason once the new file is complete, and where it went is
+    returned; so where the disk is full nothing changes.
+    """
+    new = path.with_name(path.name + ".new")
+    new.unlink(missing_ok=True)
+    os.close(os.open(new, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+    with closing(connect(new)) as db:
+        db.execute("PRAGMA synchronous=FULL")
+        db.execute(f"PRAGMA application_id={_APPLICATION}")
+        db.execute(
+            "CREATE TABLE agent (one INTEGER PRIMARY KEY CHECK (one = 1), record BLOB NOT NULL, seal BLOB NOT NULL)"
+        )
+        write(db, record)
+    there = aside and any(file.exists() for file in (path, *companions(path)))
+    kept = set_aside(path, aside) if there else None
+    os.replace(new, path)
+    directory = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)
+    return kept
+
+
+def write(db: sqlite3.Connection, record: Record) -> bytes:
+    """Replace the record in one transaction; return its seal."""
+    content = msgspec.msgpack.encode(record)
+    seal = _seal(content)
+    db.execute("INSERT OR REPLACE INTO agent VALUES (1, ?, ?)", (content, seal))
+    return seal
+
+
+def _seal(content: bytes) -> bytes:
+    return blake2b(content, digest_size=16).digest()
+
+
+def stored_seal(path: Path) -> bytes | None:
+    """The seal that a new reader finds under this name now; None: the file is damaged, or holds none."""
+    try:
+        with closing(connect(path)) as db:
+            row = db.execute("SELECT seal FROM agent").fetchone()
+            return row[0] if row else None
+    except ERRORS as error:
+        if tells_of_damage(error, path):
+            return None
+        raise
+
+
+def read(path: Path) -> Record:
+    """The record of a file. Raises `Damaged`, InvalidInput for a file of somebody else, OSError or ERRORS."""
+    with path.open("rb") as file:
+        header = file.read(_HEADER)
+    cut = len(header) < _HEADER and _MAGIC.startswith(header[: len(_MAGIC)])
+    if cut or not any(header):
+        raise Damaged("it is empty" if not any(header) else f"only {len(header)} bytes of it are left")
+    mine = header[68:72] == _APPLICATION.to_bytes(4, "big")
+    try:
+        with closing(connect(path)) as db:
+            mine = mine or _check_owner(path, db)
+            return _read(db)
+    except ERRORS as error:
+        if mine and tells_of_damage(error, path):
+            raise Damaged(str(error)) from error
+        raise
+
+
+def tells_of_damage(error: Exception, path: Path) -> bool:
+    """Whether SQLite finds the file itself wrong, not the disk or the moment."""
+    code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF
+    return code not in _ENVIRONMENT or (code == sqlite3.SQLITE_READONLY and os.access(path, os.W_OK))
+
+
+def _check_owner(path: Path, db: sqlite3.Connection) -> bool:
+    """Whether this is a store although its mark is missing; raises InvalidInput if it is not."""
+    columns = {row[1] for row in db.execute("PRAGMA table_info(agent)")}
+    if "seal" in columns:
+        return True
+    if columns >= {"format", "id", "dimension"}:
+        found = db.execute("SELECT format FROM agent").fetchone() or ("unknown",)
+        raise InvalidInput(
+            f"the store {path} must have the format {FORMAT}, but it has the format {found[0]} of an earlier version; "
+            "go back to that version, or delete the file to start over"
+        )
+    tables = sorted(name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'"))
+    raise InvalidInput(
+        f"the store {path} must be an agent's, but it is a database with other tables "
+        f"({', '.join(tables[:3])}); choose another directory"
+    )
+
+
+def _read(db: sqlite3.Connection) -> Record:
+    rows = db.execute("SELECT record, seal FROM agent").fetchall()
+    if len(rows) != 1:
+        raise Damaged(f"it holds {len(rows)} records instead of one")
+    content, seal = rows[0]
+    if not isinstance(content, bytes) or seal != _seal(content):
+        raise Damaged("its record was changed: the checksum does not match")
+    try:
+        found = msgspec.msgpack.decode(content, type=_Format).format
+        if found != FORMAT:
+            raise InvalidInput(
+                f"a store must have the format {FORMAT}, but this one has the format {found}; "
+                "use the version of gossamer that wrote it, or delete the file to start over"
+            )
+        record: Record = msgspec.msgpack.decode(content, type=Record)
+    except msgspec.DecodeError as error:
+        raise Damaged(str(error)) from None
+    record.check()
+    return record
+
+
+def companions(path: Path) -> list[Path]:
+    """The files that SQLite keeps beside this one."""
+    return [path.with_name(path.name + end) for end in ("-wal", "-shm", "-journal")]
+
+
+def set_aside(path: Path, why: str) -> Path:
+    """Rename a file, with those that SQLite keeps beside it, to NAME.why-TIME."""
+    aside = path.with_name(f"{path.name}.{why}-{datetime.now(UTC):%Y%m%dT%H%M%S%f}")
+    for old, new in zip((path, *companions(path)), (aside, *companions(aside)), strict=True):
+        with suppress(FileNotFoundError):
+            old.rename(new)
+    return aside
+
+
+def last_change(path: Path) -> str:
+    """When a file, or its log, was written last."""
+    times = [file.stat().st_mtime for file in (path, *companions(path)) if file.exists()]
+    return f"{datetime.fromtimestamp(max(times), UTC):%Y-%m-%d %H:%M:%S} UTC" if times else "an unknown time"

@@ -1,0 +1,21 @@
+"""Text that other machines sent."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def printable(text: str) -> str:
+    """The text without control characters: it may be shown in a terminal, which would obey them."""
+    return "".join(character if character.isprintable() else " " for character in text)
+
+
+def all_printable(value: Any) -> Any:
+    """Decoded JSON with every text in it made printable, keys included."""
+    if isinstance(value, str):
+        return printable(value)
+    if isinstance(value, list):
+        return [all_printable(item) for item in value]
+    if isinstance(value, dict):
+        return {printable(key): all_printable(item) for key, item in value.items()}
+    return value

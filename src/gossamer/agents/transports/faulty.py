@@ -1,0 +1,94 @@
+"""A transport with deliberate faults, for trials and tests."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from gossamer.agents.config.settings import AgentSettings
+from gossamer.agents.round.round_trip import RoundTrip
+from gossamer.agents.round.transport import Deliver, Transport
+
+
+class MessageFaults(Protocol):
+    """What happens to each message by design; `gossamer.faults.Faults.bind` gives one."""
+
+    def lost(self, round: int, sender: int, receiver: int) -> bool:
+        """Whether the message of this round never arrives."""
+
+    def delay(self, round: int, sender: int, receiver: int) -> int:
+        """How many rounds late it arrives."""
+
+
+class Faulty:
+    """A transport with deliberate faults: it loses and delays this agent's messages as `faults` says.
+
+    A message that is k rounds late is handed to the transport in the first exchange whose round is k later.
+
+    Parameters
+    ----------
+    transport : Transport
+        What it sends by.
+    me : int
+        This agent's number.
+    faults : MessageFaults
+        What happens to each message; `gossamer.faults.Faults.bind` gives one.
+
+    Examples
+    --------
+    >>> inner = gs.agents.Memory().transport(0, (1,))
+    >>> lossy = gs.agents.Faulty(inner, 0, gs.faults.Faults(gs.faults.Loss(0.3)).bind(seed=1))
+    >>> isinstance(lossy, gs.agents.Transport)
+    True
+    """
+
+    def __init__(self, transport: Transport, me: int, faults: MessageFaults) -> None:
+        self._transport = transport
+        self._me = me
+        self._faults = faults
+        self._held: list[tuple[int, int, bytes]] = []  # (due round, receiver, payload)
+
+    def open(self) -> None:
+        self._transport.open()
+
+    def exchange(
+        self,
+        round: int,
+        outgoing: Mapping[int, bytes],
+        deadline: float,
+        deliver: Deliver,
+    ) -> None:
+        due = [item for item in self._held if item[0] <= round] if self._held and outgoing else []
+        for item in due:
+            self._held.remove(item)
+            self._transport.exchange(round, {item[1]: item[2]}, 0.0, deliver)
+        on_time = {}
+        for receiver, payload in outgoing.items():
+            if self._faults.lost(round, self._me, receiver):
+                continue
+            late = self._faults.delay(round, self._me, receiver)
+            if late:
+                self._held.append((round + late, receiver, payload))
+            else:
+                on_time[receiver] = payload
+        self._transport.exchange(round, on_time, deadline, deliver)
+
+    def rewire(self, settings: AgentSettings) -> None:
+        self._transport.rewire(settings)
+
+    def present(self) -> frozenset[int]:
+        return self._transport.present()
+
+    @property
+    def trips(self) -> Mapping[int, RoundTrip]:
+        return getattr(self._transport, "trips", {})
+
+    @property
+    def builds(self) -> Mapping[int, str]:
+        return getattr(self._transport, "builds", {})
+
+    def wake(self) -> None:
+        self._transport.wake()
+
+    def close(self) -> None:
+        self._transport.close()

@@ -1,0 +1,201 @@
+"""The range of the observations: bad data at the source, the limits that follow from it, and who is not running."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.support.lockstep import FLOW, GRID, RANGE, REGISTERS, Forger, Lying, adds
+from tests.support.small_fleets import fleet
+from tests.support.waiting import until
+
+from gossamer.agents.agent import Agent
+from gossamer.agents.config.settings import AgentSettings, Neighbor
+from gossamer.agents.round.bounds import Bounds
+from gossamer.agents.round.ledger import LedgerState
+from gossamer.agents.statistics.layout import Layout
+from gossamer.agents.statistics.readings import BadObservation
+from gossamer.agents.transports.memory import Memory
+from gossamer.errors import InvalidInput, Unsupported
+from gossamer.methods import SDA, AnytimeSDA
+from gossamer.methods.ledger import ledger_program
+from gossamer.networks import Network
+
+# -- the limits themselves ------------------------------------------------------------------------------------
+
+
+def test_the_box_of_every_component() -> None:
+    layout = Layout(2, variance=True, bins=(1.0, 2.0), replicates=1, range=((-40.0, 60.0), (10.0, 20.0)))
+    assert layout.box is not None
+    low, high = layout.box
+    np.testing.assert_array_equal(low, [0, -40, 0, 0, 0, 0, 0, 0, 0, -800, -80])
+    np.testing.assert_array_equal(high, [1, 60, 20, 3600, 400, 1, 1, 1, 1, 800, 80])
+    assert len(low) == layout.size
+
+
+def test_limits_follow_from_range_and_members() -> None:
+    program = ledger_program(AnytimeSDA(), GRID)
+    bounds = Bounds.of(Layout(1, range=(RANGE,)), program, 16)
+    assert bounds is not None
+    np.testing.assert_array_equal(bounds.rows[1:], [[8.0, FLOW]] * 2)
+    assert (bounds.rows[0] > 15 * bounds.rows[1]).all()
+    assert Bounds.of(Layout(1, range=(RANGE,)), program, 0) is None
+    assert Bounds.of(Layout(1), program, 16) is None
+    assert Bounds.of(Layout(1, range=(RANGE,), weighting="samples"), program, 16) is None
+
+
+def test_registers_that_are_no_flows_cannot_be_bounded() -> None:
+    program = ledger_program(SDA(output="last"), GRID)
+    odd = program._replace(step=2 * program.step)
+    with pytest.raises(Unsupported, match="leave range out, or use anytime-sda"):
+        Bounds.of(Layout(1, range=(RANGE,)), odd, 16)
+
+
+def test_what_was_stored_without_limits_is_clipped(caplog: pytest.LogCaptureFixture) -> None:
+    bounds = Bounds.of(Layout(1, range=(RANGE,)), ledger_program(AnytimeSDA(), GRID), 16)
+    assert bounds is not None
+    fine = LedgerState(9, 9, 9.0, np.array([[1.0, 60.0], [1.0, 5.0]]), {1: np.full((2, 2), 7.0)})
+    with caplog.at_level(logging.WARNING):
+        kept = bounds.clip(fine)
+        assert not caplog.messages
+        wild = LedgerState(9, 9, 9.0, np.array([[1.0, 3.5e8], [1.0, 5.0]]), {1: np.full((2, 2), -1e9)})
+        found = bounds.clip(wild)
+    np.testing.assert_array_equal(kept.flows[1], fine.flows[1])
+    np.testing.assert_array_equal(found.local, [[1.0, 60.0], [1.0, 5.0]])
+    np.testing.assert_array_equal(found.flows[1], [[-8.0, -FLOW]] * 2)
+    assert caplog.messages == ["what was stored is outside the range of the fleet, and was clipped to it"]
+
+
+@pytest.mark.parametrize("range", [(60, -40), (1,), (0, np.inf), ((0, 1), (0, 1), (0, 1)), "wide", (5, 5)])
+def test_a_range_must_be_pairs(range: Any) -> None:
+    with pytest.raises(
+        InvalidInput, match=r"range must be the least and the largest value .* such as \[-40, 60\]"
+    ):
+        AgentSettings(0, (Neighbor(1, 0.3),), dimension=2, range=range)
+
+
+def test_one_pair_serves_all_components() -> None:
+    settings = AgentSettings(0, (Neighbor(1, 0.3),), dimension=2, range=(-40, 60))  # type: ignore[arg-type]
+    assert settings.range == ((-40.0, 60.0), (-40.0, 60.0))
+    with pytest.raises(
+        InvalidInput, match="members must count this agent and its 1 neighbors at least, got 1"
+    ):
+        settings.with_(members=1)
+    with pytest.raises(InvalidInput, match="outside must be"):
+        settings.with_(outside="ignore")
+
+
+# -- bad data at the source, and states -----------------------------------------------------------------------
+
+
+def run_fleet(
+    what: Callable[[list[Agent]], None],
+    sources: list[Any] | None = None,
+    network: Network | None = None,
+    **changes: Any,
+) -> None:
+    """Run `what` while a small fleet in one process lives."""
+
+    async def live() -> None:
+        memory = Memory()
+        some = fleet(network or Network.path(2), pace=0.002, death=0.5, timeout=0.05, **changes)
+        agents = []
+        for s in some:
+            forger = Forger(s.id, Layout.of(s).size, REGISTERS, s.fingerprint)
+            transport = Lying(memory.transport(s.id, tuple(n.id for n in s.neighbors)), forger)
+            agents.append(Agent(s, transport=transport, source=sources[s.id] if sources else None))  # type: ignore[arg-type]
+        for agent in agents:
+            await agent.__aenter__()
+        try:
+            await asyncio.to_thread(what, agents)
+        finally:
+            for agent in agents:
+                await agent.__aexit__(None, None, None)
+
+    asyncio.run(live())
+
+
+def test_a_reading_outside_the_range_is_refused() -> None:
+    def see(agents: list[Agent]) -> None:
+        with pytest.raises(
+            BadObservation, match=r"must be in the range \[-40, 60\], got \[1000000000000.0\]"
+        ):
+            agents[0].observe(1e12)
+        until(lambda: agents[0].snapshot.samples == 2, "both readings")
+        until(lambda: all(abs(agent.estimate - 25.0) < 1e-6 for agent in agents), "average")
+        shot = agents[0].snapshot
+        assert (shot.samples, shot.bad, shot.clipped, shot.state) == (2, 1, 0, "running")
+
+    run_fleet(see, [[20.0, 1e12, 20.0], [30.0]], range=RANGE, members=2)
+
+
+def test_a_reading_outside_the_range_is_clipped_if_so_set(caplog: pytest.LogCaptureFixture) -> None:
+    def see(agents: list[Agent]) -> None:
+        until(lambda: agents[0].snapshot.samples == 2, "both readings")
+        agents[0].observe(-1e12)
+        until(lambda: agents[0].snapshot.samples == 3, "the third")
+        until(lambda: abs(agents[1].estimate - (40.0 / 3 + 30.0) / 2) < 1e-6, "average")
+        shot = agents[0].snapshot
+        assert (shot.bad, shot.clipped, shot.state) == (0, 2, "running")
+
+    with caplog.at_level(logging.WARNING):
+        run_fleet(see, [[20.0, 1e12], [30.0]], range=RANGE, outside="clip", members=2)
+    assert "observation outside [-40, 60] clipped: [1000000000000.0]" in caplog.messages
+
+
+def test_an_estimate_outside_the_range_is_not_running() -> None:
+    """As a liar below the limits, or a fleet whose files differ, can bring about."""
+
+    def see(agents: list[Agent]) -> None:
+        agents[1]._intake.range.high[:] = 1e3
+        agents[0].observe(20.0)
+        agents[1].observe(900.0)
+        until(lambda: agents[0].snapshot.state == "degraded", "doubt")
+        until(lambda: abs(agents[0].snapshot.answers.held[0] - 460.0) < 1e-3, "average")
+        assert agents[0].snapshot.problem == (
+            "the estimate 460 is outside the range [-40, 60], so the nearest end is reported"
+        )
+        assert agents[0].estimate == 60.0
+
+    run_fleet(see, range=RANGE)
+
+
+def test_who_has_observed_and_knows_nothing_is_not_running() -> None:
+    def see(agents: list[Agent]) -> None:
+        agents[0].observe(20.0)
+        until(lambda: abs(agents[1].estimate - 20.0) < 1e-6, "average")
+        assert agents[0].snapshot.state == agents[1].snapshot.state == "running"
+
+        def doubted() -> bool:
+            agents[1]._ledger.mean[0] = -3.0  # as a liar claims; a round under way may overwrite it
+            return agents[0].snapshot.state == "degraded"
+
+        until(doubted, "doubt")
+        assert agents[0].snapshot.problem == "the agent has observed, but has no estimate"
+
+    run_fleet(see)
+
+
+def test_quarantine_is_reported_and_can_be_pardoned() -> None:
+    def see(agents: list[Agent]) -> None:
+        for agent in agents:
+            agent.observe(20.0)
+        until(lambda: all(n.state == "alive" for n in agents[1].snapshot.neighbors), "a conversation")
+        agents[0]._transport.lie = adds(1e9, slice(None))  # type: ignore[attr-defined]
+        until(lambda: agents[1].snapshot.state == "degraded", "quarantine")
+        shot = agents[1].snapshot
+        assert shot.problem == "in quarantine for claiming the impossible: agent0"
+        assert [n.state for n in shot.neighbors] == ["quarantined", "alive"]
+        assert shot.rejected["flow"] == 5
+        agents[0]._transport.lie = None  # type: ignore[attr-defined]
+        until(lambda: agents[0].snapshot.neighbors[0].state == "dead", "silence toward the liar")
+        agents[1].pardon()
+        until(lambda: agents[1].snapshot.state == "running", "pardon")
+        until(lambda: agents[1].snapshot.neighbors[0].state == "alive", "a new beginning")
+        until(lambda: abs(agents[2].estimate - 20.0) < 1e-6, "average")
+
+    run_fleet(see, range=RANGE, members=3, network=Network.path(3))

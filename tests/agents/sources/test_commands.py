@@ -1,0 +1,116 @@
+"""Observations from shell commands: what their lines are, how they end, and what that means."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+from tests.support.processes import runs
+from tests.support.reading import collect
+from tests.support.waiting import until
+
+from gossamer.agents.sources import backoff
+from gossamer.agents.sources import opening as sources
+from gossamer.agents.sources.kinds import LiveSource
+from gossamer.agents.sources.opening import parse_source
+from gossamer.errors import InvalidInput
+
+
+def test_a_command_gives_its_lines() -> None:
+    source = parse_source("cmd:echo 1; echo x; printf 2", 1, 0)
+    assert isinstance(source, LiveSource)
+    assert collect(source) == [[1], [2]]
+    assert source.bad == 1
+
+
+def test_a_command_that_ends_is_a_failure_unless_it_is_meant_to(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(backoff, "FIRST", 0.01)
+    source = parse_source("cmd:echo 1", 1, 0)
+    assert collect(source) == [[1]]
+    assert source.failing == "the source failed: the command 'echo 1' ended with code 0"
+    assert [(r.levelname, r.getMessage()) for r in caplog.records] == [
+        ("WARNING", f"{source.failing}; if it is meant to end, or to be started again, set `end`")
+    ]
+    source = parse_source("cmd:echo 1", 1, 0, end="stop")
+    assert collect(source) == [[1]]
+    assert source.failing == ""
+    source = parse_source("cmd:echo 1", 1, 0, end="restart")
+    assert collect(source, 3) == [[1]] * 3
+    assert len(caplog.records) == 3  # after the first and the second run
+    with pytest.raises(InvalidInput, match="end must be 'fail', 'restart' or 'stop', got 'again'"):
+        parse_source("cmd:echo 1", 1, 0, end="again")
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="/bin/sh may not know pipefail")
+def test_a_pipe_fails_with_any_part_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So the filter that is still there does not hide that the sensor is gone."""
+    monkeypatch.setattr(backoff, "FIRST", 0.01)
+    source = parse_source("cmd:(echo 1; exit 4) | cat", 1, 0, end="stop")
+    assert collect(source, 2) == [[1], [1]]
+    assert "ended with code 4" in source.failing
+
+
+def test_a_command_is_stopped_with_all_it_started(tmp_path: Path) -> None:
+    pid_file = tmp_path / "pid"
+    source = parse_source(f"cmd:sh -c 'echo $$ > {pid_file}; echo 1; exec sleep 60' & wait", 1, 0)
+    assert collect(source, 1) == [[1]]
+    pid = int(pid_file.read_text())
+    until(
+        lambda: not runs(pid), f"the end of process {pid}"
+    )  # the signal is sent; the kernel may take a moment
+
+
+def test_a_command_that_ignores_the_request_to_end_is_killed(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(sources, "_GRACE", 0.2)
+    pid_file = tmp_path / "pid"
+    loop = f"trap '' TERM; echo $$ > {pid_file}; echo 1; while :; do sleep 0.1; done"
+    assert collect(parse_source(f"cmd:{loop}", 1, 0), 1) == [[1]]
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(pid_file.read_text()), 0)
+
+
+def test_a_command_that_fails_is_started_again(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It says why, waits ever longer, and is well as soon as it delivers."""
+    monkeypatch.setattr(backoff, "FIRST", 0.01)
+    source = parse_source("cmd:echo 1; exit 3", 1, 0)
+    why = "the source failed: the command 'echo 1; exit 3' ended with code 3"
+    seen = []
+
+    async def follow() -> None:
+        async with contextlib.aclosing(aiter(source)) as values:  # type: ignore[type-var]
+            async for _ in values:
+                seen.append(source.failing)
+                if len(seen) == 4:
+                    break
+
+    asyncio.run(asyncio.wait_for(follow(), 10))
+    assert seen == ["", why, why, why]  # when the first line of each run arrives
+    assert [record.getMessage() for record in caplog.records] == [f"{why}; it is started again in 0 s"] * 3
+
+
+def test_a_command_that_delivers_again_is_well(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(backoff, "FIRST", 0.01)
+    flag = tmp_path / "flag"
+    command = f"cmd:if [ -e {flag} ]; then echo 1; else touch {flag}; exit 7; fi"
+    source = parse_source(command, 1, 0, end="stop")
+    assert collect(source) == [[1]]  # and the second run, which ended with code 0, was the last
+    assert source.failing == ""
+
+
+def test_garbage_does_not_make_a_failed_command_well(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(backoff, "FIRST", 0.01)
+    source = parse_source("cmd:echo oops; exit 1", 1, 0)
+    with pytest.raises(TimeoutError):
+        asyncio.run(asyncio.wait_for(anext(aiter(source)), 0.3))  # type: ignore[type-var, arg-type]
+    assert source.bad > 1
+    assert "ended with code 1" in source.failing
