@@ -42,6 +42,7 @@ class FleetModel:
     memory: int = in_file("model.memory")
     least: int = in_file("model.least")
     forgetting: float = in_file("model.forgetting")
+    keep: bool = in_file("model.keep")
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "covariates", tuple(str(name) for name in self.covariates))

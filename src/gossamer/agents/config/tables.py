@@ -194,6 +194,14 @@ class ModelTable(FileTable, frozen=True, kw_only=True):
             live=False,
         ),
     ] = 0.0
+    keep: Annotated[
+        bool,
+        Declaration(
+            "Whether the rows of members that vanish stay in the model until they come back or the roster removes "
+            "them, as for members that switch off at night.",
+            live=False,
+        ),
+    ] = False
 
 
 class RoundsTable(FileTable, frozen=True, kw_only=True):

@@ -34,7 +34,7 @@ from gossamer.agents.round.wire import Codec
 from gossamer.agents.sources.kinds import AnySource
 from gossamer.agents.sources.opening import parse_source
 from gossamer.agents.statistics.extremes import Extremes
-from gossamer.agents.statistics.models import layout_of
+from gossamer.agents.statistics.models import layout_of, method_of
 from gossamer.arrays import Floats
 from gossamer.errors import InvalidInput, Unsupported, require
 from gossamer.facts import KnownFacts, SpectralFacts, UnknownFacts
@@ -185,8 +185,11 @@ class Fleet(FleetFile, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     def _check_method(self, method: Method) -> None:
         """The method must run on edges, with messages of this size, and its step size must suit the edges."""
-        program = ledger_program(method, self._facts(method), longest=PIECE)
-        layout = layout_of(self._settings(self.agents[0], method))
+        settings = self._settings(self.agents[0], method)
+        program, layout = (
+            ledger_program(method_of(settings), settings.facts, longest=PIECE),
+            layout_of(settings),
+        )
         Bounds.of(layout, program, len(self.agents))  # raises if the method's registers cannot be bounded
         extremes = Extremes(self.observations.dimension) if self.statistics.extremes else None
         needed = Codec(0, frozenset(), layout.size, len(program.edge), Limits(), b"", extremes).longest
