@@ -266,8 +266,9 @@ def spent(pid: int) -> tuple[float, int]:
 
 def quiet(network: Any, every: str, directory: Path, seconds: float) -> tuple[float, float, int]:
     """Cores that a fleet uses in all, wake-ups per second and agent, and the fewest agents seen running."""
+    from gossamer.agents.fleet.launcher import LocalFleet
+
     from gossamer.agents.config.tables import RoundsTable
-    from gossamer.agents.fleet.local import LocalFleet
     from gossamer.agents.membership.fleet import Fleet
 
     endpoints = [f"127.0.0.1:{port}" for port in free_ports(network.agents)]

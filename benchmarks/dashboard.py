@@ -115,8 +115,9 @@ def fleet_rows(chromium: str | None) -> Iterator[Row]:
 def _compared(
     what: str, every: str, pages: Callable[[str], AbstractContextManager[Callable[[bool], None]]]
 ) -> Row:
+    from gossamer.agents.fleet.launcher import LocalFleet
+
     from gossamer.agents.config.tables import RoundsTable
-    from gossamer.agents.fleet.local import LocalFleet
     from gossamer.agents.membership.fleet import Fleet
     from gossamer.networks import Network
 

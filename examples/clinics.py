@@ -26,9 +26,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from gossamer.agents.config.tables import ModelTable, ObservationsTable, RoundsTable
-from gossamer.agents.fleet.local import LocalFleet
-from gossamer.agents.membership.fleet import Fleet
+from gossamer.agents import Fleet, LocalFleet
 from gossamer.applications import LikelihoodEstimation
 from gossamer.networks import Network
 
@@ -70,9 +68,9 @@ def found_fleet(directory: Path) -> Path:
         names=CLINICS,
         endpoints=[f"127.0.0.1:{port}" for port in free_ports(len(CLINICS))],
         sources=[f"csv:{directory / name}.csv,target=complication" for name in CLINICS],
-        model=ModelTable(family="logistic", covariates=COVARIATES),
-        observations=ObservationsTable(weighting="samples"),
-        rounds=RoundsTable(every="5ms", timeout="500ms"),
+        model={"family": "logistic", "covariates": COVARIATES},
+        observations={"weighting": "samples"},
+        rounds={"every": "5ms", "timeout": "500ms"},
     )
     return fleet.write(directory)
 

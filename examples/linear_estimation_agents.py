@@ -21,10 +21,7 @@ from contextlib import AsyncExitStack
 import numpy as np
 from numpy.typing import NDArray
 
-from gossamer.agents.agent import Agent
-from gossamer.agents.config.tables import ObservationsTable, RoundsTable
-from gossamer.agents.membership.fleet import Fleet
-from gossamer.agents.transports.memory import Memory
+from gossamer.agents import Agent, Fleet, Memory
 from gossamer.networks import Network
 
 Array = NDArray[np.float64]
@@ -59,9 +56,7 @@ async def main(rounds: int = 300) -> tuple[Array, Array]:
     print(f"{network.agents} sensors, each of rank at most {alone} where 3 are needed")
 
     # Nine numbers per observation; "0" means as fast as the neighbors answer.
-    fleet = Fleet.create(
-        network, observations=ObservationsTable(dimension=9), rounds=RoundsTable(every="0", timeout="1s")
-    )
+    fleet = Fleet.create(network, observations={"dimension": 9}, rounds={"every": "0", "timeout": "1s"})
     wires = Memory()
     async with AsyncExitStack() as stack:
         agents = []

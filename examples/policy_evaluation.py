@@ -10,8 +10,7 @@ collected anywhere. Requires: pip install 'gossamer[rl]'
 import numpy as np
 
 import gossamer as gs
-from gossamer.applications import Alone, Centralized, PolicyEvaluation, TemporalDifference
-from gossamer.applications.policy import problems
+from gossamer.applications import Alone, Centralized, PolicyEvaluation, TemporalDifference, problems
 
 # -- 1. An environment and a policy -------------------------------------------------------------------------------
 # Any tabular Gymnasium environment exposes its transitions as env.unwrapped.P. The policy is the best one here,

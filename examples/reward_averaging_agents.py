@@ -20,10 +20,7 @@ from contextlib import AsyncExitStack
 import numpy as np
 from numpy.typing import NDArray
 
-from gossamer.agents.agent import Agent
-from gossamer.agents.config.tables import ObservationsTable, RoundsTable, StatisticsTable
-from gossamer.agents.membership.fleet import Fleet
-from gossamer.agents.transports.memory import Memory
+from gossamer.agents import Agent, Fleet, Memory
 from gossamer.networks import Network
 
 Array = NDArray[np.float64]
@@ -61,9 +58,9 @@ async def main(rounds: int = 400) -> tuple[Array, Array, Array]:
 
     fleet = Fleet.create(
         network,
-        observations=ObservationsTable(dimension=STATES),
-        statistics=StatisticsTable(replicates=0),
-        rounds=RoundsTable(every="0", timeout="1s"),
+        observations={"dimension": STATES},
+        statistics={"replicates": 0},
+        rounds={"every": "0", "timeout": "1s"},
     )
     wires = Memory()
     async with AsyncExitStack() as stack:

@@ -16,10 +16,7 @@ from contextlib import AsyncExitStack
 
 import numpy as np
 
-from gossamer.agents.agent import Agent
-from gossamer.agents.config.tables import RoundsTable
-from gossamer.agents.membership.fleet import Fleet
-from gossamer.agents.transports.memory import Memory
+from gossamer.agents import Agent, Fleet, Memory
 from gossamer.networks import Network
 
 NOISE = 0.5
@@ -49,7 +46,7 @@ async def main(seconds: float = 1.5) -> list[float]:
     # 1. The network. An agent needs to know only its neighbors; a neighbor that is silent for 0.5 seconds counts as
     #    dead.
     network = Network.random_geometric(12, seed=3)
-    fleet = Fleet.create(network, rounds=RoundsTable(every="5ms", timeout="50ms", death="500ms"))
+    fleet = Fleet.create(network, rounds={"every": "5ms", "timeout": "50ms", "death": "500ms"})
 
     # 2. The true temperatures, which no agent knows.
     temperatures = np.random.default_rng(1).uniform(16, 24, network.agents)

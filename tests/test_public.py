@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import os
 import re
 import shutil
@@ -99,6 +100,66 @@ def test_names_in_the_documentation_exist():
                 # Attributes of results (gs.exact(...).mse) are not names of the package; a call ends the path.
                 assert hasattr(thing, part), f"{page.name} names gs{path}"
                 thing = getattr(thing, part)
+
+
+def _imported(text: str) -> list[tuple[str, str]]:
+    """What a text imports of this package, as (module, name); the name is empty for a whole module."""
+    code = r"^[ >.]*from (gossamer[\w.]*) import (\([^)]*\)|[^#\n]*)"
+    names = [
+        (module, name.split(" as ")[0].strip())
+        for module, listed in re.findall(code, text, re.MULTILINE)
+        for name in listed.strip("()").split(",")
+        if name.strip()
+    ]
+    return names + [
+        (module, "") for module in re.findall(r"^[ >.]*import (gossamer[\w.]*)", text, re.MULTILINE)
+    ]
+
+
+def _is_public(module: str, name: str) -> bool:
+    """Whether a name is among those that docs/stability.md calls public."""
+    if module == "gossamer":
+        return not name or name in gs.__all__
+    room = module.removeprefix("gossamer.")
+    return room in {*gs.__all__, "sklearn"} and name in import_module(module).__all__
+
+
+SHOWN = [
+    *ROOT.glob("examples/*.py"),
+    *ROOT.glob("docs/gallery/**/*.py"),
+    *ROOT.glob("docs/**/*.ipynb"),
+    *_pages(),
+    ROOT / "README.md",
+]
+
+
+def test_examples_and_pages_import_public_names_only():
+    private = {
+        (path.relative_to(ROOT).as_posix(), *imported)
+        for path in SHOWN
+        for imported in _imported(path.read_text())
+        if not _is_public(*imported)
+    }
+    assert not private
+
+
+def test_examples_in_docstrings_import_public_names_only():
+    rooms = [gs, *(room for name in gs.__all__ if inspect.ismodule(room := getattr(gs, name)))]
+    private = {
+        (name, *imported)
+        for room in rooms
+        for name in room.__all__
+        for imported in _imported(inspect.getdoc(getattr(room, name)) or "")
+        if not _is_public(*imported)
+    }
+    assert not private
+
+
+def test_what_imports_are_found_and_which_are_public():
+    text = ">>> from gossamer.agents.agent import Agent\nfrom gossamer import (\n    exact,\n)\nimport gossamer as gs\n"
+    found = _imported(text)
+    assert found == [("gossamer.agents.agent", "Agent"), ("gossamer", "exact"), ("gossamer", "")]
+    assert [_is_public(*imported) for imported in found] == [False, True, True]
 
 
 def test_the_version_is_written_once():

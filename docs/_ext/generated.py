@@ -5,12 +5,14 @@ Each is written as Markdown into docs/_generated before the pages that include i
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from sphinx.application import Sphinx
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
 
 # -- the command line --------------------------------------------------------------------------------------
 
@@ -54,6 +56,8 @@ def _default(param: Any) -> str:
     value = param.default
     if param.required:
         return "required"
+    if isinstance(param.show_default, str):
+        return param.show_default
     if value is None or value is False or value == () or callable(value):
         return ""
     return f"`{value}`"
@@ -97,6 +101,34 @@ def fleet_file() -> str:
 
     fleet = Fleet.create(Network.path(3), endpoints=[f"10.0.0.{k}:7447" for k in (1, 2, 3)])
     return f"```toml\n{fleet_text(fleet).strip()}\n```"
+
+
+def settings() -> str:
+    """Every setting of fleet.toml, from its declaration."""
+    from gossamer.agents.config.tables import PLACES, ROWS, TABLES
+
+    parts = []
+    for table in ("", *TABLES, *ROWS):
+        heading = f"`[{table}]`" if table in TABLES else f"Rows of `{table}`" if table else "Top of the file"
+        comment = " ".join((TABLES[table].__doc__ or "").split()) if table in TABLES else ""
+        rows = [_setting(place) for place in PLACES if place.rpartition(".")[0] == table]
+        head = ["setting", "value", "default", "meaning", "changes take effect"]
+        parts += [f"### {heading}", _escape(comment), _table(head, rows)]
+    return "\n\n".join(filter(None, parts))
+
+
+def _setting(place: str) -> list[str]:
+    from gossamer.agents.config.declaration import REQUIRED
+    from gossamer.agents.config.settings import AGREED
+    from gossamer.agents.config.tables import PLACES
+
+    table, _, name = place.rpartition(".")
+    declared = PLACES[place]
+    when = "on SIGHUP" if declared.live else "after a restart"
+    if declared.setting.agreed is not None or table in AGREED:
+        when += "; all agents need the same"
+    default = "required" if declared.default is REQUIRED else f"`{json.dumps(declared.default)}`"
+    return [f"`{name}`", _cell(declared.allowed), default, _cell(declared.setting.text), when]
 
 
 # -- choose a method: every number measured ----------------------------------------------------------------
@@ -204,6 +236,7 @@ def _table(head: list[str], rows: list[list[str]]) -> str:
 PAGES: dict[str, Callable[[], str]] = {
     "commands": commands,
     "fleet": fleet_file,
+    "settings": settings,
     "choices": choices,
     "under_loss": under_loss,
 }

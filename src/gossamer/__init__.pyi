@@ -16,6 +16,7 @@ from .comparison import Comparison as Comparison
 from .comparison import compare as compare
 from .engines.exact import Exact as Exact
 from .engines.exact import exact as exact
+from .engines.exact import weights as weights
 from .engines.faulty import FaultySimulation as FaultySimulation
 from .engines.simulate import Simulation as Simulation
 from .engines.simulate import simulate as simulate

@@ -48,11 +48,20 @@ CLOSE = 1e-7
 FAR = 1.0
 """Beyond this error of linearization, in standard errors, the Huber loss is replaced by parabolas above it."""
 
+SETTLED = 0.5
+"""By how many standard errors a published estimate may be away from where rows were linearized last."""
+
 PUBLISHED = 0.1
 """The largest error of linearization, in standard errors, with which an estimate is published."""
 
+ROWS = 10
+"""The least number of rows per parameter: with fewer, intervals do not cover as often as they say."""
+
 FIRST = 4
 """Where the sums that are vectors begin."""
+
+_MOST_LEVERAGE = 0.9
+"""The most that a row is taken to have determined of its own prediction."""
 
 _LEAST = 1e-10
 """The least share of the curvature, covariates centered and scaled alike, of a direction that is known."""
@@ -84,6 +93,11 @@ class SumLayout(NamedTuple):
     def components(self) -> int:
         """How many numbers a message carries."""
         return self.plain + (2 + self.packed if self.meat else 0)
+
+    @property
+    def powers(self) -> Floats:
+        """(components,) which power of its weight a row has in each: 2 in the squared weights and scores."""
+        return np.where(np.arange(self.components) > self.plain, 2.0, 1.0)
 
     def counts(self, held: Floats) -> Floats:
         return held[..., 0]
@@ -133,6 +147,7 @@ class Judgement(NamedTuple):
     )
     inverse: Floats  #: (..., p, p) of the curvature, along the directions that are known
     covariance: Floats  #: (..., p, p) of theta
+    rows: Floats  #: (...) how many rows of all agents are in the averages
 
     @property
     def ready(self) -> Booleans:
@@ -142,6 +157,15 @@ class Judgement(NamedTuple):
     @property
     def published(self) -> Booleans:
         return np.asarray(self.ready & (self.linearization <= PUBLISHED))
+
+    def enough(self, penalty: Floats) -> Booleans:
+        """(...) whether there are enough rows for intervals that cover, or a penalty."""
+        return np.asarray((self.rows >= ROWS * len(penalty)) | penalty.any())
+
+    def unsettled(self, family: Family, reference: Floats) -> float:
+        """By how many standard errors theta (p,) has left the reference where rows were linearized; 0: by few."""
+        step = float(np.abs((self.theta - reference) / self.errors).max())
+        return 0.0 if step <= (PUBLISHED / 2 if has_kinks(family) else SETTLED) else step
 
     def apart(self, layout: SumLayout, other: Floats, penalty: Floats) -> Floats:
         """(...) by how many standard errors theta is off, at most, according to the averages of another agent."""
@@ -155,8 +179,16 @@ class Judgement(NamedTuple):
 
 
 def bend_of(family: Family) -> float:
-    """By what factor, as a logarithm, the curvature changes at most when a predictor changes by 1."""
-    return 1.0 / family.threshold if isinstance(family, Huber) else 1.0
+    """By what factor, as a logarithm, the curvature changes at most when a predictor changes by 1: by twice as much if
+    there are several, which may change in opposite directions."""
+    if isinstance(family, Huber):
+        return 1.0 / family.threshold
+    return 2.0 if family.outputs > 1 else 1.0
+
+
+def has_kinks(family: Family) -> bool:
+    """Whether curvatures jump, so that the error of linearization does not see all: rows move at each look."""
+    return isinstance(family, Huber)
 
 
 def judge(
@@ -194,7 +226,8 @@ def judge(
     short = layout.shifted(held) - layout.slopes(held) - np.einsum("...ij,...j->...i", whole, reference)
     theta = reference + np.einsum("...ij,...j->...i", inverse, short)
     covariance = inverse @ layout.scores(held) @ inverse if layout.meat else inverse
-    covariance = covariance * (np.asarray(share) / count)[..., None, None]
+    rows = np.where(finite, count / np.maximum(share, 1e-300), 0.0)
+    covariance = covariance / np.where(finite, rows, 1.0)[..., None, None]
     errors = np.sqrt(np.maximum(np.einsum("...ii->...i", covariance), 0.0))
     moved = np.einsum("...i,...ij,...j->...", theta, curvature, theta)
     moved = np.abs(moved - 2 * np.einsum("...i,...i->...", theta, layout.shifted(held)) + held[..., 2])
@@ -205,7 +238,7 @@ def judge(
         off = wrong * own.max(axis=-1)
     ready = known.all(axis=-1)
     off = np.where(ready & np.isfinite(off), off, np.inf)
-    return Judgement(theta, known, directions, errors, off, inverse, covariance)
+    return Judgement(theta, known, directions, errors, off, inverse, covariance, rows)
 
 
 def _limits(family: Family, y: Floats) -> tuple[Any, Any]:
@@ -253,6 +286,23 @@ def on_their_way(family: Family, predictors: Floats, target: Floats, y: Floats, 
     return np.asarray((np.abs(family.slopes(predictors + way, y) - slopes) * np.abs(way)).sum(axis=0))
 
 
+def leveraged(x: Floats, slopes: Floats, bends: Floats, inverse: Floats) -> Floats:
+    """(m, ..., k) the slopes of rows as they would be if the row itself had no part in the estimate.
+
+    x (..., k, width), slopes (m, ..., k), bends (m, m, ..., k); inverse (..., p, p) of the curvature of all rows. From
+    their squares come standard errors that are right where few rows carry the information (HC3; HC0 is too small).
+    """
+    outputs, width = len(slopes), x.shape[-1]
+    blocks = inverse.reshape(*inverse.shape[:-2], outputs, width, outputs, width)
+    found = np.empty_like(slopes)
+    for a in range(outputs):
+        share = sum(
+            bends[c, a] * ((x @ blocks[..., a, :, c, :]) * x).sum(axis=-1) for c in range(outputs)
+        )  # of its prediction that a row determines itself
+        found[a] = slopes[a] / (1 - np.clip(share, 0.0, _MOST_LEVERAGE))
+    return found
+
+
 def row_sums(
     layout: SumLayout,
     family: Family,
@@ -262,9 +312,11 @@ def row_sums(
     target: Floats,
     weights: Floats,
     careful: bool,
+    *,
+    inverse: Floats | None = None,
 ) -> Floats:
     """The sums over rows x (k, width), labels y and weights (k,), linearized at predictors (m, k) on their way to the
-    target (m, k)."""
+    target (m, k); for `inverse` see `leveraged`."""
     slopes = family.slopes(predictors, y)
     bends = bends_of(family, predictors, y, careful) * weights
     shifted = (bends * predictors).sum(axis=1)
@@ -280,7 +332,7 @@ def row_sums(
     if layout.meat:
         found[layout.plain] = weights @ (np.abs(slopes).max(axis=0) > 0.5)
         found[layout.plain + 1] = weights @ weights
-        scores = slopes * weights
+        scores = (slopes if inverse is None else leveraged(x, slopes, bends, inverse)) * weights
         found[layout.plain + 2 :] = curvature_of(x, scores[:, None] * scores)[triangle]
     return found
 
@@ -292,6 +344,10 @@ def next_look(age: int, near: bool = True, half_life: float = 0.0) -> int:
     return age + max(1, min(age // 8, int(most)))
 
 
+LEAST_SPREAD = 16
+"""The least number of rounds between two times at which new rows are taken in."""
+
+
 def agreement(members: int) -> float:
     """By how many standard errors neighbors may be apart: in a chain of agents, small differences add up."""
-    return float(np.clip(0.4 / max(members, 8), 0.01, 0.05))
+    return PUBLISHED / max(members, 4)

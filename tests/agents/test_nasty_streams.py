@@ -7,14 +7,22 @@ import pytest
 from tests.support.model_fleets import ModelFleet
 from tests.support.nasty_streams import AGENTS, CASES, labels, pooled, stream
 
+from gossamer.agents.round.row_batching import spread_of
 from gossamer.families import FAMILIES, family_of
 from gossamer.networks import Network
 
 
 def learn(family: str, name: str, seed: int = 5, memory: int = 10_000, restart: int = 0) -> tuple:
+    """Answers after the rows have come and spread. At any moment before, what is published is right as well."""
     agents, arrivals = ModelFleet(Network.cycle(AGENTS), family, memory=memory), stream(name, family, seed)
+    turn, seen = spread_of(AGENTS), None
     for age, rows in enumerate(arrivals):
         agents.play([list(part) for part in rows])
+        if agents.answers()[0] is not seen:
+            seen = agents.answers()[0]
+            so_far = np.vstack([part for rows in arrivals[: age // turn * turn + 1] for part in rows])
+            if not all(answer.withheld for answer in agents.answers()):
+                check(agents.answers(), *pooled(family_of(family), so_far))
         if age + 1 == restart:
             agents.restart([ledger.remember() for ledger in agents.ledgers])
     agents.play(rounds=200)
@@ -55,7 +63,7 @@ def test_what_was_let_go_fits_or_the_estimate_is_withheld(family, name):
 @pytest.mark.slow
 @pytest.mark.parametrize("family", FAMILIES)
 def test_agents_that_were_killed_early_and_lost_their_rows_know_it(family):
-    answers, known = learn(family, "ordered", restart=8)
+    answers, known = learn(family, "ordered", restart=spread_of(AGENTS) + 1)
     assert all("no longer at hand" in reason for reason in check(answers, *known))
 
 
@@ -69,5 +77,5 @@ def test_tables_are_linearized_again_whatever_their_size(family):
         x = rng.normal(size=(40_000, 2)) + i / 2
         tables.append(np.column_stack([x, labels(family, rng, x @ [0.8, -0.5] + 0.2)]))
     agents.play([[table] for table in tables])
-    agents.play(rounds=30)
+    agents.play(rounds=60)
     assert not check(agents.answers(), *pooled(family_of(family), np.vstack(tables)))

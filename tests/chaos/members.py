@@ -38,7 +38,8 @@ class ChaosMember:
         self.owed = 0  # observations that the store must hold
         self.restarts = 0
         self.complaints: list[str] = []
-        self.memory: list[float] = []  # MB of its process, since it was warm
+        self.megabytes = 0.0  # of memory that its process had last
+        self._warm: float | None = None  # MB that it had when it was warm
         self.growth = 0.0
         self.low, self.high = mean, mean  # of what it has been given
         self.told: list[float] = []  # its least and its largest estimate
@@ -73,8 +74,11 @@ class ChaosMember:
             self.low, self.high = min(self.low, value), max(self.high, value)
 
     def look(self) -> None:
-        """Take down the estimate that it reports now, if it is an extreme one."""
-        if (estimate := self.status().get("estimate")) is not None:
+        """Take down the estimate that it reports now, if it is an extreme one, and when it was seen to be up."""
+        status = self.status()
+        if self._up is None and self.process is not None and status.get("pid") == self.process.pid:
+            self._up = time.monotonic()
+        if (estimate := status.get("estimate")) is not None:
             self.told = [min([*self.told, estimate]), max([*self.told, estimate])]
 
     # -- the process ------------------------------------------------------------------------------------------
@@ -100,7 +104,7 @@ class ChaosMember:
             )
         self.began = time.monotonic()
         self._up = None
-        self.memory = []
+        self._warm = None
 
     @property
     def running(self) -> bool:
@@ -169,17 +173,12 @@ class ChaosMember:
 
     def weigh(self) -> None:
         """Note the memory of the process, and how much it has grown since it was warm."""
-        now = time.monotonic()
-        if self._up is None and self.up:
-            self._up = now
-        if self._up is not None and self.running and now > self._up + WARM:
-            assert self.process is not None
-            text = Path(f"/proc/{self.process.pid}/status").read_text()
-            if "VmRSS:" not in text:  # it is just ending
-                return
-            self.memory.append(int(text.partition("VmRSS:")[2].split()[0]) / 1024)
-            self.growth = max(self.growth, self.memory[-1] - self.memory[0])
-
-    @property
-    def megabytes(self) -> float:
-        return self.memory[-1] if self.memory else 0.0
+        if not self.running or self.process is None:
+            return
+        text = Path(f"/proc/{self.process.pid}/status").read_text()
+        if "VmRSS:" not in text:  # it is just ending
+            return
+        self.megabytes = int(text.partition("VmRSS:")[2].split()[0]) / 1024
+        if self._up is not None and time.monotonic() > self._up + WARM:
+            self._warm = self.megabytes if self._warm is None else self._warm
+            self.growth = max(self.growth, self.megabytes - self._warm)

@@ -25,8 +25,11 @@ from gossamer.errors import GossamerError
 
 HOSTILE = SUPPORT / "hostile.py"
 
-WEIGHTS = {"kill": 50, "stop": 25, "flip": 10, "restore": 5, "disk": 3, "strangers": 7}
+WEIGHTS = {"kill": 58, "stop": 25, "flip": 10, "restore": 5, "disk": 3, "strangers": 7}
 """How often each trouble is chosen, relative to the others."""
+
+STARTED = 0.8
+"""The share of troubles that go to members which are up, if there are any; the others go to any."""
 
 
 class Troubles:
@@ -57,13 +60,18 @@ class Troubles:
         self.entries.append(f"{time.monotonic() - self.began:7.1f} s  {text}")
 
     def make(self) -> None:
-        """One trouble, to members that have none at the moment; at first one of each kind."""
+        """One trouble, to members that have none at the moment; at first one of each kind.
+
+        Most go to members that are up: on a busy machine a process takes long to start, and one that is killed before
+        its first round tells nothing.
+        """
         idle = [member for member in self.members if member.id not in self._busy and member.running]
         if idle:
             kind = self._random.choices(list(WEIGHTS), list(WEIGHTS.values()))[0]
             if self._first:
                 kind = self._first.pop()
-            chosen = self._random.choice(idle)
+            up = [member for member in idle if member.up]
+            chosen = self._random.choice(up if up and self._random.random() < STARTED else idle)
             if kind == "restore" and (self.full or not chosen.up):
                 # No copy fits on a full disk, and what a bit flip has damaged is there until its agent has looked.
                 self._first.insert(0, kind)

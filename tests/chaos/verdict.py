@@ -16,9 +16,8 @@ TOLERANCE = 1e-3
 """Of estimates, whose means are between 1 and 9; a quiet minute brings a fleet much closer."""
 
 WORST = 0.5
-"""How far an estimate may leave the range of the observations on the way, as a multiple of its width. With a range this
-holds although a member lies, because no agent reports an estimate outside; without one a liar is not bounded, so there
-is none."""
+"""How far an estimate may leave the range of the observations on the way, as a multiple of its width. A liar can
+move estimates within the range of the fleet, and no further; without a range nothing bounds it, so there is none."""
 
 MEMORY = 100.0
 GROWTH = 24.0
@@ -62,7 +61,7 @@ def judge(
     size = f"{len(fleet.agents)} agents, {fleet.network}, {len(fleet.edges)} edges"
     bounds = "with" if fleet.observations.range else "without"
     title = f"{size}, TLS, stores, {bounds} a range, 20% loss, {minutes:g} minutes"
-    verdict = Verdict(title, _done(troubles), troubles.entries)
+    verdict = Verdict(title, _done(troubles, minutes), troubles.entries)
     statuses = {member.name: member.status() for member in members}
     for member in members:
         member.settle()
@@ -77,10 +76,12 @@ def judge(
     low, high = min(member.low for member in members), max(member.high for member in members)
     told = [extreme for member in members for extreme in member.told]
     beyond = max(low - min(told), max(told) - high, 0.0) / (high - low)
+    possible = fleet.observations.range
+    bounded = liar is not None and possible[0] <= min(told) and max(told) <= possible[1]
     verdict.check(
         "the worst estimate on the way",
         f"{min(told):.2f} to {max(told):.2f}; observations {low:g} to {high:g}: {beyond:.2f} of their width beyond",
-        beyond <= WORST,
+        beyond <= WORST or bounded,
     )
     followers = [member for member in members if member.file is not None]
     missing = uneven(members)
@@ -109,7 +110,7 @@ def judge(
     verdict.check(
         "no agent's memory grew",
         f"at most {heavy.megabytes:.0f} MB; by at most {grown.growth:.1f} MB since it was warm",
-        heavy.megabytes < MEMORY and grown.growth < GROWTH,
+        0.0 < heavy.megabytes < MEMORY and grown.growth < GROWTH,
     )
     if liar is None:
         return verdict
@@ -138,13 +139,15 @@ def uneven(members: list[ChaosMember]) -> list[str]:
     ]
 
 
-def _done(troubles: Troubles) -> list[tuple[str, str]]:
+def _done(troubles: Troubles, minutes: float) -> list[tuple[str, str]]:
     """What was done to the fleet, most often first."""
     done = {
         what: "once" if count == 1 else f"{count} times"
         for what, count in troubles.counts.most_common()
         if what != "strangers"
     }
+    if "kill -9" in done:
+        done["kill -9"] += f", {troubles.counts['kill -9'] / minutes:.0f} per minute"
     if "flipped bits" in done:
         done["flipped bits"] += ": " + ", ".join(
             f"{count} {kind}" for kind, count in troubles.flipped.items()

@@ -63,7 +63,7 @@ def test_data_are_kept_only_if_they_were_handed_over(path: Path) -> None:
     before = path.read_bytes(), path.with_suffix(".roster").read_bytes()
     done = gossamer("remove", "agent1", "--keep")
     assert done.exit_code != 0
-    assert "agent1 must run, and be reached, to hand its data over" in str(done.exception)
+    assert "agent1 must be running and reachable to hand its data over" in str(done.exception)
     assert (path.read_bytes(), path.with_suffix(".roster").read_bytes()) == before
 
 

@@ -19,7 +19,7 @@ from tests.support import cluster_program
 
 import gossamer as gs
 from gossamer.engines.simulate.checkpoints import Checkpoints, Position
-from gossamer.engines.simulate.together import together
+from gossamer.engines.simulate.collective import on_all_ranks
 from gossamer.networks import partitioning, topologies
 
 PROGRAM = Path(cluster_program.__file__)
@@ -232,7 +232,7 @@ def test_an_error_on_one_rank_ends_all_with_one_message():
 def test_the_first_rank_says_what_another_one_met(error, kind):
     comm = Mock(rank=0, size=2, allgather=lambda mine: [mine, (error, "broken")])
     with pytest.raises(kind, match="rank 1 of 2: broken"):
-        together(comm, lambda: None)
+        on_all_ranks(comm, lambda: None)
 
 
 def test_the_command_line_gives_one_table_and_the_numbers_of_one_process():

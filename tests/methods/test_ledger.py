@@ -14,7 +14,7 @@ from gossamer.errors import InvalidInput, Unsupported
 from gossamer.facts import KnownFacts, UnknownFacts
 from gossamer.methods import METHODS, tabulate
 from gossamer.methods.ledger import LONGEST, ledger_program
-from gossamer.methods.rising import GROWING
+from gossamer.methods.momentum_rules import GROWING
 
 NETWORK = gs.Network.cycle(5)
 

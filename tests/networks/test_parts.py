@@ -190,7 +190,9 @@ def test_methods_need_no_iteration_to_know_a_large_lattice(monkeypatch):
         monkeypatch.setattr(iterative, name, Mock(side_effect=AssertionError("minutes of work")))
     network = gs.Network.grid(257, 256)
     run = gs.simulate("anytime-sda", network, gs.Gaussian(np.zeros(257 * 256)), 1, 1)
-    assert run.beside is None  # its exact error would take long as well, and is computed for those who ask
+    assert (
+        run.quick_expected is None
+    )  # its exact error would take long as well, and is computed for those who ask
 
 
 def test_parts_are_whole_blocks():
@@ -206,7 +208,7 @@ def test_what_is_in_parts():
     assert isinstance(parts_of(gs.Network.path(5)), HeldParts)
     with pytest.raises(gs.Unsupported, match="is stored in parts, so its gossip matrix"):
         gs.Network.of(parts_of("grid:10x10"))
-    with pytest.raises(gs.Unsupported, match="gossip matrix.*simulate it"):
+    with pytest.raises(gs.Unsupported, match=r"gossip matrix.*simulate it"):
         gs.exact("sda", parts_of("grid:10x10"), gs.Gaussian(np.zeros(100)), 9)
     with pytest.raises(gs.InvalidInput, match="or 'max-degree' on a cluster, got 'best-constant'"):
         NamedParts("grid:10x10", "best-constant")

@@ -8,8 +8,8 @@ import numpy as np
 
 from gossamer.agents.config.model import FleetModel
 from gossamer.agents.round.ledger import Ledger, LedgerState
-from gossamer.agents.round.row_batching import batcher_of
-from gossamer.agents.statistics.models import ModelAnswers, layout_of
+from gossamer.agents.round.row_batching import Clock, batcher_of
+from gossamer.agents.statistics.models import ModelAnswers, layout_of, method_of
 from gossamer.methods.ledger import ledger_program
 from gossamer.networks import Network
 from tests.support.small_fleets import fleet
@@ -35,7 +35,7 @@ class ModelFleet:
             for s in fleet(network, dimension=size)
         ]
         self.layout = layout_of(self.settings[0])
-        self.rounds = 0
+        self.rounds, self.members = 0, network.agents
         self.ledgers: list[Ledger] = []
         self.batchers = []
         self.restart([None] * network.agents)
@@ -44,7 +44,7 @@ class ModelFleet:
         """Start all agents, from what they have stored."""
         self.ledgers = [
             Ledger(
-                ledger_program(s.method, s.facts),
+                ledger_program(method_of(s), s.facts),
                 s.id,
                 {n.id: n.weight for n in s.neighbors},
                 self.layout.size,
@@ -54,7 +54,9 @@ class ModelFleet:
             for s, state in zip(self.settings, states, strict=True)
         ]
         self.batchers = [
-            batcher_of(s, self.layout, ledger, s.id)
+            batcher_of(
+                s, self.layout, ledger, s.id, Clock(lambda: self.rounds, lambda: self.members, self._heard(s))
+            )
             for s, ledger in zip(self.settings, self.ledgers, strict=True)
         ]
 
@@ -74,10 +76,8 @@ class ModelFleet:
     def _pairs(self):
         return zip(self.settings, self.ledgers, strict=True)
 
+    def _heard(self, settings):
+        return lambda: tuple(self.ledgers[n.id].estimate for n in settings.neighbors)
+
     def answers(self) -> list[ModelAnswers]:
-        return [
-            self.layout.read_among(
-                ledger.estimate, s.members, tuple(self.ledgers[n.id].estimate for n in s.neighbors)
-            )
-            for s, ledger in self._pairs()
-        ]
+        return [batcher.answers() for batcher in self.batchers]

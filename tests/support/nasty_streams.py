@@ -60,7 +60,7 @@ def labels(family: str, rng: np.random.Generator, eta: np.ndarray) -> np.ndarray
 
 
 def pooled(family: Family, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The fit of rows in one place, with an intercept, and its standard errors (HC0): slow and obvious."""
+    """The fit of rows in one place, with an intercept, and its standard errors (HC3): slow and obvious."""
     means, spreads = rows[:, :-1].mean(axis=0), rows[:, :-1].std(axis=0)
     x, y = np.column_stack([(rows[:, :-1] - means) / spreads, np.ones(len(rows))]), rows[:, -1]
     outputs, width = family.outputs, x.shape[1]
@@ -77,8 +77,12 @@ def pooled(family: Family, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         eta, far = step, np.abs(step - eta).max()
         if far < 1e-10:
             break
-    inverse = np.linalg.inv(_curvature(family.curvatures(eta, y), x))
-    scores = np.einsum("an,nk->nak", family.slopes(eta, y), x).reshape(len(y), -1)
+    bends, slopes = family.curvatures(eta, y), family.slopes(eta, y)
+    inverse = np.linalg.inv(_curvature(bends, x))
+    blocks = inverse.reshape(outputs, width, outputs, width)
+    shares = np.einsum("can,nk,akcl,nl->an", bends, x, blocks, x, optimize=True)
+    slopes = slopes / (1 - np.clip(shares, 0, 0.9))
+    scores = np.einsum("an,nk->nak", slopes, x).reshape(len(y), -1)
     back = np.vstack([np.diag(1 / spreads), -means / spreads])
     change = np.kron(np.eye(outputs), np.column_stack([back, np.eye(width)[:, -1]]))
     covariance = change @ inverse @ scores.T @ scores @ inverse @ change.T

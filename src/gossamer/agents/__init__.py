@@ -1,11 +1,11 @@
 """Agents: the method deployed on a real network, one process per agent.
 
 Read `methods/ledger.py` first (the rules), then `round/ledger.py` and `round/conversation.py` (one round), `agent.py`
-(what a program uses) and `round/transport.py` (what a network must offer).
+and `assembly.py` (what a program uses, and its parts) and `round/transport.py` (what a network must offer).
 
-An agent is small because it loads none of Numba, SciPy, NetworkX and Matplotlib: nothing in this package may
-import them, not even through other modules of gossamer, and `lint-imports` checks it. Names are imported when first
-used, so that settings can be read without what only some of them need.
+An agent is small because it loads none of Numba, SciPy, NetworkX and Matplotlib: no module of this package may import
+them, not even through other modules of gossamer, and `lint-imports` checks it. Names are imported when they are first
+used, so that reading settings needs no optional dependency.
 """
 
 from __future__ import annotations
@@ -18,8 +18,10 @@ _HOME = {
     "NeighborView": "snapshot",
     "Snapshot": "snapshot",
     "AgentSettings": "config.settings",
+    "Fleet": "membership.fleet",
     "FleetModel": "config.model",
     "Limits": "config.settings",
+    "LocalFleet": "fleet.local",
     "Neighbor": "config.settings",
     "Tls": "config.settings",
     "Faulty": "transports.faulty",
@@ -35,7 +37,10 @@ __all__ = [
     "Agent",
     "AgentSettings",
     "Faulty",
+    "Fleet",
+    "FleetModel",
     "Limits",
+    "LocalFleet",
     "Memory",
     "MpiTransport",
     "Neighbor",
@@ -55,8 +60,10 @@ if TYPE_CHECKING:
     from gossamer.agents.config.settings import Limits as Limits
     from gossamer.agents.config.settings import Neighbor as Neighbor
     from gossamer.agents.config.settings import Tls as Tls
+    from gossamer.agents.fleet.local import LocalFleet as LocalFleet
     from gossamer.agents.host.hosting import joined as joined
     from gossamer.agents.host.hosting import running as running
+    from gossamer.agents.membership.fleet import Fleet as Fleet
     from gossamer.agents.round.transport import Transport as Transport
     from gossamer.agents.snapshot import NeighborView as NeighborView
     from gossamer.agents.snapshot import Snapshot as Snapshot

@@ -15,7 +15,7 @@ from typing import Any, Self
 from numpy.typing import ArrayLike
 
 from gossamer.agents.assembly import assemble
-from gossamer.agents.config.settings import AGREED, AUTO, AgentSettings
+from gossamer.agents.config.settings import AUTO, FIXED, AgentSettings
 from gossamer.agents.pacing import Pacer
 from gossamer.agents.rewiring import STAYS
 from gossamer.agents.round.round_trip import timeout_of
@@ -34,9 +34,6 @@ _FOLLOW_EVERY = 0.25
 
 _GATHERING = 5.0
 """Longest time in seconds that an agent with a slow pace waits for its neighbors before its first round."""
-
-_FIXED = ("id", "fleet", "endpoint", "listen", "store", "silence", "facts", *AGREED)
-"""Settings that cannot change while an agent runs."""
 
 
 class Agent:
@@ -170,7 +167,7 @@ class Agent:
         differs = [
             f.name for f in fields(settings) if getattr(settings, f.name) != getattr(self.settings, f.name)
         ]
-        waiting = [name for name in differs if name in _FIXED]
+        waiting = [name for name in differs if name in FIXED]
         self._change = replace(settings, **{name: getattr(self.settings, name) for name in waiting})
         self._transport.wake()
         shown = [name for name in differs if name not in ("roster", "facts")]

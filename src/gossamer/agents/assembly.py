@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from gossamer.agents.config.settings import AgentSettings
 from gossamer.agents.intake import Intake
-from gossamer.agents.reading import Reader
+from gossamer.agents.reading import Reader, neighbor_values
 from gossamer.agents.rewiring import STAYS, Rewiring, resumed
 from gossamer.agents.round.batching import Batcher
 from gossamer.agents.round.bounds import Bounds
@@ -17,14 +18,14 @@ from gossamer.agents.round.conversation import Conversation
 from gossamer.agents.round.ledger import Ledger
 from gossamer.agents.round.loop import RoundLoop
 from gossamer.agents.round.round_trip import timeout_of
-from gossamer.agents.round.row_batching import RowBatcher, batcher_of
+from gossamer.agents.round.row_batching import Clock, RowBatcher, batcher_of
 from gossamer.agents.round.transport import Transport
 from gossamer.agents.sources.kinds import Source
 from gossamer.agents.sources.opening import ObservationStream, as_source
 from gossamer.agents.statistics.extremes import Extremes
 from gossamer.agents.statistics.layout import Layout
 from gossamer.agents.statistics.mixing import Mixing
-from gossamer.agents.statistics.models import layout_of, range_of
+from gossamer.agents.statistics.models import layout_of, method_of, range_of
 from gossamer.agents.store.agent_store import AgentStore, Saved, first_serial
 from gossamer.errors import InvalidInput
 from gossamer.methods.ledger import LedgerProgram, ledger_program
@@ -74,7 +75,7 @@ def assemble(
     range = range_of(settings, layout)
     if observations is not None:
         observations.range = range
-    program = ledger_program(settings.method, settings.facts)
+    program = ledger_program(method_of(settings), settings.facts)
 
     def bounds_of(settings: AgentSettings) -> Bounds | None:
         # Former members count too, so that two epochs agree on what is possible.
@@ -98,7 +99,12 @@ def assemble(
     if opened is not None:
         ledger.durable = saved.ledger.serial if saved else 0
         changes.resume_leaving(saved.leaving if saved else STAYS)
-    batcher = batcher_of(settings, layout, ledger, seed)
+    fleet = Clock(
+        lambda: conversation.round,
+        lambda: changes.settings.members,
+        lambda: neighbor_values(conversation, settings.silence),
+    )
+    batcher = batcher_of(settings, layout, ledger, seed, fleet)
     position = saved.position if saved and not _reads_again(batcher, observations, ledger) else b""
     loop = RoundLoop(batcher, ledger, conversation, lambda failure: intake.lose(failure), extremes)
     intake = Intake(
@@ -109,6 +115,7 @@ def assemble(
         ledger,
         conversation,
         transport,
+        batcher=batcher,
         mixing=Mixing(layout, settings.return_rate),
         intake=intake,
         changes=changes,
@@ -123,7 +130,7 @@ def _open_store(
     settings: AgentSettings, program: LedgerProgram, layout: Layout, store: str | Path | None
 ) -> AgentStore | None:
     path = settings.store if store is None else store
-    what = program.method if settings.model is None else f"{program.method}, sums 2, for {settings.model}"
+    what = program.method if settings.model is None else f"{program.method}, sums 3, for {settings.model}"
     return None if path is None else AgentStore(path, settings.id, layout.size, what)
 
 
@@ -176,14 +183,15 @@ def _conversation_of(
     bounds: Bounds | None,
     clock: Callable[[], float],
 ) -> Conversation:
-    """The agent's conversation with its neighbors."""
+    """The agent's conversation with its neighbors; one whose data are to stay is never held for dead."""
+    keep = settings.model is not None and settings.model.keep
     conversation = Conversation(
         settings.id,
         ledger,
         transport,
         tuple(n.id for n in settings.neighbors),
         timeout=timeout_of(settings),
-        death=settings.dead_after,
+        death=math.inf if keep else settings.dead_after,
         limits=settings.limits,
         agreed=settings.fingerprint,
         extremes=extremes,

@@ -1,9 +1,9 @@
-"""Files of an agent that nobody else may have prepared, and locks on them.
+"""Files of an agent that no other user can have tampered with, and locks on them.
 
-Someone with an account on the machine must not make an agent read another configuration, run other code or overwrite
-another file. So a file is opened only if it is a regular file, not reached through a symbolic link, that nobody but its
-owner can write, in a folder where nobody else can put files. That is checked on the descriptor that is then used, so
-nothing can be exchanged in between. Trusted are root, the user that runs the agent, and the owner of the folder.
+Another user of the machine must not make an agent read another configuration, run other code or overwrite another
+file. So a file is opened only if it is a regular file, not reached through a symbolic link, that only its owner can
+write, in a folder in which no other user can create files. This is checked on the descriptor that is then used, so the
+file cannot be exchanged in between. Trusted are root, the user that runs the agent, and the owner of the folder.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ def read(path: Path) -> str:
 
 
 def open_private(path: Path, flags: int, mode: int = 0o644) -> int:
-    """Open a file as `os.open` does, if nobody else can have prepared it; raise InvalidInput if someone can.
+    """Open a file like `os.open`, unless another user can have tampered with it; then raise InvalidInput.
 
-    What is in the file is removed (O_TRUNC) only once that is certain.
+    The file is truncated (O_TRUNC) only after the check.
     """
     with _folder(path.parent) as folder:
         try:
-            # O_NONBLOCK: a pipe in its place must not hold the agent up; for a file it means nothing
+            # O_NONBLOCK: opening a named pipe must not block; it has no effect on files
             opening = flags & ~os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
             descriptor = os.open(path.name, opening, mode, dir_fd=folder)
         except OSError as error:
@@ -55,7 +55,7 @@ def open_private(path: Path, flags: int, mode: int = 0o644) -> int:
 
 
 def replace(path: Path, text: str) -> None:
-    """Put a file in place as a whole, so that a reader never sees half of one, and no link is followed."""
+    """Replace a file atomically, without following links."""
     new = path.with_suffix(".new")
     with suppress(FileNotFoundError):
         os.unlink(new)
@@ -66,20 +66,20 @@ def replace(path: Path, text: str) -> None:
 
 
 def check(paths: Iterable[Path]) -> None:
-    """Raise for the first of these files, and for the folder of each, that someone else may have prepared.
+    """Raise for the first of these files, or their folders, that another user can have tampered with.
 
-    Files that are not there are fine. This is for files that other code opens by name: the folder is one in which
-    nobody else can exchange them.
+    Missing files are fine. This is for files that other code opens by name: in such a folder no other user can exchange
+    them.
     """
     for path in paths:
         with suppress(FileNotFoundError), _folder(path.parent) as folder:
             found = os.stat(path.name, dir_fd=folder, follow_symlinks=False)
-            if not stat.S_ISDIR(found.st_mode):  # whoever opens that will say what is wrong
+            if not stat.S_ISDIR(found.st_mode):  # opening it fails with a better message
                 _check_file(path, found, os.fstat(folder))
 
 
 def make_folder(path: Path) -> None:
-    """Make a folder that only its owner can write, if it is not there; raise if it is another's."""
+    """Create a folder that only its owner can write, unless it exists; raise if others can write to it."""
     with suppress(FileExistsError):
         path.mkdir(mode=0o755)
     if path.is_symlink():
@@ -92,7 +92,7 @@ def make_folder(path: Path) -> None:
 
 @contextmanager
 def _folder(path: Path) -> Iterator[int]:
-    """The descriptor of a folder in which only those who are trusted can exchange files."""
+    """The descriptor of a folder in which only trusted users can exchange files."""
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         found = os.fstat(descriptor)
@@ -123,15 +123,14 @@ def _check_file(path: Path, found: os.stat_result, folder: os.stat_result) -> No
 
 
 def _others_write(found: os.stat_result) -> bool:
-    """Whether others than the owner can write. A group of the owner's number is the owner's own, as most Linux
-    systems make one for each user."""
+    """Whether users other than the owner can write; a group with the owner's number is the owner's private group."""
     return bool(found.st_mode & 0o002 or (found.st_mode & 0o020 and found.st_gid != found.st_uid))
 
 
 def lock(path: Path) -> int | None:
-    """Lock a file, which is created if needed; None: another process holds the lock.
+    """Lock a file, which is created if needed; return None if another process holds the lock.
 
-    The lock lasts until the returned descriptor is closed, here and in every process that inherited it.
+    The lock lasts until the returned descriptor is closed in this process and in all that inherited it.
     """
     descriptor = open_private(path, os.O_RDWR | os.O_CREAT, 0o600)
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
@@ -10,9 +11,11 @@ from typing import Any
 from gossamer.agents.config.settings import AgentSettings
 from gossamer.agents.intake import Intake
 from gossamer.agents.rewiring import Rewiring
+from gossamer.agents.round.batching import Batcher
 from gossamer.agents.round.conversation import Conversation
 from gossamer.agents.round.ledger import Ledger
 from gossamer.agents.round.round_trip import RoundTrip
+from gossamer.agents.round.row_batching import answers_of
 from gossamer.agents.round.transport import Transport
 from gossamer.agents.snapshot import CountCheck, NeighborView, Snapshot, incompatible, quarantined
 from gossamer.agents.statistics.extremes import Extremes
@@ -20,6 +23,12 @@ from gossamer.agents.statistics.layout import Answers, Layout
 from gossamer.agents.statistics.mixing import Mixing, combined, settled
 from gossamer.agents.store.agent_store import AgentStore
 from gossamer.arrays import Floats
+
+
+def neighbor_values(conversation: Conversation, most_misses: float = math.inf) -> tuple[Floats, ...]:
+    """The latest averaged vectors of the neighbors that are alive, and have not missed more than so many rounds."""
+    peers = conversation.peers.values()
+    return tuple(peer.value for peer in peers if peer.used and not peer.dead and peer.misses <= most_misses)
 
 
 class Reader:
@@ -32,6 +41,7 @@ class Reader:
         conversation: Conversation,
         transport: Transport,
         *,
+        batcher: Batcher,
         mixing: Mixing,
         intake: Intake,
         changes: Rewiring,
@@ -44,6 +54,7 @@ class Reader:
         self._ledger = ledger
         self._conversation = conversation
         self._transport = transport
+        self._batcher = batcher
         self._mixing = mixing
         self._intake = intake
         self._changes = changes
@@ -66,14 +77,12 @@ class Reader:
         return self._shape(combined(answers.standard_error, self._mixing_error(answers)))
 
     def _answers(self, settings: AgentSettings) -> Answers:
-        answers = self._layout.read_among(self._ledger.estimate, settings.members, self._neighbor_values())
+        answers = answers_of(self._batcher, self._ledger)
         extremes = self._extremes
         return answers if extremes is None else replace(answers, extremes=(extremes.least, extremes.largest))
 
     def _neighbor_values(self) -> tuple[Floats, ...]:
-        """The latest averaged vectors of the neighbors that are alive."""
-        peers = self._conversation.peers.values()
-        return tuple(peer.value for peer in peers if peer.used and not peer.dead)
+        return neighbor_values(self._conversation)
 
     def _mixing_error(self, answers: Answers) -> Floats:
         return self._mixing.error(answers, self._ledger.returning, self._neighbor_values())

@@ -1,13 +1,15 @@
-"""How an agent follows changes of its neighbors between two rounds, so that no change biases the average.
+"""Applies changes of an agent's neighbors between two rounds, so that no change biases the average.
 
 - An edge that the roster ends, between two agents that stay members, is closed first (`round/closing.py`): its ends
-  talk on until both hold the same flow, and then park it. If they cannot, the end with the smaller number decides
-  alone: it keeps the flow if the other end may already have kept it, and returns it otherwise; the other end asks.
-- An agent that leaves and whose data are to stay hands them over: it takes no more observations, closes all its edges,
-  and adds what is left of its mean to its neighbors' flows. When they have confirmed, the members hold exactly its
-  observations and their own. Only then may a roster without it be signed, with these heirs. A neighbor that is away is
-  no heir: the leaver has dropped the flow to it, and so does it when it reads that roster.
-- An agent that stops in order says so, and its neighbors keep its flow as it is until it comes back.
+  exchange messages until both hold the same flow, and then park it. If they cannot, the end with the smaller number
+  decides alone: it keeps the flow if the other end may already have kept it, and returns it otherwise; the other end
+  asks for the decision.
+- An agent that leaves, but whose data stay in the average, hands them over: it takes no more observations, closes all
+  its edges, and adds the rest of its mean to its neighbors' flows. Once they have confirmed, the members hold exactly
+  its observations and their own. Only then may a roster without it be signed, with these heirs. A neighbor that is
+  absent does not inherit: the leaving agent has dropped the flow to it, and the neighbor does so when it reads that
+  roster.
+- An agent that stops regularly announces it, and its neighbors keep its flow unchanged until it returns.
 """
 
 from __future__ import annotations
@@ -32,23 +34,23 @@ from gossamer.errors import GossamerError
 log = logging.getLogger("gossamer.agents")
 
 HAND_OVER, TAKE_BACK, HELD = b"gossamer hand over\n", b"gossamer take back\n", b"gossamer held\n"
-"""Questions at an agent's door: the operator's, to leave or to stay; and that of the other end of a former edge."""
+"""Questions to an agent: the operator's, to leave or to stay, and that of the other end of a former edge."""
 
 STAYS = -1
-"""In place of an epoch: the agent is not leaving."""
+"""Instead of an epoch, if the agent is not leaving."""
 
 _ROUNDING = 1e-9
 
 
 def resumed(state: LedgerState, settings: AgentSettings) -> LedgerState:
-    """A stored state for an agent that has, meanwhile, other neighbors: edges that ended while it was away are parked.
+    """A stored state, in which the edges that ended while the agent was away are parked.
 
-    The end with the smaller number knows: if it had not confirmed the flow, the other end has not kept it.
+    The end with the smaller number can decide: if it had not confirmed the flow, the other end has not kept it.
     """
-    names, here = settings.names, {n.id for n in settings.neighbors}
+    names, current = settings.names, {n.id for n in settings.neighbors}
     parked = dict(state.parked)
     for j, flow in state.flows.items():
-        if j == KEPT or j in here or j in settings.kept or j not in names:
+        if j == KEPT or j in current or j in settings.kept or j not in names:
             continue
         if settings.id > j and settings.tls is not None:
             parked[j] = Parked(flow, settings.name, names[j], doubt=True)
@@ -58,10 +60,10 @@ def resumed(state: LedgerState, settings: AgentSettings) -> LedgerState:
 
 
 class Rewiring:
-    """Carries out changes of an agent's neighbors; used by the agent's own thread, but for the properties.
+    """Applies changes of an agent's neighbors; except for its properties it is used by the agent's own thread.
 
-    bounds   gives the limits on numbers that follow from settings
-    leaving  the epoch as of which the agent hands its data over; `STAYS`: it does not
+    bounds   gives the bounds on numbers that follow from settings
+    leaving  the epoch in which the agent hands its data over; `STAYS` if it does not
     """
 
     def __init__(
@@ -79,8 +81,8 @@ class Rewiring:
         self._transport = transport
         self._bounds = bounds
         self._parting: dict[int, Neighbor] = {}
-        self._asked: set[int] = set()  # ends that ask for what this agent holds, while it is not decided
-        self._told: dict[int, Floats] = {}  # what ends that were asked hold
+        self._asked: set[int] = set()  # ends that asked for a flow that is not decided yet
+        self._told: dict[int, Floats] = {}  # flows that former neighbors have reported
         self._wish = False  # whether the operator wants this agent to hand its data over
         self._began = False
         self._report: dict[str, object] = {}
@@ -88,12 +90,12 @@ class Rewiring:
     # -- changes of the roster ------------------------------------------------------------------------------
 
     def follow(self, settings: AgentSettings) -> bool:
-        """Go on with these settings; return whether the transport could."""
+        """Use these settings from now on; return whether the transport could apply them."""
         before, was = self.settings, self._parting
-        names, here = settings.names, {n.id for n in settings.neighbors}
+        names, current = settings.names, {n.id for n in settings.neighbors}
         known = {n.id: n for n in (*before.neighbors, *was.values())}
-        ending = {j: n for j, n in known.items() if j not in here and names.get(j) == n.name}
-        self._conversation.part([*here, *ending], settings.roster)
+        ending = {j: n for j, n in known.items() if j not in current and names.get(j) == n.name}
+        self._conversation.part([*current, *ending], settings.roster)
         self._parting = {j: replace(n, weight=0.0) for j, n in ending.items()}
         if settings.reset > self._ledger.reset:
             self._parting = {}
@@ -102,17 +104,17 @@ class Rewiring:
             self._wire()
         except GossamerError as failure:
             self.settings, self._parting = before, was
-            log.error("%s keeps its settings, because with new ones it failed: %s", settings.label, failure)
+            log.error("%s keeps its old settings, because the new ones failed: %s", settings.label, failure)
             return False
         for j in self._parting:
             self._ledger.close(j)
-        if self.leaving < settings.epoch:  # whatever it was to leave for did not happen
+        if self.leaving < settings.epoch:  # the roster without it was not signed
             self._wish = False
             self._take_back()
         self._conversation.adjust(timeout_of(settings), settings.dead_after)
         self._conversation.names = {n.id: n.label for n in settings.neighbors}
         self._conversation.follow(settings.epoch, settings.roster, settings.reset)
-        log.info("%s goes on with %d neighbors, epoch %d", settings.label, len(here), settings.epoch)
+        log.info("%s continues with %d neighbors, epoch %d", settings.label, len(current), settings.epoch)
         self._conversation.gather(timeout_of(settings))
         return True
 
@@ -129,11 +131,11 @@ class Rewiring:
 
     @property
     def busy(self) -> bool:
-        """Whether there is anything to look after between two rounds."""
+        """Whether a change is in progress."""
         return bool(self._parting or self._told or self._wish or self.leaving != STAYS)
 
     def look(self) -> None:
-        """Go on with what is under way; called between two rounds."""
+        """Continue the changes in progress; called between two rounds."""
         if self._parting or self._told:
             self._part()
         if self._wish and self.leaving == STAYS:
@@ -147,7 +149,7 @@ class Rewiring:
 
     def _part(self) -> None:
         ledger, present = self._ledger, self._transport.present()
-        kept: dict[int, bool] = {}  # edge that is over -> whether the other end must be asked
+        kept: dict[int, bool] = {}  # edge that has ended -> whether the other end must be asked
         over = []
         for j in self._parting:
             peer, closing = self._conversation.peers[j], ledger.closings.get(j)
@@ -172,11 +174,11 @@ class Rewiring:
 
     @property
     def doubts(self) -> list[int]:
-        """Former neighbors that must be asked what they hold."""
+        """Former neighbors that must be asked for the flow of their edge."""
         return [j for j, parked in self._ledger.parked.copy().items() if parked.doubt]
 
     def held(self, asker: int) -> bytes:
-        """The flow that this agent holds of a former edge, for its other end; nothing while it is not decided."""
+        """The flow of a former edge, for its other end; empty while it is not decided."""
         if asker in self._parting:
             self._asked.add(asker)
             return b""
@@ -188,7 +190,7 @@ class Rewiring:
         return flow.astype("<f8").tobytes()
 
     def settle(self, other: int, held: bytes) -> None:
-        """Take what the other end of a former edge holds; any thread may call this."""
+        """Take the flow that the other end of a former edge reported; any thread may call this."""
         ledger = self._ledger
         if len(held) == 8 * ledger.edge_registers * ledger.dimension:
             theirs = np.frombuffer(held, "<f8").reshape(ledger.edge_registers, ledger.dimension)
@@ -197,27 +199,27 @@ class Rewiring:
     # -- stopping and leaving -------------------------------------------------------------------------------
 
     def say_goodbye(self) -> None:
-        """Close all edges because the agent stops: its neighbors keep its flow until it comes back."""
+        """Close all edges because the agent stops: its neighbors keep its flow until it returns."""
         for j in self._conversation.peers:
             self._ledger.close(j)
         self._conversation.bid_farewell(list(self._conversation.peers))
 
     @property
     def report(self) -> bytes:
-        """How far handing over has come, as JSON: `done`, the `heirs`, and what it waits for (`problem`)."""
+        """The progress of handing over, as JSON: `done`, the `heirs`, and what the agent waits for (`problem`)."""
         return json.dumps(
             self._report or {"done": False, "problem": "it begins with its next round"}
         ).encode()
 
     def wish(self, leave: bool) -> None:
-        """Hand the agent's data over, or take them back; any thread may call this."""
+        """Start to hand the agent's data over, or take them back; any thread may call this."""
         if leave and not self._wish:
             self._report = {}
         self._wish = leave
         self._transport.wake()
 
     def resume_leaving(self, epoch: int) -> None:
-        """Go on leaving after a restart, if the fleet has not changed since."""
+        """Continue to leave after a restart, if the fleet has not changed since."""
         if epoch != STAYS and epoch == self.settings.epoch:
             self._wish, self.leaving = True, epoch
             for n in self.settings.neighbors:
@@ -279,7 +281,7 @@ class Rewiring:
         return {"done": True, "heirs": sorted({*needed, *ledger.parked})}
 
     def _take_back(self) -> None:
-        """Go on with all edges as they are: what was handed over mixes like everything else."""
+        """Reopen all edges: what was handed over mixes like everything else."""
         self.leaving, self._report = STAYS, {}
         ledger = self._ledger
         for j, closing in list(ledger.closings.items()):
@@ -290,7 +292,7 @@ class Rewiring:
 
     @property
     def problem(self) -> str:
-        """What is to be done about an agent that has handed its data over."""
+        """What the operator must do about an agent that has handed its data over; empty if it has not."""
         if self.leaving == STAYS:
             return ""
         return (

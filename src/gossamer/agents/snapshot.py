@@ -1,4 +1,4 @@
-"""What is known of an agent and of its neighbors at one moment."""
+"""The state of an agent and of its neighbors at one moment."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ def quarantined(peers: Iterable[Peer], settings: AgentSettings) -> str:
 
 
 class CountCheck:
-    """Notices that the number of observing members cannot be right, although neighbors agree on it.
+    """Notices that the number of observing members is impossible, although neighbors agree on it.
 
-    Then the flows of the fleet do not add up to zero. While a change mixes the count may swing, so it has to
-    be wrong for some time.
+    Then the flows of the fleet do not add up to zero. The count may oscillate while a change mixes, so it must be
+    impossible for some time.
     """
 
     def __init__(self) -> None:
@@ -47,7 +47,7 @@ class CountCheck:
     def problem(
         self, answers: Answers, settings: AgentSettings, peers: Mapping[int, Peer], now: float
     ) -> str:
-        """What is wrong and what to do, at the time `now` of time.monotonic; empty: nothing."""
+        """What is wrong and what to do, at the time `now` of the agent's clock; empty if nothing is."""
         observing, most = answers.observing(settings.members), settings.members + settings.inherited
         if math.isnan(observing):
             return ""
@@ -67,18 +67,18 @@ class CountCheck:
 
 
 _SLACK = 0.02
-"""By how many agents a count may be off before it is called impossible; it is exact once a fleet agrees."""
+"""Error in agents from which on a count is impossible; it is exact once a fleet agrees."""
 
 
 @dataclass(frozen=True)
 class NeighborView:
-    """What an agent knows of one neighbor.
+    """What an agent knows about one neighbor.
 
     Attributes
     ----------
     state : str
-        "joining" (not heard yet), "alive", "silent" (missed its last A rounds), "stopped" (in order: its data stay in
-        the average until it comes back), "dead", or "quarantined" (not heard any more, because it kept claiming the
+        "joining" (not heard yet), "alive", "silent" (missed the last `silence` rounds), "stopped" (regularly: its data
+        stay in the average until it returns), "dead", or "quarantined" (ignored, because it kept claiming the
         impossible).
     connected : bool
         Whether the transport sees it.
@@ -87,12 +87,12 @@ class NeighborView:
     distance : float
         Largest difference between its estimate and the agent's own, over the components.
     used, lost, late : int
-        How many of its messages took part in a round; rounds for which nothing usable arrived from it in time;
-        messages that arrived for a round already over.
+        Messages used in a round; rounds for which no usable message arrived in time; messages that arrived too late for
+        their round.
     round_trip : float
-        Smoothed seconds that a message to it and an immediate answer take; nan before the first is measured.
+        Smoothed round-trip time in seconds; nan before the first measurement.
     epoch : int
-        Of the roster it follows, as far as it has said.
+        Epoch of its roster, as far as known.
     name : str
         Its name in the fleet.
 
@@ -126,7 +126,7 @@ class NeighborView:
         settings: AgentSettings,
         trip: RoundTrip | None = None,
     ) -> NeighborView:
-        """The view of a neighbor by an agent whose answers are `own`, at the time `now` of time.monotonic."""
+        """The view of a neighbor by an agent with the answers `own`, at the time `now` of its clock."""
         name = settings.label_of(peer.id)
         if peer.quarantined:
             state = "quarantined"
@@ -159,7 +159,7 @@ class NeighborView:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """The agent at one moment: what tables, JSON lines and metrics show.
+    """An agent at one moment, as tables, JSON lines and metrics show it.
 
     Attributes
     ----------
@@ -168,11 +168,11 @@ class Snapshot:
     age : int
         Rounds this agent has taken part in, across restarts.
     samples : int
-        Observations it has used; `acknowledged` of them are safe in the store.
+        Observations it has used; `acknowledged` of them are in the store.
     estimate, standard_error, variance : ndarray
-        Shape (n,), nan while nothing is known.
+        Shape (n,); nan while unknown.
     answers : Answers
-        Everything averaged, for quantiles (see `statistics.Answers`).
+        All averaged statistics (see `statistics/layout.py`).
     state : str
         "running", "degraded" (the store cannot be written, the source failed, a neighbor is in quarantine,
         or the estimate cannot be right; `problem` says why) or "stopped".
@@ -181,22 +181,22 @@ class Snapshot:
     bad : int
         Values of the source that were not observations.
     epoch, members : int
-        Of the roster it follows; how many agents the fleet has, 0: unknown.
+        Epoch of its roster; number of agents of the fleet, 0 if unknown.
     inherited : int
-        How many agents have left the fleet and handed their data over to those that stay.
+        Number of agents that have left the fleet and handed their data over.
     least, largest : ndarray, optional
-        Observation of all members in this epoch, shape (n,); None: they are not asked for.
+        Smallest and largest observation of all members in this epoch, shape (n,); None if not computed.
     clipped : int
-        Observations outside the range that were brought to its ends.
+        Observations outside the range that were clipped to it.
     store_failures : int
         Commits of the store that failed.
     settled : bool
-        Whether the answer is no longer moving after a change, by more than its noise; while it does, `standard_error`
-        includes how far it may still move (`mixing.py`).
+        Whether the estimate no longer moves after a change by more than its noise; until then `standard_error`
+        includes how far it may still move (`statistics/mixing.py`).
     participating : int
-        Members, or this agent and its neighbors where they are unknown, without the neighbors that it holds for dead.
+        Number of members (of this agent and its neighbors if unknown) without the neighbors that it considers dead.
     withheld : str
-        Why there is no estimate of a model; empty: there is one.
+        Why there is no estimate of a model; empty if there is one.
 
     Examples
     --------

@@ -9,6 +9,12 @@ from gossamer.errors import InvalidInput
 from gossamer.methods import AnytimeSDA, Table, tabulate
 from gossamer.networks import Network, NetworkLike
 
+_OLD = 256
+"""Rounds after which the coefficients of a method hardly change."""
+
+_LONG = 30_000
+"""Rounds in which differences between agents vanish, on any network that is of use."""
+
 
 class Stream:
     """Anytime SDA that is fed one round at a time, for all agents and components at once.
@@ -64,6 +70,28 @@ class Stream:
     def own_means(self) -> Floats:
         """(N, n) the mean of what each agent has seen itself."""
         return np.asarray(self._state[self._mean])
+
+
+def rounds_to_spread(method: AnytimeSDA, network: Network, share: float = 1e-4) -> int:
+    """In how many rounds, at most, differences between agents that begin at once fall to this share of them."""
+    size = network.agents
+    rng = np.random.default_rng(0)
+    values = np.eye(size) if size <= 64 else rng.standard_normal((size, 64))
+    away = values - values.mean(axis=0)
+    stream, last = Stream(network, values.shape[1], method), 0
+    for _ in range(_OLD):  # where the momentum rises, that of an agent that is no longer young
+        stream.advance(np.zeros_like(values))
+    first = stream.rounds
+    while stream.rounds - first < 3 * (last + 1) + 4:
+        stream.advance(values)
+        apart = np.linalg.norm(stream.values - values.mean(axis=0), axis=0)
+        if np.any(apart > share * np.linalg.norm(away, axis=0)):
+            last = stream.rounds - first
+        if stream.rounds - first > _LONG:
+            raise InvalidInput(
+                f"differences do not vanish within {_LONG} rounds by {method} on {network.name}"
+            )
+    return last + 1
 
 
 def _between(share: Floats | float, start: Floats, end: Floats) -> Floats:

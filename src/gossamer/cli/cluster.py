@@ -70,14 +70,14 @@ def simulate_on_cluster(
     every: int,
 ) -> Any:
     """Return the result on rank 0, and None on the others."""
-    from gossamer.engines.simulate.together import together
+    from gossamer.engines.simulate.collective import on_all_ranks
     from gossamer.networks.parts import parts_of
 
     comm = require("mpi4py.MPI", "mpi").COMM_WORLD
-    problem = together(
+    problem = on_all_ranks(
         comm, lambda: (parse_method(method), parts_of(graph, weights, seed), parse_horizons(rounds))
     )
-    streams = together(comm, lambda: streams_in_parts(spread, std, seed))
+    streams = on_all_ranks(comm, lambda: streams_in_parts(spread, std, seed))
     result = gs.simulate(
         problem[0],
         problem[1],

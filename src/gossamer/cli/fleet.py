@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -10,14 +9,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gossamer.cli import fleet_files, fleet_members
-from gossamer.cli.commands import FlagCommand, refuse
+from gossamer.cli.commands import FlagCommand
+from gossamer.cli.fleet_options import Dimension, Name, NewEvery, NewSource, Range, model_of, range_of
 from gossamer.cli.fleet_run import up
 from gossamer.cli.fleet_status import status
-from gossamer.cli.options import EXAMPLES, FleetFile, Source, Weights
+from gossamer.cli.options import EXAMPLES, FleetFile, Weights
 from gossamer.errors import InvalidInput, OutputError
 
 if TYPE_CHECKING:
-    from gossamer.agents.config.tables import MethodTable, ModelTable
+    from gossamer.agents.config.tables import MethodTable
     from gossamer.agents.membership.certificates import Authority
     from gossamer.agents.membership.fleet import Fleet
     from gossamer.methods import Method
@@ -53,17 +53,8 @@ def init(
         str,
         typer.Option(help="The method: anytime-sda, ssda, NAME:parameter=value, or FILE.py:MyMethod."),
     ] = LOCAL_FORM,
-    dimension: Annotated[
-        int, typer.Option(help="Number of components of an observation, for example 3.")
-    ] = 1,
-    range_: Annotated[
-        str | None,
-        typer.Option(
-            "--range",
-            help="Least and largest value of an observation, such as --range=-40,60 (per component: -40,60:0,1); "
-            "others are refused, and neighbors cannot claim what it makes impossible.",
-        ),
-    ] = None,
+    dimension: Dimension = 1,
+    range_: Range = None,
     model: Annotated[
         str | None,
         typer.Option(
@@ -72,30 +63,22 @@ def init(
             "covariates and a label."
         ),
     ] = None,
-    every: Annotated[
-        str, typer.Option(help='Time between rounds, such as "100ms"; "0" runs as fast as neighbors answer.')
-    ] = "100ms",
-    source: Source = None,
+    every: NewEvery = "100ms",
+    source: NewSource = None,
     port: Annotated[
-        int, typer.Option(help="First port of a fleet on this machine, for example 7447.")
-    ] = 7447,
+        int | None,
+        typer.Option(help="First port of a fleet on this machine, for example 7447.", show_default="7447"),
+    ] = None,
     metrics_port: Annotated[
         int, typer.Option(help="Each agent serves its metrics on its host, from this port on; 0: none do.")
     ] = 0,
-    name: Annotated[str, typer.Option(help="Name of the fleet.")] = "gossamer",
+    name: Name = "gossamer",
     seed: Annotated[int, typer.Option(help="Seed for random networks and simulated sensors.")] = 0,
 ) -> None:
     """Write fleet.toml, its signed roster, a private certificate authority and a certificate for each agent."""
     from gossamer.agents.config.tables import ObservationsTable, RoundsTable
-    from gossamer.agents.membership.fleet import Fleet, simulated_sources
-    from gossamer.agents.membership.hosts import (
-        labels_are_addresses,
-        names_and_endpoints,
-        numbered,
-        placed,
-        read_hosts,
-        with_metrics,
-    )
+    from gossamer.agents.membership.hosts import read_hosts
+    from gossamer.agents.membership.planning import FleetPlan
     from gossamer.cli.parsing import parse_network
     from gossamer.networks import Network
 
@@ -106,54 +89,34 @@ def init(
     else:
         assert edges is not None
         network = Network.read(edges, weights, format="edge-list")
-    known, ids = (None, {}) if hosts is None else read_hosts(hosts)
-    here = known is None and (topology is not None or not labels_are_addresses(network))
-    if here:
-        last = 65536 - network.agents
-        if not 1 <= port <= last:
-            raise InvalidInput(
-                f"--port is the first of {network.agents} ports in a row, so it must be from 1 to {last}, got {port}"
-            )
-        names = [f"agent{i}" for i in range(network.agents)]
-        endpoints = [f"127.0.0.1:{port + i}" for i in range(network.agents)]
-        sources = simulated_sources(network.agents, seed)
-    else:
-        refuse("port", "where agents have addresses of their own")
-        if topology is not None and known is not None:
-            names, endpoints = placed(network, known)
-        else:
-            names, endpoints = names_and_endpoints(network, known)
-        sources = ["-"] * network.agents
     chosen, own_file = _method(method)
-    made = Fleet.create(
-        network,
-        names=names,
-        endpoints=endpoints,
-        sources=_sources(source, names, sources, model),
-        fleet=name,
-        method=chosen,
-        directory=None if own_file is None else own_file.parent,
-        observations=ObservationsTable(
-            dimension=dimension, range=_range(range_), weighting="agents" if model is None else "samples"
-        ),
-        rounds=RoundsTable(every=every),
-        model=_model(model),
+    plan = FleetPlan(
+        network=network,
+        by_number=topology is not None,
+        hosts=None if hosts is None else read_hosts(hosts),
+        port=port,
+        metrics_port=metrics_port,
+        source=source,
+        seed=seed,
+        method_file=own_file,
     )
-    if known is not None:
-        made = numbered(made, ids)
-    if metrics_port:
-        made = made.with_(agents=with_metrics(made.agents, metrics_port))
-    path = made.write(out)
-    if own_file is not None:
-        _copy_beside(own_file, out / own_file.name)
+    weighting = "agents" if model is None else "samples"  # every row of a model counts the same
+    made = plan.fleet(
+        name,
+        method=chosen,
+        observations=ObservationsTable(dimension=dimension, range=range_of(range_), weighting=weighting),
+        rounds=RoundsTable(every=every),
+        model=model_of(model),
+    )
+    path = plan.write(made, out)
     print(
         f"{path}: {network.agents} agents, {len(network.edges)} edge{'' if len(network.edges) == 1 else 's'}"
     )
-    if here:
-        print(f"all on this machine, ports {port} to {port + network.agents - 1}{_numbering(network)}")
+    if plan.local:
+        print(f"all on this machine, ports {plan.ports[0]} to {plan.ports[-1]}{_numbering(network)}")
     print(f"{out / made.certificates}: the authority (keep ca.key safe) and a certificate per agent")
     on_hosts = f"on each host: gossamer agent {path} --id NAME --source SOURCE"
-    print(f"next, {f'gossamer fleet up {path}' if here else on_hosts}")
+    print(f"next, {f'gossamer fleet up {path}' if plan.local else on_hosts}")
 
 
 def _numbering(network: Network) -> str:
@@ -163,43 +126,6 @@ def _numbering(network: Network) -> str:
         return ""
     shown = [f"agent{i} is {label}" for i, label in enumerate(labels[:3])]
     return f"; {', '.join(shown)}{', ...' if len(labels) > 3 else ''}"
-
-
-def _sources(
-    given: str | None, names: Sequence[str], usual: Sequence[str], model: str | None
-) -> Sequence[str]:
-    """Return the source of observations; for a model, the default is a file named after each agent."""
-    if given is not None:
-        return [given] * len(names)
-    return usual if model is None else [f"csv:{name}.csv,target=label" for name in names]
-
-
-def _model(text: str | None) -> ModelTable:
-    """Parse the model of an option. Rows are summed, so that every row counts the same."""
-    from gossamer.agents.config.tables import ModelTable
-
-    if text is None:
-        return ModelTable()
-    family, _, names = text.partition(":")
-    if not names:
-        raise InvalidInput(
-            f"--model must be FAMILY:COVARIATE+COVARIATE+..., such as logistic:age+dose, got {text!r}"
-        )
-    return ModelTable(family=family, covariates=tuple(name.strip() for name in names.split("+")))
-
-
-def _range(text: str | None) -> tuple[float | tuple[float, float], ...]:
-    """Parse the range of an option: one pair, or several separated by colons."""
-    if text is None:
-        return ()
-    try:
-        ends = [[float(end) for end in pair.split(",")] for pair in text.split(":")]
-        pairs = [(low, high) for low, high in ends]
-    except ValueError:
-        raise InvalidInput(
-            f"--range must be two numbers such as -40,60, or several such pairs with colons between, got {text!r}"
-        ) from None
-    return pairs[0] if len(pairs) == 1 else tuple(pairs)
 
 
 def _method(text: str) -> tuple[Method | MethodTable, Path | None]:
@@ -216,16 +142,6 @@ def _method(text: str) -> tuple[Method | MethodTable, Path | None]:
         raise InvalidInput(f": fleet.toml cannot hold None; leave {nothing} out", parameter="method")
     file, _, name = place.rpartition(":")
     return MethodTable(name=f"{Path(file).name}:{name}", parameters=values), Path(file)
-
-
-def _copy_beside(source: Path, target: Path) -> None:
-    """Copy the file of a method next to fleet.toml, where every agent looks for it."""
-    if target.exists() and target.samefile(source):
-        return
-    try:
-        shutil.copyfile(source, target)
-    except OSError as error:
-        raise OutputError(f"cannot write {target}: {error.strerror}") from error
 
 
 def renew(

@@ -19,10 +19,10 @@ from rich.live import Live
 from rich.text import Text
 
 from gossamer.agents.host.hangup import Terminal
+from gossamer.cli.fleet_options import AgentSource, End, Every, LogLevel, Report, Source, level_of, seconds_of
 from gossamer.cli.fleet_table import fleet_line, fleet_table
-from gossamer.cli.options import SOURCE_HELP, Burst, Delay, FleetFile, Loss, Partition, Source
+from gossamer.cli.options import Burst, Delay, FleetFile, Loss, Partition
 from gossamer.cli.output import console
-from gossamer.errors import InvalidInput
 
 if TYPE_CHECKING:
     from gossamer.agents.fleet.local import LocalFleet
@@ -30,22 +30,19 @@ if TYPE_CHECKING:
 _PLAIN_EVERY = 5.0
 _LOOK_EVERY = 0.1
 _FRAMES = 4.0
-_SHORTEST_REPORT = 0.01
 
-Every = Annotated[
-    str | None, typer.Option(help='Time between rounds, such as "100ms"; 0 runs as fast as neighbors answer.')
-]
 Store = Annotated[
     Path | None, typer.Option(help="Directory in which an agent saves its state, to resume after a crash.")
 ]
 Insecure = Annotated[
     bool, typer.Option("--insecure", help="Use plaintext without certificates; for tests only.")
 ]
-METRICS_HOST_HELP = "Address to serve the metrics on. [default: as in fleet.toml, or 127.0.0.1]"
-MetricsHost = Annotated[str | None, typer.Option(help=METRICS_HOST_HELP)]
-LogLevel = Annotated[
-    str | None, typer.Option(help="Log level: debug, info, warning or error. [default: as in fleet.toml]")
-]
+Insecure = Annotated[bool, typer.Option("--insecure", help="Plaintext, no certificates: for tests only.")]
+METRICS_HOST: dict[str, Any] = {
+    "help": "Address to serve the metrics on.",
+    "show_default": "as in fleet.toml, or 127.0.0.1",
+}
+MetricsHost = Annotated[str | None, typer.Option(**METRICS_HOST)]
 
 
 def up(
@@ -96,12 +93,12 @@ def up(
         only=only,
         restart=restart,
         source=source,
-        every=None if every is None else duration("--every", every),
+        every=seconds_of("rounds.every", "--every", every),
         store=None if store is None else str(store.resolve()),
         metrics_port=metrics_port,
         metrics_host=metrics_host,
         insecure=insecure,
-        level=_level(log_level),
+        level=level_of(log_level),
         faults=agent_faults(Fleet.read(fleet), loss=loss, burst=burst, delay=delay, partition=partition),
     )
     screen = console()
@@ -209,24 +206,11 @@ def _signals() -> Iterator[list[int]]:
             signal.signal(number, handler)
 
 
-def _level(text: str | None) -> str | None:
-    from gossamer import checks
-    from gossamer.agents.config.tables import LEVELS
-
-    return None if text is None else checks.choice("log_level", text, LEVELS)
-
-
 def agent(
     fleet: FleetFile,
     id_: Annotated[str, typer.Option("--id", help="The agent's number or name.")],
-    source: Annotated[str | None, typer.Option(help=SOURCE_HELP, envvar="GOSSAMER_SOURCE")] = None,
-    end: Annotated[
-        str | None,
-        typer.Option(
-            help="What to do if its command (cmd:) ends without an error: fail, restart or stop. [default: fail]",
-            envvar="GOSSAMER_END",
-        ),
-    ] = None,
+    source: AgentSource = None,
+    end: End = None,
     every: Every = None,
     store: Store = None,
     metrics_port: Annotated[
@@ -238,13 +222,9 @@ def agent(
             envvar="GOSSAMER_METRICS_PORT",
         ),
     ] = None,
-    metrics_host: Annotated[
-        str | None, typer.Option(help=METRICS_HOST_HELP, envvar="GOSSAMER_METRICS_HOST")
-    ] = None,
+    metrics_host: Annotated[str | None, typer.Option(**METRICS_HOST, envvar="GOSSAMER_METRICS_HOST")] = None,
     insecure: Insecure = False,
-    report: Annotated[
-        str | None, typer.Option(help='Time between estimates on standard output, such as "1s".')
-    ] = None,
+    report: Report = None,
     log_level: LogLevel = None,
     rounds: Annotated[
         int, typer.Option(help="Stop after this many rounds, for example 1000; 0 runs until stopped.", min=0)
@@ -274,7 +254,7 @@ def agent(
             metrics_host=metrics_host,
             insecure=insecure,
             report=report,
-            level=_level(log_level),
+            level=level_of(log_level),
             rounds=rounds,
             faults={"loss": loss, "burst": burst, "delay": delay, "partition": partition},
         )
@@ -302,7 +282,6 @@ def _become_agent(
     faults: dict[str, Any],
     **others: Any,
 ) -> None:
-    from gossamer.agents.config.tables import duration
     from gossamer.agents.host.options import Options
     from gossamer.agents.membership.fleet import Fleet
     from gossamer.cli.faults import agent_faults
@@ -312,16 +291,13 @@ def _become_agent(
     me = found.member(id_)
     found.settings(me.id, fleet.parent, insecure=insecure)
     found.source(me.id, source, others["end"])
-    seconds = None if report is None else duration("--report", report)
-    if seconds is not None and seconds < _SHORTEST_REPORT:
-        raise InvalidInput(f'--report must be a time of at least "10ms", got {report!r}')
     options = Options(
         fleet=str(fleet),
         agent=id_,
         source=source,
-        every=None if every is None else duration("--every", every),
+        every=seconds_of("rounds.every", "--every", every),
         insecure=insecure,
-        report=seconds,
+        report=seconds_of("logging.report", "--report", report),
         faults=agent_faults(found, **faults),
         **others,
     )

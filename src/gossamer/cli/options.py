@@ -85,8 +85,6 @@ Plot = Annotated[
 ]
 
 FleetFile = Annotated[Path, typer.Argument(help="The fleet's file, fleet.toml.")]
-SOURCE_HELP = "Observations: - (standard input), csv:FILE or csv:FILE,follow, cmd:COMMAND, sim:MEAN,STD,SEED."
-Source = Annotated[str | None, typer.Option(help=SOURCE_HELP)]
 
 Loss = Annotated[
     str | None,

@@ -103,7 +103,7 @@ class Fault(ABC):
 
 
 class LinkFault(Fault):
-    """A random fault of links: each is a two-state chain that is good or bad in a round (see `kernels.py`)."""
+    """A random fault of links: each is a two-state chain that is good or bad in a round (see `link_draws.py`)."""
 
     @property
     @abstractmethod

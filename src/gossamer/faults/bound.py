@@ -66,7 +66,7 @@ class BoundFaults:
         )
 
     def _chain_is_bad(self, k: int, chain: list[float], round: int, sender: int, receiver: int) -> bool:
-        """Whether the k-th chain is bad in a round, found as `kernels.recall_states` finds it."""
+        """Whether the k-th chain is bad in a round, found as `link_draws.recall_states` finds it."""
         start, enter, stay, shared, since, until = chain
         if not since <= round < until:
             return False

@@ -82,7 +82,7 @@ class Faults:
 
     @cached_property
     def chains(self) -> Floats:
-        """(K, 6): start, enter, stay of every random link fault (see `kernels.py`), 1 if `both`, and its rounds."""
+        """(K, 6): start, enter, stay of every random link fault (see `link_draws.py`), 1 if `both`, and its rounds."""
         rows = [item.chain for item in self.items if isinstance(item, LinkFault)]
         return np.array(rows, dtype=float).reshape(-1, 6)
 
@@ -171,7 +171,10 @@ class Faults:
         self, seed: int, agents: int, links: NDArray[np.integer], rounds: int, trials: range
     ) -> Booleans:
         """(rounds, links, trials) whether messages arrive in their round; `links` is (links, 2): from, to."""
-        from gossamer.faults.kernels import ChainDraws, fill_heard  # compiled, which an agent must not load
+        from gossamer.faults.link_draws import (
+            ChainDraws,
+            fill_heard,
+        )  # compiled, which an agent must not load
 
         self.check(agents)
         pairs = np.asarray(links, dtype=np.int64).reshape(-1, 2)

@@ -4,7 +4,7 @@
 
 Nesterov remembers y and keeps its momentum; Chebyshev remembers x (`carry` 1 or 0), and its momentum om_t - 1
 follows om_0 = 1, om_1 = 1/(1 - rho^2/2), om_{t+1} = 1/(1 - rho^2 om_t/4).
-In `rising.py` the momentum rises without knowledge of the spectrum.
+In `momentum_rules.py` momentum rises on its own.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ from gossamer.methods.acceleration import (
     tunable_acceleration,
 )
 from gossamer.methods.base import Method, Number, Tunable
-from gossamer.methods.rising import RULES, Rising
+from gossamer.methods.momentum_rules import RULES, MomentumRule
 
 
 @dataclass(frozen=True)
@@ -60,13 +60,13 @@ class AnytimeSDA(Method):
     changing  "local"                     "local"
     ========  ==========================  ====================
 
-    The forms for reliable networks are faster, but diverge if messages are lost. The local forms need only the weights
-    of the edges: their momentum rises as :math:`\min(t/(t + 8), \text{limit})`, their window grows as
-    :math:`2 \sqrt{t+1}` up to 128, and their step size is safe on any network (0.65 and 0.95 with Metropolis weights).
-    "local" is Nesterov's update with these numbers. The limit of its momentum, 0.97, is a compromise: long chains need
-    more (0.97 suffices for :math:`\sqrt\kappa` up to about 66; a path of 300 agents needs 0.99), heavy loss requires
-    less (0.99 diverges on a grid that loses half of its messages). `rising.py` states the rules; "heavy-ball" also
-    reads its answer slightly ahead of or behind x.
+    What is for reliable networks is faster, and diverges where messages are lost. The local forms ask for nothing but
+    the weights of the edges: their momentum rises as min(t/(t + 8), limit), their window grows as 2 sqrt(t+1) up to
+    128, and their step size is safe on any network (0.65 and 0.95 with Metropolis weights). "local" is Nesterov's
+    update with these numbers. The limit of its momentum, 0.97, has two sides: long chains want more (0.97 serves
+    sqrt(k) up to about 66; a path of 300 agents wants 0.99), heavy loss wants less (0.99 diverges on a grid that loses
+    half of its messages). `momentum_rules.py` states the rules; "heavy-ball" also reads its answer a little ahead of
+    x or behind it.
 
     Parameters that are None are chosen from the network's spectrum, or by the rules above.
 
@@ -192,7 +192,7 @@ class AnytimeSDA(Method):
         smoothing_gain = np.maximum(decreasing, 1.0 / np.maximum(window, 1.0))
         return self.Coefficients(gain, smoothing_gain, *acceleration, lead)
 
-    def _rule(self, network: SpectralFacts) -> Rising:
+    def _rule(self, network: SpectralFacts) -> MomentumRule:
         """The rule of this acceleration, with what was set by hand in its place."""
         by_hand = {
             "step_size": self.step_size,

@@ -165,7 +165,7 @@ def test_a_hangup_reloads_what_can_change(path: Path) -> None:
         until(lambda: len(report.read_text().splitlines()) > lines + 5, "estimates every 50 ms")
 
         path.write_text(changed.replace("format = 1", "format = 9"))
-        entry = agent.reload("the new fleet.toml cannot be used, so the old settings stay")
+        entry = agent.reload("the new fleet.toml is invalid, so the old settings stay")
         assert entry["level"] == "error"
         assert "format must be 1, got 9" in entry["message"]
         path.write_text(changed.replace('name = "agent0"', 'name = "other"'))

@@ -154,6 +154,6 @@ def test_a_stop_that_hangs_is_ended_and_committed(tmp_path: Path) -> None:
         assert agent.wait(IN_TIME) == 1
         assert time.monotonic() - began > 0.5
         assert agent.stderr is not None
-        assert "did not stop within 3 s, so it ends without waiting any longer" in agent.stderr.read()
+        assert "did not stop within 3 s, so the process ends now" in agent.stderr.read()
     record = maintenance.check(path.parent / "store" / "agent0.sqlite")
     assert record.samples > 20  # although the last regular commit was the first

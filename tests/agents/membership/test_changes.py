@@ -208,7 +208,8 @@ def test_without_the_authoritys_key_nothing_changes(path: Path) -> None:
     (path.parent / "certificates" / "ca.key").unlink()
     before = path.read_text()
     with pytest.raises(
-        InvalidInput, match=r"needs the authority's key, .*ca\.key, which is not here; run it where"
+        InvalidInput,
+        match=r"needs the authority's key, .*ca\.key, which is not on this machine; run it where",
     ):
         publish(path, link(draft(path), "0", "2"))
     assert path.read_text() == before

@@ -115,7 +115,7 @@ def test_who_cannot_hand_its_data_over_says_why_and_goes_on(
         until(lambda: bool(hosts.status("b").get("samples")), "it runs")
         with pytest.raises(OutputError, match="b cannot hand its data over: none of its neighbors is up"):
             membership.hand_over(hosts.file, hosts.fleet, "b")
-        with pytest.raises(OutputError, match="a must run, and be reached, to hand its data over"):
+        with pytest.raises(OutputError, match="a must be running and reachable to hand its data over"):
             membership.hand_over(hosts.file, hosts.fleet, "a")
         hosts.start("a")
         hosts.start("c")

@@ -152,7 +152,7 @@ def test_rosters_that_do_not_count(tmp_path: Path) -> None:
         for name in names:
             hosts.copy(name)
         (tmp_path / "agent2" / "fleet.roster").write_bytes(forged(hosts)["cut"][0])
-        refused = "refused a roster from the file beside fleet.toml"
+        refused = "refused a roster from the file next to fleet.toml"
         until(lambda: refused in hosts.log("agent2"), "it is seen")
         until(lambda: all("new certificates" in hosts.log(name) for name in names), "they are read")
         rounds(hosts, names, max(hosts.status(name)["rounds"] for name in names) + 20)

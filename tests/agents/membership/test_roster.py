@@ -176,7 +176,7 @@ def members(*changes: dict[str, Any]) -> tuple[RosterMember, ...]:
         ),
         (
             {"left": (Left(id=2, name="a2", keep=False, epoch=1),)},
-            "left: an agent that was removed must be a member",
+            "left: an agent that was removed must no longer be a member",
         ),
         ({"left": (Left(id=9, name="x", keep=False, epoch=4),)}, "since an epoch up to 3, got id 9, epoch 4"),
         ({"left": 2 * (Left(id=9, name="x", keep=False, epoch=1),)}, "left: id must be different"),

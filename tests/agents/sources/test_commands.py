@@ -35,7 +35,7 @@ def test_a_command_that_ends_is_a_failure_unless_it_is_meant_to(
     assert collect(source) == [[1]]
     assert source.failing == "the source failed: the command 'echo 1' ended with code 0"
     assert [(r.levelname, r.getMessage()) for r in caplog.records] == [
-        ("WARNING", f"{source.failing}; if it is meant to end, or to be started again, set `end`")
+        ("WARNING", f"{source.failing}; if it is meant to end, or to be restarted, set `end`")
     ]
     source = parse_source("cmd:echo 1", 1, 0, end="stop")
     assert collect(source) == [[1]]
@@ -95,7 +95,7 @@ def test_a_command_that_fails_is_started_again(
 
     asyncio.run(asyncio.wait_for(follow(), 10))
     assert seen == ["", why, why, why]  # when the first line of each run arrives
-    assert [record.getMessage() for record in caplog.records] == [f"{why}; it is started again in 0 s"] * 3
+    assert [record.getMessage() for record in caplog.records] == [f"{why}; it is restarted in 0 s"] * 3
 
 
 def test_a_command_that_delivers_again_is_well(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

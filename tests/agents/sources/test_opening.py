@@ -206,7 +206,7 @@ def test_a_followed_file_that_was_rotated_before_a_restart_counts_from_its_end(
     assert asyncio.run(asyncio.wait_for(follow(2), PATIENCE)) == 3  # the file that was read before
     assert not [record for record in caplog.records if record.levelname == "WARNING"]
     assert asyncio.run(asyncio.wait_for(follow(1000), PATIENCE)) == 3
-    assert "holds 3 observations, but 1000 are stored: it was replaced or truncated" in caplog.text
+    assert "has 3 observations, but 1000 are stored: it was replaced or truncated" in caplog.text
 
 
 def rename_to(file: Path, rotated: str, rows: str) -> None:
@@ -267,7 +267,7 @@ def test_a_followed_file_that_is_gone_is_said(tmp_path: Path, caplog: pytest.Log
     again.resume(first.position)
     again.begin(2, 1e9)
     assert collect(again, 3) == [[3], [4], [5]]
-    assert "rows added there since then are lost" in caplog.text
+    assert "rows added after it are lost" in caplog.text
 
 
 @pytest.mark.parametrize(("option", "rows"), [("", "1\n2\n"), (",columns=b", "a,b\n7,1\n7,2\n")])

@@ -19,7 +19,7 @@ from gossamer.agents.config.settings import AgentSettings, differing
 from gossamer.agents.config.tables import ModelTable, ObservationsTable, RoundsTable
 from gossamer.agents.membership.fleet import Fleet
 from gossamer.agents.round.batching import Batch
-from gossamer.agents.round.row_batching import RowBatcher
+from gossamer.agents.round.row_batching import Clock, RowBatcher, spread_of
 from gossamer.agents.sources.csv_files import CsvTable, GrowingCsvFile
 from gossamer.agents.statistics.models import ModelAnswers, ModelLayout
 from gossamer.agents.transports.faulty import Faulty
@@ -63,7 +63,7 @@ def pooled(data: list[np.ndarray], family: Family, ridge: float = 0.0) -> np.nda
 def settings_of(family: str, network: Network, weighting: str = "samples", **changes) -> list[AgentSettings]:
     model = FleetModel(family, COVARIATES, **{"least": 1} | changes)
     return [
-        replace(s, model=model, dimension=3, weighting=weighting, replicates=16)
+        replace(s, model=model, dimension=3, weighting=weighting, replicates=16, members=network.agents)
         for s in fleet(network, dimension=3)
     ]
 
@@ -189,10 +189,11 @@ def alone(family: str, table: np.ndarray, rounds: int) -> ModelAnswers:
     """What an agent without neighbors makes of its table."""
     layout = ModelLayout(3, weighting="samples", replicates=64, model=FleetModel(family, COVARIATES))
     held = np.zeros(layout.size)
-    batcher = RowBatcher(layout, lambda: held, held, 0, seed=1)
+    age = 0
+    batcher = RowBatcher(layout, lambda: held, (held, 0), 1, Clock(lambda: age, lambda: 1, tuple))
     for age in range(rounds):
         held = batcher.batch([] if age else [table], held, len(table) * (age > 0), age).observation
-    return layout.read(held)
+    return batcher.answers()
 
 
 @pytest.mark.parametrize("family", ["logistic", "softmax", "gamma"])
@@ -219,11 +220,21 @@ def test_few_rows_are_not_told(caplog: pytest.LogCaptureFixture):
     """Neither at the start nor later: the difference between two messages must not be that of a row."""
     layout = ModelLayout(3, weighting="samples", model=FleetModel("logistic", COVARIATES, least=4))
     data = rows("logistic", 1)[0]
-    batcher = RowBatcher(layout, lambda: np.zeros(layout.size), np.zeros(layout.size), 0, seed=1)
+    turn = 0  # a row comes in each
+    batcher = RowBatcher(
+        layout, lambda: np.zeros(layout.size), nothing(layout), 1, Clock(lambda: 18 * turn, lambda: 1, tuple)
+    )
     assert batcher.batch([data[:3]], np.zeros(0), 0, 0).weight == 0
     assert "a table of 3 rows is not used: fewer than 4 are not told" in caplog.text
-    counts = [batcher.batch([row], np.zeros(0), k, k).observation[0] for k, row in enumerate(data[:11])]
+    counts = []
+    for turn, row in enumerate(data[:11], start=1):
+        counts.append(batcher.batch([row], np.zeros(0), turn, turn).observation[0])
     assert counts == [0, 0, 0, 4, 4, 4, 4, 8, 8, 8, 8]
+
+
+def nothing(layout: ModelLayout) -> tuple[np.ndarray, float]:
+    """The sums of an agent that has had no rows."""
+    return np.zeros(layout.size), 0.0
 
 
 def test_an_estimate_is_withheld_until_all_directions_are_known():
@@ -261,7 +272,8 @@ def test_rows_beyond_the_memory_are_let_go_once_the_estimate_is_good():
     )
     data = np.vstack(rows("logistic"))
     batch = Batch(np.zeros(layout.size), 0, 0.0)
-    batcher = RowBatcher(layout, lambda: batch.observation, np.zeros(layout.size), 0, seed=1)
+    age, clock = 0, Clock(lambda: 18 * age, lambda: 1, tuple)
+    batcher = RowBatcher(layout, lambda: batch.observation, nothing(layout), 1, clock)
     for age, part in enumerate(np.split(data, [3, 40, 200])):
         batch = batcher.batch(list(part), np.zeros(0), 0, age)
         assert (batch.samples, batch.weight) == (len(part), 1.0)
@@ -270,7 +282,8 @@ def test_rows_beyond_the_memory_are_let_go_once_the_estimate_is_good():
     for age in range(4, 40):
         batch = batcher.batch([], np.zeros(0), 0, age)
     assert batcher.held == len(data)
-    batch = batcher.batch(list(data[:3]), np.zeros(0), 0, 40)
+    age = 40
+    batch = batcher.batch(list(data[:3]), np.zeros(0), 0, age)
     assert batcher.held == 100
     assert batch.observation[0] == len(data) + 3
     x, sums = np.column_stack([data[:, :2], np.ones(len(data))]), layout.sums
@@ -365,10 +378,51 @@ def test_a_model_that_forgets_follows_effects_that_flip():
         off = np.abs(answer.judgement.theta - [-0.8, 0.5, 0.2]) / answer.judgement.errors
         assert off.max() < 4
         assert answer.judgement.linearization < 0.1
-        count = (
-            answer.presence * 3
-        )  # 12 rows a round, of which a half-life of 30 rounds leaves 12 / (1 - 0.5^(1/30))
-        assert count == pytest.approx(12 / (1 - 0.5 ** (1 / 30)) * 0.5 ** (5 / 30), rel=0.1)
+        turn = spread_of(3)  # in each 12 rows a round enter, and count less from then on
+        assert answer.presence * 3 == pytest.approx(12 * turn / (1 - 0.5 ** (turn / 30)), rel=0.01)
+
+
+class CutOff:
+    """Faults that lose everything to and from an agent from some moment on."""
+
+    def __init__(self, agent: int) -> None:
+        self.agent, self.now = agent, False
+
+    def lost(self, round: int, sender: int, receiver: int) -> bool:
+        return self.now and self.agent in (sender, receiver)
+
+    def delay(self, round: int, sender: int, receiver: int) -> int:
+        return 0
+
+
+@pytest.mark.parametrize("keep", [True, False])
+def test_rows_of_members_that_vanish_stay_if_they_are_to_be_kept(keep):
+    data, settings = rows("poisson", 3), settings_of("poisson", Network.cycle(3), keep=keep)
+    wires, cut = Memory(), CutOff(2)
+
+    async def main() -> list[np.ndarray]:
+        agents = [
+            Agent(
+                replace(s, timeout=0.005, death=0.05),
+                transport=Faulty(wires.transport(s.id, tuple(n.id for n in s.neighbors)), s.id, cut),
+                source=list(part),
+                seed=s.id,
+            )
+            for s, part in zip(settings, data, strict=True)
+        ]
+        async with AsyncExitStack() as stack, asyncio.timeout(60):
+            for agent in agents:
+                await stack.enter_async_context(agent)
+            while agents[0].snapshot.age < 120:
+                await asyncio.sleep(0.005)
+            cut.now = True
+            while agents[0].snapshot.age < 700:
+                await asyncio.sleep(0.005)
+            return [agent.estimate for agent in agents[:2]]
+
+    estimates = asyncio.run(main())
+    known = pooled(data if keep else data[:2], settings[0].model.build())
+    np.testing.assert_allclose(estimates, np.tile(known, (2, 1)), atol=1e-3)
 
 
 def test_standard_errors_beyond_fifteen_parameters_rest_on_more_replicates():

@@ -277,7 +277,7 @@ def test_a_truncated_store_is_set_aside(tmp_path: Path, size: int, caplog: pytes
     content = (tmp_path / "a.db").read_bytes()
     assert load_or_set_aside(copy_of(tmp_path / "b.db", content[:size]), state(1))
     assert "b.db is damaged (" in caplog.text
-    assert "starts anew; lost is all that was stored until 2" in caplog.text
+    assert "starts over; it lost everything stored until 2" in caplog.text
     assert load_or_set_aside(copy_of(tmp_path / "b.db", bytes(len(content))), state(1))
 
 

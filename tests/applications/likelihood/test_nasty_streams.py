@@ -11,13 +11,18 @@ from gossamer.families import FAMILIES
 
 
 def learn(family: str, name: str, seed: int = 3, memory: int = 10_000, silence: int = 250):
-    """Estimates after the rows have come and spread."""
+    """Estimates after the rows have come and spread. At any moment before, what is published is right as well."""
     online = gs.LikelihoodEstimation(gs.Network.cycle(AGENTS), family, 2, intercept=True).online(
         memory=memory
     )
-    arrivals = stream(name, family, seed)
+    arrivals, included = stream(name, family, seed), 0
     for rows in arrivals:
         online.observe([(part[:, :-1], part[:, -1]) if len(part) else None for part in rows])
+        if online.included > included and online.ready.any():
+            included = online.included
+            so_far = np.vstack([part for rows in arrivals[:included] for part in rows])
+            theta, errors = pooled(online._problem.family, so_far)
+            assert np.nanmax(np.abs((online.estimates() - theta) / errors)) < 0.1
     for _ in range(silence):
         online.observe()
     return online, pooled(online._problem.family, np.vstack([part for rows in arrivals for part in rows]))

@@ -38,7 +38,8 @@ def known(theta, off=9.0):
         np.broadcast_to(np.eye(theta.shape[-1]), (*theta.shape, theta.shape[-1])),
         np.ones(theta.shape),
     )
-    return Judgement(theta, ones > 0, eye, ones, np.full(theta.shape[:-1], off), eye, eye)
+    rows = np.full(theta.shape[:-1], 1e3)
+    return Judgement(theta, ones > 0, eye, ones, np.full(theta.shape[:-1], off), eye, eye, rows)
 
 
 # -- linearization ------------------------------------------------------------------------------------------------

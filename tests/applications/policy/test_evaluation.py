@@ -8,8 +8,8 @@ import scipy.sparse as sp
 
 import gossamer as gs
 from gossamer.applications import Alone, Centralized, PolicyEvaluation, TemporalDifference
-from gossamer.applications.policy import bellman, problems
-from gossamer.applications.policy.kernels import TRANSITION
+from gossamer.applications.policy import bellman, problems, rivals
+from gossamer.applications.policy.temporal_differences import TRANSITION
 from gossamer.applications.solvers import averages
 from gossamer.numerics import random
 
@@ -279,18 +279,46 @@ def test_rewards_may_be_streams_of_any_kind():
     coins = PolicyEvaluation(gs.Network.cycle(6), transitions, gs.Bernoulli(chances), 0.5)
     plain = PolicyEvaluation(gs.Network.cycle(6), transitions, chances, 0.5, np.sqrt(chances * (1 - chances)))
     np.testing.assert_allclose(coins.values, plain.values)
-    for solver in ("anytime-sda", "sda", Centralized()):
+    for solver in ("anytime-sda", "sda", Centralized(), TemporalDifference(), TemporalDifference("iid")):
         one, other = (task.simulate(solver, 400, trials=40) for task in (coins, plain))
         assert abs(one.error - other.error) < 4 * np.hypot(one.stderr, other.stderr)
     assert coins.bound(400).total == pytest.approx(plain.bound(400).total)
-    with pytest.raises(gs.Unsupported, match="temporal differences draw Gaussian rewards"):
-        coins.simulate(TemporalDifference(), 20)
     with pytest.raises(gs.InvalidInput, match=r"a component for each state, \(6, 3\), got \(6, 1\)"):
         PolicyEvaluation(gs.Network.cycle(6), transitions, gs.Bernoulli(chances[:, :1]), 0.5)
     with pytest.raises(gs.InvalidInput, match="leave it out"):
         PolicyEvaluation(gs.Network.cycle(6), transitions, gs.Bernoulli(chances), 0.5, 1.0)
     with pytest.raises(gs.InvalidInput, match="do not move"):
         PolicyEvaluation(gs.Network.cycle(6), transitions, gs.Drifting(gs.Gaussian(chances), 0.1), 0.5)
+
+
+class Given(gs.Observations):
+    """Gaussian rewards as streams of an unknown kind; with `shared`, all states have the noise of the first."""
+
+    def __init__(self, plain, shared):
+        self.plain, self.shared = plain, shared
+        self.mean, self.variance = plain.mean, plain.variance
+
+    def sample(self, seed, rounds, trials, agents=None, batches=None):
+        drawn = self.plain.sample(seed, rounds, trials, agents, batches)
+        noise = drawn - self.mean[:, :, None]
+        return self.mean[:, :, None] + noise[:, :, :1] if self.shared else drawn
+
+
+@pytest.mark.parametrize("form", ["generative", "iid"])
+@pytest.mark.parametrize("output", ["last", "average"])
+def test_temporal_differences_of_any_stream_are_those_of_gaussian_rewards(form, output, monkeypatch):
+    """Bit for bit: the rewards and the transitions are the same numbers, in pieces or in one go."""
+    monkeypatch.setattr(rivals, "IN_FLIGHT", 8 * 5 * 3 * 2)
+    rng = np.random.default_rng(4)
+    transitions = rng.dirichlet(np.ones(3), size=3)
+    plain = gs.Gaussian(np.zeros((5, 3)) if form == "iid" else rng.normal(size=(5, 3)), 2.0)
+    task, other = (
+        PolicyEvaluation(gs.Network.path(5), transitions, each, 0.5)
+        for each in (plain, Given(plain, form == "iid"))
+    )
+    rival = TemporalDifference(form, output=output)
+    one, same = (each.simulate(rival, [7, 8, 30], trials=2, seed=3) for each in (task, other))
+    np.testing.assert_array_equal(one.values, same.values)
 
 
 def test_l2_errors_stand_next_to_those_of_the_sup_norm():

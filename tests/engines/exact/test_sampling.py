@@ -8,6 +8,7 @@ import pytest
 
 import gossamer as gs
 from gossamer.engines.exact import evaluate, measures, sampling
+from gossamer.engines.exact.measure import Sampled
 from gossamer.engines.exact.moments import Interval, Operator, filtered_by, moments_of, panels_of
 
 FACTS = ("lambda_max", "lambda_2", "inverse_square_trace")
@@ -82,7 +83,42 @@ def test_few_probes_have_a_bound_instead_of_an_estimate(monkeypatch):
     source = measures(undecomposed(net), obs)
     found = evaluate(gs.AnytimeSDA(), source.network, obs, [20], source)
     assert source.count == 1
+    assert not source.pilot
     assert abs(found.total_error - known.total_error)[0] < found.uncertainty[0] < 0.01 * known.total_error[0]
+
+
+def test_standard_errors_come_from_a_pilot_that_is_not_part_of_the_mean():
+    values = np.random.default_rng(0).normal(10, 1, (2, 8))
+    over = Sampled(
+        nodes=np.ones(1),
+        constant=np.zeros(1),
+        signal=np.zeros((1, 1, 1)),
+        power=np.ones(1),
+        known=np.zeros(1),
+        probes=values[:1],
+        pilot=values[1:],
+        scales=np.zeros((1, 2)),
+    )
+    found = over.integral(over.sums(np.zeros((1, 1, 2)), np.ones((1, 1)), np.array([5])))
+    assert found.variance[0] == pytest.approx(values[0].mean())
+    pilot, everything = values[1].std(ddof=1) * np.sqrt(7 / 5), values.std(ddof=1) * np.sqrt(15 / 13)
+    assert found.uncertainty[0] == pytest.approx(max(pilot, everything) / np.sqrt(8))
+
+
+@pytest.mark.parametrize(("name", "rounds"), [("tree", 60), ("geometric", 30), ("scale-free", 20)])
+def test_standard_errors_are_neither_too_small_nor_too_large(name, rounds):
+    """Over fresh probes, errors in standard errors have a root mean square of about 1, and the upper end holds."""
+    net = gs.Network.from_networkx(GRAPHS[name]())
+    obs = gs.Gaussian(np.zeros(net.agents))
+    known, other = gs.exact("anytime-sda", net, obs, [rounds]), undecomposed(net)
+    scores = []
+    for seed in range(24):
+        source = measures(other, obs)
+        source.random = np.random.default_rng(seed)
+        found = evaluate(gs.AnytimeSDA(), other, obs, [rounds], source)
+        scores.append((found.total_error - known.total_error)[0] / found.uncertainty[0])
+    assert 0.6 < np.sqrt(np.mean(np.square(scores))) < 1.5
+    assert np.mean(np.array(scores) < -2) < 0.15
 
 
 def test_long_runs_need_fewer_moments_than_rounds():

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
+from gossamer.agents.config.declaration import Declaration
+from gossamer.agents.config.values import check_endpoint
 from gossamer.errors import require
 
 if TYPE_CHECKING:
@@ -13,18 +15,21 @@ else:
 
 
 class RosterMember(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """One agent as the others see it.
+    """One agent as the others see it."""
 
-    id           its number, for good
-    name         what people, files and the command line call it
-    endpoint     host:port at which its neighbors reach it
-    common_name  that of its certificate, NAME@EPOCH; empty: the name itself
-    """
-
-    id: int
-    name: str
-    endpoint: str
-    common_name: str = ""
+    id: Annotated[int, Declaration("The agent's number, for good.", live=False)]
+    name: Annotated[str, Declaration("What people, files and the command line call it.")]
+    endpoint: Annotated[
+        str,
+        Declaration(
+            "host:port at which its neighbors reach it; the host is a name or an address, IPv6 in brackets.",
+            check=check_endpoint,
+            live=False,
+        ),
+    ]
+    common_name: Annotated[
+        str, Declaration("Common name of its certificate, NAME@EPOCH; empty: the name itself.")
+    ] = ""
 
     @property
     def certified(self) -> str:
@@ -50,17 +55,16 @@ class Edge(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=T
 
 
 class Left(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """An agent that was removed in this epoch.
+    """An agent that was removed from the fleet; its number is not used again."""
 
-    keep   what it observed stays in the average
-    heirs  the agents to which it handed that over; none in rosters of earlier versions, where all its neighbors were
-    """
-
-    id: int
-    name: str
-    keep: bool
-    epoch: int
-    heirs: tuple[int, ...] = ()
+    id: Annotated[int, Declaration("Its number.")]
+    name: Annotated[str, Declaration("Its name.")]
+    keep: Annotated[bool, Declaration("Whether what it observed stays in the average.")]
+    epoch: Annotated[int, Declaration("The epoch in which it was removed.")]
+    heirs: Annotated[
+        tuple[int, ...],
+        Declaration("The agents to which it handed over what it observed; empty: all its neighbors."),
+    ] = ()
 
     def kept_by(self, agent: int) -> bool:
         """Whether this agent keeps the flow of its edge to the one that left."""

@@ -4,54 +4,52 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gossamer import checks
+from gossamer.agents.config.declaration import check, documented
+from gossamer.agents.config.tables import in_file
 from gossamer.errors import InvalidInput
 from gossamer.families import FAMILIES, Family, Huber, Softmax, family_of
 
 
+def _check_names(name: str, value: tuple[str, ...]) -> None:
+    """Raise for covariates that cannot be told apart, or from the intercept."""
+    if not value or len({*value, "intercept"}) <= len(value):
+        raise InvalidInput(
+            parameter=name,
+            required="the names of at least one covariate, all different and none of them 'intercept'",
+            got=str(list(value)),
+        )
+
+
+@documented
 @dataclass(frozen=True)
 class FleetModel:
-    """The model that a fleet learns from rows, each of covariates and a label.
+    """The model that a fleet learns from rows of covariates and a label.
 
-    family      "logistic", "softmax", "poisson", "gamma" or "huber"
-    covariates  what the covariates are called, in the order in which a row has them
-    intercept   whether there is a constant beside them
-    ridge       factor of the penalty ridge/2 theta^2, per row; the intercept has none
-    classes     how many classes softmax has, labeled 0, 1, ...
-    threshold   of the Huber loss
-    memory      how many rows of a stream an agent keeps in memory, to linearize them again; of tables it keeps all
-    forgetting  after how many rounds a row counts half; 0: rows count the same for ever
-    least       an agent tells sums of so many rows or more; until then, new rows wait
+    Examples
+    --------
+    >>> model = gs.agents.FleetModel("logistic", covariates=("age", "dose"))
+    >>> settings = gs.AgentSettings(0, (gs.Neighbor(1),), model=model, dimension=3)
+    >>> str(settings.model)
+    'Logistic() of age, dose and a constant'
     """
 
-    family: str = "logistic"
-    covariates: tuple[str, ...] = ("x",)
-    intercept: bool = True
-    ridge: float = 0.0
-    classes: int = 3
-    threshold: float = Huber.threshold
-    memory: int = 10_000
-    least: int = 20
-    forgetting: float = 0.0
+    family: str = in_file("model.family", "logistic", choices=tuple(FAMILIES))
+    covariates: tuple[str, ...] = in_file("model.covariates", ("x",), check=_check_names)
+    intercept: bool = in_file("model.intercept")
+    ridge: float = in_file("model.ridge")
+    classes: int = in_file("model.classes")
+    threshold: float = in_file("model.threshold")
+    memory: int = in_file("model.memory")
+    least: int = in_file("model.least")
+    forgetting: float = in_file("model.forgetting")
+    keep: bool = in_file("model.keep")
 
     def __post_init__(self) -> None:
-        checks.choice("model.family", self.family, FAMILIES)
         object.__setattr__(self, "covariates", tuple(str(name) for name in self.covariates))
-        if not self.covariates or len({*self.covariates, "intercept"}) <= len(self.covariates):
-            raise InvalidInput(
-                parameter="model.covariates",
-                required="the names of at least one covariate, all different and none of them 'intercept'",
-                got=str(list(self.covariates)),
-            )
-        checks.number("model.ridge", self.ridge, least=0)
-        checks.whole_number("model.classes", self.classes, least=2)
-        checks.number("model.threshold", self.threshold, above=0)
-        checks.whole_number("model.memory", self.memory, least=0)
-        checks.whole_number("model.least", self.least, least=1)
-        checks.number("model.forgetting", self.forgetting, least=0)
+        check(self, "model.")
 
     def __str__(self) -> str:
-        """What is summed over rows: sums of different models are no sums."""
+        """What is summed over rows; statistics of different models cannot be added."""
         constant = " and a constant" if self.intercept else ""
         return f"{self.build()} of {', '.join(self.covariates)}{constant}"
 

@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from gossamer.agents import files
+from gossamer.agents.config.declaration import settings_of
+from gossamer.agents.config.settings import AgentSettings, Limits
 from gossamer.agents.config.tables import MethodTable
 from gossamer.errors import InvalidInput, require
 
@@ -21,20 +23,11 @@ else:
 Kind = TypeVar("Kind")
 
 _PLACES = (
-    {
-        field: f"{table}.{field}"
-        for table, fields in {
-            "method": ("step_size", "momentum", "smoothing", "gain"),
-            "observations": ("dimension", "weighting", "range", "outside"),
-            "statistics": ("variance", "covariance", "extremes", "bins", "replicates"),
-            "rounds": ("timeout", "silence", "return_rate", "death", "commit"),
-        }.items()
-        for field in fields
-    }
-    | {"pace": "rounds.every"}
-    | {f"limits.{field}": f"wire.{field}" for field in ("message_bytes", "rounds_ahead")}
+    {name: f"method.{name}" for name in ("step_size", "momentum", "smoothing", "gain")}
+    | {name: declared.place for name, declared in settings_of(AgentSettings).items() if declared.place}
+    | {f"limits.{name}": declared.place for name, declared in settings_of(Limits).items()}
 )
-"""Where fleet.toml holds the fields of `AgentSettings` and of Anytime SDA."""
+"""Where fleet.toml has the fields of `AgentSettings` and of Anytime SDA."""
 
 
 def parse(path: Path, kind: type[Kind], format: int) -> Kind:
@@ -55,9 +48,25 @@ def parse(path: Path, kind: type[Kind], format: int) -> Kind:
     try:
         return msgspec.convert(found, kind)
     except msgspec.ValidationError as error:
-        problem, _, place = str(error).partition(" - at ")
-        field = place.strip("`").removeprefix("$").removeprefix(".") or "the file"
-        raise InvalidInput(f"{path}: {field}: {_plain(problem)}") from None
+        raise InvalidInput(f"{path}: {_located(error, 'the file')}") from None
+
+
+def table_of(name: str, content: Any, kind: type[Any]) -> Any:
+    """The table `name` of a struct: as it is, or made from a dictionary of its fields."""
+    types = {field.name: field.type for field in msgspec.structs.fields(kind)}
+    if not isinstance(content, dict) or name not in types:
+        return content
+    try:
+        return msgspec.convert(content, types[name])
+    except msgspec.ValidationError as error:
+        raise InvalidInput(f"{name}: {_located(error, 'the table')}") from None
+
+
+def _located(error: Exception, whole: str) -> str:
+    """The field that an error of msgspec is about, and what is wrong with it."""
+    problem, _, place = str(error).partition(" - at ")
+    field = place.strip("`").removeprefix("$").removeprefix(".") or whole
+    return f"{field}: {_plain(problem)}"
 
 
 def _move_statistics(found: dict[str, Any]) -> None:

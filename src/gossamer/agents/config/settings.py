@@ -2,57 +2,32 @@
 
 from __future__ import annotations
 
-import math
-import re
 from dataclasses import dataclass, field, replace
 from hashlib import blake2s
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
 from gossamer import checks
+from gossamer.agents.config.declaration import Declaration, check, documented, settings_of
 from gossamer.agents.config.model import FleetModel
+from gossamer.agents.config.tables import AUTO as AUTO
+from gossamer.agents.config.tables import Member, in_file
+from gossamer.agents.config.values import check_endpoint as check_endpoint
 from gossamer.errors import InvalidInput
 from gossamer.facts import SpectralFacts, UnknownFacts
 from gossamer.methods.anytime_sda import AnytimeSDA
 from gossamer.methods.base import Method
-from gossamer.methods.ledger import RETURN_RATE, SILENCE
 
-WEIGHTINGS = ("agents", "samples")
 OPERATOR = "operator"
 """The common name of the operator's certificate, with which agents can be asked and told about rosters."""
-
-OUTSIDE = ("refuse", "clip")
-AUTO = "auto"
-"""A timeout that follows the round trips to the neighbors (`round_trip.py`)."""
-
-
-AGREED = (
-    "dimension",
-    "weighting",
-    "variance",
-    "covariance",
-    "extremes",
-    "bins",
-    "replicates",
-    "range",
-    "method",
-    "model",
-    "return_rate",
-)
-"""The settings that neighbors must share: with another one in place, they would average different things."""
-
-_LATER = {"model": None, "return_rate": RETURN_RATE}
-"""Settings that fleets did not have at first: with these values at its end, a fingerprint leaves them out."""
 
 LARGEST = 1e100
 """Numbers beyond this are refused: they are finite, but sums and squares of them soon are not."""
 
 MOST_SMOOTHING = 10_000
 """Rounds. An agent keeps the coefficients of each; only a path of 10,000 agents needs that many."""
-
-_HOST = re.compile(r"[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\]")
 
 
 class Label(str):
@@ -141,16 +116,10 @@ class Tls:
                 )
 
 
+@documented
 @dataclass(frozen=True)
 class Limits:
     """Limits on what an agent accepts from its neighbors; anything beyond is dropped and counted.
-
-    Parameters
-    ----------
-    message_bytes : int
-        Longest payload that is decoded at all; 0: just enough for the agent's dimension.
-    rounds_ahead : int
-        A message from a round further ahead than this is dropped; it is also the most that an agent jumps.
 
     Examples
     --------
@@ -158,86 +127,27 @@ class Limits:
     1000000
     """
 
-    message_bytes: int = 0
-    rounds_ahead: int = 1_000_000
+    message_bytes: int = in_file("wire.message_bytes")
+    rounds_ahead: int = in_file("wire.rounds_ahead")
 
     def __post_init__(self) -> None:
-        checks.whole_number("limits.message_bytes", self.message_bytes, least=0)
-        checks.whole_number("limits.rounds_ahead", self.rounds_ahead, least=1)
+        check(self, "limits.")
 
 
+def _check_method(name: str, method: Method) -> None:
+    """What a fleet asks of a method beyond what the method itself checks: it must be stable forever, and fit."""
+    if not isinstance(method, Method):
+        raise InvalidInput(parameter=name, required="a gossamer.Method", got=repr(method))
+    if (momentum := getattr(method, "momentum", None)) is not None:
+        checks.number("momentum", momentum, least=0, below=1)
+    if (smoothing := getattr(method, "smoothing", None)) is not None:
+        checks.number("smoothing", smoothing, least=0, most=MOST_SMOOTHING)
+
+
+@documented
 @dataclass(frozen=True)
 class AgentSettings:
     """What one agent needs: who it is, whom it talks to, its method, its timeouts and its keys.
-
-    Parameters
-    ----------
-    id : int
-        This agent's number in the fleet.
-    neighbors : tuple of Neighbor
-        The agents it talks to.
-    method : Method
-        A dual method (`methods.ledger.ledger_program` says which can be deployed); all agents need the same.
-    facts : SpectralFacts
-        The network's spectrum, as far as it is known, for parameters that the method leaves open. An agent
-        sees only its own edges, so it must be given either the facts or all of the method's parameters.
-    dimension : int
-        How many numbers one observation has.
-    variance, covariance, extremes : bool
-        Also learn the network-wide variance; the covariance between the components of an observation, which needs
-        variance; the least and the largest observation.
-    model : FleetModel, optional
-        The model to learn; None: the mean of observations. Observations are then rows: covariates and a label.
-    bins : tuple of float
-        Edges of a histogram, to learn network-wide quantiles; empty: none.
-    model : FleetModel, optional
-        The model to learn; None: the mean of observations. Observations are then rows: covariates and a label.
-    weighting : str
-        "agents": every agent's own mean counts the same; "samples": every observation does.
-    replicates : int
-        How many noise replicates carry the standard error (0: no standard error).
-    range : tuple
-        The least and the largest value of an observation: one pair, or one per component; empty: unknown.
-        With `members` it also bounds what neighbors may claim, unless weighting is "samples".
-    outside : str
-        What becomes of an observation outside the range: "refuse", or "clip" to its nearest end.
-    members, former : int
-        How many agents the fleet has, 0: unknown; how many have left it.
-    timeout : float or "auto"
-        The most seconds that a round waits for a neighbor; "auto" follows the measured round trips.
-    pace : float, optional
-        Seconds between the starts of two rounds; None: as fast as the neighbors answer.
-    silence : int
-        A: an edge moves only while each end was heard by the other within A of its own rounds.
-    return_rate : float
-        The factor per round by which the flow of an edge to a dead neighbor returns: 0 is at once, which lets
-        estimates swing. All agents need the same.
-    death, commit : float
-        Seconds of silence after which a neighbor counts as dead and its flow returns (see `dead_after`); seconds
-        between two commits of the store.
-    fleet, name : str
-        Name of the fleet; agents of different fleets do not hear each other. Common name of this agent's certificate;
-        "agent<id>" unless given.
-    endpoint, listen : str
-        "host:port" at which its neighbors reach this agent, and on which it listens, if that is another
-        (containers, NAT).
-    tls : Tls, optional
-        Certificate files; None: plaintext, with a warning.
-    limits : Limits
-        What is accepted from neighbors.
-    kept : tuple
-        Former neighbors that left and whose data stay in the average.
-    epoch, roster
-        Of the roster that these neighbors come from, 0: there is none; that roster, signed, for neighbors that are
-        behind.
-    ids, bringers : tuple
-        Numbers and common names of all members: who may bring this agent a roster.
-    inherited : int
-        How many agents have left and handed their data over to those that stay.
-    reset : int
-        The epoch in which all flows were set to zero last; 0: never.
-    store : path, optional
-        Of the SQLite file that survives a crash; None: nothing is kept.
 
     Examples
     --------
@@ -246,46 +156,108 @@ class AgentSettings:
     ('agent0', 0.5, 5)
     """
 
-    id: int
-    neighbors: tuple[Neighbor, ...]
-    method: Method = field(default_factory=AnytimeSDA)
-    facts: SpectralFacts = field(default_factory=UnknownFacts)
-    dimension: int = 1
-    variance: bool = False
-    covariance: bool = False
-    extremes: bool = False
-    model: FleetModel | None = None
-    bins: tuple[float, ...] = ()
-    weighting: str = "agents"
-    replicates: int = 8
-    range: tuple[tuple[float, float], ...] = ()
-    outside: str = "refuse"
-    members: int = 0
-    former: int = 0
-    timeout: float | str = AUTO
-    pace: float | None = None
-    silence: int = SILENCE
-    return_rate: float = RETURN_RATE
-    death: float = 5.0
-    commit: float = 0.2
-    fleet: str = "gossamer"
-    name: str = ""
-    endpoint: str = ""
-    listen: str = ""
-    tls: Tls | None = None
-    limits: Limits = field(default_factory=Limits)
-    store: Path | None = None
-    kept: tuple[int, ...] = ()
-    epoch: int = 0
-    roster: bytes = field(default=b"", repr=False)
-    bringers: tuple[str, ...] = field(default=(), repr=False)
-    ids: tuple[int, ...] = field(default=(), repr=False)
-    inherited: int = 0
-    reset: int = 0
+    id: Annotated[int, Declaration("This agent's number in the fleet.", least=0, live=False)]
+    neighbors: Annotated[tuple[Neighbor, ...], Declaration("The agents it talks to.")]
+    method: Annotated[
+        Method,
+        Declaration(
+            "A dual method (`methods.ledger.ledger_program` says which can be deployed); all agents need the same.",
+            check=_check_method,
+            agreed=8,
+        ),
+    ] = field(default_factory=AnytimeSDA)
+    facts: Annotated[
+        SpectralFacts,
+        Declaration(
+            "The network's spectrum, as far as it is known, for parameters that the method leaves open. An agent sees "
+            "only its own edges, so it must be given either the facts or all of the method's parameters.",
+            live=False,
+        ),
+    ] = field(default_factory=UnknownFacts)
+    dimension: int = in_file("observations.dimension")
+    variance: bool = in_file("statistics.variance")
+    covariance: bool = in_file("statistics.covariance")
+    extremes: bool = in_file("statistics.extremes")
+    model: Annotated[
+        FleetModel | None,
+        Declaration(
+            "The model to learn; None: the mean of observations. Observations are then rows: covariates and a label.",
+            agreed=9,
+            omitted=None,
+        ),
+    ] = None
+    bins: tuple[float, ...] = in_file("statistics.bins")
+    weighting: str = in_file("observations.weighting")
+    replicates: int = in_file("statistics.replicates")
+    range: tuple[tuple[float, float], ...] = in_file("observations.range")
+    outside: str = in_file("observations.outside")
+    members: Annotated[int, Declaration("How many agents the fleet has; 0: unknown.", least=0)] = 0
+    former: Annotated[int, Declaration("How many agents have left the fleet.")] = 0
+    timeout: float | str = in_file("rounds.timeout")
+    pace: float | None = in_file(
+        "rounds.every",
+        None,
+        text="Time from the start of one round to the next; None: as fast as the neighbors answer.",
+        above=0,
+        least=None,
+    )
+    silence: int = in_file("rounds.silence")
+    return_rate: float = in_file("rounds.return_rate")
+    death: float = in_file("rounds.death")
+    commit: float = in_file("rounds.commit")
+    fleet: str = in_file("fleet")
+    name: Annotated[
+        str, Declaration('Common name of this agent\'s certificate; "agent<id>" unless given.')
+    ] = ""
+    endpoint: str = in_file("agents.endpoint", "")
+    listen: str = in_file("agents.listen")
+    tls: Annotated[Tls | None, Declaration("Certificate files; None: plaintext, with a warning.")] = None
+    limits: Annotated[Limits, Declaration("What is accepted from neighbors.")] = field(default_factory=Limits)
+    store: Annotated[
+        Path | None,
+        Declaration("The SQLite file that survives a crash; None: nothing is kept.", live=False),
+    ] = None
+    kept: Annotated[
+        tuple[int, ...], Declaration("Former neighbors that left and whose data stay in the average.")
+    ] = ()
+    epoch: int = in_file(
+        "epoch", text="Epoch of the roster that these neighbors come from; 0: there is no roster."
+    )
+    roster: Annotated[bytes, Declaration("That roster, signed, for neighbors that are behind.")] = field(
+        default=b"", repr=False
+    )
+    bringers: Annotated[
+        tuple[str, ...], Declaration("Common names of all members, who may bring this agent a roster.")
+    ] = field(default=(), repr=False)
+    ids: Annotated[tuple[int, ...], Declaration("Numbers of all members, in the same order.")] = field(
+        default=(), repr=False
+    )
+    inherited: Annotated[
+        int, Declaration("How many agents have left and handed their data over to those that stay.")
+    ] = 0
+    reset: int = in_file("reset")
 
     def __post_init__(self) -> None:
-        checks.whole_number("id", self.id, least=0)
         object.__setattr__(self, "neighbors", tuple(self.neighbors))
+        object.__setattr__(self, "bins", tuple(float(edge) for edge in self.bins))
+        check(self)
+        object.__setattr__(self, "range", _pairs(self.range, self.dimension))
+        if not self.name:
+            object.__setattr__(self, "name", agent_name(self.id))
+        if self.store is not None:
+            object.__setattr__(self, "store", Path(self.store))
+        self._check_neighbors()
+        self._check_statistics()
+        self._check_model()
+        if self.timeout != AUTO and self.death <= float(self.timeout):
+            raise InvalidInput(
+                parameter="death",
+                required="longer than timeout, or a neighbor that is late for one round would count as dead",
+                got=f"death={self.death} and timeout={self.timeout}",
+            )
+
+    def _check_neighbors(self) -> None:
+        """They must be other agents, as many as the fleet can have, with weights that the method can use."""
         ids = [n.id for n in self.neighbors]
         if len(set(ids)) != len(ids) or self.id in ids:
             raise InvalidInput(
@@ -293,67 +265,27 @@ class AgentSettings:
                 required=f"different agents other than agent {self.id}",
                 got=str(sorted(ids)),
             )
-        _check_method(self.method)
-        self._check_weights()
-        checks.whole_number("dimension", self.dimension, least=1)
-        checks.whole_number("replicates", self.replicates, least=0)
-        object.__setattr__(self, "bins", tuple(float(edge) for edge in self.bins))
-        if self.bins and (
-            len(self.bins) < 2
-            or not all(math.isfinite(edge) for edge in self.bins)
-            or any(a >= b for a, b in zip(self.bins, self.bins[1:], strict=False))
-        ):
+        if 0 < self.members <= len(ids):
             raise InvalidInput(
-                parameter="bins", required="at least two increasing finite numbers", got=str(self.bins)
+                f"must count this agent and its {len(ids)} neighbors at least, got {self.members}",
+                parameter="members",
             )
+        self._check_weights()
+
+    def _check_statistics(self) -> None:
+        """Some statistics need others, or rule out a method that forgets."""
         if self.covariance and not (self.variance and self.dimension > 1):
             raise InvalidInput(
                 f"needs variance and observations of at least two components, got variance={self.variance} "
                 f"and dimension={self.dimension}",
                 parameter="covariance",
             )
-        self._check_model()
         if self.extremes and getattr(self.method, "gain", None):
             raise InvalidInput(
                 "are those of all observations so far, so they need a method that forgets none, "
                 f"got gain={getattr(self.method, 'gain', None)}; leave out one of the two",
                 parameter="extremes",
             )
-        checks.choice("weighting", self.weighting, WEIGHTINGS)
-        object.__setattr__(self, "range", _pairs(self.range, self.dimension))
-        checks.choice("outside", self.outside, OUTSIDE)
-        checks.whole_number("members", self.members, least=0)
-        if 0 < self.members <= len(self.neighbors):
-            raise InvalidInput(
-                f"must count this agent and its {len(self.neighbors)} neighbors at least, got {self.members}",
-                parameter="members",
-            )
-        for name in ("death", "commit"):
-            checks.number(name, getattr(self, name), above=0)
-        if self.timeout != AUTO:
-            checks.number("timeout", self.timeout, above=0)
-        if self.pace is not None:
-            checks.number("pace", self.pace, above=0)
-        checks.whole_number("silence", self.silence, least=1)
-        checks.number("return_rate", self.return_rate, least=0, below=1)
-        if self.timeout != AUTO and self.death <= float(self.timeout):
-            raise InvalidInput(
-                parameter="death",
-                required="longer than timeout, or a neighbor that is late for one round would count as dead",
-                got=f"death={self.death} and timeout={self.timeout}",
-            )
-        if not self.fleet or not all(ch.isalnum() or ch in "-_" for ch in self.fleet):
-            raise InvalidInput(
-                parameter="fleet", required="a word of letters, digits, - and _", got=repr(self.fleet)
-            )
-        if not self.name:
-            object.__setattr__(self, "name", agent_name(self.id))
-        if self.endpoint:
-            check_endpoint("endpoint", self.endpoint)
-        if self.listen:
-            check_endpoint("listen", self.listen)
-        if self.store is not None:
-            object.__setattr__(self, "store", Path(self.store))
 
     @property
     def names(self) -> dict[int, str]:
@@ -401,10 +333,10 @@ class AgentSettings:
     def fingerprint(self) -> bytes:
         """Two bytes for each of `AGREED`; agents of different fingerprints average different things.
 
-        It ends with the last setting that is not one of `_LATER`, or has another value.
+        Settings at its end are left out while they have the value that their declaration lets it omit.
         """
-        names = list(AGREED)
-        while getattr(self, names[-1]) == _LATER.get(names[-1], ...):
+        names, declared = list(AGREED), settings_of(AgentSettings)
+        while getattr(self, names[-1]) == declared[names[-1]].setting.omitted:
             names.pop()
         return b"".join(blake2s(repr(getattr(self, name)).encode(), digest_size=2).digest() for name in names)
 
@@ -420,16 +352,6 @@ class AgentSettings:
     def with_(self, **changes: object) -> AgentSettings:
         """Return these settings with some fields changed, checked again."""
         return replace(self, **changes)  # type: ignore[arg-type]
-
-
-def _check_method(method: Method) -> None:
-    """What a fleet asks of a method beyond what the method itself checks: it must be stable forever, and fit."""
-    if not isinstance(method, Method):
-        raise InvalidInput(parameter="method", required="a gossamer.Method", got=repr(method))
-    if (momentum := getattr(method, "momentum", None)) is not None:
-        checks.number("momentum", momentum, least=0, below=1)
-    if (smoothing := getattr(method, "smoothing", None)) is not None:
-        checks.number("smoothing", smoothing, least=0, most=MOST_SMOOTHING)
 
 
 def _pairs(range: Any, dimension: int) -> tuple[tuple[float, float], ...]:
@@ -462,16 +384,27 @@ def agent_name(agent: int) -> str:
     return f"agent{agent}"
 
 
-def check_endpoint(name: str, value: str) -> None:
-    """Raise for an endpoint that is not host:port; an IPv6 address is in brackets."""
-    host, _, port = value.rpartition(":")
-    if not (_HOST.fullmatch(host) and port.isascii() and port.isdigit() and 0 < int(port) < 65536):
-        raise InvalidInput(
-            parameter=name,
-            required="host:port, the host a name of ASCII letters, digits, dots and dashes or an address, and "
-            "the port from 1 to 65535",
-            got=repr(value),
-        )
+AGREED = tuple(
+    sorted(
+        (
+            name
+            for name, declared in settings_of(AgentSettings).items()
+            if declared.setting.agreed is not None
+        ),
+        key=lambda name: settings_of(AgentSettings)[name].setting.agreed or 0,
+    )
+)
+"""The settings that neighbors must share, or they would average different things; in the order of a fingerprint."""
+
+FIXED = tuple(name for name, declared in settings_of(AgentSettings).items() if not declared.live)
+"""The settings that need a new agent: what is averaged, and where it listens and stores."""
+
+MEMBER_FIXED = tuple(
+    name
+    for name, declared in settings_of(Member).items()
+    if not declared.live and name not in settings_of(AgentSettings)
+)
+"""What else in an agent's row of fleet.toml takes effect only when the agent is started again."""
 
 
 def differing(mine: bytes, theirs: bytes) -> list[str]:

@@ -1,199 +1,446 @@
-"""The tables of fleet.toml: the method, what is observed, the pace, limits on messages, and the agents."""
+"""fleet.toml as typed structs, in the order in which it is written, with the declaration of every setting.
+
+A table's docstring is its comment in the file. Help pages of the command line load this module: it must not load NumPy.
+"""
 
 from __future__ import annotations
 
-import re
-from dataclasses import fields
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated, Any
 
-import numpy as np
-
-from gossamer import checks
-from gossamer.agents import files
-from gossamer.agents.config.members import RosterMember
-from gossamer.agents.config.model import FleetModel
-from gossamer.agents.config.settings import AUTO, Limits
-from gossamer.errors import InvalidInput, require
-from gossamer.facts import SpectralFacts
-from gossamer.methods import METHODS, resolve
-from gossamer.methods.anytime_sda import AnytimeSDA
-from gossamer.methods.base import Method
-from gossamer.methods.ledger import RETURN_RATE, SILENCE
-from gossamer.methods.loading import build, load_class, parameters
+from gossamer.agents.config.declaration import REQUIRED, SECONDS, Declaration, Declared, like, settings_of
+from gossamer.agents.config.members import Edge, Left, RosterMember
+from gossamer.agents.config.values import check_endpoint, check_increasing, check_word
+from gossamer.agents.config.values import duration as duration
+from gossamer.errors import require
 
 if TYPE_CHECKING:
     import msgspec
 else:
     msgspec = require("msgspec", "agents")
 
+FORMAT = 1
+"""Of fleet.toml."""
+
+AUTO = "auto"
+"""A timeout that follows the round trips to the neighbors (`round_trip.py`)."""
+
 LEVELS = ("debug", "info", "warning", "error")
 """Log levels, the least serious one first."""
 
-_UNITS = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
+ENDS = ("fail", "restart", "stop")
+"""What it can mean that a command which is a source ends without an error; the first one unless given."""
 
 
-class MethodTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The method that all agents run, by name, and its parameters. In the file both are in one table.
+class FileTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A table of fleet.toml; fields that it does not have are refused by name."""
 
-    name        a method of this package, or "my_file.py:MyMethod" with the file beside fleet.toml
-    parameters  those that are not given come from the spectrum of the fleet's edges, if the method needs them
+
+class MethodTable(FileTable, frozen=True, kw_only=True):
+    """The method and its parameters, in one table. All agents must use the same ones. The local form of Anytime SDA
+    needs no parameters, whatever the edges; with other methods, parameters that are left out come from the spectrum of
+    all edges.
     """
 
-    name: str = AnytimeSDA.name
+    name: Annotated[
+        str,
+        Declaration(
+            'A dual method: "anytime-sda", "ssda", or one of your own as "my_file.py:MyMethod", with the file next to '
+            "this one.",
+            live=False,
+        ),
+    ] = "anytime-sda"
     parameters: dict[str, Any] = msgspec.field(default_factory=dict)
-
-    @classmethod
-    def of(cls, method: Method | str, facts: SpectralFacts) -> MethodTable:
-        """The table of a method of this package.
-
-        The parameters that Anytime SDA takes from the spectrum are written out, for a reader to see.
-        """
-        method = resolve(method)
-        if METHODS.get(method.name) is not type(method):
-            raise InvalidInput(
-                parameter="method",
-                required=f"one of {', '.join(METHODS)}",
-                got=repr(method),
-                hint="name a method of your own as MethodTable(name='my_file.py:MyMethod')",
-            )
-        own: Any = fields(method)  # type: ignore[arg-type]
-        given = {f.name: (getattr(method, f.name), f.default) for f in own}
-        chosen = {
-            name: value for name, (value, default) in given.items() if not np.array_equal(value, default)
-        }
-        if isinstance(method, AnytimeSDA):
-            tuned = {} if method.local else method.chosen(facts)
-            chosen |= tuned | {"gain": method.gain or 0.0}
-        return cls(name=method.name, parameters=chosen)
 
     @classmethod
     def from_file(cls, table: dict[str, Any]) -> dict[str, Any]:
         """What fleet.toml holds in one table, as the fields of this class."""
         rest = dict(table)
-        name = rest.pop("name", AnytimeSDA.name)
+        name = rest.pop("name", cls().name)
         return {"name": name, "parameters": rest}
 
     def in_file(self) -> dict[str, Any]:
         """The fields of this class, as one table of fleet.toml."""
         return {"name": self.name, **self.parameters}
 
-    def build(self, directory: Path | None = None) -> Method:
-        """The method itself; a file is looked for in `directory`, where fleet.toml is."""
-        known: list[str] = []
-        try:
-            if ".py:" in self.name:
-                files.check([(directory or Path()) / self.name.rpartition(":")[0]])
-            kind = load_class(self.name, directory)
-            known = parameters(kind)
-            # TOML has no None, so a gain of 0 stands for it in methods whose gain is optional.
-            optional = getattr(kind, "gain", 0) is None
-            given = {k: v for k, v in self.parameters.items() if not (k == "gain" and v == 0 and optional)}
-            return build(kind, given)
-        except InvalidInput as error:
-            raise error.inside("method", known) from None
+
+class ObservationsTable(FileTable, frozen=True, kw_only=True):
+    """What the agents observe."""
+
+    dimension: Annotated[int, Declaration("How many numbers one observation has.", least=1, agreed=0)] = 1
+    weighting: Annotated[
+        str,
+        Declaration(
+            '"agents": every agent\'s mean has the same weight. "samples": every observation has.',
+            choices=("agents", "samples"),
+            agreed=1,
+        ),
+    ] = "agents"
+    range: Annotated[
+        tuple[float | tuple[float, float], ...],
+        Declaration(
+            "The least and the largest value of an observation, such as [-40, 60], or one such pair per component; "
+            "empty: unknown. It also bounds what neighbors may claim (docs/security.md), unless weighting is "
+            '"samples".',
+            agreed=7,
+        ),
+    ] = ()
+    outside: Annotated[
+        str,
+        Declaration(
+            'What happens to an observation outside the range: "refuse" skips and counts it, "clip" moves it to the '
+            "nearest end.",
+            choices=("refuse", "clip"),
+        ),
+    ] = "refuse"
 
 
-class ObservationsTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What the agents observe and average."""
+class StatisticsTable(FileTable, frozen=True, kw_only=True):
+    """What the agents learn besides the mean; each makes messages longer."""
 
-    dimension: int = 1
-    weighting: str = "agents"
-    range: tuple[float | tuple[float, float], ...] = ()
-    outside: str = "refuse"
-
-
-class StatisticsTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What the agents learn besides the mean."""
-
-    replicates: int = 8
-    variance: bool = False
-    covariance: bool = False
-    bins: tuple[float, ...] = ()
-    extremes: bool = False
-    window: str = ""
-
-
-class ModelTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The model that the agents learn from rows; without a family they average observations."""
-
-    family: str = ""
-    covariates: tuple[str, ...] = ()
-    intercept: bool = True
-    ridge: float = 0.0
-    classes: int = FleetModel.classes
-    threshold: float = FleetModel.threshold
-    memory: int = FleetModel.memory
-    least: int = FleetModel.least
-    forgetting: float = FleetModel.forgetting
-
-    def build(self) -> FleetModel | None:
-        """The model itself; None: there is none."""
-        if not self.family:
-            return None
-        return FleetModel(**msgspec.structs.asdict(self))
-
-
-class RoundsTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Pace and timeouts."""
-
-    every: str = "100ms"
-    timeout: str = AUTO
-    stop_timeout: str = "5s"
-    silence: int = SILENCE
-    return_rate: float = RETURN_RATE
-    death: str = "5s"
-    commit: str = "200ms"
-
-    def check(self) -> None:
-        """Raise for a time to stop that is too short: a command has two seconds to end."""
-        checks.number("rounds.stop_timeout", duration("rounds.stop_timeout", self.stop_timeout), least=3)
-
-    @property
-    def wait(self) -> float | str:
-        """The timeout in seconds, or "auto"."""
-        try:
-            return AUTO if self.timeout == AUTO else duration("rounds.timeout", self.timeout)
-        except InvalidInput as error:
-            raise InvalidInput(
-                parameter=error.parameter, required=f'"auto" or {error.required}', got=error.got
-            ) from None
+    replicates: Annotated[
+        int,
+        Declaration(
+            "How many noise replicates carry the standard error; 0: no standard error.", least=0, agreed=6
+        ),
+    ] = 8
+    variance: Annotated[
+        bool, Declaration("Whether to learn the variance of an observation across the fleet.", agreed=2)
+    ] = False
+    covariance: Annotated[
+        bool,
+        Declaration(
+            "Whether to learn the covariances of an observation's components as well; needs variance.",
+            agreed=3,
+        ),
+    ] = False
+    bins: Annotated[
+        tuple[float, ...],
+        Declaration(
+            "Edges of a histogram, to learn quantiles across the fleet; empty: none.",
+            check=check_increasing,
+            agreed=5,
+        ),
+    ] = ()
+    extremes: Annotated[
+        bool,
+        Declaration(
+            "Whether to learn the least and the largest observation of the members, since the last change of the "
+            "roster.",
+            agreed=4,
+        ),
+    ] = False
+    window: Annotated[
+        str,
+        Declaration(
+            'Follow means that drift, by averages over about this long, such as "10m"; empty: over everything so far.',
+            unit=SECONDS,
+            live=False,
+        ),
+    ] = ""
 
 
-class WireTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Limits on what is accepted from neighbors."""
+class ModelTable(FileTable, frozen=True, kw_only=True):
+    """A model to learn from rows of covariates and a label, instead of the mean of observations (docs/deploy.md);
+    without a family there is none. The dimension then follows from the covariates, and `weighting = "samples"` gives
+    the fit of all rows in one table.
+    """
 
-    message_bytes: int = Limits.message_bytes
-    rounds_ahead: int = Limits.rounds_ahead
+    family: Annotated[
+        str,
+        Declaration('Family of the model: "logistic", "softmax", "poisson", "gamma" or "huber".', live=False),
+    ] = ""
+    covariates: Annotated[
+        tuple[str, ...],
+        Declaration(
+            "Names of the covariates, in the order of a row; csv:FILE,target=LABEL finds them by these names.",
+            live=False,
+        ),
+    ] = ()
+    intercept: Annotated[bool, Declaration("Whether the model has a constant term.", live=False)] = True
+    ridge: Annotated[
+        float,
+        Declaration(
+            "Factor of the penalty ridge/2 theta^2, per row; the intercept has none.", least=0, live=False
+        ),
+    ] = 0.0
+    classes: Annotated[
+        int, Declaration("How many classes softmax has; their labels are 0, 1, ...", least=2, live=False)
+    ] = 3
+    threshold: Annotated[
+        float, Declaration("The residual from which on the Huber loss is linear.", above=0, live=False)
+    ] = 1.345
+    memory: Annotated[
+        int,
+        Declaration(
+            "How many rows of a stream an agent keeps in memory to linearize them again; no row is stored or sent. "
+            "Tables are kept as a whole.",
+            least=0,
+            live=False,
+        ),
+    ] = 10_000
+    least: Annotated[
+        int,
+        Declaration(
+            "An agent sends sums of at least this many rows; until then, new rows wait.", least=1, live=False
+        ),
+    ] = 20
+    forgetting: Annotated[
+        float,
+        Declaration(
+            "The number of rounds after which a row has half its weight, to follow models that change; 0: rows keep "
+            "their weight.",
+            least=0,
+            live=False,
+        ),
+    ] = 0.0
+    keep: Annotated[
+        bool,
+        Declaration(
+            "Whether the rows of members that vanish stay in the model until they come back or the roster removes "
+            "them, as for members that switch off at night.",
+            live=False,
+        ),
+    ] = False
 
 
-class LoggingTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What the agents write about themselves."""
+class RoundsTable(FileTable, frozen=True, kw_only=True):
+    """Pace and timeouts; times are "100ms", "2s", "1m". docs/timeouts.md says how to choose them."""
 
-    level: str = "info"
-    report: str = "1s"
+    every: Annotated[
+        str,
+        Declaration(
+            'Time from the start of one round to the next, such as "100ms"; "0": as fast as the neighbors answer.',
+            unit=SECONDS,
+            least=0,
+        ),
+    ] = "100ms"
+    timeout: Annotated[
+        str,
+        Declaration(
+            'How long a round waits for a neighbor before it goes on without that edge; "auto": as long as the '
+            "measured round trips ask for.",
+            unit=SECONDS,
+            above=0,
+            words=(AUTO,),
+        ),
+    ] = AUTO
+    silence: Annotated[
+        int,
+        Declaration(
+            "An edge moves only while each end has heard the other within this many rounds.",
+            least=1,
+            live=False,
+        ),
+    ] = 5
+    return_rate: Annotated[
+        float,
+        Declaration(
+            "The share of a dead neighbor's flow that is left after each round: the effect of its death is spread over "
+            "about 1/(1-return_rate) rounds, so that estimates do not swing; 0: it returns at once.",
+            least=0,
+            below=1,
+            agreed=10,
+            omitted=0.98,
+        ),
+    ] = 0.98
+    death: Annotated[
+        str,
+        Declaration(
+            "A neighbor that is silent for this long, and for `silence` rounds, counts as dead: the others average "
+            "without it.",
+            unit=SECONDS,
+            above=0,
+        ),
+    ] = "5s"
+    stop_timeout: Annotated[
+        str,
+        Declaration(
+            "An agent that is told to stop exits within this time, with everything it knows in its store.",
+            unit=SECONDS,
+            least=3,  # a command has two seconds to end
+        ),
+    ] = "5s"
+    commit: Annotated[
+        str,
+        Declaration(
+            "Time between two commits of the store: the most that a crash can lose.", unit=SECONDS, above=0
+        ),
+    ] = "200ms"
+
+
+class WireTable(FileTable, frozen=True, kw_only=True):
+    """Limits on what an agent accepts from its neighbors; anything beyond is dropped and counted."""
+
+    message_bytes: Annotated[
+        int, Declaration("Longest message that is decoded at all; 0: just enough for the dimension.", least=0)
+    ] = 0
+    rounds_ahead: Annotated[
+        int,
+        Declaration(
+            "A message from a round further ahead than this is dropped; it is also the most that an agent jumps.",
+            least=1,
+        ),
+    ] = 1_000_000
+
+
+class LoggingTable(FileTable, frozen=True, kw_only=True):
+    """What the agents write. After changes here and of pace and timeouts, SIGHUP makes an agent read it again."""
+
+    level: Annotated[
+        str,
+        Declaration(
+            'The least serious messages that are logged: "debug", "info", "warning" or "error".',
+            choices=LEVELS,
+        ),
+    ] = "info"
+    report: Annotated[
+        str,
+        Declaration(
+            "Time between two estimates on an agent's standard output, or in its .jsonl file.",
+            unit=SECONDS,
+            least=0.01,
+        ),
+    ] = "1s"
 
 
 class Member(RosterMember, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One agent as in fleet.toml: what the others know of it, and what only its own machine uses.
+    """One agent as in fleet.toml: what the others know of it, and what only its own machine uses."""
 
-    listen  host:port on which it listens, where that is not its endpoint (containers, NAT); empty: the endpoint
-    source  where its observations come from
-    end     what it means that a command (cmd:) ends without an error: "fail", "restart" or "stop"; empty: "fail"
-    metrics "host:port" where it serves its metrics; empty: nowhere
-    level   its own log level; empty: the fleet's
-    """
+    listen: Annotated[
+        str,
+        Declaration(
+            'host:port on which it listens, such as "0.0.0.0:7447", if that is not its endpoint (containers, NAT).',
+            check=check_endpoint,
+            live=False,
+        ),
+    ] = ""
+    source: Annotated[
+        str,
+        Declaration(
+            'Where observations come from: "-" standard input, "csv:FILE" or "csv:FILE,follow", "cmd:COMMAND", or '
+            '"sim:MEAN,STD,SEED", a simulated sensor.',
+            live=False,
+        ),
+    ] = "-"
+    end: Annotated[
+        str,
+        Declaration(
+            'If a command (cmd:) ends without an error: "fail", "restart" or "stop"; empty: "fail".',
+            choices=ENDS,
+            live=False,
+        ),
+    ] = ""
+    metrics: Annotated[
+        str,
+        Declaration(
+            "host:port where it serves its metrics; empty: nowhere.", check=check_endpoint, live=False
+        ),
+    ] = ""
+    level: Annotated[str, Declaration("Its own log level; empty: the fleet's.", choices=LEVELS)] = ""
 
-    listen: str = ""
-    source: str = "-"
-    end: str = ""
-    metrics: str = ""
-    level: str = ""
+
+class FleetFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, dict=True):
+    """The whole of fleet.toml."""
+
+    format: Annotated[int, Declaration("Format of this file.")] = FORMAT
+    fleet: Annotated[
+        str,
+        Declaration(
+            "Name of the fleet, part of every message's address; agents do not hear other fleets.",
+            check=check_word,
+            live=False,
+        ),
+    ] = "gossamer"
+    epoch: Annotated[
+        int,
+        Declaration(
+            "Number of this list of agents and edges, raised by every `gossamer fleet` command that changes them. A "
+            "roster next to this file with a newer epoch takes the place of the agents and edges here."
+        ),
+    ] = 0
+    reset: Annotated[
+        int,
+        Declaration(
+            "The epoch in which all flows were last set to zero (`gossamer fleet reset-flows`); 0: they never were."
+        ),
+    ] = 0
+    network: Annotated[str, Declaration("Where the edges came from; for people to read.")] = ""
+    certificates: Annotated[
+        str,
+        Declaration(
+            "Directory of the certificates, relative to this file. A host needs ca.pem, and NAME.pem and NAME.key of "
+            "its own agents; ca.key signs new members, so keep it offline."
+        ),
+    ] = "certificates"
+    agents: Annotated[list[Member], Declaration("One line per agent; fields that are empty are left out.")]
+    edges: Annotated[
+        list[Edge],
+        Declaration(
+            "One line per edge: two agents. Its weight follows from their numbers of neighbors, 1/(1 + the larger "
+            "one), unless a third number gives it."
+        ),
+    ]
+    left: Annotated[
+        list[Left], Declaration("One line per agent that was removed; its number is not used again.")
+    ] = msgspec.field(default_factory=list)
+    method: MethodTable = MethodTable()
+    observations: ObservationsTable = ObservationsTable()
+    statistics: StatisticsTable = StatisticsTable()
+    model: ModelTable = ModelTable()
+    rounds: RoundsTable = RoundsTable()
+    wire: WireTable = WireTable()
+    logging: LoggingTable = LoggingTable()
+
+    def check_values(self) -> None:
+        """Raise for the first setting whose value is not allowed, whatever the others are."""
+        for place, declared in PLACES.items():
+            table, _, name = place.rpartition(".")
+            if table not in ROWS and (table != "model" or self.model.family):
+                declared.check_text(place, getattr(getattr(self, table) if table else self, name))
+        for k, member in enumerate(self.agents):
+            for name, declared in settings_of(Member).items():
+                declared.check(f"agents[{k}].{name}", getattr(member, name))
+
+    def values(self, kind: type, member: Member | None = None) -> dict[str, Any]:
+        """What the file says of the fields of a dataclass of settings, with times in seconds.
+
+        With `member`, what its row says; otherwise what is the same for all agents.
+        """
+        found = {}
+        for name, declared in settings_of(kind).items():
+            table, _, field = declared.place.rpartition(".")
+            if declared.place and (table in ROWS) == (member is not None):
+                part = member or (getattr(self, table) if table else self)
+                found[name] = PLACES[declared.place].value(declared.place, getattr(part, field))
+        return found
 
 
-def duration(name: str, text: str) -> float:
-    """Return seconds from "250ms", "2s", "1m" or "1h"; "0" is 0."""
-    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([a-z]*)\s*", text)
-    if not match or (match[2] not in _UNITS and float(match[1]) != 0):
-        raise InvalidInput(parameter=name, required='a time such as "250ms", "2s" or "1m"', got=repr(text))
-    return float(match[1]) * _UNITS.get(match[2], 0.0)
+ROWS = {"agents": Member, "left": Left}
+"""The lists of fleet.toml whose rows have named fields."""
+
+TABLES: dict[str, type[FileTable]] = {
+    field.name: field.type
+    for field in msgspec.structs.fields(FleetFile)
+    if isinstance(field.type, type) and issubclass(field.type, FileTable)
+}
+"""The tables of fleet.toml, in its order."""
+
+
+def _places() -> dict[str, Declared]:
+    parts = {"": FleetFile, **ROWS, **TABLES}
+    named = {
+        f"{table}.{name}" if table else name: declared
+        for table, kind in parts.items()
+        for name, declared in settings_of(kind).items()
+    }
+    return {place: replace(declared, place=place) for place, declared in named.items()}
+
+
+PLACES = _places()
+"""Every setting of fleet.toml by its place, such as "rounds.every"."""
+
+
+def in_file(place: str, default: Any = REQUIRED, **changes: Any) -> Any:
+    """A dataclass field whose declaration and default are those of fleet.toml, unless given (see `like`)."""
+    return like(PLACES[place], default, **changes)

@@ -5,176 +5,71 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
+from gossamer.agents.config.declaration import settings_of, wrapped
 from gossamer.agents.config.members import Edge
+from gossamer.agents.config.tables import PLACES, TABLES, FleetFile, MethodTable
 from gossamer.errors import require
 
 if TYPE_CHECKING:
     import msgspec
-
-    from gossamer.agents.membership.fleet import Fleet
 else:
     msgspec = require("msgspec", "agents")
 
-_TOP = {
-    "format": "Format of this file.",
-    "fleet": "Name of the fleet, part of every message's address; agents do not hear other fleets.",
-    "epoch": """\
-Number of this list of agents and edges, raised by every `gossamer fleet` command that changes them. A roster
-beside this file with a newer epoch counts instead of the agents and edges here.""",
-    "reset": "The epoch in which all flows were set to zero last (`gossamer fleet reset-flows`); 0: never.",
-    "network": "Where the edges came from; for people to read.",
-    "certificates": """\
-Directory of the certificates, relative to this file. A host needs ca.pem, and NAME.pem and
-NAME.key of its own agents; ca.key signs new members, so keep it offline.""",
+_COLUMNS = 118
+
+_PARAMETERS = {
+    "acceleration": '"local" needs no spectrum and tolerates heavy message loss; "nesterov" is for fixed networks.',
+    "step_size": "eta, at most 1/lambda_max (lambda_max is the largest eigenvalue of the gossip matrix); local: "
+    "1.3/lambda_max.",
+    "momentum": "zeta = (sqrt k - 1)/(sqrt k + 1), k the condition number. 0: no acceleration. Local: the limit to "
+    "which the momentum rises; long chains need more than 0.97, heavy message loss needs less.",
+    "ramp": "Local: rounds until the momentum is one half.",
+    "smoothing": "w: observations are smoothed over this many rounds before they are sent to neighbors. Local: over "
+    "w sqrt(t) rounds after t rounds.",
+    "gain": "Smallest weight of the newest round. Above 0 (such as 0.01) the fleet follows means that drift, and "
+    "forgets the past; 0: plain averages of everything.",
 }
-
-_TABLES: dict[str, tuple[str, dict[str, str]]] = {
-    "method": (
-        """\
-The method, and its parameters. All agents must use the same ones. The local form of Anytime SDA needs none, whatever
-the edges; with other methods, what is left out comes from the spectrum of all edges.""",
-        {
-            "name": """\
-A dual method: "anytime-sda", "ssda", or one of your own as "my_file.py:MyMethod", with the file
-next to this one.""",
-            "acceleration": '"local" needs no spectrum and bears heavy loss; "nesterov" is for fixed networks.',
-            "step_size": """\
-eta, at most 1/lambda_max (lambda_max is the largest eigenvalue of the gossip matrix); local: 1.3/lambda_max.""",
-            "momentum": """\
-zeta = (sqrt k - 1)/(sqrt k + 1), k the condition number. 0: no acceleration. Local: the limit to which
-the momentum rises; long chains want more than 0.97, heavy loss wants less.""",
-            "ramp": "Local: rounds until the momentum is one half.",
-            "smoothing": """\
-w: observations are smoothed over this many rounds before neighbors hear of them. Local: over w sqrt(t)
-rounds after t rounds.""",
-            "gain": """\
-Smallest weight of the newest round. Above 0 (such as 0.01) the fleet follows means that drift, and
-forgets the past; 0: plain averages of everything.""",
-        },
-    ),
-    "observations": (
-        "What the agents observe.",
-        {
-            "dimension": "How many numbers one observation has.",
-            "weighting": '"agents": every agent\'s mean counts the same. "samples": every observation does.',
-            "range": """\
-The least and the largest value of an observation, such as [-40, 60], or one such pair per component; empty:
-unknown. It also bounds what members may claim (docs/security.md), unless weighting is "samples".""",
-            "outside": 'An observation outside the range: "refuse" (skipped and counted), or "clip" to its end.',
-        },
-    ),
-    "statistics": (
-        "What the agents learn besides the mean; each makes messages longer.",
-        {
-            "replicates": "Noise replicates that carry the standard error; 0: no standard error.",
-            "variance": "The variance of an observation from the whole fleet.",
-            "covariance": "The covariances of its components as well.",
-            "bins": "Edges of a histogram, to learn fleet-wide quantiles; empty: none.",
-            "extremes": "The least and the largest observation of the members, since the last change of the roster.",
-            "window": """\
-Follow means that drift, by averages over about this long, such as "10m"; empty: over everything so far.""",
-        },
-    ),
-    "model": (
-        """\
-A model to learn from rows of covariates and a label, instead of the mean of observations (docs/deploy.md). Then the
-dimension follows from the covariates, and `weighting = "samples"` gives the fit of all rows in one table.""",
-        {
-            "family": '"logistic", "softmax", "poisson", "gamma" or "huber"; empty: no model.',
-            "covariates": """\
-Names of the covariates, in the order of a row; csv:FILE,target=LABEL finds them by these names.""",
-            "intercept": "Whether there is a constant beside them.",
-            "ridge": "Factor of the penalty ridge/2 theta^2, per row; the intercept has none.",
-            "classes": "How many classes softmax has; their labels are 0, 1, ...",
-            "threshold": "From which residual on the Huber loss is linear.",
-            "memory": """\
-How many rows of a stream an agent keeps in memory to linearize them again; no row is stored or sent.""",
-            "least": "An agent tells sums of so many rows or more; until then, new rows wait.",
-            "forgetting": "After how many rounds a row counts half, to follow models that change; 0: never.",
-        },
-    ),
-    "rounds": (
-        'Pace and timeouts; times are "100ms", "2s", "1m". docs/timeouts.md says how to choose them.',
-        {
-            "every": 'Time from one round to the next. "0": as fast as the neighbors answer.',
-            "timeout": """\
-A round waits this long for a neighbor; then it goes on without that edge. "auto": as long as the measured round
-trip asks for.""",
-            "silence": "An edge moves only while each end was heard by the other within this many rounds.",
-            "return_rate": """\
-The share of a dead neighbor's flow that is left after each round: what the others see of its death is spread over
-about 1 / (1 - return_rate) rounds, so that their estimates do not swing. The same for all agents.""",
-            "death": """\
-A neighbor silent for this long, and for `silence` rounds, counts as dead: the others average without it.""",
-            "stop_timeout": "An agent that is told to stop has ended within this time, with all it knows in its store.",
-            "commit": "Time between two commits of the store: the most that a crash can lose.",
-        },
-    ),
-    "wire": (
-        "Limits on what an agent accepts from its neighbors; anything beyond is dropped and counted.",
-        {
-            "message_bytes": "Longest message that is read at all; 0: just enough for the dimension.",
-            "rounds_ahead": "A message from a round further ahead than this is dropped; the most that an agent jumps.",
-        },
-    ),
-    "logging": (
-        "What the agents write. After changes here and of pace and timeouts, SIGHUP makes an agent read this again.",
-        {
-            "level": 'The least serious messages that are logged: "debug", "info", "warning" or "error".',
-            "report": "Time between two estimates on an agent's standard output, or in its .jsonl file.",
-        },
-    ),
-}
-
-_LISTS = {
-    "agents": """\
-One line per agent: its number, for good; its name; the host:port at which the others reach it (a host name or an
-address, IPv6 in brackets); and where its observations come from (the command line can override it): "-" standard input,
-"csv:FILE[,follow]", "cmd:COMMAND", or "sim:MEAN,STD,SEED", a simulated sensor. end = "fail", "restart" or "stop": what
-it means that a command ends without an error; without it, "fail". listen = "0.0.0.0:7447" if it
-listens elsewhere (containers, NAT); metrics = "host:port", where it serves its metrics; level = "debug", a log level
-of its own; common_name is that of its certificate, if it is not its first one.""",
-    "edges": """\
-One line per edge: two agents. Their weight follows from their numbers of neighbors, 1/(1 + the larger one), unless a
-third number gives it.""",
-    "left": """\
-Agents that were removed: their numbers are not used again. keep: what they observed still counts,
-and heirs are the agents to which they handed it over.""",
-}
+"""The parameters of methods that the file explains."""
 
 
-def fleet_text(fleet: Fleet) -> str:
+def fleet_text(fleet: FleetFile) -> str:
     """The fleet as TOML, with a comment for every field."""
     tomlkit = require("tomlkit", "agents")
     document = tomlkit.document()
     document.add(tomlkit.comment("A fleet of gossamer agents. Give every agent the same copy of this file."))
     document.add(tomlkit.nl())
-    for name, text in _TOP.items():
-        _explain(document, text)
-        document.add(name, getattr(fleet, name))
-    for name in _LISTS:
-        document.add(tomlkit.nl())
-        _explain(document, _LISTS[name])
-        document.add(name, [])
-    for name, (text, fields) in _TABLES.items():
+    lists = []
+    for name, declared in settings_of(FleetFile).items():
+        row = next(iter(get_args(declared.type)), None)
+        if row is not None:
+            lists.append(name)
+            document.add(tomlkit.nl())
+        _explain(document, declared.setting.text, row)
+        document.add(name, getattr(fleet, name) if row is None else [])
+    for name, kind in TABLES.items():
         document.add(tomlkit.nl())
         table = tomlkit.table()
-        _explain(table, text)
+        _explain(table, kind.__doc__ or "")
         part = getattr(fleet, name)
-        values = part.in_file() if name == "method" else {field: getattr(part, field) for field in fields}
+        texts = {field: declared.setting.text for field, declared in settings_of(kind).items()}
+        values = (
+            part.in_file()
+            if isinstance(part, MethodTable)
+            else {field: getattr(part, field) for field in texts}
+        )
         for field, value in values.items():
-            _explain(table, fields.get(field, f"A parameter of {fleet.method.name}."))
+            _explain(table, (_PARAMETERS | texts).get(field, f"A parameter of {fleet.method.name}."))
             table.add(field, _listed(value))
         document.add(name, table)
     written: str = tomlkit.dumps(document)
-    for name in _LISTS:  # as text, because adding rows to a document takes the square of their number
+    for name in lists:  # as text, because adding rows to a document takes the square of their number
         written = written.replace(f"\n{name} = []\n", f"\n{name} = {_array(getattr(fleet, name))}\n", 1)
     return written
 
 
-def edited_text(text: str, fleet: Fleet) -> str:
+def edited_text(text: str, fleet: FleetFile) -> str:
     """The text of a fleet.toml with the epoch, agents, edges and left ones of `fleet`; all else stays as it is.
 
     Comments, order and what was edited by hand survive: only rows that differ are touched.
@@ -198,10 +93,10 @@ def _with_new_fields(text: str) -> str:
     """A file from before there were epochs, with the fields for them."""
     found = tomllib.loads(text)
     missing = ""
-    new = ("epoch", "0", _TOP["epoch"]), ("reset", "0", _TOP["reset"]), ("left", "[]", _LISTS["left"])
-    for name, empty, why in new:
+    for name, empty in {"epoch": "0", "reset": "0", "left": "[]"}.items():
         if name not in found:
-            missing += "".join(f"# {line}\n" for line in why.splitlines()) + f"{name} = {empty}\n"
+            why = wrapped(PLACES[name].setting.text, _COLUMNS)
+            missing += "".join(f"# {line}\n" for line in why) + f"{name} = {empty}\n"
     return re.sub(r"(?m)^[ \t]*format[ \t]*=.*\n", lambda line: line[0] + missing, text, count=1)
 
 
@@ -253,10 +148,17 @@ def _edit_rows(rows: Any, wanted: dict[Any, Any], key: Callable[[Any], Any]) -> 
             rows.append(new)
 
 
-def _explain(container: Any, text: str) -> None:
+def _explain(container: Any, text: str, row: type | None = None) -> None:
+    """Add a comment; for a list, with the fields of its rows."""
     import tomlkit
 
-    for line in text.splitlines():
+    lines = wrapped(text, _COLUMNS)
+    fields = {} if row is None else settings_of(row)
+    indent = 4 + max(map(len, fields), default=0)
+    for name, declared in fields.items():
+        first, *others = wrapped(declared.setting.text, _COLUMNS - indent)
+        lines += [f"  {name}".ljust(indent) + first, *(" " * indent + line for line in others)]
+    for line in lines:
         container.add(tomlkit.comment(line))
 
 

@@ -1,8 +1,8 @@
-"""All agents of a fleet on this machine: starting them, watching them, starting them again, stopping them.
+"""The agents of a fleet on this machine: starts, watches, restarts and stops them.
 
-Each agent runs in its own process (`host/process.py`), forked from one that has imported everything (`fork_server.py`):
-however this process ends, that one ends and so do the agents. What is known of a running agent comes from its status
-file, so that `gossamer fleet status` in another terminal sees the same as `gossamer fleet up`.
+Every agent runs in its own process (`host/process.py`), forked from one that has imported everything
+(`fork_server.py`): however this process ends, that one ends and so do the agents. The state of a running agent is read
+from its status file, so that `gossamer fleet status` in another terminal sees the same as `gossamer fleet up`.
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ from gossamer.errors import GossamerError, InvalidInput, OutputError
 
 LOGS = "logs"
 _PATIENCE = 2.0
-"""Seconds beyond `rounds.stop_timeout` that an agent has to stop on its own, and to end when it is killed."""
+"""Seconds beyond `rounds.stop_timeout` in which an agent must stop, and in which it must end when it is killed."""
 
 _WRONG_INPUT = 2
-"""The exit code of an agent that would fail the same way again."""
+"""Exit code of an agent that would fail in the same way again."""
 
 
 @dataclass
 class _Child:
-    """One agent: its process, how the last one ended, and when it is started again."""
+    """One agent: its process, the last exit code, and when it is restarted."""
 
     member: Member
     pid: int = 0
-    code: int | None = None  # None: it runs
+    code: int | None = None  # None while it runs
     began: float = 0.0
-    due: float | None = None  # when it is started again
+    due: float | None = None  # when it is restarted
     restarts: int = 0
     backoff: Backoff = field(default_factory=Backoff)
 
@@ -54,32 +54,57 @@ class _Child:
 class LocalFleet:
     """The agents of a fleet that run on this machine, each in a process of its own.
 
-        with LocalFleet(path, options) as agents:
-            while agents.active():
-                agents.supervise()
+    The agents run inside the `with` statement and are stopped at its end.
 
-    Options are those of one agent (see `process.Options`), the same for all except `metrics_port`, which is agent
-    0's: agent i gets that port + i. `only` says which agents to start, as in "0-3,7" or "pump,valve". An agent that
-    fails is started again by `supervise`, after a delay that grows, unless `restart` is off or its input is wrong.
-    `killed` names those that did not stop when told.
+    Parameters
+    ----------
+    path : path
+        The fleet's file, fleet.toml.
+    only : str, optional
+        Which agents to start, such as "0-3,7" or "pump,valve"; by default all.
+    restart : bool
+        Whether `supervise` restarts an agent that failed, after a growing delay, unless its input is wrong.
+    **options
+        Options of `gossamer agent`, the same for all agents: source, store (a directory), every (seconds between
+        rounds), rounds, insecure, metrics_port (agent i serves its metrics on metrics_port + i) and others.
+
+    Attributes
+    ----------
+    killed : list of str
+        Names of the agents that had to be killed because they did not stop in time.
+
+    Examples
+    --------
+    Four agents with simulated sensors, until all have played 100 rounds::
+
+        folder = Path("fleet")
+        folder.mkdir()
+        path = gs.agents.Fleet.create(gs.Network.cycle(4)).write(folder)
+        with gs.agents.LocalFleet(path) as agents:
+            while min((agent.rounds for agent in agents.status()), default=0) < 100:
+                agents.supervise()
+                time.sleep(0.1)
+            print([agent.estimate for agent in agents.status()])
     """
 
-    def __init__(self, path: Path, only: str | None = None, *, restart: bool = True, **options: Any) -> None:
-        self.path = path
+    def __init__(
+        self, path: str | Path, only: str | None = None, *, restart: bool = True, **options: Any
+    ) -> None:
+        self.path = path = Path(path)
         self.fleet = Fleet.read(path)
         self.members = self.fleet.agents if only is None else self.fleet.some(only)
         self.killed: list[str] = []
         self._restart = restart
         self._options = options
-        self._claims: dict[int, int] = {}  # locks taken for agents that are not started yet
+        self._claims: dict[int, int] = {}  # locks held for agents that are not started yet
         self._children = {member.id: _Child(member) for member in self.members}
         self._fork_server: ForkServer | None = None
         if options.get("source") == "-" or (
             options.get("source") is None and any(member.source == "-" for member in self.members)
         ):
             raise InvalidInput(
-                "must not be - (standard input) where one process starts many agents; give another "
-                "source, set one in fleet.toml, or run each agent by itself with `gossamer agent`",
+                "must not be - (standard input) if one process starts many agents; give another "
+                "source, set one in fleet.toml, or run every agent with `gossamer agent`",
                 parameter="source",
             )
         first, last = options.get("metrics_port"), max(member.id for member in self.members)
@@ -142,11 +167,11 @@ class LocalFleet:
         try:
             child.pid = self._fork_server.start(options, held)
         finally:
-            os.close(held)  # from now on the agent holds it
+            os.close(held)  # the agent holds it from now on
         child.code, child.due, child.began = None, None, time.monotonic()
 
     def _own(self, agent: int) -> dict[str, Any]:
-        """The options of one agent: metrics ports are consecutive."""
+        """The options of one agent, with its own metrics port."""
         options = dict(self._options)
         if options.get("metrics_port"):
             options["metrics_port"] += agent
@@ -155,14 +180,14 @@ class LocalFleet:
     # -- watching ------------------------------------------------------------------------------------------
 
     def supervise(self) -> None:
-        """See who has ended, and start again those whose time has come. Call this every now and then."""
+        """Restart the agents that have ended, when their delay is over. Call this a few times per second."""
         self._look()
         for child in self._children.values():
             if child.due is not None and time.monotonic() >= child.due:
                 child.restarts += 1
                 try:
                     self._start(child)
-                except (GossamerError, OSError):  # it runs elsewhere, or nothing can be started now
+                except (GossamerError, OSError):  # it already runs, or no process can be started now
                     child.restarts -= 1
                     child.due = time.monotonic() + child.backoff.after(0.0)
 
@@ -180,39 +205,39 @@ class LocalFleet:
 
     @property
     def pids(self) -> dict[int, int]:
-        """The process of each agent that was started."""
+        """Process numbers of the agents that were started, by agent."""
         return {agent: child.pid for agent, child in self._children.items() if child.pid}
 
     @property
     def fork_server(self) -> int:
-        """The process that the agents are forked from; 0 before the first."""
+        """Number of the process that the agents are forked from; 0 before the first start."""
         return self._fork_server.pid if self._fork_server else 0
 
     def running(self) -> int:
-        """How many agents are running."""
+        """Number of agents that are running."""
         self._look()
         return sum(child.runs for child in self._children.values())
 
     def missing(self) -> int:
-        """How many agents are not running, though they have not left the fleet."""
+        """Number of agents that are not running although they are members of the fleet."""
         self._look()
         members = {member.id for member in Fleet.read(self.path).agents}
         return sum(not child.runs and agent in members for agent, child in self._children.items())
 
     def active(self) -> int:
-        """How many agents are running, or will be started again."""
+        """Number of agents that are running or will be restarted."""
         self._look()
         return sum(child.runs or child.due is not None for child in self._children.values())
 
     @property
     def restarts(self) -> dict[str, int]:
-        """How often each agent was started again, by name; only those that were."""
+        """Number of restarts by name, of the agents that were restarted."""
         return {child.member.name: child.restarts for child in self._children.values() if child.restarts}
 
     def status(self) -> list[AgentStatus]:
-        """The state of each agent of this fleet; one that ended on its own says so."""
+        """The states of the agents that were started: rounds, estimate, standard_error, state, problem and more."""
         self._look()
-        found = []
+        states = []
         for status in read_status(self.fleet, self.path.parent):
             child = self._children.get(status.member.id)
             if child is None or not child.pid:
@@ -221,8 +246,8 @@ class LocalFleet:
                 status = replace(status, state=_ending(child.code), problem=self._last_error(status.member))
             elif child.runs and status.state == "unknown":
                 status = replace(status, state="starting")
-            found.append(replace(status, restarts=child.restarts))
-        return found
+            states.append(replace(status, restarts=child.restarts))
+        return states
 
     def _last_error(self, member: Member) -> str:
         """The last error in an agent's log."""
@@ -242,7 +267,7 @@ class LocalFleet:
     # -- signals and stopping ------------------------------------------------------------------------------
 
     def reload(self) -> None:
-        """Let every agent read fleet.toml again."""
+        """Make every agent read fleet.toml again."""
         self._send(signal.SIGHUP)
 
     def _send(self, number: int) -> None:
@@ -251,7 +276,7 @@ class LocalFleet:
                 self._fork_server.send(child.pid, number)
 
     def stop(self) -> None:
-        """Ask all agents to stop, and kill those that have not stopped after a few seconds."""
+        """Ask all agents to stop, and kill those that have not stopped in time."""
         self._restart = False
         self._look()
         for child in self._children.values():
@@ -274,5 +299,5 @@ class LocalFleet:
 
 
 def _ending(code: int) -> str:
-    """How a process ended: its exit code, or the signal that killed it."""
+    """How a process ended: "exit" and its code, or the signal that killed it."""
     return f"exit {code}" if code >= 0 else signal.Signals(-code).name

@@ -1,4 +1,4 @@
-"""What SIGHUP means: a terminal that was closed sends it, and so does an operator who wants settings to be reread."""
+"""The two meanings of SIGHUP: the terminal was closed, or an operator wants the settings to be read again."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from contextlib import suppress
 class Terminal:
     """The terminal that this process was started from, held open to see whether it has been closed.
 
-    The kernel marks a terminal as hung up before it sends SIGHUP, so a process that handles the signal can read off
-    the descriptor whether the terminal sent it. Make one before SIGHUP is blocked or handled: until then a hangup ends
-    the process, and whoever closes the terminal later is noticed. There is no terminal for a service, or under
-    `nohup`, which asks to outlive it.
+    The kernel marks a terminal as hung up before it sends SIGHUP, so a process that handles the signal can tell from
+    the descriptor whether the terminal sent it. Create this object before SIGHUP is blocked or handled: until then a
+    hangup ends the process, and later ones are noticed. There is no terminal for a service, or under `nohup`, which
+    asks to outlive it.
 
     Parameters
     ----------
     descriptor : int, optional
-        An open descriptor of the terminal, of a program that made way for this one.
+        An open descriptor of the terminal, inherited from the program that executed this one.
     """
 
     def __init__(self, descriptor: int | None = None) -> None:
         self.descriptor = descriptor
-        self._quiet = 0  # looks in a row at which nobody was left to send SIGHUP
+        self._quiet = 0  # looks in a row at which no process was left to send SIGHUP
         if descriptor is not None:
             os.set_inheritable(descriptor, False)
         elif signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
@@ -44,16 +44,15 @@ class Terminal:
     def look(self) -> None:
         """Forget a terminal that was closed without a SIGHUP, so that a later one is an operator's.
 
-        That happens to a job in the background whose shell had ended before: nobody is left to send one. Call this
-        every now and then from the thread that handles SIGHUP, so that one that is on its way is handled between two
-        calls.
+        That happens to a background job whose shell had ended before: no process is left to send the signal. Call this
+        regularly from the thread that handles SIGHUP, so that a pending signal is handled between two calls.
         """
         self._quiet = self._quiet + 1 if self.gone and not _exists(os.getsid(0)) else 0
         if self._quiet > 1:
             self.close()
 
     def close(self) -> None:
-        """Let go of the terminal."""
+        """Close the descriptor of the terminal."""
         if self.descriptor is not None:
             os.close(self.descriptor)
             self.descriptor = None

@@ -1,8 +1,8 @@
-"""An agent that keeps in step with its fleet, in a process of its own (`process.py`) or inside any program.
+"""An agent that follows its fleet's files, in a process of its own (`process.py`) or inside any program.
 
-Beside its rounds it follows rosters and certificates (`reloading.py`), and has a status file and metrics where they are
-asked for. What may mend itself degrades the agent meanwhile: a certificate that is not valid now, an address for the
-metrics that this machine does not have yet.
+It applies new rosters and certificates (`reloading.py`), and optionally writes a status file and serves metrics.
+Problems that may resolve by themselves degrade the agent in the meantime: a certificate that is not valid now, or an
+address for the metrics that this machine does not have yet.
 """
 
 from __future__ import annotations
@@ -41,24 +41,24 @@ Report = Callable[[Snapshot], None]
 
 
 class Hosted:
-    """One agent of a fleet, with everything around it; an asynchronous context.
+    """One agent of a fleet with its files, status and metrics; an asynchronous context manager.
 
     Parameters
     ----------
     options : Options
         Which agent of which fleet, and how to run it.
     fleet : Fleet, optional
-        What options.fleet holds, if that is known already.
+        The content of options.fleet, if it has been read already.
     source : iterable or async iterable, optional
-        Observations; None: those that the options or fleet.toml name.
+        Observations; by default those that the options or fleet.toml name.
     report : callable, optional
-        Called with a snapshot as often as `logging.report` says.
+        Called with a snapshot every `logging.report`.
 
     Attributes
     ----------
     agent : Agent
     ended : asyncio.Event
-        Set when the agent has stopped by itself: it failed, or it was removed from the fleet.
+        Set when the agent has stopped because it failed or was removed from the fleet.
     """
 
     def __init__(
@@ -75,14 +75,14 @@ class Hosted:
         self._stack = ExitStack()
         self._metrics_due = False
         self._task: asyncio.Task[None] | None = None
-        self.on_look: Callable[[], None] = lambda: None  # called whenever files are looked at
+        self.on_look: Callable[[], None] = lambda: None  # called whenever files are checked
         self.ended = asyncio.Event()
         self.reloader = reloader = Reloader(options, fleet or Fleet.read(self._path))
         reloader.left = self.ended.set
         self.name = reloader.me.name
         try:
             if options.status and options.claim is None:
-                with suppress(OSError):  # nothing can be written here; the status file reports it
+                with suppress(OSError):  # the folder cannot be written; the status file reports it
                     self._stack.callback(os.close, claim(self._path.parent, self.name))
             settings = reloader.settings(store=_store(options.store, self.name))
             self.source: AnySource = (
@@ -131,14 +131,14 @@ class Hosted:
         try:
             await self.agent.__aexit__(kind, error or failure, trace)
         finally:
-            if self._status is not None:  # its last state, after a failure too
+            if self._status is not None:  # also after a failure
                 self._status.write(self.agent.snapshot)
             self._stack.close()
         if failure is not None and error is None:
             raise failure
 
     async def _keep(self) -> None:
-        """Write status and reports at their times, and look for what has changed, while the agent runs."""
+        """Write status and reports when they are due, and check for changes, while the agent runs."""
         reloader, status = self.reloader, self._status
         began = status_due = report_due = now = time.monotonic()
         look_due = now + LOOK_EVERY
@@ -154,7 +154,7 @@ class Hosted:
                         status_due = _next(status_due, status.report.pause(status_due - began), now)
                     dues.append(status_due)
                 if self._report is not None:
-                    report_due = min(report_due, now + reloader.every())  # which may have become shorter
+                    report_due = min(report_due, now + reloader.every())  # the period may have become shorter
                     if now >= report_due:
                         self._report(snapshot)
                         report_due = _next(report_due, reloader.every(), now)
@@ -176,14 +176,14 @@ class Hosted:
         self.on_look()
 
     def _look_at_certificate(self) -> None:
-        """The neighbors refuse an agent whose certificate is not valid now; a new one, or the right time, mends it."""
+        """Degrade the agent while its certificate is not valid, because its neighbors refuse it."""
         concern = ""
-        with suppress(GossamerError):  # the file cannot be read at the moment
+        with suppress(GossamerError):  # the file cannot be read now
             concern = _invalid(self.reloader.validity())
         self._concern("certificate", concern)
 
     def _serve_metrics(self) -> None:
-        """Serve the metrics; if this machine does not have their address yet, try again at the next look."""
+        """Serve metrics and status; if this machine does not have the address yet, try again at the next look."""
         if (address := self._metrics_address()) is None:
             return
         from gossamer.agents.host.metrics import AgentCollector
@@ -219,17 +219,19 @@ class Hosted:
             log.info("no longer: %s", self.agent.concerns.pop(subject))
 
     def _metrics_address(self) -> tuple[int, str] | None:
-        """Port and host of the metrics: as the options say, otherwise as fleet.toml does."""
+        """Port and host of the metrics, from the options or from fleet.toml; None if there are none."""
         host, _, port = self.reloader.me.metrics.rpartition(":")
         wanted = self.options.metrics_port if self.options.metrics_port is not None else int(port or 0)
         return (wanted, self.options.metrics_host or host.strip("[]") or "127.0.0.1") if wanted else None
 
     def _transport(self, settings: AgentSettings) -> Transport:
-        """TLS connections; with the faults of the options, if any: seed 0, so a simulation can lose the same."""
+        """TLS connections, with the faults of the options; seed 0, so that a simulation can reproduce them."""
         transport = TlsTransport(settings, self.reloader.answer)
         if not (faults := self.options.injected).items:
             return transport
-        log.warning("faults are injected into what this agent sends: %s", ", ".join(map(str, faults.items)))
+        log.warning(
+            "faults are injected into the messages of this agent: %s", ", ".join(map(str, faults.items))
+        )
         return Faulty(transport, settings.id, faults.bind(seed=0))
 
 
@@ -244,34 +246,33 @@ async def joined(
     status: bool = False,
     insecure: bool = False,
 ) -> AsyncIterator[Agent]:
-    """Take part in a fleet from inside an asyncio program; `running` is the same for other programs.
+    """Run an agent of a fleet inside an asyncio program; `running` does the same for other programs.
 
-    The agent follows rosters and certificates as they change, as one that runs in a process of its own.
+    The agent follows changes of rosters and certificates, like one in a process of its own.
 
     Parameters
     ----------
     fleet : path
-        The fleet's file, with its roster and the agent's certificate beside it.
+        The fleet's file; its roster and the agent's certificate are in the same folder.
     agent : str or int
         Name or number of the agent.
     source : iterable, async iterable or str, optional
         Observations besides those given to `Agent.observe`: values, or a source such as "csv:FILE,follow".
     store : path, optional
-        Directory of its store, NAME.sqlite; None: nothing survives a crash.
+        Directory of its store, NAME.sqlite; without one, nothing survives a crash.
     metrics : bool or str
-        "HOST:PORT" on which to serve its metrics; True: as fleet.toml says.
+        "HOST:PORT" on which to serve metrics and status; True uses the address in fleet.toml.
     status : bool
-        Whether to keep a status file beside fleet.toml, for `gossamer fleet status` and the fleet's page.
+        Whether to write a status file next to fleet.toml, for `gossamer fleet status` and the fleet's page.
     insecure : bool
-        Plaintext, without certificates: for tests.
+        Use plaintext, without certificates; only for tests.
 
     Examples
     --------
     >>> import asyncio, tempfile
     >>> from pathlib import Path
-    >>> from gossamer.agents.membership.fleet import Fleet
     >>> async def main(folder):
-    ...     fleet = Fleet.create(gs.Network.path(2), endpoints=["127.0.0.1:7391", "127.0.0.1:7392"])
+    ...     fleet = gs.agents.Fleet.create(gs.Network.path(2), endpoints=["127.0.0.1:7391", "127.0.0.1:7392"])
     ...     async with gs.agents.joined(fleet.write(Path(folder)), "agent0") as agent:
     ...         agent.observe(21.5)
     ...     return agent.estimate
@@ -299,7 +300,7 @@ async def joined(
 
 @contextmanager
 def running(fleet: str | Path | AgentSettings, *given: Any, **options: Any) -> Iterator[Agent]:
-    """Run an agent beside a program that does not use asyncio: its event loop has a thread of its own.
+    """Run an agent in a program that does not use asyncio; its event loop runs in a thread of its own.
 
     Parameters
     ----------
@@ -352,7 +353,7 @@ def running(fleet: str | Path | AgentSettings, *given: Any, **options: Any) -> I
 
 
 def claim(directory: Path, name: str) -> int:
-    """Take the lock of the agent `name`, held until the descriptor is closed; raise if it already runs."""
+    """Take the lock of the agent `name`, which is held until the descriptor is closed; raise if it already runs."""
     path = directory / STATUS / f"{name}.lock"
     files.make_folder(path.parent)
     files.check(path.with_suffix(end) for end in (".json", ".new"))
@@ -364,7 +365,8 @@ def claim(directory: Path, name: str) -> int:
 
 
 def _next(due: float, every: float, now: float) -> float:
-    """The first time after `now` that is a multiple of `every` after `due`; so what can wake up together does."""
+    """The first time after `now` that is a multiple of `every` after `due`, so that events with related periods
+    share wake-ups."""
     return due + every * (1 + (now - due) // every)
 
 
@@ -383,7 +385,7 @@ def _store(directory: str | None, name: str) -> Path | None:
 
 
 def _invalid(validity: tuple[datetime, datetime] | None) -> str:
-    """Why a certificate is not valid now; empty: it is, or there is none."""
+    """Why a certificate is not valid now; empty if it is valid, or if there is none."""
     now = datetime.now(UTC)
     if validity is None or validity[0] <= now < validity[1]:
         return ""

@@ -20,13 +20,13 @@ _ENDPOINT = re.compile(r"\S+:\d+")
 _DIGITS = re.compile(r"\d+")
 
 FILE_BYTES, FILES_KEPT = 10_000_000, 5
-"""A log file that has grown so long becomes NAME.1, which becomes NAME.2, and so on up to the number kept."""
+"""A log file of this size becomes NAME.1, which becomes NAME.2, and so on up to the number kept."""
 
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "taskName"}
 
 
 class JsonFormatter(logging.Formatter):
-    """One JSON object per line: time, level, logger, message, the agent, and whatever `extra` holds."""
+    """One JSON object per line: time, level, logger, message, the agent, and the fields of `extra`."""
 
     def __init__(self, agent: str) -> None:
         super().__init__()
@@ -47,10 +47,9 @@ class JsonFormatter(logging.Formatter):
 
 
 class RepeatFilter(logging.Filter):
-    """Pass only the 1st, 2nd, 4th, 8th, ... of equal messages, so that a stranger's attempts cannot fill the disk.
+    """Passes only the 1st, 2nd, 4th, 8th, ... of equal messages, so that a stranger's attempts cannot fill the disk.
 
-    Messages are equal if they differ only in the digits of a text they quote (times, ports, counts) that is not the
-    name of an agent.
+    Messages are equal if they differ only in digits (times, ports, counts) that are not part of an agent's name.
     """
 
     def __init__(self) -> None:
@@ -61,7 +60,7 @@ class RepeatFilter(logging.Filter):
         quoted = record.args if isinstance(record.args, tuple) else (record.args,)
         exact = (int, Label)
         key = (record.name, str(record.msg), *(a if isinstance(a, exact) else _gist(str(a)) for a in quoted))
-        if len(self._seen) > 10_000:  # messages that differ each time must not fill memory either
+        if len(self._seen) > 10_000:  # messages that always differ must not fill the memory either
             self._seen.clear()
         self._seen[key] += 1
         times = self._seen[key]
@@ -71,14 +70,14 @@ class RepeatFilter(logging.Filter):
 
 
 def _gist(text: str) -> str:
-    """A text without its digits, unless it is an endpoint: that says which neighbor cannot be reached."""
+    """A text without its digits, unless it is an endpoint, which identifies a neighbor."""
     return text if _ENDPOINT.fullmatch(text) else _DIGITS.sub("#", text)
 
 
 class LogFile(RotatingFileHandler):
-    """A file that is appended to and rotated by size; with `standard` also one of the process's standard streams.
+    """A file that is appended to and rotated by size; with `standard` it also replaces one of the standard streams.
 
-    So the last words of the interpreter are in the file as well. Nobody else may have prepared the file (`files.py`).
+    So a fatal error of the interpreter is in the file as well. The file must be safe to write (`files.py`).
     """
 
     def __init__(self, path: Path, standard: int | None = None) -> None:
@@ -93,10 +92,10 @@ class LogFile(RotatingFileHandler):
         return stream
 
     def reopen(self) -> None:
-        """Go on in the file of this name, if someone has moved it away or deleted it."""
+        """Open the file of this name again, in case it was moved or deleted."""
         self.acquire()
         try:
-            before, self.stream = self.stream, self._open()  # if that fails, the old one stays
+            before, self.stream = self.stream, self._open()  # if this fails, the old one stays
             if before is not None:
                 before.close()
         finally:
@@ -104,7 +103,7 @@ class LogFile(RotatingFileHandler):
 
 
 class LineFile(io.TextIOBase):
-    """A log file as something to print or write lines to, one at a time."""
+    """A log file as a stream to which lines are written one at a time."""
 
     def __init__(self, path: Path) -> None:
         self.file = LogFile(path)
@@ -116,7 +115,7 @@ class LineFile(io.TextIOBase):
 
 
 def tail(path: Path, size: int = 1 << 14) -> list[str]:
-    """The last lines of a log, of at most `size` bytes; the first of them is whole."""
+    """The last complete lines of a log, at most `size` bytes."""
     with os.fdopen(files.open_private(path, os.O_RDONLY), "rb") as file:
         start = max(os.fstat(file.fileno()).st_size - size, 0)
         file.seek(max(start - 1, 0))
@@ -125,7 +124,7 @@ def tail(path: Path, size: int = 1 << 14) -> list[str]:
 
 
 def set_up(agent: str, level: str = "info", file: Path | None = None) -> None:
-    """Send this process's logs and warnings as JSON lines to standard error, or to a file that takes its place."""
+    """Send this process's logs and warnings as JSON lines to standard error, or to a file that replaces it."""
     handler = logging.StreamHandler(Outlet(2, strict=False)) if file is None else LogFile(file, standard=2)
     handler.setFormatter(JsonFormatter(agent))
     handler.addFilter(RepeatFilter())
@@ -134,7 +133,7 @@ def set_up(agent: str, level: str = "info", file: Path | None = None) -> None:
 
 
 def set_agent(name: str) -> None:
-    """Say from now on that the messages are those of the agent `name`."""
+    """Label messages with the agent `name` from now on."""
     for handler in logging.getLogger().handlers:
         if isinstance(handler.formatter, JsonFormatter):
             handler.formatter.agent = name
@@ -148,7 +147,7 @@ def drain(seconds: float) -> None:
 
 
 def set_level(level: str) -> bool:
-    """Log what is at least this serious from now on; return whether that is a change."""
+    """Set the lowest level that is logged; return whether that is a change."""
     root, before = logging.getLogger(), logging.getLogger().level
     root.setLevel(level.upper())
     return root.level != before

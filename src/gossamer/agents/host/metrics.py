@@ -36,9 +36,9 @@ class AgentCollector:
     snapshot          gives the agent's latest snapshot
     name              the agent's name
     bad_observations  gives the number of lines of its source that were not observations
-    certificate_end   gives the time when its certificate expires; None: it has none
+    certificate_end   gives the time when its certificate expires; None if it has none
     method            the name of its method
-    restarts          how often it was started again after a failure
+    restarts          number of restarts after a failure
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class AgentCollector:
         self._build = (full_version(), platform.python_version(), ssl.OPENSSL_VERSION, method)
 
     def registry(self) -> CollectorRegistry:
-        """Its own registry, so that several agents can live in one program."""
+        """A registry of its own, so that several agents can run in one program."""
         from prometheus_client import CollectorRegistry
 
         registry = CollectorRegistry()
@@ -69,7 +69,7 @@ class AgentCollector:
         return registry
 
     def describe(self) -> list[Metric]:
-        """Nothing in advance: the agent may not have started yet."""
+        """Describe nothing in advance: the agent may not have started yet."""
         return []
 
     def collect(self) -> Iterable[Metric]:
@@ -134,24 +134,24 @@ class AgentCollector:
         yield self._gauge("neighbors", "Neighbors this agent should have", len(now.neighbors))
         yield self._gauge("neighbors_alive", "Neighbors heard in the last rounds", alive)
         yield self._gauge("neighbors_quarantined", "Neighbors not heard because they lied", barred)
-        each = {(neighbor.name,): neighbor for neighbor in now.neighbors}
-        states = {(*key, neighbor.state): 1.0 for key, neighbor in each.items()}
+        by_name = {(neighbor.name,): neighbor for neighbor in now.neighbors}
+        states = {(*key, neighbor.state): 1.0 for key, neighbor in by_name.items()}
         text = "State of each neighbor (joining, alive, silent, stopped, dead or quarantined); always 1"
         yield self._gauges("neighbor_state", text, ["neighbor", "state"], states)
-        lost = {key: neighbor.lost for key, neighbor in each.items()}
+        lost = {key: neighbor.lost for key, neighbor in by_name.items()}
         yield self._counters("messages_lost", "Rounds without a neighbor's message", ["neighbor"], lost)
-        late = {key: neighbor.late for key, neighbor in each.items()}
+        late = {key: neighbor.late for key, neighbor in by_name.items()}
         yield self._counters("messages_late", "Messages for a round already over", ["neighbor"], late)
-        trips = {key: neighbor.round_trip for key, neighbor in each.items()}
+        trips = {key: neighbor.round_trip for key, neighbor in by_name.items()}
         yield self._gauges(
             "round_trip_seconds", "A message to a neighbor and its answer", ["neighbor"], trips
         )
-        far = {key: neighbor.distance for key, neighbor in each.items()}
+        far = {key: neighbor.distance for key, neighbor in by_name.items()}
         yield self._gauges("distance", "Difference from a neighbor's estimate", ["neighbor"], far)
-        heard = {key: neighbor.last_heard for key, neighbor in each.items()}
+        heard = {key: neighbor.last_heard for key, neighbor in by_name.items()}
         text = "Since the last message of a neighbor that was used"
         yield self._gauges("last_heard_seconds", text, ["neighbor"], heard)
-        epochs = {key: neighbor.epoch for key, neighbor in each.items()}
+        epochs = {key: neighbor.epoch for key, neighbor in by_name.items()}
         text = "Epoch of the roster that a neighbor follows"
         yield self._gauges("neighbor_roster_epoch", text, ["neighbor"], epochs)
 
@@ -176,7 +176,7 @@ class AgentCollector:
 
     def _filled(self, family: Any, values: Values) -> Metric:
         for labels, value in values.items():
-            if math.isfinite(value):  # not known yet: no line is better than NaN
+            if math.isfinite(value):  # a metric that is not known yet is left out
                 family.add_metric([self._name, *labels], value)
         filled: Metric = family
         return filled

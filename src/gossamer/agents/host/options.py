@@ -1,4 +1,4 @@
-"""How to run one agent: what `gossamer agent` and `gossamer fleet up` hand to its process."""
+"""Options of one agent, which `gossamer agent` and `gossamer fleet up` pass to its process."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ else:
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How to run one agent; `None` leaves it to fleet.toml.
+    """Options of one agent; where they are None, fleet.toml decides.
 
     fleet     path of fleet.toml
     agent     the agent's number or name
-    source    where its observations come from
-    end       what it means that its command ends without an error
-    every     seconds between rounds; 0: as fast as the neighbors answer
-    store     directory of the store; None: nothing survives a crash
-    metrics_port, metrics_host   where Prometheus finds the metrics; port 0: nowhere
-    status    whether to keep a status file beside fleet.toml, and the agent's lock
-    insecure  plaintext, without certificates
+    source    source of its observations
+    end       what to do when its command ends without an error
+    every     seconds between rounds; 0 is as fast as the neighbors answer
+    store     directory of the store; without one, nothing survives a crash
+    metrics_port, metrics_host   address of metrics and status; port 0 disables them
+    status    whether to write a status file next to fleet.toml, and hold the agent's lock
+    insecure  use plaintext, without certificates
     report    seconds between two lines of output
-    level     the least serious messages that are logged
-    rounds    stop after this many rounds of this run; 0: run until stopped
-    guarded   stop when standard input is closed, that is, when the parent process is gone
-    faults    texts of the faults to inject into what this agent sends, for trials
-    claim     descriptor of the agent's lock, if the parent process holds it already (see `claim`)
-    logs      directory of the files NAME.log and NAME.jsonl, which take the place of standard error and output
-    restarts  how often the agent was started again after a failure
-    terminal  an open descriptor of the terminal that the agent was started from (see `hangup.py`)
+    level     the lowest level of messages that are logged
+    rounds    number of rounds after which to stop; 0 means run until stopped
+    guarded   stop when standard input is closed, that is, when the parent process has ended
+    faults    texts of the faults to inject into the messages of this agent, for experiments
+    claim     descriptor of the agent's lock, if the parent process already holds it (see `claim`)
+    logs      directory of NAME.log and NAME.jsonl, which replace standard error and output
+    restarts  number of restarts after a failure
+    terminal  an open descriptor of the terminal that started the agent (see `hangup.py`)
     """
 
     fleet: str
@@ -62,7 +62,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
     @classmethod
     def parse(cls, text: str, **changes: Any) -> Options:
-        """The options in such an argument, with some of them changed."""
+        """The options in such an argument, with `changes`."""
         return msgspec.structs.replace(msgspec.json.decode(text, type=cls), **changes)
 
     @property

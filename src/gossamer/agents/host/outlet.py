@@ -1,4 +1,4 @@
-"""A standard stream of a process, written by a thread of its own: a reader that does not read holds up no agent."""
+"""A standard stream that is written by a thread of its own, so that a slow reader does not hold up the agent."""
 
 from __future__ import annotations
 
@@ -8,19 +8,18 @@ import threading
 from collections import deque
 
 _WAITING = 200
-"""Lines that may wait for the reader; more, and the oldest are dropped."""
+"""Largest number of lines that wait for the reader; then the oldest are dropped."""
 
 
 class Outlet(io.TextIOBase):
-    """A stream whose `write` never waits.
+    """A stream whose `write` never blocks.
 
     Parameters
     ----------
     descriptor : int
-        Where to write: 1 or 2, for example.
+        The descriptor to write to, such as 1 or 2.
     strict : bool
-        Whether an error is raised by the next `write`, an `OSError` such as BrokenPipeError; otherwise the text is
-        lost.
+        Whether the next `write` raises an error of the stream, such as BrokenPipeError; otherwise the text is lost.
     """
 
     def __init__(self, descriptor: int, *, strict: bool = True) -> None:

@@ -1,7 +1,7 @@
-"""One agent as a process: what `gossamer agent` runs, and what `gossamer fleet up` starts many of.
+"""One agent as a process, as `gossamer agent` and `gossamer fleet up` run it.
 
 Estimates go to standard output as JSON lines, logs to standard error as JSON lines, and the latest snapshot to
-the agent's status file (see `status.py`), where `gossamer fleet status` finds it.
+the agent's status file (see `status.py`), which `gossamer fleet status` reads.
 """
 
 from __future__ import annotations
@@ -38,20 +38,20 @@ else:
 log = logging.getLogger("gossamer.agents.host.process")
 
 _STOP_TIMEOUT = 5.0
-"""Seconds in which a process ends that is told to stop before it has read fleet.toml."""
+"""Seconds in which a process ends that is asked to stop before it has read fleet.toml."""
 
 _LAST = 0.5
-"""Seconds for each of the last attempts of a process that did not stop in time: to commit, and to log."""
+"""Seconds for each last attempt of a process that did not stop in time: to commit, and to write logs."""
 
 STOPPING = (signal.SIGINT, signal.SIGTERM)
 SIGNALS = (*STOPPING, signal.SIGHUP)
 
 
 class Stopping:
-    """A stop that was asked for, by SIGINT, SIGTERM or this process itself; it ends the process in any case.
+    """A request to stop, by SIGINT, SIGTERM or this process itself; it ends the process in any case.
 
-    agent    whose rounds end and are committed even if nothing else does
-    seconds  from the request until the process has ended
+    agent    its rounds end and are committed even if nothing else works
+    seconds  time from the request until the process has ended
     """
 
     def __init__(self) -> None:
@@ -62,7 +62,7 @@ class Stopping:
         self._begun = False
         for number in STOPPING:
             signal.signal(number, lambda number, frame: self.ask())
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPPING)  # delivers those that arrived since the start
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPPING)  # delivers signals that arrived since the start
 
     def ask(self) -> None:
         """Stop; any thread may call this."""
@@ -72,7 +72,7 @@ class Stopping:
         self._loop.call_soon_threadsafe(self.asked.set)
 
     def ask_when_standard_input_ends(self) -> None:
-        """Stop when the process that started this one has ended."""
+        """Stop when standard input is closed, because the process that started this one has ended."""
 
         def look() -> None:
             if not os.read(0, 4096):
@@ -83,9 +83,9 @@ class Stopping:
         self._loop.add_reader(0, look)
 
     def _insist(self) -> None:
-        """End the process if it has not ended in time by itself, after a last attempt to commit."""
+        """End the process if it has not ended in time, after a last attempt to commit."""
         time.sleep(max(self.seconds - 3 * _LAST, _LAST))
-        log.error("the agent did not stop within %g s, so it ends without waiting any longer", self.seconds)
+        log.error("the agent did not stop within %g s, so the process ends now", self.seconds)
         if self.agent is not None:
             self.agent.halt(_LAST)
         logs.drain(_LAST)
@@ -95,9 +95,9 @@ class Stopping:
 async def run(
     options: Options, output: io.TextIOBase, terminal: Terminal, fleet: Fleet | None = None
 ) -> None:
-    """Run one agent until it is told to stop (SIGINT, SIGTERM), its rounds are over, or it fails.
+    """Run one agent until it is asked to stop (SIGINT, SIGTERM), its rounds are over, or it fails.
 
-    `fleet` is what options.fleet holds, if that is known already.
+    `fleet` is the content of options.fleet, if it has been read already.
     """
     stopping = Stopping()
     if options.guarded:
@@ -145,7 +145,7 @@ async def run(
 
 
 def _say(line: dict[str, Any], output: io.TextIOBase) -> None:
-    """Print a line of output; a disk that is full does not end an agent, a reader that is gone does."""
+    """Write a line of output; a full disk does not end the agent, but a closed pipe does."""
     try:
         output.write(json.dumps(line) + "\n")
         output.flush()
@@ -156,7 +156,7 @@ def _say(line: dict[str, Any], output: io.TextIOBase) -> None:
 
 
 def _on_hangup(reload: Callable[[], None], stopping: Stopping, terminal: Terminal) -> None:
-    """From now on SIGHUP reloads, unless the terminal was closed: then the agent stops."""
+    """Make SIGHUP reload the settings, or stop the agent if the terminal was closed."""
     asyncio.get_running_loop().add_signal_handler(
         signal.SIGHUP, lambda: stopping.ask() if terminal.gone else reload()
     )
@@ -171,7 +171,7 @@ def _stop_after(agent: Agent, rounds: int, stopping: Stopping) -> None:
         done += 1
         if done >= rounds:
             stopping.ask()
-            while agent.snapshot.state != "stopped":  # not one round more
+            while agent.snapshot.state != "stopped":  # so that there is not one round more
                 time.sleep(0.001)
 
     agent.subscribe(count)
@@ -193,9 +193,7 @@ def main(options: Options, fleet: Fleet | None = None) -> int:
     except BrokenPipeError:
         log.error("standard output was closed, so estimates cannot be written")
         return 1
-    except (
-        Exception
-    ) as error:  # whatever else ends an agent goes into its log, which is JSON to the last line
+    except Exception as error:  # logged as JSON, like everything else
         log.error("%s", error, exc_info=error)
         return 1
     finally:

@@ -1,11 +1,12 @@
-"""What changes while an agent runs: fleet.toml, the roster and the certificates, and how the agent follows.
+"""Applies changes of fleet.toml, the roster and the certificates to a running agent.
 
-- SIGHUP makes it read fleet.toml again.
-- A roster comes from a neighbor that is ahead, from the operator at the door, or as a file put beside fleet.toml. It
-  counts if the fleet's authority signed it and its epoch is newer; it is then written beside fleet.toml, so that a
-  restart begins with it. Two different rosters of one epoch are a mistake, reported and left alone.
-- New certificates are taken into use when their files have changed and stayed the same for a moment.
-- An agent that hears nobody asks other members for their roster: all its neighbors may have changed while it was away.
+- SIGHUP makes the agent read fleet.toml again.
+- A roster comes from a neighbor that has a newer one, from the operator (`gossamer fleet push`), or as a file next to
+  fleet.toml. It is accepted if the fleet's authority signed it and its epoch is newer; it is then written next to
+  fleet.toml, so that a restart begins with it. Two different rosters of one epoch are reported and ignored.
+- New certificates are used once their files have changed and then stayed the same between two looks.
+- An agent that hears no neighbor asks other members for their roster: all its neighbors may have changed while it was
+  away.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from pathlib import Path
 
 from gossamer.agents import files
 from gossamer.agents.agent import Agent
-from gossamer.agents.config.settings import OPERATOR, AgentSettings, Neighbor
+from gossamer.agents.config.settings import MEMBER_FIXED, OPERATOR, AgentSettings, Neighbor
 from gossamer.agents.config.tables import Member, duration
 from gossamer.agents.host import logs
 from gossamer.agents.host.options import Options
@@ -40,25 +41,25 @@ LOOK_EVERY = 2.0
 """Seconds between two looks at the files."""
 
 _LONELY = 5
-"""Looks in a row at which no neighbor was heard, after which other members are asked."""
+"""Number of looks in a row without a neighbor after which other members are asked."""
 
 _NOTICE = 14
-"""Days before the end of a certificate from which on the log warns, once a day."""
+"""Days before the expiry of a certificate from which on the log warns, once a day."""
 
 
 class Reloader:
-    """Keeps a running agent in step with its fleet.
+    """Keeps the settings of a running agent up to date.
 
-    left  called when the agent is a member no more
+    left       called when the agent is no longer a member
+    set_level  sets the level of the process's logs; returns whether that is a change
+    reopen     reopens the output, in case its file was moved
     """
 
     def __init__(self, options: Options, fleet: Fleet) -> None:
         self._options = options
         self._path = Path(options.fleet)
-        self.set_level: Callable[[str], bool] = lambda level: (
-            False
-        )  # of the process's logs, if it is the agent's own
-        self.reopen: Callable[[], None] = lambda: None  # the output, if someone has moved it away
+        self.set_level: Callable[[str], bool] = lambda level: False
+        self.reopen: Callable[[], None] = lambda: None
         self._fleet = fleet
         self.me: Member = fleet.member(options.agent)
         self.agent: Agent | None = None
@@ -74,13 +75,13 @@ class Reloader:
         self._removed = False
 
     def source(self) -> AnySource:
-        """Where the agent's observations come from."""
+        """The agent's source of observations."""
         return self._fleet.source(self.me.id, self._options.source, self._options.end)
 
     # -- settings -------------------------------------------------------------------------------------------
 
     def settings(self, fleet: Fleet | None = None, store: Path | None = None) -> AgentSettings:
-        """The agent's settings in this fleet, with the roster that it passes on."""
+        """The agent's settings in this fleet, with the signed roster that it forwards."""
         options, fleet = self._options, fleet or self._fleet
         made = fleet.settings(
             self.me.id, self._path.parent, insecure=options.insecure, every=options.every, store=store
@@ -88,7 +89,7 @@ class Reloader:
         return replace(made, roster=self._signed)
 
     def _read_roster(self) -> bytes:
-        """What is in the roster's file; nothing, if it cannot be read."""
+        """The content of the roster's file; empty if it cannot be read."""
         path = roster_path(self._path)
         try:
             files.check([path])
@@ -100,47 +101,47 @@ class Reloader:
             return b""
 
     def every(self) -> float:
-        """Seconds between two estimates on the output."""
+        """Seconds between two estimates in the output."""
         given = self._options.report
         return duration("logging.report", self._fleet.logging.report) if given is None else given
 
     def level(self) -> str:
-        """The least serious messages that are logged."""
+        """The lowest level of messages that are logged."""
         return self._options.level or self.me.level or self._fleet.logging.level
 
     def validity(self) -> tuple[datetime, datetime] | None:
-        """From when to when the agent's certificate is valid; None: it has none."""
+        """The first and last moment of the agent's certificate; None if it has none."""
         if self._options.insecure:
             return None
         return validity(self._path.parent / self._fleet.certificates / f"{self.me.name}.pem")
 
     def known_end(self) -> datetime | None:
-        """When the agent's certificate expires; None: it has none, or it cannot be read now."""
+        """When the agent's certificate expires; None if it has none, or if it cannot be read now."""
         with suppress(GossamerError):
-            found = self.validity()
-            return found and found[1]
+            validity = self.validity()
+            return validity and validity[1]
         return None
 
     @property
     def dimension(self) -> int:
-        """How many numbers an observation has."""
+        """Number of components of an observation."""
         return self._fleet.dimension
 
     @property
     def stop_timeout(self) -> float:
-        """Seconds within which the agent ends when it is told to stop."""
+        """Seconds in which the agent must end after it is asked to stop."""
         return duration("rounds.stop_timeout", self._fleet.rounds.stop_timeout)
 
     # -- applying changes ------------------------------------------------------------------------------------------
 
     def reload(self) -> None:
-        """Read fleet.toml again. Never fails: a file that cannot be used is reported, and what was known stays."""
+        """Read fleet.toml again. Never raises: an invalid file is reported, and the old settings stay."""
         try:
             logs.reopen()
             self.reopen()
             fleet = Fleet.read(self._path)
-        except Exception as error:  # whatever is wrong with the files, the agent must live
-            log.error("the new fleet.toml cannot be used, so the old settings stay: %s", error)
+        except Exception as error:  # whatever is wrong with the files, the agent must go on
+            log.error("the new fleet.toml is invalid, so the old settings stay: %s", error)
             return
         if fleet.epoch > self._fleet.epoch:
             self._signed = self._read_roster()
@@ -149,7 +150,7 @@ class Reloader:
         self._follow(fleet, "read fleet.toml again")
 
     def _follow(self, fleet: Fleet, why: str) -> None:
-        """Go on with another fleet, from the next round on."""
+        """Apply another state of the fleet from the next round on."""
         agent, before = self.agent, self.me
         if agent is None or self._removed:
             return
@@ -163,18 +164,16 @@ class Reloader:
         try:
             settings = self.settings(fleet, agent.settings.store)
         except Exception as error:
-            log.error("%s, but this cannot be used, so the old settings stay: %s", why, error)
+            log.error("%s, but the settings are invalid, so the old ones stay: %s", why, error)
             return
         every, self._fleet, self.me = self.every(), fleet, fleet.member(before.id)
-        level = self.set_level(self.level())  # first: the agent's thread logs that it goes on
+        level = self.set_level(self.level())  # first, because the agent's thread logs the change
         changed, waiting = agent.apply(settings)
         changed += ["level"] if level else []
         changed += ["report"] if self.every() != every else []
-        waiting += [
-            name for name in ("source", "end", "metrics") if getattr(self.me, name) != getattr(before, name)
-        ]
+        waiting += [name for name in MEMBER_FIXED if getattr(self.me, name) != getattr(before, name)]
         said = [f"{', '.join(changed)} changed"] if changed else []
-        said += [f"{', '.join(waiting)} only when the agent is restarted"] if waiting else []
+        said += [f"{', '.join(waiting)} take effect when the agent is restarted"] if waiting else []
         log.info(
             "%s: %s",
             why,
@@ -183,7 +182,7 @@ class Reloader:
         )
 
     def offer(self, data: bytes, giver: str) -> str:
-        """Take a roster, if it is valid and newer; return what became of it. Any thread may call this."""
+        """Accept a roster if it is valid and newer; return the result in words. Any thread may call this."""
         try:
             authority = read_certificate(self._path.parent / self._fleet.certificates / "ca.pem")
             roster = Roster.open(data, authority, self._fleet.fleet)
@@ -201,13 +200,13 @@ class Reloader:
         return f"{self.me.name} follows epoch {roster.epoch}"
 
     def _take(self, roster: Roster, data: bytes, giver: str) -> None:
-        if roster.epoch <= self._fleet.epoch:  # another was faster
+        if roster.epoch <= self._fleet.epoch:  # another thread was faster
             return
         try:
-            if self._read_roster() != data:  # which another agent with the same folder may have written
+            if self._read_roster() != data:  # another agent with the same folder may have written it
                 write_file(roster_path(self._path), data)
         except OutputError as error:
-            log.warning("the roster cannot be kept: %s", error)
+            log.warning("the roster cannot be stored: %s", error)
         self._signed, self._stamps = data, self._stamp()
         self._seen = self._stamps
         self._follow(
@@ -215,8 +214,11 @@ class Reloader:
         )
 
     def answer(self, name: str, question: bytes) -> bytes:
-        """At the door: what becomes of a roster, or, for an empty question, this agent's own; and what the agent holds
-        for a former neighbor, or how far it has handed its data over."""
+        """Answer a question of a member or the operator.
+
+        A roster is answered with the result, and an empty question with this agent's own roster; a former neighbor is
+        told the flow of the common edge, and the operator how far the agent has handed its data over.
+        """
         agent = self.agent
         if question.startswith(RENEW):
             if name != OPERATOR:
@@ -237,7 +239,7 @@ class Reloader:
     # -- looking --------------------------------------------------------------------------------------------
 
     def look(self) -> None:
-        """Look for changed files and for neighbors; called every couple of seconds."""
+        """Check for changed files and for missing neighbors; called every `LOOK_EVERY` seconds."""
         self._look_at_files()
         self._warn_of_expiry()
         now = None if self.agent is None else self.agent.snapshot
@@ -255,7 +257,7 @@ class Reloader:
             self._ask_in_thread(self._ask_held, doubts[self._doubt % len(doubts)])
 
     def _stamp(self) -> list[tuple[int, int]]:
-        """When the roster and the certificates were written."""
+        """Modification times and inodes of the roster and the certificates."""
         where = self._path.parent / self._fleet.certificates
         own = where / f"{self.me.name}.pem", where / f"{self.me.name}.key"
         return [_written(file) for file in (roster_path(self._path), where / "ca.pem", *own)]
@@ -263,13 +265,13 @@ class Reloader:
     def _look_at_files(self) -> None:
         now, seen, known = self._stamp(), self._seen, self._stamps
         self._seen = now
-        if now == known or now != seen:  # as before, or still being written
+        if now == known or now != seen:  # unchanged, or still being written
             return
         certificates = now[1:] != known[1:]
         self._stamps = now
-        signed = self._read_roster()  # also one that could not be followed before its certificate was here
+        signed = self._read_roster()  # also one that had to wait for its certificate
         if signed:
-            self.offer(signed, "the file beside fleet.toml")
+            self.offer(signed, "the file next to fleet.toml")
         if certificates:
             self._loop.call_soon(lambda: self._follow(self._fleet, "new certificates"))  # after the roster
 
@@ -281,12 +283,12 @@ class Reloader:
             log.warning("this agent's certificate expires in %d days; run `gossamer fleet renew`", left)
 
     def _ask_in_thread(self, question: Callable[..., None], about: object) -> None:
-        """Ask in a thread that nothing waits for: a member that does not answer must not hold up a stop."""
+        """Ask in a daemon thread: a member that does not answer must not delay a stop."""
         self._asking = threading.Thread(target=question, args=(about,), name="asking", daemon=True)
         self._asking.start()
 
     def _ask_held(self, other: int) -> None:
-        """Ask a former neighbor what it holds of the edge that ended while the two could not talk."""
+        """Ask a former neighbor for its flow of an edge that ended while the two were disconnected."""
         agent, member = self.agent, self._fleet.member(other)
         with suppress(OSError, GossamerError):
             contact = Neighbor(member.id, endpoint=member.endpoint, name=member.certified)
@@ -305,15 +307,15 @@ class Reloader:
         self._ask_in_thread(self._ask, contact)
 
     def _ask(self, contact: Neighbor) -> None:
-        with suppress(OSError, GossamerError, RuntimeError):  # RuntimeError: the loop has ended meanwhile
-            found = ask(self._fleet.tls(self.me.id, self._path.parent), self._fleet.fleet, contact, b"")
-            if found and found != self._signed:
-                self.offer(found, contact.label)
+        with suppress(OSError, GossamerError, RuntimeError):  # RuntimeError: the event loop has ended
+            roster = ask(self._fleet.tls(self.me.id, self._path.parent), self._fleet.fleet, contact, b"")
+            if roster and roster != self._signed:
+                self.offer(roster, contact.label)
 
 
 def _written(file: Path) -> tuple[int, int]:
     try:
-        found = file.stat()
+        status = file.stat()
     except OSError:
         return 0, 0
-    return found.st_mtime_ns, found.st_ino
+    return status.st_mtime_ns, status.st_ino

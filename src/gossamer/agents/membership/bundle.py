@@ -1,4 +1,4 @@
-"""What a fleet gives to others: one agent's folder as a file, and the addresses of its metrics for Prometheus."""
+"""Exports of a fleet: one agent's folder as an archive, and the addresses of the metrics for Prometheus."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _READABLE = 0o644
 
 
 def bundle(path: Path, agent: str, target: Path, unit: Path | None = None) -> list[str]:
-    """Write the folder of one agent as a compressed tar file that only its owner can read; return the names in it.
+    """Write the folder of one agent as a compressed tar file that only its owner can read; return its file names.
 
-    It has fleet.toml, the roster, the authority's certificate, the agent's own certificate and key, the file of a
-    method of your own, and the systemd unit if it is given.
+    It contains fleet.toml, the roster, the authority's certificate, the agent's certificate and key, the file of a
+    custom method, and the systemd unit if it is given.
     """
     fleet = Fleet.read(path)
     member = fleet.member(agent)
-    fleet.tls(member.id, path.parent)  # raises if a file is missing, or is that of an earlier certificate
+    fleet.tls(member.id, path.parent)  # raises if a file is missing or outdated
     where = Path(fleet.certificates)
     if where.is_absolute():
         raise InvalidInput(
@@ -57,9 +57,9 @@ def bundle(path: Path, agent: str, target: Path, unit: Path | None = None) -> li
 
 
 def targets(fleet: Fleet, port: int = 0) -> list[dict[str, Any]]:
-    """The members' metrics as Prometheus reads them (file_sd): one group per agent, labeled with fleet and name.
+    """The addresses of the members' metrics for Prometheus (file_sd), one group per agent, labeled with fleet and name.
 
-    `port` is that of agents whose metrics fleet.toml does not list; 0: they are left out.
+    `port` is for agents without an address in fleet.toml; if it is 0, they are left out.
     """
     groups = []
     for member in fleet.agents:
@@ -71,7 +71,7 @@ def targets(fleet: Fleet, port: int = 0) -> list[dict[str, Any]]:
             parameter="metrics",
             required="the address of at least one agent in fleet.toml",
             got="none",
-            hint="give the port on which they serve them",
+            hint="give the port on which the agents serve them",
         )
     return groups
 

@@ -1,10 +1,9 @@
-"""A private certificate authority for one fleet, and a certificate for each of its agents.
+"""A private certificate authority for one fleet, and a certificate for every agent.
 
-The authority is made for the fleet and signs its rosters and nothing else: every holder of one of its certificates is
-a member. An
-agent's certificate carries its name (later ones NAME@EPOCH, see `roster.py`) as common name, by which access
-control works, and its addresses, which the connecting side checks. Keys are elliptic (P-256), in files of mode
-0600, set before anything is written, in a directory of mode 0700, and never appear in a log or an error.
+The authority belongs to the fleet and signs only its certificates and rosters: every holder of one of its certificates
+is a member. An agent's certificate has its name (later ones NAME@EPOCH, see `roster.py`) as common name, on which
+access control is based, and its addresses, which the connecting side checks. Keys are elliptic (P-256), in files of
+mode 0600, set before anything is written, in a directory of mode 0700, and never appear in a log or an error.
 """
 
 from __future__ import annotations
@@ -31,14 +30,14 @@ AUTHORITY_DAYS = 3650
 AGENT_DAYS = 90
 
 _CLOCK_SKEW = timedelta(hours=1)
-"""Certificates are valid from an hour ago, because clocks of different machines never quite agree."""
+"""Certificates are valid from an hour ago, because the clocks of different machines differ."""
 
 _NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,62}[A-Za-z0-9])?")
 
 
 @dataclass(frozen=True)
 class Credential:
-    """Where one certificate and its private key are."""
+    """The files of one certificate and its private key."""
 
     certificate: Path
     key: Path
@@ -46,7 +45,7 @@ class Credential:
 
 @dataclass(frozen=True)
 class Authority:
-    """A certificate authority in a directory: `ca.pem` is public, `ca.key` is for its owner only."""
+    """A certificate authority in a directory: `ca.pem` is public, `ca.key` is secret."""
 
     directory: Path
     certificate: x509.Certificate
@@ -56,7 +55,7 @@ class Authority:
     def create(
         cls, directory: Path, name: str = "gossamer fleet", *, days: float = AUTHORITY_DAYS
     ) -> Authority:
-        """Make a new authority in `directory`, which must not hold one already."""
+        """Create an authority in `directory`, which must not have one already."""
         require("cryptography", "agents")
         from cryptography import x509
         from cryptography.hazmat.primitives.asymmetric import ec
@@ -85,7 +84,7 @@ class Authority:
 
     @classmethod
     def load(cls, directory: Path) -> Authority:
-        """Read an authority back, to issue or renew certificates."""
+        """Read an authority, to issue or renew certificates."""
         require("cryptography", "agents")
         from cryptography import x509
         from cryptography.hazmat.primitives.asymmetric import ec
@@ -93,8 +92,8 @@ class Authority:
 
         if (directory / "ca.pem").exists() and not (directory / "ca.key").exists():
             raise InvalidInput(
-                f"this needs the authority's key, {directory / 'ca.key'}, which is not here; run it where the key is "
-                "kept, or copy the key here for as long as it takes"
+                f"this needs the authority's key, {directory / 'ca.key'}, which is not on this machine; run it where "
+                "the key is kept, or copy the key temporarily"
             )
         try:
             certificate = x509.load_pem_x509_certificate((directory / "ca.pem").read_bytes())
@@ -120,9 +119,9 @@ class Authority:
     ) -> Credential:
         """Write a certificate and key for the agent `name`, reachable at `hosts` (names or IP addresses).
 
-        `common_name` is that of the certificate, if it is not the name (see `roster.py`). `start` is when it becomes
-        valid (default: now, less an hour for clocks that run slow). Without `sync` the caller sees to it that the files
-        reach the disk, with one `os.sync` for many.
+        `common_name` is that of the certificate, if it differs from the name (see `roster.py`). `start` is when it
+        becomes valid, by default an hour ago, for clocks that run slow. Without `sync` the caller must sync the files,
+        for example with one `os.sync` for many.
         """
         from cryptography.hazmat.primitives.asymmetric import ec
 
@@ -136,7 +135,7 @@ class Authority:
     def sign_request(
         self, request: bytes, name: str, hosts: Iterable[str], *, common_name: str = ""
     ) -> bytes:
-        """The certificate, as PEM, for a key that stays where it is; of the request (DER) only the key counts."""
+        """The certificate (PEM) for a signing request (DER), of which only the key is used."""
         from cryptography import x509
         from cryptography.hazmat.primitives.asymmetric import ec
 
@@ -188,7 +187,7 @@ class Authority:
 
 
 def check_name(name: str) -> str:
-    """Return `name` if it can be an agent's name, which is both a common name and a file name."""
+    """Return `name` if it is valid for an agent, that is, as a common name and as a file name."""
     if not _NAME.fullmatch(name):
         raise InvalidInput(
             "an agent's name must have 1 to 64 letters, digits, dots, dashes and underscores, "
@@ -201,7 +200,7 @@ def check_name(name: str) -> str:
 
 
 def check_private(path: Path) -> None:
-    """Raise if a key can be read by anyone but its owner."""
+    """Raise if users other than its owner can read a key."""
     try:
         mode = path.stat().st_mode & 0o777
     except OSError as error:
@@ -223,17 +222,17 @@ def expires(path: Path) -> datetime:
 
 
 def validity(path: Path) -> tuple[datetime, datetime]:
-    """From when to when the certificate in a PEM file is valid."""
-    found = read_certificate(path)
-    return found.not_valid_before_utc, found.not_valid_after_utc
+    """The first and last moment of the certificate in a PEM file."""
+    certificate = read_certificate(path)
+    return certificate.not_valid_before_utc, certificate.not_valid_after_utc
 
 
 def common_name_of(path: Path) -> str:
     """The common name of the certificate in a PEM file."""
     from cryptography.x509.oid import NameOID
 
-    found = read_certificate(path).subject.get_attributes_for_oid(NameOID.COMMON_NAME)
-    return str(found[0].value) if found else ""
+    names = read_certificate(path).subject.get_attributes_for_oid(NameOID.COMMON_NAME)
+    return str(names[0].value) if names else ""
 
 
 def read_certificate(path: Path) -> x509.Certificate:
@@ -329,9 +328,9 @@ def _make_private(directory: Path) -> None:
 
 
 def write_file(path: Path, content: bytes, *, private: bool = False, sync: bool = True) -> None:
-    """Replace a file as a whole, on the disk before it has its name (`sync`); its mode is set before its content.
+    """Replace a file atomically, synced before it is renamed (`sync`); its mode is set before its content.
 
-    Several processes may do so at the same time, such as agents that share a folder and get a new roster.
+    Several processes may do so at the same time, such as agents that share a folder and receive a new roster.
     """
     temporary = path.with_name(f"{path.name}.{secrets.token_hex(4)}.new")
     try:

@@ -1,9 +1,8 @@
 """Changes of a fleet's members and edges.
 
-`draft` gives the fleet of the next epoch as fleet.toml says it, with what was edited by hand; the other functions
-change such a draft, and `publish` checks it, issues certificates, writes fleet.toml in place, and signs the roster.
-`change` does all of it, one change at a time. Ids are stable: nobody is renumbered, and the number of an agent that has
-left is not used again.
+`draft` gives the fleet of the next epoch from fleet.toml, including manual edits; the other functions change such a
+draft, and `publish` checks it, issues certificates, updates fleet.toml, and signs the roster. `change` does all of
+this, one change at a time. Ids are stable: no agent is renumbered, and the id of an agent that has left is not reused.
 """
 
 from __future__ import annotations
@@ -26,6 +25,7 @@ from gossamer.agents.membership.certificates import Authority, expires, write_fi
 from gossamer.agents.membership.fleet import Fleet
 from gossamer.agents.membership.roster import Roster, common_name, read_roster, roster_path
 from gossamer.agents.rewiring import HAND_OVER, TAKE_BACK
+from gossamer.agents.text import printable
 from gossamer.agents.transports.connector import ask
 from gossamer.errors import InvalidInput, InvalidRoster, OutputError, require
 
@@ -35,16 +35,16 @@ else:
     msgspec = require("msgspec", "agents")
 
 _PATIENCE, _POLL = 10.0, 0.2
-"""Seconds that an agent may take to hand its data over, once its neighbors are heard; seconds between two looks."""
+"""Seconds in which an agent must hand its data over once its neighbors are heard, and seconds between two polls."""
 
 
 def signed_roster(path: Path, fleet: Fleet) -> Roster | None:
-    """The roster beside the fleet's file, if there is one."""
+    """The signed roster of a fleet, if there is one."""
     return read_roster(roster_path(path), path.parent / fleet.certificates / "ca.pem", fleet.fleet)
 
 
 def draft(path: Path) -> Fleet:
-    """The fleet of the next epoch: that of the file, where whoever is missing since the last roster has left."""
+    """The fleet of the next epoch: that of the file, in which agents missing since the last roster have left."""
     fleet = Fleet.read(path)
     roster = signed_roster(path, fleet) or fleet.roster
     epoch = 1 + max(fleet.epoch, roster.epoch)
@@ -55,13 +55,14 @@ def draft(path: Path) -> Fleet:
         owner = past[member.id].name if member.id in past else member.name if before is None else before.name
         if member.id in past or owner != member.name:
             raise InvalidInput(
-                f"{path}: agents: the id {member.id} must stay that of {owner}, got {member.name}; an agent that is "
-                f"new needs a new id, such as {_next_id(fleet, roster)}"
+                f"{path}: agents: the id {member.id} must stay that of {owner}, got {member.name}; a new "
+                f"agent needs a new id, such as {_next_id(fleet, roster)}"
             )
         named = member.common_name or (before.common_name if before else common_name(member.name, epoch))
         agents.append(msgspec.structs.replace(member, common_name=named))
-    here = {member.id for member in agents}
-    gone = [Left(id=m.id, name=m.name, keep=False, epoch=epoch) for m in roster.members if m.id not in here]
+    current = {member.id for member in agents}
+    missing = [m for m in roster.members if m.id not in current]
+    gone = [Left(id=m.id, name=m.name, keep=False, epoch=epoch) for m in missing]
     reset = max(fleet.reset, roster.reset)
     return msgspec.structs.replace(
         fleet, epoch=epoch, agents=agents, left=[*past.values(), *gone], reset=reset
@@ -69,12 +70,12 @@ def draft(path: Path) -> Fleet:
 
 
 def change(path: Path, step: Callable[[Fleet], Fleet]) -> tuple[Fleet, list[Path]]:
-    """Publish what `step` makes of a draft; also returns the certificates and keys that are new.
+    """Apply `step` to a draft and publish the result; also return the new certificates and keys.
 
-    Waits for a change that another process is making: of two drafts of one epoch, one would be lost.
+    Waits while another process makes a change, because one of two drafts of the same epoch would be lost.
     """
     if not path.is_file():
-        Fleet.read(path)  # which says so
+        Fleet.read(path)  # raises with the reason
     folder = os.open(path.parent, os.O_RDONLY)
     try:
         fcntl.flock(folder, fcntl.LOCK_EX)
@@ -94,7 +95,7 @@ def add(
     source: str = "-",
     metrics: str = "",
 ) -> Fleet:
-    """The draft with one more agent, which talks to `neighbors`."""
+    """The draft with a new agent that is linked to `neighbors`."""
     if any(member.name == name for member in fleet.agents):
         raise InvalidInput(
             f"must be a new one, but this fleet has an agent {name!r}; choose another, or give that "
@@ -122,7 +123,7 @@ def add(
 
 
 def remove(fleet: Fleet, agent: str, *, heirs: Sequence[int] = ()) -> Fleet:
-    """The draft without one agent; what it observed leaves the average, unless it was handed over to `heirs`."""
+    """The draft without one agent; its observations leave the average, unless it handed them over to `heirs`."""
     gone, keep = fleet.member(agent), bool(heirs)
     after = msgspec.structs.replace(
         fleet,
@@ -137,10 +138,10 @@ def remove(fleet: Fleet, agent: str, *, heirs: Sequence[int] = ()) -> Fleet:
 
 
 def hand_over(path: Path, fleet: Fleet, agent: str) -> tuple[int, ...]:
-    """Let a running agent hand its data over to its neighbors, before a roster without it is signed; return the heirs.
+    """Make a running agent hand its data over to its neighbors; return the heirs, for the roster without it.
 
-    It waits for neighbors that are silent until they are heard or count as dead. Raises OutputError if it cannot be
-    done; the agent then takes its data back.
+    The agent waits for silent neighbors until they are heard or count as dead. Raises OutputError if the data cannot be
+    handed over; the agent then takes them back.
     """
     member = fleet.member(agent)
     death, every = duration("rounds.death", fleet.rounds.death), duration("rounds.every", fleet.rounds.every)
@@ -159,27 +160,27 @@ def hand_over(path: Path, fleet: Fleet, agent: str) -> tuple[int, ...]:
         if time.monotonic() >= deadline:
             tell(path, fleet, member.name, TAKE_BACK)
             raise OutputError(
-                f"{member.name} cannot hand its data over: {said['problem']}; it goes on as before. Mend that, or "
-                "remove it without keeping its data"
+                f"{member.name} cannot hand its data over: {printable(str(said['problem']))}; it continues as "
+                "before. Fix that, or remove it without keeping its data"
             )
         time.sleep(_POLL)
 
 
 def tell(path: Path, fleet: Fleet, agent: str, question: bytes) -> bytes:
-    """Ask a running agent a question of the operator's."""
+    """Ask a running agent a question as the operator."""
     member = fleet.member(agent)
     contact = Neighbor(member.id, endpoint=member.endpoint, name=member.certified)
     try:
         return ask(operator_files(path, fleet), fleet.fleet, contact, question)
     except OSError as error:
         raise OutputError(
-            f"{member.name} must run, and be reached, to hand its data over, but {error}; start it, or remove it "
+            f"{member.name} must be running and reachable to hand its data over, but {error}; start it, or remove it "
             "without keeping its data"
         ) from None
 
 
 def reset_flows(fleet: Fleet) -> Fleet:
-    """The draft in which all agents set their flows to zero: they begin anew with what the members have observed."""
+    """The draft in which all agents set their flows to zero and start over from the observations of the members."""
     left = [msgspec.structs.replace(gone, keep=False, heirs=()) for gone in fleet.left]
     return msgspec.structs.replace(fleet, reset=fleet.epoch, left=left)
 
@@ -204,16 +205,16 @@ def unlink(fleet: Fleet, a: str, b: str) -> Fleet:
 
 
 def replace(fleet: Fleet, agent: str) -> Fleet:
-    """The draft with a new certificate for one agent: the old one opens nothing anymore."""
+    """The draft with a new certificate for one agent; the old one is no longer accepted."""
     old = fleet.member(agent)
     new = msgspec.structs.replace(old, common_name=common_name(old.name, fleet.epoch))
     return msgspec.structs.replace(fleet, agents=[new if m.id == old.id else m for m in fleet.agents])
 
 
 def publish(path: Path, fleet: Fleet) -> list[Path]:
-    """Make a draft the fleet: certificates for those who need one, fleet.toml in place, and the signed roster, last.
+    """Publish a draft: issue missing certificates, update fleet.toml, and finally sign the roster.
 
-    Returns the certificates and keys that are new. Needs the authority's key.
+    Returns the new certificates and keys. Needs the authority's key.
     """
     where = path.parent / fleet.certificates
     authority = Authority.load(where)
@@ -236,7 +237,7 @@ def publish(path: Path, fleet: Fleet) -> list[Path]:
 
 
 def operator_files(path: Path, fleet: Fleet) -> Tls:
-    """The certificate with which the operator talks to agents; made if the authority's key is here."""
+    """The operator's certificate; it is issued if needed and if the authority's key is on this machine."""
     where = path.parent / fleet.certificates
     found = Tls(where / "ca.pem", where / f"{OPERATOR}.pem", where / f"{OPERATOR}.key")
     if not found.certificate.exists() or expires(found.certificate) < datetime.now(UTC) + timedelta(days=1):
@@ -245,9 +246,9 @@ def operator_files(path: Path, fleet: Fleet) -> Tls:
 
 
 def _next_id(*lists: Fleet | Roster) -> int:
-    """A number that no agent has or had."""
-    members = [m.id for each in lists for m in (each.agents if isinstance(each, Fleet) else each.members)]
-    return 1 + max([*members, *(gone.id for each in lists for gone in each.left)])
+    """An id that no agent has or had."""
+    members = [m.id for one in lists for m in (one.agents if isinstance(one, Fleet) else one.members)]
+    return 1 + max([*members, *(gone.id for one in lists for gone in one.left)])
 
 
 def _two(fleet: Fleet, a: str, b: str) -> tuple[Member, Member]:
@@ -258,7 +259,7 @@ def _two(fleet: Fleet, a: str, b: str) -> tuple[Member, Member]:
 
 
 def _connected(fleet: Fleet, what: str, apart: Set[str] = frozenset()) -> Fleet:
-    """Return the draft if its network is connected; otherwise say which link would help, beside that of `apart`."""
+    """Return the draft if its network is connected; otherwise name a link that would help, other than `apart`."""
     parts = [[fleet.member(agent).name for agent in part] for part in fleet.roster.parts()]
     if len(parts) > 1:
         listed = "; ".join(", ".join(part[:5]) + (", ..." if len(part) > 5 else "") for part in parts[:5])

@@ -18,32 +18,23 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gossamer import checks
-from gossamer.agents.config.members import Edge, Left, RosterMember
-from gossamer.agents.config.parsing import named_as_in_the_file, parse
-from gossamer.agents.config.settings import OPERATOR, AgentSettings, Limits, Neighbor, Tls, check_endpoint
-from gossamer.agents.config.tables import (
-    LEVELS,
-    LoggingTable,
-    Member,
-    MethodTable,
-    ModelTable,
-    ObservationsTable,
-    RoundsTable,
-    StatisticsTable,
-    WireTable,
-    duration,
-)
+from gossamer.agents.config.members import Edge, RosterMember
+from gossamer.agents.config.method import build_method, method_table
+from gossamer.agents.config.model import FleetModel
+from gossamer.agents.config.parsing import named_as_in_the_file, parse, table_of
+from gossamer.agents.config.settings import OPERATOR, AgentSettings, Limits, Neighbor, Tls
+from gossamer.agents.config.tables import ENDS, FORMAT, FleetFile, Member, MethodTable, ModelTable
 from gossamer.agents.config.template import fleet_text
+from gossamer.agents.config.values import duration
 from gossamer.agents.membership.certificates import Authority, check_private, common_name_of, write_file
 from gossamer.agents.membership.hosts import PORT
 from gossamer.agents.membership.roster import Roster, read_roster, roster_path
 from gossamer.agents.round.bounds import Bounds
 from gossamer.agents.round.wire import Codec
 from gossamer.agents.sources.kinds import AnySource
-from gossamer.agents.sources.opening import ENDS, parse_source
+from gossamer.agents.sources.opening import parse_source
 from gossamer.agents.statistics.extremes import Extremes
-from gossamer.agents.statistics.models import layout_of
+from gossamer.agents.statistics.models import layout_of, method_of
 from gossamer.arrays import Floats
 from gossamer.errors import InvalidInput, Unsupported, require
 from gossamer.facts import KnownFacts, SpectralFacts, UnknownFacts
@@ -58,31 +49,20 @@ if TYPE_CHECKING:
 else:
     msgspec = require("msgspec", "agents")
 
-FORMAT = 1
 
+class Fleet(FleetFile, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A whole fleet, as in fleet.toml: its agents and edges, and the settings that they share.
 
-class Fleet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, dict=True):
-    """A whole fleet, as in fleet.toml.
+    Make one with `create` or `read`. Relative paths (of the certificates, and of a method of your own) are relative to
+    the `directory` of the file.
 
-    Relative paths (of the certificates, and of a method of your own) are relative to the `directory` of the file.
+    Examples
+    --------
+    >>> fleet = gs.agents.Fleet.create(gs.Network.cycle(4), rounds={"every": "10ms"})
+    >>> settings = fleet.settings(0, insecure=True)
+    >>> settings.pace, [neighbor.id for neighbor in settings.neighbors]
+    (0.01, [1, 3])
     """
-
-    format: int = FORMAT
-    fleet: str = "gossamer"
-    epoch: int = 0
-    network: str = ""
-    certificates: str = "certificates"
-    method: MethodTable = MethodTable()
-    observations: ObservationsTable = ObservationsTable()
-    statistics: StatisticsTable = StatisticsTable()
-    model: ModelTable = ModelTable()
-    rounds: RoundsTable = RoundsTable()
-    wire: WireTable = WireTable()
-    logging: LoggingTable = LoggingTable()
-    agents: list[Member]
-    edges: list[Edge]
-    left: list[Left] = msgspec.field(default_factory=list)
-    reset: int = 0
 
     # -- making ------------------------------------------------------------------------------------
 
@@ -103,16 +83,17 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         learn a model, read rows from standard input.
 
         `method` is the local form of Anytime SDA unless given, which needs no spectrum; the file of a method of your
-        own is looked for in `directory`. `parts` are the tables observations, rounds and wire, where they should
-        differ from the defaults.
+        own is looked for in `directory`. `parts` are the tables of fleet.toml (observations, statistics, model,
+        rounds, wire, logging) as dictionaries, with the fields that should differ from their defaults.
         """
+        parts = {name: table_of(name, part, cls) for name, part in parts.items()}
         n = network.agents
         names = [f"agent{i}" for i in range(n)] if names is None else names
         endpoints = [f"127.0.0.1:{PORT + i}" for i in range(n)] if endpoints is None else endpoints
         if sources is None:
             sources = ["-"] * n if parts.get("model", ModelTable()).family else simulated_sources(n)
         if not isinstance(method, MethodTable):
-            method = MethodTable.of(method or AnytimeSDA("local"), network)
+            method = method_table(method or AnytimeSDA("local"), network)
         weighted = [Edge(i, j, -float(network.gossip[i, j])) for i, j in network.edges.tolist()]
         made = cls(
             fleet=fleet,
@@ -126,7 +107,7 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
             edges=[Edge(edge.a, edge.b) for edge in weighted],
             **parts,
         )
-        if not _is_local(method.build(directory)) or not all(
+        if not _is_local(build_method(method, directory)) or not all(
             math.isclose(edge.weight, made.weights[edge.a][edge.b]) for edge in weighted
         ):
             made = msgspec.structs.replace(made, edges=weighted)
@@ -190,14 +171,7 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     def check(self, directory: Path | None = None) -> None:
         """Raise for the first field that cannot be used."""
         self._listed().check()
-        for k, agent in enumerate(self.agents):
-            if agent.metrics:
-                check_endpoint(f"agents[{k}].metrics", agent.metrics)
-            if agent.level:
-                checks.choice(f"agents[{k}].level", agent.level, LEVELS)
-        checks.choice("logging.level", self.logging.level, LEVELS)
-        checks.number("logging.report", duration("logging.report", self.logging.report), least=0.01)
-        self.rounds.check()
+        self.check_values()
         method = self.deployed(directory)
         for k, agent in enumerate(self.agents):
             self._settings(agent, method)
@@ -211,8 +185,11 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
     def _check_method(self, method: Method) -> None:
         """The method must run on edges, with messages of this size, and its step size must suit the edges."""
-        program = ledger_program(method, self._facts(method), longest=PIECE)
-        layout = layout_of(self._settings(self.agents[0], method))
+        settings = self._settings(self.agents[0], method)
+        program, layout = (
+            ledger_program(method_of(settings), settings.facts, longest=PIECE),
+            layout_of(settings),
+        )
         Bounds.of(layout, program, len(self.agents))  # raises if the method's registers cannot be bounded
         extremes = Extremes(self.observations.dimension) if self.statistics.extremes else None
         needed = Codec(0, frozenset(), layout.size, len(program.edge), Limits(), b"", extremes).longest
@@ -237,7 +214,7 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
     def deployed(self, directory: Path | None = None) -> Method:
         """The method that the agents run; a file of your own is looked for in `directory`."""
-        method, window = self.method.build(directory), self.statistics.window
+        method, window = build_method(self.method, directory), self.statistics.window
         if not window:
             return method
         rounds, every = duration("statistics.window", window), duration("rounds.every", self.rounds.every)
@@ -421,48 +398,34 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         members, weights = self._by_id, self.weights
         # A weight that is not given follows from the degrees, and so from the edges that are up.
         given = self._given[me.id]
-        seconds = duration("rounds.every", self.rounds.every) if every is None else every
-        other = self.observations
         with named_as_in_the_file():
             return AgentSettings(
                 id=me.id,
                 name=me.certified,
-                endpoint=me.endpoint,
-                listen=me.listen,
-                fleet=self.fleet,
                 neighbors=tuple(
                     Neighbor(j, given[j], members[j].endpoint, members[j].certified, len(weights[j]))
                     for j in sorted(weights[me.id])
                 ),
                 method=method,
                 facts=self._facts(method),
-                dimension=self.dimension,
-                model=self.model.build(),
-                weighting=other.weighting,
-                variance=self.statistics.variance,
-                covariance=self.statistics.covariance,
-                extremes=self.statistics.extremes,
-                bins=self.statistics.bins,
-                replicates=self.statistics.replicates,
-                range=other.range,  # type: ignore[arg-type]  # the settings make pairs of it
-                outside=other.outside,
                 members=len(self.agents),
                 former=len(self.left),
                 kept=tuple(gone.id for gone in self.left if gone.kept_by(me.id)),
                 inherited=sum(bool(gone.keep and gone.heirs) for gone in self.left),
-                reset=self.reset,
-                epoch=self.epoch,
                 bringers=self._certified,
                 ids=tuple(members),
-                pace=seconds or None,
-                timeout=self.rounds.wait,
-                silence=self.rounds.silence,
-                return_rate=self.rounds.return_rate,
-                death=duration("rounds.death", self.rounds.death),
-                commit=duration("rounds.commit", self.rounds.commit),
-                limits=Limits(self.wire.message_bytes, self.wire.rounds_ahead),
                 store=store,
+                **self.values(AgentSettings, me),
+                **self._common | ({} if every is None else {"pace": every or None}),
             )
+
+    @cached_property
+    def _common(self) -> dict[str, Any]:
+        """The settings that the file gives to all agents alike."""
+        found = self.values(AgentSettings)
+        model = FleetModel(**self.values(FleetModel)) if self.model.family else None
+        changes = {"pace": found["pace"] or None, "dimension": self.dimension, "model": model}
+        return found | changes | {"limits": Limits(**self.values(Limits))}
 
     def tls(self, agent: int | str, directory: Path) -> Tls:
         """The files of an agent's certificate; only its owner may be able to read the key."""

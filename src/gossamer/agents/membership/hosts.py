@@ -1,4 +1,4 @@
-"""Where the agents of a network are: names and endpoints, from labels or from a file of hosts."""
+"""Names and endpoints of the agents of a network, from labels or from a file of hosts."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def names_and_endpoints(network: Network, hosts: dict[str, str] | None) -> tuple
 
 
 def placed(network: Network, hosts: dict[str, str]) -> tuple[list[str], list[str]]:
-    """Names and endpoints of a network whose agents are only numbered: the hosts, in their order."""
+    """Names and endpoints of a network without labels: the hosts, in their order."""
     if len(hosts) != network.agents:
         raise InvalidInput(
             f"must have a line for each of the {network.agents} agents of this topology, got {len(hosts)}",
@@ -101,7 +101,7 @@ def numbered(fleet: Fleet, ids: dict[str, int]) -> Fleet:
 
 
 def with_metrics(members: Sequence[Member], first: int) -> list[Member]:
-    """The members, each with its metrics on its own host: on port `first`, and for others there on the next ones."""
+    """The members with addresses of their metrics: on their own hosts, on port `first` and the ones after it."""
     taken: Counter[str] = Counter()
     made = []
     for member in members:
@@ -113,10 +113,10 @@ def with_metrics(members: Sequence[Member], first: int) -> list[Member]:
 
 
 def labels_are_addresses(network: Network) -> bool:
-    """Whether the agents are named by addresses, so that the names say where they are.
+    """Whether the labels of the agents are their addresses.
 
-    Numbers, and whatever else cannot be a host, are not: then no name is taken for an address. Names that clearly are
-    addresses (with a port or a dot) beside names that cannot be are a mistake.
+    They are not if one of them cannot be an address, such as a number. A mixture of clear addresses (with a port or a
+    dot) and names that cannot be addresses is a mistake.
     """
     labels = [str(label) for label in network.labels]
     others = [label for label in labels if not _may_be_address(label)]
@@ -131,7 +131,7 @@ def labels_are_addresses(network: Network) -> bool:
 
 
 def _may_be_address(label: str) -> bool:
-    """Whether a name can be "host:port" or "host"; a number is not, and of numbers with dots only an IPv4 address."""
+    """Whether a name can be "host:port" or "host"; a number is not, and digits with dots must be an IPv4 address."""
     endpoint = with_port(label)
     host = endpoint.rpartition(":")[0]
     try:
@@ -144,6 +144,6 @@ def _may_be_address(label: str) -> bool:
 
 
 def with_port(address: str, port: int = PORT) -> str:
-    """Return host:port, with the fleet's usual port where none was given."""
+    """Return host:port, with the default port if none is given."""
     bare = address.endswith("]") if address.startswith("[") else ":" not in address
     return f"{address}:{port}" if bare else address

@@ -1,8 +1,8 @@
-"""New certificates over the fleet's own connections: keys never leave their host.
+"""Renewal of certificates over the fleet's own connections; keys never leave their host.
 
-The operator asks a running agent at its door; the agent makes a new key, keeps it, and answers with a signing request.
-The operator's authority signs a certificate for that key, with the name and the hosts of the roster, and brings it; the
-agent checks it, and puts both in place of the old ones, which it then takes into use like files that were copied.
+The operator asks a running agent, which makes a new key, keeps it, and answers with a signing request. The authority
+signs a certificate for that key, with the name and the hosts of the roster, and the operator sends it; the agent checks
+it, and replaces its old files, which it then uses like files that were copied by hand.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
 
 RENEW = b"gossamer renew\n"
-"""The operator's question: alone, for a signing request; with a certificate (PEM) after it, to take that into use."""
+"""The operator's question: alone, it asks for a signing request; followed by a certificate (PEM), it installs that."""
 
 
 class Renewal:
-    """The agent's side; `where` is the folder of its certificates."""
+    """The agent's side of a renewal; `where` is the folder of its certificates."""
 
     def __init__(self, where: Path) -> None:
         self._where = where
@@ -67,16 +67,16 @@ class Renewal:
         except (ValueError, TypeError, InvalidSignature, InvalidInput) as error:
             return f"{me.name} refused a certificate that its authority did not sign ({type(error).__name__})"
         except OutputError as error:
-            return f"{me.name} cannot keep its new certificate: {error}"
+            return f"{me.name} cannot store its new certificate: {error}"
         return DONE
 
 
 DONE = "renewed"
-"""What an agent says when its new certificate is in place."""
+"""An agent's answer when its new certificate is installed."""
 
 
 def renew_running(authority: Authority, tls: Tls, fleet: str, member: Member) -> str:
-    """Give a running agent a new certificate; return what is wrong, or nothing."""
+    """Renew the certificate of a running agent; return what went wrong, or an empty text."""
     contact = Neighbor(member.id, endpoint=member.endpoint, name=member.certified)
     try:
         request = ask(tls, fleet, contact, RENEW)

@@ -1,14 +1,14 @@
-"""The roster: who belongs to the fleet and who talks to whom, numbered by epochs and signed by the fleet's authority.
+"""The roster: the members and edges of a fleet, numbered by epochs and signed by the fleet's authority.
 
-fleet.toml is the operator's file, with settings and comments. The roster is the part of it that travels: a few
-kilobytes that any agent can check, keep and pass on without trusting whoever gave them. On disk it is a file beside
-fleet.toml, `fleet.roster`, and it counts if its epoch is newer than that of fleet.toml.
+fleet.toml is the operator's file, with settings and comments. The roster is the part of it that agents exchange: a few
+kilobytes that any agent can check, store and forward without trusting the sender. On disk it is the file `fleet.roster`
+next to fleet.toml, and it is used if its epoch is newer than that of fleet.toml.
 
-- Epochs only grow. Two rosters of one epoch that differ are a mistake of the operator: `supersedes` refuses them.
-- Ids are stable: a removed agent stays in `left`, and its id is never given to another.
-- A certificate is known by its common name. Those of a new fleet are called NAME; every later one, for an agent that
-  was added or replaced, NAME@EPOCH. The roster says which of them counts, and access control goes by it, so the
-  certificate of a replaced agent, or of a removed one whose name is used again, opens nothing anymore.
+- Epochs only increase. Two different rosters of one epoch are a mistake of the operator: `supersedes` refuses them.
+- Ids are stable: a removed agent stays in `left`, and its id is never reused.
+- A certificate is identified by its common name: NAME in a new fleet, and NAME@EPOCH for an agent that was added or
+  replaced later. The roster lists the valid ones, and access control is based on it, so the certificate of a replaced
+  agent, or of a removed one whose name is used again, is no longer accepted.
 """
 
 from __future__ import annotations
@@ -32,14 +32,15 @@ else:
     msgspec = require("msgspec", "agents")
 
 LARGEST = 1_000_000
-"""Bytes. A longer roster is not even read, nor would it fit into a message (`tls.longest_message`); this is enough for
-about 10,000 agents with four neighbors each."""
+"""Largest size of a roster in bytes, which also fits into a message (`tls.longest_message`): about 10,000 agents with
+four neighbors each."""
 
 IDS = 2**32
-"""Ids are below this; a simulated sensor has no random numbers for others."""
+"""Ids are below this, which is the range of the random streams of simulated sensors."""
 
 _MAGIC = b"gossamer roster 1\n"
-"""Begins the file and what is signed: the authority's key also signs certificates, and none of them begins so."""
+"""First bytes of the file and of the signed text: the authority's key also signs certificates, none of which begins
+like this."""
 
 _LENGTHS = struct.Struct(">HI")
 
@@ -49,7 +50,7 @@ _LONGEST_COMMON_NAME = 64
 
 
 class Roster(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """The members of a fleet, their edges, and who has left, as of one epoch; flows were set to zero in `reset`."""
+    """The members of a fleet, their edges, and former members, in one epoch; flows were last set to zero in `reset`."""
 
     fleet: str
     epoch: int
@@ -59,7 +60,7 @@ class Roster(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forb
     reset: int = 0
 
     def canonical(self) -> Roster:
-        """The same roster in the one order in which it is signed and compared."""
+        """The same roster in the order in which it is signed and compared."""
         edges = (Edge(*edge.pair, edge.weight) for edge in self.edges)
         return msgspec.structs.replace(
             self,
@@ -68,10 +69,10 @@ class Roster(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forb
             left=tuple(sorted(self.left, key=lambda gone: gone.id)),
         )
 
-    # -- traveling ---------------------------------------------------------------------------------
+    # -- signing -----------------------------------------------------------------------------------
 
     def sign(self, authority: Authority) -> bytes:
-        """The roster as it travels: lengths, the authority's signature, and the roster itself as JSON."""
+        """The signed roster: lengths, the authority's signature, and the roster itself as JSON."""
         from cryptography.hazmat.primitives import hashes
         from cryptography.hazmat.primitives.asymmetric import ec
 
@@ -84,9 +85,9 @@ class Roster(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forb
 
     @classmethod
     def open(cls, data: bytes, authority: x509.Certificate, fleet: str | None = None) -> Roster:
-        """The roster in `data`, if the authority signed it, it is one of `fleet`, and it makes sense.
+        """The roster in `data`, if the authority signed it, it belongs to `fleet`, and it is valid.
 
-        Raises InvalidRoster otherwise. Nothing is decoded before the signature has been checked.
+        Raises InvalidRoster otherwise. Nothing is decoded before the signature is checked.
         """
         from cryptography.exceptions import InvalidSignature
         from cryptography.hazmat.primitives import hashes
@@ -119,16 +120,16 @@ class Roster(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forb
                 "or belongs to another fleet"
             ) from None
         try:
-            found = msgspec.json.decode(body, type=cls)
+            roster = msgspec.json.decode(body, type=cls)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise InvalidRoster(f"a roster must be well-formed: {error}") from None
-        if fleet is not None and found.fleet != fleet:
-            raise InvalidRoster(f"a roster must be of this fleet, {fleet!r}, got one of {found.fleet!r}")
-        found.check()
-        return found
+        if fleet is not None and roster.fleet != fleet:
+            raise InvalidRoster(f"a roster must be of this fleet, {fleet!r}, got one of {roster.fleet!r}")
+        roster.check()
+        return roster
 
     def supersedes(self, other: Roster) -> bool:
-        """Whether this roster takes the place of `other`; raises if both claim one epoch and differ."""
+        """Whether this roster is newer than `other`; raises if they have the same epoch and differ."""
         if self.epoch == other.epoch and self != other:
             raise InvalidRoster(
                 f"two rosters of one epoch must be the same, got two different ones of epoch {self.epoch}; neither "
@@ -139,7 +140,7 @@ class Roster(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forb
     # -- checking ----------------------------------------------------------------------------------
 
     def check(self) -> None:
-        """Raise InvalidRoster for the first thing that cannot be used."""
+        """Raise InvalidRoster for the first invalid field."""
         _require(0 <= self.epoch < 2**53, f"must be a whole number from 0 on, got {self.epoch}", "epoch")
         known = 0 <= self.reset <= self.epoch
         _require(known, f"must be an epoch up to {self.epoch}, got {self.reset}", "reset")
@@ -173,21 +174,21 @@ class Roster(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forb
         _check_distinct("agents: id", [member.id for member in members])
         _check_distinct("agents: name", [member.name for member in members])
         _check_distinct("agents: endpoint", [member.endpoint for member in members])
-        here = {member.id for member in members}
+        current = {member.id for member in members}
         _check_distinct("left: id", [gone.id for gone in self.left])
         for gone in self.left:
             _require(
-                gone.id not in here and 0 <= gone.epoch <= self.epoch,
-                f"left: an agent that was removed must be a member no more, since an epoch up to {self.epoch}, "
+                gone.id not in current and 0 <= gone.epoch <= self.epoch,
+                f"left: an agent that was removed must no longer be a member, since an epoch up to {self.epoch}, "
                 f"got id {gone.id}, epoch {gone.epoch}",
             )
 
     def _check_edges(self) -> None:
-        here = {member.id for member in self.members}
+        members = {member.id for member in self.members}
         seen: set[tuple[int, int]] = set()
         for k, edge in enumerate(self.edges):
             _require(
-                edge.a != edge.b and edge.a in here and edge.b in here and edge.pair not in seen,
+                edge.a != edge.b and edge.a in members and edge.b in members and edge.pair not in seen,
                 f"edges[{k}]: an edge must join two different agents of this fleet, once, got [{edge.a}, {edge.b}]",
             )
             seen.add(edge.pair)
@@ -197,32 +198,32 @@ class Roster(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forb
             )
 
     def parts(self) -> list[list[int]]:
-        """The ids of the members of each connected part of the network, the largest part first."""
+        """The connected components of the network, as lists of ids, the largest first."""
         neighbors: dict[int, list[int]] = {member.id: [] for member in self.members}
         for edge in self.edges:
             neighbors[edge.a].append(edge.b)
             neighbors[edge.b].append(edge.a)
-        found, seen = [], set[int]()
+        components, seen = [], set[int]()
         for start in neighbors:
             if start in seen:
                 continue
             seen.add(start)
             part = [start]
-            for agent in part:  # which grows while it is walked
+            for agent in part:  # the list grows during the loop
                 fresh = [other for other in neighbors[agent] if other not in seen]
                 seen.update(fresh)
                 part += fresh
-            found.append(sorted(part))
-        return sorted(found, key=len, reverse=True)
+            components.append(sorted(part))
+        return sorted(components, key=len, reverse=True)
 
 
 def roster_path(fleet: Path) -> Path:
-    """Where the roster of a fleet is: beside its file."""
+    """The path of a fleet's roster, next to its file."""
     return fleet.with_suffix(".roster")
 
 
 def read_roster(path: Path, authority: Path, fleet: str | None = None) -> Roster | None:
-    """The roster in a file, checked against the authority's certificate; None if there is no such file."""
+    """The roster in a file, checked against the authority's certificate; None if the file does not exist."""
     files.check([path])
     try:
         with path.open("rb") as file:
@@ -238,12 +239,12 @@ def read_roster(path: Path, authority: Path, fleet: str | None = None) -> Roster
 
 
 def common_name(name: str, epoch: int) -> str:
-    """The common name of a certificate for the agent `name` that is issued in this epoch."""
+    """The common name of a certificate for the agent `name` issued in this epoch."""
     return check_common_name("name", f"{name}@{epoch}", name)
 
 
 def check_common_name(what: str, value: str, name: str) -> str:
-    """Return `value` if it can be the common name of a certificate of the agent `name`."""
+    """Return `value` if it is valid as the common name of a certificate of the agent `name`."""
     match = _COMMON_NAME.fullmatch(value)
     _require(
         match is not None and match[1] == name,

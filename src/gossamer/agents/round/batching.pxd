@@ -17,6 +17,8 @@ cdef class Batcher:
     cdef bint _by_samples, _holds
     cdef Features _features
     cdef Py_ssize_t _lines
+    cdef public bint ending
 
+    cpdef bint takes(self)
     @cython.locals(features=Features, seen=double, count=Py_ssize_t, times=Py_ssize_t, weight=double)
     cpdef batch(self, new, mean, double samples, long long age)

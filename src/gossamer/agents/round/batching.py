@@ -29,7 +29,8 @@ class Batcher:
     holds  whether the agent's mean stands in for the observation in a round that has none: for a method that feeds
            the newest observation to the network, not a running mean of its own
 
-    It needs the agent's own mean so far, and keeps nothing else, so a restart loses nothing.
+    It needs the agent's own mean so far, and keeps nothing else, so a restart loses nothing. `ending` is set before the
+    agent's last batch.
     """
 
     def __init__(
@@ -48,6 +49,11 @@ class Batcher:
             layout.dimension, layout.bins, layout.variance, noise, layout.covariance, skipped
         )
         self._lines = 0  # lines of the noise that are left
+        self.ending = False
+
+    def takes(self) -> bool:
+        """Whether observations that wait belong in the next batch; otherwise they go on waiting."""
+        return True
 
     def batch(self, new: Sequence[Floats], mean: Floats, samples: float, age: int) -> Batch:
         """The batch of `new` observations, after `samples` earlier ones whose mean vector is `mean`.

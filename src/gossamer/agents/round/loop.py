@@ -50,6 +50,7 @@ class RoundLoop:
     def last(self) -> None:
         """Play a round without neighbors if observations are pending, because they must reach the store."""
         self.paced = iter(())
+        self._batcher.ending = True
         if self.pending and not self.resting:
             batch = self._batch()
             self._ledger.begin(batch.observation, batch.samples, batch.weight)
@@ -58,7 +59,9 @@ class RoundLoop:
     def _batch(self) -> Batch:
         if self.resting:
             return Batch(np.zeros(self._ledger.dimension), 0, 0.0)
-        new = [self.pending.popleft() for _ in range(len(self.pending))] if self.pending else []
+        new = []
+        if self.pending and self._batcher.takes():
+            new = [self.pending.popleft() for _ in range(len(self.pending))]
         self.taken += len(new)
         try:
             observation = next(self.paced, None)

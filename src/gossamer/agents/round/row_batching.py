@@ -1,6 +1,7 @@
 """The rows of an agent that learns a model, and the sums over them that it averages (`models.py`, `learning.py`).
 
-A table (a CSV file that is not followed) is read as a whole, at every start. Other rows are taken as they come, but at
+A table (a CSV file that is not followed) is read as a whole, at every start. All rows wait for the next common time
+(`learning.py`), and other rows than those of tables until there are at
 least `FleetModel.least` at a time: the difference between two messages is that of the sums, and must not be a row. An
 agent never stores a row. One that has more than `FleetModel.memory` rows, none of them of a table, lets the oldest go
 once the estimate is good, and so does a restart: their sums stay as they were, and count as long as they fit.
@@ -10,35 +11,71 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
 from gossamer.agents.config.settings import AgentSettings
 from gossamer.agents.round.batching import Batch, Batcher
 from gossamer.agents.round.ledger import Ledger
-from gossamer.agents.statistics.layout import Layout
-from gossamer.agents.statistics.models import ModelLayout
+from gossamer.agents.statistics.layout import Answers, Layout
+from gossamer.agents.statistics.models import ModelAnswers, ModelLayout
 from gossamer.arrays import Floats
-from gossamer.models import CLOSE, FAR, PUBLISHED, moved, next_look, placed, row_sums
+from gossamer.models import (
+    CLOSE,
+    FAR,
+    PUBLISHED,
+    bends_of,
+    has_kinks,
+    leveraged,
+    moved,
+    next_look,
+    placed,
+    row_sums,
+)
 
 log = logging.getLogger("gossamer.agents")
 
 _CHUNK = 1 << 15
 """Rows that are linearized at once."""
 
+_WINDOW = 8
+"""Rows enter in the first eighth of a turn, for agents that are late, and averages are read in the last."""
+
 _PATIENCE = 4
 """How many times its memory an agent holds, at most, while it waits for a good estimate."""
 
 
-def batcher_of(settings: AgentSettings, layout: Layout, ledger: Ledger, seed: int | None) -> Batcher:
+class Clock(NamedTuple):
+    """What an agent knows of its fleet at a moment: the number of the round, how many members there are (0: unknown),
+    and what its neighbors hold."""
+
+    round: Callable[[], int]
+    members: Callable[[], int]
+    heard: Callable[[], tuple[Floats, ...]]
+
+
+def spread_of(members: int) -> int:
+    """After how many rounds rows of a fleet of so many members have spread, in the worst case a chain of them."""
+    return min(8 + 10 * members, 600) if members else 256
+
+
+def batcher_of(
+    settings: AgentSettings, layout: Layout, ledger: Ledger, seed: int | None, clock: Clock
+) -> Batcher:
     """What turns its observations into what it averages."""
     if isinstance(layout, ModelLayout):
-        return RowBatcher(
-            layout, lambda: ledger.estimate, ledger.mean, ledger.samples, seed, settings.members
-        )
+        own = ledger.mean, ledger.samples
+        return RowBatcher(layout, lambda: ledger.estimate, own, seed, clock)
     weighted = ledger.program.weighted
     gain = getattr(settings.method, "gain", None) if weighted else None
     return Batcher(layout, gain=gain, holds=not weighted, seed=seed)
+
+
+def answers_of(batcher: Batcher, ledger: Ledger) -> Answers:
+    """What an agent knows: of a model, what it read when rows had spread."""
+    return batcher.answers() if isinstance(batcher, RowBatcher) else batcher.layout.read(ledger.estimate)
 
 
 class RowBatcher(Batcher):
@@ -46,24 +83,29 @@ class RowBatcher(Batcher):
 
     estimate  what the agent holds of the network's average, (n,)
     own       its own sums from before a restart, (n,), and of how many rows they are
-    members   how many agents the fleet has, 0: unknown
+    clock     what it knows of its fleet
     """
 
     def __init__(
         self,
         layout: ModelLayout,
         estimate: Callable[[], Floats],
-        own: Floats,
-        samples: float,
-        seed: int | None = None,
-        members: int = 0,
+        own: tuple[Floats, float],
+        seed: int | None,
+        clock: Clock,
     ) -> None:
         self.layout: ModelLayout = layout
         self._estimate = estimate
-        self._members = members
+        self.ending = False
+        self._clock = clock
+        self._answers = ModelAnswers(layout, np.zeros(layout.size))
+        self._taken = self._read = (
+            self._looked
+        ) = -1  # the turns in which rows entered, and averages were read
         self._random = np.random.default_rng(seed)
         self._by_agents = layout.weighting == "agents"
-        self._frozen = own * samples**layout.squared if self._by_agents else own.copy()
+        sums, samples = own
+        self._frozen = sums * samples**layout.squared if self._by_agents else sums.copy()
         self._kept = KeptRows(layout)
         self._sums = np.zeros(layout.size)  # of the rows in memory
         self._waiting: list[Floats] = []
@@ -72,7 +114,7 @@ class RowBatcher(Batcher):
         self._good = False  # whether rows may be let go
         self._near = self._nearing = False  # whether new rows are linearized at theta; from the next look on
         half_life = layout.model.forgetting
-        self._fade = 0.5 ** (1 / half_life) if half_life else 1.0
+        self._half_life = half_life
 
     @property
     def held(self) -> int:
@@ -81,20 +123,63 @@ class RowBatcher(Batcher):
 
     def fits(self) -> bool:
         """Whether the sums from before a restart were linearized close to the estimate."""
-        return bool(self.layout.judge(self._estimate(), self._members).linearization <= PUBLISHED)
+        return bool(self.layout.judge(self._estimate(), self._clock.members()).linearization <= PUBLISHED)
 
     def begin_again(self) -> None:
         """Forget the sums from before a restart: all rows will come again."""
         self._frozen[:] = 0.0
 
+    def answers(self) -> ModelAnswers:
+        """What the averages said when they were read last."""
+        return self._answers
+
+    def _turn(self) -> tuple[int, float]:
+        """Which turn it is, and how much of it is over."""
+        return divmod(self._clock.round() / spread_of(self._clock.members()), 1.0)  # type: ignore[return-value]
+
+    def takes(self) -> bool:
+        turn, over = self._turn()
+        return self.ending or (turn > self._taken and over < 1 / _WINDOW)
+
     def batch(self, new: Sequence[Floats], mean: Floats, samples: float, age: int) -> Batch:
-        if self._fade < 1:
-            for sums in (self._frozen, self._sums):
-                sums *= self._fade**self.layout.squared
-            self._kept.weights[: self._kept.count] *= self._fade
-        if age >= self._next:
+        self._waiting += new
+        turn, over = self._turn()
+        takes = self.takes()
+        if age >= self._next or (turn > self._looked and over >= 0.5):
+            if over >= 0.5:
+                self._looked = int(turn)
             self._look(age)
-        rows, count = self._take(new, samples)
+        if turn > self._read and over >= 1 - 1 / _WINDOW:
+            self._read = int(turn)
+            self._answers = self._reading()
+        count = 0
+        if takes:
+            if self._half_life and self._taken >= 0:
+                fade = 0.5 ** ((int(turn) - self._taken) * spread_of(self._clock.members()) / self._half_life)
+                for sums in (self._frozen, self._sums):
+                    sums *= fade**self.layout.squared
+                self._kept.weights[: self._kept.count] *= fade
+            self._taken = int(turn)
+            count = self._take_in(samples)
+        total = self._frozen + self._sums
+        if not total[0]:
+            return Batch(total, 0, 0.0)
+        return Batch(total / total[0] ** self.layout.squared if self._by_agents else total, count, 1.0)
+
+    def _reading(self) -> ModelAnswers:
+        found = ModelAnswers(
+            self.layout,
+            self._estimate()[: self.layout.size],
+            members=self._clock.members(),
+            others=self._clock.heard(),
+        )
+        if self._kept.theta is None:
+            return found
+        return replace(found, step=found.judgement.unsettled(self.layout.family, self._kept.theta))
+
+    def _take_in(self, samples: float) -> int:
+        """Let the rows that wait into the sums; return how many are new to an agent that had `samples` before."""
+        rows, count = self._take(samples)
         if len(rows):
             layout, last = self.layout, self.layout.sums.components
             each = () if layout.sums.meat else (len(rows),)
@@ -104,23 +189,20 @@ class RowBatcher(Batcher):
             self._sums += self._kept.add(rows, noise, careful=not self._near)
             if not self._table:
                 self._let_go()
-        total = self._frozen + self._sums
-        if not total[0]:
-            return Batch(total, 0, 0.0)
-        return Batch(total / total[0] ** self.layout.squared if self._by_agents else total, count, 1.0)
+        return count
 
-    def _take(self, new: Sequence[Floats], samples: float) -> tuple[Floats, int]:
+    def _take(self, samples: float) -> tuple[Floats, int]:
         """The rows to add now, and how many of them are new to an agent that had `samples` before."""
         least, count = self.layout.model.least, 0
         rows = np.zeros((0, self.layout.dimension))
-        for table in (item for item in new if item.ndim == 2):
+        for table in (item for item in self._waiting if item.ndim == 2):
             if len(table) < least:
                 log.warning("a table of %d rows is not used: fewer than %d are not told", len(table), least)
                 continue
             rows, count = table, max(len(table) - int(samples), 0)
             self._frozen[:] = 0.0  # it has all rows that this agent had before it was restarted
             self._table = True
-        self._waiting += [item for item in new if item.ndim == 1]
+        self._waiting = [item for item in self._waiting if item.ndim == 1]
         if len(self._waiting) >= least:
             rows = np.vstack([rows, *self._waiting])
             count += len(self._waiting)
@@ -142,13 +224,14 @@ class RowBatcher(Batcher):
         held = self._estimate()
         if not held[0] > 0:
             return
-        found = self.layout.judge(held, self._members)
+        found = self.layout.judge(held, self._clock.members())
         near = bool(found.ready and found.linearization <= FAR)
         self._near, self._nearing = near and self._nearing, near
         self._good = bool(self._near and found.linearization <= PUBLISHED)
-        if not found.ready:
+        if not (found.ready and (self._by_agents or found.enough(self.layout.penalty))):
             return
-        if found.linearization > CLOSE:
+        if found.linearization > CLOSE or has_kinks(self.layout.family):
+            self._kept.inverse = None if self._by_agents else found.inverse / found.rows
             self._sums = self._kept.move(found.theta, careful=bool(found.linearization > FAR))
 
 
@@ -159,7 +242,8 @@ class KeptRows:
         self._layout = layout
         self.count = 0
         self._careful = True
-        self._theta: Floats | None = None
+        self.theta: Floats | None = None
+        self.inverse: Floats | None = None  # of the curvature of the rows of all agents
         self.rows = np.zeros((0, layout.dimension))
         self.predictors = np.zeros((0, layout.family.outputs))
         self.weights = np.zeros(0)
@@ -170,8 +254,8 @@ class KeptRows:
         family, labels = self._layout.family, rows[:, -1]
         seen = np.append(self.rows[: min(self.count, _CHUNK), -1], labels)
         start = family.start(labels, seen)
-        if self._theta is not None:
-            target = self._predict(rows, self._theta)
+        if self.theta is not None:
+            target = self._predict(rows, self.theta)
             reach = np.abs(self.predictors[: self.count]).max(initial=0.0)
             start = placed(family, target, labels, reach) if careful else target
         last, self.count = self.count, self.count + len(rows)
@@ -200,7 +284,7 @@ class KeptRows:
 
     def move(self, theta: Floats, careful: bool) -> Floats:
         """Move the rows' predictors toward those of theta, and return the sums over all rows."""
-        self._careful, self._theta = careful, theta
+        self._careful, self.theta = careful, theta
         found = np.zeros(self._layout.size)
         for start in range(0, self.count, _CHUNK):
             part = slice(start, min(start + _CHUNK, self.count))
@@ -223,13 +307,17 @@ class KeptRows:
         layout = self._layout
         x, y, weights = self._covariates(self.rows[part]), self.rows[part, -1], self.weights[part]
         predictors = self.predictors[part].T
-        target = predictors if self._theta is None else self._predict(self.rows[part], self._theta)
+        target = predictors if self.theta is None else self._predict(self.rows[part], self.theta)
         found = np.zeros(layout.size)
         found[: layout.sums.components] = row_sums(
-            layout.sums, layout.family, x, y, predictors, target, weights, self._careful
+            layout.sums, layout.family, x, y, predictors, target, weights, self._careful, inverse=self.inverse
         )
         if not layout.sums.meat and layout.noise:
-            slopes = layout.family.slopes(predictors, y) * weights
+            slopes = layout.family.slopes(predictors, y)
+            if self.inverse is not None:
+                bends = bends_of(layout.family, predictors, y, self._careful) * weights
+                slopes = leveraged(x, slopes, bends, self.inverse)
+            slopes = slopes * weights
             noise = self.noise[part].T
             found[layout.sums.components :] = np.hstack([(noise * slope) @ x for slope in slopes]).ravel()
         return found

@@ -1,1 +1,1 @@
-"""Where observations come from."""
+"""Sources of observations."""

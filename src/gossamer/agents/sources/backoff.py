@@ -1,13 +1,13 @@
-"""How long to wait before starting again what has failed."""
+"""Delays before restarting something that has failed."""
 
 from __future__ import annotations
 
 FIRST, LONGEST = 1.0, 60.0
-"""Seconds. Something that ran for the longest delay or more is well again: the next delay is the first one."""
+"""Seconds. After a run of at least the longest delay, the next delay is the first one again."""
 
 
 class Backoff:
-    """Delays that grow from failure to failure, 1 s, 2 s, 4 s, ..., 1 min, and start over after a good run."""
+    """Delays that double from failure to failure, 1 s, 2 s, 4 s, ..., 1 min, and start over after a long run."""
 
     def __init__(self) -> None:
         self._next = FIRST

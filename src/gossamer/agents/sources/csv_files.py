@@ -1,4 +1,4 @@
-"""Observations in the rows of a CSV file: of one that is complete, or of one that grows and is rotated."""
+"""Observations from the rows of a CSV file, which may grow and be rotated."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ _PIECE = 1 << 16
 """Bytes read at once."""
 
 _TAIL = 100
-"""Characters by which a row is recognized, with its place."""
+"""Number of last characters by which, with its position, a row is recognized."""
 
 _ROTATED = re.compile(r"[.-]\d[\d._T-]*")
-"""What rotation adds to the name of a file."""
+"""Suffix that log rotation adds to a file name."""
 
 _POLL = 0.2
 """Seconds between two polls of a file that is followed."""
 
 _MARK = "\ufeff"
-"""The byte order mark that some programs put before the first row."""
+"""The byte order mark that some programs write before the first row."""
 
 
 class _Rows(Source):
@@ -49,18 +49,18 @@ class _Rows(Source):
         if columns is not None and len(columns) != dimension:
             raise InvalidInput(f"columns= must name {dimension} column(s), got {len(columns)}")
         self._columns = columns
-        self._places: list[int] | None = None
+        self._indices: list[int] | None = None
         if not self._missing():
             self._find_columns()
 
     def _missing(self) -> bool:
-        """Whether there is no file yet; raise InvalidInput if one is needed now."""
+        """Whether the file does not exist yet; raise InvalidInput if it must."""
         if not self.path.is_file():
             raise InvalidInput(f"the source csv:FILE needs an existing file, but there is no {self.path}")
         return False
 
     def _find_columns(self) -> None:
-        self._places = None if self._columns is None else _places(self.path, self._columns)
+        self._indices = None if self._columns is None else _indices(self.path, self._columns)
 
     def begin(self, stored: int, largest: float) -> None:
         super().begin(stored, largest)
@@ -72,20 +72,18 @@ class _Rows(Source):
     def understand(self, item: Any) -> Vector | None:
         first, self._first = self._first, False
         if not first:
-            return parse_row(item, self.dimension, self._places, self.largest)
+            return parse_row(item, self.dimension, self._indices, self.largest)
         if not self._named:
-            with contextlib.suppress(
-                BadObservation
-            ):  # a first row that is not an observation holds the names
-                return parse_row(item.removeprefix(_MARK), self.dimension, self._places, self.largest)
+            with contextlib.suppress(BadObservation):  # then the first row holds the names
+                return parse_row(item.removeprefix(_MARK), self.dimension, self._indices, self.largest)
         return None
 
     def count_from_here(self) -> None:
-        """Stop skipping at the end of the file; if fewer rows than expected were skipped, it is another file."""
+        """Stop skipping at the end of the file; if it has fewer rows than are stored, it is another file."""
         if self.good < self.skip:
             log.warning(
-                "%s holds %d observations, but %d are stored: it was replaced or truncated, and there is no way to "
-                "know which of its rows are stored; all that it holds now are skipped",
+                "%s has %d observations, but %d are stored: it was replaced or truncated, and it is unknown "
+                "which of its rows are stored; all rows that it has now are skipped",
                 self.path,
                 self.good,
                 self.skip,
@@ -103,7 +101,7 @@ class CsvFile(_Rows, PacedSource):
 
 
 class CsvTable(_Rows, PacedSource):
-    """The rows of a file all at once, in the first round, and again whenever the agent starts: for models."""
+    """All rows of a file in the first round, again at every start of the agent; for models."""
 
     def begin(self, stored: int, largest: float) -> None:
         Source.begin(self, 0, largest)
@@ -121,9 +119,9 @@ class CsvTable(_Rows, PacedSource):
 class GrowingCsvFile(_Rows, LiveSource):
     """The rows of a file, and those added to it later, as they arrive.
 
-    A file that is truncated is read from its start. So is a new file of the same name, after the rest of the old one.
-    Its position is a row: the file's inode, where the row ends, and how it ends. After a restart that row is looked for
-    in the file and in those that it was rotated to (NAME.1, NAME-20260102), and reading goes on behind it.
+    A truncated file is read from its start, and so is a new file of the same name, after the rest of the old one. The
+    position is a row: the file's inode, the offset of the row's end, and its last characters. After a restart that row
+    is searched in the file and in its rotated copies (NAME.1, NAME-20260102), and reading continues after it.
     """
 
     def __init__(self, dimension: int, path: Path, columns: list[str] | None = None) -> None:
@@ -131,7 +129,7 @@ class GrowingCsvFile(_Rows, LiveSource):
         self._last: _Row | None = None
 
     def _missing(self) -> bool:
-        """Whether there is no file yet, or no row with the names of the columns."""
+        """Whether the file, or its row with the names of the columns, does not exist yet."""
         try:
             with self.path.open("rb") as file:
                 return self._columns is not None and not file.readline().endswith(b"\n")
@@ -151,7 +149,7 @@ class GrowingCsvFile(_Rows, LiveSource):
         super().begin(0 if self._last else stored, largest)
 
     def repeats(self, stored: int) -> bool:
-        """Whether the file still holds all rows that were read from it: it has not been rotated since."""
+        """Whether the file still has all rows that were read from it, that is, it was not rotated."""
         with self.path.open("rb") as file:
             return sum(1 for line in file if line.endswith(b"\n")) - self._named >= stored
 
@@ -177,9 +175,7 @@ class GrowingCsvFile(_Rows, LiveSource):
                     yield line
                 self.count_from_here()
                 await asyncio.sleep(_POLL)
-                with contextlib.suppress(
-                    FileNotFoundError
-                ):  # it may be missing for a moment while it is rotated
+                with contextlib.suppress(FileNotFoundError):  # while it is rotated
                     now = self.path.stat()
                     replaced = not os.path.samestat(now, reader.identity)
                     if not replaced and now.st_size >= reader.read:
@@ -199,13 +195,13 @@ class GrowingCsvFile(_Rows, LiveSource):
             yield line
 
     def _leave(self, reader: _Reader) -> None:
-        """The file is done with: another one begins, perhaps with names."""
+        """Finish a file, because another one begins, perhaps with names."""
         for line in reader.rest():
             self.complain(f"a row must be complete, got {line!r} before the file was replaced")
         self._first, self._named = True, False
 
     def _parts(self) -> list[tuple[Path, int]]:
-        """The files to read and where to start in each; the last one is followed."""
+        """The files to read, with the offset to start at; the last one is followed."""
         last = self._last
         if last is None:
             return [(self.path, 0)]
@@ -217,21 +213,21 @@ class GrowingCsvFile(_Rows, LiveSource):
             ),
             key=lambda file: file.stat().st_mtime_ns,
         )
-        found = [file for file in (self.path, *reversed(older)) if _row_before(file, last.end) == last.tail]
-        if not found:
+        candidates = [f for f in (self.path, *reversed(older)) if _row_before(f, last.end) == last.tail]
+        if not candidates:
             log.warning(
-                "the row after which the agent stopped is neither in %s nor in a file it was rotated to: "
-                "rows added there since then are lost; %s is read from its start",
+                "the row at which the agent stopped is neither in %s nor in a rotated copy: "
+                "rows added after it are lost; %s is read from its start",
                 self.path,
                 self.path,
             )
             return [(self.path, 0)]
-        here = next((file for file in found if file.stat().st_ino == last.inode), found[0])
+        start = next((file for file in candidates if file.stat().st_ino == last.inode), candidates[0])
         self._first = False
-        log.info("%s is read on from byte %d of %s", self.path, last.end, here.name)
-        if here == self.path:
-            return [(here, last.end)]
-        return [(here, last.end), *((file, 0) for file in older[older.index(here) + 1 :]), (self.path, 0)]
+        log.info("reading of %s continues at byte %d of %s", self.path, last.end, start.name)
+        if start == self.path:
+            return [(start, last.end)]
+        return [(start, last.end), *((file, 0) for file in older[older.index(start) + 1 :]), (self.path, 0)]
 
 
 class _Row(NamedTuple):
@@ -243,7 +239,7 @@ class _Row(NamedTuple):
 
 
 class _Reader:
-    """Reads complete rows of a file, with the byte after each."""
+    """Reads complete rows of a file, with the offset of their ends."""
 
     def __init__(self, path: Path, start: int = 0) -> None:
         self._file = path.open("rb")
@@ -269,7 +265,7 @@ class _Reader:
 
 def _row_before(path: Path, end: int) -> str | None:
     """The last characters of the row that ends at byte `end`; None if none ends there."""
-    with contextlib.suppress(OSError), path.open("rb") as file:  # it may be unreadable, or gone
+    with contextlib.suppress(OSError), path.open("rb") as file:  # it may be unreadable or deleted
         file.seek(max(end - _PIECE, 0))
         content = file.read(min(end, _PIECE))
         if file.tell() == end and content.endswith(b"\n"):
@@ -295,13 +291,13 @@ def parse_csv(rest: str, dimension: int, covariates: Sequence[str] = ()) -> AnyS
             raise InvalidInput(f"csv:FILE takes the options follow, columns=a+b and target=y, got {option!r}")
     if covariates and columns is None:
         raise InvalidInput(
-            "a fleet that learns a model needs to know which column is the label; write csv:FILE,target=COLUMN"
+            "a fleet that learns a model needs a column of labels; write csv:FILE,target=COLUMN"
         )
     return kind(dimension, Path(name), columns)
 
 
-def _places(path: Path, columns: list[str]) -> list[int]:
-    """The positions of the columns in a file whose first row holds their names."""
+def _indices(path: Path, columns: list[str]) -> list[int]:
+    """The indices of columns in a file whose first row holds their names."""
     with path.open(encoding="utf-8", errors="replace") as file:
         names = cells(file.readline().removeprefix(_MARK))
     missing = [column for column in columns if column not in names]

@@ -1,4 +1,4 @@
-"""The two kinds of sources: those read at the agent's own pace, and those that deliver when they have something."""
+"""The two kinds of sources: read once per round, or delivering at their own times."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ log = logging.getLogger("gossamer.agents.sources.opening")
 
 
 class Source:
-    """What all sources share: the number of observations, the number of bad lines, and what was wrong.
+    """A source of observations, with counts of good and bad items and the last problem.
 
-    `failing` says why the source delivers nothing at the moment, if it is trying to; its agent is degraded meanwhile.
+    `failing` says why the source delivers nothing at the moment, although it is trying to; its agent is then degraded.
     """
 
     replays: ClassVar[bool] = False
-    """Whether the source starts over when its agent is restarted: then the observations that the agent has
-    stored are skipped, so that none counts twice."""
+    """Whether the source starts over when its agent is restarted; then the observations that are already stored
+    are skipped, so that none counts twice."""
 
     def __init__(self, dimension: int) -> None:
         self.dimension = dimension
@@ -41,7 +41,7 @@ class Source:
         self.failing = ""
 
     def begin(self, stored: int, largest: float) -> None:
-        """Prepare for an agent that has `stored` observations in its store, and takes none larger than `largest`.
+        """Prepare for an agent that has stored `stored` observations and accepts numbers up to `largest` in size.
 
         Raises InvalidInput if the source cannot be read at all.
         """
@@ -50,22 +50,22 @@ class Source:
 
     @property
     def position(self) -> bytes:
-        """Where the source is after its latest observation; empty if it cannot tell."""
+        """Position of the source after its latest observation; empty if it has none."""
         return b""
 
     def resume(self, position: bytes) -> None:
-        """Go on after a position of an earlier run; called before `begin`."""
+        """Continue after a position of an earlier run; called before `begin`."""
 
     def repeats(self, stored: int) -> bool:
-        """Whether all of the `stored` observations can be read once more; called before `resume`."""
+        """Whether all of the `stored` observations can be read again; called before `resume`."""
         return False
 
     def understand(self, item: Any) -> Vector | None:
-        """Return the observation in `item`, or None if it holds none (a comment)."""
+        """Return the observation in `item`, or None if it is a comment."""
         return parse_line(item, self.dimension, self.largest)
 
     def accept(self, item: Any) -> Vector | None:
-        """Return the observation in `item`, unless it is bad or to be skipped; count it either way."""
+        """Return the observation in `item`, or None if it is invalid or to be skipped; count it in any case."""
         try:
             value = self.understand(item)
             value = None if value is None else self.range.admit(value)
@@ -98,7 +98,7 @@ class PacedSource(Source, ABC):
         """Yield the items: rows of text, or values."""
 
     def rounds(self) -> Iterator[Vector | None]:
-        """Yield one item for each round: an observation, or None for a bad line."""
+        """Yield one item per round: an observation, or None for an invalid line."""
         for item in self.raw():
             bad = self.bad
             value = self.accept(item)
@@ -110,7 +110,7 @@ class PacedSource(Source, ABC):
 
 
 class LiveSource(Source, ABC):
-    """A source that delivers at its own times, several observations per round or none."""
+    """A source that delivers at its own times, any number of observations per round."""
 
     @abstractmethod
     def raw(self) -> AsyncGenerator[Any]:

@@ -1,9 +1,9 @@
-"""Where an agent's observations come from: standard input, files, commands, simulated sensors, iterators.
+"""Sources of an agent's observations: standard input, files, commands, simulated sensors, iterators.
 
-Some sources are read at the agent's own pace, one observation per round (`PacedSource`: a replayed file, a
-simulated sensor). The others deliver when they have something (`LiveSource`, an asynchronous iterator), and a round
-uses whatever has arrived since the last one, whether nothing or a hundred. A line that is not an observation is
-counted, logged and skipped: a sensor that sometimes writes garbage must not stop its agent.
+Some sources are read once per round (`PacedSource`: a replayed file, a simulated sensor). The others deliver at their
+own times (`LiveSource`, an asynchronous iterator), and a round uses everything that has arrived since the last one. A
+line that is not an observation is counted, logged and skipped: a sensor that sometimes writes garbage must not stop its
+agent.
 
     -                      lines of standard input
     csv:FILE               the rows of a file, one per round
@@ -45,6 +45,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gossamer import checks
+from gossamer.agents.config.tables import ENDS
 from gossamer.agents.sources.backoff import Backoff
 from gossamer.agents.sources.csv_files import parse_csv
 from gossamer.agents.sources.kinds import AnySource, LiveSource, PacedSource
@@ -65,14 +66,11 @@ FORMS = "-, csv:FILE[,follow][,columns=a+b][,target=y], cmd:COMMAND or sim:MEAN,
 _PIECE = 1 << 16
 """Bytes read at once."""
 
-ENDS = ("fail", "restart", "stop")
-"""What it can mean that a command ends without an error."""
-
 _PIPEFAIL = "(set -o pipefail) 2>/dev/null && set -o pipefail"
-"""Makes a pipe fail if any part of it does, in shells that can."""
+"""Makes a pipeline fail if any part of it does, in shells that support it."""
 
 _GRACE = 2.0
-"""Seconds a command has to end on its own after SIGTERM."""
+"""Seconds in which a command must end after SIGTERM."""
 
 
 class StandardInput(LiveSource):
@@ -103,7 +101,11 @@ class StandardInput(LiveSource):
     def _descriptor() -> int:
         try:
             return sys.stdin.fileno()
-        except (AttributeError, ValueError, OSError):  # None, closed, or replaced by something without a file
+        except (
+            AttributeError,
+            ValueError,
+            OSError,
+        ):  # None, closed, or replaced by an object without a descriptor
             raise InvalidInput(
                 "the source - needs a standard input that can be read, but it is closed; "
                 "give the agent a pipe or a file (< FILE), or another source"
@@ -111,15 +113,15 @@ class StandardInput(LiveSource):
 
 
 class Command(LiveSource):
-    """The lines that a shell command writes. It is stopped with the agent, and so is everything it started.
+    """The lines that a shell command writes. The command and its children are stopped with the agent.
 
-    A command of which any part fails (`pipefail`) is started again after a delay that grows.
+    A command of which any part fails (`pipefail`) is restarted after a growing delay.
 
     Parameters
     ----------
     end : str
-        What it means that the command ends without an error: "fail", the agent is degraded from then on; "restart", it
-        is started again as after an error; "stop", it was meant to end, and the agent goes on without it.
+        What to do when the command ends without an error. "fail": the agent is degraded from then on; "restart":
+        restart it as after an error; "stop": continue without it.
     """
 
     def __init__(self, dimension: int, command: str, end: str = "fail") -> None:
@@ -132,7 +134,7 @@ class Command(LiveSource):
     async def raw(self) -> AsyncGenerator[str]:
         backoff = Backoff()
         while True:
-            since: float | None = None  # when it delivered its first observation
+            since: float | None = None  # time of its first observation
             async with contextlib.aclosing(self._run()) as lines:
                 async for line in lines:
                     good = self.good
@@ -144,14 +146,14 @@ class Command(LiveSource):
                 return
             self.failing = f"the source failed: the command {self.command!r} {self._ending}"
             if self._code == 0 and self.end == "fail":
-                log.warning("%s", f"{self.failing}; if it is meant to end, or to be started again, set `end`")
+                log.warning("%s", f"{self.failing}; if it is meant to end, or to be restarted, set `end`")
                 return
             delay = backoff.after(time.monotonic() - since if since else 0.0)
-            log.warning("%s", f"{self.failing}; it is started again in {delay:.0f} s")
+            log.warning("%s", f"{self.failing}; it is restarted in {delay:.0f} s")
             await asyncio.sleep(delay)
 
     async def _run(self) -> AsyncGenerator[str]:
-        """The lines of one run; `_ending` says how it ended, with which `_code`."""
+        """The lines of one run; `_code` and `_ending` then say how it ended."""
         self._code, self._ending = None, "was stopped"
         try:
             process = await asyncio.create_subprocess_exec(
@@ -182,7 +184,7 @@ class Command(LiveSource):
 async def _end(process: asyncio.subprocess.Process) -> None:
     """End a command and everything it started: by SIGTERM, then by SIGKILL."""
     deadline = time.monotonic() + _GRACE
-    with contextlib.suppress(ProcessLookupError):  # all of them have ended
+    with contextlib.suppress(ProcessLookupError):  # all processes have ended
         os.killpg(process.pid, signal.SIGTERM)
         while time.monotonic() < deadline:
             await asyncio.sleep(0.02)
@@ -192,7 +194,7 @@ async def _end(process: asyncio.subprocess.Process) -> None:
 
 
 async def _lines(read: Callable[[], Awaitable[bytes]]) -> AsyncGenerator[str]:
-    """The lines in what `read` returns, up to its end."""
+    """The lines of a stream that is read by `read`."""
     splitter = Splitter()
     while piece := await read():
         for line in splitter.lines(piece):
@@ -224,7 +226,7 @@ class Simulated(PacedSource):
         self._check_size()
 
     def _check_size(self) -> None:
-        # All numbers are within 6.8 standard deviations, so one check at the start covers them all.
+        # All numbers are within 6.8 standard deviations, so one check at the start is enough.
         vector(np.abs(self.mean) + 7 * self.std, self.dimension, self.largest)
 
     def raw(self) -> Iterator[Vector]:
@@ -237,7 +239,7 @@ class Simulated(PacedSource):
 
 
 class FromIterator(LiveSource):
-    """The numbers or arrays that an asynchronous iterator of a Python program yields."""
+    """Numbers or arrays from an asynchronous iterator."""
 
     def __init__(self, dimension: int, iterator: AsyncIterable[ArrayLike]) -> None:
         super().__init__(dimension)
@@ -252,7 +254,7 @@ class FromIterator(LiveSource):
 
 
 class FromIterable(PacedSource):
-    """The numbers or arrays of a sequence or an iterator of a Python program, one per round."""
+    """Numbers or arrays from an iterable, one per round."""
 
     replays = False
 
@@ -272,7 +274,7 @@ ObservationStream = Iterable[ArrayLike] | AsyncIterable[ArrayLike]
 
 
 def as_source(values: ObservationStream, dimension: int) -> AnySource:
-    """Return a program's observations as a source: one value per round, or as they arrive if asynchronous."""
+    """Return an iterable as a source: one value per round, or as they arrive if it is asynchronous."""
     if isinstance(values, PacedSource | LiveSource):
         return values
     if isinstance(values, AsyncIterable):
@@ -285,8 +287,8 @@ def parse_source(
 ) -> AnySource:
     """Return the source that `text` describes (see the top of this file) for agent number `agent`.
 
-    `covariates` are those of the model that its fleet learns; a row has their values and then its label. `end` is what
-    the end of a command means.
+    `covariates` are those of the fleet's model; a row has their values and then its label. `end` is what to do when a
+    command ends without an error.
     """
     kind, _, rest = text.partition(":")
     if text == "-":
@@ -321,8 +323,8 @@ def _simulated(rest: str, dimension: int, agent: int) -> AnySource:
 def _normals(seed: int, agent: int, components: int, start: int, count: int) -> Floats:
     """The numbers of `numerics.random.normals` (trial 0), to the last digit or two, of shape (count, components).
 
-    That module explains them. It is compiled by Numba, which would double an agent's memory and the time it takes to
-    start, just for a few numbers per second, so NumPy draws them here. A test compares the two.
+    That module explains them. It is compiled by Numba, which would double an agent's memory and start-up time for a few
+    numbers per second, so this function uses NumPy. A test compares the two.
     """
     quads = np.arange(start // 4, (start + count + 3) // 4, dtype=np.uint64)[:, None]
     c3 = np.arange(components, dtype=np.uint64)[None, :]

@@ -15,7 +15,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -115,10 +115,6 @@ class Layout:
         """The answers in an averaged vector."""
         return Answers(self, vector)
 
-    def read_among(self, vector: Floats, members: int, heard: tuple[Floats, ...]) -> Answers:
-        """The answers of an agent in a fleet of `members` agents, whose neighbors hold the vectors `heard`."""
-        return self.read(vector)
-
 
 @dataclass(frozen=True)
 class Answers:
@@ -127,6 +123,7 @@ class Answers:
     extremes  the smallest and the largest observation of the members, if they are asked for
     """
 
+    mixed: ClassVar[bool] = False  #: whether what has not mixed is withheld
     layout: Layout
     vector: Floats
     extremes: tuple[Floats, Floats] | None = None

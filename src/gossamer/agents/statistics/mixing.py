@@ -47,6 +47,8 @@ class Mixing:
         `returning` is what is left of the flows of dropped edges, `neighbors` what the neighbors alive told last, both
         as averaged vectors.
         """
+        if answers.mixed:
+            return np.where(np.isnan(answers.mean), np.nan, 0.0)
         others = [answers.vector - returning, *self._recent, *neighbors]
         apart = [np.abs(self._layout.read(vector).held - answers.held) for vector in others]
         apart.append(np.abs(answers.held - answers.mean))

@@ -10,6 +10,10 @@ parameters; and beyond, of replicates (`statistics.py`) of the score: e_k is a s
 so that A^{-1} sum of e_k l' x varies as theta does. With J there are replicates of the row's weight alone, sums of e_k,
 which say in how many agents' sums the rows are, where that is not known or some agents are away.
 
+Rows enter the sums at common times alone, when the number of the round is a multiple of `spread_of`, and spread until
+the next one; shortly before it, the agent reads its averages. So an estimate is the fit of all rows that had come when
+this turn began, or the one before, and of no others, however many keep coming.
+
 An estimate is withheld, and `ModelAnswers.withheld` says why, while some direction is not known, while labels are
 separable, while the error of linearization is large, and while neighbors hold averages by which it is wrong.
 """
@@ -17,9 +21,9 @@ separable, while the error of linearization is large, and while neighbors hold a
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -30,7 +34,9 @@ from gossamer.agents.statistics.layout import Answers, Layout
 from gossamer.agents.statistics.readings import BadObservation, Range, short
 from gossamer.arrays import Floats
 from gossamer.families import Family
-from gossamer.models import PUBLISHED, Judgement, SumLayout, agreement, bend_of, judge
+from gossamer.methods.anytime_sda import AnytimeSDA
+from gossamer.methods.base import Method
+from gossamer.models import PUBLISHED, ROWS, Judgement, SumLayout, agreement, bend_of, judge
 
 MOST_MEAT = 15
 """The largest number of parameters for which the squared scores are averaged."""
@@ -102,11 +108,8 @@ class ModelLayout(Layout):
 
     @cached_property
     def squared(self) -> Floats:
-        """(size,) which power of its weight a row has in a component: 2 in the squared scores and weights."""
-        found = np.ones(self.size)
-        if self.sums.meat:
-            found[self.sums.plain + 1 : self.sums.components] = 2.0
-        return found
+        """(size,) which power of its weight a row has in a component."""
+        return np.append(self.sums.powers, np.ones(self.size - self.sums.components))
 
     @cached_property
     def largest(self) -> float:
@@ -129,9 +132,6 @@ class ModelLayout(Layout):
 
     def read(self, vector: Floats) -> ModelAnswers:
         return ModelAnswers(self, vector[: self.size])  # a message has more behind it
-
-    def read_among(self, vector: Floats, members: int, heard: tuple[Floats, ...]) -> ModelAnswers:
-        return ModelAnswers(self, vector[: self.size], members=members, others=heard)
 
     def judge(self, vector: Floats, members: int = 0) -> Judgement:
         """What the averages say, in a fleet of so many members (0: unknown)."""
@@ -165,6 +165,14 @@ class ModelLayout(Layout):
         return 1.0 / members
 
 
+def method_of(settings: AgentSettings) -> Method:
+    """The method that averages: that of a model averages sums as they are now, so it smooths nothing."""
+    method = settings.method
+    if settings.model is not None and isinstance(method, AnytimeSDA):
+        return replace(method, smoothing=0.0)
+    return method
+
+
 def layout_of(settings: AgentSettings) -> Layout:
     """What an agent with these settings averages."""
     if settings.model is None:
@@ -187,11 +195,14 @@ class ModelAnswers(Answers):
 
     members  how many agents the fleet has, 0: unknown
     others   what neighbors hold
+    step     by how many standard errors the estimate has left where the agent linearized its rows; 0: by few
     """
 
+    mixed: ClassVar[bool] = True
     layout: ModelLayout
     members: int = 0
     others: tuple[Floats, ...] = ()
+    step: float = 0.0
 
     @cached_property
     def judgement(self) -> Judgement:
@@ -209,10 +220,12 @@ class ModelAnswers(Answers):
         """Why there is no estimate; empty: there is one."""
         layout, found = self.layout, self.judgement
         if not self.presence > 0:
-            return "no rows have arrived"
+            return "no rows have spread yet"
         if not found.ready:
             return f"the rows of all agents do not determine {in_words(found, layout.names)}"
         family = layout.family
+        if layout.weighting == "samples" and self.members and not found.enough(layout.penalty):
+            return f"{found.rows:.0f} rows are fewer than {ROWS} for each of {layout.parameters} parameters"
         if family.separates and layout.sums.meat and layout.model.ridge == 0 and self.members:
             contradicted = layout.sums.contradictions(self.vector) * self.members
             if contradicted < layout.parameters - 0.5:
@@ -222,6 +235,8 @@ class ModelAnswers(Answers):
                 f"rows are linearized up to {found.linearization:.2g} standard errors from the estimate: either it is "
                 "still being improved, or it has moved away from rows that are no longer at hand"
             )
+        if self.step:
+            return f"the estimate has moved by {self.step:.2g} standard errors since rows were linearized: not settled"
         most = agreement(self.members)
         if not self.apart <= most:
             return (

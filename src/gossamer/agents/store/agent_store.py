@@ -2,18 +2,18 @@
 
 The agent's state (its means and counts, its ledgers, its round and serial) is one small record, replaced by one
 transaction. An observation is acknowledged once a transaction whose state includes it has been committed and
-synced to disk (synchronous=FULL), and is found under the store's name. From then on it survives kill -9 and, on a disk
-that honors a sync, a power cut. Commits happen every `commit` seconds, and at once when someone waits for one
-(`Agent.observe_durable`); all observations since the last one share the commit. Whatever was not acknowledged when the
+synced to disk (synchronous=FULL), and is readable under the store's name. From then on it survives kill -9 and, on a
+disk that honors a sync, a power cut. Commits happen every `commit` seconds, and immediately if a caller waits for one
+(`Agent.observe_durable`); all observations since the last commit share the next one. What was not acknowledged when the
 process died is lost as a whole, never in part.
 
-A disk that is full or fails does not stop the agent: `save` returns False, the agent goes on and reports that
-nothing is acknowledged, and the next save that works acknowledges everything since.
+A full or failing disk does not stop the agent: `save` returns False, the agent continues and reports that nothing is
+acknowledged, and the next successful save acknowledges everything since.
 
-A store that is damaged is set aside, never believed: the agent says what it lost and starts anew. One that is deleted,
-replaced or damaged while the agent runs costs nothing: the agent writes all it knows into a new one.
+A damaged store is set aside and not used: the agent logs what it lost and starts over. If a store is deleted, replaced
+or damaged while the agent runs, nothing is lost: the agent writes its whole state into a new one.
 
-One process at a time: a store that is open holds a lock on NAME.lock beside it.
+Only one process can open a store: it holds a lock on NAME.lock in the same folder.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ log = logging.getLogger("gossamer.agents.store.agent_store")
 
 @dataclass(frozen=True)
 class Saved:
-    """What the store holds: the round the agent was in, its ledger's state, where its source was, extremes, and the
-    epoch as of which it hands its data over (-1: it does not)."""
+    """The content of a store: the agent's round, the state of its ledger, the position of its source, its extremes, and
+    the epoch in which it hands its data over (-1 if it does not)."""
 
     round: int
     ledger: LedgerState
@@ -59,7 +59,7 @@ class AgentStore:
         self.dimension = dimension
         self.method = method
         self.failure: str | None = None
-        """Why the last save did not work, or None."""
+        """Why the last save failed, or None."""
         self.failures = 0
         self._db: sqlite3.Connection | None = None
         self._lock: int | None = None
@@ -77,7 +77,7 @@ class AgentStore:
             raise
 
     def load(self) -> Saved | None:
-        """What was in the store when it was opened, or None for a new agent."""
+        """The content of the store when it was opened, or None for a new agent."""
         return self._saved
 
     def _open(self) -> Saved | None:
@@ -87,16 +87,16 @@ class AgentStore:
                 record = store_file.read(self.path)
                 self._check_owner(record)
             elif any(file.exists() for file in store_file.companions(self.path)):
-                raise Damaged("it is gone, and only the files that SQLite keeps beside it are left")
+                raise Damaged("it is missing, and only the auxiliary files of SQLite are left")
             else:
                 store_file.create(self.path, record)
         except Damaged as damage:
             until = store_file.last_change(self.path)
             aside = store_file.create(self.path, record, "damaged")
             log.error(
-                "the store %s is damaged (%s), so it was set aside as %s and the agent starts anew; lost is "
-                "all that was stored until %s: the agent's observations, and its ledgers, which its neighbors know. "
-                "To go back to a copy, stop the agent and run `gossamer store restore`",
+                "the store %s is damaged (%s), so it was set aside as %s and the agent starts over; it lost "
+                "everything stored until %s: its observations, and its ledgers, which its neighbors know. "
+                "To restore a copy, stop the agent and run `gossamer store restore`",
                 self.path,
                 damage,
                 aside and aside.name,
@@ -110,7 +110,7 @@ class AgentStore:
         self._db = store_file.connect(self.path)
         self._db.execute("PRAGMA journal_mode=WAL")
         self._db.execute("PRAGMA synchronous=FULL")
-        # Every commit goes into the file itself, too: a damaged log must not bring back an older state.
+        # Every commit is also written to the file itself, so that a damaged log cannot restore an older state.
         self._db.execute("PRAGMA wal_autocheckpoint=1")
         self._file = os.stat(self.path)
 
@@ -131,7 +131,7 @@ class AgentStore:
         return Record(agent=self.agent, dimension=self.dimension, method=self.method, empty=True)
 
     def save(self, saved: Saved) -> bool:
-        """Commit and sync; True: everything in `saved` now survives a crash. False: see `failure`."""
+        """Commit and sync; return whether `saved` now survives a crash. If not, `failure` says why."""
         state = saved.ledger
         record = Record(
             agent=self.agent,
@@ -162,7 +162,7 @@ class AgentStore:
         return True
 
     def _write(self, record: Record) -> bool:
-        """Write a record; False: it cannot be found under the store's name, or SQLite finds the file damaged."""
+        """Write a record; return False if it is not readable under the store's name, or if the file is damaged."""
         if self._db is None:  # an earlier attempt to renew the store failed
             return False
         try:
@@ -178,9 +178,9 @@ class AgentStore:
         return in_place and store_file.stored_seal(self.path) == seal
 
     def _renew(self, record: Record) -> None:
-        """Write everything into a new file, in place of one that was deleted, replaced or damaged."""
+        """Write the record into a new file, because the old one was deleted, replaced or damaged."""
         self._disconnect()
-        with suppress(InvalidInput):  # the lock is still there
+        with suppress(InvalidInput):  # the lock is still held
             held, self._lock = self._lock, hold(self.path)
             if held is not None:
                 os.close(held)
@@ -188,9 +188,9 @@ class AgentStore:
         aside = store_file.create(self.path, record, "replaced")
         self._connect()
         log.error(
-            "the store %s was %s while the agent ran; nothing is lost: everything is in a new one",
+            "the store %s was %s while the agent ran; nothing is lost: its content is in a new one",
             self.path,
-            f"replaced or damaged (what was there is now {aside and aside.name})" if existed else "deleted",
+            f"replaced or damaged (the old file is now {aside and aside.name})" if existed else "deleted",
         )
 
     def _disconnect(self) -> None:
@@ -244,6 +244,6 @@ _SERIALS_PER_COMMIT = 2**20
 
 
 def first_serial(saved: Saved | None) -> int:
-    """A serial above those of all earlier runs, even if the clock was set back since the last one."""
+    """A serial above those of all earlier runs, even if the clock was set back since."""
     now = time.time_ns() // 1000
     return max(now, saved.ledger.serial + _SERIALS_PER_COMMIT) if saved else now

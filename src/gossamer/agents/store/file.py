@@ -1,8 +1,8 @@
-"""The file of a store: one sealed record in an SQLite file, and whether it can be believed.
+"""The file of a store: one record with a checksum in an SQLite file.
 
-The record holds everything an agent must remember. Its seal is a digest of its bytes, so a record that was changed in
-any bit is recognized, and a file always holds a record: of nothing, before the first save. So there are three kinds of
-files: sound ones, damaged ones (`Damaged` says how), and those of somebody else, which are left alone.
+The record holds everything an agent must remember. Its seal is a digest of its bytes, so a change of any bit is
+noticed. A file always holds a record, which is empty before the first save. So there are three kinds of files: valid
+ones, damaged ones (`Damaged` says how), and files of other programs, which are not touched.
 """
 
 from __future__ import annotations
@@ -42,27 +42,27 @@ _ENVIRONMENT = {
     sqlite3.SQLITE_PERM,
     sqlite3.SQLITE_READONLY,
 }
-"""Errors of SQLite that tell of the disk or of another process; all others tell of a damaged file."""
+"""Errors of SQLite that are due to the disk or another process; all others mean a damaged file."""
 
 ERRORS = (sqlite3.Error, UnicodeDecodeError)
-"""What SQLite raises; the second one for a message that quotes what is damaged."""
+"""What SQLite raises; the second one for a message that quotes damaged bytes."""
 
 
 class Damaged(InvalidInput):
-    """A file that was an agent's store and cannot be believed anymore; the text says why."""
+    """A damaged store; the text says what is wrong."""
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True):
     """What an agent must remember. Arrays are rows of `dimension` little-endian doubles.
 
     extremes  of its observations (see `Extremes.own`)
-    position  where its source was (see `Source.resume`), after the last observation in this record
+    position  position of its source (see `Source.resume`) after the last observation in this record
     parked    former neighbor -> flow, certificates of both ends, and whether it is in doubt (see `Parked`)
     closed    neighbor whose edge is closed -> whether it has a reason for that (see `closing.py`)
-    reset     the epoch in which all flows were set to zero last
-    leaving   the epoch as of which the agent hands its data over; -1: it does not
+    reset     the last epoch in which all flows were set to zero
+    leaving   the epoch in which the agent hands its data over; -1 if it does not
     empty     nothing has been saved yet
-    calm      whether the fleet returned flows slowly; those of others may hold currents in circles that outages made
+    calm      whether the fleet returned flows slowly; otherwise flows may hold circular currents left by outages
     """
 
     format: int = FORMAT
@@ -85,11 +85,11 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     calm: bool = False
 
     def array(self, content: bytes) -> Floats:
-        """The array in these bytes of the record."""
+        """The array in some bytes of the record."""
         return np.frombuffer(content, "<f8").reshape(-1, self.dimension).copy()
 
     def check(self) -> None:
-        """Raise `Damaged` if no agent can have saved this."""
+        """Raise `Damaged` if no agent can have saved this record."""
         counts = (self.round, self.serial, self.age, self.samples)
         if not (self.dimension >= 1 and all(0 <= count <= _LARGEST_COUNT for count in counts)):
             raise Damaged(f"its round, serial, age and samples cannot be {counts}")
@@ -152,7 +152,7 @@ def _seal(content: bytes) -> bytes:
 
 
 def stored_seal(path: Path) -> bytes | None:
-    """The seal that a new reader finds under this name now; None: the file is damaged, or holds none."""
+    """The seal that a new reader sees under this name; None if the file is damaged or holds none."""
     try:
         with closing(connect(path)) as db:
             row = db.execute("SELECT seal FROM agent").fetchone()
@@ -164,7 +164,7 @@ def stored_seal(path: Path) -> bytes | None:
 
 
 def read(path: Path) -> Record:
-    """The record of a file. Raises `Damaged`, InvalidInput for a file of somebody else, OSError or ERRORS."""
+    """The record of a file. Raises `Damaged`, InvalidInput for a file of another program, OSError or ERRORS."""
     with path.open("rb") as file:
         header = file.read(_HEADER)
     cut = len(header) < _HEADER and _MAGIC.startswith(header[: len(_MAGIC)])
@@ -182,13 +182,13 @@ def read(path: Path) -> Record:
 
 
 def tells_of_damage(error: Exception, path: Path) -> bool:
-    """Whether SQLite finds the file itself wrong, not the disk or the moment."""
+    """Whether an error of SQLite means that the file itself is damaged."""
     code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF
     return code not in _ENVIRONMENT or (code == sqlite3.SQLITE_READONLY and os.access(path, os.W_OK))
 
 
 def _check_owner(path: Path, db: sqlite3.Connection) -> bool:
-    """Whether this is a store although its mark is missing; raises InvalidInput if it is not."""
+    """Return True if this is a store although its application id is missing; raise InvalidInput if it is not."""
     columns = {row[1] for row in db.execute("PRAGMA table_info(agent)")}
     if "seal" in columns:
         return True
@@ -227,12 +227,12 @@ def _read(db: sqlite3.Connection) -> Record:
 
 
 def companions(path: Path) -> list[Path]:
-    """The files that SQLite keeps beside this one."""
+    """The auxiliary files of SQLite for this file."""
     return [path.with_name(path.name + end) for end in ("-wal", "-shm", "-journal")]
 
 
 def set_aside(path: Path, why: str) -> Path:
-    """Rename a file, with those that SQLite keeps beside it, to NAME.why-TIME."""
+    """Rename a file and its auxiliary files to NAME.why-TIME."""
     aside = path.with_name(f"{path.name}.{why}-{datetime.now(UTC):%Y%m%dT%H%M%S%f}")
     for old, new in zip((path, *companions(path)), (aside, *companions(aside)), strict=True):
         with suppress(FileNotFoundError):
@@ -241,6 +241,6 @@ def set_aside(path: Path, why: str) -> Path:
 
 
 def last_change(path: Path) -> str:
-    """When a file, or its log, was written last."""
+    """The last modification of a file or its log."""
     times = [file.stat().st_mtime for file in (path, *companions(path)) if file.exists()]
     return f"{datetime.fromtimestamp(max(times), UTC):%Y-%m-%d %H:%M:%S} UTC" if times else "an unknown time"

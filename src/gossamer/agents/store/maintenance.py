@@ -1,4 +1,4 @@
-"""Looking after stores from outside: is one sound, a copy of it, and a copy put back."""
+"""Checks stores, copies them, and restores copies."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from gossamer.errors import InvalidInput, OutputError
 
 
 def check(path: Path) -> Record:
-    """What a store holds, while its agent runs or not; raises InvalidInput if it cannot be believed."""
+    """The content of a store, whether or not its agent runs; raises InvalidInput if it is damaged."""
     try:
         return store_file.read(path)
     except Damaged as damage:
         raise InvalidInput(
             f"the store {path} is damaged ({damage}); restore it from a copy, "
-            "or let its agent set it aside and start anew"
+            "or let its agent set it aside and start over"
         ) from None
     except FileNotFoundError:
         raise InvalidInput(f"there is no store {path}; an agent's is NAME.sqlite in its directory") from None
@@ -27,7 +27,7 @@ def check(path: Path) -> Record:
 
 
 def backup(path: Path, copy: Path) -> Record:
-    """Copy a sound store to a new file, while its agent runs or not."""
+    """Copy an undamaged store to a new file, whether or not its agent runs."""
     if copy.exists():
         raise InvalidInput(
             f"the copy {copy} must be a new file, but there is one already; choose another name"
@@ -38,7 +38,7 @@ def backup(path: Path, copy: Path) -> Record:
 
 
 def restore(path: Path, copy: Path) -> tuple[Record, Path | None]:
-    """Put a sound copy in the place of a store that is not in use; also returns where the store that was there is."""
+    """Replace a store that is not in use by an undamaged copy; also return where the old store was moved."""
     record = check(copy)
     try:
         held = hold(path)

@@ -1,4 +1,4 @@
-"""The thread that commits an agent's state, so that a slow disk does not hold up its rounds."""
+"""The thread that commits an agent's state, so that a slow disk does not delay its rounds."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ log = logging.getLogger("gossamer.agents")
 
 
 class StoreWriter:
-    """The thread that commits the newest state it was given, and wakes those whose observation is then safe."""
+    """Commits the newest state it was given, in a thread, and wakes the callers whose observations are then stored."""
 
     def __init__(
         self,
@@ -38,7 +38,7 @@ class StoreWriter:
         self._thread.start()
 
     def wants(self, every: float) -> bool:
-        """Whether it is time to commit: someone is waiting, or the last commit was `every` seconds ago."""
+        """Whether a commit is due: a caller is waiting, or the last one was `every` seconds ago."""
         return self._given is None and (bool(self._waiting) or self._clock() - self._last >= every)
 
     def give(self, saved: Saved, taken: int) -> None:
@@ -77,21 +77,21 @@ class StoreWriter:
                 self._answer()
 
     def _answer(self) -> None:
-        """Wake those whose observation is safe; all of them, once nothing more will be committed."""
+        """Wake the callers whose observation is stored; all of them, once nothing more will be committed."""
         ready = [w for w in self._waiting if self._gave_up or w[0] <= self._safe]
         self._waiting = [w for w in self._waiting if w not in ready]
         for number, loop, done in ready:
-            with suppress(RuntimeError):  # its program has ended
+            with suppress(RuntimeError):  # its event loop has ended
                 loop.call_soon_threadsafe(_resolve, done, number <= self._safe)
 
     def give_up(self) -> None:
-        """The agent has failed or ended: nobody should wait for a commit anymore."""
+        """Wake all callers, because the agent has failed or ended."""
         with self._change:
             self._gave_up = True
             self._answer()
 
     def close(self, seconds: float | None = None) -> None:
-        """Commit what was given last, and end; wait for that at most `seconds`."""
+        """Commit the last state and end; wait at most `seconds` for that."""
         with self._change:
             self._closed = True
             self._change.notify()

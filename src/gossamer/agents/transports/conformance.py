@@ -1,9 +1,9 @@
-"""The conformance check of transports: what every implementation must do, yours included.
+"""The conformance check of transports: what every implementation must do.
 
     check(transport, me, neighbors)      run by every agent of a small connected fleet at the same time
 
-Each agent runs `check` with its own transport, in its own thread, process or rank. It raises AssertionError with
-an explanation at the first requirement that is not met.
+Every agent runs `check` with its own transport, in its own thread, process or rank. It raises AssertionError with an
+explanation at the first requirement that is not met.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def check(transport: Transport, me: int, neighbors: tuple[int, ...]) -> None:
         # Stay until the neighbors are done too; leaving early would look like a failure to them.
         subject.swap(lambda sender, receiver: b"done")
         strays = [sender for sender, _ in subject.backlog]
-        assert not strays, f"messages that nobody sent, or that arrived twice, were delivered from {strays}"
+        assert not strays, f"messages that were never sent, or arrived twice, were delivered from {strays}"
     finally:
         transport.close()
         transport.close()
@@ -67,7 +67,7 @@ class _Subject:
         )
 
     def swap(self, text: Callable[[int, int], bytes]) -> None:
-        """Send every neighbor text(me, it) and receive text(it, me); early arrivals are kept."""
+        """Send text(me, j) to every neighbor j and receive text(j, me); early arrivals are kept."""
         outgoing = {j: text(self.me, j) for j in self.neighbors}
         wanted = {(j, text(j, self.me)) for j in self.neighbors}
         missing = wanted - set(self.backlog)
@@ -86,7 +86,7 @@ class _Subject:
         self.transport.exchange(0, outgoing, deadline if missing else 0.0, deliver)
         while (
             missing and time.monotonic() < deadline
-        ):  # an exchange ends early when a neighbor connects or leaves
+        ):  # an exchange ends early if a neighbor connects or leaves
             self.transport.exchange(0, {}, deadline, deliver)
         assert not missing, f"no messages arrived from {sorted(sender for sender, _ in missing)}"
 

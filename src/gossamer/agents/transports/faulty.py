@@ -1,4 +1,4 @@
-"""A transport with deliberate faults, for trials and tests."""
+"""A transport with injected faults, for experiments and tests."""
 
 from __future__ import annotations
 
@@ -11,28 +11,28 @@ from gossamer.agents.round.transport import Deliver, Transport
 
 
 class MessageFaults(Protocol):
-    """What happens to each message by design; `gossamer.faults.Faults.bind` gives one."""
+    """The faults of every message; `gossamer.faults.Faults.bind` makes one."""
 
     def lost(self, round: int, sender: int, receiver: int) -> bool:
-        """Whether the message of this round never arrives."""
+        """Whether the message of this round is lost."""
 
     def delay(self, round: int, sender: int, receiver: int) -> int:
-        """How many rounds late it arrives."""
+        """Number of rounds by which it is late."""
 
 
 class Faulty:
-    """A transport with deliberate faults: it loses and delays this agent's messages as `faults` says.
+    """A transport that loses and delays this agent's messages.
 
-    A message that is k rounds late is handed to the transport in the first exchange whose round is k later.
+    A message that is k rounds late is sent in the first exchange whose round is k later.
 
     Parameters
     ----------
     transport : Transport
-        What it sends by.
+        The transport that sends the messages.
     me : int
         This agent's number.
     faults : MessageFaults
-        What happens to each message; `gossamer.faults.Faults.bind` gives one.
+        The faults of every message; `gossamer.faults.Faults.bind` makes one.
 
     Examples
     --------

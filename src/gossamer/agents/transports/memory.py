@@ -1,4 +1,4 @@
-"""Agents in one process, for tests and simulations: it loses nothing, keeps order and needs no network."""
+"""A network inside one process, for tests and simulations: no message is lost, and their order is kept."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from gossamer.agents.config.settings import AgentSettings
 from gossamer.agents.round.transport import Deliver
 
 Inbox = Queue[tuple[int, bytes] | None]
-"""(sender, payload) in the order of arrival; None only wakes.
+"""(sender, payload) in the order of arrival; None wakes the reader.
 
-Not a SimpleQueue, whose get(timeout=...) can wait forever if a signal arrives just as the time runs out.
+Not a SimpleQueue, whose get(timeout=...) can wait forever if a signal arrives just as the timeout expires.
 """
 
 
 def listen(inbox: Inbox, deadline: float, deliver: Deliver) -> None:
-    """Deliver from `inbox` as `Transport.exchange` promises; shared by the transports that have one."""
+    """Deliver from `inbox` as `Transport.exchange` specifies."""
     while True:
         if inbox.empty():
             remaining = deadline - time.monotonic() if deadline else 0.0

@@ -1,6 +1,6 @@
-"""Agents over MPI, one agent per rank: for clusters that have MPI, and for comparison.
+"""Agents over MPI, one agent per rank, for clusters and for comparison.
 
-MPI cannot tell whether a neighbor is up, so all of them always count as connected.
+MPI cannot tell whether a neighbor is up, so all neighbors always count as connected.
 
     mpiexec -n 4 python program.py        # with MpiTransport(neighbors); the agent's number is its rank
 """
@@ -17,18 +17,18 @@ from gossamer.errors import InvalidInput, Unsupported, require
 
 _TAG = 71
 _NAP = 5e-5
-"""Seconds between two polls of an empty inbox, after the first few without a pause."""
+"""Seconds between two polls of an empty inbox, after a few polls without a pause."""
 
 
 class MpiTransport:
-    """One rank's end. Neighbors are ranks of `communicator` (the world by default).
+    """The transport of one rank; neighbors are ranks of `communicator`.
 
     Parameters
     ----------
     neighbors : tuple of int
         Their ranks.
     communicator : mpi4py.MPI.Comm, optional
-        Which ranks there are.
+        By default MPI.COMM_WORLD.
 
     Examples
     --------
@@ -51,7 +51,7 @@ class MpiTransport:
                 parameter="neighbors", required=f"other ranks below {size}", got=str(strangers)
             )
         self.neighbors = frozenset(neighbors)
-        self._pending: list[tuple[Any, bytes]] = []  # MPI reads the bytes until the send is complete
+        self._pending: list[tuple[Any, bytes]] = []  # MPI needs the bytes until the send is complete
         self._woken = False
 
     def open(self) -> None:

@@ -188,10 +188,10 @@ class TlsTransport:
     def rewire(self, settings: AgentSettings) -> None:
         self._connector.rewire(settings)
         before = {n.id: n.name for n in self.settings.neighbors}
-        here = {n.id: n.name for n in settings.neighbors}
+        current = {n.id: n.name for n in settings.neighbors}
         self.settings = settings
         for connection in list(self._connections.values()):
-            if here.get(connection.id) != before.get(connection.id):  # it left, or was replaced
+            if current.get(connection.id) != before.get(connection.id):  # it left, or was replaced
                 self._lose(connection)
 
     def present(self) -> frozenset[int]:

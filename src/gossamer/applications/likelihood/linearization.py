@@ -21,11 +21,14 @@ from gossamer.models import (
     FAR,
     FIRST,
     PUBLISHED,
+    SETTLED,
     Judgement,
     SumLayout,
     bend_of,
     bends_of,
+    has_kinks,
     judge,
+    leveraged,
     moved,
     next_look,
     on_their_way,
@@ -69,7 +72,13 @@ class Linearizer:
     """The samples of all agents in B trials side by side: their predictors, and what is observed of them."""
 
     def __init__(
-        self, problem: LikelihoodEstimation, lanes: int, *, errors: bool = False, memory: int = MEMORY
+        self,
+        problem: LikelihoodEstimation,
+        lanes: int,
+        *,
+        errors: bool = False,
+        memory: int = MEMORY,
+        every: int = 1,
     ) -> None:
         self.family = problem.family
         self.layout = SumLayout(problem.size, problem.intercepts, meat=errors)
@@ -83,11 +92,14 @@ class Linearizer:
             self.good
         )  # whether new samples are linearized at the reference; at the next look
         self._reach = np.zeros((agents, lanes))  # the largest predictor of an agent's samples
-        self._memory = memory
+        self._memory, self._every = memory, every  # in rounds, and of how many a group of samples is
         self._kept: list[KeptSamples] = []
         self._count = 0  # samples that are kept
         self._held = np.zeros((agents, self.layout.components, lanes))  # the sums over them
         self._change = np.zeros_like(self._held)
+        self._inverse = np.zeros(
+            (agents, lanes, problem.size, problem.size)
+        )  # of the curvature of all samples
 
     def observe(
         self, x: Floats, y: Floats, weights: Floats, group: int = 1, present: Booleans | None = None
@@ -121,23 +133,28 @@ class Linearizer:
         self._change[told] = 0.0
         return observations
 
+    def told(self) -> Floats:
+        """(N, n) by how much the sums of the first trial have changed since the last time, and forget it."""
+        change, self._change = self._change[:, :, 0], np.zeros_like(self._change)
+        return change
+
     def fade(self, factor: float) -> None:
         """Let all samples so far count less."""
-        self._held *= factor
+        self._held *= factor ** self.layout.powers[:, None]
+        self._change *= factor ** self.layout.powers[:, None]
         for kept in self._kept:
             kept.weights[:] *= factor
 
     def _let_go(self, group: int) -> None:
-        most = self._memory * group * (1 if self.good.all() else PATIENCE)
+        memory = -(-self._memory * group // self._every)
+        most = memory * (1 if self.good.all() else PATIENCE)
         if self._count <= most:
             return
         whole = self._together()
-        extra = self._count - self._memory * group
+        extra = self._count - memory
         self._held -= self._sums(whole.part(slice(0, extra)), extra)[0]
-        self._kept, self._count = (
-            [KeptSamples(*(a.copy() for a in whole.part(slice(extra, None))))],
-            self._memory * group,
-        )
+        self._kept = [KeptSamples(*(a.copy() for a in whole.part(slice(extra, None))))]
+        self._count = memory
 
     def _together(self) -> KeptSamples:
         if len(self._kept) > 1:
@@ -152,13 +169,18 @@ class Linearizer:
         near = found.ready & (found.linearization <= FAR)
         self.near, self._nearing = near & self._nearing, near
         self.good = self.near & (found.linearization <= PUBLISHED)
-        move = found.ready & (found.linearization > _WORTH)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            step = np.abs((found.theta - np.moveaxis(self.reference, 1, 2)) / found.errors).max(axis=-1)
+        worth = (found.linearization > _WORTH) | has_kinks(self.family) | ~(step <= SETTLED / 4)
+        move = found.ready & found.enough(self.penalty) & worth
         if not move.any():
             return
         self.careful = np.where(move, found.linearization > FAR, self.careful)
         theta = np.where(move[:, None], np.swapaxes(found.theta, 1, 2), self.reference)
         self.reference = np.ascontiguousarray(theta)
         self.referred = self.referred | move
+        rows = np.where(move, found.rows, 1.0)[..., None, None]
+        self._inverse = np.where(move[..., None, None], found.inverse / rows, self._inverse)
         if not self._count:
             return
         kept = self._together()
@@ -187,7 +209,7 @@ class Linearizer:
         target = np.empty_like(kept.predictors)
         kernels.predict(target, kept.x, self.reference)
         target = np.where(self.referred, target, kept.predictors)
-        return linearized(self.family, self.layout, kept, group, self.careful, target)
+        return linearized(self.family, self.layout, kept, group, self.careful, target, self._inverse)
 
 
 def linearized(
@@ -197,8 +219,10 @@ def linearized(
     group: int,
     careful: Booleans | bool,
     target: Floats | None = None,
+    inverse: Floats | None = None,
 ) -> Floats:
-    """(samples / group, N, n, B): the sums over groups of samples, on their way to the target, of what is averaged."""
+    """(samples / group, N, n, B): the sums over groups of samples, on their way to the target, of what is averaged; for
+    `inverse` see `models.leveraged`."""
     x, y, weights, predictors = kept
     samples, agents, _, lanes = x.shape
     slopes = family.slopes(predictors, y)
@@ -220,6 +244,11 @@ def linearized(
     kernels.linearize(out, x, curvatures, layout.curved, group)
     if layout.meat:
         out[:, :, layout.plain] = grouped((np.abs(slopes).max(axis=0) > 0.5) * weights[:, :, None])
-        out[:, :, layout.plain + 1] = out[:, :, 0]
-        kernels.linearize(out, x, slopes[:, None] * slopes * weights[:, :, None], layout.plain + 2, group)
+        squares = weights**2
+        if inverse is not None:
+            by_agent, bends = np.moveaxis(slopes, 1, -1), np.moveaxis(curvatures, 2, -1)  # samples last
+            by_agent = leveraged(np.transpose(x, (1, 3, 0, 2)), by_agent, bends, inverse)
+            slopes = np.ascontiguousarray(np.moveaxis(by_agent, -1, 1))
+        out[:, :, layout.plain + 1] = squares.reshape(-1, group, agents).sum(axis=1)[..., None]
+        kernels.linearize(out, x, slopes[:, None] * slopes * squares[:, :, None], layout.plain + 2, group)
     return out

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from gossamer import checks
-from gossamer.applications.linear import kernels
+from gossamer.applications.linear import innovations
 from gossamer.applications.solvers import settled
 from gossamer.arrays import Floats, Integers
 from gossamer.methods import LinearIteration
@@ -116,19 +116,19 @@ class KarMoura:
         gain = np.linalg.inv(average) if self.gain == "efficient" else np.eye(problem.dimension)
         pull = np.matmul(gain, problem.grams)
         innovation, consensus = self._steps(problem, pull, average, int(horizons.max()))
-        lanes = min(kernels.LANES, -(-trials // 8) * 8)
+        lanes = min(innovations.LANES, -(-trials // 8) * 8)
         first = np.arange(0, trials, lanes)
         order = np.argsort(horizons, kind="stable")
         shape = (network.agents, problem.dimension, lanes)
         out = np.empty((len(first), len(horizons), *shape))
         moments = problem.moments
-        kernels.innovate(
+        innovations.innovate(
             out,
             np.zeros((len(first), *shape)),
             first,
             random.key(seed),
-            kernels.Innovations(moments.mean @ gain.T, np.matmul(gain, moments.factor), pull),
-            kernels.StepSizes(innovation, consensus, horizons[order]),
+            innovations.Innovations(moments.mean @ gain.T, np.matmul(gain, moments.factor), pull),
+            innovations.StepSizes(innovation, consensus, horizons[order]),
             rows_of(network.gossip),
         )
         found = np.empty((len(horizons), trials, *shape[:2]))

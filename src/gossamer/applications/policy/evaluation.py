@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike
 from scipy.sparse.linalg import splu
 
 from gossamer import checks, plotting, theory
-from gossamer.applications.policy import bellman, kernels, problems
+from gossamer.applications.policy import bellman, problems, temporal_differences
 from gossamer.applications.policy.rivals import TemporalDifference
 from gossamer.applications.solvers import Alone, Centralized, averages
 from gossamer.applications.streams import Stream
@@ -327,7 +327,7 @@ class PolicyEvaluation:
         first_trial = checks.whole_number("first_trial", first_trial, least=0, most=2**32)
         order = np.argsort(horizons, kind="stable")
         counts = np.zeros((trials, len(horizons), self.transitions.nnz), dtype=np.int64)
-        kernels.count_transitions(
+        temporal_differences.count_transitions(
             counts, random.key(seed), first_trial, horizons[order], self.transitions.indptr, self.cumulative
         )
         found = np.empty((len(horizons), trials, self.transitions.nnz))

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gossamer import checks
-from gossamer.applications.policy import kernels
+from gossamer.applications.policy import temporal_differences
 from gossamer.arrays import Floats, Integers
-from gossamer.errors import InvalidInput, Unsupported
+from gossamer.errors import InvalidInput
 from gossamer.numerics import random
 from gossamer.numerics.sparse import rows_of
 from gossamer.observations import Gaussian
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from gossamer.applications.policy.evaluation import PolicyEvaluation
 
 STEPS = ("harmonic", "sqrt", "constant")
+
+IN_FLIGHT = 2**22
+"""Rewards in memory at a time, where the compiled loops do not draw them."""
 
 
 @dataclass(frozen=True)
@@ -111,36 +114,48 @@ class TemporalDifference:
         first_trial: int = 0,
     ) -> Floats:
         """(H, trials, N, S): every agent's values after each horizon."""
-        if not isinstance(problem.streams, Gaussian):
-            raise Unsupported(
-                f"temporal differences draw Gaussian rewards here, but these are {type(problem.streams).__name__}; "
-                "evaluate by a method that averages the rewards, such as 'anytime-sda'"
-            )
         order = np.argsort(horizons, kind="stable")
         steps = self.steps(problem, int(horizons.max()))
         radius = np.inf if self.radius is None else float(self.radius)
         transitions = problem.transitions
-        process = kernels.RewardProcess(
+        gaussian = isinstance(problem.streams, Gaussian) and problem.streams.normal_std is not None
+        rewards, std = problem.rewards.T, problem.reward_std.T
+        if not gaussian:  # then what is drawn is the reward itself
+            rewards, std = np.zeros_like(rewards), np.ones_like(std)
+        process = temporal_differences.RewardProcess(
             transitions.indptr,
             transitions.indices,
             problem.cumulative,
-            np.ascontiguousarray(problem.rewards.T),
-            np.ascontiguousarray(problem.reward_std.T),
+            np.ascontiguousarray(rewards),
+            np.ascontiguousarray(std),
         )
-        learning = kernels.Learning(
+        learning = temporal_differences.Learning(
             steps, problem.discount, radius, self.output == "average", horizons[order]
         )
         gossip = rows_of(problem.network.gossip)
         key = random.key(seed)
-        if self.form == "generative":
-            out = np.empty((trials, len(horizons), problem.network.agents, problem.states))
-            kernels.generative(out, key, first_trial, process, learning, gossip)
-        else:
-            features = self._features(problem)
-            out = np.empty((trials, len(horizons), problem.network.agents, features.shape[1]))
-            visits = np.cumsum(self._distribution(problem))
-            visits[-1] = 2.0  # rounding must not leave the last state out of reach
-            kernels.independent(out, key, first_trial, process, learning, gossip, features, visits)
+        agents, total = problem.network.agents, len(steps)
+        features = np.eye(problem.states) if self.form == "generative" else self._features(problem)
+        cumulative = np.cumsum(self._distribution(problem)) if self.form == "iid" else np.ones(1)
+        cumulative[-1] = 2.0  # rounding must not leave the last state out of reach
+        visits = temporal_differences.Visits(features, cumulative)
+        out = np.empty((trials, len(horizons), agents, features.shape[1]))
+        theta, average = np.zeros((2, trials, features.shape[1], agents))
+        share = total if gaussian else max(4, IN_FLIGHT // (agents * problem.states * trials) // 4 * 4)
+        drawn = np.empty((0, agents, problem.states, trials))
+        for begin in range(0, total, share):
+            end = min(begin + share, total)
+            if not gaussian:
+                which = range(first_trial, first_trial + trials)
+                drawn = np.ascontiguousarray(problem.streams.sample(seed, range(begin, end), which))
+            piece = temporal_differences.Piece(begin, end, theta, average, drawn)
+            if self.form == "generative":
+                temporal_differences.generative(out, key, first_trial, process, learning, gossip, piece)
+            else:
+                temporal_differences.independent(
+                    out, key, first_trial, process, learning, gossip, piece, visits
+                )
+        if self.form != "generative":
             out = out @ features.T
         found = np.empty((len(horizons), trials, *out.shape[2:]))
         found[order] = np.moveaxis(out, 1, 0)

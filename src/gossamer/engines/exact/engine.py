@@ -145,7 +145,28 @@ def _some(horizons: Integers) -> Integers:
 
 
 def weights(method: Method | str, network: NetworkLike, rounds: int) -> Floats:
-    """Return (T, N, N): the weight of agent j's observation in round t in agent i's estimate, [t, i, j]."""
+    """Return how much of every observation is in every estimate after the last round.
+
+    Parameters
+    ----------
+    method : Method or str
+        The method, or its name.
+    network : Network
+        N agents.
+    rounds : int
+        T, the number of rounds.
+
+    Returns
+    -------
+    ndarray, shape (T, N, N)
+        Entry [t, i, j] is the weight of agent j's observation of round t in agent i's estimate.
+
+    Examples
+    --------
+    >>> w = gs.weights(gs.AnytimeSDA(), gs.Network.cycle(4), rounds=50)
+    >>> w.shape, w.sum(axis=(0, 2)).round(6)
+    ((50, 4, 4), array([1., 1., 1., 1.]))
+    """
     method, network, rounds = analyzable(method), Network.of(network), checks.rounds(rounds)
     if rounds * network.agents**2 > 2**27:
         raise Unsupported(

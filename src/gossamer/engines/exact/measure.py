@@ -126,7 +126,10 @@ class Sampled(Measure):
             if count == 1:  # a form in random signs has at most the variance 2 |A|_F^2 <= 2 |A| trace A
                 uncertainty = uncertainty + np.sqrt(2 * largest * trace)
             else:
-                uncertainty = uncertainty + spread_of(pilot if len(pilot) else probes) / np.sqrt(count)
+                # All probes together count where they differ more than the pilot: few may have missed rare large ones.
+                spread = spread_of(np.concatenate([pilot, probes]))
+                spread = np.maximum(spread, spread_of(pilot)) if len(pilot) else spread
+                uncertainty = uncertainty + spread / np.sqrt(count)
         found = np.stack([np.where(bias < 0, 0.0, bias), variance, uncertainty])
         return Integral(*np.where(np.isfinite(found), found, np.inf))
 

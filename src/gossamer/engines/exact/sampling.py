@@ -11,11 +11,12 @@ modes dominate it, the probes vary a lot: then an orthonormal basis Q of the sub
 applying A to random vectors (as in Hutch++, Meyer et al. 2021), trace(Q'A Q) is computed exactly, and only the rest is
 sampled.
 
-The number of probes needed for a standard error of 1% of the total error is determined by the variance of the probes of
-a pilot, and the standard error is computed from the same variance. The pilot is not part of the mean, so the mean's
-error is independent of both, for any distribution of the probes: the two-stage rule of Stein (1945). If the variance of
-the probes in the mean were used instead, the standard error would be too small, because sampling would stop when that
-variance happens to be small.
+How many probes are needed for a standard error of 1% of the total error is decided from how much the probes of a pilot
+differ, and the standard error is computed from the same number. The pilot is not part of the mean, so the mean's error
+is independent of both, whatever the distribution of a probe is: the two-stage rule of Stein (1945). If the differences
+of the probes in the mean decided, as they seem natural to do, the standard error would be too small: sampling would
+stop where they happen to be small. Where all probes together differ more than the pilot, they count: that is never
+less.
 
 If T is large, fewer moments suffice: |sum_{j > d} c_j mu_j| <= mu_0 sum_{j > d} |c_j|, and the coefficients c_j of h^2
 and v are computed before the moments. So no slow mode is missed, for any spectrum.
@@ -50,7 +51,7 @@ from gossamer.observations import Observations
 RELATIVE = 0.01
 """Relative standard error of the total error at which no more probes are added."""
 
-PILOT = 8
+PILOT = 16
 """Number of probes of the pilot, from which a standard error is computed."""
 
 TRUNCATION = 1e-4

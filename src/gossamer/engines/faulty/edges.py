@@ -9,7 +9,7 @@ import numpy as np
 from scipy.sparse.csgraph import connected_components
 
 from gossamer.arrays import Booleans, Integers
-from gossamer.engines.faulty.contact_kernels import ContactBook, Meetings, meet, parts, rebuild
+from gossamer.engines.faulty.contact_book import ContactBook, Meetings, meet, parts, rebuild
 from gossamer.engines.faulty.memory import EdgeList, LedgerMemory
 from gossamer.faults import Faults
 from gossamer.methods.ledger import DOWN

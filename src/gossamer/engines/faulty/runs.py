@@ -12,12 +12,12 @@ from numba import get_num_threads
 
 from gossamer.arrays import Flags, Floats, Integers
 from gossamer.engines.faulty.edges import ChangingEdges, Edges, Size, SteadyEdges
-from gossamer.engines.faulty.kernels import add_ledgers, play_rounds
+from gossamer.engines.faulty.ledger_rounds import add_ledgers, play_rounds
 from gossamer.engines.faulty.memory import EdgeList, LedgerMemory, LedgerTable, Phase, Rules
 from gossamer.engines.trials import Advance, Trials
 from gossamer.errors import InvalidInput, Unsupported
 from gossamer.faults import Faults
-from gossamer.faults.kernels import ChainDraws
+from gossamer.faults.link_draws import ChainDraws
 from gossamer.methods import Method, Table
 from gossamer.methods.ledger import DOWN, DROPPED, NEW
 from gossamer.networks import ChangingNetwork, Network

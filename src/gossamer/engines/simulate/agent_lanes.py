@@ -18,7 +18,7 @@ import numpy as np
 from numba import get_num_threads, prange
 
 from gossamer.arrays import AnyArray, Booleans, Floats, Integers
-from gossamer.engines.simulate.kernels import (
+from gossamer.engines.simulate.lane_rounds import (
     Draw,
     Input,
     PassTable,

@@ -21,7 +21,7 @@ import numpy as np
 
 from gossamer import checks
 from gossamer.arrays import AnyArray, Floats
-from gossamer.engines.simulate.together import together
+from gossamer.engines.simulate.collective import on_all_ranks
 from gossamer.errors import InvalidInput, OutputError
 
 MANIFEST = "checkpoint.json"
@@ -49,7 +49,7 @@ class Checkpoints:
         self.comm, self.identity, self.first, self.last = comm, identity, first, last
         if self.folder is None:
             return None
-        found = comm.bcast(together(comm, self._find))
+        found = comm.bcast(on_all_ranks(comm, self._find))
         self._was = None
         if threading.current_thread() is threading.main_thread():  # Python serves signals there alone
             self._was = signal.signal(signal.SIGTERM, self._stopped)
@@ -127,7 +127,7 @@ class Checkpoints:
                 why = error if error.errno else f"{error}: is the disk full?"  # NumPy does not say
                 raise OutputError(f"{self.folder} cannot be written: {why}; {self._last}") from error
 
-        together(self.comm, tried)
+        on_all_ranks(self.comm, tried)
 
     def _name_them(self, position: Position, shards: list[tuple[str, int, int]]) -> None:
         """Write the manifest, then remove the files of checkpoints before, and what was never finished."""

@@ -25,11 +25,11 @@ from gossamer.engines.horizons import Horizons, horizons_of, passes
 from gossamer.engines.results import standard_error
 from gossamer.engines.simulate import agent_lanes
 from gossamer.engines.simulate.checkpoints import Checkpoints, Position
+from gossamer.engines.simulate.collective import on_all_ranks, or_abort
 from gossamer.engines.simulate.halo import Exchange, Halo, load
-from gossamer.engines.simulate.kernels import PassTable
+from gossamer.engines.simulate.lane_rounds import PassTable
 from gossamer.engines.simulate.layouts import aligned, pass_table
 from gossamer.engines.simulate.result import Simulation
-from gossamer.engines.simulate.together import together, together_or_end
 from gossamer.engines.trials import LONG, Trials
 from gossamer.errors import InvalidInput, Unsupported
 from gossamer.methods import Method, Table, resolve
@@ -112,22 +112,22 @@ def simulate_cluster(
     # A rank has its own core, so it uses one thread unless the environment sets another number.
     set_num_threads(int(os.environ.get("NUMBA_NUM_THREADS", "1")))
     try:
-        return _simulate(comm, together(comm, prepare), progress)
+        return _simulate(comm, on_all_ranks(comm, prepare), progress)
     finally:
         set_num_threads(threads)
 
 
 def _simulate(comm: Any, problem: Problem, progress: bool | None) -> Simulation[Any, Any]:
-    bounds = together(comm, lambda: problem.network.bounds(comm.size))
+    bounds = on_all_ranks(comm, lambda: problem.network.bounds(comm.size))
     first, last = bounds[comm.rank], bounds[comm.rank + 1]
-    share = together(comm, lambda: _share(problem, range(first, last)))
-    rows = [together(comm, lambda: problem.network.read(first, last, 0))]
-    halo, links = together_or_end(comm, lambda: load(comm, problem.network, bounds, rows.pop()))
+    share = on_all_ranks(comm, lambda: _share(problem, range(first, last)))
+    rows = [on_all_ranks(comm, lambda: problem.network.read(first, last, 0))]
+    halo, links = or_abort(comm, lambda: load(comm, problem.network, bounds, rows.pop()))
     run = _Run(comm, problem, share, halo, links)
     run.plan()
     identity = {} if problem.saving.folder is None else run.identity()
     saved = problem.saving.open(comm, identity, first, last)
-    return run.result(together_or_end(comm, lambda: run.go(progress, saved)))
+    return run.result(or_abort(comm, lambda: run.go(progress, saved)))
 
 
 def _share(problem: Problem, agents: range) -> Share:
@@ -194,7 +194,7 @@ class _Run:
             facts = problem.network.facts(self.distinct, self.bound)
             return passes(problem.method, facts, problem.horizons)
 
-        found: list[tuple[Table, list[int]]] = comm.bcast(together(comm, tabulate))
+        found: list[tuple[Table, list[int]]] = comm.bcast(on_all_ranks(comm, tabulate))
         self.passes = [
             (table, sorted(which, key=lambda w: int(problem.horizons[w]))) for table, which in found
         ]

@@ -16,7 +16,7 @@ from numba import get_num_threads
 from gossamer.arrays import AnyArray, Booleans, Floats, Integers
 from gossamer.engines.horizons import passes
 from gossamer.engines.simulate import agent_lanes, trial_lanes
-from gossamer.engines.simulate.kernels import PassTable, read_estimates, scratch_for
+from gossamer.engines.simulate.lane_rounds import PassTable, read_estimates, scratch_for
 from gossamer.engines.trials import Advance, Trials
 from gossamer.methods import Method, Table
 from gossamer.networks import Network
@@ -220,16 +220,20 @@ class AgentLanes(_LaneLayout):
         agents = run.network.agents
         tasks = [(trial, c) for trial in trials for c in range(run.observations.components)]
         fits = agents * (self.table.registers + 7) * np.dtype(run.dtype).itemsize <= CACHE
-        together = fits and (len(tasks) >= threads or agents < threads * self.links.width)
+        trial_per_thread = fits and (len(tasks) >= threads or agents < threads * self.links.width)
         numbers = agents * (self.table.registers + 7 + len(self.which) * (1 + run.keep))
         most = min(STEP_WORK // (agents * self.table.rounds), IN_FLIGHT // numbers)
-        width = max(threads, most) if together else 1
+        width = max(threads, most) if trial_per_thread else 1
         links = self.links.for_agents
         for begin in range(0, len(tasks), width):
-            self._wave(tasks[begin : begin + width], links, together, advance)
+            self._wave(tasks[begin : begin + width], links, trial_per_thread, advance)
 
     def _wave(
-        self, tasks: list[tuple[int, int]], links: agent_lanes.ChunkLinks, together: bool, advance: Advance
+        self,
+        tasks: list[tuple[int, int]],
+        links: agent_lanes.ChunkLinks,
+        trial_per_thread: bool,
+        advance: Advance,
     ) -> None:
         run, kind, width = self.run, self.run.dtype, self.links.width
         agents, count, horizons = run.network.agents, len(tasks), len(self.which)
@@ -254,7 +258,7 @@ class AgentLanes(_LaneLayout):
                 drawn = self.draw(range(trials[0], trials[-1] + 1), start, stop)
                 parts = [drawn[:, :, c, run.first_trial + trial - trials[0]] for trial, c in tasks]
                 state = state._replace(given=np.stack(parts).astype(kind, copy=False), origin=max(start, 0))
-            play = agent_lanes.play_trials if together else agent_lanes.play_agents
+            play = agent_lanes.play_trials if trial_per_thread else agent_lanes.play_agents
             play(state, start, stop, self.pass_table, links, get_num_threads())
             for kept, found in self.iterates(state.work, stop):
                 for (trial, c), values in zip(tasks, found.reshape(count, -1), strict=True):
@@ -309,7 +313,7 @@ def aligned(shape: tuple[int, ...], dtype: Any) -> AnyArray:
 
 
 def _rows(table: Table) -> tuple[AnyArray, AnyArray]:
-    """The coefficients round by round, and how many registers each round needs (see `kernels.PassTable`)."""
+    """The coefficients round by round, and how many registers each round needs (see `lane_rounds.PassTable`)."""
     rounds, size = table.rounds, table.registers
     rows = np.zeros((rounds + 1, size + 2, size + 2))
     rows[:-1, 0, 0], rows[:-1, 0, 2:] = table.message_observation, table.message_state

@@ -14,7 +14,7 @@ from gossamer.networks import Network
 from gossamer.observations import fourth_moment_note
 
 QUICK, QUICK_IN_CLOSED_FORM = 2**14, 2**22
-"""Largest number of agents for which an exact error takes less than a second, also with a spectrum in closed form."""
+"""Largest numbers of agents for which an exact error takes seconds: in general, and with a closed-form spectrum."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -59,8 +59,8 @@ class Simulation(TrialResult[Rounds, Value]):
             return None
 
     @property
-    def beside(self) -> Any:
-        """The exact error as shown in tables and figures next to the trials: `expected`, unless that takes minutes."""
+    def quick_expected(self) -> Any:
+        """`expected` if it can be computed in seconds, as in tables and figures, else None."""
         network = self.network
         if not isinstance(network, Network) or network.agents <= QUICK:
             return self.expected
@@ -69,7 +69,7 @@ class Simulation(TrialResult[Rounds, Value]):
 
     def curves(self) -> list[plotting.Curve]:
         simulated, *limits = super().curves()
-        known = self.beside
+        known = self.quick_expected
         if known is None:
             return [simulated, *limits]
         line = plotting.Curve(simulated.label, self.rounds, known.total_error)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from gossamer.arrays import AnyArray, Floats, Integers
-from gossamer.engines.simulate.kernels import (
+from gossamer.engines.simulate.lane_rounds import (
     Draw,
     Input,
     PassTable,

@@ -10,7 +10,7 @@ import numpy as np
 
 from gossamer.arrays import Flags, Floats, Integers
 from gossamer.engines.faulty.memory import EdgeList, LedgerMemory, LedgerTable, Rules
-from gossamer.faults.kernels import ChainDraws, fill_link, recall_states
+from gossamer.faults.link_draws import ChainDraws, fill_link, recall_states
 from gossamer.methods.ledger import COMPARED, DROPPED, NEW
 from gossamer.numerics.compiling import compiled
 

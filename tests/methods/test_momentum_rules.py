@@ -12,7 +12,7 @@ import gossamer as gs
 from gossamer.facts import KnownFacts, UnknownFacts
 from gossamer.methods import tabulate
 from gossamer.methods.ledger import ledger_program
-from gossamer.methods.rising import RULES, heavy_ball
+from gossamer.methods.momentum_rules import RULES, heavy_ball
 from gossamer.theory import network_limit
 
 LOCAL = gs.AnytimeSDA("local")

@@ -1,4 +1,4 @@
-"""Work of all ranks of a communicator: an error on any of them ends all of them, with one message."""
+"""Collective work of the ranks of a communicator: an error on any of them ends all of them, with one message."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gossamer.errors import GossamerError, Unsupported
 Found = TypeVar("Found")
 
 
-def together(comm: Any, work: Callable[[], Found]) -> Found:
+def on_all_ranks(comm: Any, work: Callable[[], Found]) -> Found:
     """Do this rank's share of some work; where it fails on any rank, rank 0 raises the error and the others end."""
     found, trouble = None, None
     try:
@@ -31,7 +31,7 @@ def together(comm: Any, work: Callable[[], Found]) -> Found:
     raise (kind if issubclass(kind, GossamerError) else Unsupported)(f"rank {rank} of {comm.size}: {text}")
 
 
-def together_or_end(comm: Any, work: Callable[[], Found]) -> Found:
+def or_abort(comm: Any, work: Callable[[], Found]) -> Found:
     """Do work in which ranks wait for each other: an error on one of them ends all of them with its message."""
     try:
         return work()

@@ -21,7 +21,7 @@ GROWING = 4096
 agent would have to keep the coefficients of every round."""
 
 
-class Rising(NamedTuple):
+class MomentumRule(NamedTuple):
     """The numbers of a rule.
 
     step_size   eta
@@ -49,21 +49,21 @@ class Rising(NamedTuple):
         return np.asarray(self.smoothing * np.minimum(np.arange(1.0, rounds + 1), GROWING) ** self.growth)
 
 
-def local(network: SpectralFacts) -> Rising:
+def local(network: SpectralFacts) -> MomentumRule:
     """The rule without a spectrum, for networks that lose messages.
 
     With a momentum near 1 Nesterov's update is stable while eta lambda < 4/3, so 1.3/lambda_bound is nearly the largest
     safe step. The limit 0.97 gives full speed on networks with sqrt(k) up to about 2/(1 - 0.97).
     """
-    return Rising(1.3 / network.lambda_bound, 0.97, 8.0, 2.0, growth=0.5, carry=1.0)
+    return MomentumRule(1.3 / network.lambda_bound, 0.97, 8.0, 2.0, growth=0.5, carry=1.0)
 
 
-def local_heavy_ball(network: SpectralFacts) -> Rising:
+def local_heavy_ball(network: SpectralFacts) -> MomentumRule:
     """The rule without a spectrum, for networks without loss; stable while eta lambda < 2."""
-    return Rising(1.9 / network.lambda_bound, 0.96, 8.0, 2.0, growth=0.5, carry=0.0)
+    return MomentumRule(1.9 / network.lambda_bound, 0.96, 8.0, 2.0, growth=0.5, carry=0.0)
 
 
-def heavy_ball(network: SpectralFacts) -> Rising:
+def heavy_ball(network: SpectralFacts) -> MomentumRule:
     """The rule with a spectrum, for networks without loss.
 
     Mode k is an oscillator of squared frequency Omega_k^2 = 2 eta lambda_k and damping q = 1 - zeta. It follows what
@@ -91,7 +91,7 @@ def heavy_ball(network: SpectralFacts) -> Rising:
     step_size = 1.96 / (high + low)
     late = damping / ((2 - damping) * step_size * low)
     lead = ahead * share * late - (1 - share) / 2
-    return Rising(step_size, 1 - damping, 6.0, window, growth=0.0, carry=0.0, lead=lead)
+    return MomentumRule(step_size, 1 - damping, 6.0, window, growth=0.0, carry=0.0, lead=lead)
 
 
 RULES = {"heavy-ball": heavy_ball, "local": local, "local-heavy-ball": local_heavy_ball}

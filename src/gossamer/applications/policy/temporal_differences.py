@@ -47,6 +47,23 @@ class Learning(NamedTuple):
     horizons: Integers  #: (H,) ascending
 
 
+class Piece(NamedTuple):
+    """The rounds that one call serves, what they begin with and leave behind, and rewards of other streams."""
+
+    begin: int  #: a multiple of four
+    end: int
+    theta: Floats  #: (trials, rows, N)
+    average: Floats  #: (trials, rows, N) the sum of all thetas so far, times their steps
+    drawn: Floats  #: (rounds, N, S, trials) in place of normal numbers; empty: those are drawn here
+
+
+class Visits(NamedTuple):
+    """What is looked at where one state is sampled in a round."""
+
+    features: Floats  #: (S, p)
+    cumulative: Floats  #: (S,) distribution of the sampled state
+
+
 class StateDraws(NamedTuple):
     """Which random numbers: those of a seed's key, a trial, a stream (such as a state) and a component."""
 
@@ -135,6 +152,27 @@ def _report(out: Floats, theta: Floats, average: Floats, weight: float, averaged
             out[i, j] = average[j, i] / weight if averaged else theta[j, i]
 
 
+@contracted
+def _copy(source: Floats, target: Floats) -> None:
+    """Copy element by element: slice assignments in the loops over `prange` gave wrong values after `theta` and `fresh`
+    had changed their roles."""
+    rows, agents = source.shape
+    for j in range(rows):
+        for i in range(agents):
+            target[j, i] = source[j, i]
+
+
+@contracted
+def _so_far(begin: int, steps: Floats, horizons: Integers) -> tuple[float, int]:
+    """The sum of the steps of the rounds before `begin`, and how many horizons have been reported there."""
+    weight, h = 0.0, 0
+    for t in range(begin):
+        weight += steps[t]
+    while h < horizons.size and horizons[h] <= begin:
+        h += 1
+    return weight, h
+
+
 @parallel_contracted
 def generative(
     out: Floats,  # (trials, H, N, S)
@@ -143,20 +181,19 @@ def generative(
     process: RewardProcess,
     learning: Learning,
     gossip: SparseRows,
+    piece: Piece,
 ) -> None:
     """Theta <- W Theta + alpha_k (R_k + gamma Z_k Theta - Theta), every state sampled in every round."""
     indptr, indices, cumulative, rewards, std = process
     steps, discount, radius, averaged, horizons = learning
     states, agents = rewards.shape
     for trial in prange(out.shape[0]):
-        theta = np.zeros((states, agents))
-        fresh = np.zeros((states, agents))
-        average = np.zeros((states, agents))
+        theta, fresh, average = np.empty((states, agents)), np.empty((states, agents)), piece.average[trial]
+        _copy(piece.theta[trial], theta)
         noise = np.empty((states, 4, agents))
         places = np.empty((states, 4), np.int64)
-        weight = 0.0
-        h = 0
-        for t in range(steps.size):
+        weight, h = _so_far(piece.begin, steps, horizons)
+        for t in range(piece.begin, piece.end):
             a, now = steps[t], t % 4
             if averaged:
                 weight += a
@@ -166,8 +203,11 @@ def generative(
             for j in range(states):
                 if now == 0:
                     draws = StateDraws(key, first_trial + trial, j, 0)
-                    fill_normals_agents(noise[j], key, OBSERVATION, t // 4, 0, j, first_trial + trial)
+                    if piece.drawn.size == 0:
+                        fill_normals_agents(noise[j], key, OBSERVATION, t // 4, 0, j, first_trial + trial)
                     _draw_places(places[j], draws, t // 4, cumulative, indptr[j], indptr[j + 1])
+                if piece.drawn.size > 0:
+                    noise[j, now] = piece.drawn[t - piece.begin, :, j, trial]
                 mine, following, drawn = theta[j], theta[indices[places[j, now]]], noise[j, now]
                 for i in range(agents):
                     mixed = 0.0
@@ -181,6 +221,7 @@ def generative(
             while h < horizons.size and horizons[h] == t + 1:
                 _report(out[trial, h], theta, average, weight, averaged)
                 h += 1
+        _copy(theta, piece.theta[trial])
 
 
 @parallel_contracted
@@ -191,27 +232,25 @@ def independent(
     process: RewardProcess,
     learning: Learning,
     gossip: SparseRows,
-    features: Floats,  # (S, p)
-    visits: Floats,  # (S,) cumulative distribution of the sampled state
+    piece: Piece,
+    visits: Visits,
 ) -> None:
     """theta_i <- sum_j W_ij theta_j + alpha_k delta_i phi(s), one state s and its next state s' per round, where
     delta_i = R_i + gamma phi(s')'theta_i - phi(s)'theta_i."""
     indptr, indices, cumulative, rewards, std = process
     steps, discount, radius, averaged, horizons = learning
-    agents, size = rewards.shape[1], features.shape[1]
-    states = rewards.shape[0]
+    states, agents = rewards.shape
+    features, size = visits.features, visits.features.shape[1]
     for trial in prange(out.shape[0]):
-        theta = np.zeros((size, agents))
-        fresh = np.zeros((size, agents))
-        average = np.zeros((size, agents))
+        theta, fresh, average = np.empty((size, agents)), np.empty((size, agents)), piece.average[trial]
+        _copy(piece.theta[trial], theta)
         noise = np.empty((4, agents))
         change = np.empty(agents)
         visited = np.empty(4, np.int64)
         place = np.empty(4, np.int64)
         visit, move = StateDraws(key, first_trial + trial, 0, 1), StateDraws(key, first_trial + trial, 0, 2)
-        weight = 0.0
-        h = 0
-        for t in range(steps.size):
+        weight, h = _so_far(piece.begin, steps, horizons)
+        for t in range(piece.begin, piece.end):
             a, now = steps[t], t % 4
             if averaged:
                 weight += a
@@ -219,9 +258,12 @@ def independent(
                     for i in range(agents):
                         average[j, i] += a * theta[j, i]
             if now == 0:
-                fill_normals_agents(noise, key, OBSERVATION, t // 4, 0, 0, first_trial + trial)
-                _draw_places(visited, visit, t // 4, visits, 0, states)
+                if piece.drawn.size == 0:
+                    fill_normals_agents(noise, key, OBSERVATION, t // 4, 0, 0, first_trial + trial)
+                _draw_places(visited, visit, t // 4, visits.cumulative, 0, states)
             s = visited[now]
+            if piece.drawn.size > 0:
+                noise[now] = piece.drawn[t - piece.begin, :, s, trial]
             # The next state's word is that of this round alone: the state differs from round to round.
             _draw_places(place, move, t, cumulative, indptr[s], indptr[s + 1])
             after = indices[place[0]]
@@ -245,3 +287,4 @@ def independent(
             while h < horizons.size and horizons[h] == t + 1:
                 _report(out[trial, h], theta, average, weight, averaged)
                 h += 1
+        _copy(theta, piece.theta[trial])

@@ -1,0 +1,81 @@
+"""The options that set what fleet.toml says; their help is the declaration of the setting."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from gossamer.agents.config.tables import PLACES, ModelTable
+from gossamer.agents.config.values import duration
+from gossamer.errors import InvalidInput
+
+
+def option(place: str, *flags: str, note: str = "", **others: Any) -> Any:
+    """An option that sets the setting at `place` in fleet.toml; `note` completes its help."""
+    return typer.Option(*flags, help=f"{PLACES[place].setting.text} {note}".strip(), **others)
+
+
+AS_IN_FILE = "as in fleet.toml"
+
+Name = Annotated[str, option("fleet")]
+Dimension = Annotated[int, option("observations.dimension")]
+Range = Annotated[
+    str | None,
+    option("observations.range", "--range", note="Written as --range=-40,60 (per component: -40,60:0,1)."),
+]
+NewEvery = Annotated[str, option("rounds.every")]
+Every = Annotated[str | None, option("rounds.every", show_default=AS_IN_FILE)]
+Report = Annotated[str | None, option("logging.report", show_default=AS_IN_FILE)]
+LogLevel = Annotated[str | None, option("logging.level", show_default=AS_IN_FILE)]
+NewSource = Annotated[str | None, option("agents.source")]
+Source = Annotated[str | None, option("agents.source", show_default=AS_IN_FILE)]
+AgentSource = Annotated[
+    str | None, option("agents.source", show_default=AS_IN_FILE, envvar="GOSSAMER_SOURCE")
+]
+End = Annotated[str | None, option("agents.end", show_default=AS_IN_FILE, envvar="GOSSAMER_END")]
+
+
+def seconds_of(place: str, flag: str, text: str | None) -> float | None:
+    """The time that an option gives instead of the setting at `place`, in seconds."""
+    if text is None:
+        return None
+    seconds, least = duration(flag, text), PLACES[place].setting.least or 0.0
+    if seconds < least:
+        raise InvalidInput(
+            parameter=flag, required=f'a time of at least "{1000 * least:g}ms"', got=repr(text)
+        )
+    return seconds
+
+
+def level_of(text: str | None) -> str | None:
+    """The log level that an option gives."""
+    if text is not None:
+        PLACES["logging.level"].check("log_level", text)
+    return text
+
+
+def range_of(text: str | None) -> tuple[float | tuple[float, float], ...]:
+    """The range that an option gives: one pair, or several with colons between them."""
+    if text is None:
+        return ()
+    try:
+        ends = [[float(end) for end in pair.split(",")] for pair in text.split(":")]
+        pairs = [(low, high) for low, high in ends]
+    except ValueError:
+        raise InvalidInput(
+            f"--range must be two numbers such as -40,60, or several such pairs with colons between, got {text!r}"
+        ) from None
+    return pairs[0] if len(pairs) == 1 else tuple(pairs)
+
+
+def model_of(text: str | None) -> ModelTable:
+    """The model that an option gives."""
+    if text is None:
+        return ModelTable()
+    family, _, names = text.partition(":")
+    if not names:
+        raise InvalidInput(
+            f"--model must be FAMILY:COVARIATE+COVARIATE+..., such as logistic:age+dose, got {text!r}"
+        )
+    return ModelTable(family=family, covariates=tuple(name.strip() for name in names.split("+")))
