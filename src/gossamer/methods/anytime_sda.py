@@ -60,13 +60,13 @@ class AnytimeSDA(Method):
     changing  "local"                     "local"
     ========  ==========================  ====================
 
-    What is for reliable networks is faster, and diverges where messages are lost. The local forms ask for nothing but
-    the weights of the edges: their momentum rises as min(t/(t + 8), limit), their window grows as 2 sqrt(t+1) up to
-    128, and their step size is safe on any network (0.65 and 0.95 with Metropolis weights). "local" is Nesterov's
-    update with these numbers. The limit of its momentum, 0.97, has two sides: long chains want more (0.97 serves
-    sqrt(k) up to about 66; a path of 300 agents wants 0.99), heavy loss wants less (0.99 diverges on a grid that loses
-    half of its messages). `momentum_rules.py` states the rules; "heavy-ball" also reads its answer a little ahead of
-    x or behind it.
+    The forms for reliable networks are faster, but diverge if messages are lost. The local forms need only the weights
+    of the edges: their momentum rises as :math:`\min(t/(t + 8), \text{limit})`, their window grows as
+    :math:`2 \sqrt{t+1}` up to 128, and their step size is safe on any network (0.65 and 0.95 with Metropolis weights).
+    "local" is Nesterov's update with these numbers. The limit of its momentum, 0.97, is a compromise: long chains need
+    more (0.97 suffices for :math:`\sqrt\kappa` up to about 66; a path of 300 agents needs 0.99), heavy loss requires
+    less (0.99 diverges on a grid that loses half of its messages). `momentum_rules.py` states the rules; "heavy-ball"
+    also reads its answer slightly ahead of or behind x.
 
     Parameters that are None are chosen from the network's spectrum, or by the rules above.
 
