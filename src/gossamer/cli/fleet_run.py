@@ -37,7 +37,6 @@ Store = Annotated[
 Insecure = Annotated[
     bool, typer.Option("--insecure", help="Use plaintext without certificates; for tests only.")
 ]
-Insecure = Annotated[bool, typer.Option("--insecure", help="Plaintext, no certificates: for tests only.")]
 METRICS_HOST: dict[str, Any] = {
     "help": "Address to serve the metrics on.",
     "show_default": "as in fleet.toml, or 127.0.0.1",
