@@ -28,6 +28,14 @@ def pytest_configure() -> None:
                 )
 
 
+LONG = ("test_warmup.py", "test_packaging.py", "test_cluster.py", "test_fleet_tutorial.py", "test_figures.py")
+"""Test modules that take longest: they start first, so that no worker is left with one at the end."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: item.path.name not in LONG)
+
+
 @pytest.fixture(scope="session")
 def five_networks():
     return {

@@ -138,13 +138,14 @@ def test_what_an_agent_reads_is_checked(made: Path, name: str, spoil: Callable[[
 
 @pytest.mark.parametrize("spoil", [link, loosen])
 def test_the_code_of_a_method_is_checked(tmp_path: Path, spoil: Callable[[Path], None]) -> None:
+    from gossamer.agents.config.method import build_method
     from gossamer.agents.config.tables import MethodTable
 
     file = tmp_path / "mine.py"
     file.write_text("raise SystemExit('the code ran')\n")
     spoil(file)
     with pytest.raises(InvalidInput, match=r"mine.py must be a (regular )?file"):
-        MethodTable(name="mine.py:Mine").build(tmp_path)
+        build_method(MethodTable(name="mine.py:Mine"), tmp_path)
 
 
 @pytest.mark.parametrize("end", ["", "-wal", "-shm", "-journal", ".lock"])

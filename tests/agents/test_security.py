@@ -205,7 +205,9 @@ def test_a_neighbor_that_sends_nonsense_changes_nothing(tmp_path: Path) -> None:
             shape = agent.layout.size, agent._ledger.edge_registers
             codec = Codec(1, frozenset({0}), *shape, Limits(), settings[0].fingerprint)
             attacker.open()
-            await until_true(lambda: attacker.present() == {0} and agent.snapshot.age > 10)
+            await until_true(
+                lambda: attacker.present() == {0} and agent.snapshot.age > 10, "the attacker is connected"
+            )
             for number, (name, (reason, attack)) in enumerate(ATTACKS.items()):
                 before = agent.snapshot.rejected.get(reason, 0)
                 tell(attack(codec, number))

@@ -70,7 +70,7 @@ def test_the_range_and_the_number_of_members_reach_every_agent(path: Path) -> No
 def test_every_field_is_explained_by_a_comment(path: Path) -> None:
     lines = path.read_text().splitlines()
     fields = [k for k, line in enumerate(lines) if re.match(r"[a-z_]+ = ", line)]
-    assert len(fields) == 44
+    assert len(fields) == 45
     for k in fields:
         assert lines[k - 1].startswith("# "), lines[k]
     assert tomllib.loads(path.read_text())["format"] == 1

@@ -356,7 +356,7 @@ def test_labels_in_csv_files(tmp_path: Path):
     source = made.source(0, f"csv:{file},target=sick")
     source.begin(0, 1e20)
     assert [table.tolist() for table in source] == [[[40, 1.5, 1], [50, 2.5, 0]]]
-    with pytest.raises(InvalidInput, match=r"which column is the label; write csv:FILE,target=COLUMN"):
+    with pytest.raises(InvalidInput, match=r"needs a column of labels; write csv:FILE,target=COLUMN"):
         made.source(0, f"csv:{file}")
     with pytest.raises(InvalidInput, match=r"must be among id, dose, sick, age of .*, got 'ill'"):
         made.source(0, f"csv:{file},target=ill")

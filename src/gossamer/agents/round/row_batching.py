@@ -98,7 +98,7 @@ class RowBatcher(Batcher):
         self._estimate = estimate
         self.ending = False
         self._clock = clock
-        self._answers = ModelAnswers(layout, np.zeros(layout.size))
+        self._answers = ModelAnswers(layout, np.zeros(layout.size), members=clock.members())
         self._taken = self._read = (
             self._looked
         ) = -1  # the turns in which rows entered, and averages were read

@@ -148,7 +148,7 @@ class Linearizer:
     def _let_go(self, group: int) -> None:
         memory = -(-self._memory * group // self._every)
         most = memory * (1 if self.good.all() else PATIENCE)
-        if self._count <= most:
+        if self._count <= most + most // 8:  # many at a time, because all that stay are copied
             return
         whole = self._together()
         extra = self._count - memory

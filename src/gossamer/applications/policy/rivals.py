@@ -148,7 +148,7 @@ class TemporalDifference:
             if not gaussian:
                 which = range(first_trial, first_trial + trials)
                 drawn = np.ascontiguousarray(problem.streams.sample(seed, range(begin, end), which))
-            piece = temporal_differences.Piece(begin, end, theta, average, drawn)
+            piece = temporal_differences.Stretch(begin, end, theta, average, drawn)
             if self.form == "generative":
                 temporal_differences.generative(out, key, first_trial, process, learning, gossip, piece)
             else:

@@ -47,7 +47,7 @@ class Learning(NamedTuple):
     horizons: Integers  #: (H,) ascending
 
 
-class Piece(NamedTuple):
+class Stretch(NamedTuple):
     """The rounds that one call serves, what they begin with and leave behind, and rewards of other streams."""
 
     begin: int  #: a multiple of four
@@ -181,7 +181,7 @@ def generative(
     process: RewardProcess,
     learning: Learning,
     gossip: SparseRows,
-    piece: Piece,
+    piece: Stretch,
 ) -> None:
     """Theta <- W Theta + alpha_k (R_k + gamma Z_k Theta - Theta), every state sampled in every round."""
     indptr, indices, cumulative, rewards, std = process
@@ -232,7 +232,7 @@ def independent(
     process: RewardProcess,
     learning: Learning,
     gossip: SparseRows,
-    piece: Piece,
+    piece: Stretch,
     visits: Visits,
 ) -> None:
     """theta_i <- sum_j W_ij theta_j + alpha_k delta_i phi(s), one state s and its next state s' per round, where
