@@ -180,7 +180,7 @@ def test_a_hangup_reloads_what_can_change(path: Path) -> None:
 
 @pytest.mark.slow
 def test_the_log_level_is_the_agents_own_and_can_change(path: Path) -> None:
-    text = path.read_text()
+    text = path.read_text().replace('report = "1s"', 'report = "50ms"')
     quiet = text.replace('level = "info"', 'level = "error"')
     loud = quiet.replace('name = "agent0",', 'name = "agent0", level = "info",')
     path.write_text(loud)
@@ -190,6 +190,10 @@ def test_the_log_level_is_the_agents_own_and_can_change(path: Path) -> None:
         path_log.rename(agent.logs / "moved")  # as logrotate does
         agent.process.send_signal(signal.SIGHUP)
         until(path_log.exists, "a new log")
+        report = agent.logs / "agent0.jsonl"
+        lines = len(report.read_text().splitlines())
+        # The thread that reloads also reports, so after the next report the new level is in force.
+        until(lambda: len(report.read_text().splitlines()) > lines + 1, "two more reports")
         assert not path_log.read_text()  # the fleet's level shows nothing, not even that
         path.write_text(loud)
         entry = agent.reload("read fleet.toml again")
