@@ -94,7 +94,7 @@ def compare(
     workers : int, optional
         Number of workers.
     address : str, optional
-        Address of the scheduler of a Dask cluster, such as tcp://10.0.0.1:8786.
+        Address of the scheduler of a Dask cluster, such as ``"tcp://10.0.0.1:8786"``.
     progress : bool, optional
         Whether to show a progress bar: if standard error is a terminal (None), always (True) or never (False).
 

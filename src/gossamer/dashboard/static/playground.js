@@ -88,13 +88,14 @@ class Playground {
   }
 
   async remember() {
-    const text = await encode({ scenario: this.scenario, at: this.round, span: this.stage.span });
-    history.replaceState(null, "", `#${text}`);
+    const view = (this.remembered = { scenario: this.scenario, at: this.round, span: this.stage.span });
+    const text = await encode(view);
+    if (view === this.remembered) history.replaceState(null, "", `#${text}`); // unless there is a newer one
   }
 
-  async load() {
+  async load(hash = location.hash) {
     try {
-      const view = await decode(location.hash);
+      const view = await decode(hash);
       this.stage.span = at("span").value = view?.span === "round" ? "round" : "run";
       this.round = Number.isInteger(view?.at) && view.at > 0 ? view.at : 1;
       this.set(view?.scenario ?? this.presets[0].scenario, { keep: true });
@@ -423,7 +424,8 @@ class Playground {
     offer("save-png", () => rasterize(drawing(this)), () => "gossamer.png");
     offer("save-csv", () => csv(curvesCsv(curvesOf(this.results))), () => "gossamer-curves.csv");
     offer("save-estimates", () => csv(this.estimatesCsv()), () => `gossamer-round-${this.round}.csv`);
-    addEventListener("hashchange", () => this.load());
+    // Not location.hash: by now a state that was still being encoded may be there.
+    addEventListener("hashchange", (event) => this.load(new URL(event.newURL).hash));
     document.addEventListener("keydown", (event) => this.press(event));
   }
 
