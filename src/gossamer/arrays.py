@@ -16,22 +16,22 @@ Flags = NDArray[np.uint8]
 """Zeros and ones, one byte each."""
 AnyArray = NDArray[Any]
 """Of either precision, or of integers as narrow as they can be."""
+Precision = type[np.float64] | type[np.float32]
+"""What a simulation computes in."""
 
 
-def same(a: Any, b: Any) -> bool:
+def same(a: object, b: object) -> bool:
     """Whether two values are equal, arrays entry by entry, with NaN equal to NaN."""
     if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
-        if np.shape(a) != np.shape(b):
-            return False
-        a, b = np.asarray(a), np.asarray(b)
-        return bool(np.array_equal(a, b, equal_nan=a.dtype.kind == "f" and b.dtype.kind == "f"))
+        x, y = np.asarray(a), np.asarray(b)
+        return bool(np.array_equal(x, y, equal_nan=x.dtype.kind == "f" and y.dtype.kind == "f"))
     if type(a) is not type(b):
         return bool(a == b)
-    if isinstance(a, Mapping):
+    if isinstance(a, Mapping) and isinstance(b, Mapping):
         return a.keys() == b.keys() and all(same(a[key], b[key]) for key in a)
-    if isinstance(a, list | tuple):
+    if isinstance(a, list | tuple) and isinstance(b, list | tuple):
         return len(a) == len(b) and all(map(same, a, b))
-    return bool(a == b) or (isinstance(a, float) and math.isnan(a) and math.isnan(b))
+    return bool(a == b) or (isinstance(a, float) and isinstance(b, float) and math.isnan(a) and math.isnan(b))
 
 
 def extent(values: AnyArray) -> str:

@@ -8,18 +8,20 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import SupportsIndex, TypeGuard, TypeVar, overload
 
 import numpy as np
 
 from gossamer.arrays import Floats
 from gossamer.errors import InvalidInput, nearest
 
+Item = TypeVar("Item")
+
 MOST_ROUNDS = 2**34
 """Beyond it the random generator has no numbers; memory and patience end long before."""
 
 
-def whole_number(name: str, value: Any, *, least: int | None = None, most: int | None = None) -> int:
+def whole_number(name: str, value: object, *, least: int | None = None, most: int | None = None) -> int:
     """Return an integer within the bounds; a float with an integer value will do."""
     if not (_is_number(value) and value == math.floor(value) and _within(value, least, most)):
         bounds = _bounds(least=least, most=most)
@@ -31,7 +33,7 @@ def whole_number(name: str, value: Any, *, least: int | None = None, most: int |
 
 def number(
     name: str,
-    value: Any,
+    value: object,
     *,
     above: float | None = None,
     least: float | None = None,
@@ -39,8 +41,12 @@ def number(
     most: float | None = None,
 ) -> float:
     """Return a finite number within the bounds."""
-    inside = _is_number(value) and _within(value, least, most)
-    if not inside or (above is not None and value <= above) or (below is not None and value >= below):
+    if (
+        not _is_number(value)
+        or not _within(value, least, most)
+        or (above is not None and value <= above)
+        or (below is not None and value >= below)
+    ):
         bounds = _bounds(above=above, least=least, below=below, most=most)
         raise InvalidInput(
             parameter=name, required=f"a finite number{f' {bounds}' if bounds else ''}", got=brief(value)
@@ -48,14 +54,14 @@ def number(
     return float(value)
 
 
-def probability(name: str, value: Any) -> float:
+def probability(name: str, value: object) -> float:
     """Return a number from 0 to 1."""
     if not (_is_number(value) and 0 <= value <= 1):
         raise InvalidInput(parameter=name, required="a probability from 0 to 1", got=brief(value))
     return float(value)
 
 
-def choice(name: str, value: Any, choices: Iterable[str]) -> str:
+def choice(name: str, value: object, choices: Iterable[str]) -> str:
     """Return one of the words in `choices`."""
     words = list(choices)
     if not isinstance(value, str) or value not in words:
@@ -64,50 +70,54 @@ def choice(name: str, value: Any, choices: Iterable[str]) -> str:
     return str(value)
 
 
-def rounds(value: Any) -> int:
+def rounds(value: object) -> int:
     """Return a number of rounds: a whole number of at least 1."""
-    found = whole_number("rounds", value, least=1)
-    return found if found <= MOST_ROUNDS else whole_number("rounds", found, most=MOST_ROUNDS)
+    count = whole_number("rounds", value, least=1)
+    return count if count <= MOST_ROUNDS else whole_number("rounds", count, most=MOST_ROUNDS)
 
 
-def array(name: str, value: Any, shape: tuple[int | None, ...] | None = None) -> Floats:
+def array(name: str, value: object, shape: tuple[int | None, ...] | None = None) -> Floats:
     """Return an array of finite floats, of the given shape if there is one (None: any length)."""
     sizes = ", ".join("n" if size is None else str(size) for size in shape or ())
     wanted = "" if shape is None else f" of shape ({sizes}{',' * (len(shape) == 1)})"
     try:
-        found = np.asarray(value)
-        found = found if found.dtype.kind == "c" else found.astype(float)
+        values = np.asarray(value)
+        values = values if values.dtype.kind == "c" else values.astype(float)
     except (TypeError, ValueError, OverflowError):
         raise InvalidInput(
             parameter=name, required=f"an array of numbers{wanted}", got=brief(value)
         ) from None
-    if found.dtype.kind == "c":
+    if values.dtype.kind == "c":
         raise InvalidInput(parameter=name, required="real", got="complex numbers")
     fits = shape is None or (
-        found.ndim == len(shape) and all(n in (None, m) for n, m in zip(shape, found.shape, strict=True))
+        values.ndim == len(shape) and all(n in (None, m) for n, m in zip(shape, values.shape, strict=True))
     )
     if not fits:
-        raise InvalidInput(parameter=name, required=f"an array{wanted}", got=f"shape {found.shape}")
-    if not np.all(np.isfinite(found)):
+        raise InvalidInput(parameter=name, required=f"an array{wanted}", got=f"shape {values.shape}")
+    if not np.all(np.isfinite(values)):
         raise InvalidInput(
-            parameter=name, required="finite", got=f"{int(np.sum(~np.isfinite(found)))} NaN or infinite"
+            parameter=name, required="finite", got=f"{int(np.sum(~np.isfinite(values)))} NaN or infinite"
         )
-    return found
+    return values
 
 
-def seed(value: Any) -> int:
+def seed(value: object) -> int:
     """Return a seed: an integer of at least 0 and of any size."""
-    if not isinstance(value, bool | np.bool_):
+    if isinstance(value, SupportsIndex) and not isinstance(value, bool | np.bool_):
         try:
-            found = operator.index(value)
+            number = operator.index(value)
         except TypeError:
-            found = -1
-        if found >= 0:
-            return found
+            number = -1
+        if number >= 0:
+            return number
     raise InvalidInput(parameter="seed", required="a whole number of at least 0", got=brief(value))
 
 
-def listed(name: str, value: Any) -> list[Any]:
+@overload
+def listed(name: str, value: Iterable[Item]) -> list[Item]: ...
+@overload
+def listed(name: str, value: object) -> list[object]: ...
+def listed(name: str, value: object) -> list[Item] | list[object]:
     """Return the entries of a list, a tuple, a range or an array; a string is none of these."""
     if (
         isinstance(value, str | bytes | Mapping)
@@ -118,21 +128,22 @@ def listed(name: str, value: Any) -> list[Any]:
     return list(value)
 
 
-def brief(value: Any) -> str:
+def brief(value: object) -> str:
     """A value as it appears in a message, cut short if it is long."""
     text = repr(value)
     return text if len(text) <= 80 else f"{text[:77]}..."
 
 
-def _is_number(value: Any) -> bool:
-    known = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
+def _is_number(value: object) -> TypeGuard[float]:
+    if not isinstance(value, int | float | np.integer | np.floating) or isinstance(value, bool):
+        return False
     try:
-        return known and math.isfinite(value)
+        return math.isfinite(value)
     except OverflowError:  # an integer beyond every float
         return False
 
 
-def _within(value: Any, least: float | None, most: float | None) -> bool:
+def _within(value: float, least: float | None, most: float | None) -> bool:
     return (least is None or value >= least) and (most is None or value <= most)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Never, Protocol
 
 import numpy as np
 
@@ -137,7 +137,7 @@ class UnknownFacts:
     def __repr__(self) -> str:
         return f"UnknownFacts({self.lambda_bound:g})"
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> Never:
         if name not in dir(SpectralFacts):
             raise AttributeError(name)
         raise Unsupported(f"the method asks for the network's {name}, {self.advice}")

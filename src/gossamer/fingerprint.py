@@ -59,18 +59,18 @@ class SourceTree:
 
     def reachable(self, module: Path) -> set[Path]:
         """This file and every file of the package that it imports, directly or through others."""
-        found: set[Path] = set()
+        files: set[Path] = set()
         ahead = [module, *self._folders_above(module)]
         while ahead:
             path = ahead.pop()
-            if path in found:
+            if path in files:
                 continue
-            found.add(path)
+            files.add(path)
             if path.suffix == ".py":
                 # A module may be compiled from other files next to it (see setup.py).
-                found.update(p for p in (path.with_suffix(".pyx"), path.with_suffix(".pxd")) if p.exists())
+                files.update(p for p in (path.with_suffix(".pyx"), path.with_suffix(".pxd")) if p.exists())
                 ahead.extend(self._imported(path))
-        return found
+        return files
 
     def _content(self, path: Path) -> bytes:
         if path not in self._contents:
@@ -117,8 +117,8 @@ class SourceTree:
     def _modules(self, parts: Sequence[str]) -> Iterator[Path]:
         """The files of the module a.b.c and of the packages a and a.b, whose `__init__` runs first."""
         for depth in range(1, len(parts) + 1):
-            place = self.package.joinpath(*parts[:depth])
-            for path in (place / "__init__.py", place.with_suffix(".py")):
+            base = self.package.joinpath(*parts[:depth])
+            for path in (base / "__init__.py", base.with_suffix(".py")):
                 if path.is_file():
                     yield path
 
@@ -127,9 +127,9 @@ class SourceTree:
         unknown = False
         for name in names:
             modules = [folder / name / "__init__.py", folder / f"{name}.py"]
-            found = [path for path in modules if path.is_file()]
-            yield from found
-            unknown |= not found and name != "__version__"
+            files = [path for path in modules if path.is_file()]
+            yield from files
+            unknown |= not files and name != "__version__"
         init = folder / "__init__.py"
         if unknown and init.is_file() and b"__getattr__" in self._content(init):
             yield from (p for p in folder.rglob("*.py") if p != self.package / "__init__.py")

@@ -29,12 +29,13 @@ curvature replaced by that of the parabola that touches it and lies above, until
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from gossamer.arrays import Booleans, Floats
 from gossamer.families import Family, Huber, centering, curvature_of
+from gossamer.families.losses import Limits
 
 STEP = 1.5
 """The largest change of a predictor at once."""
@@ -126,11 +127,11 @@ class SumLayout(NamedTuple):
         return self._unpack(held[..., self.plain + 2 : self.components])
 
     def _unpack(self, triangle: Floats) -> Floats:
-        found = np.empty((*triangle.shape[:-1], self.size, self.size))
+        matrix = np.empty((*triangle.shape[:-1], self.size, self.size))
         rows, columns = np.triu_indices(self.size)
-        found[..., rows, columns] = triangle
-        found[..., columns, rows] = triangle
-        return found
+        matrix[..., rows, columns] = triangle
+        matrix[..., columns, rows] = triangle
+        return matrix
 
 
 class Judgement(NamedTuple):
@@ -174,8 +175,8 @@ class Judgement(NamedTuple):
         short = layout.shifted(other) - layout.slopes(other) - whole - count * penalty * self.theta
         with np.errstate(divide="ignore", invalid="ignore"):
             step = np.einsum("...ij,...j->...i", self.inverse, short) / count
-            found = np.abs(step / self.errors).max(axis=-1)
-        return np.asarray(np.where(np.isfinite(found), found, np.inf))
+            distance = np.abs(step / self.errors).max(axis=-1)
+        return np.asarray(np.where(np.isfinite(distance), distance, np.inf))
 
 
 def bend_of(family: Family) -> float:
@@ -196,7 +197,7 @@ def judge(
     held: Floats,
     reference: Floats,
     penalty: Floats,
-    share: Any,
+    share: Floats | float,
     bend: float,
     least: float = _LEAST,
 ) -> Judgement:
@@ -241,7 +242,7 @@ def judge(
     return Judgement(theta, known, directions, errors, off, inverse, covariance, rows)
 
 
-def _limits(family: Family, y: Floats) -> tuple[Any, Any]:
+def _limits(family: Family, y: Floats) -> Limits:
     """Between which predictors rows with these labels are linearized, if the family says what is plausible: beyond, the
     loss is as good as straight, and a row would take long to come back."""
     if type(family).plausible is Family.plausible:
@@ -258,7 +259,7 @@ def moved(family: Family, start: Floats, target: Floats, y: Floats) -> Floats:
     return np.clip(start + np.clip(target - start, -STEP, STEP), low, high)
 
 
-def placed(family: Family, target: Floats, y: Floats, reach: Any) -> Floats:
+def placed(family: Family, target: Floats, y: Floats, reach: Floats | float) -> Floats:
     """Where new rows are linearized while the estimate is not near: at its predictors, but where labels are plausible
     (`Family.plausible`), and where labels say little, not farther out than the rows before them, at most `reach`."""
     low, high = family.plausible(y, 1)
@@ -268,14 +269,14 @@ def placed(family: Family, target: Floats, y: Floats, reach: Any) -> Floats:
     return np.clip(np.clip(target, low, high), *_limits(family, y))
 
 
-def bends_of(family: Family, predictors: Floats, y: Floats, careful: Any) -> Floats:
+def bends_of(family: Family, predictors: Floats, y: Floats, careful: Booleans | bool) -> Floats:
     """(m, m, ...) the curvature of rows; of the Huber loss, while careful, that of the parabola above it."""
-    found = family.curvatures(predictors, y)
+    bends = family.curvatures(predictors, y)
     if isinstance(family, Huber):
         residuals = np.abs(predictors - y)[None]
         above = family.threshold / np.maximum(residuals, family.threshold)
-        found = np.where(careful, above, found)
-    return found
+        bends = np.where(careful, above, bends)
+    return bends
 
 
 def on_their_way(family: Family, predictors: Floats, target: Floats, y: Floats, slopes: Floats) -> Floats:
@@ -294,13 +295,13 @@ def leveraged(x: Floats, slopes: Floats, bends: Floats, inverse: Floats) -> Floa
     """
     outputs, width = len(slopes), x.shape[-1]
     blocks = inverse.reshape(*inverse.shape[:-2], outputs, width, outputs, width)
-    found = np.empty_like(slopes)
+    corrected = np.empty_like(slopes)
     for a in range(outputs):
         share = sum(
             bends[c, a] * ((x @ blocks[..., a, :, c, :]) * x).sum(axis=-1) for c in range(outputs)
         )  # of its prediction that a row determines itself
-        found[a] = slopes[a] / (1 - np.clip(share, 0.0, _MOST_LEVERAGE))
-    return found
+        corrected[a] = slopes[a] / (1 - np.clip(share, 0.0, _MOST_LEVERAGE))
+    return corrected
 
 
 def row_sums(
@@ -321,20 +322,20 @@ def row_sums(
     bends = bends_of(family, predictors, y, careful) * weights
     shifted = (bends * predictors).sum(axis=1)
     triangle = np.triu_indices(layout.size)
-    found = np.empty(layout.components)
-    found[0] = weights.sum()
-    found[1] = np.einsum("aak->", bends)
-    found[2] = (shifted * predictors).sum()
-    found[3] = weights @ on_their_way(family, predictors, target, y, slopes)
-    found[FIRST : FIRST + layout.size] = (shifted @ x).ravel()
-    found[FIRST + layout.size : layout.curved] = ((slopes * weights) @ x).ravel()
-    found[layout.curved : layout.plain] = curvature_of(x, bends)[triangle]
+    sums = np.empty(layout.components)
+    sums[0] = weights.sum()
+    sums[1] = np.einsum("aak->", bends)
+    sums[2] = (shifted * predictors).sum()
+    sums[3] = weights @ on_their_way(family, predictors, target, y, slopes)
+    sums[FIRST : FIRST + layout.size] = (shifted @ x).ravel()
+    sums[FIRST + layout.size : layout.curved] = ((slopes * weights) @ x).ravel()
+    sums[layout.curved : layout.plain] = curvature_of(x, bends)[triangle]
     if layout.meat:
-        found[layout.plain] = weights @ (np.abs(slopes).max(axis=0) > 0.5)
-        found[layout.plain + 1] = weights @ weights
+        sums[layout.plain] = weights @ (np.abs(slopes).max(axis=0) > 0.5)
+        sums[layout.plain + 1] = weights @ weights
         scores = (slopes if inverse is None else leveraged(x, slopes, bends, inverse)) * weights
-        found[layout.plain + 2 :] = curvature_of(x, scores[:, None] * scores)[triangle]
-    return found
+        sums[layout.plain + 2 :] = curvature_of(x, scores[:, None] * scores)[triangle]
+    return sums
 
 
 def next_look(age: int, near: bool = True, half_life: float = 0.0) -> int:

@@ -17,7 +17,7 @@ and otherwise by doubling and bisection, in which case the plan's note says what
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple, overload
@@ -25,7 +25,7 @@ from typing import Any, NamedTuple, overload
 import numpy as np
 
 from gossamer import checks
-from gossamer.arrays import Floats, Integers
+from gossamer.arrays import Booleans, Floats, Integers
 from gossamer.engines.exact import (
     Measure,
     Sampler,
@@ -151,18 +151,21 @@ def plan(
     >>> gs.plan("cycle:20", gs.Gaussian(np.arange(20.0)), target=0.01).rounds
     113
     """
-    networks, one_network = _listed("network", network, (Network, DirectedNetwork, Graph, Changing, str))
-    targets, one_target = _listed("target", target, (float, int, np.number))
-    methods, one_method = _listed("method", AnytimeSDA() if method is None else method, (Method, str))
-    targets = [checks.number("target", each, above=0) for each in targets]
+    method = AnytimeSDA() if method is None else method
+    one_network = isinstance(network, Network | DirectedNetwork | Graph | Changing | str)
+    one_target, one_method = isinstance(target, float | int | np.number), isinstance(method, Method | str)
+    networks: list[NetworkLike] = _listed("network", "a network", network, one_network)
+    methods: list[Method | str] = _listed("method", "a method or its name", method, one_method)
+    given: list[float] = _listed("target", "a number", target, one_target)
+    targets = [checks.number("target", value, above=0) for value in given]
     checks.whole_number("most_rounds", most_rounds, least=1)
     plans = Plans()
     for net in map(Network.of, networks):
-        streams = observations if isinstance(observations, Observations) else _streams(observations, net)
+        streams = observations(net) if callable(observations) else observations
         check_match(net, streams)
         most = int(min(most_rounds, streams.known_rounds))
-        by_method = [_Search(analyzable(each), net, streams, most).plans(targets) for each in methods]
-        plans += [found for group in zip(*by_method, strict=True) for found in group]
+        by_method = [_Search(analyzable(one), net, streams, most).plans(targets) for one in methods]
+        plans += [plan for group in zip(*by_method, strict=True) for plan in group]
     if not (one_network and one_target and one_method):
         return plans
     if not plans[0].reached:
@@ -170,23 +173,13 @@ def plan(
     return plans[0]
 
 
-def _listed(name: str, value: Any, one: type | tuple[type, ...]) -> tuple[list[Any], bool]:
-    """Return the value as a list, and whether it was a single one."""
-    if isinstance(value, one):
-        return [value], True
-    try:
-        several = [] if isinstance(value, str) else list(value)
-    except TypeError:
-        several = []
+def _listed(name: str, kind: str, value: Any, one: bool) -> list[Any]:
+    """Return the value, which is one of a kind or several, as a list."""
+    listed = isinstance(value, Iterable) and not isinstance(value, str)
+    several = [value] if one else list(value) if listed else []
     if not several:
-        kind = {"target": "a number", "network": "a network", "method": "a method or its name"}[name]
         raise InvalidInput(parameter=name, required=f"{kind} or several", got=repr(value))
-    return several, False
-
-
-def _streams(observations: Any, network: Network) -> Any:
-    """Return the observations for a network; their type is checked later."""
-    return observations(network) if callable(observations) else observations
+    return several
 
 
 class _Errors(NamedTuple):
@@ -206,11 +199,11 @@ class _Search:
     most: int
 
     def plans(self, targets: list[float]) -> list[Plan]:
-        every, found = self.examined(targets)
-        return [self._plan(target, every, found) for target in targets]
+        every, errors = self.examined(targets)
+        return [self._plan(target, every, errors) for target in targets]
 
-    def _plan(self, target: float, every: int, found: _Errors) -> Plan:
-        errors = np.nan_to_num(found.total, nan=np.inf)
+    def _plan(self, target: float, every: int, known: _Errors) -> Plan:
+        errors = np.nan_to_num(known.total, nan=np.inf)
         good = np.flatnonzero(_meets(errors, target))
         while good.size:
             plan = self._made(target, int(good[0]) + self.first, "")
@@ -231,7 +224,7 @@ class _Search:
         about = f"the least is {errors.min():.3g}, after {best} rounds"
         if every == self.most:
             return self._made(target, best, f"{misses}: {about}; {advice}", missed=True)
-        if why := self.proof(target, found):
+        if why := self.proof(target, known):
             return self._made(
                 target, best, f"{misses}: up to {every} {about}, and {why}; {advice}", missed=True
             )
@@ -242,27 +235,27 @@ class _Search:
             if _meets(plan.total_error, target) or isinstance(self.over, Measure):
                 return plan
             tried[rounds] = plan.total_error
-        errors_found = {best: float(errors.min()), **tried}
-        best = min(errors_found, key=lambda t: errors_found[t])
+        least = {best: float(errors.min()), **tried}
+        best = min(least, key=lambda t: least[t])
         beyond = f", nor after {', '.join(map(str, tried))}" if tried else ""
         return self._made(
             target,
             best,
             f"{name} was not found to reach an error of {target:g}: it does not after any number of rounds up to "
-            f"{every}{beyond} (the least is {errors_found[best]:.3g}, after {best}); others up to {self.most} were "
+            f"{every}{beyond} (the least is {least[best]:.3g}, after {best}); others up to {self.most} were "
             "not examined",
             missed=True,
         )
 
     def _made(self, target: float, rounds: int, note: str, *, missed: bool = False) -> Plan:
         """A plan with the error after these rounds; one that is missed costs infinitely."""
-        found = evaluate(self.method, self.network, self.observations, rounds, self.over)
-        total = found.total_error + UPPER * found.uncertainty
-        if found.uncertainty:
-            about = f"{found.total_error:.4g} ± {found.uncertainty:.2g}"
+        result = evaluate(self.method, self.network, self.observations, rounds, self.over)
+        total = result.total_error + UPPER * result.uncertainty
+        if result.uncertainty:
+            about = f"{result.total_error:.4g} ± {result.uncertainty:.2g}"
             more = f"the error is the upper end of {about}, two standard errors above the estimate"
             note = f"{note}; {more}" if note else more
-        costs = (found.samples, found.messages, found.messages * 8 * self.observations.components)
+        costs = (result.samples, result.messages, result.messages * 8 * self.observations.components)
         samples, messages, size = (np.inf, np.inf, np.inf) if missed else costs
         return Plan(
             method=self.method,
@@ -271,7 +264,7 @@ class _Search:
             target=target,
             rounds=None if missed else rounds,
             total_error=total,
-            centralized_limit=found.centralized_limit,
+            centralized_limit=result.centralized_limit,
             samples=samples,
             messages=messages,
             bytes=size,
@@ -289,7 +282,7 @@ class _Search:
         return min(self.most, followed) if self.observations.moving else self.most
 
     @cached_property
-    def together(self) -> bool:
+    def in_one_pass(self) -> bool:
         """Whether one pass gives the error after every number of rounds."""
         return one_pass(self.method, self.network, self.first)
 
@@ -306,7 +299,7 @@ class _Search:
 
         It goes on until every target is met or proven out of reach, nothing is left, or it costs too much.
         """
-        if not self.together:
+        if not self.in_one_pass:
             return self._one_by_one(min(targets))
         if self.method.anytime and isinstance(self.over, Measure) and not self.observations.moving:
             return self._swept(targets, self.over)
@@ -314,12 +307,12 @@ class _Search:
         most = min(self.reach, max(BLOCK, WORK // nodes))
         length = min(max(BLOCK, 2 * self.first), most)
         while True:
-            found = self._errors(np.arange(self.first, length + 1), self.over)
-            open_ones = [target for target in targets if not _meets(found.total, target).any()]
-            if length == most or not np.isfinite(found.total[-1]):
-                return length, found
-            if all(self.proof(target, found) for target in open_ones):
-                return length, found
+            errors = self._errors(np.arange(self.first, length + 1), self.over)
+            open_ones = [target for target in targets if not _meets(errors.total, target).any()]
+            if length == most or not np.isfinite(errors.total[-1]):
+                return length, errors
+            if all(self.proof(target, errors) for target in open_ones):
+                return length, errors
             length = min(4 * length, most)
 
     def _swept(self, targets: list[float], over: Measure) -> tuple[int, _Errors]:
@@ -327,19 +320,19 @@ class _Search:
         check_table(self.method, self.reach)
         most = min(self.reach, max(BLOCK, SWEPT // len(over.nodes)))
         going = Sweep(self.method, self.network, over)
-        found = _Errors(np.empty(0), 0.0)
+        errors = _Errors(np.empty(0), 0.0)
         length = 0
         while True:
             block = min(max(BLOCK, 3 * length), most - length, 2**16)
             with np.errstate(all="ignore"):
                 bias, variance = (values[:block] for values in going.block(block + block % 2))
-            found = _Errors(np.concatenate([found.total, bias + variance]), float(variance[-1]))
+            errors = _Errors(np.concatenate([errors.total, bias + variance]), float(variance[-1]))
             length += block
-            open_ones = [target for target in targets if not _meets(found.total, target).any()]
-            if length == most or not np.isfinite(found.total[-1]):
-                return length, found
-            if all(self.proof(target, found, patient=False) for target in open_ones):
-                return length, found
+            open_ones = [target for target in targets if not _meets(errors.total, target).any()]
+            if length == most or not np.isfinite(errors.total[-1]):
+                return length, errors
+            if all(self.proof(target, errors, patient=False) for target in open_ones):
+                return length, errors
 
     def _errors(self, horizons: Integers, over: Measure | Sampler) -> _Errors:
         """The errors after these numbers of rounds, in one pass."""
@@ -349,9 +342,9 @@ class _Search:
             if isinstance(over, Sampler):
                 some = np.unique(np.geomspace(1, len(horizons), 12).astype(int)) - 1
                 over = over.fit(trajectory(self.method, self.network, horizons[some]))
-            found = integrate(passes, self.network, self.observations, over)
-            total = found.bias + found.variance + UPPER * found.uncertainty
-            return _Errors(total, float(found.variance[-1]))
+            parts = integrate(passes, self.network, self.observations, over)
+            total = parts.bias + parts.variance + UPPER * parts.uncertainty
+            return _Errors(total, float(parts.variance[-1]))
 
     def _one_by_one(self, target: float) -> tuple[int, _Errors]:
         last = min(self.reach, ONE_BY_ONE)
@@ -366,25 +359,26 @@ class _Search:
 
     def _error(self, rounds: int) -> float:
         try:
-            found = evaluate(self.method, self.network, self.observations, rounds, self.over)
-            return float(found.total_error + UPPER * found.uncertainty)
+            result = evaluate(self.method, self.network, self.observations, rounds, self.over)
+            return float(result.total_error + UPPER * result.uncertainty)
         except InvalidInput:  # too few rounds for the method's own parameters
             return np.inf
 
-    def proof(self, target: float, found: _Errors, *, patient: bool = True) -> str:
+    def proof(self, target: float, errors: _Errors, *, patient: bool = True) -> str:
         """Why no number of rounds meets a target that those examined miss; empty if there is no proof.
 
         One of the proofs takes seconds, and is left out unless `patient`.
         """
         target *= 1 + ROUNDING
-        if not self.together:
+        if not self.in_one_pass:
             return ""
         if self.impossible(target):
             return f"with {self.samples:g} samples per agent no estimate that is linear in them does"
-        if found.last_variance > target and self.steady:
-            return f"its rounds are all alike, so its variance never falls, and it is {found.last_variance:.3g} already"
-        if patient and len(found.total) >= 4096 and not self.observations.moving:
-            floor = self.in_average[len(found.total) :].min()
+        if errors.last_variance > target and self.steady:
+            variance = f"{errors.last_variance:.3g}"
+            return f"its rounds are all alike, so its variance never falls, and it is {variance} already"
+        if patient and len(errors.total) >= 4096 and not self.observations.moving:
+            floor = self.in_average[len(errors.total) :].min()
             if floor > target:
                 return (
                     "after more rounds its error in the network's average alone, which no exchange changes, "
@@ -408,7 +402,7 @@ class _Search:
     def samples(self) -> float:
         """How many an agent takes in `most` rounds: no fewer than in any smaller number, if one pass serves all."""
         check_table(self.method, self.most)
-        return float(self.method.batches(self.network, self.most).sum()) if self.together else np.inf
+        return float(self.method.batches(self.network, self.most).sum()) if self.in_one_pass else np.inf
 
     def impossible(self, target: float) -> bool:
         """Whether no estimate that is linear in the samples meets the target."""
@@ -435,21 +429,21 @@ class _Search:
             return None, tried
         while high - low > SECTIONS:
             some = np.unique(np.linspace(low, high, SECTIONS + 1).astype(np.int64))[1:]
-            place = int(np.argmax(self._meet(some, target)))  # the last one does
-            low, high = (int(some[place - 1]) if place else low), int(some[place])
+            first = int(np.argmax(self._meet(some, target)))  # the last one does
+            low, high = (int(some[first - 1]) if first else low), int(some[first])
         some = np.arange(max(every + 1, high - LOOK_BACK), high + 1)
         return int(some[np.argmax(self._meet(some, target))]), tried
 
-    def _meet(self, horizons: Integers, target: float) -> Any:
+    def _meet(self, horizons: Integers, target: float) -> Booleans:
         """Which of these numbers of rounds meet the target; the last one is known to."""
-        if self.together:
-            found = self._errors(horizons, self.over).total
+        if self.in_one_pass:
+            errors = self._errors(horizons, self.over).total
         else:
-            found = np.array([self._error(rounds) for rounds in horizons.tolist()])
-        meets = np.asarray(_meets(found, target))
+            errors = np.array([self._error(rounds) for rounds in horizons.tolist()])
+        meets = _meets(errors, target)
         meets[-1] = True
         return meets
 
 
-def _meets(error: Any, target: float) -> Any:
-    return np.less_equal(error, target * (1 + ROUNDING))
+def _meets(error: Floats | float, target: float) -> Booleans:
+    return np.asarray(np.less_equal(error, target * (1 + ROUNDING)))

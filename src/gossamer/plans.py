@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -14,7 +14,11 @@ from gossamer.errors import InvalidInput
 from gossamer.methods import Method
 from gossamer.networks import Network
 from gossamer.observations import Observations
+from gossamer.plotting import Panels
 from gossamer.results import Record, Result
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -45,7 +49,7 @@ class Plan(Result):
     shown = ("target", "rounds", "samples", "messages", "bytes", "over_limit", "note")
 
     @property
-    def title(self) -> str:  # type: ignore[override]
+    def title(self) -> str:
         return f"{self.method.label} on {self.network.name}"
 
     @property
@@ -80,15 +84,15 @@ class Plan(Result):
             }
         ]
 
-    def plot(self, ax: Any = None) -> Any:
+    def plot(self, ax: Panels | None = None) -> Axes:
         """The error on the way to the target, and the target."""
         end = self.rounds or 2 * max(64, self.network.agents)
         course = exact(self.method, self.network, self.observations, spread_out(1, end))
         goal = plotting.Curve("target", course.rounds, np.full(len(course.rounds), self.target), limit=True)
-        ax = plotting.draw_errors(ax, [*course.curves(), goal], self.title)
-        if self.reached:
-            ax.plot([self.rounds], [self.total_error], "o", color=plotting.RED, zorder=5)
-        return ax
+        axes = plotting.draw_errors(ax, [*course.curves(), goal], self.title)
+        if self.rounds is not None:
+            axes.plot([self.rounds], [self.total_error], "o", color=plotting.RED, zorder=5)
+        return axes
 
 
 class Plans(list[Plan], Result):
@@ -108,7 +112,7 @@ class Plans(list[Plan], Result):
     def records(self) -> list[Record]:
         return [record for plan in self for record in plan.records()]
 
-    def plot(self, ax: Any = None) -> Any:
+    def plot(self, ax: Panels | None = None) -> Panels:
         """Rounds needed against the target, a panel for each network (then `ax` is one axes for each)."""
         networks = list(dict.fromkeys(plan.network.name for plan in self))
         axes = plotting.axes_for(networks, ax)

@@ -7,27 +7,46 @@ stay apart in gray.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from itertools import count
+from itertools import cycle
 from textwrap import wrap
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from gossamer.arrays import Floats
 from gossamer.errors import InvalidInput, require
 
 if TYPE_CHECKING:
+    from matplotlib.artist import Artist
     from matplotlib.axes import Axes
+    from matplotlib.axis import XAxis, YAxis
+    from matplotlib.legend import Legend
+    from matplotlib.ticker import Locator
+
+Panels: TypeAlias = "Axes | Sequence[Axes] | NDArray[np.object_]"
+"""The axes of one panel, or of several as `plt.subplots` returns them."""
+
+RcSettings: TypeAlias = dict[Any, Any]
+"""Settings of Matplotlib, of any version: its types list the names that one version has."""
 
 BLACK, GRAY, LIGHT = "#000000", "#555555", "#BBBBBB"
 ORANGE, SKY, GREEN, BLUE, RED, PURPLE = "#E69F00", "#56B4E9", "#009E73", "#0072B2", "#D55E00", "#CC79A7"
 
 COLORS = (BLUE, RED, GREEN, PURPLE, ORANGE, SKY, BLACK, "#882255", "#999933", "#6A3D9A", "#8C564B")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
-DASHES: tuple[Any, ...] = ("-", "--", "-.", (0, (5, 1)), (0, (3, 1, 1, 1)), ":", "-")
+DASHES: tuple[str | tuple[int, tuple[int, ...]], ...] = (
+    "-",
+    "--",
+    "-.",
+    (0, (5, 1)),
+    (0, (3, 1, 1, 1)),
+    ":",
+    "-",
+)
 # 11 colors, 8 markers and 7 dashes: no two of the first 616 lines look the same
 
-BASE: dict[str, Any] = {
+BASE: RcSettings = {
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.grid": True,
@@ -36,7 +55,7 @@ BASE: dict[str, Any] = {
 }
 """Matplotlib settings of all plots."""
 
-STYLE: Any = {**BASE, "font.size": 10, "grid.alpha": 0.25, "svg.fonttype": "none", "figure.dpi": 150}
+STYLE: RcSettings = {**BASE, "font.size": 10, "grid.alpha": 0.25, "svg.fonttype": "none", "figure.dpi": 150}
 """Matplotlib settings of the figures created by `plot` methods."""
 
 NORMAL_95 = 1.96
@@ -57,15 +76,15 @@ class Curve(NamedTuple):
     """
 
     label: str
-    x: Any
-    y: Any
-    stderr: Any = None
+    x: ArrayLike
+    y: ArrayLike
+    stderr: ArrayLike | None = None
     limit: bool = False
 
 
 def panels(titles: Sequence[str], width: float = 4.2) -> Sequence[Axes]:
     """Create a figure with one panel per title, side by side, and room for a legend on the right."""
-    plt: Any = require("matplotlib.pyplot", "plot")
+    plt = require("matplotlib.pyplot", "plot")
     with plt.rc_context(STYLE):
         down = -(-len(titles) // 4)
         across = -(-len(titles) // down)
@@ -83,11 +102,11 @@ def panels(titles: Sequence[str], width: float = 4.2) -> Sequence[Axes]:
     return list(axes.flat[: len(titles)])
 
 
-def axes_for(titles: Sequence[str], given: Any) -> Sequence[Axes]:
+def axes_for(titles: Sequence[str], given: Panels | None) -> Sequence[Axes]:
     """One axes for each title: those given, or a new figure's."""
     if given is None:
         return panels(titles)
-    axes = list(np.atleast_1d(given).ravel())
+    axes: list[Axes] = list(np.atleast_1d(np.asarray(given, dtype=object)).ravel())
     if len(axes) != len(titles):
         raise InvalidInput(
             f"one axes for each of the {len(titles)} networks is needed, got {len(axes)}; "
@@ -116,12 +135,22 @@ def draw_curves(
         x, y = np.atleast_1d(curve.x), np.atleast_1d(curve.y).astype(float)
         every = max(1, len(x) // 8)
         if curve.limit:
-            ax.plot(x, y, label=curve.label, **_limit_look(curve))
+            ax.plot(
+                x, y, label=curve.label, color=GRAY, linewidth=1, linestyle=_limit_dashes(curve), zorder=1
+            )
             continue
         look = looks[curve.label]
         if curve.stderr is None:
-            mark = look["marker"] if len(x) <= 40 and curve.label not in simulated else ""
-            ax.plot(x, y, label=curve.label, markevery=every, markersize=5, **{**look, "marker": mark})
+            ax.plot(
+                x,
+                y,
+                label=curve.label,
+                color=look.color,
+                marker=look.marker if len(x) <= 40 and curve.label not in simulated else "",
+                linestyle=look.dashes,
+                markevery=every,
+                markersize=5,
+            )
         else:
             given = curve.label in ax.get_legend_handles_labels()[1]
             ax.errorbar(
@@ -129,11 +158,11 @@ def draw_curves(
                 y,
                 yerr=_downward_visible(y, NORMAL_95 * np.atleast_1d(curve.stderr)),
                 label=None if given else curve.label,
-                color=look["color"],
-                marker=look["marker"],
+                color=look.color,
+                marker=look.marker,
                 markersize=5,
                 markerfacecolor="white",
-                linestyle="none" if curve.label in lines else look["linestyle"],
+                linestyle="none" if curve.label in lines else look.dashes,
                 linewidth=0.8,
                 elinewidth=1.5,
                 markevery=every,
@@ -148,33 +177,31 @@ def draw_curves(
 
 def legend(axes: Sequence[Axes]) -> None:
     """Add one legend for all panels, outside of them."""
-    entries: dict[str, Any] = {}
+    entries: dict[str, Artist] = {}
     for ax in axes:
         handles, labels = ax.get_legend_handles_labels()
         entries = {**dict(zip(labels, handles, strict=True)), **entries}
     if entries:
-        figure: Any = axes[0].get_figure()
+        figure = axes[0].figure.figure
         width, height = figure.get_size_inches()
         columns = -(-len(entries) // int(4 * height))  # four lines of text to the inch
         figure.set_size_inches(width + LEGEND_WIDTH * (columns - 1), height)
         _fill_legend(figure.legend, entries, loc="outside right upper", ncols=columns)
 
 
-def _fill_legend(make: Callable[..., Any], entries: Mapping[str, Any], **place: Any) -> None:
+def _fill_legend(make: Callable[..., Legend], entries: Mapping[str, Artist], **where: str | int) -> None:
     """The methods, then what they are measured by; the names are not read as formulas."""
     names = sorted(entries, key=lambda name: getattr(entries[name], "get_color", str)() == GRAY)
     wrapped = ["\n".join(wrap(name, 28)) for name in names]
-    for text in make([entries[name] for name in names], wrapped, frameon=False, **place).get_texts():
+    for text in make([entries[name] for name in names], wrapped, frameon=False, **where).get_texts():
         text.set_parse_math(False)
 
 
-def draw_errors(ax: Any, curves: Sequence[Curve], title: str, ylabel: str = TOTAL_ERROR) -> Any:
-    """Draw on `ax`, or on a new figure with its legend outside; return the axes."""
-    new = ax is None
-    if new:
-        (ax,) = panels([title])
+def draw_errors(given: Panels | None, curves: Sequence[Curve], title: str, ylabel: str = TOTAL_ERROR) -> Axes:
+    """Draw on the given axes, or on a new figure with its legend outside; return the axes."""
+    (ax,) = axes_for([title], given)
     draw_curves(ax, curves, ylabel)
-    if new:
+    if given is None:
         legend([ax])
     else:
         handles, labels = ax.get_legend_handles_labels()
@@ -189,15 +216,24 @@ def _draw_dots(ax: Axes, curves: Sequence[Curve], label: str) -> None:
     for curve in curves:
         value = float(np.atleast_1d(curve.y)[0])
         if curve.limit:
-            ax.axvline(value, label=curve.label, **_limit_look(curve))
+            ax.axvline(
+                value, label=curve.label, color=GRAY, linewidth=1, linestyle=_limit_dashes(curve), zorder=1
+            )
             continue
-        place, look = methods.index(curve.label), looks[curve.label]
-        point: dict[str, Any] = {"color": look["color"], "marker": look["marker"], "linestyle": "none"}
+        row, look = methods.index(curve.label), looks[curve.label]
         if curve.stderr is None:
-            ax.plot([value], [place], **point)
+            ax.plot([value], [row], color=look.color, marker=look.marker, linestyle="none")
         else:
-            spread = _downward_visible(np.array([value]), NORMAL_95 * np.atleast_1d(curve.stderr))
-            ax.errorbar([value], [place], xerr=spread, capsize=2, markerfacecolor="white", **point)
+            ax.errorbar(
+                [value],
+                [row],
+                xerr=_downward_visible(np.array([value]), NORMAL_95 * np.atleast_1d(curve.stderr)),
+                color=look.color,
+                marker=look.marker,
+                markerfacecolor="white",
+                linestyle="none",
+                capsize=2,
+            )
     ax.set(xscale=_scale(curves), xlabel=label, ylim=(len(methods) - 0.5, -0.5))
     ax.set_yticks(range(len(methods)), methods, parse_math=False)
     if _explain(ax, curves):
@@ -215,24 +251,23 @@ def _explain(ax: Axes, curves: Sequence[Curve]) -> bool:
     return both
 
 
-def _looks(curves: Sequence[Curve]) -> dict[str, dict[str, Any]]:
+class _Look(NamedTuple):
+    """How a method is drawn."""
+
+    color: str
+    marker: str
+    dashes: str | tuple[int, tuple[int, ...]]
+
+
+def _looks(curves: Sequence[Curve]) -> dict[str, _Look]:
     """How each method is drawn, so that neighbors differ in color, marker and dashes."""
-    number = count()
-    found: dict[str, dict[str, Any]] = {}
-    for curve in curves:
-        if not curve.limit and curve.label not in found:
-            k = next(number)
-            found[curve.label] = {
-                "color": COLORS[k % len(COLORS)],
-                "marker": MARKERS[k % len(MARKERS)],
-                "linestyle": DASHES[k % len(DASHES)],
-            }
-    return found
+    labels = dict.fromkeys(curve.label for curve in curves if not curve.limit)
+    looks = map(_Look, cycle(COLORS), cycle(MARKERS), cycle(DASHES))
+    return dict(zip(labels, looks, strict=False))
 
 
-def _limit_look(curve: Curve) -> dict[str, Any]:
-    dashes = {"network limit": ":", "centralized limit": "-"}.get(curve.label, "--")
-    return {"color": GRAY, "linewidth": 1, "linestyle": dashes, "zorder": 1}
+def _limit_dashes(curve: Curve) -> str:
+    return {"network limit": ":", "centralized limit": "-"}.get(curve.label, "--")
 
 
 def _downward_visible(values: Floats, spread: Floats) -> Floats:
@@ -247,7 +282,7 @@ def _scale(curves: Sequence[Curve]) -> str:
     return "log" if np.any(np.isfinite(values) & (values > 0)) else "linear"
 
 
-def _ticks(axis: Any, room: int) -> None:
+def _ticks(axis: XAxis | YAxis, room: int) -> None:
     """Set labels on a log axis that has room for this many characters (lines on the y axis), without overlaps."""
     from matplotlib.ticker import (
         FuncFormatter,
@@ -261,7 +296,7 @@ def _ticks(axis: Any, room: int) -> None:
         return
     low, high = sorted(axis.get_view_interval())
 
-    def fits(locator: Any, least: int) -> bool:
+    def fits(locator: Locator, least: int) -> bool:
         ticks = [tick for tick in locator.tick_values(low, high) if low <= tick <= high]
         places = room * np.log(ticks) / np.log(high / low)
         sizes = np.array([len(_plain(tick)) if axis.axis_name == "x" else 1 for tick in ticks])
@@ -278,5 +313,5 @@ def _ticks(axis: Any, room: int) -> None:
     axis.set_major_formatter(FuncFormatter(_plain) if fitting else LogFormatterSciNotation())
 
 
-def _plain(value: float, _: Any = None) -> str:
+def _plain(value: float, _: object = None) -> str:
     return f"{value:,.0f}" if value >= 1000 else f"{value:g}"

@@ -10,12 +10,17 @@ import html
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import fields
-from typing import Any, ClassVar
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from gossamer import checks
 from gossamer.arrays import same
 from gossamer.errors import require
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+    from gossamer.plotting import Panels
 
 Record = dict[str, Any]
 """One row: values by column. Missing values, NaN included, are None."""
@@ -23,24 +28,27 @@ Record = dict[str, Any]
 _ROWS_SHOWN = 20
 
 
+@dataclass(frozen=True, eq=False, repr=False)
 class Result(ABC):
     """The result of a computation. The rows of two results of one kind can be concatenated."""
 
-    title: str
-    """A title of one line."""
-
     shown: ClassVar[Sequence[str]] = ()
     """The columns of the summary; all if empty."""
+
+    @property
+    @abstractmethod
+    def title(self) -> str:
+        """Return a title of one line."""
 
     @abstractmethod
     def records(self) -> list[Record]:
         """Return the rows as dictionaries, all with the same keys."""
 
     @abstractmethod
-    def plot(self, ax: Any = None) -> Any:
+    def plot(self, ax: Panels | None = None) -> Panels:
         """Plot the result on Matplotlib axes (a new figure by default), and return them."""
 
-    def to_frame(self, library: str = "pandas") -> Any:
+    def to_frame(self, library: str = "pandas") -> DataFrame:
         """Return the rows as a tidy data frame of "pandas" or "polars"."""
         frames = require(checks.choice("library", library, ("pandas", "polars")), "data")
         rows = self.records()
@@ -59,7 +67,7 @@ class Result(ABC):
     def __eq__(self, other: object) -> bool:
         return type(other) is type(self) and all(
             same(getattr(self, field.name), getattr(other, field.name))
-            for field in fields(self)  # type: ignore[arg-type]
+            for field in fields(self)
             if field.compare
         )
 
@@ -86,14 +94,14 @@ class Result(ABC):
         return f"<table>{caption}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{more}"
 
 
-def _brief(value: Any) -> str:
+def _brief(value: object) -> str:
     """Return a value as text with three digits, empty if it is missing."""
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return "-"
     return f"{value:.3g}" if isinstance(value, float) else str(value)
 
 
-def _range(values: Sequence[Any]) -> str:
+def _range(values: Sequence[object]) -> str:
     """Return the only value of a column, or its first and last value."""
     first, last = _brief(values[0]) if values else "-", _brief(values[-1]) if values else "-"
     return first if all(same(values[0], value) for value in values) else f"{first}..{last}"

@@ -155,31 +155,31 @@ class DecentralizedLogisticRegression(ClassifierMixin, DecentralizedEstimator): 
         if given is not None and not isinstance(given, str):
             given = {k: given.get(label, 1.0) for k, label in enumerate(self.classes_.tolist())}
         owners = None if rows.owners is None else rows.owners[counted]
-        found = EstimatorRows(rows.X[counted], labels.astype(float), rows.weights[counted], owners)
+        used = EstimatorRows(rows.X[counted], labels.astype(float), rows.weights[counted], owners)
         if isinstance(given, dict):  # "balanced" does not change the sum of all weights
             factors = np.array(list(given.values()))
-            penalty *= total / float(found.weights @ factors[labels])
-        self._fit_rows(found, family, (1 - share) * penalty, lasso=share * penalty, class_weight=given)
+            penalty *= total / float(used.weights @ factors[labels])
+        self._fit_rows(used, family, (1 - share) * penalty, lasso=share * penalty, class_weight=given)
         self.coef_, self.intercept_ = self._parameters(1 if two else len(self.classes_))
         return self
 
     def decision_function(self, X: Any) -> Floats:
         """Log odds (n,) of the second of two classes, or one predictor (n, K) for each class."""
-        found = self._linear(X)
-        return found[:, 0] if len(self.classes_) == 2 else found
+        predictors = self._linear(X)
+        return predictors[:, 0] if len(self.classes_) == 2 else predictors
 
     def predict(self, X: Any) -> AnyArray:
         """The most probable class of each row."""
-        found = self.decision_function(X)
-        best = (found > 0).astype(int) if found.ndim == 1 else found.argmax(axis=1)
+        scores = self.decision_function(X)
+        best = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
         return np.asarray(self.classes_[best])
 
     def predict_log_proba(self, X: Any) -> Floats:
         """(n, K) logarithms of the probabilities."""
-        found = self.decision_function(X)
-        found = np.column_stack([np.zeros(len(found)), found]) if found.ndim == 1 else found
-        found = found - found.max(axis=1, keepdims=True)
-        return np.asarray(found - np.log(np.exp(found).sum(axis=1, keepdims=True)))
+        scores = self.decision_function(X)
+        scores = np.column_stack([np.zeros(len(scores)), scores]) if scores.ndim == 1 else scores
+        scores = scores - scores.max(axis=1, keepdims=True)
+        return np.asarray(scores - np.log(np.exp(scores).sum(axis=1, keepdims=True)))
 
     def predict_proba(self, X: Any) -> Floats:
         """(n, K) the probability of each class."""

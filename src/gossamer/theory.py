@@ -465,11 +465,11 @@ def network_limit(
     hears = network.weights if isinstance(network, DirectedNetwork) else network.gossip
     distance = shortest_path(hears != 0, unweighted=True).astype(int)
     delay = np.maximum(distance, 1)
-    place = (np.arange(agents)[:, None] * (delay.max() + 1) + delay).ravel()
+    pair = (np.arange(agents)[:, None] * (delay.max() + 1) + delay).ravel()
     variance = np.broadcast_to(observations.variance.sum(axis=1), delay.shape).ravel()
     # (N, D): the number of agents at each distance from agent i, and the sum of their variances.
     count, total = (
-        np.bincount(place, w, agents * (delay.max() + 1)).reshape(agents, -1) for w in (None, variance)
+        np.bincount(pair, w, agents * (delay.max() + 1)).reshape(agents, -1) for w in (None, variance)
     )
     if not per_agent:
         count, total = count.sum(axis=0, keepdims=True), total.sum(axis=0, keepdims=True)
@@ -482,8 +482,8 @@ def network_limit(
         elif per_agent:
             reached = ~count[:, samples == 0].any(axis=1)
             limit[h, reached] = (total[reached] / np.maximum(samples, 1)).sum(axis=1) / agents**2
-    found = limit if per_agent else limit[:, 0]
-    return found if np.ndim(rounds) else found[0]
+    limits = limit if per_agent else limit[:, 0]
+    return limits if np.ndim(rounds) else limits[0]
 
 
 def _and_still(observations: Observations) -> str:

@@ -13,7 +13,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from scipy.optimize import minimize
@@ -149,15 +149,15 @@ def tune(
     task = _Task(method, network, moved, rounds, {name: known[name] for name in names})
     before = task.error(method, over)
     full = over.fit([task.runs([method])])
-    found = task.search(full.thinned(NODES), full)
-    least = task.error(found, over)
+    best = task.search(full.thinned(NODES), full)
+    least = task.error(best, over)
     if not least < before:
-        found, least = method, before
+        best, least = method, before
     if moved is not observations:
         task, over = replace(task, observations=observations), measures(network, observations)
-        before, least = task.error(method, over), task.error(found, over)
+        before, least = task.error(method, over), task.error(best, over)
     return Tuned(
-        method=found,
+        method=best,
         network=network,
         observations=observations,
         start=method,
@@ -217,7 +217,7 @@ class _Window(NamedTuple):
         return np.unique([low, *inner, high])
 
 
-class _Found(NamedTuple):
+class _Candidate(NamedTuple):
     error: float
     point: Point
     method: Method
@@ -238,8 +238,10 @@ class _Task:
         for name, bounds in self.parameters.items():
             if bounds.whole and np.isfinite(bounds.most):
                 first, last = int(bounds.least), int(bounds.most)
-                if all(self._with({name: k}).averages_since(self.rounds) == k for k in (first, last)):
-                    table = tabulate(self._with({name: first}), self.network, self.rounds)
+                if all(
+                    _changed(self.method, {name: k}).averages_since(self.rounds) == k for k in (first, last)
+                ):
+                    table = tabulate(_changed(self.method, {name: first}), self.network, self.rounds)
                     summed = summing(table, self.rounds, first)
                     if summed is None or np.ptp(table.batches) > 0:
                         return None
@@ -256,9 +258,6 @@ class _Task:
         """How far it is along each axis from one value to quite another."""
         return np.array([4.0 if axis.bounded else 1.0 for axis in self.axes])
 
-    def _with(self, values: Mapping[str, float]) -> Any:
-        return replace(self.method, **values)  # type: ignore[type-var]
-
     def error(self, candidate: Method, over: Measure | Sampler) -> float:
         """The exact error of a candidate, or the upper end of it; infinite where it diverges."""
         runs = self.runs([candidate])
@@ -267,32 +266,32 @@ class _Task:
     def runs(self, candidates: Sequence[Method]) -> Runs:
         return Runs.of(tabulate_all(candidates, self.network, self.rounds), self.rounds)
 
-    def at(self, points: Sequence[Point], over: Measure) -> list[_Found]:
+    def at(self, points: Sequence[Point], over: Measure) -> list[_Candidate]:
         """The best candidate at each of several points of the axes."""
-        found: list[_Found] = []
-        for start in range(0, len(points), self.together):
-            found += self._at(points[start : start + self.together], over)
-        return found
+        candidates: list[_Candidate] = []
+        for start in range(0, len(points), self.batch):
+            candidates += self._at(points[start : start + self.batch], over)
+        return candidates
 
     @property
-    def together(self) -> int:
+    def batch(self) -> int:
         """Candidates that are looked at together: as many as take some dozen megabytes."""
         if self.window:
             return 2**20 // (NODES * SPREAD)
         return max(1, 2**20 // self.rounds // len(self.method.State._fields) ** 2)
 
-    def _at(self, points: Sequence[Point], over: Measure) -> list[_Found]:
+    def _at(self, points: Sequence[Point], over: Measure) -> list[_Candidate]:
         if self.window:
             return self._averaged(points, over, self.window.spread(self.window.first, self.window.last))
         candidates = [self._candidate(point) for point in points]
         errors = self._errors(self.runs(candidates), over)
-        return [_Found(*each) for each in zip(errors.tolist(), points, candidates, strict=True)]
+        return [*map(_Candidate, errors.tolist(), points, candidates)]
 
-    def _candidate(self, point: Point) -> Any:
+    def _candidate(self, point: Point) -> Method:
         values = {axis.name: axis.decode(x) for axis, x in zip(self.axes, point, strict=True)}
-        return self._with(values | ({self.window.name: self.window.first} if self.window else {}))
+        return _changed(self.method, values | ({self.window.name: self.window.first} if self.window else {}))
 
-    def _averaged(self, points: Sequence[Point], over: Measure, starts: Integers) -> list[_Found]:
+    def _averaged(self, points: Sequence[Point], over: Measure, starts: Integers) -> list[_Candidate]:
         """The best candidate at each of several points if the average may begin in each of several rounds."""
         assert self.window
         candidates = [self._candidate(point) for point in points]
@@ -303,39 +302,39 @@ class _Task:
         errors = errors.reshape(len(points), len(starts))
         best = np.argmin(errors, axis=1)
         return [
-            _Found(float(errors[k, w]), point, replace(each, **{self.window.name: int(starts[w])}))
-            for k, (point, each, w) in enumerate(zip(points, candidates, best.tolist(), strict=True))
+            _Candidate(float(errors[k, w]), point, _changed(method, {self.window.name: int(starts[w])}))
+            for k, (point, method, w) in enumerate(zip(points, candidates, best.tolist(), strict=True))
         ]
 
-    def closer(self, here: _Found, over: Measure) -> _Found:
+    def closer(self, best: _Candidate, over: Measure) -> _Candidate:
         """What was found, with first rounds of the average that are ever closer to the best one so far."""
         if not self.window:
-            return here
+            return best
         low, high = self.window.first, self.window.last
         while True:
             starts = self.window.spread(low, high)
-            at = int(np.searchsorted(starts, getattr(here.method, self.window.name)))
+            at = int(np.searchsorted(starts, getattr(best.method, self.window.name)))
             low, high = int(starts[max(at - 1, 0)]), int(starts[min(at + 1, len(starts) - 1)])
             if high - low <= 2:
-                return here
-            here = min(here, *self._averaged([here.point], over, self.window.spread(low, high)), key=_error)
+                return best
+            best = min(best, *self._averaged([best.point], over, self.window.spread(low, high)), key=_error)
 
-    def settled(self, here: _Found, over: Measure) -> Method:
+    def settled(self, best: _Candidate, over: Measure) -> Method:
         """What was found, with the best of all first rounds of the average."""
         if not self.window:
-            return here.method
-        candidate, starts = self._candidate(here.point), np.arange(self.window.first, self.window.last + 1)
+            return best.method
+        candidate, starts = self._candidate(best.point), np.arange(self.window.first, self.window.last + 1)
         summed = summing(tabulate(candidate, self.network, self.rounds), self.rounds, self.window.first)
         if summed is None:
-            return here.method
+            return best.method
         ends = np.full(len(starts), self.rounds)
         errors = self._errors(WindowedPass(summed[0], np.arange(len(starts)), ends, starts, summed[1]), over)
-        return replace(candidate, **{self.window.name: int(starts[np.argmin(errors)])})  # type: ignore[no-any-return]
+        return _changed(candidate, {self.window.name: int(starts[np.argmin(errors)])})
 
     def _errors(self, runs: Pass, over: Measure) -> Floats:
         with np.errstate(all="ignore"):
-            found = integrate([runs], self.network, self.observations, over)
-            total = found.bias + found.variance + 2 * found.uncertainty
+            parts = integrate([runs], self.network, self.observations, over)
+            total = parts.bias + parts.variance + 2 * parts.uncertainty
         return np.where(np.isfinite(total), total, np.inf)
 
     def search(self, thin: Measure, full: Measure) -> Method:
@@ -346,43 +345,43 @@ class _Task:
         shares = [1 if axis.bounded else 2 for axis in self.axes]
         points = min((CANDIDATES / np.prod(shares)) ** (1 / len(shares)), 50)
         grids = [axis.grid(round(share * points)) for axis, share in zip(self.axes, shares, strict=True)]
-        errors = np.array([found.error for found in self.at(list(itertools.product(*grids)), thin)])
+        errors = np.array([candidate.error for candidate in self.at(list(itertools.product(*grids)), thin)])
         errors = errors.reshape([len(grid) for grid in grids])
         starts = [tuple(float(g[i]) for g, i in zip(grids, at, strict=True)) for at in _minima(errors)]
         best = self.descend([own, *starts[: STARTS - 1]], thin)
-        finished = min((self.finish(each.point, full) for each in best[:FINISHERS]), key=_error)
+        finished = min((self.finish(candidate.point, full) for candidate in best[:FINISHERS]), key=_error)
         return self.settled(finished, full)
 
-    def descend(self, starts: Sequence[Point], over: Measure) -> list[_Found]:
+    def descend(self, starts: Sequence[Point], over: Measure) -> list[_Candidate]:
         """Step from each start to the best of its neighbors; best first.
 
         The steps grow while it gets better and shrink where it does not.
         """
-        found = self.at(starts, over)
-        sizes = np.full(len(found), 0.5)
+        current = self.at(starts, over)
+        sizes = np.full(len(current), 0.5)
         ways = np.array(list(itertools.product((-1.0, 0.0, 1.0), repeat=len(self.axes))))
         ways = ways[ways.any(axis=1)] * self.scales
         for _ in range(STEPS):
             around = [
-                tuple((np.array(each.point) + size * way).tolist())
-                for each, size in zip(found, sizes, strict=True)
+                tuple((np.array(candidate.point) + size * way).tolist())
+                for candidate, size in zip(current, sizes, strict=True)
                 for way in ways
             ]
             tried = self.at(around, over)
-            for k, here in enumerate(found):
+            for k, before in enumerate(current):
                 best = min(tried[k * len(ways) : (k + 1) * len(ways)], key=_error)
-                if best.error < here.error:
-                    found[k] = best
+                if best.error < before.error:
+                    current[k] = best
                     sizes[k] *= 1.5
                 else:
                     sizes[k] /= 2.5
-        return sorted(found, key=_error)
+        return sorted(current, key=_error)
 
-    def finish(self, start: Point, over: Measure) -> _Found:
+    def finish(self, start: Point, over: Measure) -> _Candidate:
         """Nelder-Mead on the logarithm of the error."""
-        tried: list[_Found] = []
+        tried: list[_Candidate] = []
 
-        def objective(point: Any) -> float:
+        def objective(point: Floats) -> float:
             tried.append(self.closer(self.at([tuple(point.tolist())], over)[0], over))
             error = tried[-1].error
             return float(np.log(error)) if 0 < error < np.inf else 1e3
@@ -397,8 +396,13 @@ class _Task:
         return min(tried, key=_error)
 
 
-def _error(found: _Found) -> float:
-    return found.error
+def _changed(method: Method, values: Mapping[str, float]) -> Method:
+    """The method with other values of some parameters."""
+    return replace(method, **values)  # type: ignore[type-var]
+
+
+def _error(candidate: _Candidate) -> float:
+    return candidate.error
 
 
 class _ParameterAxis:
@@ -438,7 +442,7 @@ def _minima(errors: Floats) -> Iterable[tuple[int, ...]]:
     least = np.full(errors.shape, np.inf)
     for shift in itertools.product((-1, 0, 1), repeat=errors.ndim):
         if any(shift):
-            here = tuple(slice(1 + s, padded.shape[k] - 1 + s) for k, s in enumerate(shift))
-            least = np.minimum(least, padded[here])
-    found = np.argwhere((padded[middle] <= least) & np.isfinite(errors))
-    return [tuple(at) for at in sorted(found.tolist(), key=lambda at: float(errors[tuple(at)]))]
+            shifted = tuple(slice(1 + s, padded.shape[k] - 1 + s) for k, s in enumerate(shift))
+            least = np.minimum(least, padded[shifted])
+    minima = np.argwhere((padded[middle] <= least) & np.isfinite(errors))
+    return [tuple(at) for at in sorted(minima.tolist(), key=lambda at: float(errors[tuple(at)]))]

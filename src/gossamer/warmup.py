@@ -20,13 +20,14 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypedDict
 
 import llvmlite.binding as llvm  # type: ignore[import-untyped]
 import numba
 import numpy as np
 
 from gossamer import checks
+from gossamer.arrays import Precision
 from gossamer.fingerprint import PACKAGE, SourceTree
 from gossamer.numerics.compiling import compiled, expect_compiling
 
@@ -43,6 +44,13 @@ class Compiled(NamedTuple):
 
     source: str
     folder: str
+
+
+class _Stamp(TypedDict, total=False):
+    """What compiled code was made for, and its modules with their folders and digests."""
+
+    identity: dict[str, str]
+    compiled: list[list[str]]
 
 
 def warm_up(
@@ -68,16 +76,16 @@ def warm_up(
     else:
         _forget_everything()
     begin(list(TASKS))
-    found: set[Compiled] = set()
+    modules: set[Compiled] = set()
     context = multiprocessing.get_context(
         "spawn"
     )  # a forked process would inherit locks that are never released
     with ProcessPoolExecutor(jobs or os.cpu_count() or 1, mp_context=context) as pool:
         waiting = {pool.submit(_work, name): name for name in TASKS}
         for finished in as_completed(waiting):
-            found.update(Compiled(*each) for each in finished.result())
+            modules.update(Compiled(*module) for module in finished.result())
             done(waiting[finished])
-    made = [[*each, tree.digest(Path(each.source))] for each in sorted(found)]
+    made = [[*module, tree.digest(Path(module.source))] for module in sorted(modules)]
     _write(stamp, {"identity": identity, "compiled": made})
     return True
 
@@ -85,7 +93,7 @@ def warm_up(
 # -- what is compiled ---------------------------------------------------------------------------------------------
 
 
-def _trials_side_by_side(kind: type[np.floating[Any]] = np.float64) -> None:
+def _trials_side_by_side(kind: Precision = np.float64) -> None:
     from gossamer.engines.simulate import simulate
     from gossamer.methods import AnytimeSDA, PairwiseGossip
     from gossamer.networks import Network
@@ -99,7 +107,7 @@ def _trials_side_by_side(kind: type[np.floating[Any]] = np.float64) -> None:
     simulate(AnytimeSDA(), net, Gaussian(mean), ROUNDS, TRIALS, keep="iterates", dtype=kind, progress=False)
 
 
-def _agents_side_by_side(kind: type[np.floating[Any]] = np.float64) -> None:
+def _agents_side_by_side(kind: Precision = np.float64) -> None:
     from gossamer.engines.simulate import simulate
     from gossamer.methods import AnytimeSDA
     from gossamer.networks import Network
@@ -215,7 +223,7 @@ def _work(name: str) -> list[Compiled]:
     """One task; returns every module with compiled functions that it has loaded."""
     expect_compiling()
     TASKS[name]()
-    return sorted({found for module in list(sys.modules) for found in _compiled_in(module)})
+    return sorted({entry for module in list(sys.modules) for entry in _compiled_in(module)})
 
 
 def _compiled_in(module: str) -> Iterator[Compiled]:
@@ -272,15 +280,15 @@ def _forget_everything() -> None:
         old.unlink(missing_ok=True)
 
 
-def _read(stamp: Path) -> dict[str, Any]:
+def _read(stamp: Path) -> _Stamp:
     try:
-        found = json.loads(stamp.read_text())
-    except (OSError, ValueError):
+        content = json.loads(stamp.read_text())
+        return {"identity": content["identity"], "compiled": content["compiled"]}
+    except (OSError, ValueError, KeyError, TypeError):
         return {}
-    return found if isinstance(found, dict) else {}
 
 
-def _write(stamp: Path, content: dict[str, Any]) -> None:
+def _write(stamp: Path, content: _Stamp) -> None:
     """Write the stamp whole or not at all; without one the next call just looks again."""
     draft = stamp.with_name(f"{stamp.name}.{os.getpid()}.part")
     try:

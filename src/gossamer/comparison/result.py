@@ -39,7 +39,7 @@ class Comparison(Result):
     shown = ("network", "method", "rounds", "total_error", "stderr", "over_limit", "note")
 
     @property
-    def title(self) -> str:  # type: ignore[override]
+    def title(self) -> str:
         methods, networks = (len(dict.fromkeys(self.column(name))) for name in ("method", "network"))
         return f"{methods} method{'s'[: methods != 1]} on {networks} network{'s'[: networks != 1]}"
 

@@ -33,7 +33,7 @@ def check_horizons(rounds: int | Iterable[int] | Horizons) -> Integers:
     except ValueError:  # lists of different lengths
         raw = np.array([], dtype=float)
     if (
-        raw.size and raw.dtype == object and all(isinstance(each, int) for each in raw.flat)
+        raw.size and raw.dtype == object and all(isinstance(number, int) for number in raw.flat)
     ):  # more than 64 bits hold
         raise Unsupported(parameter="rounds", required=f"at most {np.iinfo(np.int64).max}", got=repr(rounds))
     if raw.ndim != 1 or raw.size == 0 or raw.dtype.kind not in "iuf" or np.any(raw != np.floor(raw)):
@@ -47,11 +47,11 @@ def check_horizons(rounds: int | Iterable[int] | Horizons) -> Integers:
 
 def check_table(method: Method, rounds: int) -> None:
     """Raise an error if the coefficients of this many rounds would not fit in memory."""
-    each = 8 * (len(method.State._fields) + 2) ** 2
-    if rounds * each > LARGEST_TABLE:
+    row_bytes = 8 * (len(method.State._fields) + 2) ** 2
+    if rounds * row_bytes > LARGEST_TABLE:
         raise Unsupported(
-            f"the coefficients of {rounds} rounds of {method.label} would take {rounds * each / 2**30:.3g} GiB; "
-            f"ask for at most {LARGEST_TABLE // each} rounds"
+            f"the coefficients of {rounds} rounds of {method.label} would take {rounds * row_bytes / 2**30:.3g} GiB; "
+            f"ask for at most {LARGEST_TABLE // row_bytes} rounds"
         )
 
 

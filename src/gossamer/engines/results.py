@@ -13,17 +13,20 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from types import MappingProxyType
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeAlias, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gossamer import plotting, theory
-from gossamer.arrays import Floats, Integers
+from gossamer.arrays import AnyArray, Floats, Integers
 from gossamer.errors import InvalidInput, Unsupported
+from gossamer.methods import Method
 from gossamer.networks import Network
 from gossamer.observations import Observations, fourth_moment_note
 from gossamer.results import Record, Result
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 DIVERGES = "diverges: with these parameters its error is not a finite number"
 
@@ -32,6 +35,9 @@ Rounds = TypeVar("Rounds", int, Integers)
 
 Value = TypeVar("Value", float, Floats)
 """A number for one horizon, an array with one entry per horizon for several."""
+
+OneOrMore: TypeAlias = Any
+"""A `Rounds` or a `Value` of an engine, where a value and not a type decides which of the two it is."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -42,7 +48,7 @@ class ErrorResult(Result, Generic[Rounds, Value]):
     centralized_limit  the total error of a center that holds all samples
     """
 
-    method: Any
+    method: object
     network: Network
     rounds: Rounds
     total_error: Value
@@ -60,7 +66,7 @@ class ErrorResult(Result, Generic[Rounds, Value]):
         return str(getattr(self.method, "label", getattr(self.method, "name", self.method)))
 
     @property
-    def title(self) -> str:  # type: ignore[override]
+    def title(self) -> str:
         return f"{self.label} on {self.network.name}"
 
     @property
@@ -107,7 +113,7 @@ class ErrorResult(Result, Generic[Rounds, Value]):
             plotting.Curve("centralized limit", self.rounds, self.centralized_limit, limit=True),
         ]
 
-    def plot(self, ax: Any = None) -> Any:
+    def plot(self, ax: plotting.Panels | None = None) -> Axes:
         return plotting.draw_errors(ax, self.curves(), self.title)
 
 
@@ -115,12 +121,14 @@ class ErrorResult(Result, Generic[Rounds, Value]):
 class StreamResult(ErrorResult[Rounds, Value]):
     """The error of averaging `observations`, which also tells the limit of any method on this network."""
 
+    method: Method
     observations: Observations
 
     @cached_property
     def network_limit(self) -> Value:
         """The least variance of unbiased estimates on this network; NaN if unknown."""
-        return network_limit_if_known(self.network, self.observations, self.rounds)  # type: ignore[no-any-return]
+        limit: Value = network_limit_if_known(self.network, self.observations, self.rounds)
+        return limit
 
     lossless: ClassVar[bool] = True
     """Whether every message arrives, so that the network limit applies."""
@@ -151,21 +159,21 @@ class TrialResult(StreamResult[Rounds, Value]):
     stderr: Value
     errors: Floats
     per_agent: Floats
-    kept_estimates: NDArray[Any] | None
-    kept_iterates: dict[str, NDArray[Any]] | None = None
+    kept_estimates: AnyArray | None
+    kept_iterates: dict[str, AnyArray] | None = None
     partial: bool = False
 
     columns: ClassVar[tuple[str, ...]] = ("stderr", "trials")
     shown: ClassVar[Sequence[str]] = ("rounds", "trials", "total_error", "stderr", "over_limit", "note")
 
     @property
-    def estimates(self) -> NDArray[Any]:
+    def estimates(self) -> AnyArray:
         if self.kept_estimates is None:
             raise InvalidInput("this simulation kept no estimates; call simulate(..., keep='estimates')")
         return self.kept_estimates
 
     @property
-    def iterates(self) -> Mapping[str, NDArray[Any]]:
+    def iterates(self) -> Mapping[str, AnyArray]:
         if self.kept_iterates is None:
             raise InvalidInput("this simulation kept no iterates; call simulate(..., keep='iterates')")
         return MappingProxyType(self.kept_iterates)
@@ -185,7 +193,7 @@ def over_limit(total_error: Value, limit: Value) -> Value:
     return ratio if ratio.ndim else float(ratio)  # type: ignore[return-value, unused-ignore]
 
 
-def network_limit_if_known(network: Network, observations: Observations, rounds: Any) -> Any:
+def network_limit_if_known(network: Network, observations: Observations, rounds: OneOrMore) -> OneOrMore:
     """`theory.network_limit` for one horizon or several, or NaN where it cannot be computed."""
     try:
         return theory.network_limit(network, observations, rounds)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
 from gossamer import checks
-from gossamer.arrays import AnyArray, Booleans
+from gossamer.arrays import AnyArray, Booleans, Precision
 from gossamer.errors import InvalidInput
 from gossamer.methods import Method
 from gossamer.progress import progress_bar
@@ -37,14 +37,14 @@ class Trials:
     keep: str
 
     @classmethod
-    def check(cls, count: Any, seed: Any, first: Any, keep: Any) -> Trials:
-        count = checks.whole_number("trials", count, least=1)
-        first = checks.whole_number("first_trial", first, least=0)
-        if first + count > 2**32:
-            raise InvalidInput(parameter="trials", required="numbered below 2^32", got=f"{first} + {count}")
-        return cls(count, checks.seed(seed), first, checks.choice("keep", keep, KEEP))
+    def check(cls, count: object, seed: object, first: object, keep: object) -> Trials:
+        trials = checks.whole_number("trials", count, least=1)
+        start = checks.whole_number("first_trial", first, least=0)
+        if start + trials > 2**32:
+            raise InvalidInput(parameter="trials", required="numbered below 2^32", got=f"{start} + {trials}")
+        return cls(trials, checks.seed(seed), start, checks.choice("keep", keep, KEEP))
 
-    def iterates(self, method: Method, rounds: int, shape: tuple[int, int], dtype: Any) -> AnyArray:
+    def iterates(self, method: Method, rounds: int, shape: tuple[int, int], dtype: Precision) -> AnyArray:
         """Room for (registers and estimate, trials, rounds, N, n), where iterates are kept; otherwise none."""
         if self.keep != "iterates":
             return np.empty((0, self.count, rounds, *shape), dtype)

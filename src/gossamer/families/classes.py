@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from gossamer import checks
 from gossamer.arrays import Booleans, Floats
-from gossamer.families.losses import Family, OnePredictor
+from gossamer.families.losses import Family, Limits, OnePredictor
 
 
 def _odds(samples: int) -> tuple[float, float]:
@@ -67,7 +67,7 @@ class Logistic(OnePredictor):
     def outside(self, y: Floats) -> Booleans:
         return np.asarray((y != 0) & (y != 1))
 
-    def plausible(self, y: Floats, samples: int) -> tuple[Any, Any]:
+    def plausible(self, y: Floats, samples: int) -> Limits:
         return _odds(samples)
 
     def draw(self, rng: np.random.Generator, predictors: Floats) -> Floats:
@@ -131,10 +131,10 @@ class Softmax(Family):
 
     def curvatures(self, predictors: Floats, y: Floats) -> Floats:
         p = self.mean(predictors)
-        found: Floats = -p[:, None] * p[None]
+        matrix: Floats = -p[:, None] * p[None]
         same = np.arange(self.outputs)
-        found[same, same] += p
-        return found
+        matrix[same, same] += p
+        return matrix
 
     def bend(self, predictors: Floats, y: Floats, changes: Floats) -> Floats:
         p = self.mean(predictors)
@@ -160,7 +160,7 @@ class Softmax(Family):
     def outside(self, y: Floats) -> Booleans:
         return np.asarray((y < 0) | (y >= self.classes) | (y != np.floor(y)))
 
-    def plausible(self, y: Floats, samples: int) -> tuple[Any, Any]:
+    def plausible(self, y: Floats, samples: int) -> Limits:
         return _odds(samples)
 
     def draw(self, rng: np.random.Generator, predictors: Floats) -> Floats:

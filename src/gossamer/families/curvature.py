@@ -10,11 +10,11 @@ from gossamer.arrays import Floats
 def curvature_of(x: Floats, bends: Floats) -> Floats:
     """(p, p) the sum over rows of l'' x x', from (n, width) and (m, m, n)."""
     m, width = len(bends), x.shape[1]
-    found = np.empty((m, width, m, width))
+    blocks = np.empty((m, width, m, width))
     for a in range(m):
         for b in range(a + 1):
-            found[a, :, b, :] = found[b, :, a, :] = (x.T * bends[a, b]) @ x
-    return found.reshape(m * width, m * width)
+            blocks[a, :, b, :] = blocks[b, :, a, :] = (x.T * bends[a, b]) @ x
+    return blocks.reshape(m * width, m * width)
 
 
 def centering(curvature: Floats, outputs: int) -> Floats:

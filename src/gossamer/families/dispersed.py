@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from gossamer import checks
 from gossamer.arrays import Booleans, Floats
 from gossamer.errors import Unsupported
-from gossamer.families.losses import DispersionTerms, OnePredictor
+from gossamer.families.losses import DispersionTerms, Limits, OnePredictor
 from gossamer.families.special import digamma, log_gamma, trigamma
 
 
@@ -71,7 +71,7 @@ class Gamma(OnePredictor):
     def start(self, y: Floats, seen: Floats) -> Floats:
         return np.log(y)[None]
 
-    def plausible(self, y: Floats, samples: int) -> tuple[Any, Any]:
+    def plausible(self, y: Floats, samples: int) -> Limits:
         return np.log(y) - 2, np.inf  # seven times the mean is rare: 6 in 10,000 if labels are exponential
 
     def draw(self, rng: np.random.Generator, predictors: Floats) -> Floats:
@@ -244,8 +244,8 @@ class NegativeBinomial(OnePredictor):
     def next_scale(self, scale: float, means: Floats) -> float:
         """Newton's step, or a short one downhill where the likelihood is not concave."""
         bend, response = means
-        here = np.log(scale)
-        step = response / bend - here if bend > 0 else np.sign(response - bend * here)
+        logarithm = np.log(scale)
+        step = response / bend - logarithm if bend > 0 else np.sign(response - bend * logarithm)
         return float(max(scale * np.exp(np.clip(step, -1.0, 1.0)), SMALLEST_DISPERSION))
 
     def outside(self, y: Floats) -> Booleans:
@@ -254,7 +254,7 @@ class NegativeBinomial(OnePredictor):
     def start(self, y: Floats, seen: Floats) -> Floats:
         return np.log(y + 0.5)[None]
 
-    def plausible(self, y: Floats, samples: int) -> tuple[Any, Any]:
+    def plausible(self, y: Floats, samples: int) -> Limits:
         spread = np.sqrt(y + 1 + self._a * (y + 1) ** 2)
         return -np.inf, np.log(y + 4 * spread + 4)
 

@@ -21,9 +21,10 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from gossamer import checks
 from gossamer.arrays import Booleans, Floats
@@ -33,6 +34,8 @@ from gossamer.families.special import log_gamma
 Derivative = Callable[[Floats, Floats], Floats]
 """A function of predictors and labels, arrays of one shape, that returns one number for each."""
 
+Limits = tuple[Floats | float, Floats | float]
+"""The least and the largest predictor of each label, or of all."""
 
 _PREDICTORS = np.linspace(-3.1, 3.3, 37)
 """Where the two functions of a family are compared."""
@@ -41,8 +44,8 @@ _PREDICTORS = np.linspace(-3.1, 3.3, 37)
 def _median(values: Floats) -> tuple[Floats, Floats]:
     """The lower median along the first axis, and of how many numbers; NaN are none."""
     count = np.sum(~np.isnan(values), axis=0)
-    place = np.maximum(count - 1, 0) // 2
-    return np.take_along_axis(np.sort(values, axis=0), place[None], axis=0)[0], count
+    middle = np.maximum(count - 1, 0) // 2
+    return np.take_along_axis(np.sort(values, axis=0), middle[None], axis=0)[0], count
 
 
 class DispersionTerms(NamedTuple):
@@ -168,7 +171,7 @@ class Family(ABC):
         those that the agent has seen, along the first axis (NaN: none)."""
         return np.zeros((self.outputs, *y.shape))
 
-    def plausible(self, y: Floats, samples: int) -> tuple[Any, Any]:
+    def plausible(self, y: Floats, samples: int) -> Limits:
         """Between which predictors a sample with this label is linearized, when `samples` have been seen.
 
         Before the network has mixed, estimates are wild, and where the curvature grows with the predictor a few samples
@@ -215,17 +218,17 @@ class Family(ABC):
             "or hand in your own samples"
         )
 
-    def check_labels(self, y: Any, whose: str = "") -> Floats:
+    def check_labels(self, y: ArrayLike, whose: str = "") -> Floats:
         """Return finite labels of this family, or name the first that is not one."""
-        found = checks.array(f"the labels{whose}", y)
-        wrong = self.outside(found)
+        labels = checks.array(f"the labels{whose}", y)
+        wrong = self.outside(labels)
         if np.any(wrong):
             raise InvalidInput(
                 f"the labels{whose} must be {self.labels} for the family {self.name}, but {int(np.sum(wrong))} of "
-                f"{found.size} are not, the first of them {found[wrong].flat[0]:g}; choose another family, or encode "
+                f"{labels.size} are not, the first of them {labels[wrong].flat[0]:g}; choose another family, or encode "
                 "the labels anew"
             )
-        return found
+        return labels
 
     @staticmethod
     def own(
@@ -330,7 +333,7 @@ class Poisson(OnePredictor):
     def start(self, y: Floats, seen: Floats) -> Floats:
         return np.log(y + 0.5)[None]
 
-    def plausible(self, y: Floats, samples: int) -> tuple[Any, Any]:
+    def plausible(self, y: Floats, samples: int) -> Limits:
         return -np.inf, np.log(
             y + 4 * np.sqrt(y + 1) + 4
         )  # of larger rates so few are rare: 3 in 10,000 for none
@@ -416,11 +419,11 @@ class OwnFamily(OnePredictor):
         examples = checks.array("labels", self.examples, (None,))
         eta, y = (a.ravel() for a in np.meshgrid(_PREDICTORS, examples))
         slope, bend = self.derivative(eta, y), self.curvature(eta, y)
-        for what, found in (("derivative", slope), ("curvature", bend)):
-            if found.shape != eta.shape or not np.all(np.isfinite(found)):
+        for what, values in (("derivative", slope), ("curvature", bend)):
+            if values.shape != eta.shape or not np.all(np.isfinite(values)):
                 raise InvalidInput(
                     f"the {what} of the family {self.name} must give one finite number for each predictor and label, "
-                    f"got shape {found.shape} for {eta.shape}, {int(np.sum(~np.isfinite(found)))} of them not finite"
+                    f"got shape {values.shape} for {eta.shape}, {int(np.sum(~np.isfinite(values)))} of them not finite"
                 )
         self._compare(eta, y, 1e-5)
         unit = float(np.abs(examples).max(initial=0.0))

@@ -272,10 +272,10 @@ class Partition(Fault):
         start = checks.whole_number("start", start, least=0)
         if stop is not None:
             stop = checks.whole_number("stop", stop, least=start + 1)
-        listed = checks.listed("groups", groups)
-        if listed and not any(isinstance(entry, Iterable) for entry in listed):
-            listed = [listed]
-        sets = tuple(frozenset(map(_agent, checks.listed("every group", group))) for group in listed)
+        entries: list[object] = checks.listed("groups", groups)
+        if entries and not any(isinstance(entry, Iterable) for entry in entries):
+            entries = [entries]
+        sets = tuple(frozenset(map(_agent, checks.listed("every group", group))) for group in entries)
         pairs_given = [checks.listed("every edge", pair) for pair in checks.listed("edges", edges)]
         if any(len(pair) != 2 for pair in pairs_given):
             raise InvalidInput(parameter="edges", required="pairs of agents", got=repr(pairs_given))

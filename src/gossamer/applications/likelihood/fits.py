@@ -55,7 +55,7 @@ class Fit(Result):
     shown = ("method", "rounds", "bytes", "error", "note")
 
     @property
-    def title(self) -> str:  # type: ignore[override]
+    def title(self) -> str:
         return f"{self.method} on {self.network.name}"
 
     @cached_property
@@ -257,7 +257,7 @@ class Fits(Result):
     shown = ("method", "error", "rounds", "rounds_to_target", "bytes_to_target", "note")
 
     @property
-    def title(self) -> str:  # type: ignore[override]
+    def title(self) -> str:
         return f"{len(self.fits)} methods on {self.fits[0].network.name}"
 
     def __getitem__(self, method: str) -> Fit:
@@ -277,7 +277,7 @@ class Fits(Result):
         for panel, against, label in zip(
             axes, ("rounds", "bytes"), ("rounds", "bytes, all agents"), strict=True
         ):
-            curves = [curve for fit in self.fits if len((curve := fit.curve(against)).x)]
+            curves = [curve for fit in self.fits if np.size((curve := fit.curve(against)).x)]
             plotting.draw_curves(panel, curves, _ERROR, label)
         plotting.legend(axes)
         return axes

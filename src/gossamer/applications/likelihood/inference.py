@@ -84,7 +84,7 @@ class Summary(Result):
     shown = ("parameter", "estimate", "standard_error", "robust_error", "z", "p", "low", "high")
 
     @property
-    def title(self) -> str:  # type: ignore[override]
+    def title(self) -> str:
         return f"{self.family} at agent {self.agent}"
 
     @property

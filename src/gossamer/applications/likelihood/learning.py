@@ -70,7 +70,7 @@ class LearningRun(ErrorResult[Rounds, Value]):
     shown = ("rounds", "trials", "samples", "bytes", "total_error", "over_limit", "over_limit_stderr", "note")
 
     @property
-    def title(self) -> str:  # type: ignore[override]
+    def title(self) -> str:
         return f"{self.label}, {self.problem.family.name} on {self.network.name}"
 
     def _notes(self, which: int) -> Iterator[str]:
@@ -94,7 +94,7 @@ class LearningRuns(list[LearningRun[Any, Any]], Result):
     __repr__ = Result.__repr__
 
     @property
-    def title(self) -> str:  # type: ignore[override]
+    def title(self) -> str:
         return f"{len(self)} methods, {self[0].problem.family.name} on {self[0].network.name}"
 
     def records(self) -> list[Record]:

@@ -61,7 +61,7 @@ class RidgePath(Result):
     shown = ("ridge", "score", "stderr")
 
     @property
-    def title(self) -> str:  # type: ignore[override]
+    def title(self) -> str:
         return f"ridge by {self.by} on {self.fit.network.name}"
 
     @property

@@ -73,7 +73,7 @@ class EvaluationRun(Result):
         return str(getattr(self.solver, "label", getattr(self.solver, "name", self.solver)))
 
     @property
-    def title(self) -> str:  # type: ignore[override]
+    def title(self) -> str:
         return f"{self.label} on {self.problem.network.name}, {self.problem.states} states"
 
     @property

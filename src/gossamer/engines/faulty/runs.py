@@ -75,7 +75,7 @@ class FaultyRun:
         )
         self.squares = np.empty((len(horizons), trials.count, agents))
         self.estimates = np.empty((len(horizons) if trials.keep != "errors" else 0, trials.count, *shape))
-        self.iterates = trials.iterates(method, int(horizons[-1]), (agents, components), float)
+        self.iterates = trials.iterates(method, int(horizons[-1]), (agents, components), np.float64)
         self.worst = np.empty((len(horizons), trials.count))
         self.parts = np.zeros(len(horizons), dtype=np.int64)
         self.done = np.zeros(trials.count, dtype=bool)
