@@ -6,6 +6,8 @@ from . import faults as faults
 from . import methods as methods
 from . import networks as networks
 from . import theory as theory
+from .accounting import Privacy as Privacy
+from .accounting import privacy as privacy
 from .agents.agent import Agent as Agent
 from .agents.config.settings import AgentSettings as AgentSettings
 from .agents.config.settings import Neighbor as Neighbor
@@ -52,6 +54,7 @@ from .observations import Bernoulli as Bernoulli
 from .observations import Drifting as Drifting
 from .observations import Empirical as Empirical
 from .observations import Gaussian as Gaussian
+from .observations import Masks as Masks
 from .observations import Moving as Moving
 from .observations import Observations as Observations
 from .observations import StudentT as StudentT

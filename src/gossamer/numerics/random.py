@@ -53,6 +53,7 @@ from gossamer.numerics.vectors import GRAIN, PANEL, prefer_wide_vectors, scratch
 __all__ = [
     "ACTIVATION",
     "FAULT",
+    "MASK",
     "OBSERVATION",
     "PROBLEM",
     "SECOND",
@@ -79,6 +80,8 @@ PROBLEM = 4
 """Purpose: the random parts of a problem itself."""
 TOPOLOGY = 5
 """Purpose: who is whose neighbor."""
+MASK = 6
+"""Purpose: the masks of edges."""
 
 _PURPOSE_SHIFT = np.uint64(24)
 _ROUND_MASK = np.uint64(3)

@@ -9,6 +9,9 @@ from gossamer.observations.base import UniformDriven as UniformDriven
 from gossamer.observations.base import check_match as check_match
 from gossamer.observations.base import check_streams as check_streams
 from gossamer.observations.base import fourth_moment_note as fourth_moment_note
+from gossamer.observations.masks import Masked as Masked
+from gossamer.observations.masks import Masks as Masks
+from gossamer.observations.masks import incidence as incidence
 from gossamer.observations.moving import Drifting as Drifting
 from gossamer.observations.moving import Moving as Moving
 from gossamer.observations.noise import Bernoulli as Bernoulli

@@ -19,6 +19,7 @@ import numpy as np
 
 from gossamer import checks, theory
 from gossamer.arrays import Floats, Integers
+from gossamer.engines.exact.masking import mask_cost
 from gossamer.engines.exact.measure import Measure, integrate
 from gossamer.engines.exact.per_agent import decomposed
 from gossamer.engines.exact.propagation import impulse_response, trajectory
@@ -28,22 +29,34 @@ from gossamer.engines.horizons import Horizons, horizons_of
 from gossamer.errors import Unsupported
 from gossamer.methods import Method, resolve, tabulate
 from gossamer.networks import ChangingNetwork, Network, NetworkLike, changing_of
-from gossamer.observations import Observations, check_match
+from gossamer.observations import Masked, Masks, Observations, check_match
 
 
 @overload
 def exact(
-    method: Method | str, network: NetworkLike | ChangingNetwork, observations: Observations, rounds: int
+    method: Method | str,
+    network: NetworkLike | ChangingNetwork,
+    observations: Observations,
+    rounds: int,
+    *,
+    masks: Masks | float | None = ...,
 ) -> Exact[int, float]: ...
 @overload
 def exact(
-    method: Method | str, network: NetworkLike | ChangingNetwork, observations: Observations, rounds: Horizons
+    method: Method | str,
+    network: NetworkLike | ChangingNetwork,
+    observations: Observations,
+    rounds: Horizons,
+    *,
+    masks: Masks | float | None = ...,
 ) -> Exact[Integers, Floats]: ...
 def exact(
     method: Method | str,
     network: NetworkLike | ChangingNetwork,
     observations: Observations,
     rounds: int | Horizons,
+    *,
+    masks: Masks | float | None = None,
 ) -> Exact[Any, Any]:
     r"""Return the expected error of `method` after `rounds` rounds, or after each of several.
 
@@ -77,6 +90,8 @@ def exact(
         The streams of the agents, one per agent.
     rounds : int or sequence of int
         One number of rounds, or several.
+    masks : Masks or float, optional
+        Masks that hide the readings, or their scale; their cost is part of the variance.
 
     Returns
     -------
@@ -93,12 +108,17 @@ def exact(
     array([1541.5,  155.1])
     """
     method = analyzable(method)
+    masks = Masks.of(masks)
     if (changing := changing_of(network)) is not None:
         from gossamer.engines.exact.contacts import exact_on_contacts  # loads the engine of changing networks
 
+        if masks is not None:
+            raise Unsupported("masks are not analyzed on changing networks; use a fixed network")
         return exact_on_contacts(method, changing, observations, rounds)
     assert not isinstance(network, ChangingNetwork)
-    return evaluate(method, check_match(network, observations), observations, rounds)
+    network = check_match(network, observations)
+    streams = observations if masks is None else Masked(observations, network, masks)
+    return evaluate(method, network, streams, rounds)
 
 
 def evaluate(
@@ -114,6 +134,8 @@ def evaluate(
     over = measures(network, observations) if over is None else over
     fitted = over.fit(passes if len(horizons) <= FITTED else trajectory(method, network, _some(horizons)))
     found = integrate(passes, network, observations, fitted)
+    if isinstance(observations, Masked):
+        found = found._replace(variance=found.variance + mask_cost(method, network, observations, passes))
     samples, exchanges = np.empty((2, len(horizons)))
     for each in passes:
         samples[each.which], exchanges[each.which] = each.samples, each.exchanges

@@ -20,12 +20,12 @@ from gossamer.engines.simulate.directed import DirectedRun, directed
 from gossamer.engines.simulate.layouts import Run
 from gossamer.engines.simulate.result import Simulation
 from gossamer.engines.trials import Trials, by_name, finish
-from gossamer.errors import InvalidInput
+from gossamer.errors import InvalidInput, Unsupported
 from gossamer.faults import Fault, Faults, FaultsLike
 from gossamer.methods import Method, resolve
 from gossamer.networks import ChangingNetwork, DirectedNetwork, NetworkLike, changing_of
 from gossamer.networks.parts import NetworkParts
-from gossamer.observations import Observations, check_match, check_streams
+from gossamer.observations import Masked, Masks, Observations, check_match, check_streams
 
 
 @overload
@@ -39,6 +39,7 @@ def simulate(
     *,
     faults: None = ...,
     first_trial: int = ...,
+    masks: Masks | float | None = ...,
     keep: str | None = ...,
     dtype: type[np.floating[Any]] = ...,
     progress: bool | None = ...,
@@ -57,6 +58,7 @@ def simulate(
     *,
     faults: None = ...,
     first_trial: int = ...,
+    masks: Masks | float | None = ...,
     keep: str | None = ...,
     dtype: type[np.floating[Any]] = ...,
     progress: bool | None = ...,
@@ -75,6 +77,7 @@ def simulate(
     *,
     faults: Faults | Fault | Iterable[Fault],
     first_trial: int = ...,
+    masks: Masks | float | None = ...,
     keep: str | None = ...,
     dtype: type[np.floating[Any]] = ...,
     progress: bool | None = ...,
@@ -90,6 +93,7 @@ def simulate(
     *,
     faults: Faults | Fault | Iterable[Fault],
     first_trial: int = ...,
+    masks: Masks | float | None = ...,
     keep: str | None = ...,
     dtype: type[np.floating[Any]] = ...,
     progress: bool | None = ...,
@@ -105,6 +109,7 @@ def simulate(
     *,
     faults: FaultsLike = ...,
     first_trial: int = ...,
+    masks: Masks | float | None = ...,
     keep: str | None = ...,
     dtype: type[np.floating[Any]] = ...,
     progress: bool | None = ...,
@@ -120,6 +125,7 @@ def simulate(
     *,
     faults: FaultsLike = ...,
     first_trial: int = ...,
+    masks: Masks | float | None = ...,
     keep: str | None = ...,
     dtype: type[np.floating[Any]] = ...,
     progress: bool | None = ...,
@@ -133,6 +139,7 @@ def simulate(
     seed: int = 0,
     *,
     faults: FaultsLike = None,
+    masks: Masks | float | None = None,
     first_trial: int = 0,
     keep: str | None = None,
     dtype: type[np.floating[Any]] = np.float64,
@@ -165,6 +172,8 @@ def simulate(
         With faults, or on a changing network, the method runs in its edge-ledger form (see `methods/ledger.py`). A
         method without such a form omits the neighbors that it does not hear from its sum. `rule` of the result says
         which of the two was used.
+    masks : Masks or float, optional
+        Masks that hide the readings (see `Masks`), or their scale.
     first_trial : int
         The number of the first trial.
     keep : str, optional
@@ -198,6 +207,8 @@ def simulate(
     >>> gs.simulate("anytime-sda", net, obs, 500, trials=20, faults=gs.faults.Loss(0.5)).mse < 0.001
     True
     """
+    if masks is not None:
+        observations = _masked(network, observations, Masks.of(masks), cluster)
     if cluster is not None:
 
         def prepare() -> Problem:
@@ -247,6 +258,13 @@ def simulate(
     run = (DirectedRun if pushes else Run)(method, network, observations, distinct, wanted, dtype)
     partial = finish(run, progress)
     return _result(run, int(horizons[0]) if one else horizons, 0 if one else place, partial)
+
+
+def _masked(network: Any, observations: Any, masks: Masks | None, cluster: Any) -> Masked:
+    if cluster is not None or isinstance(network, NetworkParts) or changing_of(network) is not None:
+        raise Unsupported("masks are simulated on fixed networks in one process; leave masks or cluster out")
+    assert masks is not None
+    return Masked(observations, check_match(network, observations), masks)
 
 
 def _result(run: Run, rounds: Any, place: Any, partial: bool) -> Simulation[Any, Any]:

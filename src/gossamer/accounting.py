@@ -1,0 +1,414 @@
+r"""What a coalition of curious agents learns from all messages of masked averaging, computed exactly.
+
+The messages of all rounds are functions of the masked levels :math:`y + Bm + z` (B: the incidence matrix of the edges,
+m: their masks, z: noise that stays in the average) and of what the streams add to them later. A coalition that sees
+every message, but knows only the masks of its own edges, sees of the honest agents
+
+.. math:: y_h + B_h m_h + z_h , \qquad \text{a Gaussian with covariance } \Sigma = s^2 L_h + s_z^2 I ,
+
+with the Laplacian :math:`L_h` of the graph of the honest agents. Changing the levels by a vector d is therefore
+Gaussian differentially private with :math:`\mu^2 = d^T \Sigma^{-1} d`, and no analysis of the messages can do better or
+worse. :math:`\Sigma^{-1}` is the resistance matrix of a network of resistors, in which every agent is also connected to
+the ground with the conductance :math:`s_z^2`.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.optimize import brentq
+from scipy.sparse.csgraph import connected_components
+from scipy.sparse.linalg import splu
+from scipy.stats import norm
+
+from gossamer import checks, plotting
+from gossamer.arrays import Floats, Integers
+from gossamer.errors import InvalidInput
+from gossamer.networks import Network, NetworkLike
+from gossamer.numerics.selected import inverse_diagonal
+from gossamer.observations import Masks, incidence
+from gossamer.results import Record, Result
+
+DENSE = 2000
+"""Largest connected part of the honest agents for which the distances between all pairs are computed."""
+
+COALITIONS = 300
+"""Largest number of coalitions that are evaluated; beyond this a sample is, and a note says so."""
+
+DELTA = 1e-5
+"""The delta for which tables show epsilon."""
+
+
+class View(NamedTuple):
+    """What a coalition sees of one agent: mu of a change of its level, and the largest of a move to another agent."""
+
+    agent: int
+    coalition: tuple[int, ...]
+    change: float
+    move: float  #: infinite if the coalition cuts the agent off from all others
+    note: str = ""  #: which coalitions were examined, if not all
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class Privacy(Result):
+    r"""How well masks and noise hide the level of each agent from a coalition.
+
+    All mu are parameters of Gaussian differential privacy: telling apart whether the level was changed is as hard as
+    telling apart two normal distributions with unit variance whose means differ by mu. 0 is perfect privacy, above
+    about 6 there is none; infinite means that the change is visible without doubt.
+
+    Attributes
+    ----------
+    mu_change : ndarray
+        (N,) for a change of the agent's level by `change`; NaN for members of the coalition.
+    mu_move : ndarray
+        (N,) for a move of that amount to another honest agent that is connected to it by honest agents: the largest
+        over these agents, or an upper bound on it in networks with more than 2000 agents; NaN if there is none.
+    mu_reading : ndarray
+        (N,) for a change of one of `readings` readings, of which the level is the mean; NaN unless they are given.
+    public : list of tuple of int
+        The parts into which the coalition cuts the honest agents. The sum of the levels over a part is public, up to
+        the noise of its members.
+    worst_agent, worst_neighbor, worst_pair : View or None
+        The agent with the largest mu under this coalition, and under any coalition of one or two of its neighbors.
+
+    Examples
+    --------
+    >>> found = gs.privacy("grid:4x4", gs.Masks(30.0), noise=1.0)
+    >>> found.mu_change.max(), found.epsilon(delta=1e-5)
+    (0.25158, 0.93277)
+    >>> gs.privacy("path:3", gs.Masks(30.0), coalition=[1]).public
+    [(0,), (2,)]
+    """
+
+    network: Network
+    masks: Masks
+    noise: float
+    coalition: tuple[int, ...]
+    change: float
+    readings: int | None
+    mu_change: Floats
+    mu_move: Floats
+    public: list[tuple[int, ...]]
+    caveats: tuple[str, ...] = field(default=())
+
+    shown: ClassVar[Sequence[str]] = ("agent", "mu_change", "mu_move", "epsilon", "note")
+
+    @property
+    def title(self) -> str:  # type: ignore[override]
+        hidden = f"masks of {self.masks.scale}" + (", refreshed" if self.masks.refresh else "")
+        noise = f" and noise of {self.noise:g}" if self.noise else ""
+        seen = f" against {len(self.coalition)} agents" if self.coalition else ""
+        return f"{hidden}{noise} on {self.network.name}{seen}"
+
+    @property
+    def mu_reading(self) -> Floats:
+        return self.mu_change / (math.nan if self.readings is None else self.readings)
+
+    @property
+    def worst_agent(self) -> View | None:
+        mu = self.mu_change if self.noise else self.mu_move
+        if np.isnan(mu).all():
+            return None
+        agent = int(np.nanargmax(mu))
+        return View(agent, self.coalition, float(self.mu_change[agent]), float(self.mu_move[agent]))
+
+    @cached_property
+    def worst_neighbor(self) -> View | None:
+        return self._worst(1)
+
+    @cached_property
+    def worst_pair(self) -> View | None:
+        return self._worst(2)
+
+    def _worst(self, size: int) -> View | None:
+        return _worst_of(self.network, self.masks, self.noise, self.change, *_around(self.network, size))
+
+    def epsilon(self, delta: float = DELTA, mu: float | None = None) -> float:
+        """Return the epsilon of (epsilon, delta)-differential privacy for this mu, by default that of the worst agent.
+
+        Without noise this is about moves between agents, because the sum of the levels is public.
+        """
+        delta = checks.number("delta", delta, above=0, below=1)
+        return epsilon_of(self._mu if mu is None else mu, delta)
+
+    def delta(self, epsilon: float, mu: float | None = None) -> float:
+        """Return the delta of (epsilon, delta)-differential privacy for this mu, by default that of the worst agent."""
+        return delta_of(self._mu if mu is None else mu, checks.number("epsilon", epsilon, least=0))
+
+    @property
+    def _mu(self) -> float:
+        worst = self.worst_agent
+        return math.nan if worst is None else worst.change if self.noise else worst.move
+
+    def records(self) -> list[Record]:
+        part = {agent: k for k, members in enumerate(self.public) for agent in members}
+        note = "; ".join(self.caveats)
+        rows = []
+        for agent in sorted(part):
+            mu = self.mu_change[agent] if self.noise else self.mu_move[agent]
+            values = {
+                "mu_change": self.mu_change[agent],
+                "mu_move": self.mu_move[agent],
+                "mu_reading": self.mu_reading[agent],
+                "epsilon": epsilon_of(mu, DELTA),
+            }
+            known = {name: None if math.isnan(value) else float(value) for name, value in values.items()}
+            rows.append(
+                {"network": self.network.name, "agent": agent, "part": part[agent], **known, "note": note}
+            )
+        return rows
+
+    def plot(self, ax: Any = None) -> Any:
+        """Plot delta against epsilon for the worst agent, and for the worst single neighbor and pair of neighbors."""
+        (ax,) = plotting.axes_for([self.title], ax)
+        views = [("this coalition", self.worst_agent), ("one neighbor", self.worst_neighbor)]
+        for label, view in [*views, ("two neighbors", self.worst_pair)]:
+            mu = math.nan if view is None else view.change if self.noise else view.move
+            if not 0 < mu < math.inf:
+                continue
+            epsilons = np.linspace(0, epsilon_of(mu, 1e-12), 200)
+            ax.semilogy(epsilons, [delta_of(mu, e) for e in epsilons], label=f"{label} ($\\mu$ = {mu:.3g})")
+        ax.set(xlabel=r"$\epsilon$", ylabel=r"$\delta$", title=self.title)
+        if ax.get_legend_handles_labels()[0]:
+            ax.legend()
+        return ax
+
+
+def delta_of(mu: float, epsilon: float) -> float:
+    r"""Return the delta of a Gaussian mechanism.
+
+    It is :math:`\Phi(-\epsilon/\mu + \mu/2) - e^\epsilon\,\Phi(-\epsilon/\mu - \mu/2)`.
+    """
+    if not mu > 0:
+        return 0.0 if mu == 0 else math.nan
+    if math.isinf(mu):
+        return 1.0
+    tail = epsilon + norm.logcdf(-epsilon / mu - mu / 2)
+    return max(float(norm.cdf(-epsilon / mu + mu / 2) - math.exp(tail)), 0.0)
+
+
+def epsilon_of(mu: float, delta: float) -> float:
+    """Return the smallest epsilon for which a Gaussian mechanism is (epsilon, delta)-differentially private."""
+    if not math.isfinite(mu):
+        return mu
+    if delta_of(mu, 0.0) <= delta:
+        return 0.0
+    largest = mu * (mu / 2 - norm.ppf(delta))  # there the first term alone is delta
+    return float(brentq(lambda epsilon: delta_of(mu, epsilon) - delta, 0.0, largest, xtol=1e-12))
+
+
+def mu_of(epsilon: float, delta: float) -> float:
+    """Return the largest mu of a Gaussian mechanism that is (epsilon, delta)-differentially private."""
+    epsilon = checks.number("epsilon", epsilon, above=0)
+    delta = checks.number("delta", delta, above=0, below=1)
+    largest = 1.0
+    while delta_of(largest, epsilon) < delta:
+        largest *= 2
+    return float(brentq(lambda mu: delta_of(mu, epsilon) - delta, 1e-9, largest, xtol=1e-14))
+
+
+def privacy(
+    network: NetworkLike,
+    masks: Masks | float,
+    *,
+    noise: float = 0.0,
+    coalition: Iterable[int] | str | int = (),
+    change: float = 1.0,
+    readings: int | None = None,
+) -> Privacy:
+    """Return what a coalition that sees all messages of all rounds learns about each honest agent.
+
+    Parameters
+    ----------
+    network : Network, NetworkX graph or str
+        The network of the agents.
+    masks : Masks or float
+        The masks, or their scale, in units of the observations.
+    noise : float
+        Standard deviation of the noise that each agent adds to its level once and for all.
+    coalition : collection of int, "any neighbor", or int
+        The curious agents; or the worst single neighbor of any agent; or the worst coalition of this many agents.
+    change : float
+        By how much a level is changed, in units of the observations.
+    readings : int, optional
+        Number of readings of which each level is the mean, all taken before the average begins.
+
+    Returns
+    -------
+    Privacy
+        The Gaussian differential privacy of every agent, the worst cases, and what is public in any case.
+
+    Examples
+    --------
+    >>> gs.privacy("cycle:10", 10.0, coalition=[3]).mu_move[[2, 4, 7]]
+    array([0.2828, 0.2828, 0.2236])
+    """
+    network = Network.of(network)
+    masks = _masks(masks)
+    noise = checks.number("noise", noise, least=0)
+    change = checks.number("change", change, above=0)
+    if readings is not None:
+        readings = checks.whole_number("readings", readings, least=1)
+    caveats: list[str] = []
+    members = _members(network, coalition)
+    if members is None:
+        candidates = _every(network, coalition) if isinstance(coalition, int) else _around(network, 1)
+        view = _worst_of(network, masks, noise, change, *candidates)
+        members = () if view is None else view.coalition
+        caveats += [view.note] if view is not None and view.note else []
+    mu_change, mu_move, parts = _mus(network, masks, noise, change, members)
+    if max((len(part) for part in parts), default=0) > DENSE:
+        caveats.append(f"mu_move is an upper bound in parts of more than {DENSE} agents")
+    return Privacy(
+        network=network,
+        masks=masks,
+        noise=noise,
+        coalition=members,
+        change=change,
+        readings=readings,
+        mu_change=mu_change,
+        mu_move=mu_move,
+        public=parts,
+        caveats=tuple(caveats),
+    )
+
+
+def _masks(masks: Masks | float) -> Masks:
+    found = Masks.of(masks)
+    if found is None:
+        raise InvalidInput(parameter="masks", required="gs.Masks(scale) or a scale", got="None")
+    return found
+
+
+def _members(network: Network, coalition: Iterable[int] | str | int) -> tuple[int, ...] | None:
+    """Return the agents of a given coalition; None if the worst one is asked for."""
+    if isinstance(coalition, str):
+        checks.choice("coalition", coalition, ("any neighbor",))
+        return None
+    if isinstance(coalition, int):
+        checks.whole_number("coalition", coalition, least=1, most=network.agents - 1)
+        return None
+    return tuple(
+        sorted({checks.whole_number("coalition", i, least=0, most=network.agents - 1) for i in coalition})
+    )
+
+
+def _mus(
+    network: Network, masks: Masks, noise: float, change: float, coalition: Collection[int]
+) -> tuple[Floats, Floats, list[tuple[int, ...]]]:
+    """Return (N,) mu of changes and of moves, and the parts of the honest agents."""
+    changes, moves = np.full((2, network.agents), np.nan)
+    scale = float(np.min(masks.scale))  # the component that is hidden least
+    honest = np.setdiff1d(np.arange(network.agents), list(coalition))
+    incident = incidence(network)
+    inside = incident[:, np.abs(incident[honest]).sum(axis=0) == 2][honest]
+    laplacian = sp.csr_array(inside @ inside.T)
+    count, label = connected_components(laplacian, directed=False) if len(honest) else (0, np.empty(0))
+    parts = []
+    for part in range(count):
+        members = np.flatnonzero(label == part)
+        agents = honest[members]
+        covariance = scale**2 * laplacian[members][:, members] + noise**2 * sp.eye_array(len(members))
+        changed, moved = _resistances(sp.csc_array(covariance), grounded=noise > 0)
+        changes[agents], moves[agents] = change * np.sqrt(changed), change * np.sqrt(moved)
+        parts.append(tuple(agents.tolist()))
+    return changes, moves, sorted(parts)
+
+
+def _resistances(covariance: sp.csc_array, *, grounded: bool) -> tuple[Floats, Floats]:
+    """Return the squared mu of a unit change and of a unit move for each agent of one part.
+
+    They are the resistance from the agent to the ground, and the largest resistance from it to another agent. Without
+    noise nothing is connected to the ground; one agent is then, which does not affect resistances between agents.
+    """
+    size = covariance.shape[0]
+    nowhere = np.full(size, np.nan)
+    if size == 1:
+        return (1 / covariance.diagonal() if grounded else np.full(1, np.inf)), nowhere
+    kept = slice(None) if grounded else slice(size - 1)
+    matrix = sp.csc_array(covariance[kept][:, kept])
+    if size <= DENSE:
+        inverse = np.zeros((size, size))
+        inverse[kept, kept] = np.linalg.inv(matrix.toarray())
+        diagonal = inverse.diagonal()
+        moved = np.max(diagonal[:, None] + diagonal - 2 * inverse, axis=1)
+    else:
+        solver = splu(
+            matrix, permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options={"SymmetricMode": True}
+        )
+        diagonal = np.zeros(size)
+        diagonal[kept] = inverse_diagonal(solver)
+        # Resistances are distances, so a path through one central agent bounds them all.
+        center = int(np.argmin(diagonal))
+        column = np.zeros(size)
+        if grounded or center < size - 1:
+            column[kept] = solver.solve(np.eye(1, matrix.shape[0], center)[0])
+        from_center = diagonal + diagonal[center] - 2 * column
+        moved = from_center + from_center.max()
+    return (diagonal.copy() if grounded else np.full(size, np.inf)), moved
+
+
+def _worst_of(
+    network: Network,
+    masks: Masks,
+    noise: float,
+    change: float,
+    coalitions: Sequence[tuple[int, ...]],
+    note: str,
+) -> View | None:
+    """Return the view of that coalition which sees most of one of its neighbors."""
+    worst, most = None, -math.inf
+    for coalition in coalitions:
+        mu_change, mu_move, _ = _mus(network, masks, noise, change, coalition)
+        mu_move = np.where(
+            np.isnan(mu_move), np.inf, mu_move
+        )  # an agent that is cut off has no secret to share
+        mu = mu_change if noise else mu_move
+        around = np.setdiff1d(np.concatenate([_neighbors(network, i) for i in coalition]), coalition)
+        if len(around) and mu[around].max() > most:
+            agent = int(around[np.argmax(mu[around])])
+            most = float(mu[agent])
+            worst = View(agent, coalition, float(mu_change[agent]), float(mu_move[agent]), note)
+    return worst
+
+
+def _neighbors(network: Network, agent: int) -> Integers:
+    links = network.links
+    return np.asarray(links.neighbors[links.starts[agent] : links.starts[agent + 1]]).astype(np.int64)
+
+
+def _around(network: Network, size: int) -> tuple[list[tuple[int, ...]], str]:
+    """Return the coalitions of up to `size` neighbors of an agent, and a note if they are only some of them.
+
+    Agents with few neighbors come first, because few masks hide them.
+    """
+    limit = int(np.clip(COALITIONS * (300 / network.agents) ** 2, 10, COALITIONS))
+    found: dict[tuple[int, ...], None] = {}
+    for agent in np.argsort(network.links.degrees, kind="stable").tolist():
+        near = sorted(_neighbors(network, agent).tolist())
+        for members in itertools.combinations(near, min(size, len(near))):
+            if len(found) == limit:
+                return list(
+                    found
+                ), f"only {limit} coalitions, around the agents with the fewest neighbors, were examined"
+            found[members] = None
+    return list(found), ""
+
+
+def _every(network: Network, size: int) -> tuple[list[tuple[int, ...]], str]:
+    """Return all coalitions of `size` agents, or a sample of them with a note that says so."""
+    if math.comb(network.agents, size) <= COALITIONS:
+        return list(itertools.combinations(range(network.agents), size)), ""
+    rng = np.random.default_rng(0)
+    draws = (rng.choice(network.agents, size, replace=False).tolist() for _ in range(COALITIONS))
+    return [
+        tuple(sorted(draw)) for draw in draws
+    ], f"only {COALITIONS} random coalitions of {size} agents were examined"

@@ -1,0 +1,59 @@
+"""The diagonal of the inverse of a large sparse matrix, from its triangular factors (Takahashi's equations)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from gossamer.arrays import Floats, Integers
+from gossamer.numerics.compiling import compiled
+
+
+def inverse_diagonal(factors: Any) -> Floats:
+    r"""Return the diagonal of :math:`A^{-1}` of a symmetric positive definite matrix A.
+
+    With :math:`P A P^T = L D L^T`, the entries of :math:`Z = A^{-1}` where L has any follow from those to their lower
+    right: :math:`Z_{ij} = \delta_{ij}/d_j - \sum_{k>j} Z_{ik} L_{kj}`.
+
+    Parameters
+    ----------
+    factors : SuperLU
+        What `scipy.sparse.linalg.splu` returns in its symmetric mode, without row exchanges.
+    """
+    lower = sp.csc_array(factors.L)
+    lower.sort_indices()
+    pivots = factors.U.diagonal()
+    diagonal = np.empty(len(pivots))
+    _takahashi(lower.indptr.astype(np.int64), lower.indices.astype(np.int64), lower.data, pivots, diagonal)
+    return np.asarray(diagonal[factors.perm_c])
+
+
+@compiled
+def _takahashi(starts: Integers, rows: Integers, lower: Floats, pivots: Floats, diagonal: Floats) -> None:
+    size = len(pivots)
+    inverse = np.zeros(len(rows))
+    column = np.zeros(size)
+    where = np.full(size, -1)
+    for j in range(size - 1, -1, -1):
+        first, last = starts[j] + 1, starts[j + 1]  # the diagonal comes first
+        for p in range(first, last):
+            where[rows[p]] = p
+        for p in range(first, last):
+            column[rows[p]] = 0.0
+        for p in range(first, last):
+            i = rows[p]
+            column[i] -= diagonal[i] * lower[p]
+            for q in range(starts[i] + 1, starts[i + 1]):
+                k = rows[q]
+                if where[k] >= 0:
+                    column[i] -= inverse[q] * lower[where[k]]
+                    column[k] -= inverse[q] * lower[p]
+        total = 1.0 / pivots[j]
+        for p in range(first, last):
+            inverse[p] = column[rows[p]]
+            total -= inverse[p] * lower[p]
+        diagonal[j] = total
+        for p in range(first, last):
+            where[rows[p]] = -1
