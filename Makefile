@@ -9,7 +9,7 @@ ROUND := $(wildcard setup.py src/gossamer/agents/round/*.p*)
 # One worker more than a small machine has cores: tests of fleets and pages wait for others most of the time.
 PYTEST := $(BIN)/python -m pytest -n 3 --dist loadgroup
 
-.PHONY: setup run test quick lint docs chromium bench chaos dist clean
+.PHONY: setup run test quick lint docs chromium prometheus bench chaos dist clean
 .DEFAULT_GOAL := setup
 
 # Numba's code, too, is compiled here, on all cores; where nothing has changed, this is a matter of a second.
@@ -47,7 +47,7 @@ docs: setup
 	$(BIN)/python -m sphinx -b html -q -W --keep-going -n -j 2 docs docs/_build/html
 
 test:
-	$(MAKE) -j 3 lint docs chromium
+	$(MAKE) -j 3 lint docs chromium prometheus
 	$(PYTEST)
 
 # The dashboard is tested in a real browser; without one those tests are skipped, and say so.
@@ -56,6 +56,14 @@ chromium:
 	|| { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null \
 	  && { apt-get -qq update; apt-get -qq install --no-install-recommends -y chromium; } >/dev/null 2>&1; } \
 	|| echo "No Chromium: tests in the browser will be skipped. On Debian or Ubuntu: apt-get install chromium"
+
+# The files for Prometheus are tested with a real one: its Debian package is unpacked, not installed, so no service starts.
+prometheus: $(STAMP)
+	@command -v prometheus promtool >/dev/null || test -x $(BIN)/promtool || { folder=$$(mktemp -d) && (cd $$folder \
+	  && { apt-get -qq download prometheus || { apt-get -qq update && apt-get -qq download prometheus; }; } \
+	  && dpkg-deb --extract prometheus_*.deb .) >/dev/null 2>&1 \
+	  && cp $$folder/usr/bin/prometheus $$folder/usr/bin/promtool $(BIN)/ && rm -r $$folder; } \
+	|| echo "No Prometheus: tests with it will be skipped. On Debian or Ubuntu: apt-get install prometheus"
 
 bench: setup
 	$(BIN)/python -m benchmarks

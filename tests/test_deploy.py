@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -44,11 +45,17 @@ def queries() -> list[str]:
     ]
 
 
+def program(name: str) -> str:
+    """A program of Prometheus: the one that `make prometheus` put next to Python, or an installed one."""
+    found = shutil.which(name, path=f"{sysconfig.get_path('scripts')}{os.pathsep}{os.environ['PATH']}")
+    if found is None:
+        pytest.skip(f"{name} is not installed; run `make prometheus`, or on Debian apt-get install prometheus")
+    return found
+
+
 def promtool(*words: object) -> subprocess.CompletedProcess[str]:
-    tool = shutil.which("promtool")
-    if tool is None:
-        pytest.skip("promtool is not installed; on Debian, apt-get install prometheus")
-    return subprocess.run([tool, *map(str, words)], cwd=DEPLOY, capture_output=True, text=True, check=False)
+    command = [program("promtool"), *map(str, words)]
+    return subprocess.run(command, cwd=DEPLOY, capture_output=True, text=True, check=False)
 
 
 @pytest.mark.parametrize(
@@ -68,9 +75,7 @@ def test_prometheus_accepts_its_files(words: tuple[str, ...]) -> None:
 @pytest.mark.slow
 def test_prometheus_scrapes_the_agents_of_a_fleet(tmp_path: Path) -> None:
     """One that is added is scraped, one that is removed no longer; the configuration is ours, with shorter times."""
-    program = shutil.which("prometheus")
-    if program is None:
-        pytest.skip("prometheus is not installed; on Debian, apt-get install prometheus")
+    prometheus = program("prometheus")
     port, *ports = free_ports(5)
     metrics = {f"agent{k}": f"127.0.0.1:{place}" for k, place in enumerate(ports)}
     fleet = Fleet.create(Network.complete(3))
@@ -104,7 +109,7 @@ def test_prometheus_scrapes_the_agents_of_a_fleet(tmp_path: Path) -> None:
         storage = f"--storage.tsdb.path={tmp_path / 'data'}"
         process = subprocess.Popen(
             [
-                program,
+                prometheus,
                 f"--config.file={tmp_path / 'prometheus.yml'}",
                 storage,
                 f"--web.listen-address=127.0.0.1:{port}",
