@@ -49,7 +49,9 @@ def program(name: str) -> str:
     """A program of Prometheus: the one that `make prometheus` put next to Python, or an installed one."""
     found = shutil.which(name, path=f"{sysconfig.get_path('scripts')}{os.pathsep}{os.environ['PATH']}")
     if found is None:
-        pytest.skip(f"{name} is not installed; run `make prometheus`, or on Debian apt-get install prometheus")
+        pytest.skip(
+            f"{name} is not installed; run `make prometheus`, or on Debian apt-get install prometheus"
+        )
     return found
 
 

@@ -105,7 +105,8 @@ def assemble(
         lambda: neighbor_values(conversation, settings.silence),
     )
     batcher = batcher_of(settings, layout, ledger, seed, fleet)
-    position = saved.position if saved and not _reads_again(batcher, observations, ledger) else b""
+    again = saved is not None and _reads_again(batcher, observations, ledger, settings.label)
+    position = saved.position if saved and not again else b""
     loop = RoundLoop(batcher, ledger, conversation, lambda failure: intake.lose(failure), extremes)
     intake = Intake(
         loop, layout, range, observations, position, stored=opened is not None, label=settings.label
@@ -159,7 +160,7 @@ def _ledger_of(
     )
 
 
-def _reads_again(batcher: Batcher, source: Source | None, ledger: Ledger) -> bool:
+def _reads_again(batcher: Batcher, source: Source | None, ledger: Ledger, label: str) -> bool:
     """Whether rows from before a restart are read again, because the stored sums are not accurate enough.
 
     If so, the stored sums are forgotten.
@@ -169,7 +170,7 @@ def _reads_again(batcher: Batcher, source: Source | None, ledger: Ledger) -> boo
         return False
     if not source.repeats(stored):
         return False
-    log.info("agent %d reads its rows again: the stored sums are not accurate enough", ledger.me)
+    log.info("%s reads its rows again: the stored sums are not accurate enough", label)
     batcher.begin_again()
     ledger.samples = 0.0
     return True

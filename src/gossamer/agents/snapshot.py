@@ -38,7 +38,8 @@ class CountCheck:
     """Notices that the number of observing members is impossible, although neighbors agree on it.
 
     Then the flows of the fleet do not add up to zero. The count may oscillate while a change mixes, so it must be
-    impossible for some time.
+    impossible for some time. Where agents have left their data behind, it is also too large while members are away,
+    because it is extrapolated from the members that are not; so an agent that knows of one does not judge it.
     """
 
     def __init__(self) -> None:
@@ -51,18 +52,26 @@ class CountCheck:
         observing, most = answers.observing(settings.members), settings.members + settings.inherited
         if math.isnan(observing):
             return ""
+        away = settings.inherited and any(p.dead or p.stopped for p in peers.values())
         heard = [p for p in peers.values() if p.used and p.misses <= settings.silence]
         apart = [abs(answers.layout.read(p.value).presence - answers.presence) for p in heard]
         slack = _SLACK * (1 + 0.1 * most) + 2 * settings.members * max(apart, default=0.0)
-        if -slack <= observing <= most + slack:
+        if away or -slack <= observing <= most + slack:
             self._since = math.inf
             return ""
         self._since = min(self._since, now)
         if now - self._since < 2 * settings.dead_after:
             return ""
+        text = f"{observing:.3f} of {most} agents cannot have observed"
+        if settings.inherited:
+            return (
+                f"{text}: members are away, or the average is wrong, because the flows of this fleet do not add up to "
+                "zero; if all members are up, run `gossamer fleet reset-flows`, which forgets the data of agents that "
+                "have left, and `gossamer fleet push`"
+            )
         return (
-            f"{observing:.3f} of {most} agents cannot have observed, so the average is wrong: the flows of this fleet "
-            "do not add up to zero; run `gossamer fleet reset-flows` and `gossamer fleet push`"
+            f"{text}, so the average is wrong: the flows of this fleet do not add up to zero; run "
+            "`gossamer fleet reset-flows` and `gossamer fleet push`"
         )
 
 

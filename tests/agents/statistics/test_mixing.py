@@ -122,5 +122,7 @@ def test_what_counts_as_mixing() -> None:
     noise = now.standard_error
     assert settled(now, noise, np.array([0.005]))
     assert not settled(now, noise, np.array([0.05]))
+    assert settled(now, np.zeros(1), np.array([1e-6]))  # sensors without noise
+    assert not settled(now, np.zeros(1), np.array([1e-4]))
     assert combined(noise, np.array([0.05]))[0] == pytest.approx(np.hypot(0.01, 0.05))
     assert np.isnan(mixing.error(layout.read(np.zeros(4)), nothing, [])).all()

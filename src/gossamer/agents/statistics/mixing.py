@@ -24,8 +24,9 @@ from gossamer.arrays import Floats
 _STEPS = 5
 """The answers of the last `span` rounds are remembered at this many moments."""
 
-_NEGLIGIBLE = 1e-3
-"""Without replicates noise is unknown; then an answer is settled if it is known to this share of itself."""
+_NEGLIGIBLE, _ROUNDING = 1e-3, 1e-6
+"""Without replicates noise is unknown; then an answer is settled if it is known to the first share of itself. If all
+observations are equal there is no noise; then it must be known to the second."""
 
 
 class Mixing:
@@ -65,5 +66,6 @@ def combined(noise: Floats, mixing: Floats) -> Floats:
 
 def settled(answers: Answers, noise: Floats, mixing: Floats) -> bool:
     """Whether what may still move is no more than the noise."""
-    least = np.where(np.isnan(noise), _NEGLIGIBLE * np.abs(answers.mean), noise)
+    size = np.abs(answers.mean)
+    least = np.where(np.isnan(noise), _NEGLIGIBLE * size, np.maximum(noise, _ROUNDING * size))
     return bool(np.all(mixing <= least))

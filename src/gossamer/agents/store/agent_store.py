@@ -103,7 +103,7 @@ class AgentStore:
                 until,
             )
         self._connect()
-        return None if record.empty else _saved(record)
+        return None if record.empty else _saved(record, self.path)
 
     def _connect(self) -> None:
         os.chmod(self.path, 0o600)
@@ -219,13 +219,13 @@ def hold(path: Path) -> int:
     return held
 
 
-def _saved(record: Record) -> Saved:
+def _saved(record: Record, path: Path) -> Saved:
     flows = {j: record.array(flow) for j, flow in record.flows.items() if record.calm or j == KEPT}
     if len(flows) < len(record.flows):
         log.info(
-            "agent %d: flows that an earlier version has stored are left out, because they may hold currents in "
-            "circles; its neighbors know those that count, and edges on which none does begin again with zero flow",
-            record.agent,
+            "flows that an earlier version has stored in %s are left out, because they may hold currents in circles; "
+            "the neighbors know those that count, and edges on which none does begin again with zero flow",
+            path,
         )
     parked = {j: Parked(record.array(p[0]), *p[1:]) for j, p in record.parked.items()}
     local = record.array(record.local)
