@@ -34,14 +34,10 @@ from typing import NamedTuple
 import numpy as np
 
 from gossamer.arrays import Booleans, Floats
-from gossamer.families import Family, Huber, centering, curvature_of
-from gossamer.families.losses import Limits
+from gossamer.families import Family, centering, curvature_of
 
 STEP = 1.5
 """The largest change of a predictor at once."""
-
-CERTAIN = 20.0
-"""How far from what its label suggests a row is linearized at most: odds or rates of exp(-20) are as good as none."""
 
 CLOSE = 1e-7
 """An error of linearization, in standard errors, that is not worth moving rows for."""
@@ -166,7 +162,7 @@ class Judgement(NamedTuple):
     def unsettled(self, family: Family, reference: Floats) -> float:
         """By how many standard errors theta (p,) has left the reference where rows were linearized; 0: by few."""
         step = float(np.abs((self.theta - reference) / self.errors).max())
-        return 0.0 if step <= (PUBLISHED / 2 if has_kinks(family) else SETTLED) else step
+        return 0.0 if step <= (PUBLISHED / 2 if family.jumps else SETTLED) else step
 
     def apart(self, layout: SumLayout, other: Floats, penalty: Floats) -> Floats:
         """(...) by how many standard errors theta is off, at most, according to the averages of another agent."""
@@ -179,33 +175,20 @@ class Judgement(NamedTuple):
         return np.asarray(np.where(np.isfinite(distance), distance, np.inf))
 
 
-def bend_of(family: Family) -> float:
-    """By what factor, as a logarithm, the curvature changes at most when a predictor changes by 1: by twice as much if
-    there are several, which may change in opposite directions."""
-    if isinstance(family, Huber):
-        return 1.0 / family.threshold
-    return 2.0 if family.outputs > 1 else 1.0
-
-
-def has_kinks(family: Family) -> bool:
-    """Whether curvatures jump, so that the error of linearization does not see all: rows move at each look."""
-    return isinstance(family, Huber)
-
-
 def judge(
     layout: SumLayout,
     held: Floats,
     reference: Floats,
     penalty: Floats,
     share: Floats | float,
-    bend: float,
+    sharpness: float,
     least: float = _LEAST,
 ) -> Judgement:
     """Solve for theta, and say how good it is.
 
     held (..., n) averaged sums; reference (..., p) where theta stays along unknown directions; penalty (p,) per row;
     share (...): the sum of the squared weights that the rows of all agents have in the averages, 1/N for averages over
-    N agents of their sums; bend, see `bend_of`.
+    N agents of their sums; sharpness, see `Family.sharpness`.
     """
     held = np.asarray(held)
     finite = np.isfinite(held).all(axis=-1) & (layout.counts(held) > 0)
@@ -234,7 +217,7 @@ def judge(
     moved = np.abs(moved - 2 * np.einsum("...i,...i->...", theta, layout.shifted(held)) + held[..., 2])
     moved = moved + np.abs(held[..., 3])
     with np.errstate(divide="ignore", invalid="ignore"):
-        wrong = np.sqrt(3) / 2 * bend * moved / np.sqrt(np.maximum(held[..., 1], 0.0))
+        wrong = np.sqrt(3) / 2 * sharpness * moved / np.sqrt(np.maximum(held[..., 1], 0.0))
         own = np.sqrt(np.maximum(np.einsum("...ii->...i", inverse), 0.0)) / errors
         off = wrong * own.max(axis=-1)
     ready = known.all(axis=-1)
@@ -242,18 +225,9 @@ def judge(
     return Judgement(theta, known, directions, errors, off, inverse, covariance, rows)
 
 
-def _limits(family: Family, y: Floats) -> Limits:
-    """Between which predictors rows with these labels are linearized, if the family says what is plausible: beyond, the
-    loss is as good as straight, and a row would take long to come back."""
-    if type(family).plausible is Family.plausible:
-        return -np.inf, np.inf
-    start = family.start(y, y)
-    return start - CERTAIN, start + CERTAIN
-
-
 def moved(family: Family, start: Floats, target: Floats, y: Floats) -> Floats:
     """Where rows are linearized next, on their way from `start` to `target`; see the top of this file."""
-    low, high = _limits(family, y)
+    low, high = family.limits(y)
     if np.ndim(low) == 0:
         return target
     return np.clip(start + np.clip(target - start, -STEP, STEP), low, high)
@@ -266,22 +240,12 @@ def placed(family: Family, target: Floats, y: Floats, reach: Floats | float) -> 
     if family.separates:
         high = np.asarray(reach) + STEP
         low = -high
-    return np.clip(np.clip(target, low, high), *_limits(family, y))
-
-
-def bends_of(family: Family, predictors: Floats, y: Floats, careful: Booleans | bool) -> Floats:
-    """(m, m, ...) the curvature of rows; of the Huber loss, while careful, that of the parabola above it."""
-    bends = family.curvatures(predictors, y)
-    if isinstance(family, Huber):
-        residuals = np.abs(predictors - y)[None]
-        above = family.threshold / np.maximum(residuals, family.threshold)
-        bends = np.where(careful, above, bends)
-    return bends
+    return np.clip(np.clip(target, low, high), *family.limits(y))
 
 
 def on_their_way(family: Family, predictors: Floats, target: Floats, y: Floats, slopes: Floats) -> Floats:
     """(...) what rows with these slopes at their predictors (m, ...) add to u, while they are not at the target."""
-    way = np.clip(target, *_limits(family, y)) - predictors
+    way = np.clip(target, *family.limits(y)) - predictors
     if not way.any():
         return np.zeros(y.shape)
     return np.asarray((np.abs(family.slopes(predictors + way, y) - slopes) * np.abs(way)).sum(axis=0))
@@ -319,7 +283,7 @@ def row_sums(
     """The sums over rows x (k, width), labels y and weights (k,), linearized at predictors (m, k) on their way to the
     target (m, k); for `inverse` see `leveraged`."""
     slopes = family.slopes(predictors, y)
-    bends = bends_of(family, predictors, y, careful) * weights
+    bends = family.careful_curvatures(predictors, y, careful) * weights
     shifted = (bends * predictors).sum(axis=1)
     triangle = np.triu_indices(layout.size)
     sums = np.empty(layout.components)

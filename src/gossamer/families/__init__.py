@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from gossamer import checks
+from gossamer.families.base import Family
 from gossamer.families.classes import Logistic, Softmax
 from gossamer.families.curvature import centering, curvature_of
 from gossamer.families.dispersed import Gamma, LeastSquares, NegativeBinomial
-from gossamer.families.losses import Family, Huber, Poisson
+from gossamer.families.losses import Huber, Poisson
 
 __all__ = [
     "AT_REST",

@@ -10,7 +10,7 @@ import numpy as np
 
 from gossamer import checks
 from gossamer.arrays import Booleans, Floats
-from gossamer.families.losses import Family, Limits, OnePredictor
+from gossamer.families.base import Family, Limits, OnePredictor
 
 
 def _odds(samples: int) -> tuple[float, float]:
@@ -34,8 +34,17 @@ class Logistic(OnePredictor):
     reach: ClassVar[float] = 1.0
     separates: ClassVar[bool] = True
     density: ClassVar[bool] = True
-    categorical: ClassVar[bool] = True
     labels: ClassVar[str] = "0 or 1"
+
+    @property
+    def class_count(self) -> int:
+        return 2
+
+    def recoded(self, y: Floats) -> tuple[Floats, tuple[int, ...] | None]:
+        """Of -1 and 1, -1 becomes 0, which needs no agreement between agents."""
+        if np.any(y == -1) and not np.any(y == 0):
+            return np.where(y == -1, 0.0, y), (-1, 1)
+        return y, None
 
     def mean(self, predictors: Floats) -> Floats:
         return np.asarray(0.5 + 0.5 * np.tanh(0.5 * predictors))
@@ -92,7 +101,6 @@ class Softmax(Family):
     reach: ClassVar[float] = 1.0
     separates: ClassVar[bool] = True
     density: ClassVar[bool] = True
-    categorical: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         checks.whole_number("classes", self.classes, least=2)
@@ -100,6 +108,10 @@ class Softmax(Family):
     @property
     def labels(self) -> str:  # type: ignore[override]
         return f"whole numbers from 0 to {self.classes - 1}"
+
+    @property
+    def class_count(self) -> int:
+        return self.classes
 
     @property
     def outputs(self) -> int:

@@ -10,7 +10,7 @@ import numpy as np
 from gossamer import checks
 from gossamer.arrays import Booleans, Floats
 from gossamer.errors import Unsupported
-from gossamer.families.losses import DispersionTerms, Limits, OnePredictor
+from gossamer.families.base import DispersionTerms, Limits, OnePredictor
 from gossamer.families.special import digamma, log_gamma, trigamma
 
 
@@ -139,7 +139,7 @@ class LeastSquares(OnePredictor):
         return np.asarray(rng.normal(predictors[0], self.spread))
 
 
-SMALLEST_DISPERSION = 1e-5
+_SMALLEST_DISPERSION = 1e-5
 """With less, counts are those of a Poisson distribution."""
 
 
@@ -246,7 +246,10 @@ class NegativeBinomial(OnePredictor):
         bend, response = means
         logarithm = np.log(scale)
         step = response / bend - logarithm if bend > 0 else np.sign(response - bend * logarithm)
-        return float(max(scale * np.exp(np.clip(step, -1.0, 1.0)), SMALLEST_DISPERSION))
+        return float(max(scale * np.exp(np.clip(step, -1.0, 1.0)), _SMALLEST_DISPERSION))
+
+    def at_limit(self, scale: Floats) -> bool:
+        return self.estimates_dispersion and bool(scale.min() <= 1.001 * _SMALLEST_DISPERSION)
 
     def outside(self, y: Floats) -> Booleans:
         return np.asarray((y < 0) | (y != np.floor(y)))

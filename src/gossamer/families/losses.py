@@ -1,44 +1,16 @@
-"""Families: a convex loss of a label and a linear predictor, given by its two derivatives.
-
-The loss of a sample with covariates x and label y is l(eta, y) at the predictor eta = x'theta. All that estimation
-needs is the derivative l' and the curvature l'' in eta. A family with several predictors, softmax, has one column
-of parameters for each, and its derivative is a vector and its curvature a matrix.
-
-    family                 labels             predictor               loss
-    logistic               0, 1               log odds                log(1 + exp(eta)) - y eta
-    softmax                0 .. K-1           log odds against 0      log(1 + sum exp(eta)) - eta_y
-    Poisson                0, 1, 2, ...       log of the rate         exp(eta) - y eta
-    gamma                  positive           log of the mean         eta + y exp(-eta)
-    negative binomial      0, 1, 2, ...       log of the mean         (y + 1/a) log(1 + a exp(eta)) - y eta
-    least squares          any number         the mean                (y - eta)^2 / 2
-    linear, Huber loss     any number         the location            r = y - eta: r^2/2, from |r| = k on linear
-
-A family of your own is two functions (`Family.own`).
-"""
+"""Counts (Poisson), and numbers some of which are far off (Huber)."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import ClassVar, NamedTuple
+from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from gossamer import checks
 from gossamer.arrays import Booleans, Floats
-from gossamer.errors import InvalidInput, Unsupported
+from gossamer.families.base import Limits, OnePredictor
 from gossamer.families.special import log_gamma
-
-Derivative = Callable[[Floats, Floats], Floats]
-"""A function of predictors and labels, arrays of one shape, that returns one number for each."""
-
-Limits = tuple[Floats | float, Floats | float]
-"""The least and the largest predictor of each label, or of all."""
-
-_PREDICTORS = np.linspace(-3.1, 3.3, 37)
-"""Where the two functions of a family are compared."""
 
 
 def _median(values: Floats) -> tuple[Floats, Floats]:
@@ -46,245 +18,6 @@ def _median(values: Floats) -> tuple[Floats, Floats]:
     count = np.sum(~np.isnan(values), axis=0)
     middle = np.maximum(count - 1, 0) // 2
     return np.take_along_axis(np.sort(values, axis=0), middle[None], axis=0)[0], count
-
-
-class DispersionTerms(NamedTuple):
-    """Derivatives of each row's negative log-likelihood in the dispersion a: d/da, d2/da2 and d2/(da deta)."""
-
-    slope: Floats
-    curvature: Floats
-    cross: Floats
-
-
-class Family(ABC):
-    """A convex loss of a label and of `outputs` linear predictors, by its derivatives.
-
-    Predictors have one more axis in front than labels, of length `outputs`.
-
-    Examples
-    --------
-    >>> family: gs.applications.Family = gs.applications.Poisson()
-    >>> family.outputs
-    1
-    """
-
-    name: ClassVar[str]
-    labels: ClassVar[str]
-    """Which labels it has, in words."""
-
-    separates: ClassVar[bool] = False
-    """Whether labels can be told apart without error, so that the loss falls forever (separable data)."""
-
-    reach: ClassVar[float] = 0.0
-    """A change of a predictor that changes the curvature by at most a factor e; 0: not known; infinite: a step by
-    `newton_curvatures` lowers the loss however long it is."""
-
-    scale_terms: ClassVar[int] = 0
-    """How many averages a scale is estimated from, by families that have one."""
-
-    density: ClassVar[bool] = False
-    """Whether the loss is that of a density, so that deviance, AIC and model-based standard errors exist."""
-
-    dispersed: ClassVar[bool] = False
-    """Whether the variance has a factor, the dispersion, that is estimated from the residuals."""
-
-    canonical: ClassVar[bool] = True
-    """Whether the expected curvature is the observed one."""
-
-    student: ClassVar[bool] = False
-    """Whether estimates in units of their standard errors follow Student's t distribution."""
-
-    estimates_dispersion: ClassVar[bool] = False
-    """Whether the scale is a dispersion that maximizes the likelihood together with the coefficients."""
-
-    categorical: ClassVar[bool] = False
-    """Whether labels are classes, which have probabilities."""
-
-    @property
-    def outputs(self) -> int:
-        """How many linear predictors a sample has."""
-        return 1
-
-    @property
-    def symmetric_predictors(self) -> bool:
-        """Whether adding one number to all predictors leaves the loss as it is."""
-        return False
-
-    def parameter_names(self, covariates: Sequence[str]) -> list[str]:
-        """What the parameters of these covariates are called; with several predictors, name[class]."""
-        return list(covariates)
-
-    def against_first(self) -> Family:
-        """The same family with as few predictors as determine it."""
-        return self
-
-    @abstractmethod
-    def slopes(self, predictors: Floats, y: Floats) -> Floats:
-        """(m, ...) the derivative of the loss in each predictor, from (m, ...) and (...)."""
-
-    @abstractmethod
-    def curvatures(self, predictors: Floats, y: Floats) -> Floats:
-        """(m, m, ...) the second derivatives, from (m, ...) and (...)."""
-
-    def newton_curvatures(self, predictors: Floats, y: Floats) -> Floats:
-        """(m, m, ...) the curvatures of Newton's step for rows at rest."""
-        return self.curvatures(predictors, y)
-
-    def bend(self, predictors: Floats, y: Floats, changes: Floats) -> Floats:
-        """(m, n) `newton_curvatures` times changes of the predictors, (m, n)."""
-        return np.asarray(np.einsum("abn,bn->an", self.newton_curvatures(predictors, y), changes))
-
-    def constant(self, mean: float) -> Floats:
-        """(m,) predictors to begin with, if labels have this mean."""
-        return np.zeros(self.outputs)
-
-    def at_scale(self, scale: float) -> Family:
-        """The loss of residuals measured by a scale."""
-        return self
-
-    def first_scale(self, mean_square: float) -> float:
-        """The scale to begin with, if labels have this mean square."""
-        return 1.0
-
-    def scale_parts(self, predictors: Floats, y: Floats) -> Floats:
-        """(scale_terms, n) what is averaged over rows to estimate a scale."""
-        return np.empty((0, len(y)))
-
-    def next_scale(self, scale: float, means: Floats) -> float:
-        """A better scale, from the averages of `scale_parts`."""
-        return scale
-
-    def dispersion_terms(self, predictors: Floats, y: Floats) -> DispersionTerms:
-        """How the likelihood depends on the dispersion, for families that estimate it."""
-        raise Unsupported(f"the family {self.name} does not estimate its dispersion from the likelihood")
-
-    def penalty_factor(self, scale: float) -> float:
-        """What the penalty is multiplied by at a scale."""
-        return 1.0
-
-    @abstractmethod
-    def outside(self, y: Floats) -> Booleans:
-        """Which of these finite labels the family does not have."""
-
-    def start(self, y: Floats, seen: Floats) -> Floats:
-        """(m, ...) where samples are linearized while there is no estimate yet: what labels alone suggest, these and
-        those that the agent has seen, along the first axis (NaN: none)."""
-        return np.zeros((self.outputs, *y.shape))
-
-    def plausible(self, y: Floats, samples: int) -> Limits:
-        """Between which predictors a sample with this label is linearized, when `samples` have been seen.
-
-        Before the network has mixed, estimates are wild, and where the curvature grows with the predictor a few samples
-        would outweigh all others for good.
-        """
-        return -np.inf, np.inf
-
-    def mean(self, predictors: Floats) -> Floats:
-        """(m, ...) what the predictors say of a label: its mean, or the probability of each class but the first."""
-        raise Unsupported(f"the family {self.name} does not say what its predictors mean")
-
-    def losses(self, predictors: Floats, y: Floats) -> Floats:
-        """(...) the loss of each label."""
-        raise Unsupported(f"the family {self.name} has derivatives alone, and no loss to report")
-
-    def least_losses(self, y: Floats) -> Floats:
-        """(...) the smallest loss that a predictor can give each label: what the deviance is measured from."""
-        return np.zeros(y.shape)
-
-    def log_likelihoods(self, predictors: Floats, y: Floats, dispersion: float = 1.0) -> Floats:
-        """(...) the logarithm of the density of each label."""
-        raise Unsupported(f"the family {self.name} has no density, so there is no likelihood")
-
-    def likelihood_dispersion(self, dispersion: float, mean_deviance: float) -> float:
-        """The dispersion at which the likelihood is reported."""
-        return dispersion
-
-    def information(self, predictors: Floats, y: Floats) -> Floats:
-        """(m, m, ...) the expected second derivatives of the loss."""
-        return self.curvatures(predictors, y)
-
-    def pearson(self, predictors: Floats, y: Floats) -> Floats:
-        """(...) squared residuals in units of the variance at dispersion 1."""
-        raise Unsupported(f"the family {self.name} has no density, so there is no variance of its labels")
-
-    def probabilities(self, predictors: Floats) -> Floats:
-        """(classes, ...) the probability of each class."""
-        raise Unsupported(f"the labels of the family {self.name} are {self.labels}, which have no classes")
-
-    def draw(self, rng: np.random.Generator, predictors: Floats) -> Floats:
-        """(...) random labels at these predictors, (m, ...)."""
-        raise Unsupported(
-            f"the family {self.name} cannot draw labels, so there is nothing to simulate; give it `draw`, "
-            "or hand in your own samples"
-        )
-
-    def check_labels(self, y: ArrayLike, whose: str = "") -> Floats:
-        """Return finite labels of this family, or name the first that is not one."""
-        labels = checks.array(f"the labels{whose}", y)
-        wrong = self.outside(labels)
-        if np.any(wrong):
-            raise InvalidInput(
-                f"the labels{whose} must be {self.labels} for the family {self.name}, but {int(np.sum(wrong))} of "
-                f"{labels.size} are not, the first of them {labels[wrong].flat[0]:g}; choose another family, or encode "
-                "the labels anew"
-            )
-        return labels
-
-    @staticmethod
-    def own(
-        derivative: Derivative,
-        curvature: Derivative,
-        *,
-        labels: Sequence[float] = (0.5, 1.0, 2.0),
-        name: str = "own",
-        draw: Callable[[np.random.Generator, Floats], Floats] | None = None,
-    ) -> Family:
-        """A family of your own: the derivative and the curvature of a convex loss in the linear predictor.
-
-        Parameters
-        ----------
-        derivative, curvature
-            Functions of predictors and labels, arrays of one shape.
-        labels
-            Some labels to compare the two functions at, for predictors from -3 to 3 and around the labels.
-        name
-            What it is called.
-        draw
-            Draws labels from a generator and predictors; only simulations need it.
-
-        Examples
-        --------
-        >>> import gossamer as gs
-        >>> import numpy as np
-        >>> squares = gs.applications.Family.own(lambda eta, y: eta - y, lambda eta, y: np.ones_like(eta))
-        >>> squares.outputs
-        1
-        """
-        return OwnFamily(derivative, curvature, tuple(labels), name, draw)
-
-
-class OnePredictor(Family):
-    """A family of one predictor: `derivative` and `curvature` take it without the axis in front."""
-
-    @abstractmethod
-    def derivative(self, eta: Floats, y: Floats) -> Floats: ...
-
-    @abstractmethod
-    def curvature(self, eta: Floats, y: Floats) -> Floats: ...
-
-    def slopes(self, predictors: Floats, y: Floats) -> Floats:
-        return np.asarray(self.derivative(predictors[0], y))[None]
-
-    def curvatures(self, predictors: Floats, y: Floats) -> Floats:
-        return np.asarray(self.curvature(predictors[0], y))[None, None]
-
-    def variance(self, mean: Floats) -> Floats:
-        """The variance of labels of this mean at dispersion 1."""
-        raise Unsupported(f"the family {self.name} has no density, so there is no variance of its labels")
-
-    def pearson(self, predictors: Floats, y: Floats) -> Floats:
-        mean = self.mean(predictors)[0]
-        return np.asarray((y - mean) ** 2 / self.variance(mean))
 
 
 @dataclass(frozen=True)
@@ -359,6 +92,7 @@ class Huber(OnePredictor):
 
     name: ClassVar[str] = "huber"
     reach: ClassVar[float] = np.inf
+    jumps: ClassVar[bool] = True
     labels: ClassVar[str] = "numbers"
 
     def __post_init__(self) -> None:
@@ -380,6 +114,13 @@ class Huber(OnePredictor):
         within = residuals <= self.threshold
         return np.where(within, 1.0, self.threshold / np.where(within, 1.0, residuals))[None]
 
+    def careful_curvatures(self, predictors: Floats, y: Floats, careful: Booleans | bool) -> Floats:
+        return np.where(careful, self.newton_curvatures(predictors, y), self.curvatures(predictors, y))
+
+    @property
+    def sharpness(self) -> float:
+        return 1.0 / self.threshold
+
     def losses(self, predictors: Floats, y: Floats) -> Floats:
         r = np.abs(y - predictors[0])
         return np.asarray(np.where(r < self.threshold, r**2 / 2, self.threshold * (r - self.threshold / 2)))
@@ -397,73 +138,3 @@ class Huber(OnePredictor):
 
     def draw(self, rng: np.random.Generator, predictors: Floats) -> Floats:
         return np.asarray(predictors[0] + rng.standard_t(self.freedom, predictors.shape[1:]))
-
-
-@dataclass(frozen=True)
-class OwnFamily(OnePredictor):
-    """See `Family.own`."""
-
-    by_derivative: Derivative
-    by_curvature: Derivative
-    examples: tuple[float, ...]
-    name: str  # type: ignore[misc]
-    by_draw: Callable[[np.random.Generator, Floats], Floats] | None = field(repr=False)
-
-    labels: ClassVar[str] = "numbers"
-
-    def __post_init__(self) -> None:
-        if not callable(self.by_derivative) or not callable(self.by_curvature):
-            raise InvalidInput(
-                "a family is two functions of predictors and labels: the derivative and the curvature of the loss"
-            )
-        examples = checks.array("labels", self.examples, (None,))
-        eta, y = (a.ravel() for a in np.meshgrid(_PREDICTORS, examples))
-        slope, bend = self.derivative(eta, y), self.curvature(eta, y)
-        for what, values in (("derivative", slope), ("curvature", bend)):
-            if values.shape != eta.shape or not np.all(np.isfinite(values)):
-                raise InvalidInput(
-                    f"the {what} of the family {self.name} must give one finite number for each predictor and label, "
-                    f"got shape {values.shape} for {eta.shape}, {int(np.sum(~np.isfinite(values)))} of them not finite"
-                )
-        self._compare(eta, y, 1e-5)
-        unit = float(np.abs(examples).max(initial=0.0))
-        if unit > 0:  # predictors may have the unit of the labels
-            self._compare(unit * eta + y, y, 1e-5 * unit)
-
-    def _compare(self, eta: Floats, y: Floats, step: float) -> None:
-        """Compare the curvature with differences of the derivative, and its sign with that of convex losses.
-
-        Nothing is compared where a value is not finite.
-        """
-        with np.errstate(all="ignore"):
-            slope, bend = self.derivative(eta, y), self.curvature(eta, y)
-            ends = self.derivative(eta + step, y), self.derivative(eta - step, y)
-            measured = (ends[0] - ends[1]) / (2 * step)
-            rounding = 1e-9 * (np.abs(ends[0]) + np.abs(ends[1]) + np.abs(slope)) / step * 1e-5
-            off = np.abs(measured - bend) > 1e-4 * np.maximum(np.abs(measured), np.abs(bend)) + rounding
-        off &= np.isfinite(measured) & np.isfinite(bend)
-        if np.any(off):
-            k = int(np.argmax(off))
-            raise InvalidInput(
-                f"the curvature of the family {self.name} must be the derivative of its derivative, but at the "
-                f"predictor {eta[k]:.3g} and the label {y[k]:g} it is {bend[k]:.4g}, and the derivative changes by "
-                f"{measured[k]:.4g}; check the two functions, or give labels that they are made for"
-            )
-        if np.any(bend < 0):
-            k = int(np.argmin(bend))
-            raise InvalidInput(
-                f"the loss of the family {self.name} must be convex, but its curvature is {bend[k]:.4g} at the "
-                f"predictor {eta[k]:.3g} and the label {y[k]:g}"
-            )
-
-    def derivative(self, eta: Floats, y: Floats) -> Floats:
-        return np.asarray(self.by_derivative(eta, y), dtype=float)
-
-    def curvature(self, eta: Floats, y: Floats) -> Floats:
-        return np.asarray(self.by_curvature(eta, y), dtype=float)
-
-    def outside(self, y: Floats) -> Booleans:
-        return np.zeros(y.shape, dtype=bool)
-
-    def draw(self, rng: np.random.Generator, predictors: Floats) -> Floats:
-        return super().draw(rng, predictors) if self.by_draw is None else self.by_draw(rng, predictors[0])

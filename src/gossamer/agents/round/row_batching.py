@@ -26,8 +26,6 @@ from gossamer.models import (
     CLOSE,
     FAR,
     PUBLISHED,
-    bends_of,
-    has_kinks,
     leveraged,
     moved,
     next_look,
@@ -230,7 +228,7 @@ class RowBatcher(Batcher):
         self._good = bool(self._near and found.linearization <= PUBLISHED)
         if not (found.ready and (self._by_agents or found.enough(self.layout.penalty))):
             return
-        if found.linearization > CLOSE or has_kinks(self.layout.family):
+        if found.linearization > CLOSE or self.layout.family.jumps:
             self._kept.inverse = None if self._by_agents else found.inverse / found.rows
             self._sums = self._kept.move(found.theta, careful=bool(found.linearization > FAR))
 
@@ -315,7 +313,7 @@ class KeptRows:
         if not layout.sums.meat and layout.noise:
             slopes = layout.family.slopes(predictors, y)
             if self.inverse is not None:
-                bends = bends_of(layout.family, predictors, y, self._careful) * weights
+                bends = layout.family.careful_curvatures(predictors, y, self._careful) * weights
                 slopes = leveraged(x, slopes, bends, self.inverse)
             slopes = slopes * weights
             noise = self.noise[part].T

@@ -36,7 +36,7 @@ from gossamer.arrays import Floats
 from gossamer.families import Family
 from gossamer.methods.anytime_sda import AnytimeSDA
 from gossamer.methods.base import Method
-from gossamer.models import PUBLISHED, ROWS, Judgement, SumLayout, agreement, bend_of, judge
+from gossamer.models import PUBLISHED, ROWS, Judgement, SumLayout, agreement, judge
 
 MOST_MEAT = 15
 """The largest number of parameters for which the squared scores are averaged."""
@@ -142,7 +142,7 @@ class ModelLayout(Layout):
             np.zeros(self.parameters),
             self.penalty,
             self._share(sums, noise, members),
-            bend_of(self.family),
+            self.family.sharpness,
         )
         if self.sums.meat:
             return found

@@ -30,7 +30,6 @@ from gossamer.applications.likelihood.rows import AgentRows, Model
 from gossamer.applications.solvers import Alone, Centralized
 from gossamer.arrays import Floats
 from gossamer.errors import InvalidInput, Unsupported, nearest
-from gossamer.families.dispersed import SMALLEST_DISPERSION
 from gossamer.networks import Network
 
 NEWTON = "newton"
@@ -126,7 +125,7 @@ class DataAtRest:
         moved, notes = taken[-1].moved, [self.note] if self.note else []
         if moved > tolerance:
             notes.append(f"nearly collinear: rounding still moves estimates by {moved:.0e} of their size")
-        if self._at_limit(taken[-1].scale):
+        if self.model.family.at_limit(taken[-1].scale):
             notes.append(
                 "counts vary no more than those of a Poisson distribution: the dispersion is at its lower limit"
             )
@@ -145,16 +144,11 @@ class DataAtRest:
 
     def inference(self, theta: Floats, scale: Floats | None) -> Inference:
         """What the network says of the accuracy of a fit; a dispersion at its limit counts as known."""
-        if scale is not None and self._at_limit(scale):
+        if scale is not None and self.model.family.at_limit(scale):
             known = self.model._replace(family=self.model.family.at_scale(float(scale.max())))
             return Inference(known, self.data, Consensus(self.network), theta, None)
         with threadpool_limits(1, user_api="blas"):
             return Inference(self.model, self.data, Consensus(self.network), theta, scale)
-
-    def _at_limit(self, dispersion: Floats) -> bool:
-        return self.model.family.estimates_dispersion and bool(
-            dispersion.min() <= 1.001 * SMALLEST_DISPERSION
-        )
 
     @property
     def _penalized(self) -> bool:

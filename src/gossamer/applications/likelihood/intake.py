@@ -19,7 +19,7 @@ from gossamer.applications.likelihood.rows import AgentRows
 from gossamer.applications.linear.dealing import DataTable, groups_of, take, take_split
 from gossamer.arrays import Floats
 from gossamer.errors import InvalidInput
-from gossamer.families import AT_REST, Family, Logistic, Softmax, family_of
+from gossamer.families import AT_REST, Family, Softmax, family_of
 from gossamer.networks import Network, NetworkLike
 
 MISSING = ("refuse", "drop", "mean")
@@ -145,20 +145,14 @@ def _labels(
 ) -> tuple[Family, Floats, tuple[Any, ...] | None]:
     """The family, labels as numbers, and what the classes are called (None: as they are numbered).
 
-    Text becomes the number of its class in sorted order. Of -1 and 1, -1 becomes 0, which needs no agreement.
+    Text becomes the number of its class in sorted order.
     """
     several = isinstance(family, str) and family == "softmax"
     known = None if several else family_of(family, AT_REST)
     numbers, text = parsed("y", target)
     if text is not None and (several or (known is not None and known.categorical)):
         classes = exchange.union([set(text[group].tolist()) - {""} for group in groups])
-        size = (
-            2
-            if isinstance(known, Logistic)
-            else known.classes
-            if isinstance(known, Softmax)
-            else len(classes)
-        )
+        size = len(classes) if known is None else known.class_count
         if len(classes) != size or size < 2:
             raise InvalidInput(
                 f"the family {'softmax' if known is None else known.name} needs labels of {max(size, 2)} classes, got "
@@ -174,9 +168,7 @@ def _labels(
     if several:
         return classes_of(numbers[~np.isnan(numbers)]), numbers, None
     assert known is not None
-    if isinstance(known, Logistic) and np.any(numbers == -1) and not np.any(numbers == 0):
-        return known, np.where(numbers == -1, 0.0, numbers), (-1, 1)
-    return known, numbers, None
+    return known, *known.recoded(numbers)
 
 
 def classes_of(y: Floats) -> Softmax:

@@ -24,9 +24,6 @@ from gossamer.models import (
     SETTLED,
     Judgement,
     SumLayout,
-    bend_of,
-    bends_of,
-    has_kinks,
     judge,
     leveraged,
     moved,
@@ -171,7 +168,7 @@ class Linearizer:
         self.good = self.near & (found.linearization <= PUBLISHED)
         with np.errstate(divide="ignore", invalid="ignore"):
             step = np.abs((found.theta - np.moveaxis(self.reference, 1, 2)) / found.errors).max(axis=-1)
-        worth = (found.linearization > _WORTH) | has_kinks(self.family) | ~(step <= SETTLED / 4)
+        worth = (found.linearization > _WORTH) | self.family.jumps | ~(step <= SETTLED / 4)
         move = found.ready & found.enough(self.penalty) & worth
         if not move.any():
             return
@@ -202,7 +199,7 @@ class Linearizer:
             np.moveaxis(self.reference, 1, 2),
             self.penalty,
             share,
-            bend_of(self.family),
+            self.family.sharpness,
         )
 
     def _sums(self, kept: KeptSamples, group: int) -> Floats:
@@ -226,7 +223,7 @@ def linearized(
     x, y, weights, predictors = kept
     samples, agents, _, lanes = x.shape
     slopes = family.slopes(predictors, y)
-    curvatures = bends_of(family, predictors, y, careful) * weights[:, :, None]
+    curvatures = family.careful_curvatures(predictors, y, careful) * weights[:, :, None]
     shifted = (curvatures * predictors).sum(axis=1)
     out = np.zeros((samples // group, agents, layout.components, lanes))
 

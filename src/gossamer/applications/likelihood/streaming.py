@@ -14,7 +14,7 @@ from gossamer.engines.faulty.engine import simulate_faulty
 from gossamer.errors import InvalidInput
 from gossamer.faults import Faults
 from gossamer.methods import Method, tabulate
-from gossamer.models import FAR, SumLayout, bend_of, judge, moved
+from gossamer.models import FAR, SumLayout, judge, moved
 from gossamer.networks import ChangingNetwork, Network
 from gossamer.numerics.sparse import rows_of
 from gossamer.numerics.threads import spread
@@ -186,7 +186,7 @@ def newton(problem: LikelihoodEstimation, horizons: Integers, *, alone: bool = F
             for _ in range(_ATTEMPTS):
                 total: Any = sum(linearized(family, layout, one, len(one.y), careful)[0] for one in kept)
                 sums = np.moveaxis(total if alone else total.sum(axis=0, keepdims=True), 1, 2)
-                judged = judge(layout, sums, theta, problem.penalty, 1.0, bend_of(family))
+                judged = judge(layout, sums, theta, problem.penalty, 1.0, family.sharpness)
                 length = np.abs(judged.theta - theta).max(axis=-1)
                 theta = np.where(judged.ready[..., None], judged.theta, theta)
                 missing = ~judged.ready | (length > _SETTLED * (1 + np.abs(theta).max(axis=-1)))
