@@ -198,10 +198,10 @@ def _policy_evaluation() -> None:
         task.simulate(learner, ROUNDS, TRIALS)
 
 
-def _paper() -> None:
-    from gossamer.paper.pipeline.run import one_caller_at_a_time
+def _comparison() -> None:
+    from gossamer.comparison.backends import threads_must_take_turns
 
-    one_caller_at_a_time()
+    threads_must_take_turns()
 
 
 TASKS: dict[str, Callable[[], None]] = {
@@ -214,7 +214,7 @@ TASKS: dict[str, Callable[[], None]] = {
     "agents side by side (single precision)": _agents_in_single_precision,
     "faults and maximum likelihood": _faults_and_likelihood,
     "networks drawn from counters": _drawn_networks,
-    "the paper": _paper,
+    "comparisons": _comparison,
 }
 """By name, the longest first, so that no core ends up alone with a long one."""
 

@@ -37,6 +37,21 @@ def test_batches_grow_with_the_speed_and_hold_everything():
         slow.learn(1, 3.0)
 
 
+def test_one_thread_where_numba_has_only_its_own_pool(monkeypatch):
+    """Two threads that use this pool at once abort the process."""
+    running, most = [], []
+
+    def overlap(batch):
+        running.append(batch)
+        most.append(len(running))
+        threading.Event().wait(0.01)
+        running.remove(batch)
+
+    monkeypatch.setattr("gossamer.comparison.backends.numba.threading_layer", lambda: "workqueue")
+    list(compute(overlap, range(4), workers=2))
+    assert max(most) == 1
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("workers", [1, 2])
 def test_processes_give_what_threads_give(workers):

@@ -22,7 +22,18 @@ def command(*arguments):
 
 @pytest.mark.slow
 def test_command_writes_everything_into_one_folder(tmp_path):
-    tiny = ["--trials", "4", "--star-agents", "9,16,25", "--seed", "7", "--out", str(tmp_path), "--jobs", "1"]
+    tiny = [
+        "--trials",
+        "4",
+        "--star-agents",
+        "9,16,25",
+        "--seed",
+        "7",
+        "--out",
+        str(tmp_path),
+        "--workers",
+        "1",
+    ]
     result = command("--figure", "5", *tiny)
     assert result.exit_code == 0, result.output
     assert "1 pieces computed, 0 read from disk" in result.output
@@ -75,13 +86,13 @@ class Interrupt:
 @pytest.mark.slow
 def test_interrupted_reproduction_resumes_and_ends_the_same(tmp_path):
     chosen = ["1", "5"]
-    whole = reproduce.reproduce(TINY, tmp_path / "whole", chosen, jobs=2)
+    whole = reproduce.reproduce(TINY, tmp_path / "whole", chosen, workers=2)
     first = Interrupt(after=3)
     with pytest.raises(KeyboardInterrupt):
-        reproduce.reproduce(TINY, tmp_path / "parts", chosen, jobs=2, watcher=first)
+        reproduce.reproduce(TINY, tmp_path / "parts", chosen, workers=2, watcher=first)
     assert not (tmp_path / "parts" / "report.html").exists()
     second = Interrupt()
-    resumed = reproduce.reproduce(TINY, tmp_path / "parts", chosen, jobs=2, watcher=second)
+    resumed = reproduce.reproduce(TINY, tmp_path / "parts", chosen, workers=2, watcher=second)
     assert second.read >= 3
     assert second.read + second.computed == second.needed
     assert [j.finding for j in resumed.judged] == [j.finding for j in whole.judged]
@@ -95,7 +106,7 @@ def test_interrupted_reproduction_resumes_and_ends_the_same(tmp_path):
 @pytest.mark.slow
 def test_figures_share_pieces_and_one_page(tmp_path):
     watcher = Interrupt()
-    result = reproduce.reproduce(TINY, tmp_path, ["7", "4"], jobs=2, watcher=watcher)
+    result = reproduce.reproduce(TINY, tmp_path, ["7", "4"], workers=2, watcher=watcher)
     assert list(result.results) == ["4", "7"]
     names = [piece.key for figure in FIGURES if figure.name in ("4", "7") for piece in figure.pieces(TINY)]
     assert watcher.computed == len(set(names))

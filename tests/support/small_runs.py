@@ -19,9 +19,9 @@ TINY = Settings(
 FEW_STAGES = Settings(stages=(3, 4))
 
 
-def rows_of(figure, settings, cache):
-    finished = run_pieces(figure.pieces(settings), cache, jobs=1)
-    return Results(row for piece in figure.pieces(settings) for row in finished[piece.key][0])
+def rows_of(figure, settings, store):
+    finished = run_pieces(figure.pieces(settings), store, workers=1)
+    return Results(row for piece in figure.pieces(settings) for row in finished[piece.key].rows)
 
 
 def judge(figure, name, rows, settings=FEW_STAGES):

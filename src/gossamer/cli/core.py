@@ -13,7 +13,9 @@ from gossamer.cli.commands import refuse
 from gossamer.cli.faults import parse_faults
 from gossamer.cli.formatting import shown
 from gossamer.cli.options import (
+    Address,
     AsJson,
+    Backend,
     Burst,
     Checkpoint,
     Cluster,
@@ -39,6 +41,7 @@ from gossamer.cli.options import (
     Spread,
     Std,
     Weights,
+    Workers,
 )
 from gossamer.cli.output import Record, emit, few, present, wide, writing, written
 from gossamer.cli.parsing import (
@@ -261,13 +264,9 @@ def compare(
         Path | None,
         typer.Option(help="Folder for finished points; points already there are not computed again."),
     ] = None,
-    backend: Annotated[
-        str, typer.Option(help="Where points are computed: threads, processes or dask.")
-    ] = "threads",
-    workers: Annotated[int | None, typer.Option(help="Number of workers; by default one per core.")] = None,
-    address: Annotated[
-        str | None, typer.Option(help="Address of the Dask scheduler, such as tcp://10.0.0.1:8786.")
-    ] = None,
+    backend: Backend = "threads",
+    workers: Workers = None,
+    address: Address = None,
     as_json: AsJson = False,
     csv: Csv = None,
     plot: Plot = None,

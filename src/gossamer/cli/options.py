@@ -73,6 +73,14 @@ Data = Annotated[
     typer.Option(help="CSV file of recorded samples, one column per agent, instead of Gaussian streams."),
 ]
 Seed = Annotated[int, typer.Option(help="Seed for graphs, means and observations.")]
+Backend = Annotated[str, typer.Option(help="Where the work is done: threads, processes or dask.")]
+Workers = Annotated[
+    int | None, typer.Option(help="Number of workers, for example 4; by default one per core.")
+]
+Address = Annotated[
+    str | None,
+    typer.Option(help="Address of a Dask scheduler, such as tcp://10.0.0.1:8786; a local one by default."),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 Csv = Annotated[
     Path | None, typer.Option("--csv", help="Also write the table to this CSV file.", callback=writable)

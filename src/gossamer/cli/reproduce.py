@@ -12,6 +12,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, Ti
 from rich.table import Table
 from rich.text import Text
 
+from gossamer.cli.options import Address, Backend, Workers
 from gossamer.cli.output import console, task_text
 from gossamer.errors import InvalidInput
 
@@ -57,15 +58,9 @@ def reproduce(
         str | None, typer.Option(help="Sizes of the stars in Figure 5, such as 148,190.")
     ] = None,
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder for all results.")] = Path("results/paper"),
-    backend: Annotated[
-        str, typer.Option(help="Where computations run: threading, loky or dask.")
-    ] = "threading",
-    address: Annotated[
-        str | None, typer.Option(help="Address of a Dask scheduler; a local one by default.")
-    ] = None,
-    jobs: Annotated[
-        int, typer.Option(help="Number of computations at a time, for example 2; -1 means one per core.")
-    ] = -1,
+    backend: Backend = "threads",
+    workers: Workers = None,
+    address: Address = None,
 ) -> None:
     """Regenerate the paper's figures, exactly and by simulation, and check each of its claims.
 
@@ -89,12 +84,12 @@ def reproduce(
     }
     changes = {name: value for name, value in changes.items() if value is not None}
     settings = Settings.quick(**changes) if quick else Settings(**changes)
-    if jobs == 0 or jobs < -1:
-        raise InvalidInput(f"--jobs must be at least 1, or -1 for one per core, got {jobs}")
     errors = console(stderr=True)
     with Bars(errors) as bars:
         try:
-            result = run(settings, out, figure, backend=backend, jobs=jobs, address=address, watcher=bars)
+            result = run(
+                settings, out, figure, backend=backend, workers=workers, address=address, watcher=bars
+            )
         except KeyboardInterrupt:
             done = f"interrupted with {bars.ready} of {bars.total} pieces in {out}"
             errors.print(Text(f"{done}; the same command continues from there"), soft_wrap=True)

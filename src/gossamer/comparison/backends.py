@@ -1,20 +1,23 @@
-"""Backends of a comparison: threads, processes, or the workers of a Dask cluster, all through joblib."""
+"""Where points of a comparison and pieces of the paper are computed: threads, processes or a Dask cluster."""
 
 from __future__ import annotations
 
 import os
 import signal
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import warnings
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import ExitStack, suppress
 from importlib import import_module
 from types import ModuleType
 from typing import Any, TypeVar
 
 import joblib
+import numba
 
 from gossamer import checks
 from gossamer.errors import InvalidInput, require
+from gossamer.numerics.compiling import parallel
 
 BACKENDS = ("threads", "processes", "dask")
 
@@ -53,8 +56,8 @@ def compute(
     backend: str = "threads",
     workers: int | None = None,
     address: str | None = None,
-) -> Iterator[Outcome]:
-    """Yield function(batch) for all work, in the order of completion."""
+) -> Generator[Outcome]:
+    """Yield function(batch) for all work, in the order of completion; closing the generator cancels the rest."""
     checks.choice("backend", backend, BACKENDS)
     if address is not None and backend != "dask":
         raise InvalidInput(
@@ -75,22 +78,31 @@ def _outcomes(
     backend: str,
     workers: int | None,
     address: str | None,
-) -> Iterator[Outcome]:
+) -> Generator[Outcome]:
+    if not work:
+        return
     batches = Batches(work)
     with ExitStack() as stack:
         count = _enter(stack, backend, workers, address)
-        parallel = joblib.Parallel(n_jobs=count, return_as="generator_unordered", batch_size=1)
-        tasks = (joblib.delayed(_timed)(function, batch) for batch in batches)
-        for outcome, seconds, size in parallel(tasks):
-            batches.learn(size, seconds)
-            yield outcome
+        pool = joblib.Parallel(n_jobs=count, return_as="generator_unordered", batch_size=1)
+        finished = pool(joblib.delayed(_timed)(function, batch) for batch in batches)
+        try:
+            for outcome, seconds, size in finished:
+                batches.learn(size, seconds)
+                yield outcome
+        finally:  # after an interrupt, joblib warns about the work that it cancels, which is intended
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", UserWarning)
+                finished.close()
 
 
 def _enter(stack: ExitStack, backend: str, workers: int | None, address: str | None) -> int:
-    """Make `backend` joblib's default inside the block; yields the number of workers."""
+    """Make `backend` joblib's default until the stack is closed, and return the number of workers."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     count = workers or cores
     if backend == "threads":
+        if count > 1 and threads_must_take_turns():
+            count = 1
         stack.enter_context(joblib.parallel_config("threading"))
     elif backend == "processes":
         share = max(1, cores // count)  # of the cores, so that the engines' own threads do not compete
@@ -100,6 +112,20 @@ def _enter(stack: ExitStack, backend: str, workers: int | None, address: str | N
         stack.enter_context(joblib.parallel_config("dask", client=client, wait_for_workers_timeout=30))
         count = sum(client.nthreads().values())
     return count
+
+
+def threads_must_take_turns() -> bool:
+    """Return whether Numba has only its own thread pool, which aborts the process if two threads use it at once."""
+    _parallel_nothing(1)
+    return bool(numba.threading_layer() == "workqueue")  # type: ignore[attr-defined, unused-ignore]
+
+
+@parallel
+def _parallel_nothing(n: int) -> int:
+    total = 0
+    for k in numba.prange(n):
+        total += k
+    return total
 
 
 def dask_client(address: str | None, workers: int | None = None) -> Any:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
 from itertools import count, groupby
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,7 +15,7 @@ from gossamer.comparison.backends import carry_along, compute
 from gossamer.comparison.content import own_modules
 from gossamer.comparison.points import COLUMNS, ROUNDS, Contender, Point, Row, Setting, limits
 from gossamer.comparison.result import Comparison
-from gossamer.comparison.store import Kept, Origin, Store
+from gossamer.comparison.store import Store
 from gossamer.comparison.values import Digests, Facts, value_digests
 from gossamer.engines.horizons import Horizons, check_horizons
 from gossamer.errors import InvalidInput
@@ -45,6 +47,37 @@ class Outcome(NamedTuple):
     rows: list[Row]
     values: Digests
     facts: Facts
+
+
+class Origin(NamedTuple):
+    """The origin of a row: a digest of the values that it was computed from, and the horizons computed with it.
+
+    The last digits of an exact error depend on the horizons that were computed with it.
+    """
+
+    values: str
+    together: str
+
+
+@dataclass(frozen=True)
+class Kept:
+    """The rows of a point by number of rounds, their origins, and the known facts of the network's spectrum."""
+
+    rows: dict[int, Row] = field(default_factory=dict)
+    origins: dict[int, Origin] = field(default_factory=dict)
+    facts: Facts = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, store: Store, key: str) -> Kept:
+        """Return what a store knows of a point."""
+        stored = store.read(key)
+        if stored is None:
+            return cls()
+        origins = {int(t): Origin(*values) for t, values in stored.metadata["rows"].items()}
+        return cls({row[ROUNDS]: row for row in stored.rows}, origins, stored.metadata["facts"])
+
+    def write(self, store: Store, key: str) -> None:
+        store.write(key, list(self.rows.values()), {"rows": self.origins, "facts": self.facts})
 
 
 def compare(
@@ -115,11 +148,11 @@ def compare(
     horizons = list(dict.fromkeys(check_horizons(rounds).tolist()))
     if not isinstance(store, str | Path | None):
         raise InvalidInput(parameter="store", required="a folder", got=repr(store))
-    kept = None if store is None else Store(Path(store))
+    kept = None if store is None else Store(Path(store), COLUMNS)
     found: list[Kept] = []
     missing: list[Missing] = []
     for place, point in enumerate(points):
-        found.append(_current(point, kept.read(point.key), horizons) if kept else Kept())
+        found.append(_current(point, Kept.read(kept, point.key), horizons) if kept else Kept())
         if any(t not in found[place].rows for t in horizons):
             missing.append(
                 Missing(place, point, horizons, _reusable(found[place], horizons), found[place].facts)
@@ -132,13 +165,13 @@ def compare(
         carry_along(module for each in travel.values() for module in own_modules(each).values())
     partial = False
     outcomes = compute(evaluate, missing, backend=backend, workers=workers, address=address)
-    with progress_bar(progress, "comparing", len(missing)) as advance:
+    with closing(outcomes), progress_bar(progress, "comparing", len(missing)) as advance:
         try:
-            for batch in outcomes if missing else ():
+            for batch in outcomes:
                 for outcome in batch:
                     _add(found[outcome.place], outcome, horizons)
                     if kept:
-                        kept.write(points[outcome.place].key, found[outcome.place])
+                        found[outcome.place].write(kept, points[outcome.place].key)
                     advance(1)
         except KeyboardInterrupt:
             partial = True

@@ -1,4 +1,4 @@
-"""Finished points on disk: one Parquet file each, found again by content; `pandas.read_parquet(folder)` reads all."""
+"""Finished work on disk: one Parquet file for each key; `pandas.read_parquet(folder)` reads all of them."""
 
 from __future__ import annotations
 
@@ -6,35 +6,21 @@ import hashlib
 import json
 import os
 import tempfile
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from gossamer.comparison.points import COLUMNS, ROUNDS, Row
-from gossamer.comparison.values import Facts
 from gossamer.errors import OutputError, require
 
-_ORIGINS, _DIGEST = b"gossamer", b"digest"
+_METADATA, _DIGEST = b"gossamer", b"digest"
 _MARK, _BLANK = b"sha256 of this file with zeros here: ", b"0" * 64
 
 
-class Origin(NamedTuple):
-    """The origin of a row: a digest of the values that it was computed from, and the horizons computed with it.
+class Stored(NamedTuple):
+    """The content of a file: its rows, in the order of the columns, and the JSON object that was stored with them."""
 
-    The last digits of an exact error depend on the horizons that were computed with it.
-    """
-
-    values: str
-    together: str
-
-
-@dataclass(frozen=True)
-class Kept:
-    """The rows of a point by number of rounds, their origins, and the known facts of the network's spectrum."""
-
-    rows: dict[int, Row] = field(default_factory=dict)
-    origins: dict[int, Origin] = field(default_factory=dict)
-    facts: Facts = field(default_factory=dict)
+    rows: list[tuple[Any, ...]]
+    metadata: dict[str, Any]
 
 
 def _sealed(content: bytes) -> bytes:
@@ -58,15 +44,15 @@ def verified(content: bytes) -> bytes:
 
 
 class Store:
-    """A folder of results. A file appears whole or not at all, so that a run can be stopped at any moment."""
+    """A folder of tables with these columns. Files are replaced atomically, so a run can be stopped at any moment."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, columns: Mapping[str, type]) -> None:
         self.folder = folder
         self.damaged: list[str] = []  #: keys of the files that were damaged when they were read
         self.arrow: Any = require("pyarrow", "data")
         self.parquet: Any = require("pyarrow.parquet", "data")
         kinds = {int: self.arrow.int64(), float: self.arrow.float64(), str: self.arrow.string()}
-        self.schema = self.arrow.schema([(name, kinds[kind]) for name, kind in COLUMNS.items()])
+        self.schema = self.arrow.schema([(name, kinds[kind]) for name, kind in columns.items()])
         try:
             folder.mkdir(parents=True, exist_ok=True)
             self.kept = {entry.name for entry in os.scandir(folder) if entry.name.endswith(".parquet")}
@@ -79,30 +65,27 @@ class Store:
                 "choose a folder you can write to"
             ) from error
 
-    def read(self, key: str) -> Kept:
-        """Return what is known of a point: nothing if it was not computed yet, or if its file is damaged, which is
-        recorded."""
+    def read(self, key: str) -> Stored | None:
+        """Return what was stored under a key, or None. A damaged file counts as absent, and is recorded."""
         if f"{key}.parquet" not in self.kept:
-            return Kept()
+            return None
         try:
             content = verified((self.folder / f"{key}.parquet").read_bytes())
             table = self.parquet.read_table(self.arrow.BufferReader(content), schema=self.schema)
-            known = json.loads(
-                self.parquet.read_metadata(self.arrow.BufferReader(content)).metadata[_ORIGINS]
+            metadata = json.loads(
+                self.parquet.read_metadata(self.arrow.BufferReader(content)).metadata[_METADATA]
             )
         except (OSError, ValueError, KeyError, self.arrow.ArrowException):
             self.damaged.append(key)
-            return Kept()
-        rows = zip(*(column.to_pylist() for column in table.columns), strict=True)
-        by_rounds = {row[ROUNDS]: row for row in rows}
-        return Kept(by_rounds, {int(t): Origin(*each) for t, each in known["rows"].items()}, known["facts"])
+            return None
+        return Stored(list(zip(*(column.to_pylist() for column in table.columns), strict=True)), metadata)
 
-    def write(self, key: str, kept: Kept) -> None:
-        """Store the rows of a point, replacing earlier ones."""
-        columns = dict(zip(COLUMNS, zip(*kept.rows.values(), strict=True), strict=True))
-        table = self.arrow.table({name: list(values) for name, values in columns.items()}, schema=self.schema)
-        origins = json.dumps({"rows": kept.origins, "facts": kept.facts})
-        table = table.replace_schema_metadata({_ORIGINS: origins, _DIGEST: _MARK + _BLANK})
+    def write(self, key: str, rows: Sequence[Sequence[Any]], metadata: Mapping[str, Any]) -> None:
+        """Store rows under a key, replacing earlier ones."""
+        columns = zip(*rows, strict=True) if rows else ((),) * len(self.schema)
+        named = {name: list(values) for name, values in zip(self.schema.names, columns, strict=True)}
+        table = self.arrow.table(named, schema=self.schema)
+        table = table.replace_schema_metadata({_METADATA: json.dumps(metadata), _DIGEST: _MARK + _BLANK})
         content = self.arrow.BufferOutputStream()
         self.parquet.write_table(table, content, compression="none", use_dictionary=False)
         try:

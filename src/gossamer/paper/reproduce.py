@@ -1,4 +1,4 @@
-"""The whole reproduction: run or read the pieces, draw the figures, judge the claims, all into one folder."""
+"""The whole reproduction: compute or read the pieces, draw the figures and judge the claims, all into one folder."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from gossamer.comparison.store import Store
 from gossamer.errors import InvalidInput, OutputError, nearest
 from gossamer.paper.pipeline import report
-from gossamer.paper.pipeline.cache import PieceCache
 from gossamer.paper.pipeline.figure import Figure
 from gossamer.paper.pipeline.pieces import Piece
 from gossamer.paper.pipeline.report import Judged, Times
-from gossamer.paper.pipeline.results import Results
+from gossamer.paper.pipeline.results import COLUMNS, Results
 from gossamer.paper.pipeline.run import run_pieces
 from gossamer.paper.pipeline.settings import Settings
 from gossamer.paper.registry import FIGURES
@@ -23,7 +23,7 @@ from gossamer.paper.registry import FIGURES
 
 @dataclass(frozen=True)
 class Reproduction:
-    """What came out: the page, the claims, the times, and the rows of every figure."""
+    """The result: the report, the judged claims, the times, and the rows of every figure."""
 
     page: Path
     judged: list[Judged]
@@ -32,20 +32,20 @@ class Reproduction:
 
 
 class Watcher(Protocol):
-    """What `reproduce` reports to a progress display."""
+    """A progress display, which `reproduce` calls."""
 
     def begin(self, pieces: Sequence[Piece]) -> None:
-        """These pieces are needed."""
+        """Called once, with all pieces that are needed."""
 
     def done(self, piece: Piece, fresh: bool) -> None:
-        """One of them is there: computed now, or read from disk."""
+        """Called when a piece was computed (`fresh`) or read from the store."""
 
     def stage(self, text: str) -> None:
-        """What comes after the pieces."""
+        """Called with a description of each step after the pieces."""
 
 
 def choose(names: Sequence[str] | None) -> list[Figure]:
-    """The figures with these names, in the order of the report; all of them for None."""
+    """Return the figures with these names, in the order of the report, or all figures."""
     if not names:
         return list(FIGURES)
     known = [figure.name for figure in FIGURES]
@@ -62,18 +62,18 @@ def reproduce(
     out: Path,
     figures: Sequence[str] | None = None,
     *,
-    backend: str = "threading",
-    jobs: int = -1,
+    backend: str = "threads",
+    workers: int | None = None,
     address: str | None = None,
     watcher: Watcher | None = None,
 ) -> Reproduction:
-    """Run what is missing, then write figures, numbers, claims and the page into `out`.
+    """Compute the missing pieces, then write figures, numbers, claims and the report into `out`.
 
-    After an interrupt, call it again: it continues with the pieces that are not in `out`/pieces yet.
+    After an interrupt, the next call continues with the pieces that are not in `out`/pieces yet.
     """
     started = time.perf_counter()
     chosen = choose(figures)
-    cache = PieceCache(out / "pieces")
+    store = Store(out / "pieces", COLUMNS)
     keys: dict[str, list[str]] = {}
     pieces: dict[str, Piece] = {}
     for figure in chosen:
@@ -91,9 +91,9 @@ def reproduce(
             watcher.done(piece, computed)
 
     finished = run_pieces(
-        list(pieces.values()), cache, backend=backend, jobs=jobs, address=address, done=done
+        list(pieces.values()), store, backend=backend, workers=workers, address=address, done=done
     )
-    results = {name: Results(row for key in own for row in finished[key][0]) for name, own in keys.items()}
+    results = {name: Results(row for key in own for row in finished[key].rows) for name, own in keys.items()}
     try:
         drawing = time.perf_counter()
         for figure in chosen:
@@ -102,13 +102,12 @@ def reproduce(
             report.draw(figure, results[figure.name], settings, out / "figures")
         drawn = time.perf_counter() - drawing
         judged = report.judge(chosen, results, settings)
-        report.write_numbers(Results(row for key in pieces for row in finished[key][0]), out / "numbers")
+        report.write_numbers(Results(row for key in pieces for row in finished[key].rows), out / "numbers")
         report.write_claims(judged, out / "claims.csv")
-        split = _split(pieces.values(), {key: seconds for key, (_, seconds) in finished.items()})
-        cores = os.cpu_count() if jobs == -1 else jobs
+        split = _split(pieces.values(), {key: piece.seconds for key, piece in finished.items()})
         times = Times(
             time.perf_counter() - started, {**split, "drawing": drawn}, len(fresh), len(pieces) - len(fresh),
-            f"{backend}, {cores} jobs",
+            f"{backend}, {workers or os.cpu_count()} workers" if address is None else f"{backend} at {address}",
         )  # fmt: skip
         page = report.write_page(chosen, results, judged, settings, times, out)
     except OSError as error:
@@ -119,7 +118,7 @@ def reproduce(
 
 
 def _split(pieces: Iterable[Piece], seconds: dict[str, float]) -> dict[str, float]:
-    """Seconds of work by kind of piece."""
+    """Return the seconds of work by kind of piece."""
     split: dict[str, float] = {}
     for piece in pieces:
         split[piece.kind] = split.get(piece.kind, 0.0) + seconds[piece.key]

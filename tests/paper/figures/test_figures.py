@@ -9,22 +9,23 @@ import numpy as np
 import pytest
 from tests.support.small_runs import TINY, rows_of
 
+from gossamer.comparison.store import Store
 from gossamer.paper.pipeline import style
-from gossamer.paper.pipeline.cache import PieceCache
 from gossamer.paper.pipeline.report import judge
+from gossamer.paper.pipeline.results import COLUMNS
 from gossamer.paper.registry import FIGURES
 from gossamer.paper.shared import problem
 
 
 @pytest.fixture(scope="module")
-def cache(tmp_path_factory):
-    return PieceCache(tmp_path_factory.mktemp("pieces"))
+def store(tmp_path_factory):
+    return Store(tmp_path_factory.mktemp("pieces"), COLUMNS)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("figure", FIGURES, ids=[f.name for f in FIGURES])
-def test_figure_at_small_size(figure, cache):
-    results = rows_of(figure, TINY, cache)
+def test_figure_at_small_size(figure, store):
+    results = rows_of(figure, TINY, store)
     assert np.all(np.isfinite(results.column("value")))
     with style.paper_style():
         drawn = figure.draw(results, TINY)
@@ -38,10 +39,10 @@ def test_figure_at_small_size(figure, cache):
     assert all(j.finding.measured and j.finding.reason for j in judged)
 
 
-def test_simulations_agree_with_exact_errors(cache):
+def test_simulations_agree_with_exact_errors(store):
     """Of the marks in Figures 2 and 5, most lie within four standard errors of their line (fixed seed)."""
     for figure in (FIGURES[1], FIGURES[4]):
-        results = rows_of(figure, TINY, cache)
+        results = rows_of(figure, TINY, store)
         runs = results.where(source="simulation", quantity="total_error").sort(
             "graph", "method", "agents", "rounds"
         )

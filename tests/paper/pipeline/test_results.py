@@ -16,3 +16,8 @@ def test_results_select_sort_and_read():
     assert results.where(rounds=(1,)).distinct("graph") == ["b", "a"]
     with pytest.raises(LookupError, match="2 rows"):
         results.value(graph="a")
+
+
+def test_unknown_column_is_an_error():
+    with pytest.raises(LookupError, match=r"unknown columns \['color'\]; the columns are experiment, graph"):
+        Results([{"value": 1.0, "color": 1}])

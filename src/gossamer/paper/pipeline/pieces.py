@@ -1,4 +1,4 @@
-"""A piece of work: a function and its settings, plain enough to be written down, and the key it is stored under."""
+"""A piece of work: a function, its settings (JSON values), and the key under which its rows are stored."""
 
 from __future__ import annotations
 
@@ -10,14 +10,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from gossamer import __version__
 from gossamer.fingerprint import fingerprint
-from gossamer.paper.pipeline.results import SCHEMA, Row
+from gossamer.paper.pipeline.results import Row
 
 
 @dataclass(frozen=True)
 class Piece:
-    """An independent piece of work: `work(**settings)` returns rows. `weight` guesses its seconds, for progress."""
+    """An independent piece of work: `work(**settings)` returns rows. `weight` is about its seconds, for progress."""
 
     name: str
     work: Callable[..., list[Row]]
@@ -26,23 +25,20 @@ class Piece:
 
     @property
     def kind(self) -> str:
-        """What pieces of different graphs have in common."""
+        """The kind of work, which pieces for different graphs share."""
         return self.work.__name__.replace("_", " ")
 
     @property
     def identity(self) -> dict[str, Any]:
-        """Everything the result depends on, in plain words and numbers."""
-        identity = {
-            "schema": SCHEMA,
-            "version": __version__,
+        """Everything that the rows depend on: the source code, the function and its settings."""
+        return {
             "code": fingerprint(Path(inspect.getfile(self.work))),
             "work": f"{self.work.__module__}.{self.work.__qualname__}",
             "settings": self.settings,
         }
-        plain: dict[str, Any] = json.loads(json.dumps(identity))
-        return plain
 
     @property
     def key(self) -> str:
+        """The name and a digest of the identity. A changed setting or method therefore never picks up old results."""
         text = json.dumps(self.identity, sort_keys=True)
-        return hashlib.sha256(text.encode()).hexdigest()[:16]
+        return f"{self.name}-{hashlib.sha256(text.encode()).hexdigest()[:16]}"

@@ -24,7 +24,7 @@ PACKAGES = ("numpy", "scipy", "numba", "networkx", "matplotlib", "joblib")
 
 @dataclass(frozen=True)
 class Judged:
-    """A claim, the finding, and the figure that it belongs to."""
+    """A claim, its finding, and the figure that it belongs to."""
 
     claim: Claim
     finding: Finding
@@ -33,13 +33,13 @@ class Judged:
 
 @dataclass(frozen=True)
 class Times:
-    """Seconds of this run, and of every piece when it was computed, by experiment."""
+    """Seconds of this run, and of the pieces when they were computed, by kind of work."""
 
     wall: float
     pieces: dict[str, float]
     computed: int
     reused: int
-    jobs: str
+    workers: str
 
 
 def judge(figures: Sequence[Figure], results: dict[str, Results], settings: Settings) -> list[Judged]:
@@ -54,14 +54,14 @@ def judge(figures: Sequence[Figure], results: dict[str, Results], settings: Sett
 
 
 def draw(figure: Figure, results: Results, settings: Settings, folder: Path) -> None:
-    """A figure as PNG and PDF."""
+    """Write a figure as PNG and PDF."""
     folder.mkdir(parents=True, exist_ok=True)
     with style.paper_style():
         style.save(figure.draw(results, settings), folder / f"figure-{figure.name}")
 
 
 def write_numbers(results: Results, folder: Path) -> None:
-    """One tidy CSV per experiment."""
+    """Write one tidy CSV file per experiment."""
     folder.mkdir(parents=True, exist_ok=True)
     for experiment in results.distinct("experiment"):
         write_csv(folder / f"{experiment.replace(' ', '-')}.csv", results.where(experiment=experiment))
@@ -127,9 +127,9 @@ def _lead(judged: Sequence[Judged], settings: Settings) -> str:
         f"simulation with {settings.trials} runs. "
     )
     if not judged:
-        return text + "None of the paper's claims is about the chosen figures."
+        return text + "The chosen figures do not judge any claim of the paper."
     if not settings.is_paper:
-        return text + "These are not the paper's sizes, so the verdicts are about these settings only."
+        return text + "These are not the paper's sizes, so the verdicts apply only to these settings."
     return text + "The verdicts follow from the numbers by stated thresholds; none is written by hand."
 
 
@@ -172,7 +172,7 @@ def _plain(value: object) -> str:
 def _times(times: Times) -> dict[str, str]:
     split = {name: f"{seconds:.1f} s" for name, seconds in times.pieces.items()}
     return {
-        "this run": f"{times.wall:.1f} s, {times.jobs}",
+        "this run": f"{times.wall:.1f} s, {times.workers}",
         "pieces": f"{times.computed} computed, {times.reused} read from disk",
         **{f"work: {name}": seconds for name, seconds in split.items()},
     }

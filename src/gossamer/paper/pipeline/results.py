@@ -1,4 +1,4 @@
-"""The numbers of the experiments: tidy rows, one number each, with everything that it depends on."""
+"""The numbers of the experiments as tidy rows: one number each, with everything that it depends on."""
 
 from __future__ import annotations
 
@@ -12,15 +12,26 @@ from numpy.typing import NDArray
 
 from gossamer.arrays import Floats
 
-SCHEMA = 2
-"""Incremented whenever the meaning of the columns changes."""
-
-TEXT = ("experiment", "graph", "method", "source", "quantity")
-NUMBERS = ("agents", "spread", "draw", "seed", "trials", "rounds", "epsilon", "value", "low", "high")
-COLUMNS = (*TEXT, *NUMBERS)
+COLUMNS: dict[str, type] = {
+    "experiment": str,
+    "graph": str,
+    "method": str,
+    "source": str,
+    "quantity": str,
+    "agents": int,
+    "spread": float,
+    "draw": int,
+    "seed": int,
+    "trials": int,
+    "rounds": int,
+    "epsilon": float,
+    "value": float,
+    "low": float,
+    "high": float,
+}
 
 Row = dict[str, Any]
-"""One number and everything it depends on; absent columns do not apply. low and high: a 95% interval."""
+"""One number and everything it depends on, by column; low and high are its 95% interval."""
 
 
 class Results:
@@ -28,17 +39,19 @@ class Results:
 
     def __init__(self, rows: Iterable[Row]) -> None:
         listed = list(rows)
+        unknown = {name for row in listed for name in row} - set(COLUMNS)
+        if unknown:
+            raise LookupError(f"unknown columns {sorted(unknown)}; the columns are {', '.join(COLUMNS)}")
         self._columns: dict[str, NDArray[Any]] = {}
-        for name in TEXT:
-            self._columns[name] = np.array([row.get(name, "") for row in listed], dtype=object)
-        for name in NUMBERS:
-            self._columns[name] = np.array([row.get(name, np.nan) for row in listed], dtype=float)
+        for name, kind in COLUMNS.items():
+            absent, dtype = ("", object) if kind is str else (np.nan, float)
+            self._columns[name] = np.array([row.get(name, absent) for row in listed], dtype=dtype)
 
     def __len__(self) -> int:
         return len(self._columns["value"])
 
     def where(self, **conditions: Any) -> Results:
-        """The rows that have all these values (a tuple or list: any of its values)."""
+        """Return the rows with these values; a tuple or list stands for any of its values."""
         mask = np.ones(len(self), dtype=bool)
         for name, wanted in conditions.items():
             column = self._columns[name]
@@ -48,7 +61,7 @@ class Results:
         return chosen
 
     def sort(self, *names: str) -> Results:
-        """The rows in ascending order of these columns, the first being the most important."""
+        """Return the rows in ascending order of these columns, the first being the most important."""
         order = np.lexsort([self._columns[name] for name in reversed(names)])
         ordered = Results(())
         ordered._columns = {name: column[order] for name, column in self._columns.items()}
@@ -58,33 +71,35 @@ class Results:
         return self._columns[name]
 
     def distinct(self, name: str) -> list[Any]:
-        """The values of a column, each once, in order of appearance."""
+        """Return the distinct values of a column in order of appearance."""
         return list(dict.fromkeys(self._columns[name].tolist()))
 
     def value(self, **conditions: Any) -> float:
-        """The one number under these conditions."""
+        """Return the only number under these conditions."""
         found = self.where(**conditions)
         if len(found) != 1:
             raise LookupError(f"{len(found)} rows under {conditions}, where one was expected")
         return float(found.column("value")[0])
 
     def grid(self, rows: str, columns: str, **conditions: Any) -> Floats:
-        """The values under these conditions as a matrix over two ascending columns."""
+        """Return the values under these conditions as a matrix over two ascending columns."""
         found = self.where(**conditions).sort(rows, columns)
         shape = (len(found.distinct(rows)), len(found.distinct(columns)))
         return np.asarray(found.column("value"), dtype=float).reshape(shape)
 
     def records(self) -> Iterator[list[Any]]:
-        """Rows in the order of `COLUMNS`, with None where a column does not apply."""
+        """Yield the rows in the order of `COLUMNS`, with None for columns that do not apply."""
+        kinds = COLUMNS.values()
         for values in zip(*(self._columns[name].tolist() for name in COLUMNS), strict=True):
-            yield [None if v == "" or v != v else v for v in values]
+            yield [
+                None if value == "" or value != value else kind(value)
+                for kind, value in zip(kinds, values, strict=True)
+            ]
 
 
 def write_csv(path: Path, results: Results) -> None:
-    """Write all rows, tidy: one number per line, with its seed and parameters."""
+    """Write all rows to a CSV file: one number per line, with its seed and parameters."""
     with path.open("w", newline="") as stream:
         writer = csv.writer(stream)
         writer.writerow(COLUMNS)
-        whole = {COLUMNS.index(name) for name in ("agents", "draw", "seed", "trials", "rounds")}
-        for record in results.records():
-            writer.writerow([int(v) if k in whole and v is not None else v for k, v in enumerate(record)])
+        writer.writerows(results.records())

@@ -1,105 +1,83 @@
-"""Run pieces of work: what is on disk is read, the rest runs in parallel through joblib and is stored at once."""
+"""Run pieces of work: read the finished ones from the store, compute the others, and store each as it finishes."""
 
 from __future__ import annotations
 
 import time
-import warnings
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from typing import Any
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from functools import partial
+from typing import NamedTuple
 
-import joblib
 import numba
 from threadpoolctl import threadpool_limits
 
-from gossamer.comparison.backends import dask_client
-from gossamer.errors import InvalidInput
-from gossamer.numerics.compiling import parallel
-from gossamer.paper.pipeline.cache import PieceCache
+from gossamer.comparison.backends import compute, threads_must_take_turns
+from gossamer.comparison.store import Store
 from gossamer.paper.pipeline.pieces import Piece
-from gossamer.paper.pipeline.results import Row
+from gossamer.paper.pipeline.results import COLUMNS, Results, Row
 
-BACKENDS = ("threading", "loky", "dask")
+
+class Finished(NamedTuple):
+    """The rows of a piece, and how many seconds it took to compute them."""
+
+    rows: list[Row]
+    seconds: float
 
 
 def run_pieces(
     pieces: Sequence[Piece],
-    cache: PieceCache,
+    store: Store,
     *,
-    backend: str = "threading",
-    jobs: int = -1,
+    backend: str = "threads",
+    workers: int | None = None,
     address: str | None = None,
     done: Callable[[Piece, bool], None] = lambda piece, fresh: None,
-) -> dict[str, tuple[list[Row], float]]:
-    """Return rows and seconds of every piece by key. `done` is told of each, and whether it was computed now."""
-    if backend not in BACKENDS:
-        raise InvalidInput(parameter="backend", required=f"one of {', '.join(BACKENDS)}", got=repr(backend))
-    if address is not None and backend != "dask":
-        raise InvalidInput(f"needs the backend dask, got {backend!r}", parameter="address")
-    results: dict[str, tuple[list[Row], float]] = {}
+) -> dict[str, Finished]:
+    """Return all pieces by key. `done` is called for each, and told whether it was computed now."""
+    results: dict[str, Finished] = {}
     missing: dict[str, Piece] = {}
-    for piece in pieces:
-        if piece.key in results or piece.key in missing:
-            continue
-        stored = cache.load(piece)
+    for piece in {piece.key: piece for piece in pieces}.values():
+        stored = store.read(piece.key)
         if stored is None:
             missing[piece.key] = piece
         else:
-            results[piece.key] = stored
+            rows = [
+                {name: value for name, value in zip(COLUMNS, row, strict=True) if value is not None}
+                for row in stored.rows
+            ]
+            results[piece.key] = Finished(rows, stored.metadata["seconds"])
             done(piece, False)
-    if not missing:
-        return results
-    if backend == "threading" and one_caller_at_a_time():
-        jobs = 1
     # The longest first, so that no core ends up alone with a long piece.
     order = sorted(missing.values(), key=lambda piece: -piece.weight)
+    alone = workers == 1 or (backend == "threads" and threads_must_take_turns())
+    work = partial(_compute, alone=alone)
     # Matrices are small here: with one piece per core, BLAS threads only wait for each other (60 times slower).
-    with threadpool_limits(1, user_api="blas"), _pool(backend, jobs, address) as pool:
-        finished = pool(joblib.delayed(_work)(piece.key, piece, jobs != 1) for piece in order)
-        try:
-            for key, rows, seconds in finished:
-                cache.save(missing[key], rows, seconds)
-                results[key] = rows, seconds
+    with (
+        threadpool_limits(1, user_api="blas"),
+        closing(compute(work, order, backend=backend, workers=workers, address=address)) as batches,
+    ):
+        for batch in batches:
+            for key, finished in batch.items():
+                about = {"piece": missing[key].identity, "seconds": finished.seconds}
+                store.write(key, list(Results(finished.rows).records()), about)
+            results |= batch
+            for key in batch:
                 done(missing[key], True)
-        finally:  # after an interrupt, joblib warns about the pieces that it cancels; that is what was asked for
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", UserWarning)
-                finished.close()
     return results
 
 
-def _work(key: str, piece: Piece, beside_others: bool) -> tuple[str, list[Row], float]:
-    """Run one piece; if other pieces run at the same time, it uses one thread, since every core has its own piece."""
+def _compute(pieces: Sequence[Piece], alone: bool) -> dict[str, Finished]:
+    """Run pieces one after the other, with one thread unless they run alone: every core has pieces of its own."""
+    results = {}
     threads = numba.get_num_threads()
     threadpool_limits(1, user_api="blas")  # again, because this may be another process
-    started = time.perf_counter()
-    try:
-        if beside_others:
-            numba.set_num_threads(1)
-        rows = piece.work(**piece.settings)
-    finally:
-        numba.set_num_threads(threads)
-    return key, rows, time.perf_counter() - started
-
-
-def one_caller_at_a_time() -> bool:
-    """Whether Numba has nothing but its own pool of threads here, which aborts if two threads call it at once."""
-    _nothing(1)
-    return bool(numba.threading_layer() == "workqueue")  # type: ignore[attr-defined, unused-ignore]
-
-
-@parallel
-def _nothing(n: int) -> int:
-    total = 0
-    for k in numba.prange(n):
-        total += k
-    return total
-
-
-@contextmanager
-def _pool(backend: str, jobs: int, address: str | None) -> Iterator[Any]:
-    if backend != "dask":
-        yield joblib.Parallel(n_jobs=jobs, backend=backend, return_as="generator_unordered")
-        return
-    with dask_client(address), joblib.parallel_config(backend="dask"):
-        yield joblib.Parallel(n_jobs=jobs, return_as="generator_unordered")
+    for piece in pieces:
+        started = time.perf_counter()
+        try:
+            if not alone:
+                numba.set_num_threads(1)
+            rows = piece.work(**piece.settings)
+        finally:
+            numba.set_num_threads(threads)
+        results[piece.key] = Finished(rows, time.perf_counter() - started)
+    return results
