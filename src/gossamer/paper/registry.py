@@ -1,6 +1,6 @@
 """The figures of the report, in its order.
 
-A figure is one `Figure` object; adding it here puts it into the command line, the report and the list of claims.
+A figure is one `Figure` object; adding it here adds it to the command line, the report and the list of claims.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from gossamer.paper.shared.problem import TITLES, slope
 
 
 def _growth(results: Results, graph: str, solver: str) -> Floats:
-    """Errors after the last round by discount."""
+    """Return the errors after the last round by discount."""
     last = float(np.nanmax(results.column("rounds")))
     return np.array(
         [
@@ -64,7 +64,7 @@ def explain(results: Results, settings: Settings) -> str:
     last = int(np.nanmax(results.column("rounds")))
     return (
         f"After {last} rounds the plug-in error grows like 1/(1-γ) to the power "
-        f"{number(min(found['anytime-sda']), 2)} to {number(max(found['anytime-sda']), 2)} (numbers beside the lines), "
+        f"{number(min(found['anytime-sda']), 2)} to {number(max(found['anytime-sda']), 2)} (at the lines), "
         "below the 3/2 that Corollary 2 allows. "
         f"The last iterate of temporal differences grows with exponents {number(min(found['td, last']), 2)} to "
         f"{number(max(found['td, last']), 2)}, starting from a larger error."

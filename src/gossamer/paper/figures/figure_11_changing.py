@@ -1,7 +1,8 @@
 """Figure 11, ours: networks that change (the paper's first open question).
 
-Agents that move, meet in pairs or lose most of their edges every round, without knowing anything about the network: the
-local form of Anytime SDA by the edge ledger, DSG with the Metropolis weights of each round, and the centralized limit.
+Agents move, meet in pairs or lose most of their edges every round, and know nothing about the network. Shown are the
+local form of Anytime SDA with the edge ledger, DSG with the Metropolis weights of each round, and the centralized
+limit.
 """
 
 from __future__ import annotations
@@ -22,9 +23,9 @@ from gossamer.paper.pipeline.settings import Settings
 from gossamer.paper.shared import problem
 
 TITLES = {
-    "mobile": "Mobile, in touch",
-    "sparse": "Mobile, mostly apart",
-    "matchings": "A matching per round",
+    "mobile": "Mobile, dense",
+    "sparse": "Mobile, sparse",
+    "matchings": "One matching per round",
     "dropout": "Grid, 20% of edges",
 }
 METHODS = {"local": AnytimeSDA("local"), "dsg": DSG()}
@@ -32,7 +33,7 @@ HORIZONS = (30, 60, 100, 200, 300, 600, 1000, 2000, 3000)
 
 
 def changing(graph: str, agents: int, seed: int) -> ChangingNetwork:
-    """One of the four networks, with distances that leave the number of neighbors as it is for any size."""
+    """Return one of the four networks; radii are scaled so that the number of neighbors does not depend on the size."""
     reach = math.sqrt(60 / agents)
     if graph == "mobile":
         return ChangingNetwork.mobile(agents, radius=0.2 * reach, speed=0.01, seed=seed)
@@ -45,7 +46,7 @@ def changing(graph: str, agents: int, seed: int) -> ChangingNetwork:
 
 
 def changing_networks(graph: str, agents: int, spread: float, trials: int, seed: int) -> list[Row]:
-    """Simulated errors of both methods on one changing network."""
+    """Return simulated errors of both methods on one changing network."""
     net, obs = changing(graph, agents, seed), problem.observations(agents, spread, seed)
     base = {
         "experiment": "changing",
@@ -92,7 +93,7 @@ def draw(results: Results, settings: Settings) -> Any:
 
 
 def multiples(results: Results, method: str, rounds: int) -> Any:
-    """(4,) the error over the centralized limit, per network."""
+    """Return (4,) errors as multiples of the centralized limit, one per network."""
     found = [results.where(graph=graph, method=method, rounds=rounds).column("value")[0] for graph in TITLES]
     return np.array(found) * rounds
 
@@ -106,7 +107,7 @@ def explain(results: Results, settings: Settings) -> str:
         f"{span(multiples(results, 'local', early), 3)} times the centralized limit after {early} rounds and at "
         f"{span(multiples(results, 'local', late), 3)} after {late} (95% intervals of up to ±{interval:.2f}); DSG with "
         f"the same edges is at {span(multiples(results, 'dsg', late), 3)} then. "
-        "Neither knows anything of the network but who is in touch now."
+        "Neither knows anything about the network except its current neighbors."
     )
 
 

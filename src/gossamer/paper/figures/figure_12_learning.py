@@ -1,8 +1,8 @@
 """Figure 12, ours: models learned from streams (the paper's second open question, for statistical objectives).
 
-Every agent sees samples (x, y) with covariates of its own distribution. Linearized samples averaged by Anytime SDA,
-against the maximum likelihood estimate of all samples in one place, and stochastic gradients with the best of several
-step sizes, by rounds and by bytes.
+Every agent sees samples (x, y) whose covariates have their own distribution. Linearized samples averaged by Anytime SDA
+are compared with the maximum likelihood estimate from all samples, and with stochastic gradients with the best of
+several step sizes, by rounds and by bytes.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ GRAPHS = ("cycle", "grid", "erdos-renyi")
 HORIZONS = (30, 60, 100, 200, 300, 600, 1000, 2000, 3000)
 MOST_AGENTS, MOST_TRIALS, DIMENSION = 30, 32, 5
 STEPS = tuple(4.0**k for k in range(2, -4, -1))
-"""Step sizes that the rivals try, in units of 1/(curvature at the start)."""
+"""Step sizes tried for DSGD and DSGT, in units of 1/(curvature at the start)."""
 
 RIVALS = {"dsgd": DSGD(STEPS), "dsgt": DSGT(STEPS)}
 RIVALS_GRAPH, RIVALS_END = "grid", 1000
-"""Their rounds are played one by one, so they end earlier."""
+"""DSGD and DSGT run on one network and for fewer rounds, because their rounds are slow to simulate."""
 MARKS = {
     "cycle": style.Mark("Anytime SDA, cycle", style.RED, (0, (4, 1.5)), "s", False),
     "grid": style.Mark("Anytime SDA, grid", style.BLUE, "-", "o"),
@@ -43,7 +43,7 @@ MARKS = {
 
 
 def networks(agents: int, seed: int) -> dict[str, Network]:
-    """The three networks; the grid is as square as the number of agents allows."""
+    """Return the three networks; the grid is as square as the number of agents allows."""
     height = next(k for k in range(math.isqrt(agents), 0, -1) if agents % k == 0)
     return {
         "cycle": Network.cycle(agents),
@@ -53,7 +53,7 @@ def networks(agents: int, seed: int) -> dict[str, Network]:
 
 
 def learning_models(family: str, agents: int, trials: int, seed: int) -> list[Row]:
-    """Errors, multiples of the center's error, and bytes of one family on the three networks."""
+    """Return errors, multiples of the centralized error, and bytes for one family on the three networks."""
     nets = networks(agents, seed)
     streams = LikelihoodEstimation.random(nets["cycle"], family, DIMENSION, seed=seed, intercept=False)
     short = tuple(t for t in HORIZONS if t <= RIVALS_END)
@@ -92,7 +92,7 @@ def pieces(settings: Settings) -> list[Piece]:
 
 
 def curves(results: Results, family: str) -> dict[str, Results]:
-    """The rows of each curve of a family's panels."""
+    """Return the rows of each curve in the panels of a family."""
     here = results.where(experiment=f"learning {family}").sort("rounds")
     ours = {graph: here.where(graph=graph, method="anytime-sda") for graph in GRAPHS}
     return ours | {name: here.where(method=name) for name in RIVALS}
@@ -123,7 +123,7 @@ def draw(results: Results, settings: Settings) -> Any:
 
 
 def multiples(results: Results, families: Any, rounds: Any) -> Results:
-    """The multiples of ours on all networks after some numbers of rounds."""
+    """Return the multiples of Anytime SDA on all networks after some numbers of rounds."""
     names = [f"learning {family}" for family in families]
     return results.where(
         experiment=names, method="anytime-sda", quantity="over_limit", rounds=list(np.atleast_1d(rounds))
@@ -138,8 +138,8 @@ def explain(results: Results, settings: Settings) -> str:
         for name in RIVALS
     }
     return (
-        f"{min(settings.agents, MOST_AGENTS)} agents with covariates of their own, {DIMENSION} parameters, one sample "
-        f"a round, {trials} trials. Ours, with nothing to tune, is at {span(early, 3)} times the centralized error "
+        f"{min(settings.agents, MOST_AGENTS)} agents with different covariates, {DIMENSION} parameters, one sample "
+        f"per round, {trials} trials. Ours, with nothing to tune, is at {span(early, 3)} times the centralized error "
         f"after 300 rounds and at {span(late, 3)} after 3000; with the best of {len(STEPS)} step sizes, DSGD is at "
         f"{span(rivals['dsgd'], 3)} and DSGT at {span(rivals['dsgt'], 3)} after {RIVALS_END}, for a quarter and half "
         "of the bytes per round."
@@ -147,7 +147,7 @@ def explain(results: Results, settings: Settings) -> str:
 
 
 def _within(limits: dict[int, float], families: Any, words: str) -> Any:
-    """Every multiple is at most its limit; where an interval reaches beyond it, with a caveat."""
+    """Judge whether every multiple is at most its limit; it is a caveat if an interval extends beyond the limit."""
 
     def judge(results: Results, settings: Settings) -> Finding:
         found = {t: multiples(results, families, t) for t in limits}
@@ -168,10 +168,10 @@ FIGURE = Figure(
     (
         Claim("learning-logistic", "after the conclusion (ours)",
               "Logistic regression is within 1.10 of the centralized error from T = 1000 on.",
-              _within({1000: 1.10, 2000: 1.10, 3000: 1.10}, ["logistic"], "on all three networks; nothing is proved")),
+              _within({1000: 1.10, 2000: 1.10, 3000: 1.10}, ["logistic"], "on all three networks; without proof")),
         Claim("learning-families", "after the conclusion (ours)",
               "Every family is within 1.3 of the centralized error at T = 1000, and within 1.10 at T = 3000.",
-              _within({1000: 1.3, 3000: 1.10}, list(FAMILIES), "four families on three networks; nothing is proved")),
+              _within({1000: 1.3, 3000: 1.10}, list(FAMILIES), "four families on three networks; without proof")),
     ),
     ours=True,
 )  # fmt: skip

@@ -32,11 +32,11 @@ from gossamer.paper.shared import problem
 from gossamer.paper.shared.problem import GRAPHS, TITLES
 
 PAPER = {"path": 4052, "cycle": 1013, "star": 100, "grid": 76, "erdos-renyi": 11}
-"""kappa(L) for N = 100 as the paper gives it."""
+"""kappa(L) for N = 100, as given in the paper."""
 
 
 def measure(graph: str, agents: int, seed: int, draws: int) -> list[Row]:
-    """kappa, and the two properties of the weight matrix W; for the random graph over many draws too."""
+    """Return kappa and two properties of the weight matrix W; for the random graph also kappa of many draws."""
     rows: list[Row] = []
     for draw in range(draws + 1 if graph == "erdos-renyi" else 1):
         net = problem.network(graph, agents, seed, draw)
@@ -59,7 +59,7 @@ def measure(graph: str, agents: int, seed: int, draws: int) -> list[Row]:
 
 
 def connected(agents: int, seed: int, draws: int) -> list[Row]:
-    """How many of the raw random graphs, before any redraw, are connected."""
+    """Return the share of random graphs that are connected without a redraw."""
     p = 2 * math.log(agents) / agents
     seeds = np.random.default_rng([seed, agents]).integers(2**31, size=draws)
     hits = [nx.is_connected(nx.gnp_random_graph(agents, p, seed=int(s))) for s in seeds]
@@ -92,7 +92,7 @@ def pieces(settings: Settings) -> list[Piece]:
 
 
 def layout(graph: str, net: Network) -> Any:
-    """(N, 2) positions. A path is wound up, so that all its agents can be seen."""
+    """Return (N, 2) positions. A path is drawn as a spiral, so that all its agents are visible."""
     n = net.agents
     if graph == "path":
         turns = 2 * np.pi * np.sqrt(np.linspace(0.02, 1, n) * max(n / 8, 1)) / 1.6
@@ -225,7 +225,7 @@ CLAIMS = (
     Claim(
         "weights",
         "App. Implementation",
-        "Metropolis–Hastings weights are symmetric, average, and mix.",
+        "Metropolis–Hastings weights are symmetric, preserve averages, and mix.",
         _mixing,
     ),
 )

@@ -39,7 +39,7 @@ DRAWS = "convergence draws"
 def converge_draws(
     graph: str, agents: int, spread: float, stages: Sequence[int], first: int, draws: int, seed: int
 ) -> list[Row]:
-    """The exact errors of all three methods for many draws of the means (and of the random graph)."""
+    """Return the exact errors of all three methods for many draws of the means (and of the random graph)."""
     rows: list[Row] = []
     base = {
         "experiment": DRAWS,
@@ -65,12 +65,12 @@ def converge_draws(
 
 
 def _errors(net: Network, mean: Floats, rounds: list[int]) -> dict[str, Floats]:
-    """(H, D) exact errors per method."""
+    """Return (H, D) exact errors by method."""
     energy = energies(net, mean)
     found = {"sda": EverySDA(net, max(rounds)).total_error(mean)[np.array(rounds) - 1]}
     for method in ("d-masg", "dsg"):
         response, gain = modes(METHODS[method], net, rounds)
-        # Primal methods start at zero and forget it slowly: the constant mode is biased too.
+        # Primal methods start at zero and forget this slowly, so their constant mode is biased as well.
         off_center = np.outer((response[:, 0] - 1) ** 2, net.agents * mean.mean(axis=1) ** 2)
         found[method] = off_center + response[:, 1:] ** 2 @ energy + gain.sum(axis=1)[:, None]
     return found
@@ -134,7 +134,7 @@ def explain(results: Results, settings: Settings) -> str:
 
 
 def agreement(results: Results) -> tuple[int, int]:
-    """How many simulated errors miss the exact one by more than their 95% interval, and how many there are."""
+    """Return the number of simulated errors whose 95% interval misses the exact error, and their total number."""
     runs = results.where(source="simulation", quantity="total_error").sort("graph", "method", "rounds")
     truth = (
         results.where(source="exact", quantity="total_error")
@@ -149,7 +149,7 @@ def agreement(results: Results) -> tuple[int, int]:
 
 
 def _logs(results: Results, graph: str, method: str, stage: int) -> Floats:
-    """(D,) ln of the exact error in every draw."""
+    """Return (D,) logarithms of the exact error in every draw."""
     rows = results.where(
         experiment=DRAWS, graph=graph, method=method, quantity=f"total_error, K={stage}"
     ).sort("draw")
@@ -157,7 +157,7 @@ def _logs(results: Results, graph: str, method: str, stage: int) -> Floats:
 
 
 def _lead(results: Results, graph: str, stage: int) -> Floats:
-    """(D,) by how much SDA's ln error is below the better primal method's."""
+    """Return (D,) differences: the ln error of the better primal method minus SDA's."""
     primal = np.minimum(_logs(results, graph, "d-masg", stage), _logs(results, graph, "dsg", stage))
     return np.asarray(primal - _logs(results, graph, "sda", stage))
 
@@ -201,7 +201,7 @@ def _large_kappa(results: Results, settings: Settings) -> Finding:
 
 
 def _early(method: str) -> Any:
-    """Is `method` ahead of DSG at the first K where κ is large (path, cycle, star)? If not, at the second?"""
+    """Judge whether `method` beats DSG at the first K, or else at the second, where κ is large (path, cycle, star)."""
 
     def judge(results: Results, settings: Settings) -> Finding:
         first, second = settings.stages[:2]
@@ -219,7 +219,7 @@ def _early(method: str) -> Any:
             *at_once,
             f"ln error below DSG's at K={first}: {listed(center[first], 2)}; at K={second}: "
             f"{listed(center[second], 2)} (negative: above)",
-            f"ahead on path, cycle and star together at K={first} in {percent(*at_once)} of draws, at K={second} in "
+            f"ahead on all of path, cycle and star at K={first} in {percent(*at_once)} of draws, at K={second} in "
             f"{percent(*soon)}; on all five graphs at K={first} in {100 * everywhere:.0f}%",
         )
 
@@ -248,7 +248,7 @@ def _asymptotic(results: Results, settings: Settings) -> Finding:
 
 
 def _bias(results: Results, graph: str, method: str, settings: Settings) -> tuple[Floats, Floats]:
-    """T and squared bias, where it is above what rounding leaves of the means' energy."""
+    """Return T and the squared bias where it is above the rounding error."""
     rows = results.where(experiment="convergence", graph=graph, method=method, quantity="bias").sort("rounds")
     rounds, bias = (np.asarray(rows.column(name), dtype=float) for name in ("rounds", "value"))
     visible = bias > 1e-20 * settings.agents * settings.spread**2
@@ -256,7 +256,7 @@ def _bias(results: Results, graph: str, method: str, settings: Settings) -> tupl
 
 
 def _linear_bias(method: str) -> Any:
-    """Does the bias fall like e^(-c T/sqrt κ) with one c? A power of T shows as a c that shrinks with T."""
+    """Judge whether the bias falls like e^(-c T/sqrt κ) with a fixed c; if it is a power of T, c shrinks with T."""
 
     def judge(results: Results, settings: Settings) -> Finding | None:
         first, last, powers = {}, {}, {}

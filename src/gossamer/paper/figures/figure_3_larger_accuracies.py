@@ -127,11 +127,11 @@ def _protocol(results: Results, settings: Settings) -> Finding:
     slopes = fitted_slopes(results, "sda", settings.small, "fresh protocol")
     return Finding(
         verdict(low > -0.5, caveat=low < -0.1), float(np.median(fresh)), low, high,
-        f"with new runs for every T it stops {number(-100 * high, 2)}% to {number(-100 * low, 2)}% before the T that "
-        f"the definition asks for; with one trajectory for all T, between {number(100 * nested.min(), 2)}% and "
+        f"with new runs for every T it stops {number(-100 * high, 2)}% to {number(-100 * low, 2)}% before the T of "
+        f"the definition; with one trajectory for all T, between {number(100 * nested.min(), 2)}% and "
         f"{number(100 * nested.max(), 2)}% off",
-        f"the first of many noisy averages below ε comes too early, the more so the smaller ε: there it "
-        f"gives slopes of {span(slopes, 2)}",
+        "the first of many noisy averages below ε comes too early, especially for small ε, where the fitted slopes "
+        f"are {span(slopes, 2)}",
     )  # fmt: skip
 
 
@@ -154,7 +154,7 @@ CLAIMS = (
         "protocol", "App. Implementation", "The first T whose average over the runs is at most ε gives the sample "
         "complexity.", _protocol,
     ),
-    Claim("radius", "App. Implementation", "R_y of SSTM_sc is set as its source asks.", _dual_radius),
+    Claim("radius", "App. Implementation", "R_y of SSTM_sc is set as its source prescribes.", _dual_radius),
 )  # fmt: skip
 
 FIGURE = Figure("3", "Samples for larger ε: SDA and SSTM_sc", pieces, draw, explain, CLAIMS)

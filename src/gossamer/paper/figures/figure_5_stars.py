@@ -1,4 +1,4 @@
-"""Figure 5: T = sqrt(N) rounds on ever larger stars, noise only."""
+"""Figure 5: T = sqrt(N) rounds on stars of increasing size, with noise only."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ RESAMPLES = 1000
 
 
 def stars(sizes: list[int], trials: int, seed: int) -> list[Row]:
-    """Exact and simulated errors on every star, and the slopes fitted to them."""
+    """Return exact and simulated errors on every star, and the slopes fitted to them."""
     rows: list[Row] = []
     base = {"experiment": "star", "graph": "star", "spread": 0.0, "seed": seed}
     errors: dict[str, list[Floats]] = {method: [] for method in METHODS}
@@ -79,7 +79,7 @@ def stars(sizes: list[int], trials: int, seed: int) -> list[Row]:
 
 
 def _bootstrap(kappas: list[float], errors: Floats, seed: int) -> tuple[float, float]:
-    """95% interval of the fitted slope, resampling the trials of every star."""
+    """Return the 95% interval of the fitted slope from resampled trials of every star."""
     rng = np.random.default_rng([seed, errors.shape[1]])
     trials = errors.shape[1]
     chosen = rng.integers(trials, size=(RESAMPLES, *errors.shape))

@@ -1,7 +1,7 @@
 """Figure 6, ours: what the paper's method leaves on the table.
 
-The experiments of Figures 2-4 again with Anytime SDA, next to two limits: what a center that sees all samples
-would achieve, and what any unbiased estimate could while news travels one edge per round.
+The experiments of Figures 2-4 again with Anytime SDA, next to two limits: what a center that sees all samples would
+achieve, and what any unbiased estimate can achieve while information travels one edge per round.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ GRID = 48
 def anytime_convergence(
     graph: str, agents: int, spread: float, stages: Sequence[int], trials: int, seed: int
 ) -> list[Row]:
-    """Exact errors on a dense grid of T for SDA, all accelerations and both limits; runs at the paper's T."""
+    """Return exact errors (SDA, all accelerations, both limits) on a grid of T, and simulations at the paper's T."""
     net = problem.network(graph, agents, seed)
     obs = problem.observations(agents, spread, seed)
     marked = convergence.horizons(net, stages)
@@ -81,7 +81,7 @@ def anytime_convergence(
 def anytime_samples(
     graph: str, agents: int, spread: float, epsilons: Sequence[float], trials: int, seed: int
 ) -> list[Row]:
-    """Samples for every accuracy: exactly, by the protocol, and the least that either limit allows."""
+    """Return the samples needed for every accuracy: exactly, by the protocol, and at least by either limit."""
     net = problem.network(graph, agents, seed)
     obs = problem.observations(agents, spread, seed)
     base = {
@@ -119,7 +119,7 @@ def anytime_samples(
 
 
 def _until(method: AnytimeSDA, net: Network, obs: Gaussian, least: float) -> Floats:
-    """Exact errors after 1, 2, ... rounds until `least` is reached."""
+    """Return exact errors after 1, 2, ... rounds until `least` is reached."""
     rounds = math.ceil(1.2 / least)
     while True:
         errors = exact(method, net, obs, range(1, rounds + 1)).total_error
@@ -129,7 +129,7 @@ def _until(method: AnytimeSDA, net: Network, obs: Gaussian, least: float) -> Flo
 
 
 def _first_allowed(net: Network, obs: Gaussian, epsilon: float) -> int:
-    """The first T whose network limit, which falls with T, is at most epsilon."""
+    """Return the first T whose network limit, which falls with T, is at most epsilon."""
     return first_true(lambda t: bool(network_limit(net, obs, t) <= epsilon))
 
 
@@ -210,7 +210,7 @@ def _samples(ax: Any, here: Results, settings: Settings, top: float) -> None:
 
 
 def gains(results: Results, method: str) -> Floats:
-    """(graph, T): SDA's error over this method's, at the paper's T."""
+    """Return (graph, T) ratios of SDA's error to this method's, at the paper's T."""
     results = results.where(quantity="total_error", source="exact", draw=0)
     rounds = [
         results.where(experiment="convergence", method="sda", graph=g).sort("rounds").column("rounds")

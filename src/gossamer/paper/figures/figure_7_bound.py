@@ -30,7 +30,7 @@ GRID = 40
 
 
 def terms(graph: str, agents: int, spread: float, stages: Sequence[int], seed: int) -> list[Row]:
-    """Each part of SDA's error and the term of Theorem 1 that bounds it; the bound's slack at every T."""
+    """Return each part of SDA's error and its bound in Theorem 1, and the ratio of bound to error over all T."""
     net = problem.network(graph, agents, seed)
     obs = problem.observations(agents, spread, seed)
     last = convergence.horizons(net, stages)[-1]
@@ -128,7 +128,7 @@ def _slack(results: Results) -> tuple[float, float]:
 
 
 def _ratios(results: Results, name: str) -> tuple[float, float]:
-    """Least and largest bound over exact part, where the theorem applies and the part is above rounding."""
+    """Return the smallest and largest ratio of bound to exact part where the theorem applies, rounding aside."""
     ratios = []
     for graph in GRAPHS:
         here = results.where(experiment="bound", graph=graph).sort("rounds")

@@ -1,7 +1,7 @@
 """Figure 8, ours: linear estimation, the first of the paper's two applications.
 
-The paper bounds its error (Corollary 1) but shows no experiment. Here are our methods and the earlier ones against the
-centralized limit.
+The paper bounds its error (Corollary 1) but shows no experiment. This figure compares our methods and earlier ones with
+the centralized limit.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ EARLIER = {
 
 
 ORDER = "corollary 1, order"
-"""The terms of Corollary 1 as the paper has them, with the constant 1."""
+"""The terms of Corollary 1 as in the paper, with the constant 1."""
 
 CONSTANT = "constant, identical sensors"
 
 
 def estimation(graph: str, agents: int, rounds: list[int], trials: int, seed: int) -> list[Row]:
-    """Errors of all methods as multiples of the centralized limit, and Corollary 1."""
+    """Return the errors of all methods as multiples of the centralized limit, and Corollary 1."""
     sensors = LinearEstimation.random(
         problem.network(graph, agents, seed), PARAMETERS, ROWS, weighting="precision", seed=seed
     )
@@ -77,7 +77,7 @@ def estimation(graph: str, agents: int, rounds: list[int], trials: int, seed: in
 
 
 def _identical(base: Row, network: Network, rounds: list[int]) -> list[Row]:
-    """The constant that Corollary 1 would need for sensors that all measure the parameter itself, exactly."""
+    """Return the constant that Corollary 1 would need if every sensor measured the parameter itself."""
     sensors = LinearEstimation(network, [[[1.0]]] * network.agents, [1.0])
     bounds = {t: sensors.bound(t) for t in rounds}
     covered = [t for t, bound in bounds.items() if bound.applies]
@@ -149,7 +149,7 @@ def explain(results: Results, settings: Settings) -> str:
 
 
 def _matched(results: Results) -> float:
-    """How much DSG gains at most from averaging the matrices like the measurements."""
+    """Return the largest factor by which averaging the matrices like the measurements reduces DSG's error."""
     gains = []
     for graph in GRAPHS:
         runs = results.where(graph=graph, method="dsg", source="simulation")
@@ -159,7 +159,7 @@ def _matched(results: Results) -> float:
 
 
 def _ratios(results: Results, source: str) -> list[float]:
-    """What stands under `source`, divided by SDA's exact error, in every case that the corollary covers."""
+    """Return the values of `source` divided by SDA's exact error, for every case that the corollary covers."""
     found = []
     for graph in GRAPHS:
         bound = results.where(graph=graph, source=source).sort("rounds")
@@ -185,8 +185,8 @@ def _constant_1(results: Results, settings: Settings) -> Finding:
     least, most = extremes([*random, *identical])
     return Finding(
         verdict(most <= 1), most, least, most,
-        f"needed are {span(random)} for random sensors and {span(identical)} for identical ones",
-        "with SDA's burn-in of T/2 half of the observations are averaged, so the σ²/T term alone needs 2",
+        f"it must be {span(random)} for random sensors and {span(identical)} for identical ones",
+        "with SDA's burn-in of T/2 only half of the observations are averaged, so the σ²/T term alone needs 2",
     )  # fmt: skip
 
 

@@ -1,7 +1,7 @@
 """Figure 9, ours: policy evaluation, the second of the paper's two applications.
 
-The paper bounds its error (Corollary 2) but shows no experiment. Here are the plug-in estimator and temporal
-differences, for several discounts and networks.
+The paper bounds its error (Corollary 2) but shows no experiment. This figure compares the plug-in estimator with
+temporal differences, for several discounts and networks.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def draw(results: Results, settings: Settings) -> Any:
 
 
 def _rates(results: Results, solver: str) -> dict[str, float]:
-    """Fitted rates by network, the median over discounts."""
+    """Return the fitted rates by network, each a median over discounts."""
     names = [f"rate at {discount:g}" for discount in DISCOUNTS]
     return {
         graph: float(np.median(results.where(graph=graph, method=solver, quantity=names).column("value")))
@@ -72,7 +72,7 @@ def explain(results: Results, settings: Settings) -> str:
         "from Theorem 1 and Hoeffding's lemma. "
         f"Fitted rates: plug-in with Anytime SDA T^{number(_overall(results, 'anytime-sda'), 2)}, averaged temporal "
         f"differences T^{number(_overall(results, 'td, averaged'), 2)}; after {int(last)} rounds the last iterate of "
-        f"temporal differences is {number(min(ratios), 2)} to {number(max(ratios), 2)} times as far off as the "
+        f"temporal differences has {number(min(ratios), 2)} to {number(max(ratios), 2)} times the error of the "
         "plug-in estimator with Anytime SDA."
     )
 
@@ -82,7 +82,7 @@ def _overall(results: Results, solver: str) -> float:
 
 
 def _rate_claim(solver: str, target: float, close: float, words: str) -> Any:
-    """A bound's rate: an error that falls faster is within it, but is another rate, and so a caveat."""
+    """Judge the rate of a bound. An error that falls faster meets the bound but not the rate, which is a caveat."""
 
     def judge(results: Results, settings: Settings) -> Finding:
         names = [f"rate at {discount:g}" for discount in DISCOUNTS]
@@ -99,7 +99,7 @@ def _rate_claim(solver: str, target: float, close: float, words: str) -> Any:
 
 
 def _ratios(results: Results, source: str) -> list[float]:
-    """What stands under `source`, divided by the measured error, in every case that the corollary covers."""
+    """Return the values of `source` divided by the measured error, for every case that the corollary covers."""
     bounds = results.where(source=source)
     return [
         value / results.value(graph=graph, method="sda", source="simulation", quantity=quantity, rounds=t)

@@ -1,1 +1,1 @@
-"""How figures become a report: pieces of work, their results on disk, verdicts, style, the page."""
+"""From figures to a report: pieces of work, their rows, verdicts, style, and the page."""

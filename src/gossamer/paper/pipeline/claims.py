@@ -1,7 +1,7 @@
 """Claims of the paper and how they are judged: a measured number, an interval and a verdict, from results.
 
-No verdict is written by hand. A claim holds a function from the rows of the experiments to a `Finding`; the
-helpers here turn fractions and slopes into verdicts by thresholds that are stated once.
+No verdict is written by hand. A claim has a function from the rows of the experiments to a `Finding`; the helpers here
+turn fractions and slopes into verdicts by thresholds that are stated once.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from gossamer.paper.pipeline.results import Results
 from gossamer.paper.pipeline.settings import Settings
 
 USUALLY = 0.95
-"""A claim about one draw of graph and means holds if it does so in at least this share of the draws."""
+"""A claim about one draw of graph and means holds if it is true in at least this share of the draws."""
 
 
 class Verdict(StrEnum):
@@ -31,7 +31,7 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True)
 class Finding:
-    """What was measured about a claim: the deciding number with its interval, in figures and in words."""
+    """The evidence on a claim: the verdict, the deciding number with its interval, and both in words."""
 
     verdict: Verdict
     value: float
@@ -43,9 +43,9 @@ class Finding:
 
 @dataclass(frozen=True)
 class Claim:
-    """A sentence of the paper in short, where it stands, and how rows of the experiments judge it.
+    """A claim of the paper: a short version, its section, and a function that judges it from the rows.
 
-    `judge` returns None where the settings leave nothing to judge (numbers that the paper gives for N = 100).
+    `judge` returns None if the claim does not apply to the settings (such as a number given for N = 100).
     """
 
     name: str
@@ -55,14 +55,14 @@ class Claim:
 
 
 def verdict(holds: bool, caveat: bool = False) -> Verdict:
-    """The verdict on a claim that holds or not, perhaps with a caveat."""
+    """Return the verdict on a claim."""
     if not holds:
         return Verdict.FAILS
     return Verdict.CAVEAT if caveat else Verdict.HOLDS
 
 
 def share(outcomes: Any) -> tuple[float, float, float]:
-    """The share of true outcomes with its 95% Clopper-Pearson interval."""
+    """Return the share of true outcomes with its 95% Clopper-Pearson interval."""
     flat = np.asarray(outcomes, dtype=bool).ravel()
     n, k = len(flat), int(flat.sum())
     low = float(betaincinv(k, n - k + 1, 0.025)) if k else 0.0
@@ -71,25 +71,25 @@ def share(outcomes: Any) -> tuple[float, float, float]:
 
 
 def by_share(outcomes: Any) -> Verdict:
-    """Holds in at least `USUALLY` of the draws; in more than half: with a caveat; otherwise it does not hold."""
+    """Judge by the share of draws: at least `USUALLY` holds, more than half holds with a caveat."""
     part, _, _ = share(outcomes)
     return verdict(part > 0.5, caveat=part < USUALLY)
 
 
 def near(values: Any, target: float, close: float, loose: float) -> Verdict:
-    """Every value within `close` of the target holds; within `loose`, with a caveat."""
+    """Judge by the distance from a target: all values within `close` holds, within `loose` holds with a caveat."""
     off = float(np.abs(np.asarray(values, dtype=float) - target).max())
     return verdict(off <= loose, caveat=off > close)
 
 
 def middle(values: Any) -> tuple[float, float, float]:
-    """Median and 5-95% range over draws."""
+    """Return the median and the 5-95% range over draws."""
     low, center, high = np.quantile(np.asarray(values, dtype=float), [0.05, 0.5, 0.95])
     return float(center), float(low), float(high)
 
 
 def number(value: float, digits: int = 3) -> str:
-    """A number for reading: `digits` significant figures, a real minus sign, no exponent where avoidable."""
+    """Format a number with `digits` significant figures, a real minus sign, and an exponent only if necessary."""
     if not math.isfinite(value):
         return "∞" if value > 0 else "−∞" if value < 0 else "undefined"
     if value and not 1e-4 <= abs(value) < 1e6:
@@ -100,14 +100,14 @@ def number(value: float, digits: int = 3) -> str:
 
 
 def interval(center: float, low: float, high: float, digits: int = 3) -> str:
-    """`2.1 (1.9 to 2.3)`, or the number alone where the interval has no width at this precision."""
+    """Format a number with its interval, `2.1 (1.9 to 2.3)`; the number alone if both ends are equal when rounded."""
     if number(low, digits) == number(high, digits):
         return number(center, digits)
     return f"{number(center, digits)} ({number(low, digits)} to {number(high, digits)})"
 
 
 def span(values: Any, digits: int = 2) -> str:
-    """`1.2 to 2.5`: the least and the largest, or one number where they look the same."""
+    """Format the smallest and the largest value, `1.2 to 2.5`; one number if they are equal when rounded."""
     low, high = (number(value, digits) for value in extremes(values))
     return low if low == high else f"{low} to {high}"
 
@@ -117,7 +117,7 @@ def percent(part: float, low: float, high: float) -> str:
 
 
 def listed(values: dict[str, float], digits: int = 3) -> str:
-    """`path −0.59, cycle −0.60`."""
+    """Format named values, `path −0.59, cycle −0.60`."""
     return ", ".join(f"{name} {number(value, digits)}" for name, value in values.items())
 
 

@@ -16,13 +16,13 @@ from gossamer.paper.pipeline.settings import Settings
 class Figure:
     """One figure of the report.
 
-    name      how it is asked for: "2" for Figure 2
+    name      its name on the command line: "2" for Figure 2
     title     a few words
     ours      whether it is ours rather than the paper's
-    pieces    settings -> independent pieces of work; figures may share pieces, which then run once
+    pieces    settings -> independent pieces of work; pieces that figures share run once
     draw      (rows, settings) -> a Matplotlib figure
-    explain   (rows, settings) -> two sentences on what it shows, with the numbers found
-    claims    the sentences of the paper that these rows can judge
+    explain   (rows, settings) -> two sentences on what it shows, with numbers
+    claims    the claims of the paper that these rows can judge
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""What can be varied in a run of the paper's experiments. The defaults are the paper's."""
+"""The settings of a run of the paper's experiments. The defaults are the paper's."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Settings:
 
     @classmethod
     def quick(cls, **changes: Any) -> Settings:
-        """A run that takes seconds: smaller networks, fewer trials and draws, less demanding accuracies."""
+        """Return settings for a short run: smaller networks, fewer trials and draws, less demanding accuracies."""
         small = {
             "agents": 25,
             "trials": 20,

@@ -1,4 +1,4 @@
-"""How figures look: vector fonts, Okabe-Ito colors, and marks that can be told apart in gray."""
+"""The style of the figures: vector fonts, Okabe-Ito colors, and markers that can be distinguished in gray."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ RC: dict[str, Any] = {
 
 
 class Mark(NamedTuple):
-    """How a method is drawn everywhere."""
+    """The line and marker of a method, the same in all figures."""
 
     label: str
     color: str
@@ -82,26 +82,26 @@ MARKS = {
 
 @contextmanager
 def paper_style() -> Iterator[None]:
-    """Draw in the house style, without a window."""
+    """Apply the style of the figures inside the block."""
     with mpl.rc_context(cast(Any, RC)), warnings.catch_warnings():
-        # Matplotlib warns when a panel has nothing to lay out; here that is not a mistake.
+        # Matplotlib warns if a panel has nothing to lay out, which is intended here.
         warnings.simplefilter("ignore", UserWarning)
         yield
 
 
 def picture(width: float, height: float) -> Picture:
-    """An empty figure without any window system behind it."""
+    """Return an empty figure that needs no window system."""
     return Picture(figsize=(width, height), layout="constrained")
 
 
 def line(axes: Any, mark: Mark, x: Any, y: Any, **changes: Any) -> None:
-    """The exact curve."""
+    """Draw an exact curve."""
     options = {"color": mark.color, "linestyle": mark.line, **changes}
     axes.plot(x, y, **options)
 
 
 def points(axes: Any, mark: Mark, x: Any, rows: Results, transform: Any = None) -> None:
-    """Simulated values with their 95% intervals."""
+    """Draw simulated values with their 95% intervals."""
     value, low, high = (np.asarray(rows.column(name), dtype=float) for name in ("value", "low", "high"))
     if transform is not None:
         value, low, high = transform(value), transform(low), transform(high)
@@ -121,7 +121,7 @@ def points(axes: Any, mark: Mark, x: Any, rows: Results, transform: Any = None) 
 
 
 def key(mark: Mark, label: str | None = None, marker: bool = True) -> Line2D:
-    """A legend entry: line and marker of a method."""
+    """Return a legend entry: line and marker of a method."""
     return Line2D(
         [],
         [],
@@ -134,14 +134,14 @@ def key(mark: Mark, label: str | None = None, marker: bool = True) -> Line2D:
 
 
 def bound_key(corollary: str) -> Line2D:
-    """A legend entry: the thin line of a corollary's bound."""
+    """Return a legend entry: the thin line of a corollary's bound."""
     entry = key(Mark(f"{corollary} (SDA)", BLUE, "-", ""))
     entry.set_linewidth(0.6)
     return entry
 
 
 def legend_panel(axes: Any, keys: list[Any], note: str) -> None:
-    """The sixth of six panels holds the legend, so that none covers data."""
+    """Put the legend into a panel of its own, so that it covers no data."""
     axes.axis("off")
     corner = (-0.02, 1.04)
     axes.legend(handles=keys, loc="upper left", bbox_to_anchor=corner, handlelength=3.2, borderaxespad=0)
@@ -154,7 +154,7 @@ def marks_note(settings: Settings) -> str:
 
 
 def listed_axis(axes: Any, values: Any) -> None:
-    """A logarithmic x axis with ticks at these numbers and nowhere else."""
+    """Make the x axis logarithmic, with ticks only at these numbers."""
     axes.set_xscale("log")
     axes.xaxis.set_major_locator(FixedLocator(list(values)))
     axes.xaxis.set_minor_locator(NullLocator())
@@ -162,7 +162,7 @@ def listed_axis(axes: Any, values: Any) -> None:
 
 
 def rounds_axis(axes: Any, rounds: Any) -> None:
-    """A logarithmic x axis with every other number of rounds written out."""
+    """Make the x axis logarithmic, with a tick at every other number of rounds."""
     listed_axis(axes, sorted({int(t) for t in rounds})[::2])
 
 

@@ -1,1 +1,1 @@
-"""What several figures share: the paper's problem, exact errors after every number of rounds, common runs."""
+"""Shared by several figures: the paper's problem, exact errors after every number of rounds, common runs."""

@@ -1,8 +1,8 @@
 """How many samples an agent needs for a given accuracy: exactly, and by the paper's protocol.
 
-The protocol (run T = 1, 2, ... rounds, repeat 100 times, stop at the first T whose average error is at most eps)
-would cost a run for every T. Here one trajectory per trial serves all T: with A_T the running mean of SDA's
-iterates, the estimate of a run that starts averaging at T0 is (T A_T - T0 A_T0)/(T - T0).
+The protocol (run T = 1, 2, ... rounds, repeat 100 times, stop at the first T whose average error is at most eps) needs
+new runs for every T. Here one trajectory per trial serves all T: with A_T the running mean of SDA's iterates, the
+estimate of a run that starts averaging at T0 is (T A_T - T0 A_T0)/(T - T0).
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from gossamer.paper.shared.problem import first_at_most
 
 RESAMPLES = 200
 BLOCK = 2**28
-"""Bytes of estimates that are kept at a time, a block of trials by all numbers of rounds."""
+"""Largest size in bytes of the estimates of a block of trials after all numbers of rounds."""
 FINE, STEP = 2048, 8
-"""The protocol looks at every T up to FINE and at every STEP-th beyond. They are at most 0.4% apart, where chance
-alone moves the answer by 10%."""
+"""The protocol examines every T up to FINE and every STEP-th beyond. They are at most 0.4% apart; random variation
+between runs moves the answer by 10%."""
 
 
 def every_sda(net: Network, mean: Floats, least: float) -> EverySDA:
-    """SDA up to a number of rounds that reaches the error `least` for each of several vectors of means."""
+    """Return SDA for as many rounds as it takes to reach the error `least` for each of several vectors of means."""
     rounds = math.ceil(2.2 / least)
     while True:
         found = EverySDA(net, rounds)
@@ -48,7 +48,7 @@ def exact_samples(
     graph: str, agents: int, spread: float, large: Sequence[float], small: Sequence[float],
     first: int, draws: int, seed: int,
 ) -> list[Row]:  # fmt: skip
-    """Samples for every accuracy and many draws: SDA (all), SSTM_sc with the paper's and with tuned batches (large)."""
+    """Return the samples of SDA, and for large accuracies of SSTM_sc with the paper's and tuned batches, per draw."""
     rows: list[Row] = []
     numbers = list(range(first, first + draws))
     for group in [[d] for d in numbers] if graph == "erdos-renyi" else [numbers]:
@@ -81,7 +81,7 @@ def exact_samples(
 
 
 def _radius(net: Network, mean: Floats) -> float:
-    """||lambda*|| / ||sqrt(L) lambda*||: the dual solution's norm in units of what the paper puts in its place."""
+    """Return ||lambda*|| / ||sqrt(L) lambda*||: the norm of the dual solution over the value that the paper uses."""
     assert net.spectrum is not None
     energy = energies(net, mean[None])[:, 0]
     return float(np.sqrt((energy / net.spectrum.eigenvalues[1:]).sum() / energy.sum()))
@@ -103,7 +103,7 @@ class EverySSTM:
             # Read x instead of theta.
             dual = table._replace(estimate_state=np.tile([1.0, 0.0, 0.0], (rounds, 1)))
             response, noise = propagate(dual, net.spectrum.eigenvalues, np.arange(1, rounds))
-            # Without any step the answer is the agent's own batch.
+            # Before the first step the estimate is the mean of the agent's own batch.
             self.bias: Floats = np.vstack([energy.sum(axis=0), (1 + response[:, 1:, 0]) ** 2 @ energy])
             self.dual: Floats = np.append(0.0, noise[:, 1:].sum(axis=1))
             if np.all(self.bias[-1] <= least / 2):
@@ -111,12 +111,12 @@ class EverySSTM:
             rounds *= 2
 
     def total_error(self, which: int, method: SSTM) -> Floats:
-        """The error after T = 1, 2, ... rounds with this method's batches."""
+        """Return the error after T = 1, 2, ... rounds with this method's batches."""
         each, last = method.batches(self.net, 2)  # the same for every T
         return np.asarray(self.bias[:, which] + self.dual / each + self.net.agents / last)
 
     def method(self, which: int, epsilon: float) -> SSTM:
-        """SSTM_sc as the paper sets it for this accuracy and these means."""
+        """Return SSTM_sc with the paper's parameters for this accuracy and these means."""
         centered = self.mean[which] - self.mean[which].mean()
         return SSTM(accuracy=epsilon, spread=float(np.linalg.norm(centered)))
 
@@ -151,7 +151,7 @@ class EverySSTM:
 def sda_protocol(
     graph: str, agents: int, spread: float, epsilons: Sequence[float], trials: int, seed: int
 ) -> list[Row]:
-    """The first T whose average over the trials is at most eps, one trajectory per trial serving all T."""
+    """Return the first T whose average over the trials is at most eps; one trajectory per trial serves all T."""
     net = problem.network(graph, agents, seed)
     obs = problem.observations(agents, spread, seed)
     sda = every_sda(net, obs.mean.T, min(epsilons))
@@ -174,13 +174,12 @@ def _runs_of(
 
 
 def examined(rounds: int) -> Integers:
-    """The numbers of rounds that the protocol looks at."""
+    """Return the numbers of rounds that the protocol examines."""
     return np.concatenate([np.arange(1, min(rounds, FINE) + 1), np.arange(FINE + STEP, rounds + STEP, STEP)])
 
 
 def first_passages(horizons: Integers, errors: Floats, epsilons: Sequence[float], seed: int) -> list[Row]:
-    """The first T whose errors (H, trials) average to at most eps (the last T, if none does), with bootstrap
-    intervals over the trials."""
+    """Return the first T whose errors (H, trials) average to at most eps (or the last T), with bootstrap intervals."""
     trials = errors.shape[1]
     weights = np.random.default_rng([seed, trials]).multinomial(
         trials, np.full(trials, 1 / trials), RESAMPLES
@@ -206,7 +205,7 @@ def first_passages(horizons: Integers, errors: Floats, epsilons: Sequence[float]
 
 
 def trajectories(net: Network, obs: Gaussian, horizons: Integers, trials: int, seed: int) -> Floats:
-    """(H, trials): the squared error of SDA run for each number of rounds, from one trajectory per trial."""
+    """Return (H, trials) squared errors of SDA after each number of rounds, from one trajectory per trial."""
     errors = np.empty((len(horizons), trials))
     burn_in = horizons // 2
     kept = np.union1d(horizons, np.maximum(burn_in, 1))
@@ -226,17 +225,17 @@ def trajectories(net: Network, obs: Gaussian, horizons: Integers, trials: int, s
 def sda_fresh(
     graph: str, agents: int, spread: float, epsilons: Sequence[float], trials: int, seed: int
 ) -> list[Row]:
-    """The protocol taken literally: new runs for every T. Gaussian errors are drawn from their exact law per mode."""
+    """Follow the protocol literally, with new runs for every T; errors are drawn per mode from their Gaussian law."""
     net = problem.network(graph, agents, seed)
     obs = problem.observations(agents, spread, seed)
-    sda = every_sda(net, obs.mean.T, min(epsilons) / 2)  # chance may take it past the exact answer
+    sda = every_sda(net, obs.mean.T, min(epsilons) / 2)  # noise may move the answer past the exact one
     error = sda.total_error(obs.mean.T)[:, 0]
     amplitude = np.sqrt(energies(net, obs.mean.T)[:, 0])
     rng = np.random.default_rng([seed, agents])
     base = _runs_of("sda", graph, agents, spread, trials, seed, "fresh protocol")
     rows: list[Row] = []
     rounds = 0
-    far = 1 + 20 / math.sqrt(trials)  # no average of that many runs can be that far off
+    far = 1 + 20 / math.sqrt(trials)  # an average of this many runs is never further off
     for eps in sorted(epsilons, reverse=True):
         while True:
             rounds += 1
@@ -255,7 +254,7 @@ def sda_fresh(
 def sstm_runs(
     graph: str, agents: int, spread: float, epsilons: Sequence[float], trials: int, seed: int
 ) -> list[Row]:
-    """SSTM_sc by simulation; only the T around the exact answer are run, all others being far from eps."""
+    """Simulate SSTM_sc for T around the exact answer; the error at any other T is far from eps."""
     net = problem.network(graph, agents, seed)
     obs = problem.observations(agents, spread, seed)
     every = EverySSTM(net, obs.mean.T, min(epsilons))

@@ -1,4 +1,4 @@
-"""The runs of Figure 2, which Figures 6 and 7 show as well: one method on one network, exactly and by simulation."""
+"""The runs of Figure 2, also shown in Figures 6 and 7: one method on one network, exactly and by simulation."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ METHODS: dict[str, Method] = {"sda": SDA(), "d-masg": DMASG(), "dsg": DSG()}
 
 
 def horizons(net: Network, stages: Sequence[int]) -> list[int]:
-    """The paper's T: what K stages of D-MASG take on this network."""
+    """Return the paper's T: the rounds that K stages of D-MASG take on this network."""
     return [DMASG.rounds_for(net, k) for k in stages]
 
 
 def converge(
     graph: str, method: str, agents: int, spread: float, stages: Sequence[int], trials: int, seed: int
 ) -> list[Row]:
-    """The exact error and a simulation of one method on one graph, for every K."""
+    """Return the exact and the simulated error of one method on one graph, for every K."""
     net = problem.network(graph, agents, seed)
     obs = problem.observations(agents, spread, seed)
     rounds = horizons(net, stages)
@@ -68,7 +68,7 @@ def converge(
 
 
 def main_pieces(settings: Settings, methods: Sequence[str] = tuple(METHODS)) -> list[Piece]:
-    """The runs that the figure shows; Figures 6 and 7 use SDA's."""
+    """Return the runs of Figure 2; Figures 6 and 7 use those of SDA."""
     s = settings
     common = {
         "agents": s.agents,

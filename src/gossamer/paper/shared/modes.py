@@ -1,18 +1,18 @@
-"""Responses per eigenmode, which do not depend on the means: one computation serves every draw of them.
+"""Responses per eigenmode. They do not depend on the means, so one computation serves all draws of the means.
 
 A linear method turns the means into estimates mode by mode, so with mode m's response h_m and noise gain v_m
 
     bias     = sum_m |h_m muhat_m|^2 over the modes that are not constant      (the constant one has h = 1)
     variance = sigma^2 sum_m v_m
 
-`modes` asks the exact engine for h and v after given rounds. `EverySDA` finds them for SDA after *every* number
-of rounds at once, although its burn-in moves with the horizon: with H_j the response of theta_j to a constant
-input, theta's impulse response summed up, a window T0 <= t < T of length d = T - T0 has
+`modes` takes h and v after given rounds from the exact engine. `EverySDA` computes them for SDA after *every* number of
+rounds at once, although the burn-in depends on the horizon: with H_j the response of theta_j to a constant input (the
+cumulative sum of theta's impulse response), a window T0 <= t < T of length d = T - T0 has
 
     h(T) = (1/d) sum_{T0 <= j < T} H_j
     v(T) = (1/d^2) [ sum_{j<T} H_j^2 + sum_{j<T0} H_j^2 - 2 sum_{j<T0} H_j H_{j+d} ]
 
-and H_j dies out like e^(-j/sqrt(kappa)), so that far out only the first two sums are left.
+H_j decays like e^(-j/sqrt(kappa)), so for large T only the first two sums remain.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ from gossamer.methods import SDA, Method, tabulate
 from gossamer.networks import Network
 
 MEMORY = 30
-"""Responses older than this many times sqrt(kappa) rounds are below rounding."""
+"""Responses older than this many times sqrt(kappa) rounds are below the rounding error."""
 
 
 def energies(network: Network, means: Floats) -> Floats:
-    """(modes - 1, D): how much of each of D vectors of means (D, N) is in each mode but the constant one."""
+    """Return the (modes - 1, D) energies of D vectors of means (D, N) in each mode except the constant one."""
     spectrum = network.spectrum
-    assert spectrum is not None  # these experiments stay below the size that is decomposed
+    assert spectrum is not None  # the networks here are small enough for a decomposition
     energy: Floats = np.abs(spectrum.analyze(np.ascontiguousarray(means.T))[1:]) ** 2
     return energy
 
 
 def modes(method: Method, network: Network, horizons: Sequence[int]) -> tuple[Floats, Floats]:
-    """Response and noise gain, (H, modes) each, of `method` after each of several numbers of rounds."""
+    """Return the responses and noise gains, (H, modes) each, of `method` after several numbers of rounds."""
     assert network.spectrum is not None
     nodes = network.spectrum.eigenvalues
     responses, gains = [], []
@@ -83,28 +83,28 @@ class EverySDA:
         self.mixing[: self._rows] = self._gain.sum(axis=1)
 
     def gain(self, rounds: int) -> Floats:
-        """(modes - 1,) noise gain of each mode but the constant one after `rounds` rounds."""
+        """Return the (modes - 1,) noise gains of all modes except the constant one after `rounds` rounds."""
         if rounds <= self._rows:
             return np.asarray(self._gain[rounds - 1])
         return np.asarray(self._left / self.window[rounds - 1] ** 2)
 
     def response(self, rounds: int) -> Floats:
-        """(modes - 1,) response of each mode but the constant one after `rounds` rounds."""
+        """Return the (modes - 1,) responses of all modes except the constant one after `rounds` rounds."""
         return np.asarray(self._response[rounds - 1]) if rounds <= self._rows else np.zeros(len(self._left))
 
     def bias(self, means: Floats) -> Floats:
-        """(rounds, D) squared bias for D vectors of means (D, N)."""
+        """Return the (rounds, D) squared biases for D vectors of means (D, N)."""
         bias = np.zeros((self.rounds, len(means)))
         bias[: self._rows] = self._response**2 @ energies(self.network, means)
         return bias
 
     def total_error(self, means: Floats) -> Floats:
-        """(rounds, D) expected error for noise of variance 1."""
+        """Return the (rounds, D) expected errors for noise of variance 1."""
         return self.bias(means) + (self.mixing + 1.0 / self.window)[:, None]
 
 
 def _overlap(held: Floats, window: int, burn_in: int) -> Floats:
-    """sum over j < burn_in of H_j H_{j + window}, per mode."""
+    """Return the sum over j < burn_in of H_j H_{j + window}, per mode."""
     last = min(burn_in, len(held) - window)
     if last <= 0:
         return np.zeros(held.shape[1])

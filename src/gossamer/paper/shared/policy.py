@@ -1,4 +1,4 @@
-"""The runs of policy evaluation that Figures 9 and 10 show: every estimator, discount and network."""
+"""The runs of policy evaluation in Figures 9 and 10: every estimator, discount and network."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ GRAPHS = ("path", "grid", "erdos-renyi")
 DISCOUNTS = (0.8, 0.9, 0.95, 0.99)
 STATES, BRANCHING = 20, 3
 MOST_AGENTS = 36
-MOST_TRIALS, FEW_TRIALS = 50, 20  # few of temporal differences, the slowest to simulate
+MOST_TRIALS, FEW_TRIALS = 50, 20  # few for temporal differences, which are the slowest to simulate
 FITTED = 8
-"""Rates are fitted to the rounds from the last/8 on, where the mixing of the network is over."""
+"""Rates are fitted to the rounds from one eighth of the last on, after the network has mixed."""
 PLUG_IN: dict[str, Any] = {"sda": SDA(), "anytime-sda": AnytimeSDA(), "centralized": Centralized()}
 LEARNING = {
     "td, last": TemporalDifference(),
@@ -40,7 +40,7 @@ def quantity_at(discount: float) -> str:
 
 
 def evaluation(graph: str, agents: int, solver: str, rounds: list[int], trials: int, seed: int) -> list[Row]:
-    """The largest error of any agent in any state by discount and rounds, and the rate fitted to it."""
+    """Return the largest error of any agent in any state by discount and rounds, and the rate fitted to it."""
     horizons = np.array(rounds)
     base = {
         "experiment": "policy evaluation",
@@ -76,7 +76,7 @@ def evaluation(graph: str, agents: int, solver: str, rounds: list[int], trials: 
 
 
 def _rate(horizons: Integers, found: Floats) -> dict[str, float]:
-    """The fitted exponent of T, with the 95% interval of a bootstrap over trials."""
+    """Return the fitted exponent of T with a 95% interval from a bootstrap over trials."""
     late = horizons >= horizons.max() / FITTED
     rng = np.random.default_rng(0)
     trials = found.shape[1]

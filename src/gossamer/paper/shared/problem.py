@@ -29,7 +29,7 @@ NORMAL_95 = 1.96
 
 
 def network(graph: str, agents: int, seed: int = 0, draw: int = 0) -> Network:
-    """One of the five networks; only the random graph depends on seed and draw."""
+    """Return one of the five networks; only the random graph depends on seed and draw."""
     if graph == "grid":
         side = math.isqrt(agents)
         return Network.grid(side, side)
@@ -41,7 +41,7 @@ def network(graph: str, agents: int, seed: int = 0, draw: int = 0) -> Network:
 
 
 def means(agents: int, spread: float, seed: int, draw: int = 0) -> Floats:
-    """(N,) means uniform on [0, spread]. Draw 0 is the one that the figures show."""
+    """Return (N,) means, uniform on [0, spread]. The figures show draw 0."""
     return spread * np.random.default_rng([seed, draw]).random(agents)
 
 
@@ -52,7 +52,7 @@ def observations(agents: int, spread: float, seed: int, draw: int = 0) -> Gaussi
 def run(
     method: Method, net: Network | ChangingNetwork, obs: Gaussian, rounds: Any, **options: Any
 ) -> TrialResult[Any, Any]:
-    """Simulate without its own progress bar; an interrupt stops the piece and never leaves half a result."""
+    """Simulate without a progress bar; an interrupt stops the piece, so that no partial result is stored."""
     result: TrialResult[Any, Any] = simulate(method, net, obs, rounds, progress=False, **options)
     if result.partial:
         raise KeyboardInterrupt
@@ -60,16 +60,16 @@ def run(
 
 
 def first_at_most(errors: Floats, epsilon: float) -> int | None:
-    """The first T = 1, 2, ... whose error is at most epsilon, or None."""
+    """Return the first T = 1, 2, ... whose error is at most epsilon, or None."""
     good = np.flatnonzero(errors <= epsilon)
     return int(good[0]) + 1 if good.size else None
 
 
 def slope(x: Any, y: Any) -> float:
-    """The least-squares slope of ln y against ln x."""
+    """Return the least-squares slope of ln y against ln x."""
     return float(np.polyfit(np.log(x), np.log(y), 1)[0])
 
 
 def around(mean: float, stderr: float) -> dict[str, float]:
-    """The columns of a simulated mean with its 95% interval."""
+    """Return the columns of a simulated mean with its 95% interval."""
     return {"value": mean, "low": mean - NORMAL_95 * stderr, "high": mean + NORMAL_95 * stderr}

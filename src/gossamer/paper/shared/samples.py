@@ -1,4 +1,4 @@
-"""Samples per agent against accuracy: what Figures 3 and 4 share, and which of it Figure 6 shows again."""
+"""Samples per agent against accuracy, for Figures 3 and 4, and in part for Figure 6."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from gossamer.paper.shared.problem import GRAPHS, TITLES, slope
 
 
 def main_pieces(settings: Settings) -> list[Piece]:
-    """SDA's samples, exactly and by the protocol; Figure 6 uses them too."""
+    """Return the pieces of SDA's samples, exact and by the protocol; Figure 6 uses them as well."""
     s = settings
     both = [*s.large, *s.small]
     common = {
@@ -54,7 +54,7 @@ def main_pieces(settings: Settings) -> list[Piece]:
 
 
 def sample_counts(results: Results, method: str, epsilons: Sequence[float], source: str = "exact") -> Floats:
-    """(graph, draw, eps) samples."""
+    """Return (graph, draw, eps) numbers of samples."""
     results = results.where(
         experiment="samples", method=method, quantity="samples", source=source, epsilon=tuple(epsilons)
     )
@@ -62,7 +62,7 @@ def sample_counts(results: Results, method: str, epsilons: Sequence[float], sour
 
 
 def fitted_slopes(results: Results, method: str, epsilons: Sequence[float], source: str = "exact") -> Floats:
-    """(graph, draw) fitted slopes."""
+    """Return (graph, draw) fitted slopes."""
     values = sample_counts(results, method, epsilons, source)
     logs = np.log(sorted(epsilons))
     centered = logs - logs.mean()
@@ -71,13 +71,13 @@ def fitted_slopes(results: Results, method: str, epsilons: Sequence[float], sour
 
 
 def averaging_shares(results: Results, epsilons: Sequence[float]) -> Floats:
-    """(graph, draw, eps): how much of the error is the 1/T term when SDA first reaches eps."""
+    """Return (graph, draw, eps) shares of the 1/T term in the error when SDA first reaches eps."""
     results = results.where(experiment="samples", quantity="share of 1/T", epsilon=tuple(epsilons))
     return np.stack([results.grid("draw", "epsilon", graph=g) for g in GRAPHS])
 
 
 def by_graph(values: Floats, digits: int = 3) -> str:
-    """Median and range over draws, graph by graph, from (graph, ...)."""
+    """Format the median and range over draws for each graph, from values of shape (graph, ...)."""
     return ", ".join(
         f"{TITLES[g]} {interval(*middle(v), digits)}" for g, v in zip(GRAPHS, values, strict=True)
     )
@@ -141,7 +141,7 @@ def draw_samples(
 
 
 def _accuracy_axis(ax: Any, epsilons: Sequence[float]) -> None:
-    """A log axis with plain numbers at a few of the accuracies."""
+    """Make a logarithmic axis with plain numbers at a few of the accuracies."""
     ax.set_xscale("log")
     shown = sorted(epsilons)[:: max(1, (len(epsilons) - 1) // 2)] if len(epsilons) > 3 else sorted(epsilons)
     ax.set_xticks(shown, [f"{eps:g}" if eps >= 1e-3 else f"{eps * 1e4:.1f}e−4" for eps in shown])
