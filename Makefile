@@ -1,30 +1,55 @@
-# make run     everything the paper shows, reproduced, with a report        make test   all checks and tests
-# make quick   the everyday tests (under 90 seconds)                        make bench  speed, as ratios in one run
-# make chaos   a fleet in trouble for 15 minutes (docs/reliability.md)       make dist   sdist and wheels, in dist/
-# make docs    the documentation site, in docs/_build/html
+# Usage: make [target]. The first target that you use creates .venv and installs everything into it.
+#
+#   make setup       install and compile everything (the default)
+#   make run         reproduce all figures and claims of the paper; writes results/paper/report.html
+#   make test        run all checks and tests, as CI does
+#   make quick       run the everyday tests (under 90 seconds)
+#   make lint        run only the static checks
+#   make docs        build the documentation; open docs/_build/html/index.html
+#   make bench       measure speed, as ratios within one run
+#   make chaos       disturb a fleet for 15 minutes (docs/reliability.md)
+#   make dist        build an sdist, a compiled and a pure wheel in dist/
+#   make chromium    install a browser for the tests of the dashboard, if there is none
+#   make prometheus  unpack Prometheus for the tests of its files, if there is none
+#   make clean       delete .venv and everything else that these targets create
+#   make help        show this text
+#
+# PYTHON=python3.12 chooses the interpreter for .venv.
+
 PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.ready
+INSTALL := $(BIN)/python -m pip install --no-compile --disable-pip-version-check -c constraints.txt
 ROUND := $(wildcard setup.py src/gossamer/agents/round/*.p*)
 # One worker more than a small machine has cores: tests of fleets and pages wait for others most of the time.
 PYTEST := $(BIN)/python -m pytest -n 3 --dist loadgroup
 
-.PHONY: setup run test quick lint docs chromium prometheus bench chaos dist clean
+.PHONY: setup run test quick lint docs bench chaos dist chromium prometheus clean help
 .DEFAULT_GOAL := setup
 
-# Numba's code, too, is compiled here, on all cores; where nothing has changed, this is a matter of a second.
+help:
+	@sed -n '/^#/!q; s/^# \{0,1\}//p' $(firstword $(MAKEFILE_LIST))
+
+# Numba's code is compiled here as well, on all cores; if nothing has changed, this takes about a second.
 setup: .venv/.compiled
 	$(BIN)/gossamer warmup
 
-# Not compiled while installing: most of what is installed is never imported.
+# Installed code is not compiled ahead of time, because most of it is never imported. On a terminal, one line shows the
+# current step of pip instead of hundreds; the loop exits with the status of pip.
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; assert sys.version_info >= (3, 11), "Python 3.11 or newer is needed, this is " + sys.version'
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check -c constraints.txt -e '.[all,dev,docs]'
+	@echo "installing into .venv, which takes a few minutes the first time"
+	@{ $(INSTALL) -e '.[all,dev,docs]'; echo "exit $$?"; } | { n=0; code=; while read -r line; do \
+	  case $$line in Collecting*) n=$$((n + 1));; exit*) code=$${line#exit };; esac; \
+	  if [ -t 1 ]; then printf '\r\033[K%d packages: %.60s' $$n "$$line"; fi; \
+	  if [ "$$code" ]; then if [ -t 1 ]; then printf '\r\033[K'; fi; exit $$code; fi; \
+	done; }
 	touch $(STAMP)
 
 # The compiled modules of an agent's round, rebuilt where their source has changed (see setup.py).
 .venv/.compiled: $(STAMP) $(ROUND)
+	@echo "compiling the rounds of agents, if their sources have changed"
 	$(BIN)/python setup.py --quiet build_ext --inplace
 	touch .venv/.compiled $(wildcard src/gossamer/agents/round/*.so)
 

@@ -184,6 +184,27 @@ def test_make_goes_on_where_there_is_no_chromium(tmp_path, user):
     assert run(make, "-s", "-f", ROOT / "Makefile", "chromium", cwd=tmp_path, PATH=str(tmp_path)) == ""
 
 
+def test_make_help_names_every_target(tmp_path):
+    targets = re.search(r"^\.PHONY: (.*)", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    assert targets
+    said = run(shutil.which("make"), "-s", "-f", ROOT / "Makefile", "help", cwd=tmp_path)
+    assert re.findall(r"^  make (\w+)  +\w", said, re.MULTILINE) == targets[1].split()
+
+
+@pytest.mark.parametrize("status", [0, 3])
+def test_make_stops_with_the_status_of_pip(tmp_path, status):
+    """Its output is piped, and a pipe has the status of its last command."""
+    for name in ("pyproject.toml", "constraints.txt"):
+        shutil.copy(ROOT / name, tmp_path)
+    python = tmp_path / ".venv/bin/python"
+    python.parent.mkdir(parents=True)
+    python.write_text(f"#!/bin/sh\necho Collecting numpy\nexit {status}\n")
+    python.chmod(0o755)
+    make = [shutil.which("make"), "-s", "-f", ROOT / "Makefile", ".venv/.ready"]
+    done = subprocess.run(make, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert (done.returncode == 0, (tmp_path / ".venv/.ready").exists()) == (status == 0, status == 0)
+
+
 def test_make_dist_builds_both_archives():
     assert "\n\t$(BIN)/python -m build --no-isolation\n" in (ROOT / "Makefile").read_text()
 
