@@ -13,7 +13,7 @@ from gossamer.paper.registry import FIGURES
 
 
 def test_bad_backend(tmp_path):
-    with pytest.raises(gs.InvalidInput, match="backend must be one of 'threads', 'processes' or 'dask'"):
+    with pytest.raises(gs.InvalidInput, match="backend must be 'threads', 'processes' or 'dask'"):
         run_pieces([], Store(tmp_path, COLUMNS), backend="ray")
 
 
