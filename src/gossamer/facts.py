@@ -97,7 +97,18 @@ class KnownFacts(NamedTuple):
         )
 
 
-class UnknownFacts:
+class DeclaredFacts:
+    """The types of all `SpectralFacts`, for classes whose `__getattr__` gives the values."""
+
+    agents: int
+    lambda_bound: float
+    lambda_max: float
+    lambda_2: float
+    condition_number: float
+    inverse_square_trace: float
+
+
+class UnknownFacts(DeclaredFacts):
     """`SpectralFacts` of a network whose spectrum is unknown; accessing it raises an error that says what to do.
 
     Facts that need no spectrum are available: the weights are assumed to average, as Metropolis weights do.

@@ -1,5 +1,6 @@
 """Networks of agents: topologies, gossip weights, spectra, and graphs from files and NetworkX."""
 
+from gossamer.networks.changing import AnyNetwork as AnyNetwork
 from gossamer.networks.changing import ChangingNetwork as ChangingNetwork
 from gossamer.networks.changing import changing_of as changing_of
 from gossamer.networks.changing import network_of as network_of

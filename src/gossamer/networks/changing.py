@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import ClassVar
 
 import numpy as np
 from scipy.sparse import coo_matrix
@@ -21,40 +21,16 @@ from gossamer.networks.contacts import (
     Computed,
     Contacts,
     Dropout,
+    EdgesLike,
     Listed,
     Matchings,
+    Table,
     Waypoints,
     read_contacts,
 )
 from gossamer.networks.directed import DirectedNetwork
 from gossamer.networks.names import split_name
 from gossamer.networks.network import Network, NetworkLike
-
-
-class _NoSpectrum:
-    """Spectral facts of a changing network, which are unknown because every round has a different spectrum.
-
-    Only lambda_bound is known: it holds in all rounds, because the weights are Metropolis weights.
-    """
-
-    lambda_bound = 2.0
-
-    @property
-    def lambda_max(self) -> float:
-        """A bound on the eigenvalues of all rounds: every agent's own weight is at least 1/N (Gershgorin)."""
-        return 2 - 2 / self.agents  # type: ignore[attr-defined, no-any-return]
-
-    @property
-    def lambda_2(self) -> float:
-        raise _no_spectrum("lambda_2")
-
-    @property
-    def condition_number(self) -> float:
-        raise _no_spectrum("condition_number")
-
-    @property
-    def inverse_square_trace(self) -> float:
-        raise _no_spectrum("inverse_square_trace")
 
 
 def _no_spectrum(name: str) -> Unsupported:
@@ -66,7 +42,7 @@ def _no_spectrum(name: str) -> Unsupported:
 
 
 @dataclass(frozen=True)
-class ChangingNetwork(_NoSpectrum):
+class ChangingNetwork:
     """A network whose edges come and go: in each round, agents in contact exchange one message, as on a `Network`.
 
     The edges are the same in every trial. Two changing networks are equal if they were created in the same way.
@@ -94,9 +70,28 @@ class ChangingNetwork(_NoSpectrum):
     name: str
     labels: tuple[Hashable, ...]
 
+    lambda_bound: ClassVar[float] = 2.0  # in all rounds, because the weights are Metropolis weights
+
     @property
     def agents(self) -> int:
         return self.contacts.agents
+
+    @property
+    def lambda_max(self) -> float:
+        """A bound on the eigenvalues of all rounds: every agent's own weight is at least 1/N (Gershgorin)."""
+        return 2 - 2 / self.agents
+
+    @property
+    def lambda_2(self) -> float:
+        raise _no_spectrum("lambda_2")
+
+    @property
+    def condition_number(self) -> float:
+        raise _no_spectrum("condition_number")
+
+    @property
+    def inverse_square_trace(self) -> float:
+        raise _no_spectrum("inverse_square_trace")
 
     def __len__(self) -> int:
         return self.agents
@@ -112,7 +107,7 @@ class ChangingNetwork(_NoSpectrum):
         """Return the edges of several rounds: the rows indptr[k]:indptr[k + 1] of `pairs` are those of the k-th."""
         return self.contacts.block(rounds)
 
-    def summary(self, rounds: int = 100) -> dict[str, Any]:
+    def summary(self, rounds: int = 100) -> dict[str, str | float]:
         """Describe how dense the first rounds are, and in how many of them all agents are connected."""
         indptr, pairs = self.edges_in(range(checks.rounds(rounds)))
         stages = [pairs[start:stop] for start, stop in pairwise(indptr)]
@@ -175,7 +170,7 @@ class ChangingNetwork(_NoSpectrum):
 
     @classmethod
     def from_contacts(
-        cls, table: Any, every: float | None = None, *, repeat: bool = False, name: str | None = None
+        cls, table: Table, every: float | None = None, *, repeat: bool = False, name: str | None = None
     ) -> ChangingNetwork:
         """Recorded contacts: rows of time, a, b and optionally a duration, as a file, an array or a data frame.
 
@@ -191,7 +186,7 @@ class ChangingNetwork(_NoSpectrum):
 
     @classmethod
     def from_function(
-        cls, function: Callable[[int], Any], agents: int, *, name: str = "function"
+        cls, function: Callable[[int], EdgesLike], agents: int, *, name: str = "function"
     ) -> ChangingNetwork:
         """`function(round)` returns the edges of a round: pairs of agent numbers, or a NetworkX graph of them.
 
@@ -204,7 +199,10 @@ class ChangingNetwork(_NoSpectrum):
         return cls._of(Computed(checks.whole_number("agents", agents, least=2), function), name)
 
 
-def changing_of(value: Any) -> ChangingNetwork | None:
+AnyNetwork = Network | ChangingNetwork | DirectedNetwork
+
+
+def changing_of(value: object) -> ChangingNetwork | None:
     """Return `value` if it is a changing network, or the changing network that it names; otherwise None."""
     if isinstance(value, str):
         return parse_changing(value)
@@ -249,11 +247,11 @@ def parse_changing(text: str, seed: int = 0) -> ChangingNetwork | None:
         values[name.strip()] = _number(text, value)
     if "seed" in parameters:
         values["seed"] = seed
-    read: dict[str, Callable[[], Any]] = {
+    read: dict[str, Callable[[], float | Path | Network | list[Network]]] = {
         "n": lambda: _number(text, first),
         "table": lambda: Path(first),
         "network": lambda: Network.named(first, seed=seed),
-        "networks": lambda: [Network.named(each, seed=seed) for each in first.split("+")],
+        "networks": lambda: [Network.named(base, seed=seed) for base in first.split("+")],
     }
     return build(read[subject](), **values)
 

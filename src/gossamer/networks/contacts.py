@@ -7,19 +7,26 @@ same contacts everywhere.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, fields
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import networkx as nx
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.spatial import cKDTree
 
-from gossamer.arrays import Floats, Integers, same
+from gossamer.arrays import AnyArray, Floats, Integers, same
 from gossamer.errors import InvalidInput, InvalidNetwork
 from gossamer.networks.topologies import checked_pairs
+
+EdgesLike: TypeAlias = ArrayLike | nx.Graph
+"""Pairs of agent numbers, or a graph of them."""
+
+Table = str | Path | AnyArray | Iterable[Sequence[Hashable]]
+"""A file, an array, a data frame or rows."""
 
 Block = tuple[Integers, Integers]
 """Contacts of some rounds: those of the k-th are rows indptr[k]:indptr[k + 1] of an array of pairs (low, high)."""
@@ -37,9 +44,9 @@ class Contacts(ABC):
 
     def block(self, rounds: range) -> Block:
         """Those of several rounds."""
-        found = [self.pairs(t) for t in rounds]
-        indptr = np.concatenate([[0], np.cumsum([len(each) for each in found])]).astype(np.int64)
-        return indptr, np.concatenate([np.empty((0, 2), dtype=np.int64), *found])
+        stages = [self.pairs(t) for t in rounds]
+        indptr = np.concatenate([[0], np.cumsum([len(pairs) for pairs in stages])]).astype(np.int64)
+        return indptr, np.concatenate([np.empty((0, 2), dtype=np.int64), *stages])
 
     def __eq__(self, other: object) -> bool:
         return type(self) is type(other) and all(
@@ -64,11 +71,11 @@ class Waypoints(Contacts):
         while (known := _way(self.agents, self.seed, legs)).lengths[:, -1].min() < self.speed * rounds.stop:
             legs *= 2
         travelled = self.speed * np.arange(rounds.start, rounds.stop)
-        found = np.empty((len(rounds), self.agents, 2))
+        points = np.empty((len(rounds), self.agents, 2))
         for i in range(self.agents):
             for axis in range(2):
-                found[:, i, axis] = np.interp(travelled, known.lengths[i], known.points[i, :, axis])
-        return found
+                points[:, i, axis] = np.interp(travelled, known.lengths[i], known.points[i, :, axis])
+        return points
 
     def pairs(self, round: int) -> Integers:
         return self.block(range(round, round + 1))[1]
@@ -79,10 +86,10 @@ class Waypoints(Contacts):
         floors = np.broadcast_to(
             2.0 * self.radius * np.arange(len(rounds))[:, None, None], (len(rounds), self.agents, 1)
         )
-        places = np.concatenate([self.positions(rounds), floors], axis=2).reshape(-1, 3)
-        found = np.sort(cKDTree(places).query_pairs(self.radius, output_type="ndarray"), axis=1)
-        found = found[np.lexsort((found[:, 1], found[:, 0]))]
-        which, pairs = found[:, 0] // self.agents, found % self.agents
+        points = np.concatenate([self.positions(rounds), floors], axis=2).reshape(-1, 3)
+        close = np.sort(cKDTree(points).query_pairs(self.radius, output_type="ndarray"), axis=1)
+        close = close[np.lexsort((close[:, 1], close[:, 0]))]
+        which, pairs = close[:, 0] // self.agents, close % self.agents
         indptr = np.searchsorted(which, np.arange(len(rounds) + 1))
         return indptr.astype(np.int64), pairs.astype(np.int64)
 
@@ -146,13 +153,13 @@ class Listed(Contacts):
 class Computed(Contacts):
     """Whatever a function of the round returns."""
 
-    function: Callable[[int], Any]
+    function: Callable[[int], EdgesLike]
 
     def pairs(self, round: int) -> Integers:
         return _checked(self.function(round), self.agents, f"the edges of round {round}")
 
 
-def _checked(edges: Any, agents: int, what: str) -> Integers:
+def _checked(edges: EdgesLike, agents: int, what: str) -> Integers:
     """Edges in any order, or those of a graph, as pairs with the smaller number first, none twice."""
     given = list(edges.edges) if isinstance(edges, nx.Graph) else edges
     pairs = checked_pairs(what, agents, given, "numbers, and labels of your own beside them")
@@ -170,7 +177,7 @@ def _generator(seed: int, number: int) -> np.random.Generator:
 # -- recorded contacts ------------------------------------------------------------------------------------------
 
 
-def read_contacts(table: Any, every: float | None, repeat: bool) -> tuple[Listed, tuple[Hashable, ...]]:
+def read_contacts(table: Table, every: float | None, repeat: bool) -> tuple[Listed, tuple[Hashable, ...]]:
     """Contacts from rows of time, a, b and perhaps a duration, and the names of the agents."""
     rows = _rows(table)
     try:
@@ -203,12 +210,12 @@ def read_contacts(table: Any, every: float | None, repeat: bool) -> tuple[Listed
         - np.repeat(np.cumsum(lasting) - lasting, lasting)
     )
     pairs = np.repeat(np.sort(ends, axis=1), lasting, axis=0)
-    found = np.unique(np.column_stack([stage, pairs]), axis=0)
-    indptr = np.searchsorted(found[:, 0], np.arange(int(end.max()) + 1)).astype(np.int64)
-    return Listed(len(labels), indptr, np.ascontiguousarray(found[:, 1:]), 1, repeat), labels
+    contacts = np.unique(np.column_stack([stage, pairs]), axis=0)
+    indptr = np.searchsorted(contacts[:, 0], np.arange(int(end.max()) + 1)).astype(np.int64)
+    return Listed(len(labels), indptr, np.ascontiguousarray(contacts[:, 1:]), 1, repeat), labels
 
 
-def _rows(table: Any) -> list[tuple[Any, ...]]:
+def _rows(table: Table) -> list[tuple[Any, ...]]:
     """The rows of a file, a data frame, an array or a list, without a header line."""
     if isinstance(table, str | Path):
         path = Path(table)
@@ -216,6 +223,7 @@ def _rows(table: Any) -> list[tuple[Any, ...]]:
             lines = path.read_text(encoding="utf-8-sig").splitlines()
         except (OSError, UnicodeDecodeError) as error:
             raise InvalidInput(f"{path} cannot be read as a table of contacts: {error}") from error
+        rows: list[tuple[Any, ...]]
         rows = [tuple(line.split("#")[0].replace(",", " ").replace(";", " ").split()) for line in lines]
         rows = [row for row in rows if row]
         if rows and not _is_number(rows[0][0]):
@@ -228,10 +236,10 @@ def _rows(table: Any) -> list[tuple[Any, ...]]:
         ]
     if not rows:
         raise InvalidInput("a table of contacts must have rows of time, a, b and perhaps duration, got none")
-    for place, row in enumerate(rows, start=1):
+    for number, row in enumerate(rows, start=1):
         if len(row) < 3:
             raise InvalidInput(
-                f"row {place} of the contacts must be time, a, b and perhaps duration, got {row!r}"
+                f"row {number} of the contacts must be time, a, b and perhaps duration, got {row!r}"
             )
     return rows
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from typing import Any
 
 import networkx as nx
 import numpy as np
@@ -12,7 +11,7 @@ from numpy.typing import ArrayLike
 from scipy.sparse.csgraph import shortest_path
 
 from gossamer import checks
-from gossamer.arrays import Integers
+from gossamer.arrays import Floats, Integers
 from gossamer.errors import InvalidNetwork
 from gossamer.networks import topologies
 from gossamer.networks.gossip import _TOLERANCE, square_matrix
@@ -108,7 +107,7 @@ class DirectedNetwork:
         return cls.from_networkx(graph)
 
     @classmethod
-    def from_matrix(cls, matrix: Any, *, name: str = "matrix") -> DirectedNetwork:
+    def from_matrix(cls, matrix: ArrayLike | sp.spmatrix, *, name: str = "matrix") -> DirectedNetwork:
         """Build a network from its weights A (dense or sparse), A_ij the share that j sends to i; they are checked."""
         return cls(_checked(square_matrix("a matrix of shares", matrix)), name=name)
 
@@ -129,9 +128,9 @@ class DirectedNetwork:
 
 def _links(weights: sp.csr_matrix) -> Integers:
     """(E, 2) sender and receiver, in order."""
-    found = weights.tocoo()
-    apart = found.row != found.col
-    links = np.column_stack([found.col[apart], found.row[apart]]).astype(np.int64)
+    entries = weights.tocoo()
+    apart = entries.row != entries.col
+    links = np.column_stack([entries.col[apart], entries.row[apart]]).astype(np.int64)
     return np.asarray(links[np.lexsort((links[:, 1], links[:, 0]))])
 
 
@@ -185,9 +184,9 @@ def _several(names: Sequence[Hashable]) -> str:
     return f"agent{'s' if len(names) > 1 else ''} {shown}"
 
 
-def _distances(links: sp.csr_matrix) -> Any:
+def _distances(links: sp.csr_matrix) -> Floats:
     """Return (N,) the distance from agent 0 to every agent, where row i of `links` has the receivers of agent i."""
-    return shortest_path(links, unweighted=True, indices=0)
+    return np.asarray(shortest_path(links, unweighted=True, indices=0))
 
 
 def _period(weights: sp.csr_matrix) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import networkx as nx
 import numpy as np
@@ -57,14 +57,14 @@ def _json(path: Path) -> nx.Graph:
     )
 
 
-def _several(read: Callable[[Path], Any]) -> Callable[[Path], nx.Graph]:
+def _several(read: Callable[[Path], nx.Graph | list[nx.Graph]]) -> Callable[[Path], nx.Graph]:
     """graph6 and sparse6 files hold one graph per line."""
 
     def only_one(path: Path) -> nx.Graph:
-        found = read(path)
-        if isinstance(found, list):
-            raise InvalidNetwork(f"one graph is needed, but the file holds {len(found)}; keep one line")
-        return found
+        graphs = read(path)
+        if isinstance(graphs, list):
+            raise InvalidNetwork(f"one graph is needed, but the file holds {len(graphs)}; keep one line")
+        return graphs
 
     return only_one
 
@@ -101,12 +101,12 @@ def read_graph(path: Path, format: str | None = None) -> nx.Graph:
         (name for name, one in FORMATS.items() if path.suffix.lower() in one.suffixes), None
     )
     if not path.is_file():
-        found = (
+        trouble = (
             "it is a folder that gossamer partition did not write"
             if path.is_dir()
             else "there is no such file"
         )
-        raise InvalidInput(f"{path} must be a file that holds a network, but {found}")
+        raise InvalidInput(f"{path} must be a file that holds a network, but {trouble}")
     try:
         return _undirected(FORMATS[known].read(path) if known else _edges(path))
     except GossamerError as error:

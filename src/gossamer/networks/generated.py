@@ -34,11 +34,11 @@ def product_rows(factors: Sequence[Factor], first: int, last: int) -> Rows:
 @compiled
 def _product_rows(sizes: Integers, wraps: AnyArray, first: int, last: int) -> tuple[AnyArray, AnyArray]:
     axes = sizes.size
-    strides, place = np.ones(axes, np.int64), np.zeros(axes, np.int64)
+    strides, position = np.ones(axes, np.int64), np.zeros(axes, np.int64)
     for a in range(axes - 2, -1, -1):
         strides[a] = strides[a + 1] * sizes[a + 1]
     for a in range(axes):
-        place[a] = first // strides[a] % sizes[a]
+        position[a] = first // strides[a] % sizes[a]
     most = np.minimum(sizes - 1, 2).sum()
     starts = np.zeros(last - first + 1, np.uint32)
     neighbors = np.empty((last - first) * most, np.uint32)
@@ -46,27 +46,27 @@ def _product_rows(sizes: Integers, wraps: AnyArray, first: int, last: int) -> tu
     for i in range(first, last):
         row = count
         for a in range(axes):  # from the farthest below, ...
-            if place[a] > 0:
+            if position[a] > 0:
                 neighbors[count] = i - strides[a]
                 count += 1
         for a in range(axes - 1, -1, -1):  # ... to the farthest above
-            if place[a] < sizes[a] - 1:
+            if position[a] < sizes[a] - 1:
                 neighbors[count] = i + strides[a]
                 count += 1
         if wraps.any():
             for a in range(axes):
                 around = (sizes[a] - 1) * strides[a]
-                if wraps[a] and (place[a] == 0 or place[a] == sizes[a] - 1):
-                    neighbors[count] = i + around if place[a] == 0 else i - around
+                if wraps[a] and (position[a] == 0 or position[a] == sizes[a] - 1):
+                    neighbors[count] = i + around if position[a] == 0 else i - around
                     count += 1
             _sort(neighbors, row, count)
         starts[i - first + 1] = count
         a = axes - 1
-        place[a] += 1
-        while a > 0 and place[a] == sizes[a]:
-            place[a] = 0
+        position[a] += 1
+        while a > 0 and position[a] == sizes[a]:
+            position[a] = 0
             a -= 1
-            place[a] += 1
+            position[a] += 1
     return starts, neighbors[:count]
 
 
@@ -195,10 +195,10 @@ def _around(cells: Integers, levels: int) -> Integers:
     around = np.full((cells.size, 9), -1, np.int64)
     for k in range(cells.size):
         x, y = _unfold(cells[k], levels)
-        for place in range(9):
-            u, v = x + place // 3 - 1, y + place % 3 - 1
+        for cell in range(9):
+            u, v = x + cell // 3 - 1, y + cell % 3 - 1
             if 0 <= u < side and 0 <= v < side:
-                around[k, place] = _fold(u, v, levels)
+                around[k, cell] = _fold(u, v, levels)
         around[k].sort()
     return around
 
@@ -350,13 +350,13 @@ def _expander_rows(
     for i in range(first, last):
         row = count
         for which in range((degree + 1) // 2):
-            place = _shuffled(i, agents, half, key, which, True)
+            position = _shuffled(i, agents, half, key, which, True)
             if 2 * which + 1 < degree:
-                neighbors[count] = _shuffled((place + 1) % agents, agents, half, key, which, False)
-                neighbors[count + 1] = _shuffled((place - 1) % agents, agents, half, key, which, False)
+                neighbors[count] = _shuffled((position + 1) % agents, agents, half, key, which, False)
+                neighbors[count + 1] = _shuffled((position - 1) % agents, agents, half, key, which, False)
                 count += 2
             else:
-                neighbors[count] = _shuffled(place ^ 1, agents, half, key, which, False)
+                neighbors[count] = _shuffled(position ^ 1, agents, half, key, which, False)
                 count += 1
         _sort(neighbors, row, count)
         end, count = count, row

@@ -6,11 +6,10 @@ the constant vectors.
 
 from __future__ import annotations
 
-from typing import Any
-
 import networkx as nx
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import ArrayLike
 from scipy.sparse.csgraph import connected_components
 
 from gossamer import checks
@@ -52,30 +51,30 @@ def check_components(count: int, member: Integers) -> None:
         )
 
 
-def square_matrix(what: str, matrix: Any) -> sp.csr_matrix:
+def square_matrix(what: str, matrix: ArrayLike | sp.spmatrix) -> sp.csr_matrix:
     """Return a table of finite real numbers, one row and column for each of at least two agents, as CSR."""
     if getattr(matrix, "dtype", np.dtype(float)).kind == "c":
         raise InvalidNetwork(parameter=what, required="real", got="complex entries", hint="take matrix.real")
     try:
         if np.ndim(matrix) == 0 and not sp.issparse(matrix):
             raise TypeError
-        found = sp.csr_matrix(matrix, dtype=float)
+        square = sp.csr_matrix(matrix, dtype=float)
     except (TypeError, ValueError, OverflowError):
         raise InvalidNetwork(
             parameter=what,
             required="a square table of real numbers, dense or sparse",
             got=checks.brief(matrix),
         ) from None
-    if found.ndim != 2 or found.shape[0] != found.shape[1]:
-        raise InvalidNetwork(parameter=what, required="square", got=f"shape {found.shape}")
-    if found.shape[0] < 2:
-        raise InvalidNetwork(f"a network needs at least 2 agents, got {found.shape[0]}")
-    if not np.all(np.isfinite(found.data)):
+    if square.ndim != 2 or square.shape[0] != square.shape[1]:
+        raise InvalidNetwork(parameter=what, required="square", got=f"shape {square.shape}")
+    if square.shape[0] < 2:
+        raise InvalidNetwork(f"a network needs at least 2 agents, got {square.shape[0]}")
+    if not np.all(np.isfinite(square.data)):
         raise InvalidNetwork("must have finite entries, got NaN or infinity", parameter=what)
-    return found
+    return square
 
 
-def checked_gossip(matrix: Any, graph: nx.Graph | None) -> sp.csr_matrix:
+def checked_gossip(matrix: ArrayLike | sp.spmatrix, graph: nx.Graph | None) -> sp.csr_matrix:
     """Return a matrix that satisfies the three assumptions as CSR, symmetric to the last bit, or say what is wrong."""
     gossip = square_matrix("a gossip matrix", matrix)
     n = gossip.shape[0]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator
 from functools import wraps
-from typing import Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -19,6 +19,9 @@ from threadpoolctl import threadpool_limits
 
 from gossamer.arrays import Floats
 from gossamer.errors import Unsupported, require
+
+if TYPE_CHECKING:
+    from pyamg.multilevel import MultilevelSolver
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -122,7 +125,7 @@ def inverse_square_trace(gossip: sp.csr_matrix, values: Floats, vectors: Floats)
         if needed <= _PROBES:
             some = probes[1 : max(3, int(np.ceil(needed)))]
             return float(
-                np.mean([first, *(_inverse_square(gossip, each, float(values[0])) for each in some)])
+                np.mean([first, *(_inverse_square(gossip, start, float(values[0])) for start in some)])
             )
         values, vectors = _by_multigrid(gossip)
     solver = _multigrid(gossip)
@@ -137,9 +140,9 @@ def inverse_square_trace(gossip: sp.csr_matrix, values: Floats, vectors: Floats)
 
 def _inverse_square(gossip: sp.csr_matrix, start: Floats, least: float) -> float:
     """|L^+ start|^2 by Lanczos' quadrature; it goes on until it has found the eigenvalue `least`."""
-    for diagonal, beside in _lanczos(gossip, start, 2 * _FEW_STEPS):
-        nodes, vectors = eigh_tridiagonal(diagonal, beside[:-1])
-        if nodes[0] < 1.02 * least and beside[-1] * abs(vectors[-1, 0]) < 0.05 * nodes[0]:
+    for diagonal, off_diagonal in _lanczos(gossip, start, 2 * _FEW_STEPS):
+        nodes, vectors = eigh_tridiagonal(diagonal, off_diagonal[:-1])
+        if nodes[0] < 1.02 * least and off_diagonal[-1] * abs(vectors[-1, 0]) < 0.05 * nodes[0]:
             break
     return float(start @ start) * float(np.sum((vectors[0] / nodes) ** 2))
 
@@ -148,10 +151,12 @@ def _ritz_values(
     gossip: sp.csr_matrix, start: Floats, which: int, steps: int
 ) -> Iterator[tuple[float, float]]:
     """Better and better values of the first (`which` = 0) or the last (-1) eigenvalue, with their residuals."""
-    for diagonal, beside in _lanczos(gossip, start, steps):
-        place = which % len(diagonal)
-        values, vectors = eigh_tridiagonal(diagonal, beside[:-1], select="i", select_range=(place, place))
-        yield float(values[0]), float(beside[-1] * abs(vectors[-1, 0]))
+    for diagonal, off_diagonal in _lanczos(gossip, start, steps):
+        index = which % len(diagonal)
+        values, vectors = eigh_tridiagonal(
+            diagonal, off_diagonal[:-1], select="i", select_range=(index, index)
+        )
+        yield float(values[0]), float(off_diagonal[-1] * abs(vectors[-1, 0]))
 
 
 def _lanczos(gossip: sp.csr_matrix, start: Floats, steps: int) -> Iterator[tuple[Floats, Floats]]:
@@ -159,7 +164,7 @@ def _lanczos(gossip: sp.csr_matrix, start: Floats, steps: int) -> Iterator[tuple
 
     There is no re-orthogonalization, which extreme eigenvalues and quadrature do not need.
     """
-    diagonal, beside = [], []
+    diagonal, off_diagonal = [], []
     previous = np.zeros_like(start)
     current = (start - start.mean()) / np.linalg.norm(start - start.mean())
     size = 0.0
@@ -169,10 +174,10 @@ def _lanczos(gossip: sp.csr_matrix, start: Floats, steps: int) -> Iterator[tuple
         following -= diagonal[-1] * current
         following -= following.mean()  # rounding must not bring the constant mode back
         size = float(np.linalg.norm(following))
-        beside.append(size)
+        off_diagonal.append(size)
         done = size < 1e-12 or step == steps
         if done or step % 50 == 0:
-            yield np.array(diagonal), np.array(beside)
+            yield np.array(diagonal), np.array(off_diagonal)
         if done:
             return
         previous, current = current, following / size
@@ -182,8 +187,8 @@ def _random(agents: int) -> Floats:
     return np.random.default_rng(_SEED).standard_normal(agents)
 
 
-def _multigrid(gossip: sp.csr_matrix) -> Any:
-    pyamg: Any = require("pyamg", "large")  # slow to load, and only large networks need it
+def _multigrid(gossip: sp.csr_matrix) -> MultilevelSolver:
+    pyamg = require("pyamg", "large")  # slow to load, and only large networks need it
 
     # pyamg draws from NumPy's global generator, and the same network must always give the same bits.
     state = np.random.get_state()  # noqa: NPY002

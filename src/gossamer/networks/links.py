@@ -155,21 +155,21 @@ def _fill_laplacian(
     codes: AnyArray,
     weights: Floats,
 ) -> None:
-    place = 0
+    entry = 0
     indptr[0] = 0
     for i in range(starts.size - 1):
         pending = True
         for e in range(starts[i], starts[i + 1]):
             if pending and neighbors[e] > i:
-                indices[place], data[place] = i, own[i]
-                place += 1
+                indices[entry], data[entry] = i, own[i]
+                entry += 1
                 pending = False
-            indices[place], data[place] = neighbors[e], -weights[codes[e]]
-            place += 1
+            indices[entry], data[entry] = neighbors[e], -weights[codes[e]]
+            entry += 1
         if pending:
-            indices[place], data[place] = i, own[i]
-            place += 1
-        indptr[i + 1] = place
+            indices[entry], data[entry] = i, own[i]
+            entry += 1
+        indptr[i + 1] = entry
 
 
 @compiled

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from typing import Any
 
 from gossamer import checks
 from gossamer.errors import InvalidInput, nearest
@@ -50,8 +49,7 @@ def named_topology(text: str, seed: int = 0) -> Topology:
     if not len(required) <= len(sizes) <= len(places):
         wanted = " x ".join(places)
         raise InvalidInput(f"{kind} takes {wanted}, got {len(sizes)} numbers in {text!r}")
-    extra: dict[str, Any] = {"seed": seed} if "seed" in parameters else {}
-    return NAMES[kind](*sizes, **extra)
+    return NAMES[kind](*sizes, **({"seed": seed} if "seed" in parameters else {}))
 
 
 def split_name(text: str) -> tuple[str, str | None]:

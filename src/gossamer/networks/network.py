@@ -6,7 +6,7 @@ from collections.abc import Callable, Hashable, Sequence
 from functools import cached_property, partial
 from os import PathLike
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias, runtime_checkable
+from typing import Protocol, TypeAlias, runtime_checkable
 
 import networkx as nx
 import numpy as np
@@ -256,8 +256,8 @@ class Network:
     @classmethod
     def _weighted(cls, topology: Topology, weights: str, labels: Sequence[Hashable] | None = None) -> Network:
         if topology.agents < 2:
-            found = f"got {topology.agents}" if topology.agents else "but the graph is empty"
-            raise InvalidNetwork(f"a network needs at least 2 agents, {found}")
+            count = f"got {topology.agents}" if topology.agents else "but the graph is empty"
+            raise InvalidNetwork(f"a network needs at least 2 agents, {count}")
         rows, places = topology.connected()
         links = weighted(rows, weights)
         if topology.edges is not None:
@@ -350,7 +350,7 @@ class Network:
         return cls.from_networkx(graph, weights)
 
     @classmethod
-    def from_gossip_matrix(cls, matrix: Any, graph: nx.Graph | None = None) -> Network:
+    def from_gossip_matrix(cls, matrix: ArrayLike | sp.spmatrix, graph: nx.Graph | None = None) -> Network:
         """Build a network from its gossip matrix (dense or sparse); the paper's three assumptions are checked.
 
         With `graph` (nodes 0..N-1), entries of the matrix off its edges are refused.

@@ -108,11 +108,11 @@ def _by_metis(links: Links, parts: int) -> tuple[Integers, list[int]]:
         ),
         shape=(links.agents, links.agents),
     )
-    place = np.empty(links.agents, np.int64)
-    place[reverse_cuthill_mckee(pattern, symmetric_mode=True)] = np.arange(links.agents)
+    rank = np.empty(links.agents, np.int64)
+    rank[reverse_cuthill_mckee(pattern, symmetric_mode=True)] = np.arange(links.agents)
     ends = np.cumsum(np.bincount(member, minlength=parts))[:-1]
     bounds = [0, *(np.rint(ends / BLOCK).astype(int) * BLOCK).tolist()]
-    return np.lexsort((place, member)), bounds
+    return np.lexsort((rank, member)), bounds
 
 
 def _along_curve(positions: Floats) -> Integers:
@@ -120,13 +120,13 @@ def _along_curve(positions: Floats) -> Integers:
     low, high = positions.min(axis=0), positions.max(axis=0)
     side = float((high - low).max()) or 1.0
     x, y = ((positions - low) / side * (2**CURVE_BITS - 1)).astype(np.int64).T
-    place = np.zeros(len(x), np.int64)
+    position = np.zeros(len(x), np.int64)
     for k in range(CURVE_BITS - 1, -1, -1):
         right, upper = x >> k & 1, y >> k & 1
-        place = 4 * place + (3 * right ^ upper)
+        position = 4 * position + (3 * right ^ upper)
         # The curve inside a quarter is turned.
         mirrored = (upper == 0) & (right == 1)
         x, y = np.where(mirrored, ~x, x), np.where(mirrored, ~y, y)
         swapped = upper == 0
         x, y = np.where(swapped, y, x), np.where(swapped, x, y)
-    return place
+    return position

@@ -10,14 +10,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from os import PathLike
 from pathlib import Path
-from typing import Any
 
 from gossamer.errors import InvalidInput
-from gossamer.facts import UnknownFacts
+from gossamer.facts import SpectralFacts, UnknownFacts
 from gossamer.networks.files import FORMATS
 from gossamer.networks.links import Links, Rows, some_rows
 from gossamer.networks.names import NAMES, named_topology, split_name
-from gossamer.networks.network import LARGE, Network
+from gossamer.networks.network import LARGE, Network, NetworkLike
 from gossamer.networks.shards import is_sharded, open_shards
 from gossamer.networks.spectrum import product_facts
 from gossamer.networks.topologies import Topology
@@ -50,7 +49,7 @@ class NetworkParts(ABC):
         """The rows of the agents first..last-1, with the numbers that their neighbors have in the whole network."""
 
     @abstractmethod
-    def facts(self, weights: Sequence[float], bound: float) -> Any:
+    def facts(self, weights: Sequence[float], bound: float) -> SpectralFacts:
         """Return the spectral facts of the network, given the weights of its links and a bound on its eigenvalues."""
 
     def disconnected(self) -> Exception:
@@ -75,7 +74,7 @@ class NamedParts(NetworkParts):
     def read(self, first: int, last: int, draw: int) -> Rows:
         return self.topology.rows(first, last, draw)[0]
 
-    def facts(self, weights: Sequence[float], bound: float) -> Any:
+    def facts(self, weights: Sequence[float], bound: float) -> SpectralFacts:
         if self.agents <= LARGE:  # it fits anywhere
             return Network.named(self.text, str(self.weights), self.seed)
         if self.topology.factors:
@@ -121,7 +120,7 @@ class ShardedParts(NetworkParts):
     def read(self, first: int, last: int, draw: int) -> Links:
         return self.shards.links(first, last)
 
-    def facts(self, weights: Sequence[float], bound: float) -> Any:
+    def facts(self, weights: Sequence[float], bound: float) -> SpectralFacts:
         if self.shards.facts is not None:
             return self.shards.facts
         return _not_known(self.name, self.agents, bound)
@@ -135,7 +134,9 @@ def _not_known(name: str, agents: int, bound: float) -> UnknownFacts:
     return UnknownFacts(max(2.0, bound), agents=agents, advice=advice)
 
 
-def parts_of(value: Any, weights: str = "metropolis", seed: int = 0) -> NetworkParts:
+def parts_of(
+    value: NetworkLike | NetworkParts | Path, weights: str = "metropolis", seed: int = 0
+) -> NetworkParts:
     """The parts of a network, of a network by name, of a NetworkX graph, or of a folder that `partition` wrote."""
     if isinstance(value, NetworkParts):
         return value

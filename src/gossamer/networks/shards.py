@@ -12,11 +12,12 @@ import json
 from collections.abc import Hashable, Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from zipfile import BadZipFile
 
 import numpy as np
 
+from gossamer.arrays import AnyArray
 from gossamer.errors import InvalidInput, OutputError
 from gossamer.facts import KnownFacts
 from gossamer.networks.links import Links, Rows, some_rows
@@ -37,22 +38,22 @@ class Shards(NamedTuple):
     def links(self, first: int, last: int) -> Links:
         """The links of the parts that begin with these agents."""
         parts = [k for k, low in enumerate(self.bounds[:-1]) if first <= low and self.bounds[k + 1] <= last]
-        found = [self._load(k, ("starts", "neighbors", "codes", "weights")) for k in parts]
-        if not found:
+        loaded = [self._load(k, ("starts", "neighbors", "codes", "weights")) for k in parts]
+        if not loaded:
             return Links(np.zeros(1, np.uint32), np.empty(0, np.uint32), np.empty(0, np.uint8), np.ones(1))
-        ends = np.cumsum([0, *(len(neighbors) for _, neighbors, _, _ in found)])
-        starts = [part[0][:-1] + end for part, end in zip(found, ends[:-1], strict=True)]
+        ends = np.cumsum([0, *(len(neighbors) for _, neighbors, _, _ in loaded)])
+        starts = [part[0][:-1] + end for part, end in zip(loaded, ends[:-1], strict=True)]
         return Links(
             np.concatenate([*starts, ends[-1:]]).astype(np.uint32),
-            np.concatenate([part[1] for part in found]),
-            np.concatenate([part[2] for part in found]),
-            found[0][3],
+            np.concatenate([part[1] for part in loaded]),
+            np.concatenate([part[2] for part in loaded]),
+            loaded[0][3],
         )
 
     def labels(self) -> list[Hashable]:
         return [name for k in range(len(self.bounds) - 1) for name in self._load(k, ("labels",))[0].tolist()]
 
-    def _load(self, part: int, names: Sequence[str]) -> list[Any]:
+    def _load(self, part: int, names: Sequence[str]) -> list[AnyArray]:
         file = self.folder / _file(part)
         try:
             with np.load(file) as held:

@@ -10,12 +10,13 @@ import ast
 import csv
 import re
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import networkx as nx
 import numpy as np
 import scipy.sparse as sp
 
+from gossamer.arrays import AnyArray
 from gossamer.errors import InvalidNetwork
 
 
@@ -47,7 +48,7 @@ def rows_of(text: str) -> list[Row]:
         if "{" not in text and lines and all(mark in line for _, line in lines):
             cells = csv.reader((line for _, line in lines), delimiter=mark, skipinitialspace=True)
             return [Row(number, _trimmed(row)) for (number, _), row in zip(lines, cells, strict=True)]
-    return [Row(number, ["".join(found) for found in _WORD.findall(line)]) for number, line in lines]
+    return [Row(number, ["".join(groups) for groups in _WORD.findall(line)]) for number, line in lines]
 
 
 def _trimmed(row: list[str]) -> list[str]:
@@ -85,7 +86,7 @@ def edge_list(rows: list[Row]) -> nx.Graph:
 
 def _edge(row: Row, columns: Sequence[int]) -> tuple[str, str, float | None]:
     """Both ends and the weight, None if the row has none."""
-    cells = [row.words[place] if place < len(row.words) else "" for place in columns]
+    cells = [row.words[column] if column < len(row.words) else "" for column in columns]
     if not (cells[0] and cells[1]):
         raise InvalidNetwork(f"two agent names are needed in {row}")
     if len(cells) > 2 and cells[2].startswith("{"):  # NetworkX writes all attributes of an edge
@@ -163,7 +164,7 @@ def _below_names(rows: list[list[str]]) -> tuple[list[str] | None, list[list[str
     return None, rows
 
 
-def of_matrix(array: Any, names: Sequence[str] | None = None) -> nx.Graph:
+def of_matrix(array: AnyArray | sp.spmatrix, names: Sequence[str] | None = None) -> nx.Graph:
     """The graph of a symmetric matrix, dense or sparse: its nonzero entries are edges and their weights."""
     if not sp.issparse(array):
         array = np.asarray(array)

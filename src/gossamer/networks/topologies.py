@@ -262,12 +262,12 @@ def checked_pairs(name: str, agents: int, values: ArrayLike, named: str) -> Inte
 
 def positions(graph: nx.Graph) -> Floats | None:
     """(N, 2) the attribute "pos" of the nodes, where all of them have one that is a place."""
-    places = [place for _, place in graph.nodes(data="pos")]
+    values = [position for _, position in graph.nodes(data="pos")]
     try:
-        found = np.array(places, dtype=float)
+        points = np.array(values, dtype=float)
     except (TypeError, ValueError):  # "pos" has another meaning
         return None
-    return found if found.ndim == 2 and found.shape[1] == 2 else None
+    return points if points.ndim == 2 and points.shape[1] == 2 else None
 
 
 def components(rows: Rows) -> tuple[int, Integers]:
