@@ -12,7 +12,7 @@ from gossamer.engines.exact import propagate
 from gossamer.engines.simulate import simulate
 from gossamer.facts import SpectralFacts
 from gossamer.methods import Method, resolve, tabulate
-from gossamer.methods.base import Number
+from gossamer.methods.base import Register
 from gossamer.networks import Network
 from gossamer.observations import Gaussian, Observations
 
@@ -53,7 +53,7 @@ class OwnMean(Method):
     name: ClassVar[str] = "own-mean"
 
     class State(NamedTuple):
-        mean: Number
+        mean: Register
 
     class Coefficients(NamedTuple):
         gain: Floats
@@ -66,15 +66,15 @@ class OwnMean(Method):
         return self.Coefficients(1.0 / np.arange(1, rounds + 1))
 
     @staticmethod
-    def message(c: Coefficients, s: State, observation: Number) -> Number:
+    def message(c: Coefficients, s: State, observation: Register) -> Register:
         return s.mean
 
     @staticmethod
-    def step(c: Coefficients, s: State, observation: Number, mixed: Number) -> State:
+    def step(c: Coefficients, s: State, observation: Register, mixed: Register) -> State:
         return OwnMean.State(s.mean + c.gain * (observation - s.mean))
 
     @staticmethod
-    def estimate(c: Coefficients, s: State) -> Number:
+    def estimate(c: Coefficients, s: State) -> Register:
         return s.mean
 
 

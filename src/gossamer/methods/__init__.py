@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from gossamer.errors import InvalidInput, nearest
 from gossamer.facts import KnownFacts, SpectralFacts, UnknownFacts
 from gossamer.methods.anytime_sda import AnytimeSDA
@@ -49,7 +47,7 @@ METHODS: dict[str, type[Method]] = {
 """Every method of this package by name; push-sum also runs on directed networks."""
 
 
-def resolve(method: Any) -> Method:
+def resolve(method: object) -> Method:
     """Return `method` itself, or the registered method of that name with its default parameters.
 
     Examples

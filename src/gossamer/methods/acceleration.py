@@ -9,14 +9,14 @@ In `momentum_rules.py` momentum rises on its own.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from gossamer import checks
 from gossamer.arrays import Floats
 from gossamer.facts import SpectralFacts
-from gossamer.methods.base import Number, Tunable
+from gossamer.methods.base import Fields, Register, Tunable
 
 
 class Acceleration(NamedTuple):
@@ -27,7 +27,7 @@ class Acceleration(NamedTuple):
     carry: float
 
 
-def accelerate(c: Any, x: Number, memory: Number, mixed: Number) -> tuple[Number, Number]:
+def accelerate(c: Fields, x: Register, memory: Register, mixed: Register) -> tuple[Register, Register]:
     """Return x and memory after one update with coefficients `c`, which has the fields of `Acceleration`."""
     moved = x - c.step_size * mixed
     return moved + c.momentum * (moved - memory), x - c.carry * c.step_size * mixed

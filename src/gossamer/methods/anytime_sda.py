@@ -19,7 +19,7 @@ from gossamer.methods.acceleration import (
     nesterov,
     tunable_acceleration,
 )
-from gossamer.methods.base import Method, Number, Tunable
+from gossamer.methods.base import Method, Register, Tunable
 from gossamer.methods.momentum_rules import RULES, MomentumRule
 
 
@@ -105,10 +105,10 @@ class AnytimeSDA(Method):
     name: ClassVar[str] = "anytime-sda"
 
     class State(NamedTuple):
-        mean: Number  #: running mean of the agent's own observations
-        smooth: Number  #: that mean, smoothed over about w rounds
-        x: Number  #: dual variable
-        memory: Number  #: what the acceleration remembers of the previous round
+        mean: Register  #: running mean of the agent's own observations
+        smooth: Register  #: that mean, smoothed over about w rounds
+        x: Register  #: dual variable
+        memory: Register  #: what the acceleration remembers of the previous round
 
     class Coefficients(NamedTuple):
         gain: Floats
@@ -215,16 +215,16 @@ class AnytimeSDA(Method):
         return window if self.acceleration == "nesterov" else window / 2
 
     @staticmethod
-    def message(c: Coefficients, s: State, observation: Number) -> Number:
+    def message(c: Coefficients, s: State, observation: Register) -> Register:
         mean = s.mean + c.gain * (observation - s.mean)
         return s.x + s.smooth + c.smoothing_gain * (mean - s.smooth)
 
     @staticmethod
-    def step(c: Coefficients, s: State, observation: Number, mixed: Number) -> State:
+    def step(c: Coefficients, s: State, observation: Register, mixed: Register) -> State:
         mean = s.mean + c.gain * (observation - s.mean)
         smooth = s.smooth + c.smoothing_gain * (mean - s.smooth)
         return AnytimeSDA.State(mean, smooth, *accelerate(c, s.x, s.memory, mixed))
 
     @staticmethod
-    def estimate(c: Coefficients, s: State) -> Number:
+    def estimate(c: Coefficients, s: State) -> Register:
         return s.x + c.lead * (s.x - s.memory) + s.smooth

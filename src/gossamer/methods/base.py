@@ -19,18 +19,22 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import fields, is_dataclass
-from typing import Any, ClassVar, NamedTuple
+from dataclasses import Field, fields, is_dataclass
+from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
 
 from gossamer import checks
-from gossamer.arrays import Floats
+from gossamer.arrays import Floats, same
 from gossamer.errors import InvalidInput
 from gossamer.facts import SpectralFacts
 
-Number = Any
-"""A float or a broadcastable array; message, step and estimate need not distinguish them."""
+Register: TypeAlias = Any
+"""A register, a message or an observation: a float, an array over trials, or unit vectors. The functions of a method
+only add and scale, so they need not know which."""
+
+Fields: TypeAlias = Any
+"""A NamedTuple of the method's own: its registers (`State`) or its coefficients."""
 
 
 class Tunable(NamedTuple):
@@ -69,7 +73,7 @@ class Method(ABC):
     name: ClassVar[str]
     """Name of the method on the command line and in `METHODS`."""
 
-    State: ClassVar[type[Any]]
+    State: ClassVar[type[Fields]]
     """A NamedTuple class: the registers an agent keeps between rounds. All start at zero."""
 
     mixing: ClassVar[str] = "matrix"
@@ -87,9 +91,9 @@ class Method(ABC):
     @property
     def label(self) -> str:
         """Return the name with every parameter that was set: "sda, burn_in=3", "anytime-sda, chebyshev"."""
-        parameters: tuple[Any, ...] = fields(self) if is_dataclass(self) else ()
+        parameters: tuple[Field[object], ...] = fields(self) if is_dataclass(self) else ()
         given = {f.name: getattr(self, f.name) for f in parameters}
-        chosen = {f.name: given[f.name] for f in parameters if not np.array_equal(given[f.name], f.default)}
+        chosen = {f.name: given[f.name] for f in parameters if not same(given[f.name], f.default)}
         words = [
             value
             if isinstance(value, str)
@@ -117,7 +121,7 @@ class Method(ABC):
         return {}
 
     @abstractmethod
-    def coefficients(self, network: SpectralFacts, rounds: int) -> Any:
+    def coefficients(self, network: SpectralFacts, rounds: int) -> Fields:
         """Return a NamedTuple whose fields are floats (constant) or arrays with one entry per round."""
 
     def batches(self, network: SpectralFacts, rounds: int) -> Floats:
@@ -126,17 +130,17 @@ class Method(ABC):
 
     @staticmethod
     @abstractmethod
-    def message(c: Any, s: Any, observation: Number) -> Number:
+    def message(c: Fields, s: Fields, observation: Register) -> Register:
         """Return an agent's message to its neighbors."""
 
     @staticmethod
     @abstractmethod
-    def step(c: Any, s: Any, observation: Number, mixed: Number) -> Any:
+    def step(c: Fields, s: Fields, observation: Register, mixed: Register) -> Fields:
         """Return the registers after the exchange; `mixed` is sum_j L_ij message_j."""
 
     @staticmethod
     @abstractmethod
-    def estimate(c: Any, s: Any) -> Number:
+    def estimate(c: Fields, s: Fields) -> Register:
         """Return the agent's answer now."""
 
 
@@ -155,9 +159,9 @@ class StaticMethod(Method):
 
 def first_round(rounds: int, value: float = 1.0) -> Floats:
     """Return `value` in round 0 and 0 later: the coefficient by which a static method takes its value."""
-    found = np.zeros(rounds)
-    found[0] = value
-    return found
+    coefficient = np.zeros(rounds)
+    coefficient[0] = value
+    return coefficient
 
 
 def batch_sizes(batch: float | Sequence[float], rounds: int) -> Floats:

@@ -8,7 +8,7 @@ from typing import ClassVar, NamedTuple
 from gossamer.arrays import Floats
 from gossamer.facts import SpectralFacts
 from gossamer.methods.acceleration import accelerate, chebyshev
-from gossamer.methods.base import Number, StaticMethod, first_round
+from gossamer.methods.base import Register, StaticMethod, first_round
 
 
 @dataclass(frozen=True)
@@ -40,8 +40,8 @@ class ChebyshevAveraging(StaticMethod):
     name: ClassVar[str] = "chebyshev"
 
     class State(NamedTuple):
-        current: Number
-        previous: Number
+        current: Register
+        previous: Register
 
     class Coefficients(NamedTuple):
         load: Floats
@@ -53,14 +53,14 @@ class ChebyshevAveraging(StaticMethod):
         return self.Coefficients(first_round(rounds), *chebyshev(network, rounds))
 
     @staticmethod
-    def message(c: Coefficients, s: State, observation: Number) -> Number:
+    def message(c: Coefficients, s: State, observation: Register) -> Register:
         return s.current + c.load * observation
 
     @staticmethod
-    def step(c: Coefficients, s: State, observation: Number, mixed: Number) -> State:
+    def step(c: Coefficients, s: State, observation: Register, mixed: Register) -> State:
         current = s.current + c.load * observation
         return ChebyshevAveraging.State(*accelerate(c, current, s.previous, mixed))
 
     @staticmethod
-    def estimate(c: Coefficients, s: State) -> Number:
+    def estimate(c: Coefficients, s: State) -> Register:
         return s.current

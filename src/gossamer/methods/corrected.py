@@ -17,7 +17,7 @@ import numpy as np
 from gossamer import checks
 from gossamer.arrays import Floats
 from gossamer.facts import SpectralFacts
-from gossamer.methods.base import Method, Number, Tunable
+from gossamer.methods.base import Method, Register, Tunable
 from gossamer.methods.primal import check_averaging
 
 
@@ -75,8 +75,8 @@ class StochasticEXTRA(CorrectedGradient):
     name: ClassVar[str] = "extra"
 
     class State(NamedTuple):
-        x: Number
-        correction: Number  #: (I + W)/2 x_{t-1} - a_{t-1} (x_{t-1} - R_{t-1})
+        x: Register
+        correction: Register  #: (I + W)/2 x_{t-1} - a_{t-1} (x_{t-1} - R_{t-1})
 
     class Coefficients(NamedTuple):
         step_size: Floats
@@ -85,16 +85,16 @@ class StochasticEXTRA(CorrectedGradient):
         return self.Coefficients(self._steps(network, 1.0 / np.arange(1, rounds + 1)))
 
     @staticmethod
-    def message(c: Coefficients, s: State, observation: Number) -> Number:
+    def message(c: Coefficients, s: State, observation: Register) -> Register:
         return s.x
 
     @staticmethod
-    def step(c: Coefficients, s: State, observation: Number, mixed: Number) -> State:
+    def step(c: Coefficients, s: State, observation: Register, mixed: Register) -> State:
         push = c.step_size * (s.x - observation)
         return StochasticEXTRA.State(2 * s.x - mixed - push - s.correction, s.x - mixed / 2 - push)
 
     @staticmethod
-    def estimate(c: Coefficients, s: State) -> Number:
+    def estimate(c: Coefficients, s: State) -> Register:
         return s.x
 
 
@@ -129,8 +129,8 @@ class StochasticExactDiffusion(CorrectedGradient):
     name: ClassVar[str] = "exact-diffusion"
 
     class State(NamedTuple):
-        x: Number
-        moved: Number  #: psi_{t-1}
+        x: Register
+        moved: Register  #: psi_{t-1}
 
     class Coefficients(NamedTuple):
         step_size: Floats
@@ -139,16 +139,16 @@ class StochasticExactDiffusion(CorrectedGradient):
         return self.Coefficients(self._steps(network, 1.0 / np.arange(1, rounds + 1)))
 
     @staticmethod
-    def message(c: Coefficients, s: State, observation: Number) -> Number:
+    def message(c: Coefficients, s: State, observation: Register) -> Register:
         return 2 * s.x - c.step_size * (s.x - observation) - s.moved
 
     @staticmethod
-    def step(c: Coefficients, s: State, observation: Number, mixed: Number) -> State:
+    def step(c: Coefficients, s: State, observation: Register, mixed: Register) -> State:
         moved = s.x - c.step_size * (s.x - observation)
         return StochasticExactDiffusion.State(moved + s.x - s.moved - mixed / 2, moved)
 
     @staticmethod
-    def estimate(c: Coefficients, s: State) -> Number:
+    def estimate(c: Coefficients, s: State) -> Register:
         return s.x
 
 
@@ -186,9 +186,9 @@ class StochasticGradientTracking(CorrectedGradient):
     name: ClassVar[str] = "gradient-tracking"
 
     class State(NamedTuple):
-        x: Number
-        tracked: Number  #: s
-        gradient: Number  #: g of the last iteration
+        x: Register
+        tracked: Register  #: s
+        gradient: Register  #: g of the last iteration
 
     class Coefficients(NamedTuple):
         step_size: Floats
@@ -207,16 +207,16 @@ class StochasticGradientTracking(CorrectedGradient):
         return sizes
 
     @staticmethod
-    def message(c: Coefficients, s: State, observation: Number) -> Number:
+    def message(c: Coefficients, s: State, observation: Register) -> Register:
         return c.tracks * s.tracked + c.moves * s.x
 
     @staticmethod
-    def step(c: Coefficients, s: State, observation: Number, mixed: Number) -> State:
+    def step(c: Coefficients, s: State, observation: Register, mixed: Register) -> State:
         gradient = c.tracks * (s.x - observation) + c.moves * s.gradient
         tracked = s.tracked - c.tracks * mixed / 2 + gradient - s.gradient
         x = s.x - c.moves * (mixed / 2 + c.step_size * s.tracked)
         return StochasticGradientTracking.State(x, tracked, gradient)
 
     @staticmethod
-    def estimate(c: Coefficients, s: State) -> Number:
+    def estimate(c: Coefficients, s: State) -> Register:
         return s.x

@@ -9,7 +9,7 @@ import numpy as np
 
 from gossamer.arrays import Floats
 from gossamer.facts import SpectralFacts
-from gossamer.methods.base import Method, Number
+from gossamer.methods.base import Method, Register
 from gossamer.methods.primal import check_averaging
 
 
@@ -32,7 +32,7 @@ class DSG(Method):
     name: ClassVar[str] = "dsg"
 
     class State(NamedTuple):
-        theta: Number
+        theta: Register
 
     class Coefficients(NamedTuple):
         gain: Floats
@@ -46,13 +46,13 @@ class DSG(Method):
         return self.Coefficients(1.0 / np.arange(1, rounds + 1))
 
     @staticmethod
-    def message(c: Coefficients, s: State, observation: Number) -> Number:
+    def message(c: Coefficients, s: State, observation: Register) -> Register:
         return s.theta + c.gain * (observation - s.theta)
 
     @staticmethod
-    def step(c: Coefficients, s: State, observation: Number, mixed: Number) -> State:
+    def step(c: Coefficients, s: State, observation: Register, mixed: Register) -> State:
         return DSG.State(DSG.message(c, s, observation) - mixed)
 
     @staticmethod
-    def estimate(c: Coefficients, s: State) -> Number:
+    def estimate(c: Coefficients, s: State) -> Register:
         return s.theta

@@ -62,14 +62,14 @@ loses the same messages, so that a fleet in lockstep and a simulation give the s
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from gossamer.arrays import Floats, Integers
 from gossamer.errors import InvalidInput, Unsupported
 from gossamer.facts import SpectralFacts
-from gossamer.methods.base import Method
+from gossamer.methods.base import Fields, Method
 from gossamer.methods.probing import tabulate
 from gossamer.methods.table import Table
 
@@ -204,7 +204,7 @@ def _no_program(method: Method, reason: str) -> Unsupported:
     )
 
 
-def _settled(coefficients: Any) -> int:
+def _settled(coefficients: Fields) -> int:
     """Return the first round whose coefficients all later rounds repeat, ignoring the gain, which each agent sets
     itself."""
     last = 0
@@ -223,8 +223,8 @@ def _by_weight(
     slope = Table(*(a - b for a, b in zip(full, still, strict=True)))
     elsewhere = (slope.step_state[:, edge], slope.step_mixed[:, edge], slope.estimate_state)
     linear = all(
-        np.allclose(found, base + 0.5 * growth, rtol=1e-9, atol=1e-12)
-        for found, base, growth in zip(half[:-1], still[:-1], slope[:-1], strict=True)
+        np.allclose(middle, base + 0.5 * growth, rtol=1e-9, atol=1e-12)
+        for middle, base, growth in zip(half[:-1], still[:-1], slope[:-1], strict=True)
     )
     if not linear or any(part.any() for part in elsewhere):
         raise InvalidInput(
@@ -257,12 +257,12 @@ def _rows(still: Table, slope: Table | None, own: list[int], edge: list[int]) ->
             [from_state[:, :, own], from_observation[:, :, None], from_state[:, :, edge], nothing], axis=2
         )
 
-    told = tell(still)
-    growth = np.zeros_like(told) if slope is None else tell(slope)
+    tells = tell(still)
+    growth = np.zeros_like(tells) if slope is None else tell(slope)
     step = np.concatenate([still.step_mixed[:, edge, None], still.step_state[:, edge][:, :, edge]], axis=2)
     answer, nothing = still.estimate_state, np.zeros((rounds, 1))
     return _ProgramRows(
-        told, growth, step, np.concatenate([answer[:, own], nothing, answer[:, edge], nothing], axis=1)
+        tells, growth, step, np.concatenate([answer[:, own], nothing, answer[:, edge], nothing], axis=1)
     )
 
 
@@ -271,25 +271,25 @@ def _program(
 ) -> LedgerProgram:
     names: tuple[str, ...] = method.State._fields
     held = tuple(names[i] for i in own)
-    told, growth, step, estimate = rows
-    mean = _mean(told, growth, len(own))
+    tells, growth, step, estimate = rows
+    mean = _mean(tells, growth, len(own))
     if mean is None:  # one more row and column: mean' = mean + weight (observation - mean)
         mean = len(own)
         held += ("own_mean",)
-        told, growth = (
-            np.insert(np.pad(a, ((0, 0), (0, 1), (0, 0))), mean, 0.0, axis=2) for a in (told, growth)
+        tells, growth = (
+            np.insert(np.pad(a, ((0, 0), (0, 1), (0, 0))), mean, 0.0, axis=2) for a in (tells, growth)
         )
         estimate = np.insert(estimate, mean, 0.0, axis=1)
-        told[:, -1, mean] = 1.0
+        tells[:, -1, mean] = 1.0
         growth[:, -1, [mean, mean + 1]] = -1.0, 1.0
     at_edge = tuple(names[i] for i in edge)
-    return LedgerProgram(method.name, held, at_edge, mean, weighted, told, growth, step, estimate)
+    return LedgerProgram(method.name, held, at_edge, mean, weighted, tells, growth, step, estimate)
 
 
-def _mean(told: Floats, growth: Floats, own: int) -> int | None:
+def _mean(tells: Floats, growth: Floats, own: int) -> int | None:
     """Which own register is the running mean of the observations: r + weight (observation - r), in every round."""
-    unit = np.eye(told.shape[2])
+    unit = np.eye(tells.shape[2])
     for r in range(own):
-        if np.all(told[:, 1 + r] == unit[r]) and np.all(growth[:, 1 + r] == unit[own] - unit[r]):
+        if np.all(tells[:, 1 + r] == unit[r]) and np.all(growth[:, 1 + r] == unit[own] - unit[r]):
             return r
     return None

@@ -8,29 +8,29 @@ from typing import ClassVar, NamedTuple
 from gossamer import checks
 from gossamer.arrays import Floats
 from gossamer.facts import SpectralFacts
-from gossamer.methods.base import Number, StaticMethod, first_round
+from gossamer.methods.base import Register, StaticMethod, first_round
 
 
 class Iteration(StaticMethod):
     """x <- x - step_size mixed, from the mean of `samples` observations taken in round 0."""
 
     class State(NamedTuple):
-        value: Number
+        value: Register
 
     class Coefficients(NamedTuple):
         load: Floats
         step_size: float
 
     @staticmethod
-    def message(c: Coefficients, s: State, observation: Number) -> Number:
+    def message(c: Coefficients, s: State, observation: Register) -> Register:
         return s.value + c.load * observation
 
     @staticmethod
-    def step(c: Coefficients, s: State, observation: Number, mixed: Number) -> State:
+    def step(c: Coefficients, s: State, observation: Register, mixed: Register) -> State:
         return Iteration.State(s.value + c.load * observation - c.step_size * mixed)
 
     @staticmethod
-    def estimate(c: Coefficients, s: State) -> Number:
+    def estimate(c: Coefficients, s: State) -> Register:
         return s.value
 
 

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from pathlib import Path
-from typing import Any
+from types import ModuleType
 
 from gossamer.errors import InvalidInput, nearest
 from gossamer.methods import Method, resolve
@@ -19,13 +19,13 @@ def load_class(text: str, directory: Path | None = None) -> type[Method]:
         return type(resolve(text))
     file, _, name = text.rpartition(":")
     path = Path(file) if directory is None else directory / file
-    found = getattr(_load(path, file), name, None)
-    if not (isinstance(found, type) and issubclass(found, Method)):
+    cls = getattr(_load(path, file), name, None)
+    if not (isinstance(cls, type) and issubclass(cls, Method)):
         raise InvalidInput(f"{file} has no class {name!r} derived from gossamer.Method")
-    return found
+    return cls
 
 
-def _load(path: Path, file: str) -> Any:
+def _load(path: Path, file: str) -> ModuleType:
     # A unique name in sys.modules, where dataclasses look a class's module up.
     spec = importlib.util.spec_from_file_location(f"_gossamer_methods_{path.stem}", path)
     if spec is None or spec.loader is None or not path.exists():
@@ -44,7 +44,7 @@ def parameters(kind: type[Method]) -> list[str]:
     return [field.name for field in fields(kind) if field.init] if is_dataclass(kind) else []
 
 
-def build(kind: type[Method], values: Mapping[str, Any]) -> Method:
+def build(kind: type[Method], values: Mapping[str, object]) -> Method:
     """Return the method with these parameters; an unknown one is an error that names the known ones."""
     known = parameters(kind)
     unknown = next((name for name in values if name not in known), None)

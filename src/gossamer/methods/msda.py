@@ -11,7 +11,7 @@ import numpy as np
 from gossamer.arrays import Floats
 from gossamer.facts import SpectralFacts
 from gossamer.methods.acceleration import chebyshev
-from gossamer.methods.base import Number, StaticMethod, first_round
+from gossamer.methods.base import Register, StaticMethod, first_round
 
 
 @dataclass(frozen=True)
@@ -42,11 +42,11 @@ class MSDA(StaticMethod):
     name: ClassVar[str] = "msda"
 
     class State(NamedTuple):
-        value: Number
-        x: Number
-        y: Number
-        inner: Number  #: u_j
-        previous: Number  #: u_{j-1}
+        value: Register
+        x: Register
+        y: Register
+        inner: Register  #: u_j
+        previous: Register  #: u_{j-1}
 
     class Coefficients(NamedTuple):
         load: Floats
@@ -61,28 +61,28 @@ class MSDA(StaticMethod):
         gamma = 1.0 / network.condition_number
         inner_rounds = max(1, math.floor(math.sqrt(network.condition_number) + 1e-9))
         inner = chebyshev(network, inner_rounds)
-        place = np.arange(rounds) % inner_rounds
+        inner_round = np.arange(rounds) % inner_rounds
         # The eigenvalues of P_K(L) lie in 1 +- deviation, so the outer problem is well conditioned.
         c1 = (1 - math.sqrt(gamma)) / (1 + math.sqrt(gamma))
         deviation = 2 * c1**inner_rounds / (1 + c1 ** (2 * inner_rounds))
         root = math.sqrt((1 + deviation) / (1 - deviation))
         return self.Coefficients(
             load=first_round(rounds),
-            first=(place == 0).astype(float),
-            last=(place == inner_rounds - 1).astype(float),
+            first=(inner_round == 0).astype(float),
+            last=(inner_round == inner_rounds - 1).astype(float),
             inner_step=inner.step_size,
-            inner_momentum=np.asarray(inner.momentum)[place],
+            inner_momentum=np.asarray(inner.momentum)[inner_round],
             step_size=1 / (1 + deviation),
             momentum=(root - 1) / (root + 1),
         )
 
     @staticmethod
-    def message(c: Coefficients, s: State, observation: Number) -> Number:
+    def message(c: Coefficients, s: State, observation: Register) -> Register:
         theta = s.x + s.value + c.load * observation
         return s.inner + c.first * (theta - s.inner)
 
     @staticmethod
-    def step(c: Coefficients, s: State, observation: Number, mixed: Number) -> State:
+    def step(c: Coefficients, s: State, observation: Register, mixed: Register) -> State:
         value = s.value + c.load * observation
         current = s.inner + c.first * (s.x + value - s.inner)
         moved = current - c.inner_step * mixed
@@ -98,5 +98,5 @@ class MSDA(StaticMethod):
         )
 
     @staticmethod
-    def estimate(c: Coefficients, s: State) -> Number:
+    def estimate(c: Coefficients, s: State) -> Register:
         return s.x + s.value

@@ -9,7 +9,7 @@ import numpy as np
 from gossamer.arrays import Floats
 from gossamer.errors import InvalidInput
 from gossamer.facts import SpectralFacts
-from gossamer.methods.base import Method, Number
+from gossamer.methods.base import Method, Register
 
 
 def check_averaging(network: SpectralFacts) -> None:
@@ -27,7 +27,7 @@ def smallest_shifted_eigenvalue(network: SpectralFacts) -> float:
     return 1.0 - network.lambda_max / 2
 
 
-def momentum_of(step_size: Number) -> Number:
+def momentum_of(step_size: Register) -> Register:
     """beta = (1 - sqrt alpha)/(1 + sqrt alpha)."""
     return (1 - np.sqrt(step_size)) / (1 + np.sqrt(step_size))
 
@@ -36,23 +36,23 @@ class AcceleratedGradient(Method):
     """One iteration, shared: y = (1+beta) x_k - beta x_{k-1};  x_{k+1} = W_1 y - alpha (y - R_k)."""
 
     class State(NamedTuple):
-        x: Number
-        previous: Number
+        x: Register
+        previous: Register
 
     class Coefficients(NamedTuple):
         step_size: float | Floats
         momentum: float | Floats
 
     @staticmethod
-    def message(c: Coefficients, s: State, observation: Number) -> Number:
+    def message(c: Coefficients, s: State, observation: Register) -> Register:
         return s.x + c.momentum * (s.x - s.previous)
 
     @staticmethod
-    def step(c: Coefficients, s: State, observation: Number, mixed: Number) -> State:
+    def step(c: Coefficients, s: State, observation: Register, mixed: Register) -> State:
         ahead = s.x + c.momentum * (s.x - s.previous)
         x = ahead - mixed / 2 - c.step_size * (ahead - observation)
         return AcceleratedGradient.State(x, previous=s.x)
 
     @staticmethod
-    def estimate(c: Coefficients, s: State) -> Number:
+    def estimate(c: Coefficients, s: State) -> Register:
         return s.x

@@ -7,15 +7,14 @@ Nonlinear functions are detected here.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 
 from gossamer import checks
-from gossamer.arrays import Floats
+from gossamer.arrays import Floats, Integers
 from gossamer.errors import InvalidInput
 from gossamer.facts import SpectralFacts
-from gossamer.methods.base import Method
+from gossamer.methods.base import Fields, Method, Register
 from gossamer.methods.table import Table
 
 
@@ -66,21 +65,21 @@ def tabulate_all(
     8
     """
     rounds = checks.rounds(rounds)
-    each = [method.coefficients(network, rounds) for method in methods]
-    for method, c in zip(methods, each, strict=True):
+    coefficients = [method.coefficients(network, rounds) for method in methods]
+    for method, c in zip(methods, coefficients, strict=True):
         _check_coefficients(method, c, rounds)
     joined = [
         np.concatenate([np.broadcast_to(v, rounds)[piece] for v in values])
-        for values in zip(*each, strict=True)
+        for values in zip(*coefficients, strict=True)
     ]
     batches = np.concatenate([_batches(method, network, rounds)[piece] for method in methods])
-    return _read(methods[0], type(each[0])(*joined), batches)
+    return _read(methods[0], type(coefficients[0])(*joined), batches)
 
 
-def _read(method: Method, c: Any, batches: Floats) -> Table:
+def _read(method: Method, c: Fields, batches: Floats) -> Table:
     size = len(method.State._fields)
 
-    def outputs(c: Any, s: Any, observation: Any, mixed: Any) -> Floats:
+    def outputs(c: Fields, s: Fields, observation: Register, mixed: Register) -> Floats:
         """(..., T, 1 + R + 1): message, new registers and estimate for given inputs, in every round of c."""
         state = method.State(*s)
         rows = [
@@ -115,7 +114,7 @@ def _read(method: Method, c: Any, batches: Floats) -> Table:
     return table
 
 
-def check_tuple(method: Method, name: str, kind: Any) -> None:
+def check_tuple(method: Method, name: str, kind: object) -> None:
     """Raise an error unless `kind` is the NamedTuple class `name` that a method must have."""
     if not (isinstance(kind, type) and hasattr(kind, "_fields")):
         what = "its registers" if name == "State" else "what coefficients() returns"
@@ -125,7 +124,7 @@ def check_tuple(method: Method, name: str, kind: Any) -> None:
         )
 
 
-def _check_coefficients(method: Method, c: Any, rounds: int) -> None:
+def _check_coefficients(method: Method, c: Fields, rounds: int) -> None:
     for field, value in zip(c._fields, c, strict=True):
         array = np.asarray(value)
         if array.dtype.kind not in "iufb":
@@ -150,16 +149,16 @@ def _batches(method: Method, network: SpectralFacts, rounds: int) -> Floats:
     return np.array(batches)
 
 
-def _at(c: Any, rounds: Any) -> Any:
+def _at(c: Fields, rounds: slice | Integers) -> Fields:
     """The coefficients of some of the rounds."""
     return type(c)(*(value if np.ndim(value) == 0 else value[rounds] for value in c))
 
 
-def _rounds_of(c: Any) -> tuple[int, ...]:
+def _rounds_of(c: Fields) -> tuple[int, ...]:
     return np.broadcast_shapes(*(np.shape(value) for value in c))
 
 
-def _check_linear(method: Method, c: Any, outputs: Callable[..., Floats], probes: Floats) -> None:
+def _check_linear(method: Method, c: Fields, outputs: Callable[..., Floats], probes: Floats) -> None:
     """Check linearity by evaluating the functions at more points, in a few rounds.
 
     The points are positive and negative, small and large, so that a threshold is detected wherever it is.

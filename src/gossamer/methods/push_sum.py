@@ -11,7 +11,7 @@ import numpy as np
 from gossamer import checks
 from gossamer.arrays import Floats
 from gossamer.facts import SpectralFacts
-from gossamer.methods.base import Method, Number
+from gossamer.methods.base import Method, Register
 
 
 @dataclass(frozen=True)
@@ -70,8 +70,8 @@ class PushSum(Method):
     mixing: ClassVar[str] = "push"
 
     class State(NamedTuple):
-        x: Number
-        mean: Number
+        x: Register
+        mean: Register
 
     class Coefficients(NamedTuple):
         gain: Floats
@@ -90,15 +90,15 @@ class PushSum(Method):
         return self.Coefficients(1.0 / count, 1.0 - count**-self.decay)
 
     @staticmethod
-    def message(c: Coefficients, s: State, observation: Number) -> Number:
+    def message(c: Coefficients, s: State, observation: Register) -> Register:
         mean = s.mean + c.gain * (observation - s.mean)
         return c.kept * (s.x - s.mean) + mean
 
     @staticmethod
-    def step(c: Coefficients, s: State, observation: Number, mixed: Number) -> State:
+    def step(c: Coefficients, s: State, observation: Register, mixed: Register) -> State:
         mean = s.mean + c.gain * (observation - s.mean)
         return PushSum.State(PushSum.message(c, s, observation) - mixed, mean)
 
     @staticmethod
-    def estimate(c: Coefficients, s: State) -> Number:
+    def estimate(c: Coefficients, s: State) -> Register:
         return s.x

@@ -16,7 +16,7 @@ import numpy as np
 from gossamer import checks
 from gossamer.arrays import Floats
 from gossamer.facts import SpectralFacts
-from gossamer.methods.base import Method, Number
+from gossamer.methods.base import Method, Register
 
 MOST_DOUBLINGS = 60
 """Batches stop doubling at this size, to avoid an overflow on networks that need few rounds."""
@@ -56,10 +56,10 @@ class RRMA(Method):
     name: ClassVar[str] = "r-rrma-ac-sa2"
 
     class State(NamedTuple):
-        aggregate: Number  #: AC-SA's output so far (ag)
-        x: Number
-        anchor: Number  #: sum of lam 2^s xh_s over the regularizing stages done
-        theta: Number
+        aggregate: Register  #: AC-SA's output so far (ag)
+        x: Register
+        anchor: Register  #: sum of lam 2^s xh_s over the regularizing stages done
+        theta: Register
 
     class Coefficients(NamedTuple):
         restart: Floats  #: 1 where a new AC-SA run starts from the aggregate
@@ -124,12 +124,12 @@ class RRMA(Method):
         return self.Coefficients(**table)
 
     @staticmethod
-    def message(c: Coefficients, s: State, observation: Number) -> Number:
+    def message(c: Coefficients, s: State, observation: Register) -> Register:
         start = s.x + c.restart * (s.aggregate - s.x)
         return c.to_aggregate * s.aggregate + c.to_x * start + observation
 
     @staticmethod
-    def step(c: Coefficients, s: State, observation: Number, mixed: Number) -> State:
+    def step(c: Coefficients, s: State, observation: Register, mixed: Register) -> State:
         start = s.x + c.restart * (s.aggregate - s.x)
         anchor = s.anchor - c.forget * s.anchor
         middle = c.to_aggregate * s.aggregate + c.to_x * start
@@ -141,5 +141,5 @@ class RRMA(Method):
         )
 
     @staticmethod
-    def estimate(c: Coefficients, s: State) -> Number:
+    def estimate(c: Coefficients, s: State) -> Register:
         return s.theta

@@ -13,7 +13,7 @@ from gossamer.arrays import Floats
 from gossamer.errors import InvalidInput
 from gossamer.facts import SpectralFacts
 from gossamer.methods.acceleration import accelerate, check_acceleration, nesterov, tunable_acceleration
-from gossamer.methods.base import Method, Number, Tunable, batch_sizes
+from gossamer.methods.base import Method, Register, Tunable, batch_sizes
 
 
 @dataclass(frozen=True)
@@ -60,13 +60,13 @@ class SDA(Method):
     name: ClassVar[str] = "sda"
 
     class State(NamedTuple):
-        x: Number  #: dual variable after the momentum step
-        memory: Number  #: dual variable before it: y
-        average: Number  #: mean of theta since the burn-in
+        x: Register  #: dual variable after the momentum step
+        memory: Register  #: dual variable before it: y
+        average: Register  #: mean of theta since the burn-in
 
     class Coefficients(NamedTuple):
         step_size: float
-        momentum: float
+        momentum: float | Floats
         carry: float
         average_gain: Floats
 
@@ -101,7 +101,7 @@ class SDA(Method):
         else:
             since = np.arange(rounds) - burn_in
             gain = np.where(since >= 0, 1.0 / np.maximum(since + 1, 1), 0.0)
-        return self.Coefficients(*nesterov(network, self.step_size, self.momentum), gain)  # type: ignore[arg-type]
+        return self.Coefficients(*nesterov(network, self.step_size, self.momentum), gain)
 
     def _since(self, rounds: int) -> int:
         return rounds // 2 if self.burn_in is None else self.burn_in
@@ -110,15 +110,15 @@ class SDA(Method):
         return batch_sizes(self.batch, rounds)
 
     @staticmethod
-    def message(c: Coefficients, s: State, observation: Number) -> Number:
+    def message(c: Coefficients, s: State, observation: Register) -> Register:
         return s.x + observation
 
     @staticmethod
-    def step(c: Coefficients, s: State, observation: Number, mixed: Number) -> State:
+    def step(c: Coefficients, s: State, observation: Register, mixed: Register) -> State:
         theta = s.x + observation
         x, memory = accelerate(c, s.x, s.memory, mixed)
         return SDA.State(x, memory, average=s.average + c.average_gain * (theta - s.average))
 
     @staticmethod
-    def estimate(c: Coefficients, s: State) -> Number:
+    def estimate(c: Coefficients, s: State) -> Register:
         return s.average

@@ -8,7 +8,7 @@ from typing import ClassVar, NamedTuple
 from gossamer.arrays import Floats
 from gossamer.facts import SpectralFacts
 from gossamer.methods.acceleration import accelerate, check_acceleration, nesterov
-from gossamer.methods.base import Number, StaticMethod, first_round
+from gossamer.methods.base import Register, StaticMethod, first_round
 
 
 @dataclass(frozen=True)
@@ -43,9 +43,9 @@ class SSDA(StaticMethod):
     name: ClassVar[str] = "ssda"
 
     class State(NamedTuple):
-        value: Number
-        x: Number
-        memory: Number
+        value: Register
+        x: Register
+        memory: Register
 
     class Coefficients(NamedTuple):
         load: Floats
@@ -60,13 +60,13 @@ class SSDA(StaticMethod):
         return self.Coefficients(first_round(rounds), *nesterov(network, self.step_size, self.momentum))
 
     @staticmethod
-    def message(c: Coefficients, s: State, observation: Number) -> Number:
+    def message(c: Coefficients, s: State, observation: Register) -> Register:
         return s.x + s.value + c.load * observation
 
     @staticmethod
-    def step(c: Coefficients, s: State, observation: Number, mixed: Number) -> State:
+    def step(c: Coefficients, s: State, observation: Register, mixed: Register) -> State:
         return SSDA.State(s.value + c.load * observation, *accelerate(c, s.x, s.memory, mixed))
 
     @staticmethod
-    def estimate(c: Coefficients, s: State) -> Number:
+    def estimate(c: Coefficients, s: State) -> Register:
         return s.x + s.value

@@ -11,7 +11,7 @@ import numpy as np
 from gossamer import checks
 from gossamer.arrays import Floats
 from gossamer.facts import SpectralFacts
-from gossamer.methods.base import Method, Number, batch_sizes
+from gossamer.methods.base import Method, Register, batch_sizes
 
 
 @dataclass(frozen=True)
@@ -60,9 +60,9 @@ class SSTM(Method):
     name: ClassVar[str] = "sstm_sc"
 
     class State(NamedTuple):
-        x: Number
-        z: Number
-        theta: Number
+        x: Register
+        z: Register
+        theta: Register
 
     class Coefficients(NamedTuple):
         pull: Floats  #: alpha / A+
@@ -99,27 +99,27 @@ class SSTM(Method):
         spread = math.sqrt(network.agents / 12) if self.spread is None else self.spread
         q = network.condition_number**-1.5
         noise = network.lambda_max * network.agents * (1 + math.sqrt(3 * math.log(n))) ** 2
-        each = max(1.0, q * n**2 * noise / eps)
+        size = max(1.0, q * n**2 * noise / eps)
         last = max(
             1.0,
             q * n * noise / eps**2,
             q * n**2 * noise * spread**2 / eps**2,
             noise * spread**2 / eps**2,
         )
-        sizes: Floats = np.ceil(np.append(np.full(rounds - 1, each), last))
+        sizes: Floats = np.ceil(np.append(np.full(rounds - 1, size), last))
         return sizes
 
     @staticmethod
-    def message(c: Coefficients, s: State, observation: Number) -> Number:
+    def message(c: Coefficients, s: State, observation: Register) -> Register:
         return s.x + c.pull * (s.z - s.x) + observation
 
     @staticmethod
-    def step(c: Coefficients, s: State, observation: Number, mixed: Number) -> State:
+    def step(c: Coefficients, s: State, observation: Register, mixed: Register) -> State:
         middle = s.x + c.pull * (s.z - s.x)
         z = c.decay * s.z + c.weight * (c.convexity * middle - mixed)
         x = s.x + c.pull * (z - s.x)
         return SSTM.State(x=x, z=z, theta=x + observation)
 
     @staticmethod
-    def estimate(c: Coefficients, s: State) -> Number:
+    def estimate(c: Coefficients, s: State) -> Register:
         return s.theta

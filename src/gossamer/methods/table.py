@@ -121,7 +121,7 @@ class Table(NamedTuple):
         """
         ledger = list(self.ledger)
         readers = (self.message_state, self.estimate_state, self.step_state[:, list(self.local)])
-        read = [register for register in ledger if any(np.any(each[..., register]) for each in readers)]
+        read = [register for register in ledger if any(np.any(row[..., register]) for row in readers)]
         return read[0] if len(read) == 1 else -1
 
     @property
