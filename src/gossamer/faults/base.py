@@ -6,7 +6,7 @@ import dataclasses
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 from gossamer import checks
 from gossamer.arrays import Integers
@@ -16,6 +16,7 @@ PURPOSES = 16
 """The k-th random link fault of a set draws with purpose FAULT + 16 k, so that they are independent."""
 
 
+@dataclass(frozen=True, repr=False)
 class Fault(ABC):
     """A fault.
 
@@ -41,7 +42,7 @@ class Fault(ABC):
 
     def __repr__(self) -> str:
         arguments: list[str] = []
-        for field in dataclasses.fields(self):  # type: ignore[arg-type]
+        for field in dataclasses.fields(self):
             value = self._plain(field.name)
             if field.default is dataclasses.MISSING and len(arguments) < 2:
                 arguments.append(repr(value))
@@ -49,13 +50,14 @@ class Fault(ABC):
                 arguments.append(f"{field.name}={value!r}")
         return f"{type(self).__name__}({', '.join(arguments)})"
 
-    def _plain(self, name: str) -> Any:
+    def _plain(self, name: str) -> object:
         """The value of a field, made of numbers and lists."""
-        return getattr(self, name)
+        value: object = getattr(self, name)
+        return value
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         """Its kind and those fields that differ from their defaults."""
-        fields = dataclasses.fields(self)  # type: ignore[arg-type]
+        fields = dataclasses.fields(self)
         values = {field.name: (self._plain(field.name), field.default) for field in fields}
         return {
             "kind": self.kind,
@@ -63,9 +65,9 @@ class Fault(ABC):
         }
 
     @classmethod
-    def from_json(cls, entries: Mapping[str, Any]) -> Self:
+    def from_json(cls, entries: Mapping[str, object]) -> Self:
         """Read the fields of a dictionary; the kind is not among them."""
-        fields = {field.name: field.default for field in dataclasses.fields(cls)}  # type: ignore[arg-type]
+        fields = {field.name: field.default for field in dataclasses.fields(cls)}
         if unknown := sorted(set(entries) - set(fields)):
             raise InvalidInput(
                 f"takes {', '.join(fields)}, got {checks.brief(unknown[0])}", parameter=cls.kind
@@ -150,7 +152,7 @@ class AgentFault(Fault):
         return frozenset({self.agent})
 
 
-def whole_numbers(fault: Any, **least: int) -> None:
+def whole_numbers(fault: Fault, **least: int) -> None:
     """Keep these fields of a fault as integers of at least the given bounds."""
     for name, bound in least.items():
         object.__setattr__(fault, name, checks.whole_number(name, getattr(fault, name), least=bound))

@@ -96,15 +96,15 @@ class Faults:
         events = []
         for agent, history in self._histories.items():
             alive = not isinstance(history[0], Join)
-            for place, item in enumerate(history):
+            for k, item in enumerate(history):
                 begins = item.begins
-                if begins == alive or (isinstance(item, Join) and place):
+                if begins == alive or (isinstance(item, Join) and k):
                     raise InvalidInput(_impossible(agent, history, item))
                 alive = begins
                 events.append(Event(item.round, "begin" if begins else "end", agent))
-                following = history[place + 1].round if place + 1 < len(history) else math.inf
+                following = history[k + 1].round if k + 1 < len(history) else math.inf
                 if following == item.round:
-                    raise InvalidInput(_impossible(agent, history, history[place + 1]))
+                    raise InvalidInput(_impossible(agent, history, history[k + 1]))
                 if isinstance(item, Crash) and item.round + item.notice < following:
                     events.append(Event(item.round + item.notice, "drop", agent))
         order = {"begin": 0, "end": 1, "drop": 2}

@@ -11,7 +11,7 @@ import re
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
 
@@ -341,13 +341,13 @@ class Partition(Fault):
         parts += [",".join(f"{a}:{b}" for a, b in sorted(self.edges))] if self.edges else []
         return "/".join(parts) + _rounds(self.start, self.stop)
 
-    def _plain(self, name: str) -> Any:
+    def _plain(self, name: str) -> object:
         if name == "groups" and self.groups:
             groups = [sorted(group) for group in self.groups]
             return groups[0] if len(groups) == 1 else groups
         if name == "edges" and self.edges:
             return sorted(self.edges)
-        return getattr(self, name)
+        return super()._plain(name)
 
     def check(self, agents: int, edges: Integers | None = None) -> None:
         super().check(agents)
@@ -393,7 +393,7 @@ def parse(text: str, names: Sequence[Hashable] = ()) -> Fault:
     return KINDS[checks.choice("the kind of a fault", kind.strip(), KINDS)].parse(value, names)
 
 
-def from_json(entries: Any) -> Fault:
+def from_json(entries: object) -> Fault:
     """Read the JSON of any fault: a dictionary of its kind and its fields (see `Fault.to_json`)."""
     if not isinstance(entries, Mapping) or entries.get("kind") not in KINDS:
         raise InvalidInput(f"an event must be one of {', '.join(KINDS)}, got {checks.brief(entries)}")
@@ -420,7 +420,7 @@ def in_order(faults: Iterable[Fault]) -> list[Fault]:
     return sorted(faults, key=place)
 
 
-def _agent(number: Any) -> int:
+def _agent(number: object) -> int:
     return checks.whole_number("agent", number, least=0)
 
 

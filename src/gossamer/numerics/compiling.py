@@ -17,7 +17,7 @@ from numba import njit
 from numba.core import event
 from numba.extending import overload
 
-_Function = TypeVar("_Function", bound=Callable[..., Any])
+_Function = TypeVar("_Function", bound=Callable[..., object])
 
 _OPTIONS: dict[str, Any] = {
     "cache": True,
@@ -39,7 +39,7 @@ def inlined(function: _Function) -> _Function:
     return cast(_Function, njit(forceinline=True, **_OPTIONS)(function))
 
 
-def body_of(function: Callable[..., Any]) -> Callable[[_Function], _Function]:
+def body_of(function: Callable[..., object]) -> Callable[[_Function], _Function]:
     """Decorate what picks the body of `function` in compiled code by the types of its arguments; inlined."""
     options: Any = {"forceinline": True, **_OPTIONS}
     return cast(Callable[[_Function], _Function], overload(function, jit_options=options, strict=False))
@@ -76,7 +76,7 @@ class _Announcer(event.Listener):  # type: ignore[misc, unused-ignore]
     def __init__(self) -> None:
         self.done = False
 
-    def on_start(self, event: Any) -> None:
+    def on_start(self, event: event.Event) -> None:
         ours = (
             str(event.data["dispatcher"].py_func.__module__).partition(".")[0] == __name__.partition(".")[0]
         )
@@ -86,7 +86,7 @@ class _Announcer(event.Listener):  # type: ignore[misc, unused-ignore]
                 # A progress bar of Rich's replaces sys.stderr while it is drawn, so the line appears above the bar.
                 print(NOTICE, file=sys.stderr, flush=True)
 
-    def on_end(self, event: Any) -> None:
+    def on_end(self, event: event.Event) -> None:
         pass
 
 

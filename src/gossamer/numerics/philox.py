@@ -7,13 +7,12 @@ a float32. In single precision the arithmetic is single throughout, so a vector 
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 from numba import types  # type: ignore[import-untyped, unused-ignore]
 
 from gossamer.numerics.compiling import body_of, inlined
-from gossamer.numerics.vectors import as_bits, as_float, fma
+from gossamer.numerics.vectors import Untyped, as_bits, as_float, fma
 
 # Philox4x32: multipliers and key increments.
 LOW = np.uint64(0xFFFFFFFF)
@@ -162,12 +161,12 @@ def _single_squares(w0: np.uint32, w2: np.uint32) -> tuple[np.float32, np.float3
     return _single_square(w0), _single_square(w2)
 
 
-def squared_radii(w0: Any, w2: Any) -> Any:
+def squared_radii(w0: Untyped, w2: Untyped) -> Untyped:
     """Return -2 log u for the uniforms u = (w + 1/2) / 2**32 of two words."""
 
 
 @body_of(squared_radii)
-def _squared_radii(w0: Any, w2: Any) -> Any:
+def _squared_radii(w0: Untyped, w2: Untyped) -> Untyped:
     squares = _single_squares if w0 == types.uint32 else _double_squares
     return lambda w0, w2: squares(w0, w2)
 
@@ -216,12 +215,12 @@ def _single_cos_sin(w: np.uint32) -> tuple[np.float32, np.float32]:
     return as_float(np.uint32(as_bits(a) ^ a_sign)), as_float(np.uint32(as_bits(b) ^ b_sign))
 
 
-def cos_sin(w: Any) -> Any:
+def cos_sin(w: Untyped) -> Untyped:
     """Return the cosine and the sine of 2 pi w / 2**32 for a word w."""
 
 
 @body_of(cos_sin)
-def _cos_sin(w: Any) -> Any:
+def _cos_sin(w: Untyped) -> Untyped:
     turn = _single_cos_sin if w == types.uint32 else _double_cos_sin
     return lambda w: turn(w)
 

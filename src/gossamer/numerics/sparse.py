@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from gossamer.arrays import AnyArray
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_matrix
 
 
 class SparseRows(NamedTuple):
@@ -15,6 +18,6 @@ class SparseRows(NamedTuple):
     data: AnyArray
 
 
-def rows_of(matrix: Any) -> SparseRows:
+def rows_of(matrix: csr_matrix) -> SparseRows:
     """The rows of a matrix in SciPy's CSR form, sharing its memory."""
     return SparseRows(matrix.indptr, matrix.indices, matrix.data)

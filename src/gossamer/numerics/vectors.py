@@ -8,62 +8,63 @@ where `fma` says so, so that a vectorized loop, its remainder and a loop elsewhe
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar, cast
+from typing import Any, TypeAlias, cast
 
 from llvmlite import ir  # type: ignore[import-untyped, unused-ignore]
 from numba import types  # type: ignore[import-untyped, unused-ignore]
 from numba.extending import intrinsic  # type: ignore[import-untyped, unused-ignore]
 
-_Function = TypeVar("_Function", bound=Callable[..., Any])
+Untyped: TypeAlias = Any
+"""An object of Numba or llvmlite, or a value in compiled code whose type they infer."""
 
 
-def _intrinsic(function: Callable[..., Any]) -> Callable[..., Any]:
+def _intrinsic(function: Callable[..., Untyped]) -> Callable[..., Untyped]:
     """Register with Numba a function that writes its own LLVM instructions."""
-    return cast(Callable[..., Any], intrinsic(function))
+    return cast(Callable[..., Untyped], intrinsic(function))
 
 
 @_intrinsic
-def as_bits(typing: Any, x: Any) -> Any:
+def as_bits(typing: Untyped, x: Untyped) -> Untyped:
     """Return the bits of a float64 as a uint64, or those of a float32 as a uint32."""
     kind, width = (types.uint32, 32) if x == types.float32 else (types.uint64, 64)
 
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    def generate(context: Untyped, builder: Untyped, signature: Untyped, arguments: Untyped) -> Untyped:
         return builder.bitcast(arguments[0], ir.IntType(width))
 
     return kind(x), generate
 
 
 @_intrinsic
-def as_float(typing: Any, bits: Any) -> Any:
+def as_float(typing: Untyped, bits: Untyped) -> Untyped:
     """Return the float64 that has the bits of a uint64, or the float32 that has those of a uint32."""
     kind, real = (types.float32, ir.FloatType()) if bits == types.uint32 else (types.float64, ir.DoubleType())
 
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    def generate(context: Untyped, builder: Untyped, signature: Untyped, arguments: Untyped) -> Untyped:
         return builder.bitcast(arguments[0], real)
 
     return kind(bits), generate
 
 
 @_intrinsic
-def fma(typing: Any, x: Any, y: Any, z: Any) -> Any:
+def fma(typing: Untyped, x: Untyped, y: Untyped, z: Untyped) -> Untyped:
     """Return x * y + z, rounded once: in float32 if all three are, otherwise in float64."""
     kind = types.float32 if x == y == z == types.float32 else types.float64
 
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    def generate(context: Untyped, builder: Untyped, signature: Untyped, arguments: Untyped) -> Untyped:
         return builder.fma(*arguments)
 
     return kind(kind, kind, kind), generate
 
 
 @_intrinsic
-def prefer_wide_vectors(typing: Any) -> Any:
+def prefer_wide_vectors(typing: Untyped) -> Untyped:
     """Have LLVM compile the calling function for itself, with vectors of 512 bits where the machine has them.
 
     By itself LLVM takes vectors of 256 bits on most machines that have longer ones, because those may lower the
     clock speed. The function is not inlined either, so its loops are compiled the same wherever it is called.
     """
 
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    def generate(context: Untyped, builder: Untyped, signature: Untyped, arguments: Untyped) -> Untyped:
         builder.function.attributes.add("noinline")
         set.add(builder.function.attributes, '"prefer-vector-width"="512"')
         return context.get_dummy_value()
@@ -72,14 +73,14 @@ def prefer_wide_vectors(typing: Any) -> Any:
 
 
 @_intrinsic
-def borrowed(typing: Any, values: Any) -> Any:
+def borrowed(typing: Untyped, values: Untyped) -> Untyped:
     """Return a named tuple with its arrays freed of their reference counts; the caller keeps the originals alive.
 
     Counts are changed at every slice and at many calls, and they are atomic: two threads that count the same array
     all the time wait for each other more than they compute.
     """
 
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    def generate(context: Untyped, builder: Untyped, signature: Untyped, arguments: Untyped) -> Untyped:
         (values,) = arguments
         for k, kind in enumerate(signature.args[0]):
             if isinstance(kind, types.Array):
@@ -96,10 +97,10 @@ PANEL = 128
 GRAIN = 8
 
 
-def _stack(kind: Any, real: Any) -> tuple[Any, Any]:
+def _stack(kind: Untyped, real: Untyped) -> tuple[Untyped, Untyped]:
     """The address of `4 * PANEL` numbers on the stack, aligned to a cache line."""
 
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    def generate(context: Untyped, builder: Untyped, signature: Untyped, arguments: Untyped) -> Untyped:
         with builder.goto_entry_block():
             memory = builder.alloca(ir.ArrayType(real, 4 * PANEL))
             memory.align = 64
@@ -109,7 +110,7 @@ def _stack(kind: Any, real: Any) -> tuple[Any, Any]:
 
 
 @_intrinsic
-def scratch(typing: Any, out: Any) -> Any:
+def scratch(typing: Untyped, out: Untyped) -> Untyped:
     """Return the address of `4 * PANEL` numbers of the kind of `out` on the stack."""
     single = out.dtype == types.float32
     pointer, generate = _stack(out.dtype, ir.FloatType() if single else ir.DoubleType())
@@ -117,7 +118,7 @@ def scratch(typing: Any, out: Any) -> Any:
 
 
 @_intrinsic
-def scratch_words(typing: Any, out: Any) -> Any:
+def scratch_words(typing: Untyped, out: Untyped) -> Untyped:
     """Return the address of `4 * PANEL` unsigned integers, as wide as the numbers of `out`, on the stack."""
     single = out.dtype == types.float32
     pointer, generate = _stack(types.uint32 if single else types.uint64, ir.IntType(32 if single else 64))

@@ -4,7 +4,7 @@ number)."""
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -43,7 +43,7 @@ class Observations(ABC):
     """Whether `sample` draws mean + std times the standard normals of `numerics.random`, which compiled loops can draw
     by themselves as they go. The claim is about one `sample`: a class with another one does not inherit it."""
 
-    def __init_subclass__(cls, **options: Any) -> None:
+    def __init_subclass__(cls, **options: object) -> None:
         super().__init_subclass__(**options)
         owner = next(parent for parent in cls.__mro__ if "sample" in vars(parent))
         cls.normal = vars(cls).get("normal", vars(owner).get("normal", False))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -42,7 +42,7 @@ class Gaussian(Observations):
     ) -> None:
         self.mean = as_means(mean)
         self._factor: Floats | None = None
-        self._last: tuple[Any, Floats] | None = None
+        self._last: tuple[object, Floats] | None = None
         if covariance is None:
             self.std = like_means(self.mean, 1.0 if std is None else std, "std", np.ndim(mean))
             if self.std.min() < 0:
@@ -58,7 +58,7 @@ class Gaussian(Observations):
             self.variance = np.ascontiguousarray(np.einsum("ijj->ij", full))
             self.std = np.sqrt(np.maximum(self.variance, 0.0))
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         return {**vars(self), "_last": None}
 
     @property
