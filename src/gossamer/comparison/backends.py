@@ -10,7 +10,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import ExitStack, suppress
 from importlib import import_module
 from types import ModuleType
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import joblib
 import numba
@@ -18,6 +18,9 @@ import numba
 from gossamer import checks
 from gossamer.errors import InvalidInput, require
 from gossamer.numerics.compiling import parallel
+
+if TYPE_CHECKING:
+    from distributed import Client
 
 BACKENDS = ("threads", "processes", "dask")
 
@@ -128,15 +131,15 @@ def _parallel_nothing(n: int) -> int:
     return total
 
 
-def dask_client(address: str | None, workers: int | None = None) -> Any:
+def dask_client(address: str | None, workers: int | None = None) -> Client:
     """Yield a client of the Dask cluster at this address, or of a local one whose dashboard is only on this machine."""
-    distributed: Any = require("distributed", "dask")
+    start: Callable[..., Client] = require("distributed", "dask").Client
     if address is None:
-        client = distributed.Client(n_workers=workers, dashboard_address="127.0.0.1:0")
+        client = start(n_workers=workers, dashboard_address="127.0.0.1:0")
         client.run(_leave_interrupts)
         return client
     try:
-        return distributed.Client(address)
+        return start(address)
     except (OSError, ValueError) as error:
         raise InvalidInput(
             f"no Dask scheduler answers at {address!r} ({error}); start one with `dask scheduler`, "
@@ -151,13 +154,13 @@ def _leave_interrupts() -> None:
 
 def carry_along(modules: Iterable[ModuleType]) -> None:
     """Send these modules to the workers along with their work, because they may not find the user's files."""
-    found = {module.__name__: module for module in modules}
-    found.pop("__main__", None)  # it travels anyway
+    by_name = {module.__name__: module for module in modules}
+    by_name.pop("__main__", None)  # it travels anyway
     # The picklers of joblib's processes and of Dask.
     for name in ("joblib.externals.cloudpickle", "cloudpickle"):
         with suppress(ImportError):
             pickler = import_module(name)
-            for module in found.values():
+            for module in by_name.values():
                 pickler.register_pickle_by_value(module)
 
 

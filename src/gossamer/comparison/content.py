@@ -16,7 +16,6 @@ from dataclasses import fields, is_dataclass
 from functools import cached_property, partial
 from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
-from typing import Any
 
 import joblib
 import numpy as np
@@ -29,28 +28,28 @@ from gossamer.networks import Network
 from gossamer.observations import Observations
 
 
-def digest(*values: Any) -> str:
+def digest(*values: object) -> str:
     """Return one digest of these values."""
     return str(joblib.hash([_content(value) for value in values], hash_name="sha1"))
 
 
-def own_modules(value: Any) -> dict[str, ModuleType]:
+def own_modules(value: object) -> dict[str, ModuleType]:
     """The modules of a user's own, by name, that the class of `value` and its bases come from, with all they use.
 
     Of a class, a function or a module, those of this one.
     """
-    found: dict[str, ModuleType] = {}
+    modules: dict[str, ModuleType] = {}
     kind = value if isinstance(value, type) else type(value)
     ahead = [sys.modules.get(cls.__module__) for cls in kind.__mro__]
     if isinstance(value, FunctionType | ModuleType):
         ahead = [value if isinstance(value, ModuleType) else sys.modules.get(value.__module__)]
     while ahead:
         module = ahead.pop()
-        if module is None or module.__name__ in found or not _is_own(module):
+        if module is None or module.__name__ in modules or not _is_own(module):
             continue
-        found[module.__name__] = module
+        modules[module.__name__] = module
         ahead += _imported(module)
-    return found
+    return modules
 
 
 def _imported(module: ModuleType) -> Iterator[ModuleType | None]:
@@ -82,16 +81,16 @@ def _is_own(module: ModuleType) -> bool:
     return not any(path.is_relative_to(folder) for folder in (PACKAGE, *_INSTALLED))
 
 
-def _content(value: Any) -> Any:
+def _content(value: object) -> object:
     if isinstance(value, Network):
         matrix = value.gossip
         return matrix.shape, matrix.indptr.astype(np.int64), matrix.indices.astype(np.int64), matrix.data
     if isinstance(value, np.ndarray | str | int | float | complex | bytes | bool | range | None):
         return value
     if isinstance(value, Mapping):
-        return [(str(key), _content(each)) for key, each in value.items()]
+        return [(str(key), _content(entry)) for key, entry in value.items()]
     if isinstance(value, list | tuple):
-        return [_content(each) for each in value]
+        return [_content(entry) for entry in value]
     if isinstance(value, FunctionType):
         return _function(value, set())
     if isinstance(value, type):
@@ -111,13 +110,13 @@ def _is_cached(cls: type, name: str) -> bool:
     return isinstance(getattr(cls, name, None), cached_property)
 
 
-def _sources(value: Any) -> list[str]:
+def _sources(value: object) -> list[object]:
     """Digests of the files of own code, and of the classes of `value` that were typed into a notebook."""
     typed = [_typed(cls, set()) for cls in type(value).__mro__ if _is_typed(cls)]
     return [*_files(value), *typed]
 
 
-def _files(value: Any) -> list[str]:
+def _files(value: object) -> list[str]:
     """Digests of the files of `own_modules`."""
     files = filter(None, map(_file, own_modules(value).values()))
     return sorted(hashlib.sha256(Path(file).read_bytes()).hexdigest() for file in files)
@@ -127,13 +126,13 @@ def _file(module: ModuleType) -> str | None:
     return getattr(module, "__file__", None)
 
 
-def _is_typed(item: Any) -> bool:
+def _is_typed(item: object) -> bool:
     """Return whether a class or function is user code that is in no file."""
     module = sys.modules.get(item.__module__ or "")
     return module is not None and _is_own(module) and _file(module) is None
 
 
-def _function(function: FunctionType, seen: set[int]) -> Any:
+def _function(function: FunctionType, seen: set[int]) -> object:
     """Return what identifies a function: its code, its files or the globals it uses, its defaults and its closure."""
     uses = _globals(function, seen) if _is_typed(function) else _files(function)
     cells = [_named(cell.cell_contents, seen) for cell in function.__closure__ or ()]
@@ -141,29 +140,29 @@ def _function(function: FunctionType, seen: set[int]) -> Any:
     return [_code(function.__code__), uses, _content(defaults), cells]
 
 
-def _code(code: CodeType) -> list[Any]:
+def _code(code: CodeType) -> list[object]:
     """Return compiled code without file names and line numbers, since cells are renumbered in every session."""
     constants = [
-        _code(each) if isinstance(each, CodeType) else repr(sorted(map(repr, each)))
-        for each in code.co_consts
-        if isinstance(each, CodeType | frozenset)
+        _code(constant) if isinstance(constant, CodeType) else repr(sorted(map(repr, constant)))
+        for constant in code.co_consts
+        if isinstance(constant, CodeType | frozenset)
     ]
-    plain = repr([each for each in code.co_consts if not isinstance(each, CodeType | frozenset)])
+    plain = repr([constant for constant in code.co_consts if not isinstance(constant, CodeType | frozenset)])
     names = [code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars]
     return [code.co_code, constants, plain, names, code.co_argcount, code.co_kwonlyargcount, code.co_flags]
 
 
-def _globals(function: FunctionType, seen: set[int]) -> list[Any]:
+def _globals(function: FunctionType, seen: set[int]) -> list[object]:
     """The values of the globals that a typed function, or a function inside it, names."""
-    found: list[Any] = []
+    values: list[object] = []
     for name in sorted(_names(function.__code__)):
         if name not in function.__globals__:
             continue
-        found.append((name, _named(function.__globals__[name], seen, name)))
-    return found
+        values.append((name, _named(function.__globals__[name], seen, name)))
+    return values
 
 
-def _named(value: Any, seen: set[int], name: str = "") -> Any:
+def _named(value: object, seen: set[int], name: str = "") -> object:
     """What a name in a function stands for: a class, a function, a module or a value."""
     if isinstance(value, type | FunctionType):
         return (
@@ -174,7 +173,7 @@ def _named(value: Any, seen: set[int], name: str = "") -> Any:
     return _global(name, value) if name else _content(value)
 
 
-def _global(name: str, value: Any) -> Any:
+def _global(name: str, value: object) -> object:
     try:
         return joblib.hash(_content(value), hash_name="sha1")
     except Exception as error:  # whatever a pickler or a user's class raises
@@ -185,11 +184,11 @@ def _global(name: str, value: Any) -> Any:
 
 
 def _names(code: CodeType) -> set[str]:
-    inner = (_names(each) for each in code.co_consts if isinstance(each, CodeType))
+    inner = (_names(constant) for constant in code.co_consts if isinstance(constant, CodeType))
     return set(code.co_names).union(*inner)
 
 
-def _typed(item: type | FunctionType, seen: set[int]) -> Any:
+def _typed(item: type | FunctionType, seen: set[int]) -> object:
     """Return what identifies a class or function from a notebook: the code of its functions, and its attributes."""
     if id(item) in seen:
         return item.__qualname__
@@ -217,9 +216,9 @@ _OF_THE_PLACE = {
 """Attributes of a class that say nothing of what it does."""
 
 
-def _attribute(value: Any, seen: set[int]) -> Any:
+def _attribute(value: object, seen: set[int]) -> object:
     functions = [value, *(getattr(value, name, None) for name in ("__func__", "fget", "func"))]
-    code = [_function(each, seen) for each in functions if isinstance(each, FunctionType)]
+    code = [_function(function, seen) for function in functions if isinstance(function, FunctionType)]
     if code:
         return code
     if isinstance(value, type):

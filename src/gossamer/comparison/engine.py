@@ -7,13 +7,14 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from itertools import count, groupby
 from pathlib import Path
-from typing import Any, NamedTuple
+from types import UnionType
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 from warnings import warn
 
 from gossamer import checks
 from gossamer.comparison.backends import carry_along, compute
 from gossamer.comparison.content import own_modules
-from gossamer.comparison.points import COLUMNS, ROUNDS, Contender, Point, Row, Setting, limits
+from gossamer.comparison.points import COLUMNS, ROUNDS, Contender, Label, Point, Row, Setting, limits
 from gossamer.comparison.result import Comparison
 from gossamer.comparison.store import Store
 from gossamer.comparison.values import Digests, Facts, value_digests
@@ -21,9 +22,20 @@ from gossamer.engines.horizons import Horizons, check_horizons
 from gossamer.errors import InvalidInput
 from gossamer.faults import Faults, FaultsLike
 from gossamer.methods import Method, resolve
-from gossamer.networks import ChangingNetwork, DirectedNetwork, Graph, Network, network_of
-from gossamer.observations import check_streams
+from gossamer.networks import AnyNetwork, DirectedNetwork, Graph, NetworkLike, network_of
+from gossamer.observations import Observations, check_streams
 from gossamer.progress import progress_bar
+
+Item = TypeVar("Item")
+Value = TypeVar("Value")
+
+Several: TypeAlias = Iterable[Item] | Mapping[Label, Item]
+"""Several values, each under its own name or under that of the key."""
+
+MethodLike = Method | str
+AnyNetworkLike = AnyNetwork | NetworkLike
+Streams = Observations | Callable[[Any], Observations]
+"""Observations, or a function of the network that returns them."""
 
 
 class Missing(NamedTuple):
@@ -33,7 +45,7 @@ class Missing(NamedTuple):
     equals one that is computed at once: how an error is rounded depends on the horizons that share a pass.
     """
 
-    place: int
+    position: int
     point: Point
     horizons: list[int]
     kept: dict[int, Row]
@@ -43,7 +55,7 @@ class Missing(NamedTuple):
 class Outcome(NamedTuple):
     """The result of a task: its rows, and what they were computed from."""
 
-    place: int
+    position: int
     rows: list[Row]
     values: Digests
     facts: Facts
@@ -81,9 +93,9 @@ class Kept:
 
 
 def compare(
-    methods: Any,
-    networks: Any,
-    observations: Any,
+    methods: MethodLike | Several[MethodLike],
+    networks: AnyNetworkLike | Several[AnyNetworkLike],
+    observations: Streams | Mapping[Label, Streams],
     rounds: int | Horizons,
     *,
     trials: int = 0,
@@ -140,8 +152,8 @@ def compare(
     --------
     >>> def streams(network):
     ...     return gs.Gaussian(np.arange(network.agents) % 7.0)
-    >>> found = gs.compare(["sda", "anytime-sda"], ["path:10", "grid:4x4"], streams, rounds=[100, 1000])
-    >>> [round(value, 2) for value in found.column("over_limit")]
+    >>> comparison = gs.compare(["sda", "anytime-sda"], ["path:10", "grid:4x4"], streams, rounds=[100, 1000])
+    >>> [round(value, 2) for value in comparison.column("over_limit")]
     [3.47, 2.15, 1.08, 1.01, 3.73, 2.17, 1.05, 1.0]
     """
     points = _points(methods, networks, observations, trials, seed, faults)
@@ -149,55 +161,57 @@ def compare(
     if not isinstance(store, str | Path | None):
         raise InvalidInput(parameter="store", required="a folder", got=repr(store))
     kept = None if store is None else Store(Path(store), COLUMNS)
-    found: list[Kept] = []
+    results: list[Kept] = []
     missing: list[Missing] = []
-    for place, point in enumerate(points):
-        found.append(_current(point, Kept.read(kept, point.key), horizons) if kept else Kept())
-        if any(t not in found[place].rows for t in horizons):
+    for index, point in enumerate(points):
+        results.append(_current(point, Kept.read(kept, point.key), horizons) if kept else Kept())
+        if any(t not in results[index].rows for t in horizons):
             missing.append(
-                Missing(place, point, horizons, _reusable(found[place], horizons), found[place].facts)
+                Missing(index, point, horizons, _reusable(results[index], horizons), results[index].facts)
             )
     if kept and kept.damaged:
         names = ", ".join(f"{key}.parquet" for key in kept.damaged)
         warn(f"damaged files in {store} are ignored, and their points computed again: {names}", stacklevel=2)
     if backend != "threads":
-        travel = {id(each): each for p in points for each in (p.method, p.setting.observations)}
-        carry_along(module for each in travel.values() for module in own_modules(each).values())
+        travel = {id(one): one for p in points for one in (p.method, p.setting.observations)}
+        carry_along(module for one in travel.values() for module in own_modules(one).values())
     partial = False
     outcomes = compute(evaluate, missing, backend=backend, workers=workers, address=address)
     with closing(outcomes), progress_bar(progress, "comparing", len(missing)) as advance:
         try:
             for batch in outcomes:
                 for outcome in batch:
-                    _add(found[outcome.place], outcome, horizons)
+                    _add(results[outcome.position], outcome, horizons)
                     if kept:
-                        found[outcome.place].write(kept, points[outcome.place].key)
+                        results[outcome.position].write(kept, points[outcome.position].key)
                     advance(1)
         except KeyboardInterrupt:
             partial = True
-            if not any(each.rows for each in found):
+            if not any(one.rows for one in results):
                 raise
     rows = [
         point.named(mine.rows[t])
-        for point, mine in zip(points, found, strict=True)
+        for point, mine in zip(points, results, strict=True)
         for t in horizons
         if t in mine.rows
     ]
-    return Comparison(rows, partial, _remarks(found, horizons))
+    return Comparison(rows, partial, _remarks(results, horizons))
 
 
 def evaluate(batch: Sequence[Missing]) -> list[Outcome]:
     """Return the rows of several points; consecutive points on one network share their limits."""
-    found = []
+    outcomes = []
     for _, group in groupby(batch, key=lambda each: (id(each.point.setting), each.horizons)):
         some = list(group)
         on = some[0].point.setting
         shared = limits(on.network, on.observations, some[0].horizons)
-        for each in some:
-            rows = each.point.rows(each.horizons, shared, each.kept)
-            values = value_digests(each.point.method, on.network, on.observations, each.horizons, each.facts)
-            found.append(Outcome(each.place, rows, *values))
-    return found
+        for missing in some:
+            rows = missing.point.rows(missing.horizons, shared, missing.kept)
+            values = value_digests(
+                missing.point.method, on.network, on.observations, missing.horizons, missing.facts
+            )
+            outcomes.append(Outcome(missing.position, rows, *values))
+    return outcomes
 
 
 def _together(horizons: Sequence[int]) -> str:
@@ -229,14 +243,14 @@ def _add(kept: Kept, outcome: Outcome, horizons: Sequence[int]) -> None:
     kept.facts.update(outcome.facts)
 
 
-def _remarks(found: Sequence[Kept], horizons: Sequence[int]) -> list[str]:
+def _remarks(results: Sequence[Kept], horizons: Sequence[int]) -> list[str]:
     """Return remarks on rows from a store, in addition to their own notes."""
     together, exact = _together(horizons), list(COLUMNS).index("bias")
     others = {
-        each.origins[t].together
-        for each in found
+        kept.origins[t].together
+        for kept in results
         for t in horizons
-        if t in each.rows and each.rows[t][exact] is not None
+        if t in kept.rows and kept.rows[t][exact] is not None
     } - {together}
     if not others:
         return []
@@ -247,7 +261,12 @@ def _remarks(found: Sequence[Kept], horizons: Sequence[int]) -> list[str]:
 
 
 def _points(
-    methods: Any, networks: Any, observations: Any, trials: int, seed: int, faults: FaultsLike
+    methods: MethodLike | Several[MethodLike],
+    networks: AnyNetworkLike | Several[AnyNetworkLike],
+    observations: Streams | Mapping[Label, Streams],
+    trials: int,
+    seed: int,
+    faults: FaultsLike,
 ) -> list[Point]:
     trials = checks.whole_number("trials", trials, least=0)
     seed = checks.seed(seed)
@@ -258,10 +277,13 @@ def _points(
     chosen = _named(methods, Method, resolve, lambda method: method.label)
     contenders = [Contender(label, method) for label, method in chosen.items()]
     points = []
-    kinds = Network | ChangingNetwork | DirectedNetwork
-    several = observations if isinstance(observations, Mapping) else {None: observations}
-    for name, network in _named(networks, kinds, _network, lambda network: network.name).items():
-        for label, given in _labels(several.items()).items():
+    several: list[tuple[Label | None, Streams]] = (
+        [*_labels(observations.items()).items()]
+        if isinstance(observations, Mapping)
+        else [(None, observations)]
+    )
+    for name, network in _named(networks, AnyNetwork, _network, lambda network: network.name).items():
+        for label, given in several:
             streams = given(network) if callable(given) else given
             check_streams(network.agents, streams)
             kind = type(streams).__name__ if label is None else label
@@ -270,31 +292,36 @@ def _points(
     return points
 
 
-def _network(value: Any) -> Network | ChangingNetwork | DirectedNetwork:
+def _network(value: AnyNetworkLike) -> AnyNetwork:
     if isinstance(value, Graph) and value.is_directed():
         return DirectedNetwork.from_networkx(value)
     return value if isinstance(value, DirectedNetwork) else network_of(value)
 
 
-def _named(given: Any, kind: Any, make: Callable[[Any], Any], name: Callable[[Any], str]) -> dict[Any, Any]:
+def _named(
+    given: object, kind: type | UnionType, make: Callable[[Any], Value], name: Callable[[Value], str]
+) -> dict[Label, Value]:
     """Return the given values by name: the keys of a dictionary, or the name of each value."""
     if isinstance(given, Mapping):
         return _labels((key, make(value)) for key, value in given.items())
-    one = not isinstance(given, Iterable) or isinstance(given, kind | str) or hasattr(given, "edges")
-    return _labels((name(each), each) for each in map(make, [given] if one else given))
+    one = isinstance(given, (kind, str)) or hasattr(given, "edges")
+    values = map(make, given if isinstance(given, Iterable) and not one else [given])
+    return _labels((name(value), value) for value in values)
 
 
-def _labels(pairs: Iterable[tuple[Any, Any]]) -> dict[Any, Any]:
+def _labels(pairs: Iterable[tuple[Label, Value]]) -> dict[Label, Value]:
     """Return values by label, numbered if a label occurs twice; numeric labels stay numbers if all labels are
     numeric."""
     pairs = list(pairs)
-    numbers = all(isinstance(label, int | float | None) for label, _ in pairs)
-    found: dict[Any, Any] = {}
-    for label, each in ((label if numbers else str(label), each) for label, each in pairs):
+    numbers = all(isinstance(label, int | float) for label, _ in pairs)
+    by_label: dict[Label, Value] = {}
+    for label, value in ((label if numbers else str(label), value) for label, value in pairs):
         again = (f"{label} ({number})" for number in count(2))
-        found[label if label not in found else next(new for new in again if new not in found)] = each
-    if not found:
+        by_label[label if label not in by_label else next(new for new in again if new not in by_label)] = (
+            value
+        )
+    if not by_label:
         raise InvalidInput(
             "a comparison needs at least one method, one network and one kind of streams, got none"
         )
-    return found
+    return by_label

@@ -13,6 +13,7 @@ import numpy as np
 from scipy.stats import t as student
 
 from gossamer import theory
+from gossamer.arrays import Floats, Integers
 from gossamer.comparison.content import digest
 from gossamer.comparison.values import samples_of
 from gossamer.engines.exact import exact
@@ -22,7 +23,7 @@ from gossamer.errors import GossamerError, Unsupported
 from gossamer.faults import Faults
 from gossamer.fingerprint import fingerprint
 from gossamer.methods import DSG, SDA, Method
-from gossamer.networks import ChangingNetwork, DirectedNetwork, Network
+from gossamer.networks import AnyNetwork, ChangingNetwork, DirectedNetwork, Network
 from gossamer.observations import Observations
 from gossamer.results import Record
 
@@ -84,7 +85,7 @@ class Setting:
     """A network and the streams to average, which many points share; `trials` and what may go wrong in them."""
 
     name: Label  #: of the network
-    network: Any  #: a Network, a ChangingNetwork or a DirectedNetwork
+    network: Any  #: a Network, a ChangingNetwork or a DirectedNetwork, which engines may refuse
     streams: Label
     observations: Observations
     trials: int
@@ -141,7 +142,7 @@ class Point:
     def rows(self, horizons: Sequence[int], limits: Limits, kept: Mapping[int, Row]) -> list[Row]:
         """One row for each horizon; `kept` rows have trials that are not simulated again."""
         network = self.setting.network
-        found: dict[int, dict[str, Any]] = {
+        rows: dict[int, Record] = {
             t: {
                 **dict.fromkeys(COLUMNS),
                 "network": str(self.setting.name),
@@ -160,7 +161,7 @@ class Point:
         # On given contacts an exact error takes a run for each observation, so that trials are asked for instead of it.
         if self.setting.faults is None and not (self.setting.trials and isinstance(network, ChangingNetwork)):
             for record in _records(self._exact, horizons, refusals):
-                row = found[record["rounds"]]
+                row = rows[record["rounds"]]
                 row.update({name: record[name] for name in EXACT})
                 notes[record["rounds"]].append(record["note"])
                 if record["uncertainty"]:  # a comparison must not promise what is only likely
@@ -171,19 +172,19 @@ class Point:
             # What refused an exact error advises to simulate, which is done here.
             refusals.clear()
             for record in _records(self._simulated, [t for t in horizons if t not in old], refusals):
-                self._add_trials(found[record["rounds"]], record)
+                self._add_trials(rows[record["rounds"]], record)
                 notes[record["rounds"]].append(record["note"])
             for t, row in old.items():
-                found[t].update({name: row[name] for name in SIMULATED})
+                rows[t].update({name: row[name] for name in SIMULATED})
                 notes[t] = [row["note"]]
-        for t, row in found.items():
+        for t, row in rows.items():
             if row["total_error"] is None:
                 notes[t] = [refusals.get(t, "")]
             else:
                 row["mse"] = row["total_error"] / row["agents"]
                 row["over_limit"] = float(over_limit(row["total_error"], row["centralized_limit"]))
             row["note"] = "; ".join(dict.fromkeys(filter(None, notes[t])))
-        return [tuple(_plain(value) for value in row.values()) for row in found.values()]
+        return [tuple(_plain(value) for value in row.values()) for row in rows.values()]
 
     def _theorems(self, rounds: int) -> dict[str, float | None]:
         """What theory promises of this method, where it does."""
@@ -209,25 +210,25 @@ class Point:
             row["network_limit"] = None
             row.update({name: record[name] for name in ("agents", "centralized_limit")})
 
-    def _exact(self, horizons: list[int]) -> ErrorResult[Any, Any]:
+    def _exact(self, horizons: list[int]) -> ErrorResult[Integers, Floats]:
         return exact(self.method, self.setting.network, self.setting.observations, horizons)
 
-    def _simulated(self, horizons: list[int]) -> ErrorResult[Any, Any]:
+    def _simulated(self, horizons: list[int]) -> ErrorResult[Integers, Floats]:
         on = self.setting
         problem = (self.method, on.network, on.observations, horizons, on.trials, on.seed)
-        found = simulate(*problem, faults=on.faults, keep="errors", progress=False)
-        if found.partial:
+        run = simulate(*problem, faults=on.faults, keep="errors", progress=False)
+        if run.partial:
             raise KeyboardInterrupt
-        return found
+        return run
 
 
-def _edges(network: Any) -> int | None:
+def _edges(network: AnyNetwork) -> int | None:
     if isinstance(network, ChangingNetwork):
         return None
     return len(network.links if isinstance(network, DirectedNetwork) else network.edges)
 
 
-Limits = dict[int, dict[str, Any]]
+Limits = dict[int, dict[str, float]]
 """What no method on a network can beat, by the number of rounds."""
 
 
@@ -240,7 +241,7 @@ def limits(network: Any, observations: Observations, horizons: Sequence[int]) ->
 
 
 def _bound(
-    theorem: Callable[..., theory.Bound], network: Any, observations: Observations, rounds: int
+    theorem: Callable[..., theory.Bound], network: Network, observations: Observations, rounds: int
 ) -> float | None:
     try:
         bound = theorem(network, observations, rounds)
@@ -250,7 +251,7 @@ def _bound(
 
 
 def _records(
-    compute: Callable[[list[int]], ErrorResult[Any, Any]],
+    compute: Callable[[list[int]], ErrorResult[Integers, Floats]],
     horizons: Sequence[int],
     refusals: dict[int, str],
 ) -> Iterator[Record]:
@@ -269,7 +270,7 @@ def _records(
                 yield from _records(compute, [t], refusals)
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> object:
     """A number or text of Python; NaN and infinity are kept, but a NaN limit is none."""
     if isinstance(value, np.generic):
         value = value.item()

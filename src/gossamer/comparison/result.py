@@ -5,10 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-
 from gossamer import plotting
-from gossamer.comparison.points import COLUMNS
+from gossamer.comparison.points import COLUMNS, Row
 from gossamer.results import Record, Result
 
 
@@ -27,12 +25,12 @@ class Comparison(Result):
 
     Examples
     --------
-    >>> found = gs.compare("dsg", "cycle:6", gs.Gaussian(np.zeros(6)), rounds=[10, 100])
-    >>> found.column("rounds"), len(found.to_frame())
+    >>> comparison = gs.compare("dsg", "cycle:6", gs.Gaussian(np.zeros(6)), rounds=[10, 100])
+    >>> comparison.column("rounds"), len(comparison.to_frame())
     ([10, 100], 2)
     """
 
-    rows: list[tuple[Any, ...]]
+    rows: list[Row]
     partial: bool = False
     remarks: list[str] = field(default_factory=list, compare=False)
 
@@ -45,8 +43,8 @@ class Comparison(Result):
 
     def column(self, name: str) -> list[Any]:
         """Return the values of one column, in the order of the rows."""
-        place = list(COLUMNS).index(name)
-        return [row[place] for row in self.rows]
+        index = list(COLUMNS).index(name)
+        return [row[index] for row in self.rows]
 
     def records(self) -> list[Record]:
         return [dict(zip(COLUMNS, row, strict=True)) for row in self.rows]
@@ -63,7 +61,7 @@ class Comparison(Result):
         ]
         return [*by_method, *self.remarks]
 
-    def plot(self, ax: Any = None) -> Any:
+    def plot(self, ax: plotting.Panels | None = None) -> plotting.Panels:
         """Plot errors against rounds with both limits, one panel per network (`ax` then has one axes for each).
 
         Lines are exact, points with 95% intervals are simulated.
@@ -90,19 +88,20 @@ def _curves(rows: list[Record]) -> list[plotting.Curve]:
         exact = [row for row in mine if row["bias"] is not None]
         tried = [row for row in mine if row["simulated_error"] is not None]
         if exact:
-            curves.append(plotting.Curve(method, *_values(exact, "rounds", "total_error")))
+            curves.append(_curve(method, exact, "total_error"))
         if tried:
-            curves.append(plotting.Curve(method, *_values(tried, "rounds", "simulated_error", "stderr")))
+            curves.append(_curve(method, tried, "simulated_error", "stderr"))
     # Limits of several kinds of streams would be several lines in one gray.
     shared = {} if several else {row["rounds"]: row for row in rows}
     for limit in ("centralized_limit", "network_limit"):
         known = [row for _, row in sorted(shared.items()) if row[limit] is not None]
         if known:
-            name = limit.replace("_", " ")
-            x, y = _values(known, "rounds", limit)
-            curves.append(plotting.Curve(name, x, y, limit=True))
+            curves.append(_curve(limit.replace("_", " "), known, limit, limit=True))
     return curves
 
 
-def _values(rows: list[Record], *names: str) -> list[Any]:
-    return [np.array([row[name] for row in rows], dtype=float) for name in names]
+def _curve(
+    label: str, rows: list[Record], error: str, stderr: str | None = None, *, limit: bool = False
+) -> plotting.Curve:
+    x, y = ([float(row[name]) for row in rows] for name in ("rounds", error))
+    return plotting.Curve(label, x, y, [float(row[stderr]) for row in rows] if stderr else None, limit)

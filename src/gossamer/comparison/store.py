@@ -49,8 +49,8 @@ class Store:
     def __init__(self, folder: Path, columns: Mapping[str, type]) -> None:
         self.folder = folder
         self.damaged: list[str] = []  #: keys of the files that were damaged when they were read
-        self.arrow: Any = require("pyarrow", "data")
-        self.parquet: Any = require("pyarrow.parquet", "data")
+        self.arrow = require("pyarrow", "data")
+        self.parquet = require("pyarrow.parquet", "data")
         kinds = {int: self.arrow.int64(), float: self.arrow.float64(), str: self.arrow.string()}
         self.schema = self.arrow.schema([(name, kinds[kind]) for name, kind in columns.items()])
         try:
@@ -80,7 +80,7 @@ class Store:
             return None
         return Stored(list(zip(*(column.to_pylist() for column in table.columns), strict=True)), metadata)
 
-    def write(self, key: str, rows: Sequence[Sequence[Any]], metadata: Mapping[str, Any]) -> None:
+    def write(self, key: str, rows: Sequence[Sequence[object]], metadata: Mapping[str, object]) -> None:
         """Store rows under a key, replacing earlier ones."""
         columns = zip(*rows, strict=True) if rows else ((),) * len(self.schema)
         named = {name: list(values) for name, values in zip(self.schema.names, columns, strict=True)}
@@ -94,7 +94,7 @@ class Store:
             raise OutputError(f"{self.folder} cannot be written ({error.strerror or error})") from error
         self.kept.add(f"{key}.parquet")
 
-    def _put(self, name: str, content: Any) -> None:
+    def _put(self, name: str, content: bytes) -> None:
         handle, temporary = tempfile.mkstemp(prefix=".unfinished-", dir=self.folder)
         try:
             with os.fdopen(handle, "wb") as file:

@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import numpy as np
 
 from gossamer.arrays import AnyArray
 from gossamer.comparison.content import own_modules
 from gossamer.errors import GossamerError, Unsupported
+from gossamer.facts import DeclaredFacts, SpectralFacts
 from gossamer.methods import Method, Table, tabulate
-from gossamer.networks import ChangingNetwork
+from gossamer.networks import AnyNetwork, ChangingNetwork
 from gossamer.networks.contacts import Computed
 from gossamer.observations import Observations
 
@@ -31,17 +31,17 @@ PROBE = range(8)
 """Number of rounds whose samples represent a user-defined stream."""
 
 
-class RecordedFacts:
+class RecordedFacts(DeclaredFacts):
     """The facts of a network: those already known, and those that are computed when a method asks for them."""
 
-    def __init__(self, network: Any, known: Facts) -> None:
+    def __init__(self, network: AnyNetwork, known: Facts) -> None:
         self._network, self.known = network, dict(known)
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> object:
         if name not in self.known:
             if not hasattr(self._network, name):
                 raise Unsupported(f"{self._network!r} has no {name}")
-            value = getattr(self._network, name)
+            value: object = getattr(self._network, name)
             if not isinstance(value, int | float | np.number):
                 return value
             self.known[name] = float(value) if isinstance(value, float | np.floating) else int(value)
@@ -49,7 +49,7 @@ class RecordedFacts:
 
 
 def value_digests(
-    method: Method, network: Any, observations: Observations, horizons: Sequence[int], known: Facts
+    method: Method, network: AnyNetwork, observations: Observations, horizons: Sequence[int], known: Facts
 ) -> tuple[Digests, Facts]:
     """A digest of what the engines read in the rounds up to each horizon, and the facts that the method asked for."""
     facts = RecordedFacts(network, known)
@@ -71,7 +71,7 @@ def samples_of(observations: Observations) -> AnyArray | None:
     return observations.sample(0, PROBE, range(1))
 
 
-def _tables(method: Method, facts: Any, ascending: Sequence[int]) -> Digests:
+def _tables(method: Method, facts: SpectralFacts, ascending: Sequence[int]) -> Digests:
     if method.anytime:
         try:
             return _prefixes(_rows(tabulate(method, facts, ascending[-1])), ascending)
@@ -80,7 +80,7 @@ def _tables(method: Method, facts: Any, ascending: Sequence[int]) -> Digests:
     return {t: _table(method, facts, t) for t in ascending}
 
 
-def _table(method: Method, facts: Any, rounds: int) -> str:
+def _table(method: Method, facts: SpectralFacts, rounds: int) -> str:
     try:
         return _prefixes(_rows(tabulate(method, facts, rounds)), [rounds])[rounds]
     except GossamerError as refusal:
@@ -93,7 +93,7 @@ def _rows(table: Table) -> AnyArray:
 
 def _prefixes(rows: AnyArray | Iterator[AnyArray], ascending: Sequence[int]) -> Digests:
     """The digest of the first t rows, for every t."""
-    found: Digests = {}
+    digests: Digests = {}
     digest, done = hashlib.sha256(), 0
     rounds = iter(rows)
     for t in ascending:
@@ -103,5 +103,5 @@ def _prefixes(rows: AnyArray | Iterator[AnyArray], ascending: Sequence[int]) -> 
             for _ in range(done, t):
                 row = np.ascontiguousarray(next(rounds))
                 digest.update(f"{row.shape}".encode() + row.tobytes())
-        found[t], done = digest.hexdigest(), t
-    return found
+        digests[t], done = digest.hexdigest(), t
+    return digests

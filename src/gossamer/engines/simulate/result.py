@@ -5,13 +5,16 @@ from __future__ import annotations
 import warnings
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gossamer import plotting
-from gossamer.engines.results import Rounds, TrialResult, Value
+from gossamer.engines.results import OneOrMore, Rounds, TrialResult, Value
 from gossamer.errors import Unsupported
 from gossamer.networks import Network
 from gossamer.observations import fourth_moment_note
+
+if TYPE_CHECKING:
+    from gossamer.engines.exact import Exact
 
 QUICK, QUICK_IN_CLOSED_FORM = 2**14, 2**22
 """Largest numbers of agents for which an exact error takes seconds: in general, and with a closed-form spectrum."""
@@ -41,10 +44,10 @@ class Simulation(TrialResult[Rounds, Value]):
     ((10, 6, 1), (6,))
     """
 
-    network: Any  #: a Network, or for push gossip a DirectedNetwork
+    network: Any  #: a Network, for push gossip a DirectedNetwork, or on a cluster NetworkParts
 
     @cached_property
-    def expected(self) -> Any:
+    def expected(self) -> Exact[OneOrMore, OneOrMore] | None:
         """The exact error of the same method, or None if there is none; computed on first access.
 
         Warns if the standard errors of the trials are unreliable.
@@ -59,7 +62,7 @@ class Simulation(TrialResult[Rounds, Value]):
             return None
 
     @property
-    def quick_expected(self) -> Any:
+    def quick_expected(self) -> Exact[OneOrMore, OneOrMore] | None:
         """`expected` if it can be computed in seconds, as in tables and figures, else None."""
         network = self.network
         if not isinstance(network, Network) or network.agents <= QUICK:
