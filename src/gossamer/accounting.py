@@ -102,7 +102,7 @@ class Privacy(Result):
     shown: ClassVar[Sequence[str]] = ("agent", "mu_change", "mu_move", "epsilon", "note")
 
     @property
-    def title(self) -> str:  # type: ignore[override]
+    def title(self) -> str:
         hidden = f"masks of {self.masks.scale}" + (", refreshed" if self.masks.refresh else "")
         noise = f" and noise of {self.noise:g}" if self.noise else ""
         seen = f" against {len(self.coalition)} agents" if self.coalition else ""
