@@ -230,7 +230,10 @@ def moved(family: Family, start: Floats, target: Floats, y: Floats) -> Floats:
     low, high = family.limits(y)
     if np.ndim(low) == 0:
         return target
-    return np.clip(start + np.clip(target - start, -STEP, STEP), low, high)
+    way = target - start
+    if np.abs(way).max(initial=0.0) > STEP:
+        target = np.where(np.abs(way) > STEP, start + np.clip(way, -STEP, STEP), target)
+    return np.clip(target, low, high)
 
 
 def placed(family: Family, target: Floats, y: Floats, reach: Floats | float) -> Floats:

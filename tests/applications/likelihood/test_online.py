@@ -59,7 +59,7 @@ def test_intervals_cover_as_often_as_they_say(family):
     method, trials, horizons = gs.AnytimeSDA(), 160, (60, 250)
     linearizer, draws = Linearizer(problem, trials, errors=True), Draws(problem, 0, range(trials))
     table = tabulate(method, problem.network, 250)
-    registers = np.zeros((10, linearizer.layout.components, table.registers, trials))
+    registers = np.zeros((linearizer.layout.components, 10, table.registers, trials))
     stops = {*horizons, *looks(250)}
     for piece, samples in draws.pieces(range(250), stops):
         observations = linearizer.observe(*samples)

@@ -7,8 +7,8 @@ import pytest
 
 import gossamer as gs
 from gossamer.applications import DSGD, DSGT, Alone, Centralized, Family
-from gossamer.applications.likelihood import kernels
-from gossamer.applications.likelihood.linearization import MEMORY, Linearizer, looks
+from gossamer.applications.likelihood import kernels, linearization
+from gossamer.applications.likelihood.linearization import MEMORY, KeptSamples, Linearizer, looks
 from gossamer.applications.likelihood.rivals import GRID
 from gossamer.applications.likelihood.streaming import Draws
 from gossamer.families import FAMILIES
@@ -28,8 +28,15 @@ def all_samples(problem, rounds, trials, seed=0):
 def gradients(problem, x, y, weights, theta):
     """(N, p, B): the sums of all samples' gradients at theta (p,)."""
     rows = theta.reshape(problem.family.outputs, -1)
-    slopes = problem.family.slopes(np.einsum("ak,snkb->asnb", rows, x), y) * weights[..., None]
-    return np.einsum("asnb,snkb->nakb", slopes, x).reshape(x.shape[1], problem.size, -1)
+    slopes = problem.family.slopes(np.einsum("ak,sknb->asnb", rows, x), y) * weights[..., None]
+    return np.einsum("asnb,sknb->nakb", slopes, x).reshape(x.shape[2], problem.size, -1)
+
+
+def kept_by(linearizer):
+    """All samples that are kept."""
+    x, y, weights = (np.concatenate([kept[k] for kept in linearizer._kept]) for k in range(3))
+    predictors = np.concatenate([kept.predictors for kept in linearizer._kept], axis=1)
+    return KeptSamples(x, y, weights, predictors)
 
 
 def known(theta, off=9.0):
@@ -46,13 +53,14 @@ def known(theta, off=9.0):
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_what_was_observed_adds_up_to_all_samples_linearized_now(family):
-    """However often samples were moved toward other estimates."""
+def test_what_was_observed_adds_up_to_all_samples_linearized_now(family, monkeypatch):
+    """However often samples were moved toward other estimates, and in whatever blocks they are kept."""
+    monkeypatch.setattr(linearization, "_BLOCK", 30 * 4 * 3)
     problem = gs.LikelihoodEstimation.random(
         gs.Network.cycle(4), family, 2, samples=[1, 2, 0, 1], intercept=False
     )
     linearizer, rng = Linearizer(problem, 3, errors=True), np.random.default_rng(0)
-    total = np.zeros((4, linearizer.layout.components, 3))
+    total = np.zeros((linearizer.layout.components, 4, 3))
     x, y, weights = all_samples(problem, 40, 3)
     nothing = (x[:2], y[:2], 0 * weights[:2], 2)  # a round without samples, which carries the change
     for start in range(0, 80, 20):
@@ -60,13 +68,14 @@ def test_what_was_observed_adds_up_to_all_samples_linearized_now(family):
         total += linearizer.observe(x[part], y[part], weights[part], 2).sum(axis=0)
         linearizer.look(known(rng.normal(size=(4, 3, problem.size)) * 0.3))
         total += linearizer.observe(*nothing)[0]
-    kept = linearizer._together()
+    kept = kept_by(linearizer)
+    assert len(linearizer._kept) > 2
     np.testing.assert_array_equal(kept.y, y)
     slopes = problem.family.slopes(kept.predictors, y) * weights[..., None]
-    scores = np.einsum("asnb,snkb->nakb", slopes, x).reshape(4, problem.size, 3)
-    layout = linearizer.layout
-    np.testing.assert_allclose(layout.slopes(np.swapaxes(total, 1, 2)), np.swapaxes(scores, 1, 2), atol=1e-9)
-    np.testing.assert_allclose(total, linearizer._sums(kept, 80)[0], rtol=1e-9, atol=1e-9)
+    scores = np.einsum("asnb,sknb->nbak", slopes, x).reshape(4, 3, problem.size)
+    np.testing.assert_allclose(linearizer.layout.slopes(np.moveaxis(total, 0, 2)), scores, atol=1e-9)
+    whole = linearizer._sums(kept, linearizer._predict(kept.x), 80)[0]
+    np.testing.assert_allclose(total, whole, rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.parametrize("family", [name for name in FAMILIES if name != "huber"])
@@ -75,9 +84,9 @@ def test_a_predictor_moves_by_a_step_at_most(family):
     linearizer, (x, y, weights) = Linearizer(problem, 2), all_samples(problem, 30, 2)
     linearizer.observe(x, y, weights)
     for _ in range(3):
-        before = linearizer._together().predictors.copy()
+        before = kept_by(linearizer).predictors.copy()
         linearizer.look(known(np.full((3, 2, problem.size), 20.0)))
-        moved = np.abs(linearizer._together().predictors - before)
+        moved = np.abs(kept_by(linearizer).predictors - before)
         assert STEP / 2 < moved.max() <= STEP + 1e-12
 
 
@@ -92,35 +101,49 @@ def test_samples_are_let_go_once_estimates_are_good():
         linearizer.look(known(theta, 0.05))
     total += linearizer.observe(x[30:60], y[30:60], weights[30:60]).sum(axis=0)
     assert linearizer._count == 10
-    assert len(linearizer._together().y) == 10
+    assert len(kept_by(linearizer).y) == 10
 
     def off(parameter):
         """The error of linearization at theta, by the averages of all agents."""
         found = judge(
-            linearizer.layout, total.mean(axis=0).T, np.tile(parameter, (2, 1)), np.full(2, 1e9), 1 / 3, 1.0
+            linearizer.layout, total.mean(axis=1).T, np.tile(parameter, (2, 1)), np.full(2, 1e9), 1 / 3, 1.0
         )
         return found.linearization  # with such a penalty theta is about 0
 
-    rows = np.einsum("snkb,k->snb", x, problem.parameter)
+    rows = np.einsum("sknb,k->snb", x, problem.parameter)
     expected = (np.exp(rows) * rows**2).sum(axis=(0, 1)) / 3
-    held = total.mean(axis=0).T
+    held = total.mean(axis=1).T
     np.testing.assert_allclose(held[:, 2], expected, rtol=1e-9)  # Q at theta = 0
     assert np.all(off(np.zeros(2)) > 0)
 
 
-def test_the_curvature_is_packed_row_by_row():
+def test_sums_over_groups_of_samples_are_what_their_layout_says():
     rng = np.random.default_rng(0)
-    x, w, z = rng.normal(size=(6, 2, 3, 4)), rng.normal(size=(2, 2, 6, 2, 4)), rng.normal(size=(2, 6, 2, 4))
-    w = w + np.swapaxes(w, 0, 1)
-    layout = SumLayout(6)
-    out = np.zeros((3, 2, layout.components, 4))
-    kernels.linearize(out, x, w, layout.curved, 2)
-    kernels.respond(out, x, z, FIRST, 2)
-    full = np.einsum("acsnb,snkb,snlb->snbakcl", w, x, x).reshape(3, 2, 2, 4, 6, 6).sum(axis=1)
-    held = np.moveaxis(out, 2, 3)
-    np.testing.assert_allclose(layout.curvature(held), full, atol=1e-12)
-    response = np.einsum("asnb,snkb->snbak", z, x).reshape(3, 2, 2, 4, 6).sum(axis=1)
-    np.testing.assert_allclose(layout.shifted(held), response, atol=1e-12)
+    x, weights, predictors, slopes = (
+        rng.normal(size=shape) for shape in ((6, 3, 4), (6, 4), (2, 6, 4), (2, 6, 4))
+    )
+    bends = rng.normal(size=(2, 2, 6, 4))
+    bends = bends + np.swapaxes(bends, 0, 1)
+    layout = SumLayout(6, meat=True)
+    out = np.zeros((3, layout.components, 4))
+    kernels.add_sums(out, x, weights, predictors, slopes, bends, 2)
+    kernels.add_products(out, x, weights, bends, layout.plain + 2, 2)
+    held = np.moveaxis(out, 1, 2)
+
+    def summed(formula, *arrays):
+        each = np.einsum(formula, weights, *arrays)
+        return each.reshape(3, 2, 4, -1).sum(axis=1)
+
+    def agrees(found, expected):
+        np.testing.assert_allclose(found.reshape(3, 4, -1), expected, atol=1e-12)
+
+    agrees(layout.counts(held), summed("sb->sb"))
+    agrees(held[..., 1], summed("sb,aasb->sb", bends))
+    agrees(held[..., 2], summed("sb,acsb,asb,csb->sb", bends, predictors, predictors))
+    agrees(layout.shifted(held), summed("sb,acsb,csb,skb->sbak", bends, predictors, x))
+    agrees(layout.slopes(held), summed("sb,asb,skb->sbak", slopes, x))
+    agrees(layout.curvature(held), summed("sb,acsb,skb,slb->sbakcl", bends, x, x))
+    agrees(layout.scores(held), layout.curvature(held).reshape(3, 4, -1))
 
 
 def test_samples_begin_at_their_labels():
@@ -128,8 +151,8 @@ def test_samples_begin_at_their_labels():
     problem = gs.LikelihoodEstimation.random(gs.Network.cycle(3), "huber", 1, intercept=False)
     linearizer, (x, y, weights) = Linearizer(problem, 2), all_samples(problem, 8, 2)
     seen = linearizer.observe(x, y, weights)
-    np.testing.assert_allclose(seen[:, :, linearizer.layout.curved], x[:, :, 0] ** 2)
-    np.testing.assert_allclose(seen[:, :, FIRST] - seen[:, :, FIRST + 1], x[:, :, 0] * y)
+    np.testing.assert_allclose(seen[:, linearizer.layout.curved], x[:, 0] ** 2)
+    np.testing.assert_allclose(seen[:, FIRST] - seen[:, FIRST + 1], x[:, 0] * y)
 
 
 def test_agents_look_often_at_first_and_then_every_32_rounds():
@@ -163,7 +186,7 @@ def test_squares_are_averaged_exactly():
     for trial in range(2):
         stream = gs.applications.LinearEstimation.random(problem.network, 2, 1).online()._stream
         for t in range(70):
-            xs = x[t, :, :, trial]
+            xs = x[t, :, :, trial].T
             stream.advance(
                 np.column_stack(
                     [xs[:, 0] ** 2, xs[:, 0] * xs[:, 1], xs[:, 1] ** 2, xs * y[t, :, trial][:, None]]
@@ -281,8 +304,8 @@ def test_rivals_do_what_their_equations_say(rival):
             slope = np.zeros((4, 2))
             for i in range(4):
                 for s in (2 * t, 2 * t + 1):
-                    p = 1 / (1 + np.exp(-x[s, i, :, trial] @ theta[i]))
-                    slope[i] += weights[s, i] * (p - y[s, i, trial]) * x[s, i, :, trial]
+                    p = 1 / (1 + np.exp(-x[s, :, i, trial] @ theta[i]))
+                    slope[i] += weights[s, i] * (p - y[s, i, trial]) * x[s, :, i, trial]
             slope /= problem.samples.mean()
             step = 0.5 / problem.steepness / np.sqrt(t + 1)
             if isinstance(rival, DSGD):

@@ -19,7 +19,6 @@ from gossamer.arrays import Booleans, Floats
 from gossamer.families import Family
 from gossamer.models import (
     FAR,
-    FIRST,
     PUBLISHED,
     SETTLED,
     Judgement,
@@ -44,6 +43,9 @@ PATIENCE = 4
 _WORTH = 0.005
 """An error of linearization, in standard errors, for which samples are moved."""
 
+_BLOCK = 1 << 15
+"""Numbers of an array of a block of samples: what is computed of a block on the way to its sums stays in the cache."""
+
 
 def looks(rounds: int) -> Iterator[int]:
     """The rounds, up to this one, after which agents look at their estimates."""
@@ -56,9 +58,9 @@ def looks(rounds: int) -> Iterator[int]:
 class KeptSamples(NamedTuple):
     """Samples, and the predictors at which they are linearized."""
 
-    x: Floats  #: (samples, N, width, B)
+    x: Floats  #: (samples, width, N, B)
     y: Floats  #: (samples, N, B)
-    weights: Floats  #: (samples, N)
+    weights: Floats  #: (samples, N, B)
     predictors: Floats  #: (m, samples, N, B)
 
     def part(self, some: slice) -> KeptSamples:
@@ -81,7 +83,7 @@ class Linearizer:
         self.layout = SumLayout(problem.size, problem.intercepts, meat=errors)
         self.penalty = problem.penalty
         agents = problem.network.agents
-        self.reference = np.zeros((agents, problem.size, lanes))
+        self.reference = np.zeros((problem.size, agents, lanes))
         self.referred = np.zeros((agents, lanes), dtype=bool)  # whether there is a reference
         self.careful = np.ones((agents, lanes), dtype=bool)
         self.good = np.zeros((agents, lanes), dtype=bool)  # whether samples may be let go
@@ -92,7 +94,7 @@ class Linearizer:
         self._memory, self._every = memory, every  # in rounds, and of how many a group of samples is
         self._kept: list[KeptSamples] = []
         self._count = 0  # samples that are kept
-        self._held = np.zeros((agents, self.layout.components, lanes))  # the sums over them
+        self._held = np.zeros((self.layout.components, agents, lanes))  # the sums over them
         self._change = np.zeros_like(self._held)
         self._inverse = np.zeros(
             (agents, lanes, problem.size, problem.size)
@@ -101,65 +103,67 @@ class Linearizer:
     def observe(
         self, x: Floats, y: Floats, weights: Floats, group: int = 1, present: Booleans | None = None
     ) -> Floats:
-        """(rounds, N, n, B): the observations of rounds of `group` samples each.
+        """(rounds, n, N, B): the observations of rounds of `group` samples each.
 
-        x (samples, N, width, B), y (samples, N, B), weights (samples, N): 1, or 0 where an agent has no sample;
+        x (samples, width, N, B), y (samples, N, B), weights (samples, N): 1, or 0 where an agent has no sample;
         present (rounds, N): whether an agent takes part in a round, and its observation counts.
         """
-        predictors = np.empty((self.family.outputs, *y.shape))
-        kernels.predict(predictors, x, self.reference)
+        weights = weights[..., None] * np.ones(y.shape)
+        predictors = target = self._predict(x)
         if not self.near.all():
-            before = [(kept.y, kept.weights) for kept in self._kept[:1]]
-            seen = np.concatenate(
-                [np.where(w[..., None] > 0, labels, np.nan) for labels, w in [*before, (y, weights)]]
-            )
+            before = [(kept.y, kept.weights) for kept in self._kept]
+            seen = np.concatenate([np.where(w > 0, labels, np.nan) for labels, w in [*before, (y, weights)]])
             start = self.family.start(y, seen)
             begun = np.where(self.referred, placed(self.family, predictors, y, self._reach), start)
             predictors = np.where(self.near, predictors, begun)
         new = KeptSamples(x, y, weights, predictors)
-        observations = self._sums(new, group)
+        observations = self._sums(new, target, group)
         if weights.any():
-            self._kept.append(KeptSamples(x.copy(), y.copy(), weights.copy(), predictors))
-            self._count += len(y)
+            self._keep(new)
             self._held += observations.sum(axis=0)
             self._let_go(group)
         if present is None:
-            present = np.ones((len(observations), len(self._change)), dtype=bool)
+            present = np.ones((len(observations), len(self._reach)), dtype=bool)
         told = np.flatnonzero(present.any(axis=0))
-        observations[present.argmax(axis=0)[told], told] += self._change[told]
-        self._change[told] = 0.0
+        observations[present.argmax(axis=0)[told], :, told] += np.swapaxes(self._change[:, told], 0, 1)
+        self._change[:, told] = 0.0
         return observations
 
     def told(self) -> Floats:
         """(N, n) by how much the sums of the first trial have changed since the last time, and forget it."""
         change, self._change = self._change[:, :, 0], np.zeros_like(self._change)
-        return change
+        return change.T
 
     def fade(self, factor: float) -> None:
         """Let all samples so far count less."""
-        self._held *= factor ** self.layout.powers[:, None]
-        self._change *= factor ** self.layout.powers[:, None]
+        self._held *= factor ** self.layout.powers[:, None, None]
+        self._change *= factor ** self.layout.powers[:, None, None]
         for kept in self._kept:
             kept.weights[:] *= factor
+
+    def _keep(self, new: KeptSamples) -> None:
+        """Append samples, to the last block if they fit in."""
+        last, agents, lanes = self._kept[-1:], *self._reach.shape
+        if last and (len(last[0].y) + len(new.y)) * agents * lanes > _BLOCK:
+            last = []
+        x, y, weights = (np.concatenate([kept[k] for kept in (*last, new)]) for k in range(3))
+        predictors = np.concatenate([kept.predictors for kept in (*last, new)], axis=1)
+        self._kept[len(self._kept) - len(last) :] = [KeptSamples(x, y, weights, predictors)]
+        self._count += len(new.y)
 
     def _let_go(self, group: int) -> None:
         memory = -(-self._memory * group // self._every)
         most = memory * (1 if self.good.all() else PATIENCE)
-        if self._count <= most + most // 8:  # many at a time, because all that stay are copied
+        if self._count <= most + most // 8:  # many at a time, because a part of a block is copied
             return
-        whole = self._together()
-        extra = self._count - memory
-        self._held -= self._sums(whole.part(slice(0, extra)), extra)[0]
-        self._kept = [KeptSamples(*(a.copy() for a in whole.part(slice(extra, None))))]
-        self._count = memory
-
-    def _together(self) -> KeptSamples:
-        if len(self._kept) > 1:
-            x, y, weights = (np.concatenate([kept[k] for kept in self._kept]) for k in range(3))
-            self._kept = [
-                KeptSamples(x, y, weights, np.concatenate([k.predictors for k in self._kept], axis=1))
-            ]
-        return self._kept[0]
+        while self._count > memory:
+            oldest = self._kept.pop(0)
+            extra = min(self._count - memory, len(oldest.y))
+            gone, rest = oldest.part(slice(0, extra)), oldest.part(slice(extra, None))
+            self._held -= self._sums(gone, self._predict(gone.x), extra)[0]
+            self._count -= extra
+            if len(rest.y):
+                self._kept.insert(0, KeptSamples(*(a.copy() for a in rest)))
 
     def look(self, found: Judgement) -> None:
         """Move the samples of agents toward their estimates (N, B, p), where these are worth it."""
@@ -167,46 +171,56 @@ class Linearizer:
         self.near, self._nearing = near & self._nearing, near
         self.good = self.near & (found.linearization <= PUBLISHED)
         with np.errstate(divide="ignore", invalid="ignore"):
-            step = np.abs((found.theta - np.moveaxis(self.reference, 1, 2)) / found.errors).max(axis=-1)
+            step = np.abs((found.theta - np.moveaxis(self.reference, 0, 2)) / found.errors).max(axis=-1)
         worth = (found.linearization > _WORTH) | self.family.jumps | ~(step <= SETTLED / 4)
         move = found.ready & found.enough(self.penalty) & worth
         if not move.any():
             return
         self.careful = np.where(move, found.linearization > FAR, self.careful)
-        theta = np.where(move[:, None], np.swapaxes(found.theta, 1, 2), self.reference)
-        self.reference = np.ascontiguousarray(theta)
+        self.reference = np.where(move, np.moveaxis(found.theta, 2, 0), self.reference)
         self.referred = self.referred | move
         rows = np.where(move, found.rows, 1.0)[..., None, None]
         self._inverse = np.where(move[..., None, None], found.inverse / rows, self._inverse)
-        if not self._count:
-            return
-        kept = self._together()
-        target = np.empty_like(kept.predictors)
-        kernels.predict(target, kept.x, self.reference)
-        kept.predictors[:] = np.where(
-            move, moved(self.family, kept.predictors, target, kept.y), kept.predictors
-        )
-        self._reach = np.abs(kept.predictors).max(axis=(0, 1))
-        again = self._sums(kept, self._count)[0]
+        again, reach = np.zeros_like(self._held), np.zeros_like(self._reach)
+        for k, kept in enumerate(self._kept):
+            target = self._predict(kept.x)
+            there = moved(self.family, kept.predictors, target, kept.y)
+            predictors = there if move.all() else np.where(move, there, kept.predictors)
+            self._kept[k] = kept._replace(predictors=predictors)
+            if not self.near.all():
+                reach = np.maximum(reach, np.abs(predictors).max(axis=(0, 1)))
+            again += self._sums(self._kept[k], target, len(kept.y))[0]
         self._change += again - self._held
-        self._held = again
+        self._held, self._reach = again, reach
 
     def judge(self, held: Floats, share: Floats | float) -> Judgement:
-        """What the agents' averages say, (N, n, B), and how good it is; for `share` see `models.judge`."""
+        """What the agents' averages say, (n, N, B), and how good it is; for `share` see `models.judge`."""
         return judge(
             self.layout,
-            np.moveaxis(held, 1, 2),
-            np.moveaxis(self.reference, 1, 2),
+            np.moveaxis(held, 0, 2),
+            np.moveaxis(self.reference, 0, 2),
             self.penalty,
             share,
             self.family.sharpness,
         )
 
-    def _sums(self, kept: KeptSamples, group: int) -> Floats:
-        target = np.empty_like(kept.predictors)
-        kernels.predict(target, kept.x, self.reference)
-        target = np.where(self.referred, target, kept.predictors)
+    def _predict(self, x: Floats) -> Floats:
+        return predictors_of(self.family, x, self.reference)
+
+    def _sums(self, kept: KeptSamples, target: Floats, group: int) -> Floats:
+        if not self.referred.all():
+            target = np.where(self.referred, target, kept.predictors)
         return linearized(self.family, self.layout, kept, group, self.careful, target, self._inverse)
+
+
+def predictors_of(family: Family, x: Floats, theta: Floats) -> Floats:
+    """(m, samples, N, B): the predictors of samples x (samples, width, N, B) by every agent's theta (p, N, B)."""
+    found = np.empty((family.outputs, len(x), *x.shape[2:]))
+    samples, width = x.shape[:2]
+    kernels.predict(
+        found.reshape(len(found), samples, -1), x.reshape(samples, width, -1), theta.reshape(len(theta), -1)
+    )
+    return found
 
 
 def linearized(
@@ -218,34 +232,30 @@ def linearized(
     target: Floats | None = None,
     inverse: Floats | None = None,
 ) -> Floats:
-    """(samples / group, N, n, B): the sums over groups of samples, on their way to the target, of what is averaged; for
+    """(samples / group, n, N, B): the sums over groups of samples, on their way to the target, of what is averaged; for
     `inverse` see `models.leveraged`."""
     x, y, weights, predictors = kept
-    samples, agents, _, lanes = x.shape
-    slopes = family.slopes(predictors, y)
-    curvatures = family.careful_curvatures(predictors, y, careful) * weights[:, :, None]
-    shifted = (curvatures * predictors).sum(axis=1)
-    out = np.zeros((samples // group, agents, layout.components, lanes))
+    samples, agents, lanes = y.shape
+    slopes, bends = family.slopes(predictors, y), family.careful_curvatures(predictors, y, careful)
+    out = np.zeros((samples // group, layout.components, agents, lanes))
+
+    def flat(array: Floats) -> Floats:
+        return array.reshape(*array.shape[:-2], -1)
 
     def grouped(values: Floats) -> Floats:
         return np.asarray(values.reshape(-1, group, agents, lanes).sum(axis=1))
 
-    out[:, :, 0] = weights.reshape(-1, group, agents).sum(axis=1)[..., None]
-    out[:, :, 1] = grouped(np.einsum("aa...->...", curvatures))
-    out[:, :, 2] = grouped((shifted * predictors).sum(axis=0))
-    if target is not None:
-        way = on_their_way(family, predictors, target, y, slopes)
-        out[:, :, 3] = grouped(way * weights[:, :, None])
-    kernels.respond(out, x, shifted, FIRST, group)
-    kernels.respond(out, x, slopes * weights[:, :, None], FIRST + layout.size, group)
-    kernels.linearize(out, x, curvatures, layout.curved, group)
+    rows, lane_weights = flat(x), flat(weights)
+    kernels.add_sums(flat(out), rows, lane_weights, flat(predictors), flat(slopes), flat(bends), group)
+    if target is not None and np.any(target != predictors):
+        out[:, 3] = grouped(on_their_way(family, predictors, target, y, slopes) * weights)
     if layout.meat:
-        out[:, :, layout.plain] = grouped((np.abs(slopes).max(axis=0) > 0.5) * weights[:, :, None])
-        squares = weights**2
+        out[:, layout.plain] = grouped((np.abs(slopes).max(axis=0) > 0.5) * weights)
+        out[:, layout.plain + 1] = grouped(weights**2)
         if inverse is not None:
-            by_agent, bends = np.moveaxis(slopes, 1, -1), np.moveaxis(curvatures, 2, -1)  # samples last
-            by_agent = leveraged(np.transpose(x, (1, 3, 0, 2)), by_agent, bends, inverse)
-            slopes = np.ascontiguousarray(np.moveaxis(by_agent, -1, 1))
-        out[:, :, layout.plain + 1] = squares.reshape(-1, group, agents).sum(axis=1)[..., None]
-        kernels.linearize(out, x, slopes[:, None] * slopes * squares[:, :, None], layout.plain + 2, group)
+            by_agent, last = np.moveaxis(slopes, 1, -1), np.moveaxis(bends * weights, 2, -1)  # samples last
+            by_agent = leveraged(np.transpose(x, (2, 3, 0, 1)), by_agent, last, inverse)
+            slopes = np.moveaxis(by_agent, -1, 1)
+        squares = flat(slopes[:, None] * slopes)
+        kernels.add_products(flat(out), rows, lane_weights**2, squares, layout.plain + 2, group)
     return out

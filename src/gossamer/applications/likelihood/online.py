@@ -133,15 +133,15 @@ class OnlineLikelihood:
         self._waiting = []
         if not any(counts):
             return
-        x, y = np.zeros((max(counts), len(agents), problem.width, 1)), np.ones((max(counts), len(agents), 1))
+        x, y = np.zeros((max(counts), problem.width, len(agents), 1)), np.ones((max(counts), len(agents), 1))
         weights = np.zeros((max(counts), len(agents)))
         for i, own in enumerate(rows):
-            x[: counts[i], i, : problem.dimension, 0] = np.concatenate([covariates for covariates, _ in own])
-            x[: counts[i], i, problem.dimension :, 0] = 1.0
+            x[: counts[i], : problem.dimension, i, 0] = np.concatenate([covariates for covariates, _ in own])
+            x[: counts[i], problem.dimension :, i, 0] = 1.0
             y[: counts[i], i, 0] = np.concatenate([labels for _, labels in own])
             old = np.repeat(ages, [len(labels) for _, labels in own])
             weights[: counts[i], i] = 0.5 ** (old / self._half_life) if self._half_life else 1.0
-        self._totals += self._linearizer.observe(x, y, weights, max(counts))[0, :, :, 0]
+        self._totals += self._linearizer.observe(x, y, weights, max(counts))[0, :, :, 0].T
         self._age = self._age or 1
 
     def _checked(self, agent: int, given: Any) -> tuple[Floats, Floats]:
@@ -170,7 +170,7 @@ class OnlineLikelihood:
 
     def _judge(self) -> Judgement:
         """What the agents' averages say now."""
-        return self._linearizer.judge(self._stream.values[..., None], 1 / self._problem.network.agents)
+        return self._linearizer.judge(self._stream.values.T[..., None], 1 / self._problem.network.agents)
 
     def _read(self) -> tuple[Judgement, list[str]]:
         """What the agents' averages say, and why estimates are withheld."""
@@ -204,7 +204,7 @@ class OnlineLikelihood:
                 f"samples are linearized up to {found.linearization[agent, 0]:.2g} standard errors from the estimate: "
                 "either it is still being improved, or it has moved away from samples that are no longer in memory"
             )
-        step = own.unsettled(problem.family, self._linearizer.reference[agent, :, 0])
+        step = own.unsettled(problem.family, self._linearizer.reference[:, agent, 0])
         if step:
             return f"the estimate has moved by {step:.2g} standard errors since samples were linearized: not settled"
         apart = max(float(own.apart(layout, held[j], problem.penalty)) for j in self._neighbors[agent])

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from gossamer import checks
-from gossamer.applications.likelihood import kernels
+from gossamer.applications.likelihood.linearization import predictors_of
 from gossamer.applications.likelihood.streaming import CHUNK, Draws, Learned, in_blocks
 from gossamer.arrays import Booleans, Floats, Integers
 
@@ -78,31 +78,29 @@ class StochasticGradient(ABC):
     ) -> tuple[Floats, Booleans]:
         """Estimates (steps x H, N, p, B)."""
         agents, trials, count = problem.network.agents, len(draws.trials), len(steps)
-        shape = (agents, problem.size, count * trials)
+        shape = (problem.size, agents, count * trials)
         gossip, sizes = problem.network.gossip, np.repeat(steps / problem.steepness, trials)
         state: tuple[Floats, ...] = (np.zeros(shape),)
         average, found = np.zeros(shape), []
-        predictors = np.empty((problem.family.outputs, draws.group, agents, count * trials))
 
         def mix(values: Floats) -> Floats:
-            return np.asarray(values - (gossip @ values.reshape(agents, -1)).reshape(shape))
+            flows = gossip @ np.swapaxes(values, 0, 1).reshape(agents, -1)
+            return np.asarray(values - np.swapaxes(flows.reshape(agents, len(values), -1), 0, 1))
 
         with np.errstate(over="ignore", invalid="ignore"):
             for piece, (x, y, weights, group) in draws.pieces(range(int(horizons[-1])), set()):
                 covariates, labels = np.tile(x, count), np.tile(y, count)
                 for t in piece:
                     new = slice((t - piece.start) * group, (t - piece.start + 1) * group)
-                    kernels.predict(predictors, covariates[new], state[0])
+                    predictors = predictors_of(problem.family, covariates[new], state[0])
                     slopes = problem.family.slopes(predictors, labels[new]) * weights[new][:, :, None]
-                    slope = (
-                        (slopes[:, :, :, None] * covariates[new]).sum(axis=1).swapaxes(0, 1).reshape(shape)
-                    )
-                    slope = slope / problem.per_round + problem.penalty[:, None] * state[0]
+                    slope = (slopes[:, :, None] * covariates[new]).sum(axis=1).reshape(shape)
+                    slope = slope / problem.per_round + problem.penalty[:, None, None] * state[0]
                     state = self.advance(state, slope, sizes / np.sqrt(t + 1), mix)
                     average += 2.0 / (t + 2) * (state[0] - average)  # weights 1, 2, 3, ...
                     if t + 1 in horizons:
-                        found.append(average.reshape(*shape[:2], count, trials).copy())
-        estimates = np.moveaxis(np.stack(found), 3, 0).reshape(-1, *shape[:2], trials)
+                        found.append(average.reshape(*shape[:2], count, trials).swapaxes(0, 1).copy())
+        estimates = np.moveaxis(np.stack(found), 3, 0).reshape(-1, agents, problem.size, trials)
         return estimates, np.zeros((len(estimates), agents, trials), dtype=bool)
 
 

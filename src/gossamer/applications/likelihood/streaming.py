@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from gossamer.applications.likelihood import kernels
-from gossamer.applications.likelihood.linearization import KeptSamples, Linearizer, linearized, looks
+from gossamer.applications.likelihood.linearization import (
+    KeptSamples,
+    Linearizer,
+    linearized,
+    looks,
+    predictors_of,
+)
 from gossamer.arrays import Booleans, Floats, Integers
 from gossamer.engines.faulty.engine import simulate_faulty
 from gossamer.errors import InvalidInput
@@ -45,7 +51,7 @@ _LABELS = 17
 class Samples(NamedTuple):
     """Samples of some rounds, `group` of them per round: a weight is 0 where an agent has none."""
 
-    x: Floats  #: (samples, N, width, B)
+    x: Floats  #: (samples, width, N, B)
     y: Floats  #: (samples, N, B)
     weights: Floats  #: (samples, N)
     group: int
@@ -72,11 +78,7 @@ class Draws:
             )
         self.problem, self.seed, self.trials = problem, seed, trials
         self.group = max(1, int(problem.samples.max()))
-        self._theta = np.ascontiguousarray(
-            np.broadcast_to(
-                problem.parameter[None, :, None], (problem.network.agents, problem.size, len(trials))
-            )
-        )
+        self._theta = np.ones((1, problem.network.agents, len(trials))) * problem.parameter[:, None, None]
         self._covariates = problem.covariates
         self._chunk, self._drawn = -1, Samples(*(np.empty(0),) * 3, self.group)
 
@@ -102,12 +104,11 @@ class Draws:
     def _draw(self, chunk: int) -> Samples:
         problem, family = self.problem, self.problem.family
         numbers = range(chunk * CHUNK * self.group, (chunk + 1) * CHUNK * self.group)
-        x = self._covariates.sample(self.seed, numbers, self.trials)
+        x = np.swapaxes(self._covariates.sample(self.seed, numbers, self.trials), 1, 2)
         if problem.intercept:
-            x = np.concatenate([x, np.ones_like(x[:, :, :1])], axis=2)
+            x = np.concatenate([x, np.ones_like(x[:, :1])], axis=1)
         x = np.ascontiguousarray(x)
-        predictors = np.empty((family.outputs, len(numbers), x.shape[1], len(self.trials)))
-        kernels.predict(predictors, x, self._theta)
+        predictors = predictors_of(family, x, self._theta)
         y = np.empty(predictors.shape[1:])
         for b, trial in enumerate(self.trials):
             rng = np.random.default_rng([self.seed, _LABELS, trial, chunk])
@@ -146,7 +147,7 @@ def average(problem: LikelihoodEstimation, method: Method, horizons: Integers) -
 
     def learn(draws: Draws) -> tuple[Floats, Booleans]:
         linearizer = Linearizer(problem, len(draws.trials))
-        shape = (problem.network.agents, linearizer.layout.components, table.registers, len(draws.trials))
+        shape = (linearizer.layout.components, problem.network.agents, table.registers, len(draws.trials))
         registers = np.zeros(shape)
         found, withheld = [], []
         for piece, samples in draws.pieces(range(rounds), stops):
@@ -181,24 +182,24 @@ def newton(problem: LikelihoodEstimation, horizons: Integers, *, alone: bool = F
         theta = np.zeros((agents if alone else 1, lanes, problem.size))
         for before, horizon in zip([0, *horizons.tolist()], horizons.tolist(), strict=False):
             new = [samples for piece, samples in parts if before < piece.stop <= horizon]
-            kept += [KeptSamples(x, y, weights, family.start(y, y)) for x, y, weights, _ in new]
+            kept += [
+                KeptSamples(x, y, weights[..., None] * np.ones(y.shape), family.start(y, y))
+                for x, y, weights, _ in new
+            ]
             careful = np.ones((agents, lanes), dtype=bool)
             for _ in range(_ATTEMPTS):
                 total: Any = sum(linearized(family, layout, one, len(one.y), careful)[0] for one in kept)
-                sums = np.moveaxis(total if alone else total.sum(axis=0, keepdims=True), 1, 2)
+                sums = np.moveaxis(total if alone else total.sum(axis=1, keepdims=True), 0, 2)
                 judged = judge(layout, sums, theta, problem.penalty, 1.0, family.sharpness)
                 length = np.abs(judged.theta - theta).max(axis=-1)
                 theta = np.where(judged.ready[..., None], judged.theta, theta)
                 missing = ~judged.ready | (length > _SETTLED * (1 + np.abs(theta).max(axis=-1)))
                 careful = np.broadcast_to(judged.linearization > FAR, (agents, lanes))
-                reference = np.broadcast_to(np.swapaxes(theta, 1, 2), (agents, problem.size, lanes))
+                reference = np.ones((1, agents, lanes)) * np.moveaxis(theta, 2, 0)
                 for one in kept:
-                    target = np.empty_like(one.predictors)
-                    kernels.predict(target, one.x, np.array(reference, order="C"))
+                    target = predictors_of(family, one.x, reference)
                     one.predictors[:] = moved(family, one.predictors, target, one.y)
-                    far = ((np.abs(target - one.predictors) > 1e-3) & (one.weights > 0)[..., None]).any(
-                        axis=(0, 1)
-                    )
+                    far = ((np.abs(target - one.predictors) > 1e-3) & (one.weights > 0)).any(axis=(0, 1))
                     missing = missing | (far if alone else far.any(axis=0))  # of separable labels, for ever
                 if not missing.any():
                     break
@@ -245,11 +246,11 @@ class PseudoResponses(Observations):
                 present, group, axis=0
             )  # what nobody takes is not there to be moved
             found.append(linearizer.observe(x, y, weights, group, present))
-        return np.concatenate(found)
+        return np.ascontiguousarray(np.swapaxes(np.concatenate(found), 1, 2))
 
     def receive_estimates(self, rounds: int, trials: range, estimates: Floats) -> None:
         _, linearizer = self._blocks[trials.start]
-        held = np.transpose(estimates, (1, 2, 0))
+        held = np.transpose(estimates, (2, 1, 0))
         judged = linearizer.judge(held, 1 / (self.problem.network.agents * rounds))
         dead = np.isnan(estimates[:, :, 0]).T[..., None]
         theta = np.where(dead, np.nan, judged.theta)
