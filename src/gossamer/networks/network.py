@@ -19,6 +19,7 @@ from gossamer.errors import InvalidInput, InvalidNetwork, Unsupported
 from gossamer.facts import KnownFacts
 from gossamer.networks import files, iterative, topologies
 from gossamer.networks.directed import DirectedNetwork
+from gossamer.networks.drawing import Drawn
 from gossamer.networks.gossip import (
     DENSE_LIMIT,
     check_components,
@@ -64,7 +65,7 @@ class InParts(Protocol):
     def bounds(self, ranks: int) -> list[int]: ...
 
 
-class Network:
+class Network(Drawn):
     r"""A connected, undirected network of agents and its gossip matrix L.
 
     L satisfies the paper's three assumptions: it is symmetric and positive semi-definite, it is nonzero only on edges
@@ -91,6 +92,8 @@ class Network:
         lambda_max / lambda_2.
     labels : list
         The names of the agents, if the graph had names.
+    positions : ndarray or None
+        (N, 2) the positions of the agents in a picture, if they have positions or the topology has natural ones.
 
     Examples
     --------
@@ -108,7 +111,7 @@ class Network:
         name: str = "network",
         labels: Sequence[Hashable] | None = None,
         closed_form: Callable[[], Spectrum] | None = None,
-        positions: Floats | None = None,
+        positions: Floats | Callable[[], Floats | None] | None = None,
         facts: Callable[[], KnownFacts] | None = None,
     ) -> None:
         # The one that is not given is computed from the other on first access.
@@ -120,9 +123,13 @@ class Network:
         if labels is not None:
             self.labels = list(labels)
         self.name = name
-        self.positions = positions
+        self._positions = positions
         self._closed_form = closed_form
         self._facts = facts
+
+    @cached_property
+    def positions(self) -> Floats | None:
+        return self._positions() if callable(self._positions) else self._positions
 
     @cached_property
     def gossip(self) -> sp.csr_matrix:

@@ -19,6 +19,7 @@ from gossamer import checks
 from gossamer.arrays import Floats, Integers
 from gossamer.errors import InvalidInput, InvalidNetwork
 from gossamer.networks.generated import erdos_renyi_rows, expander_rows, geometric_rows, product_rows
+from gossamer.networks.layout import natural
 from gossamer.networks.links import Rows, rows_of_edges, some_rows
 from gossamer.networks.spectrum import CompleteSpectrum, Factor, ProductSpectrum, Spectrum, StarSpectrum
 from gossamer.numerics import random
@@ -48,7 +49,7 @@ class Topology:
     draw          first, last, number of the draw -> the rows of those agents and where they are, if they have places
     advice        what to do if no draw is connected
     closed_form   scale -> the spectrum of `scale` times the Laplacian; None: it has no closed form
-    positions     (N, 2) where the agents are, if they have positions
+    positions     (N, 2) where the agents are, or a function that computes it, if they have positions
     """
 
     name: str
@@ -59,7 +60,7 @@ class Topology:
     draw: Callable[[int, int, int], tuple[Rows, Floats | None]] | None = None
     advice: str = ""
     closed_form: Callable[[float], Spectrum] | None = None
-    positions: Floats | None = None
+    positions: Floats | Callable[[], Floats | None] | None = None
 
     def rows(self, first: int = 0, last: int | None = None, draw: int = 0) -> tuple[Rows, Floats | None]:
         """The rows of the agents first..last-1, and their places, where a draw gives them some."""
@@ -104,14 +105,18 @@ def star(n: int) -> Topology:
     _affordable(n)
     others = np.arange(1, n)
     edges = np.column_stack([np.zeros_like(others), others])
-    return Topology(f"star:{n}", n, n, edges, closed_form=partial(StarSpectrum, agents=n))
+    name = f"star:{n}"
+    closed_form = partial(StarSpectrum, agents=n)
+    return Topology(name, n, n, edges, closed_form=closed_form, positions=partial(natural, name, n))
 
 
 def complete(n: int) -> Topology:
     n = _agents(n, 2)
     _affordable(n * (n - 1) // 2)
     edges = np.column_stack(np.triu_indices(n, k=1))
-    return Topology(f"complete:{n}", n, len(edges), edges, closed_form=partial(CompleteSpectrum, agents=n))
+    name = f"complete:{n}"
+    closed_form = partial(CompleteSpectrum, agents=n)
+    return Topology(name, n, len(edges), edges, closed_form=closed_form, positions=partial(natural, name, n))
 
 
 def grid(rows: int, cols: int) -> Topology:
@@ -280,9 +285,9 @@ def components(rows: Rows) -> tuple[int, Integers]:
 
 def _product(name: str, size: int, *factors: Factor) -> Topology:
     agents = math.prod(count for _, count in factors)
-    return Topology(
-        name, agents, size, factors=factors, closed_form=partial(ProductSpectrum, factors=factors)
-    )
+    closed_form = partial(ProductSpectrum, factors=factors)
+    positions = partial(natural, name, agents)
+    return Topology(name, agents, size, factors=factors, closed_form=closed_form, positions=positions)
 
 
 def _until_connected(name: str, draw: Callable[[int], Topology], seed: int, advice: str) -> Topology:

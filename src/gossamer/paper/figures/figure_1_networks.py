@@ -9,7 +9,8 @@ import networkx as nx
 import numpy as np
 from matplotlib.collections import LineCollection
 
-from gossamer.networks import Network
+from gossamer.networks.drawing import positions_of
+from gossamer.networks.layout import fitted
 from gossamer.paper.pipeline import style
 from gossamer.paper.pipeline.claims import (
     Claim,
@@ -91,25 +92,6 @@ def pieces(settings: Settings) -> list[Piece]:
 # -- the picture -------------------------------------------------------------------------------------------
 
 
-def layout(graph: str, net: Network) -> Any:
-    """Return (N, 2) positions. A path is drawn as a spiral, so that all its agents are visible."""
-    n = net.agents
-    if graph == "path":
-        turns = 2 * np.pi * np.sqrt(np.linspace(0.02, 1, n) * max(n / 8, 1)) / 1.6
-        return np.column_stack([turns * np.cos(turns), turns * np.sin(turns)]) / turns.max()
-    if graph in ("cycle", "star"):
-        around = n if graph == "cycle" else n - 1
-        angle = 2 * np.pi * np.arange(around) / around
-        ring = np.column_stack([np.cos(angle), np.sin(angle)])
-        return ring if graph == "cycle" else np.vstack([[0, 0], ring])
-    if graph == "grid":
-        side = math.isqrt(n)
-        return np.array([(k % side, -(k // side)) for k in range(n)]) * (2 / (side - 1)) + [-1, 1]
-    g = nx.Graph(map(tuple, net.edges.tolist()))
-    places = nx.kamada_kawai_layout(g)
-    return np.array([places[k] for k in range(n)])
-
-
 def draw(results: Results, settings: Settings) -> Any:
     drawn = style.picture(style.FULL, 1.85)
     axes = drawn.subplots(1, 5)
@@ -117,9 +99,7 @@ def draw(results: Results, settings: Settings) -> Any:
     shades: Any = None
     for ax, graph in zip(axes, GRAPHS, strict=True):
         net = problem.network(graph, settings.agents, settings.seed)
-        places = layout(graph, net)
-        places = places - (places.max(axis=0) + places.min(axis=0)) / 2
-        places = places / np.abs(places).max()
+        places: Any = 2 * fitted(positions_of(net)) - 1
         ax.add_collection(
             LineCollection(places[net.edges], colors=style.GRAY, linewidths=0.45, alpha=0.8, zorder=1)
         )
