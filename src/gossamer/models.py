@@ -34,7 +34,8 @@ from typing import NamedTuple
 import numpy as np
 
 from gossamer.arrays import Booleans, Floats
-from gossamer.families import Family, centering, curvature_of
+from gossamer.families import Family
+from gossamer.least_squares import centering, curvature_of, invert, pack, unpack
 
 STEP = 1.5
 """The largest change of a predictor at once."""
@@ -109,7 +110,7 @@ class SumLayout(NamedTuple):
 
     def curvature(self, held: Floats) -> Floats:
         """(..., p, p) A."""
-        return self._unpack(held[..., self.curved : self.plain])
+        return unpack(held[..., self.curved : self.plain], self.size)
 
     def contradictions(self, held: Floats) -> Floats:
         """(...) how many labels are the less likely ones: a slope above 1/2."""
@@ -120,14 +121,7 @@ class SumLayout(NamedTuple):
 
     def scores(self, held: Floats) -> Floats:
         """(..., p, p) J, the squared scores."""
-        return self._unpack(held[..., self.plain + 2 : self.components])
-
-    def _unpack(self, triangle: Floats) -> Floats:
-        matrix = np.empty((*triangle.shape[:-1], self.size, self.size))
-        rows, columns = np.triu_indices(self.size)
-        matrix[..., rows, columns] = triangle
-        matrix[..., columns, rows] = triangle
-        return matrix
+        return unpack(held[..., self.plain + 2 : self.components], self.size)
 
 
 class Judgement(NamedTuple):
@@ -194,19 +188,10 @@ def judge(
     finite = np.isfinite(held).all(axis=-1) & (layout.counts(held) > 0)
     count = np.where(finite, layout.counts(held), 1.0)
     held = np.where(finite[..., None], held, 0.0) / count[..., None]  # means over rows
-    eye = np.eye(layout.size)
     curvature = layout.curvature(held)
-    whole = curvature + penalty * eye
-    change = centering(curvature, layout.intercepts) if layout.intercepts else eye
-    centered = np.swapaxes(change, -2, -1) @ whole @ change
-    diagonal = np.einsum("...ii->...i", centered)
-    scale = np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
-    values, vectors = np.linalg.eigh(centered / scale[..., :, None] / scale[..., None, :])
-    known = (values > least) & finite[..., None]
-    directions = change @ (vectors / scale[..., :, None])
-    inverse = (directions * (known / np.where(known, values, 1.0))[..., None, :]) @ np.swapaxes(
-        directions, -2, -1
-    )
+    whole = curvature + penalty * np.eye(layout.size)
+    change = centering(curvature, layout.intercepts) if layout.intercepts else None
+    inverse, directions, known = invert(whole, np.where(finite, least, np.inf)[..., None], change)
     short = layout.shifted(held) - layout.slopes(held) - np.einsum("...ij,...j->...i", whole, reference)
     theta = reference + np.einsum("...ij,...j->...i", inverse, short)
     covariance = inverse @ layout.scores(held) @ inverse if layout.meat else inverse
@@ -288,7 +273,6 @@ def row_sums(
     slopes = family.slopes(predictors, y)
     bends = family.careful_curvatures(predictors, y, careful) * weights
     shifted = (bends * predictors).sum(axis=1)
-    triangle = np.triu_indices(layout.size)
     sums = np.empty(layout.components)
     sums[0] = weights.sum()
     sums[1] = np.einsum("aak->", bends)
@@ -296,12 +280,12 @@ def row_sums(
     sums[3] = weights @ on_their_way(family, predictors, target, y, slopes)
     sums[FIRST : FIRST + layout.size] = (shifted @ x).ravel()
     sums[FIRST + layout.size : layout.curved] = ((slopes * weights) @ x).ravel()
-    sums[layout.curved : layout.plain] = curvature_of(x, bends)[triangle]
+    sums[layout.curved : layout.plain] = pack(curvature_of(x, bends))
     if layout.meat:
         sums[layout.plain] = weights @ (np.abs(slopes).max(axis=0) > 0.5)
         sums[layout.plain + 1] = weights @ weights
         scores = (slopes if inverse is None else leveraged(x, slopes, bends, inverse)) * weights
-        sums[layout.plain + 2 :] = curvature_of(x, scores[:, None] * scores)[triangle]
+        sums[layout.plain + 2 :] = pack(curvature_of(x, scores[:, None] * scores))
     return sums
 
 

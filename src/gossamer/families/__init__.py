@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping
 from gossamer import checks
 from gossamer.families.base import Family
 from gossamer.families.classes import Logistic, Softmax
-from gossamer.families.curvature import centering, curvature_of
 from gossamer.families.dispersed import Gamma, LeastSquares, NegativeBinomial
 from gossamer.families.losses import Huber, Poisson
 
@@ -22,8 +21,6 @@ __all__ = [
     "NegativeBinomial",
     "Poisson",
     "Softmax",
-    "centering",
-    "curvature_of",
     "family_of",
 ]
 

@@ -15,15 +15,15 @@ from itertools import repeat
 from typing import NamedTuple
 
 import numpy as np
-from scipy import linalg
 
+from gossamer import least_squares
 from gossamer.applications.likelihood.agent import FittingAgent
 from gossamer.applications.likelihood.consensus import Consensus
 from gossamer.applications.likelihood.lasso import quadratic_lasso
 from gossamer.applications.likelihood.local import eliminate
 from gossamer.applications.likelihood.rows import Model, spread_over
-from gossamer.applications.linear.sensors import pack, unpack
 from gossamer.arrays import Floats
+from gossamer.least_squares import Singular, pack, unpack
 
 ACCURACY = 1e-3
 """By what factor the averaging of one step shrinks the differences between agents."""
@@ -238,18 +238,6 @@ class _System(NamedTuple):
         return float(np.sqrt(residual @ (self.inverse * residual)))
 
 
-class Singular(Exception):
-    """The curvature cannot be inverted: it does not determine a direction."""
-
-    def __init__(self, curvature: Floats) -> None:
-        super().__init__()
-        unseen = np.diag(curvature) <= 0
-        size = np.sqrt(np.where(unseen, 1.0, np.diag(curvature)))
-        self.direction = unseen.astype(float)
-        if not unseen.any():  # units must not matter: columns are compared at unit length
-            self.direction = np.linalg.eigh(curvature / np.outer(size, size))[1][:, 0] / size
-
-
 def regularized(model: Model, curvature: Floats, factor: float) -> Floats:
     """The curvature of the shared parameters with `factor` times the penalty."""
     total = curvature + np.diag(factor * model.penalty[model.shared])
@@ -266,18 +254,11 @@ def solve(
     """The shared theta with (curvature + factor x penalty) theta = response; with a lasso, the minimum that its pull
     leads to, looked for from `start` on."""
     total = regularized(model, curvature, factor)
-    size = np.sqrt(np.maximum(np.diag(total), 0.0))
-    size[size == 0] = 1.0
-    if model.lasso is not None and start is not None:
-        lasso = factor * model.lasso[model.shared]
-        sparse = quadratic_lasso(total / np.outer(size, size), response / size, lasso / size, start * size)
-        if sparse is None:
-            raise Singular(total)
-        return sparse / size
-    try:
-        factored = linalg.cho_factor(total / np.outer(size, size))
-    except linalg.LinAlgError:
-        raise Singular(total) from None
-    if np.abs(np.diag(factored[0])).min() < 1e-7:
+    if model.lasso is None or start is None:
+        return least_squares.solve(total, response)
+    size = least_squares.units(total)
+    lasso = factor * model.lasso[model.shared]
+    sparse = quadratic_lasso(total / np.outer(size, size), response / size, lasso / size, start * size)
+    if sparse is None:
         raise Singular(total)
-    return np.asarray(linalg.cho_solve(factored, response / size) / size)
+    return sparse / size

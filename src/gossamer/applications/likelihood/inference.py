@@ -26,10 +26,10 @@ from gossamer.applications.likelihood.directions import regularized
 from gossamer.applications.likelihood.local import OwnParameters, eliminate
 from gossamer.applications.likelihood.newton import newton
 from gossamer.applications.likelihood.rows import AgentRows, Model, spread_over
-from gossamer.applications.linear.sensors import pack, unpack
 from gossamer.arrays import Floats
 from gossamer.errors import InvalidInput
 from gossamer.families import Family
+from gossamer.least_squares import invert, pack, shift, unpack
 from gossamer.results import Record, Result
 
 _ACCURACY, _ROUGH = 1e-15, 1e-3
@@ -265,12 +265,6 @@ def _centers(model: Model, data: Sequence[AgentRows], exchange: Consensus) -> Fl
     return exchange.largest(held[:, 1:] / held[:, :1])
 
 
-def _inverted(matrix: Floats) -> Floats:
-    """The inverse of a symmetric matrix whose rows may have very different units."""
-    size = np.sqrt(np.diag(matrix))
-    return np.asarray(np.linalg.inv(matrix / np.outer(size, size)) / np.outer(size, size))
-
-
 def _with_own(covariance: Floats, inverse: Floats, own: OwnParameters, squares: Floats) -> Floats:
     """The covariance of all parameters of an agent, from that of the shared ones.
 
@@ -398,25 +392,18 @@ class Inference:
             (self.observed[agent], self.squares[agent], sums.own_observed, sums.own_squares),
         ):
             inverse = np.zeros_like(curvature)
-            inverse[part] = _inverted(self._whole(agent, curvature)[part])
+            inverse[part] = invert(self._whole(agent, curvature)[part]).matrix
             covariance = inverse @ middle @ inverse
             if own is not None:
                 covariance = _with_own(covariance, inverse, own, own_middle)
-            back = self._uncentering(len(covariance))
-            found.append(back @ covariance @ back.T)
+            if self.model.intercept:
+                back = shift(self.center, self.model.family.outputs, len(covariance))
+                covariance = back @ covariance @ back.T
+            found.append(covariance)
         nothing = np.full_like(found[0], np.nan)
         if self.model.lasso is not None:
             return nothing, nothing
         return found[0] if self.model.family.density else nothing, found[1]
-
-    def _uncentering(self, size: int) -> Floats:
-        """(size, size) what makes parameters of covariates as they came from those of centered ones."""
-        change = np.eye(size)
-        if self.model.intercept:
-            outputs, width = self.model.family.outputs, len(self.model.penalty) // self.model.family.outputs
-            for k in range(outputs):
-                change[(k + 1) * width - 1, k * width : (k + 1) * width - 1] = -self.center
-        return change
 
     def summary(self, agent: int, site: Any, level: float, robust: bool | None) -> Summary:
         """What one agent says."""

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from gossamer.applications.linear.sensors import in_words
 from gossamer.arrays import Booleans, Floats
 from gossamer.errors import InvalidInput
+from gossamer.least_squares import in_words, invert
 
 if TYPE_CHECKING:
     from gossamer.applications.likelihood.agent import FittingAgent
@@ -69,12 +69,7 @@ def eliminate(curvature: Floats, response: Floats, local: Booleans) -> tuple[Flo
     """The Schur complement, its pseudo-response, and how the own parameters follow."""
     own, shared = np.flatnonzero(local), np.flatnonzero(~local)
     inner, mixed = curvature[np.ix_(own, own)], curvature[np.ix_(own, shared)]
-    size = np.sqrt(np.maximum(np.diag(inner), 0.0))
-    safe = np.where(size > 0, size, 1.0)
-    values, vectors = np.linalg.eigh(inner / np.outer(safe, safe))
-    known = values > 1e-12
-    scaled = vectors[:, known] / safe[:, None]
-    inverse = (scaled / values[known]) @ scaled.T
+    inverse, _, known = invert(inner, 1e-12)
     found = OwnParameters(
         local, inverse @ mixed, inverse @ response[own], inverse, np.diag(inner), bool(known.all())
     )

@@ -35,9 +35,9 @@ from gossamer.applications.likelihood.directions import (
 )
 from gossamer.applications.likelihood.local import check_own
 from gossamer.applications.likelihood.rows import AgentRows, Model, spread_over
-from gossamer.applications.linear.sensors import in_words
 from gossamer.arrays import Floats
 from gossamer.errors import InvalidInput
+from gossamer.least_squares import in_words
 
 SOLVERS: dict[str, type[Directions]] = {"newton-cholesky": Cholesky, "newton-cg": ConjugateGradients}
 
@@ -244,7 +244,6 @@ def _search(
 def _singular(model: Model, found: Sequence[Direction], *, first: bool) -> InvalidInput:
     """Why a step cannot be computed: a covariate that no row varies, or curvature that has vanished."""
     direction = next(one.unknown for one in found if one.unknown is not None)
-    direction = direction * np.sign(direction[np.argmax(np.abs(direction))])
     words = in_words(direction, model.names)
     if first:
         return InvalidInput(

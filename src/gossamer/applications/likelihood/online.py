@@ -11,10 +11,10 @@ import numpy as np
 from gossamer import checks
 from gossamer.applications.likelihood.learning import running_mean
 from gossamer.applications.likelihood.linearization import Linearizer
-from gossamer.applications.linear.sensors import in_words
 from gossamer.applications.streams import Stream, rounds_to_spread
 from gossamer.arrays import Booleans, Floats
 from gossamer.errors import InvalidInput
+from gossamer.least_squares import in_words
 from gossamer.methods import AnytimeSDA
 from gossamer.models import LEAST_SPREAD, PUBLISHED, ROWS, Judgement, agreement, next_look
 

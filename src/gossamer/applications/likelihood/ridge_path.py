@@ -23,9 +23,9 @@ from gossamer.applications.likelihood.fits import Fit
 from gossamer.applications.likelihood.inference import agent_sums
 from gossamer.applications.likelihood.newton import newton
 from gossamer.applications.likelihood.rows import AgentRows, Model
-from gossamer.applications.linear.sensors import pack, unpack
 from gossamer.arrays import Floats
 from gossamer.errors import InvalidInput, Unsupported
+from gossamer.least_squares import pack, unpack
 from gossamer.results import Record, Result
 
 if TYPE_CHECKING:

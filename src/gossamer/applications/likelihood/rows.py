@@ -9,10 +9,8 @@ import numpy as np
 
 from gossamer.arrays import Booleans, Floats
 from gossamer.families import Family
+from gossamer.least_squares import curvature_of
 from gossamer.numerics.threads import spread
-
-_BLOCK = 1 << 16
-"""Numbers of a block of rows that stay in the processor's cache while a curvature is summed."""
 
 Answer = TypeVar("Answer")
 
@@ -114,29 +112,8 @@ class Model(NamedTuple):
         )
 
     def curvature(self, bends: Floats, x: Floats) -> Floats:
-        """(p, p) the sum over rows of the curvatures (m, m, n) times x x', by blocks of rows."""
-        m, width = len(bends), x.shape[1] + self.intercept
-        total = np.zeros((m, width, m, width))
-        length = max(256, _BLOCK // width)
-        block = np.ones((min(length, len(x)), width))
-        scaled = np.empty_like(block)
-        for first in range(0, len(x), length):
-            rows = x[first : first + length]
-            some, weighted = block[: len(rows)], scaled[: len(rows)]
-            some[:, : x.shape[1]] = rows
-            for a in range(m):
-                for b in range(a + 1):
-                    weights = bends[a, b, first : first + length]
-                    if a == b:  # not negative, since the loss is convex; half of the products are enough
-                        np.multiply(some, np.sqrt(np.maximum(weights, 0.0))[:, None], out=weighted)
-                        total[a, :, a, :] += weighted.T @ weighted
-                    else:
-                        np.multiply(some, weights[:, None], out=weighted)
-                        total[a, :, b, :] += some.T @ weighted
-        for a in range(m):
-            for b in range(a):
-                total[b, :, a, :] = total[a, :, b, :].T
-        return total.reshape(m * width, m * width)
+        """(p, p) the sum over rows of the curvatures (m, m, n) times x x'."""
+        return curvature_of(x, bends, intercept=self.intercept)
 
     def diagonal(self, bends: Floats, x: Floats) -> Floats:
         """(p,) the diagonal of `curvature`."""

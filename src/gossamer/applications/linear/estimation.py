@@ -29,8 +29,6 @@ from gossamer.applications.linear.sensors import (
     check_covariances,
     check_matrices,
     check_observable,
-    pack,
-    unpack,
 )
 from gossamer.applications.solvers import Alone, Centralized, averages, settled
 from gossamer.arrays import Floats, Integers, extent
@@ -38,6 +36,7 @@ from gossamer.engines.exact import Exact, exact
 from gossamer.engines.horizons import check_horizons, horizons_of
 from gossamer.engines.results import ErrorResult, Rounds, Value, standard_error
 from gossamer.errors import InvalidInput, Unsupported
+from gossamer.least_squares import pack, unpack
 from gossamer.methods import AnytimeSDA, Method, resolve
 from gossamer.networks import Network, NetworkLike
 from gossamer.numerics.search import first_true

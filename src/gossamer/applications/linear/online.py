@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gossamer import checks
-from gossamer.applications.linear.sensors import pack, unpack
 from gossamer.applications.streams import Stream
 from gossamer.arrays import Floats
 from gossamer.errors import InvalidInput
+from gossamer.least_squares import pack, unpack
 from gossamer.methods import AnytimeSDA
 
 if TYPE_CHECKING:

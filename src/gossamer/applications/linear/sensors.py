@@ -1,4 +1,4 @@
-"""Sensors as arrays: checks of matrices and covariances, symmetric matrices as vectors, unseen directions."""
+"""Sensors as arrays: checks of matrices and covariances, and of directions that no sensor observes."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from gossamer import checks
 from gossamer.arrays import Floats
 from gossamer.errors import InvalidInput
+from gossamer.least_squares import in_words, invert, unknown_direction
 
 
 def check_matrices(matrices: Sequence[ArrayLike], agents: int) -> list[Floats]:
@@ -72,41 +73,10 @@ def check_covariances(covariance: Any, matrices: list[Floats]) -> list[Floats]:
 
 def check_observable(total: Floats, names: Sequence[str]) -> None:
     """Raise an error if sum_i A_i'A_i is singular, and name the direction that no sensor observes."""
-    scale = np.sqrt(np.diag(total))
-    unseen = scale == 0
-    # Units must not matter: columns are compared at unit length.
-    safe = np.where(unseen, 1.0, scale)
-    values, vectors = np.linalg.eigh(total / np.outer(safe, safe))
-    if not unseen.any() and values[0] > 1e-10 * len(values):
+    if invert(total, 1e-10 * len(total)).known.all():
         return
-    direction = unseen.astype(float) if unseen.any() else vectors[:, 0] / safe
-    direction = direction * np.sign(direction[np.argmax(np.abs(direction))])
+    direction = in_words(unknown_direction(total), names)
     raise InvalidInput(
-        f"no sensor observes the direction {in_words(direction, names)}: the sum of A_i'A_i must be invertible, but it "
+        f"no sensor observes the direction {direction}: the sum of A_i'A_i must be invertible, but it "
         "is singular along it; let some sensor measure that direction, or drop one of these parameters"
     )
-
-
-def in_words(direction: Floats, names: Sequence[str]) -> str:
-    """A direction as its largest components: "1 height - 0.5 weight"."""
-    direction = direction / np.abs(direction).max()
-    largest: Any = np.flatnonzero(np.abs(direction) > 1e-6)
-    largest = largest[np.argsort(-np.abs(direction[largest]), kind="stable")][:6].tolist()
-    return " ".join(
-        f"{'+' if direction[k] > 0 else '-'} {abs(direction[k]):.3g} {names[k]}" for k in largest
-    ).removeprefix("+ ")
-
-
-def pack(matrices: Floats) -> Floats:
-    """(..., d, d) symmetric -> (..., d(d+1)/2): the upper triangle."""
-    rows, cols = np.triu_indices(matrices.shape[-1])
-    return matrices[..., rows, cols]
-
-
-def unpack(vectors: Floats, size: int) -> Floats:
-    """The inverse of `pack`."""
-    rows, cols = np.triu_indices(size)
-    matrices = np.empty((*vectors.shape[:-1], size, size))
-    matrices[..., rows, cols] = vectors
-    matrices[..., cols, rows] = vectors
-    return matrices
