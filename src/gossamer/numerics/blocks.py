@@ -11,11 +11,11 @@ import numpy as np
 from gossamer.arrays import AnyArray, Floats
 
 BLOCK = 512
-"""Agents that are added one after the other."""
+"""Number of agents that are added one after the other."""
 
 
 def block_sums(values: Floats, size: int = BLOCK) -> Floats:
-    """(blocks, ...) the sums along the first axis of every `size` entries."""
+    """Return (blocks, ...) sums of every `size` entries along the first axis."""
     values = np.ascontiguousarray(values)
     whole = len(values) // size * size
     sums = values[:whole].reshape(-1, size, *values.shape[1:]).sum(axis=1)
@@ -24,10 +24,10 @@ def block_sums(values: Floats, size: int = BLOCK) -> Floats:
 
 
 def in_order(sums: AnyArray) -> AnyArray:
-    """The sum along the first axis, added from the first to the last."""
+    """Return the sum along the first axis, added from the first to the last."""
     return np.asarray(np.add.accumulate(sums, axis=0)[-1])
 
 
 def average(values: Floats) -> Floats:
-    """The mean over agents (N, n) of what each of them has."""
+    """Return the mean over agents of their values (N, n)."""
     return np.asarray(in_order(block_sums(values)) / len(values))

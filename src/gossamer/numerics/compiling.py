@@ -24,7 +24,7 @@ _OPTIONS: dict[str, Any] = {
     "nogil": True,
     "error_model": "numpy",
     "boundscheck": False,
-    "no_cfunc_wrapper": True,  # a second entry, for callers in C: there are none, and it takes time to compile
+    "no_cfunc_wrapper": True,  # the wrapper is for callers in C, of which there are none, and takes time to compile
 }
 
 
@@ -40,7 +40,7 @@ def inlined(function: _Function) -> _Function:
 
 
 def body_of(function: Callable[..., object]) -> Callable[[_Function], _Function]:
-    """Decorate what picks the body of `function` in compiled code by the types of its arguments; inlined."""
+    """Decorate a function that chooses the compiled, inlined body of `function` by the types of its arguments."""
     options: Any = {"forceinline": True, **_OPTIONS}
     return cast(Callable[[_Function], _Function], overload(function, jit_options=options, strict=False))
 
@@ -51,7 +51,7 @@ def contracted(function: _Function) -> _Function:
 
 
 def reassociated(function: _Function) -> _Function:
-    """Compile like `contracted`; LLVM may also add in another order, which lets it vectorize sums."""
+    """Compile like `contracted`; LLVM may also reorder sums, which lets it vectorize them."""
     return cast(_Function, njit(fastmath={"contract", "reassoc", "nsz"}, **_OPTIONS)(function))
 
 

@@ -40,7 +40,7 @@ def checked_covariances(given: Floats, agents: int, size: int) -> Floats:
 
 
 def square_roots(covariances: Floats) -> Floats:
-    """(N, n, r): F with F F' = covariance, without the columns in which nothing varies."""
+    """Return F of shape (N, n, r) with F F' = covariance, without columns that are zero."""
     values, vectors = np.linalg.eigh(covariances)
     factor = vectors * np.sqrt(np.clip(values, 0, None))[:, None, :]
     used = np.flatnonzero((values > 1e-14 * max(values.max(), 1e-300)).any(axis=0))

@@ -1,7 +1,7 @@
 """Philox4x32-10, and how its words become normals and uniforms: compiled, without branches or library calls.
 
-A word travels in an unsigned integer as wide as the number that is made of it: a uint64 for a float64, a uint32 for
-a float32. In single precision the arithmetic is single throughout, so a vector holds twice as many lanes.
+A word is stored in an unsigned integer as wide as the number that is computed from it: a uint64 for a float64, a uint32
+for a float32. In single precision all arithmetic is single, so a vector holds twice as many lanes.
 """
 
 from __future__ import annotations
@@ -147,7 +147,7 @@ def _single_square(w: np.uint32) -> np.float32:
     exponent = np.uint32(bits - _SINGLE_ROOT_EIGHTH_BITS) & _SINGLE_EXPONENT_MASK
     e = np.float32(np.int32(_33 - np.int32(exponent >> _SINGLE_MANTISSA)))
     h = as_float(np.uint32(bits - exponent))
-    # Close to 1 the difference from 1 comes from the other end of the word, where no digit is lost.
+    # Close to 1, the difference from 1 is computed from the other end of the word, so that no digits are lost.
     rest = _SINGLE_SCALE * (np.float32(np.uint32(~w)) + _SINGLE_HALF)
     s = (rest if e == np.float32(0) else h - _SINGLE_HALF) / (h + _SINGLE_HALF)
     z = s * s

@@ -1,8 +1,8 @@
 """Random numbers that are pure functions of where they are used.
 
-Every number is a function of (seed, purpose, trial, agent, component, round) and of nothing else. It does
-not depend on the number of threads, on how the trials are cut into blocks, or on the order of the draws, and
-a deployed agent can draw exactly the observations that a simulation drew for it.
+Every number is a function of (seed, purpose, trial, agent, component, round) and of nothing else. It does not depend on
+the number of threads, on how trials are divided into blocks, or on the order of the draws, and a deployed agent can
+draw exactly the observations that a simulation drew for it.
 
 The generator is Philox4x32-10, the counter-based generator of Salmon, Moraes, Dror and Shaw ("Parallel
 random numbers: as easy as 1, 2, 3", SC 2011). It maps a counter of four 32-bit words and a key of two to
@@ -23,16 +23,16 @@ the generator serves the four rounds of a quad. Uniforms are (w + 1/2) / 2**32, 
 angle 2 pi w / 2**32 of the normals of the first two rounds (cosine, then sine), words 2 and 3 those of the
 last two. The radius has 32 bits, so a normal never exceeds 6.77 in absolute value.
 
-The functions below take the key and where a number is used: `purpose` is one of this module's, `quad` is
-round // 4. The fill functions write into `out` (4, lanes), float64 or float32, best C-contiguous and with lanes in
-multiples of 8.
+The functions below take the key and the place where a number is used: `purpose` is one of this module's constants,
+`quad` is round // 4. The fill functions write into `out` (4, lanes), float64 or float32, best C-contiguous and with
+lanes in multiples of 8.
 
 The ranges are those of the counter: round < 2**34, agent and trial < 2**32, component < 2**24, purpose < 256.
 The compiled functions do not check them (a number beyond its range wraps around); `normals` and `uniforms` do.
 
 The loops over lanes (trials, or agents) are written so that LLVM vectorizes them: no branches, no calls into
 the mathematical library, 32-bit multiplications in 64-bit lanes, and polynomials for the logarithm, the sine
-and the cosine. Vectorized loops, their remainders and single draws round alike (see `vectors.py`).
+and the cosine. Vectorized loops, their remainders and single draws round identically (see `vectors.py`).
 """
 
 from __future__ import annotations
@@ -73,13 +73,13 @@ __all__ = [
 OBSERVATION = 0
 """Purpose: the noise of the observations."""
 SECOND = 1
-"""Purpose: a second, independent noise beside the observations."""
+"""Purpose: a second noise, independent of the first."""
 ACTIVATION = 2
 """Purpose: which agents, or which edges, are active in a round."""
 PROBLEM = 4
 """Purpose: the random parts of a problem itself."""
 TOPOLOGY = 5
-"""Purpose: who is whose neighbor."""
+"""Purpose: the edges of random networks."""
 MASK = 6
 """Purpose: the masks of edges."""
 
@@ -128,8 +128,8 @@ def _panel_words(panel: AnyArray, n: int, start: int, at: Address) -> None:
 def _panel_squares(squares: AnyArray, panel: AnyArray, n: int) -> None:
     """Write the squared radii of n lanes of words into rows 0 and 2.
 
-    Apart from `_panel_normals`, so that a processor, which looks a few hundred instructions ahead, has several lanes'
-    divisions under way at a time.
+    Separate from `_panel_normals`, so that the divisions of several lanes are within the few hundred instructions that
+    a processor looks ahead.
     """
     prefer_wide_vectors()
     for b in range(n):
@@ -140,7 +140,7 @@ def _panel_squares(squares: AnyArray, panel: AnyArray, n: int) -> None:
 def _panel_normals(out: AnyArray, start: int, squares: AnyArray, panel: AnyArray, n: int) -> None:
     """Write the normals of n lanes of words into the columns of out from start on."""
     prefer_wide_vectors()
-    first = np.uint64(start)  # unsigned, so that Numba does not ask whether an index is negative
+    first = np.uint64(start)  # unsigned, so that Numba does not check for negative indices
     for pair in range(0, 4, 2):
         for b in range(n):
             lane = first + np.uint64(b)
@@ -173,7 +173,7 @@ def _fill_normals(out: AnyArray, at: Address) -> None:
         if n == full:
             _panel_normals(out, start, squares, panel, n)
         else:
-            # The last vector is computed in full, aside, and the lanes that count are copied.
+            # The last vector is computed in full in a buffer, and only the lanes that are needed are copied.
             rest = carray(scratch(out), (4, PANEL))
             _panel_normals(rest, 0, squares, panel, full)
             for k in range(4):
@@ -321,7 +321,7 @@ def _draw(
 
 
 def _check_range(name: str, values: range, limit: int) -> None:
-    """Refuse a range with steps, or one that leaves the generator's counter."""
+    """Raise an error for a range with steps, or one beyond the range of the generator's counter."""
     if not isinstance(values, range):
         raise InvalidInput(parameter=name, required="a range such as range(10)", got=repr(values))
     if len(values) and values.step != 1:

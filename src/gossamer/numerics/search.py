@@ -1,4 +1,4 @@
-"""The first number for which something holds, in about twice as many trials as it has bits."""
+"""Find the smallest number that satisfies a condition, by doubling and bisection."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ def first_true(condition: Callable[[int], bool], most: int) -> int | None: ...
 def first_true(condition: Callable[[int], bool], most: int | None = None) -> int | None:
     """Return the smallest n >= 1 for which `condition(n)` is true, or None if there is none up to `most`.
 
-    The condition must stay true once it is. By doubling, then bisection; without `most` it must become true at some
-    point, or the search never ends.
+    The condition must stay true once it is. The search doubles n, then bisects; without `most` it does not end unless
+    the condition becomes true.
     """
     low, high = 0, 1
     while not condition(high):

@@ -14,13 +14,13 @@ from gossamer.numerics.compiling import compiled
 def inverse_diagonal(factors: Any) -> Floats:
     r"""Return the diagonal of :math:`A^{-1}` of a symmetric positive definite matrix A.
 
-    With :math:`P A P^T = L D L^T`, the entries of :math:`Z = A^{-1}` where L has any follow from those to their lower
-    right: :math:`Z_{ij} = \delta_{ij}/d_j - \sum_{k>j} Z_{ik} L_{kj}`.
+    With :math:`P A P^T = L D L^T`, the entries of :math:`Z = A^{-1}` at the nonzeros of L follow from those to their
+    lower right: :math:`Z_{ij} = \delta_{ij}/d_j - \sum_{k>j} Z_{ik} L_{kj}`.
 
     Parameters
     ----------
     factors : SuperLU
-        What `scipy.sparse.linalg.splu` returns in its symmetric mode, without row exchanges.
+        The result of `scipy.sparse.linalg.splu` in its symmetric mode, without row exchanges.
     """
     lower = sp.csc_array(factors.L)
     lower.sort_indices()

@@ -1,4 +1,4 @@
-"""Sparse matrices as compiled code takes them."""
+"""Sparse matrices as arguments of compiled code."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class SparseRows(NamedTuple):
-    """Row i of a matrix holds data[e] in column indices[e], for e from indptr[i] to indptr[i + 1] - 1."""
+    """A CSR matrix: row i has the value data[e] in column indices[e], for e from indptr[i] to indptr[i + 1] - 1."""
 
     indptr: AnyArray
     indices: AnyArray
@@ -19,5 +19,5 @@ class SparseRows(NamedTuple):
 
 
 def rows_of(matrix: csr_matrix) -> SparseRows:
-    """The rows of a matrix in SciPy's CSR form, sharing its memory."""
+    """Return the rows of a SciPy CSR matrix, sharing its memory."""
     return SparseRows(matrix.indptr, matrix.indices, matrix.data)

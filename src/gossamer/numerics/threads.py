@@ -1,7 +1,7 @@
 """Pieces of work on several threads.
 
-Compiled functions release Python's lock, so plain threads are enough. A compiled loop over `prange` would hold
-a second copy of the code of its piece, and compiling that takes ten seconds.
+Compiled functions release the GIL, so plain threads are enough. A compiled loop over `prange` would contain a second
+copy of the code of its piece, which takes ten seconds to compile.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from numba import get_num_threads
 
 
 def spread(work: Callable[[int], None], count: int) -> None:
-    """Call work(0) .. work(count - 1) on as many threads as Numba would take, the caller's own among them."""
+    """Call work(0) .. work(count - 1) on as many threads as Numba would use, including the caller's."""
     pieces = iter(range(count))
 
     def play() -> None:
-        for k in pieces:  # any free thread takes the next one
+        for k in pieces:  # a free thread takes the next piece
             work(k)
 
     more = min(get_num_threads(), count) - 1
@@ -34,5 +34,5 @@ def spread(work: Callable[[int], None], count: int) -> None:
 
 @cache
 def _pool(threads: int, process: int) -> ThreadPoolExecutor:
-    """Threads that wait for work; a forked process does not inherit them, so it has its own."""
+    """Return the pool of worker threads. A forked process does not inherit threads, so it has its own pool."""
     return ThreadPoolExecutor(threads)

@@ -1,7 +1,7 @@
-"""How compiled loops here come out as vector instructions that round alike everywhere.
+"""Intrinsics that let compiled loops become vector instructions that round identically everywhere.
 
-Numba compiles to LLVM's language; the intrinsics below express what Python cannot: the bits of a number,
-a fused product and sum, long vectors. Nothing is compiled with `fastmath`: sums and products are fused only
+Numba compiles to LLVM IR; the intrinsics below express what Python cannot: the bits of a number, a fused product and
+sum, long vectors. Nothing is compiled with `fastmath`: sums and products are fused only
 where `fma` says so, so that a vectorized loop, its remainder and a loop elsewhere give the same last digit.
 """
 
@@ -19,7 +19,7 @@ Untyped: TypeAlias = Any
 
 
 def _intrinsic(function: Callable[..., Untyped]) -> Callable[..., Untyped]:
-    """Register with Numba a function that writes its own LLVM instructions."""
+    """Register a function with Numba that emits its own LLVM instructions."""
     return cast(Callable[..., Untyped], intrinsic(function))
 
 
@@ -58,9 +58,9 @@ def fma(typing: Untyped, x: Untyped, y: Untyped, z: Untyped) -> Untyped:
 
 @_intrinsic
 def prefer_wide_vectors(typing: Untyped) -> Untyped:
-    """Have LLVM compile the calling function for itself, with vectors of 512 bits where the machine has them.
+    """Have LLVM compile the calling function separately, with vectors of 512 bits if the machine has them.
 
-    By itself LLVM takes vectors of 256 bits on most machines that have longer ones, because those may lower the
+    By default LLVM uses vectors of 256 bits on most machines that have longer ones, because those may lower the
     clock speed. The function is not inlined either, so its loops are compiled the same wherever it is called.
     """
 
@@ -74,10 +74,10 @@ def prefer_wide_vectors(typing: Untyped) -> Untyped:
 
 @_intrinsic
 def borrowed(typing: Untyped, values: Untyped) -> Untyped:
-    """Return a named tuple with its arrays freed of their reference counts; the caller keeps the originals alive.
+    """Return a named tuple whose arrays are not reference-counted; the caller keeps the originals alive.
 
-    Counts are changed at every slice and at many calls, and they are atomic: two threads that count the same array
-    all the time wait for each other more than they compute.
+    Reference counts change with every slice and many calls, and they are atomic: threads that keep counting the same
+    array wait for each other more than they compute.
     """
 
     def generate(context: Untyped, builder: Untyped, signature: Untyped, arguments: Untyped) -> Untyped:
@@ -92,7 +92,7 @@ def borrowed(typing: Untyped, values: Untyped) -> Untyped:
     return values(values), generate
 
 
-# Random numbers are made in panels of this many lanes, and in a panel in multiples of the grain (the widest vector).
+# Random numbers are generated in panels of this many lanes, in multiples of the grain (the widest vector).
 PANEL = 128
 GRAIN = 8
 
