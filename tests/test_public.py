@@ -13,6 +13,7 @@ import tomllib
 from importlib import import_module, metadata
 from pathlib import Path
 
+import networkx as nx
 import pytest
 
 import gossamer as gs
@@ -195,3 +196,21 @@ def test_a_type_checker_sees_through_the_stub(tmp_path):
     assert 'Revealed type is "numpy.ndarray[' in done.stdout
     assert done.stdout.count("error:") == 1, done.stdout
     assert 'Module has no attribute "nothing"' in done.stdout
+
+
+def test_a_misspelled_name_is_corrected():
+    with pytest.raises(
+        AttributeError, match=r"gossamer has no attribute 'Gausian' \(did you mean 'Gaussian'\?\)"
+    ):
+        gs.Gausian  # noqa: B018
+
+
+def test_a_graph_is_not_a_gossip_matrix():
+    with pytest.raises(gs.InvalidInput, match=r"gossip must be a sparse gossip matrix, .* gs.Network.of"):
+        gs.Network(nx.path_graph(4))
+
+
+@pytest.mark.parametrize("std", ["1", ["1", "2"]])
+def test_text_is_not_a_number(std):
+    with pytest.raises(gs.InvalidInput, match="std must be numbers"):
+        gs.Gaussian([1.0, 2.0], std=std)

@@ -14,4 +14,12 @@ import lazy_loader
 
 __version__ = "0.1.0"
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+_load, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+
+
+def __getattr__(name: str) -> object:
+    if name.startswith("_") or name in __all__:
+        return _load(name)
+    from gossamer.errors import nearest
+
+    raise AttributeError(f"gossamer has no attribute {name!r}{nearest(name, __all__)}")

@@ -114,6 +114,13 @@ class Network(Drawn):
         positions: Floats | Callable[[], Floats | None] | None = None,
         facts: Callable[[], KnownFacts] | None = None,
     ) -> None:
+        if not isinstance(gossip, Links) and not sp.issparse(gossip):
+            raise InvalidInput(
+                parameter="gossip",
+                required="a sparse gossip matrix",
+                got=checks.brief(gossip),
+                hint="gs.Network.of(...) takes a NetworkX graph or a name, gs.Network.from_edges(...) pairs of agents",
+            )
         # The one that is not given is computed from the other on first access.
         if isinstance(gossip, Links):
             self.links = gossip

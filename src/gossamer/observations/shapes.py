@@ -16,6 +16,8 @@ LARGEST = 1e145
 def as_numbers(value: ArrayLike, name: str) -> Floats:
     try:
         array = np.asarray(value)
+        if array.dtype.kind in "US":
+            raise TypeError("text")
         if array.dtype.kind != "c":
             return array.astype(float)
     except (TypeError, ValueError, OverflowError):
