@@ -221,6 +221,37 @@ def under_loss() -> str:
     return _table(["method", *cases], rows)
 
 
+def theorem() -> str:
+    """Theorem 3 on five graphs: its second-order constants, and errors next to bounds after 3000 rounds."""
+    import gossamer as gs
+
+    rounds, far = 3000, 10**7
+
+    def constant(net: Any, obs: Any, smoothing: float) -> float:
+        return float(gs.theory.theorem_3(net, obs, far, smoothing).terms["mixing noise"] * far**2)
+
+    rows: dict[str, list[str]] = {}
+    for net in _graphs().values():
+        obs, window = _streams(net), gs.AnytimeSDA().window(net)
+        lowest = (gs.theory.network_limit(net, obs, far) * far - 1) * far
+        values = {
+            "√κ": f"{net.condition_number**0.5:.1f}",
+            "c without smoothing, Σ G": f"{constant(net, obs, 0):.0f}",
+            "its bound 5/4 (N − 1)(√κ − 1)": f"{1.25 * (net.agents - 1) * (net.condition_number**0.5 - 1):,.0f}",
+            "c with the default window": f"{constant(net, obs, window):.0f}",
+            "c of the network limit": f"{lowest:.1f}",
+            "error without smoothing": f"{gs.theory.anytime_error(net, obs, rounds) * rounds:.4f}",
+            "Theorem 3": f"{gs.theory.theorem_3(net, obs, rounds).total * rounds:.4f}",
+            "error with the default window": f"{gs.theory.anytime_error(net, obs, rounds, window) * rounds:.4f}",
+            "Theorem 3 with that window": f"{gs.theory.theorem_3(net, obs, rounds, window).total * rounds:.4f}",
+            "error of SDA": f"{gs.exact('sda', net, obs, rounds).total_error * rounds:.2f}",
+            "Theorem 1 (SDA)": f"{gs.theory.theorem_1(net, obs, rounds).total * rounds:.1f}",
+        }
+        for name, value in values.items():
+            rows.setdefault(name, [name]).append(value)
+    return _table(["", *_graphs()], list(rows.values()))
+
+
 def _number(value: float) -> str:
     """Three digits; what has not come near the limit is said to be large, or to diverge."""
     if not value < 1e6:
@@ -239,6 +270,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "settings": settings,
     "choices": choices,
     "under_loss": under_loss,
+    "theorem": theorem,
 }
 
 

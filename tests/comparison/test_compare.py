@@ -39,6 +39,8 @@ def test_theorems_stand_in_the_rows_of_their_methods_where_they_hold():
     one, two = (gs.theory.theorem_1(net, streams(net), 200), gs.theory.theorem_2(net, streams(net), 200))
     assert [row["theorem_1"] for row in rows] == [None, one.total, *[None] * 6]
     assert [row["theorem_2"] for row in rows][3:] == [two.total, *[None] * 4]
+    three = gs.theory.theorem_3(net, streams(net), 200, gs.AnytimeSDA().window(net))
+    assert [row["theorem_3"] for row in rows] == [*[None] * 7, three.total]
 
 
 def test_noise_and_parameters_are_axes():

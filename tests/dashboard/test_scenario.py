@@ -152,12 +152,17 @@ def test_the_links_around_a_torus_do_not_lie_on_the_others():
 
 
 def test_a_run_is_what_the_engines_give():
-    state = {"network": "grid:4x4", "methods": [["sda", {}], ["dsg", {}]], "rounds": 50, "seed": 3}
+    state = {
+        "network": "grid:4x4",
+        "methods": [["sda", {}], ["dsg", {}], ["anytime-sda", {}]],
+        "rounds": 50,
+        "seed": 3,
+    }
     found, scenario = frames(**state), Scenario.of(state)
     network, streams = scenario.build_network(), scenario.build_streams(16)
     horizons = scenario.horizons
     assert (horizons[0], horizons[-1]) == (1, 50)
-    for number, name in enumerate(["sda", "dsg"]):
+    for number, name in enumerate(["sda", "dsg", "anytime-sda"]):
         header, arrays = found["run"][number]
         run = gs.simulate(name, network, streams, horizons, trials=1, seed=3, keep="iterates")
         assert header["error"] == run.total_error.tolist()
@@ -178,6 +183,7 @@ def test_a_run_is_what_the_engines_give():
     assert bounds == {
         "Theorem 1": gs.theory.theorem_1(network, streams, 50).total,
         "Theorem 2": gs.theory.theorem_2(network, streams, 50).total,
+        "Theorem 3": gs.theory.theorem_3(network, streams, 50, gs.AnytimeSDA().window(network)).total,
     }
     assert found["bound"][0][0]["error"][0] is None  # Theorem 1 promises nothing before 2 k* rounds
     header = found["network"][0][0]

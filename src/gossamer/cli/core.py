@@ -58,6 +58,7 @@ from gossamer.errors import InvalidInput
 BESIDE = {
     "theorem_1": "Theorem 1 (SDA)",
     "theorem_2": "Theorem 2 (DSG)",
+    "theorem_3": "Theorem 3 (Anytime SDA)",
     "network_limit": "network limit",
     "centralized_limit": "centralized limit",
 }

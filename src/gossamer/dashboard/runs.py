@@ -12,14 +12,12 @@ import numpy as np
 
 import gossamer as gs
 from gossamer.arrays import AnyArray, Floats
+from gossamer.comparison.points import THEOREMS
 from gossamer.dashboard.code import to_python
 from gossamer.dashboard.frames import packed
 from gossamer.dashboard.layout import is_regular, places
 from gossamer.dashboard.scenario import Scenario
 from gossamer.errors import GossamerError
-
-THEOREMS = ((gs.SDA(), gs.theory.theorem_1, "Theorem 1"), (gs.DSG(), gs.theory.theorem_2, "Theorem 2"))
-"""Bounds of the paper, for methods with the paper's parameters."""
 
 LENGTHS = "each point of the curves is a run of that many rounds"
 """A note for methods that depend on the number of rounds."""
@@ -168,7 +166,7 @@ def _expected(
     streams: gs.Observations,
     horizons: list[int],
 ) -> Iterator[Part]:
-    """Return the expected error without faults, and the paper's bound on it, if they exist."""
+    """Return the expected error without faults, and the theorem about it, if they exist."""
     if isinstance(network, gs.ChangingNetwork):
         return
     try:
@@ -177,13 +175,14 @@ def _expected(
         yield "unknown", {"method": number, "message": str(error)}, {}
         return
     yield "exact", {"method": number, "rounds": horizons, "error": _numbers(exact.total_error)}, {}
-    for plain, theorem, words in THEOREMS:
+    for name, (plain, theorem) in THEOREMS.items():
         if method != plain:
             continue
         bounds = [theorem(network, streams, t) for t in horizons]
         values = [bound.total if bound.applies else np.nan for bound in bounds]
-        header = {"method": number, "rounds": horizons, "error": _numbers(values), "label": words}
-        yield "bound", {**header, "condition": bounds[-1].condition}, {}
+        header = {"method": number, "rounds": horizons, "error": _numbers(values)}
+        words = name.replace("_", " ").capitalize()
+        yield "bound", {**header, "label": words, "condition": bounds[-1].condition}, {}
 
 
 def _limits(

@@ -21,3 +21,40 @@ def test_bound_claim():
 
     assert judge(FIGURE, "theorem-1", rows(1.2)).verdict is Verdict.HOLDS
     assert judge(FIGURE, "theorem-1", rows(0.99)).verdict is Verdict.FAILS
+
+
+def test_anytime_bound_claim():
+    def rows(bound):
+        base = {"experiment": "bound", "method": "anytime-sda", "quantity": "total_error"}
+        exact = [
+            {**base, "graph": g, "source": "exact", "rounds": t, "value": 1 / t}
+            for g in GRAPHS
+            for t in (5, 10, 20)
+        ]
+        covered = [
+            {**base, "graph": g, "source": "theorem 3", "rounds": t, "value": bound / t}
+            for g in GRAPHS
+            for t in (10, 20)
+        ]
+        return exact + covered
+
+    assert judge(FIGURE, "theorem-3", rows(1.01)).verdict is Verdict.HOLDS
+    assert judge(FIGURE, "theorem-3", rows(0.99)).verdict is Verdict.FAILS
+
+
+def test_claims_about_the_orders_of_the_error():
+    def rows(ours, papers=2.0, star=1.5, path=0.75):
+        base = {"experiment": "orders", "graph": "star", "source": "exact", "quantity": "leading constant"}
+        slopes = {"star": star, "path": path}
+        return [
+            {**base, "method": "anytime-sda", "value": ours},
+            {**base, "method": "sda", "value": papers},
+            *({**base, "graph": g, "quantity": "slope", "value": v} for g, v in slopes.items()),
+        ]
+
+    assert judge(FIGURE, "leading-constant", rows(1.001)).verdict is Verdict.HOLDS
+    assert judge(FIGURE, "leading-constant", rows(1.01)).verdict is Verdict.CAVEAT
+    assert judge(FIGURE, "leading-constant", rows(1.001, papers=1.0)).verdict is Verdict.FAILS
+    assert judge(FIGURE, "second-order", rows(1.0, path=0.72)).verdict is Verdict.HOLDS
+    assert judge(FIGURE, "second-order", rows(1.0, path=0.6)).verdict is Verdict.CAVEAT
+    assert judge(FIGURE, "second-order", rows(1.0, star=1.0)).verdict is Verdict.FAILS

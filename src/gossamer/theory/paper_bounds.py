@@ -1,4 +1,4 @@
-"""The paper's bounds, term by term, and the two limits that no method can beat.
+"""The paper's bounds, term by term, with explicit constants.
 
 A bound is returned with its terms and with whether its conditions hold (`applies`); outside them the paper makes no
 statement. Constants that the paper hides in O(.) are derived from the explicit ones of Theorem 1, along the paper's
@@ -8,66 +8,16 @@ own proofs, and the terms as stated in the paper are the bound's `order`.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
-from typing import Any, Literal, overload
 
 import numpy as np
-from scipy.sparse.csgraph import shortest_path
 
 from gossamer import checks
-from gossamer.arrays import Floats, Integers
+from gossamer.arrays import Floats
 from gossamer.errors import InvalidInput, Unsupported
-from gossamer.networks import DirectedNetwork, Network, NetworkLike
-from gossamer.numerics.blocks import BLOCK, block_sums, in_order
+from gossamer.networks import Network, NetworkLike
 from gossamer.numerics.search import first_true
-from gossamer.observations import Observations, check_match, check_streams
-
-DISTANCE_LIMIT = 5000
-"""Largest number of agents for which all distances between agents are computed."""
-
-__all__ = [
-    "Bound",
-    "centralized_limit",
-    "corollary_1",
-    "corollary_2",
-    "k_star",
-    "network_limit",
-    "theorem_1",
-    "theorem_2",
-]
-
-
-@dataclass(frozen=True)
-class Bound:
-    """An upper bound on an error: its terms by name, and whether its conditions hold.
-
-    Attributes
-    ----------
-    terms : dict
-        The terms of the bound, by name.
-    applies : bool
-        Whether all conditions in `condition` hold. If so, the error is at most `total`.
-    condition : str
-        The conditions, as text.
-    order : dict
-        The terms as the paper states them, up to a universal constant, so they are not a bound. Empty for the theorems,
-        whose constants are explicit.
-
-    Examples
-    --------
-    >>> bound = gs.theory.theorem_1("cycle:20", gs.Gaussian(np.zeros(20)), rounds=1000)
-    >>> bound.applies, sum(bound.terms.values()) == bound.total
-    (True, True)
-    """
-
-    terms: dict[str, float]
-    applies: bool
-    condition: str
-    order: dict[str, float] = field(default_factory=dict)
-
-    @property
-    def total(self) -> float:
-        return float(sum(self.terms.values()))
+from gossamer.observations import Observations
+from gossamer.theory.bound import Bound, check_problem, moves, unmoved_condition
 
 
 def k_star(network: NetworkLike | float) -> int:
@@ -129,12 +79,12 @@ def theorem_1(network: NetworkLike, observations: Observations, rounds: int) -> 
     >>> gs.theory.theorem_1(net, obs, 1000).total > gs.exact("sda", net, obs, 1000).total_error
     True
     """
-    network, rounds = _check(network, observations, rounds)
+    network, rounds = check_problem(network, observations, rounds)
     start = k_star(network)
     return Bound(
         terms=_theorem_1(network, observations.mean, observations.variance, rounds),
-        applies=rounds / 2 >= start and not (observations.moving or np.any(observations.drift)),
-        condition=f"T/2 >= k* = {start}" + _and_still(observations),
+        applies=rounds / 2 >= start and not moves(observations),
+        condition=f"T/2 >= k* = {start}" + unmoved_condition(observations),
     )
 
 
@@ -178,7 +128,7 @@ def theorem_2(network: NetworkLike, observations: Observations, rounds: int) -> 
     >>> gs.theory.theorem_2(net, obs, 1000).total > gs.exact("dsg", net, obs, 1000).total_error
     True
     """
-    network, rounds = _check(network, observations, rounds)
+    network, rounds = check_problem(network, observations, rounds)
     if network.spectrum is None:
         raise Unsupported(
             "Theorem 2 needs every eigenvalue of the network, and this one is too large to decompose"
@@ -195,8 +145,8 @@ def theorem_2(network: NetworkLike, observations: Observations, rounds: int) -> 
             "mixing noise": float(2 * mixing / rounds**2),
             "averaging noise": float(2 * observations.variance.sum() / (network.agents * rounds)),
         },
-        applies=bool(stable) and not (observations.moving or np.any(observations.drift)),
-        condition="the spectral radius of W - 11'/N is below 1" + _and_still(observations),
+        applies=bool(stable) and not moves(observations),
+        condition="the spectral radius of W - 11'/N is below 1" + unmoved_condition(observations),
     )
 
 
@@ -353,145 +303,3 @@ def corollary_2(
             "transitions, higher order": math.log(states) / (short**2 * rounds),
         },
     )
-
-
-@overload
-def centralized_limit(observations: Observations, rounds: int) -> float: ...
-@overload
-def centralized_limit(observations: Observations, rounds: Integers) -> Floats: ...
-def centralized_limit(observations: Observations, rounds: int | Integers) -> float | Floats:
-    r"""Return the error if every agent held the samples of all agents in T rounds, for one T or several.
-
-    .. math:: \frac{1}{NT} \sum_{ij} \sigma_{ij}^2
-
-    Parameters
-    ----------
-    observations : Observations
-        The streams, with variance :math:`\sigma_{ij}^2` of component j at agent i.
-    rounds : int or ndarray of int
-        Number of rounds T.
-
-    Examples
-    --------
-    >>> gs.theory.centralized_limit(gs.Gaussian(np.zeros(10), std=2.0), rounds=100)
-    0.04
-    """
-    if not isinstance(observations, Observations):
-        raise InvalidInput(
-            parameter="observations",
-            required="streams such as gs.Gaussian(mean, std)",
-            got=repr(observations),
-        )
-    total = in_order(block_sums(observations.variance.reshape(-1), BLOCK * observations.components))
-    if isinstance(rounds, np.ndarray) and rounds.ndim:
-        return np.asarray(total / (observations.agents * rounds))
-    return float(total / (observations.agents * checks.rounds(rounds)))
-
-
-@overload
-def network_limit(
-    network: NetworkLike | DirectedNetwork,
-    observations: Observations,
-    rounds: int,
-    batches: Floats | None = ...,
-    *,
-    per_agent: Literal[False] = ...,
-) -> float: ...
-@overload
-def network_limit(
-    network: NetworkLike | DirectedNetwork,
-    observations: Observations,
-    rounds: int | Integers,
-    batches: Floats | None = ...,
-    *,
-    per_agent: bool = ...,
-) -> Any: ...
-def network_limit(
-    network: NetworkLike | DirectedNetwork,
-    observations: Observations,
-    rounds: int | Integers,
-    batches: Floats | None = None,
-    *,
-    per_agent: bool = False,
-) -> float | Floats:
-    r"""Return the least variance of unbiased estimates if information travels one edge per round.
-
-    A message can carry the observation of its round, so after T rounds agent i can know the observations of agent j in
-    rounds :math:`t \le T - \max(d_{ij}, 1)`, where :math:`d_{ij}` is their distance: these are
-    :math:`n_{ij} = T - \max(d_{ij}, 1) + 1` samples, or the samples in the batches of those rounds. The best weights
-    are equal on these samples and sum to 1/N, which gives
-
-    .. math:: \sum_j \frac{\sigma_j^2}{N^2 n_{ij}}
-
-    at agent i. The limit is infinite while some agent is too far away to be heard.
-
-    Parameters
-    ----------
-    network : Network or DirectedNetwork
-        The network of the agents, at most 5000 of them.
-    observations : Observations
-        The streams, with variance :math:`\sigma_j^2` at agent j, summed over components.
-    rounds : int or ndarray of int
-        Number of rounds T.
-    batches : ndarray, optional
-        Number of samples per agent in each round; one by default.
-    per_agent : bool
-        Whether to return the limit of each agent instead of their sum.
-
-    Examples
-    --------
-    >>> net, obs, rounds = gs.Network.path(20), gs.Gaussian(np.zeros(20)), np.array([10, 100])
-    >>> gs.theory.network_limit(net, obs, rounds) / gs.theory.centralized_limit(obs, rounds)
-    array([       inf, 1.06312133])
-    """
-    if not isinstance(network, DirectedNetwork):
-        network = check_match(network, observations)
-    check_streams(network.agents, observations)
-    several = rounds.tolist() if isinstance(rounds, np.ndarray) and rounds.ndim == 1 else [rounds]
-    horizons = np.array([checks.rounds(t) for t in several])
-    if not several:
-        raise InvalidInput(
-            parameter="rounds", required="a whole number or an array of them", got="an empty one"
-        )
-    longest = int(horizons.max())
-    if batches is not None:
-        batches = checks.array("batches", batches, (longest,))
-    agents = network.agents
-    if agents > DISTANCE_LIMIT:
-        raise Unsupported(
-            f"the network limit needs all distances between agents: at most {DISTANCE_LIMIT} agents, "
-            f"but this network has {agents}"
-        )
-    hears = network.weights if isinstance(network, DirectedNetwork) else network.gossip
-    distance = shortest_path(hears != 0, unweighted=True).astype(int)
-    delay = np.maximum(distance, 1)
-    pair = (np.arange(agents)[:, None] * (delay.max() + 1) + delay).ravel()
-    variance = np.broadcast_to(observations.variance.sum(axis=1), delay.shape).ravel()
-    # (N, D): the number of agents at each distance from agent i, and the sum of their variances.
-    count, total = (
-        np.bincount(pair, w, agents * (delay.max() + 1)).reshape(agents, -1) for w in (None, variance)
-    )
-    if not per_agent:
-        count, total = count.sum(axis=0, keepdims=True), total.sum(axis=0, keepdims=True)
-    known = np.concatenate([[0.0], np.cumsum(np.ones(longest) if batches is None else batches)])
-    heard = known[np.clip(horizons[:, None] + 1 - np.arange(delay.max() + 1), 0, horizons[:, None])]  # (H, D)
-    limit = np.full((len(horizons), len(count)), np.inf)
-    for h, samples in enumerate(heard):
-        if not np.any(count[:, samples == 0]):
-            limit[h] = (total[:, samples > 0] / samples[samples > 0]).sum(axis=1) / agents**2
-        elif per_agent:
-            reached = ~count[:, samples == 0].any(axis=1)
-            limit[h, reached] = (total[reached] / np.maximum(samples, 1)).sum(axis=1) / agents**2
-    limits = limit if per_agent else limit[:, 0]
-    return limits if np.ndim(rounds) else limits[0]
-
-
-def _and_still(observations: Observations) -> str:
-    """Return the part of a bound's condition about streams that drift or move."""
-    if observations.moving:
-        return " and means that do not move, but these do"
-    return " and means that do not move, but these drift" if np.any(observations.drift) else ""
-
-
-def _check(network: NetworkLike, observations: Observations, rounds: int) -> tuple[Network, int]:
-    return check_match(network, observations), checks.rounds(rounds)

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.networks import LINEAR, connected_networks
 
 import gossamer as gs
 from gossamer.engines.exact import weights
 from gossamer.methods import AnytimeSDA
-from tests.support.networks import LINEAR, connected_networks
 
 
 @pytest.mark.parametrize("kappa", [1.0, 1.5, 2.0, 11.0, 76.0, 1013.0, 4052.0, 1e6])
