@@ -1,4 +1,4 @@
-"""One agent during a fit: its rows around agreed centers, its parameters, and its predictors there."""
+"""One agent during a fit: its centered rows, its parameters, and its predictors."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _AGREED = 1e-6
 class Frame(NamedTuple):
     """Coordinates that all agents share during a fit.
 
-    center     (d,) what is subtracted from the covariates
-    rounding   (d,) what is left of constant covariates by rounding
-    intercept  (m,) what is subtracted from the intercepts
-    scale      the scale to begin with
+    center     (d,) subtracted from the covariates
+    rounding   (d,) rounding error of constant covariates after centering
+    intercept  (m,) subtracted from the intercepts
+    scale      the initial scale
     """
 
     center: Floats
@@ -33,7 +33,7 @@ class Frame(NamedTuple):
     scale: float
 
     def inside(self, model: Model, theta: Floats) -> Floats:
-        """(p,) the parameters of this frame, from those of covariates as they came."""
+        """Return (p,) parameters in this frame, from parameters for the original covariates."""
         if not model.intercept:
             return theta
         found = theta.reshape(model.family.outputs, -1).copy()
@@ -41,7 +41,7 @@ class Frame(NamedTuple):
         return found.ravel()
 
     def original(self, model: Model, theta: Floats) -> Floats:
-        """(..., p) the parameters of covariates as they came, from those of this frame."""
+        """Return (..., p) parameters for the original covariates, from parameters in this frame."""
         if not model.intercept:
             return theta
         found = theta.reshape(*theta.shape[:-1], model.family.outputs, -1).copy()
@@ -50,10 +50,10 @@ class Frame(NamedTuple):
 
 
 def agree_on_frame(model: Model, data: Sequence[AgentRows], exchange: Consensus) -> Frame:
-    """Centers of covariates far from zero, and intercepts that fit the mean label; all agents have the same.
+    """Return the frame that all agents share: centers of covariates far from zero, and intercepts for the mean label.
 
-    Products of covariates that are far from zero compared with their spread lose digits. Without an intercept a
-    shift would change the model, and nothing is shifted.
+    Products of covariates that are far from zero compared with their spread lose digits. Without an intercept nothing
+    is shifted, because a shift would change the model.
     """
     family, dimension = model.family, data[0].x.shape[1]
     zeros, flat = np.zeros(dimension), np.zeros(family.outputs)
@@ -72,7 +72,7 @@ def agree_on_frame(model: Model, data: Sequence[AgentRows], exchange: Consensus)
 
 
 def _moments(rows: AgentRows) -> Floats:
-    """One agent's number of rows, and the sums of labels, their squares, covariates and squares around their means."""
+    """Return one agent's number of rows, and its sums of labels, squared labels, covariates and centered squares."""
     count, weights = rows.total, rows.weighted(np.ones(len(rows.y)))
     near = rows.x[0] if len(rows.x) else np.zeros(rows.x.shape[1])
     sums, squares = np.zeros((2, rows.x.shape[1]))
@@ -87,10 +87,10 @@ def _moments(rows: AgentRows) -> Floats:
 
 
 class FittingAgent:
-    """What one agent holds during a fit; parameters are those of the frame."""
+    """The state of one agent during a fit; parameters are those of the frame."""
 
     own: OwnParameters | None = None
-    """How the parameters that the agent has for itself follow from the shared ones."""
+    """How the agent's local parameters follow from the shared ones."""
 
     def __init__(self, model: Model, rows: AgentRows, frame: Frame, start: Floats | None = None) -> None:
         self.model = model
@@ -114,7 +114,7 @@ class FittingAgent:
         self._linearize()
 
     def set_scale(self, scale: float) -> None:
-        """Measure residuals by another scale."""
+        """Change the scale by which residuals are measured."""
         self.scale = scale
         self._family = self.model.family.at_scale(scale)
         self._linearize()
@@ -126,11 +126,11 @@ class FittingAgent:
         self._bends = self.rows.weighted(self._family.newton_curvatures(self.predictors, self.y))
 
     def changes(self, way: Floats) -> Floats:
-        """(m, n) by how much a change of the parameters changes predictors."""
+        """Return the (m, n) change of the predictors due to a change of the parameters."""
         return self.model.predictors(way, self.x)
 
     def head(self) -> Floats:
-        """The number of rows, and the sums of squared slopes and of curvatures."""
+        """Return the number of rows, and the sums of squared slopes and of curvatures."""
         return np.array([self.rows.total, self._squares, float(np.einsum("aan->", self._bends))])
 
     def gradient(self) -> Floats:
@@ -143,7 +143,7 @@ class FittingAgent:
         return self.model.diagonal(self._bends, self.x)
 
     def product(self, vector: Floats) -> Floats:
-        """(p,) the curvature times a vector."""
+        """Return (p,) the curvature times a vector."""
         bent = self._family.bend(self.predictors, self.y, self.changes(vector))
         return self.model.gradient(self.rows.weighted(bent), self.x)
 
@@ -151,8 +151,8 @@ class FittingAgent:
         return np.asarray(self.rows.weighted(self._family.scale_parts(self.predictors, self.y)).sum(axis=1))
 
     def slopes_along(self, changes: Floats, lengths: Floats) -> Floats:
-        """(2 + k,) the number of rows, the sum of the sizes of their slopes, and the derivatives of the loss at these
-        lengths of a step."""
+        """Return (2 + k,) numbers: the rows, the sum of the absolute slopes, and the derivatives of the loss at these
+        step lengths."""
         found = [self.rows.total, float(np.abs(self._slopes * changes).sum())]
         with np.errstate(all="ignore"):
             for length in lengths:
@@ -161,8 +161,8 @@ class FittingAgent:
         return np.clip(np.nan_to_num(found, nan=1e100, posinf=1e100, neginf=-1e100), -1e100, 1e100)
 
     def growth(self, way: Floats, farthest: float, far: float) -> float:
-        """The largest slope of a row's loss far along a way, whose largest change of the network's predictors is
-        `farthest`."""
+        """Return the largest slope of a row's loss far along a direction; `farthest` is the largest change of any
+        predictor in the network."""
         if not len(self.y):
             return -np.inf
         along = self.changes(way) / farthest

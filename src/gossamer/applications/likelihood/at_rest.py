@@ -1,4 +1,4 @@
-"""Rows of data that agents hold and keep: fitted over the network, in one place, or by each agent alone."""
+"""Rows of data held by agents: fitted over the network, in one place, or by each agent alone."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from gossamer.networks import Network
 NEWTON = "newton"
 
 Fitter = str | GradientMethod | Alone | Centralized
-"""Who fits: "newton" or one of its two solvers, a gradient method, `Centralized()` or `Alone()`."""
+"""A way to fit: "newton" or one of its two solvers, a gradient method, `Centralized()` or `Alone()`."""
 
 RIVALS: tuple[Fitter, ...] = (
     NEWTON,
@@ -43,23 +43,23 @@ RIVALS: tuple[Fitter, ...] = (
     Centralized(),
     Alone(),
 )
-"""Newton's method, its rivals with the best step and with the usual one, and the two yardsticks."""
+"""Newton's method, gradient methods with the best step and with the usual one, and two baselines."""
 
 _LOOKS = 200
-"""How often a gradient method's error is noted."""
+"""Number of times the error of a gradient method is recorded."""
 
 
 class DataAtRest:
     """The rows of every agent, and the model to fit to them.
 
-    network  who talks to whom
+    network  the network of the agents
     model    the loss, the penalty and the names of the parameters
     data     the rows of each agent
     design   how columns become covariates
-    unit_penalty  (p,) the penalty of each parameter where ridge is 1
-    sites    what the agents are called
-    spent    rounds and bytes that agreeing on the design took
-    note     what a reader should know of the rows
+    unit_penalty  (p,) the penalty of each parameter if ridge is 1
+    sites    the names of the agents
+    spent    rounds and bytes needed to agree on the design
+    note     a remark on the rows for the user
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class DataAtRest:
         self.note = note
 
     def with_ridge(self, ridge: float) -> DataAtRest:
-        """The same rows with another penalty."""
+        """Return the same rows with another penalty."""
         other = copy(self)
         other.__dict__.pop("_center", None)
         other.model = self.model._replace(penalty=ridge * self.unit_penalty)
@@ -92,21 +92,23 @@ class DataAtRest:
 
     @cached_property
     def _center(self) -> NewtonStep:
-        """The fit of all rows in one place; parameters of agents' own need their rows apart."""
+        """Fit all rows in one place; local parameters still need the rows of each agent."""
         data = [AgentRows.together(self.data)] if self.model.local is None else self.data
         *_, last = newton(self.model, data, Consensus(None), tolerance=1e-12, most=200)
         return last
 
     @property
     def solution(self) -> Floats:
-        """(p,) the parameters of all rows in one place; (N, p) if agents have some for themselves."""
+        """Return the parameters of the fit in one place: (p,), or (N, p) with local parameters."""
         return np.asarray(self._center.theta[0] if self.model.local is None else self._center.theta)
 
     def fit(
         self, method: Fitter = NEWTON, rounds: int = 1000, *, tolerance: float = 1e-9, steps: int = 200
     ) -> Fit:
         """See `LikelihoodEstimation.fit`."""
-        with threadpool_limits(1, user_api="blas"):  # agents' matrices are small: threads would only wait
+        with threadpool_limits(
+            1, user_api="blas"
+        ):  # matrices are small, so that BLAS threads would only wait
             return self._fitted(method, rounds, tolerance, steps)
 
     def _fitted(self, method: Fitter, rounds: int, tolerance: float, steps: int) -> Fit:
@@ -143,7 +145,7 @@ class DataAtRest:
         )
 
     def inference(self, theta: Floats, scale: Floats | None) -> Inference:
-        """What the network says of the accuracy of a fit; a dispersion at its limit counts as known."""
+        """Return the accuracy of a fit, averaged over the network; a dispersion at its limit counts as known."""
         if scale is not None and self.model.family.at_limit(scale):
             known = self.model._replace(family=self.model.family.at_scale(float(scale.max())))
             return Inference(known, self.data, Consensus(self.network), theta, None)
@@ -152,7 +154,7 @@ class DataAtRest:
 
     @property
     def _penalized(self) -> bool:
-        """Whether all parameters but intercepts have a penalty."""
+        """Return whether all parameters except intercepts have a penalty."""
         penalty = self.model.penalty.reshape(self.model.family.outputs, -1)
         return bool(np.all(penalty[:, : penalty.shape[1] - self.model.intercept] > 0))
 
@@ -174,7 +176,7 @@ class DataAtRest:
         at_minimum: bool = False,
     ) -> Fit:
         theta = np.array(theta)
-        if self.model.local is not None:  # an agent without rows has no parameters of its own
+        if self.model.local is not None:  # an agent without rows has no local parameters
             empty = np.array([not len(rows.y) for rows in self.data])
             theta[np.outer(empty, self.model.local)] = np.nan
         return Fit(
@@ -193,7 +195,7 @@ class DataAtRest:
         )
 
     def _error(self, theta: Floats) -> float:
-        """The largest difference from the fit in one place; NaN if an estimate is NaN."""
+        """Return the largest difference from the fit in one place; NaN if an estimate is NaN."""
         there = np.array([len(rows.y) > 0 for rows in self.data])
         off = np.abs(theta - self.solution)
         return float(off.max() if self.model.local is None else off[there].max())
@@ -205,7 +207,7 @@ class DataAtRest:
             raise Unsupported(f"{who} cannot fit parameters of agents' own; use fit('newton')")
 
     def _centralized(self) -> Fit:
-        """Every row travels once: its covariates and its label."""
+        """Send every row to one place, once: its covariates and its label."""
         self._needs_one_model("a center")
         sent = sum(8 * rows.y.size * (rows.x.shape[1] + 1) for rows in self.data)
         everybody = np.broadcast_to(self.solution, (self.network.agents, len(self.solution)))
@@ -214,7 +216,7 @@ class DataAtRest:
         )
 
     def _alone(self) -> Fit:
-        """Each agent's own rows, with the same penalty."""
+        """Fit each agent's own rows, with the same penalty."""
         self._needs_one_model("an agent alone")
         theta = np.full((self.network.agents, len(self.model.penalty)), np.nan)
         for i, rows in enumerate(self.data):
@@ -253,7 +255,7 @@ class DataAtRest:
 
     def _run(self, method: GradientMethod, step: float, rounds: int) -> Fit:
         network, gradient = self.network, self._gradient()
-        shrink = min(1.0, 1.9 / network.lambda_max)  # so that W = I - L averages, whatever the weights
+        shrink = min(1.0, 1.9 / network.lambda_max)  # so that W = I - L averages for any weights
         looks = set(np.unique(np.geomspace(1, rounds, _LOOKS).round().astype(int)).tolist())
         seen, errors, size = [], [], step / self._largest_curvature
         with np.errstate(all="ignore"):
@@ -277,7 +279,7 @@ class DataAtRest:
 
     @cached_property
     def _largest_curvature(self) -> float:
-        """The largest eigenvalue of any agent's f_i'' at zero."""
+        """Return the largest eigenvalue of any agent's f_i'' at zero."""
         family, share = self.model.family, self._share
         at_zero = [
             self.model.curvature(
@@ -291,11 +293,11 @@ class DataAtRest:
 
     @property
     def _share(self) -> float:
-        """f_i is this much times the sum over agent i's rows, so that the mean of f_i is that over all rows."""
+        """Return the factor between f_i and the sum over agent i's rows, so that the mean of f_i is that over all rows."""
         return self.network.agents / sum(rows.total for rows in self.data)
 
     def _gradient(self) -> Gradient:
-        """The function that gives every agent's gradient of f_i at its own theta, (N, p) -> (N, p)."""
+        """Return the function that computes every agent's gradient of f_i at its own theta, (N, p) -> (N, p)."""
         counts = np.array([len(rows.y) for rows in self.data])
         longest, dimension = int(counts.max()), self.data[0].x.shape[1]
         width, weights = dimension + self.model.intercept, np.ones((len(counts), longest))
@@ -323,9 +325,9 @@ class DataAtRest:
 
 
 def data_at_rest(taken: TakenRows, *, ridge: float, lasso: float, local: Sequence[str]) -> DataAtRest:
-    """The rows of every agent and the model to fit.
+    """Return the rows of every agent and the model to fit.
 
-    Penalties are those of covariates divided by `taken.scales`; intercepts and parameters of agents' own have none.
+    Penalties apply to covariates divided by `taken.scales`; intercepts and local parameters have none.
     """
     names = [*taken.design.names, *(["intercept"] if taken.intercept else [])]
     unknown = [name for name in local if name not in names]

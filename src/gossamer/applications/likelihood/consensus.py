@@ -1,4 +1,4 @@
-"""What agents compute together: averages and maxima, and what these cost."""
+"""Averages and maxima over a network, and their cost."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from gossamer.networks import Network
 
 
 class Consensus:
-    """Averages and maxima over a network, with the rounds and the bytes of all agents that they took.
+    """Computes averages and maxima over a network, and counts the rounds and the bytes sent by all agents.
 
-    Without a network averages are exact, and nothing costs anything.
+    Without a network averages are exact and cost nothing.
     """
 
     def __init__(self, network: Network | None, rounds: int = 0, sent: int = 0) -> None:
@@ -36,7 +36,7 @@ class Consensus:
             self.bytes += rounds * 2 * len(self.network.edges) * 8 * numbers
 
     def average(self, values: Floats, accuracy: float) -> Floats:
-        """(N, n) about the average of the agents' values (N, n), whose differences shrink by `accuracy`."""
+        """Return (N, n) approximate averages of the agents' values (N, n); differences shrink by the factor `accuracy`."""
         if self.network is None:
             return np.broadcast_to(values.mean(axis=0), values.shape)
         rounds = 1 if self._rate < 1e-9 else int(np.ceil(np.log(2 / accuracy) / -np.log(self._rate)))
@@ -46,17 +46,17 @@ class Consensus:
         return np.asarray(self._averaging[rounds] @ values)
 
     def largest(self, values: Floats) -> Floats:
-        """(n,) the largest of the agents' values (N, n), passed on until every agent has it."""
+        """Return (n,) the largest of the agents' values (N, n), forwarded until every agent has it."""
         self._spend(self._diameter, values.shape[1])
         return np.asarray(values.max(axis=0))
 
     def first(self, values: Floats) -> Floats:
-        """(n,) the values (N, n) of the first agent, passed on until every agent has them."""
+        """Return (n,) the values of the first agent, forwarded until every agent has them."""
         self._spend(self._diameter, values.shape[1])
         return np.asarray(values[0])
 
     def union(self, sets: Sequence[set[str]]) -> list[str]:
-        """What is in any agent's set, sorted; each link carries every entry once in either direction."""
+        """Return the sorted union of the agents' sets; each link carries every entry once in either direction."""
         found = sorted(set().union(*sets))
         if self.network is not None:
             self.rounds += self._diameter

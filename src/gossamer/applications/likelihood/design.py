@@ -1,8 +1,8 @@
 """From columns to covariates: numbers, categories and formulas, missing values, and labels of any kind.
 
-Which levels a category has, what a missing value is replaced by and which classes there are depends on all rows, so
-agents agree on it over the network, by passing on what they have heard or by averaging, before the fit begins. The
-result is a `Design`, which turns new rows into the same covariates.
+The levels of a category, the replacements of missing values and the classes depend on all rows, so agents agree on them
+over the network, by forwarding or by averaging, before the fit begins. The result is a `Design`, which turns new rows
+into the same covariates.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Column(NamedTuple):
     shown: tuple[str, ...] = ()
 
     def values(self, numbers: bool) -> list[Any]:
-        """The levels, as numbers if the column holds numbers."""
+        """Return the levels, as numbers if the column holds numbers."""
         return [float(level) for level in self.levels] if numbers else list(self.levels)
 
     @property
@@ -38,9 +38,9 @@ class Column(NamedTuple):
 
 
 def parsed(name: str, column: Any) -> tuple[Floats, None] | tuple[None, AnyArray]:
-    """A column as numbers (NaN where missing), or else as text (empty where missing)."""
+    """Return a column as numbers (NaN where missing), or as text (empty where missing)."""
     array = np.asarray(column)
-    category = str(getattr(column, "dtype", "")) == "category"  # of pandas, whatever its values
+    category = str(getattr(column, "dtype", "")) == "category"  # a categorical column of pandas
     if array.dtype.kind in "iuf" and not category:
         values = np.asarray(array, dtype=float)
         if np.isinf(values).any():
@@ -68,7 +68,7 @@ def parsed(name: str, column: Any) -> tuple[Floats, None] | tuple[None, AnyArray
 
 
 def as_text(name: str, table: DataTable) -> AnyArray:
-    """The values of a category, with numbers written as they came, and empty where missing."""
+    """Return the values of a category as text, empty where missing; numbers are written as given."""
     numbers, text = parsed(name, table[name])
     if numbers is None:
         return np.asarray(text)
@@ -76,7 +76,7 @@ def as_text(name: str, table: DataTable) -> AnyArray:
 
 
 def missing(column: AnyArray) -> Booleans:
-    """Which values of a column of objects or strings are missing: None, NaN and empty text."""
+    """Return which values of a column of objects or strings are missing: None, NaN and empty text."""
     if column.dtype.kind in "US":
         return np.asarray(column == column.dtype.type(""))
     return np.array([value is None or value != value or value == "" for value in column.tolist()], dtype=bool)
@@ -86,13 +86,13 @@ def missing(column: AnyArray) -> Booleans:
 class Design:
     """How the columns of data become covariates.
 
-    names      what the covariates are called, without the intercept
-    columns    the columns that they are made of; empty with a formula
+    names      the names of the covariates, without the intercept
+    columns    the columns that they are computed from; empty with a formula
     formula    formulaic's specification, if there is one
     used       the columns that it uses
     factors    the columns of the formula that are categories, with their levels
-    fills      (d,) what replaces a missing covariate; None: nothing does
-    classes    the labels of the classes 0, 1, ...; None: labels are numbers
+    fills      (d,) replacements of missing covariates, or None
+    classes    the labels of the classes 0, 1, ..., or None if labels are numbers
     """
 
     names: tuple[str, ...]
@@ -105,11 +105,11 @@ class Design:
 
     @property
     def plain(self) -> bool:
-        """Whether the covariates are the columns themselves."""
+        """Return whether the covariates are the columns themselves."""
         return self.formula is None and self.fills is None and not any(c.levels for c in self.columns)
 
     def covariates(self, table: DataTable, rows: Any = slice(None)) -> Floats:
-        """(n, d) the covariates of some rows, NaN where missing."""
+        """Return the (n, d) covariates of some rows, NaN where missing."""
         if self.formula is not None:
             return self._by_formula(table, rows)
         if table.array is not None:
@@ -121,7 +121,7 @@ class Design:
         return np.column_stack([self._column(table, column, rows) for column in self.columns])
 
     def complete(self, table: DataTable) -> Floats:
-        """The covariates of new rows, of which none may be missing unless means replace them."""
+        """Return the covariates of new rows; missing values are an error unless means replace them."""
         x = self.covariates(table)
         if self.fills is not None:
             return np.where(np.isnan(x), self.fills, x)
@@ -158,7 +158,7 @@ class Design:
 
 
 def _indicators(column: Column, values: AnyArray) -> Floats:
-    """(n, shown) which level each value is; NaN where it is missing."""
+    """Return (n, shown) indicators of the level of each value; NaN where it is missing."""
     absent = values == ""
     unknown = sorted(set(values[~absent].tolist()) - set(column.levels))
     if unknown:
@@ -189,7 +189,7 @@ def refuse_missing(x: Floats, names: Sequence[str]) -> None:
 
 
 def _levels(name: str, table: DataTable, groups: Sequence[Any], exchange: Consensus) -> tuple[str, ...]:
-    """All levels of a category, which agents pass on until all of them know them."""
+    """Return all levels of a category, which agents forward until all of them know them."""
     values = as_text(name, table)
     found = exchange.union([set(values[group].tolist()) - {""} for group in groups])
     numbers = parsed(name, table[name])[1] is None
@@ -197,10 +197,10 @@ def _levels(name: str, table: DataTable, groups: Sequence[Any], exchange: Consen
 
 
 def agree(table: DataTable, groups: Sequence[Any], exchange: Consensus, intercept: bool) -> Design:
-    """The design of all columns: numbers as they are, and an indicator for each level of a category.
+    """Return the design of all columns: numbers as they are, and an indicator for each level of a category.
 
-    The first level of a category has none, since the intercept stands for it; without an intercept the first category
-    has all of its levels.
+    The first level of a category has no indicator, because the intercept represents it; without an intercept the first
+    category has indicators for all of its levels.
     """
     if table.array is not None:
         return Design(tuple(table), tuple(Column(name) for name in table))
@@ -222,13 +222,13 @@ def agree(table: DataTable, groups: Sequence[Any], exchange: Consensus, intercep
 def agree_on_formula(
     text: str, table: DataTable, groups: Sequence[Any], exchange: Consensus
 ) -> tuple[Design, bool]:
-    """The design of the right side of a formula, and whether it has an intercept."""
+    """Return the design of the right side of a formula, and whether it has an intercept."""
     formulaic = require("formulaic", "formula")
     try:
         formula = formulaic.Formula(text)
         words = set(re.findall(r"[^\W\d]\w*", text)) & set(
             table
-        )  # formulaic overlooks some, such as center(x)'s
+        )  # formulaic misses some, such as that of center(x)
         used = sorted(words | set(formula.required_variables))
     except Exception as error:
         raise InvalidInput(f"{text!r} cannot be read as a formula: {error}") from error
@@ -238,7 +238,7 @@ def agree_on_formula(
         if name in marked or parsed(name, table[name])[1] is not None:
             levels = _levels(name, table, groups, exchange)
             factors.append(Column(name, levels, levels))
-    # A made-up table with every level shows formulaic all that it may see of the agents' rows.
+    # formulaic sees only a made-up table with every level, not the agents' rows.
     length = max([2, *(len(column.levels) for column in factors)])
     made: dict[str, Any] = {name: np.arange(1.0, 1 + length) for name in used}
     for column in factors:

@@ -26,14 +26,14 @@ from gossamer.arrays import Floats
 from gossamer.least_squares import Singular, pack, unpack
 
 ACCURACY = 1e-3
-"""By what factor the averaging of one step shrinks the differences between agents."""
+"""Factor by which the averaging of one step shrinks the differences between agents."""
 
 LARGEST_CHOLESKY = 300
-"""Number of parameters up to which curvatures are averaged: from 200 to 330 on, conjugate gradients take less time, and
-they send less even before that (`benchmarks/models.py`)."""
+"""Largest number of parameters for which curvatures are averaged. Beyond 200 to 330, conjugate gradients take less
+time, and they send less even before that (`benchmarks/models.py`)."""
 
 _SHRUNK = 1e-3
-"""Curvatures that have become this much smaller are averaged anew: rounding of the larger ones would stay."""
+"""Curvatures that shrink by this factor are averaged from scratch, because larger ones leave rounding errors."""
 
 _RESIDUAL = 0.1
 """Conjugate gradients end when the residual is this share of the gradient."""
@@ -47,10 +47,10 @@ _HEAD = 3
 class Direction(NamedTuple):
     """One agent's view of a step.
 
-    way        (p,) by how much its parameters should change
-    spreads    (p,) the typical size of what each parameter multiplies
+    way        (p,) the change of its parameters
+    spreads    (p,) the typical size of the covariate that each parameter multiplies
     slope      the root mean square of the rows' slopes
-    unit       the typical size of a change of a predictor that a single row asks for
+    unit       the typical change of a predictor that would minimize the loss of a single row
     terms      averages from which a scale is estimated
     unknown    (p,) a direction that the curvature does not determine, if there is one
     """
@@ -64,10 +64,10 @@ class Direction(NamedTuple):
 
 
 class Directions(ABC):
-    """Directions of all agents, from averages of which only changes are passed on.
+    """Directions of all agents, from averages that are updated with changes only.
 
-    An agent adds to what it holds what its own sums have changed by, and some rounds of averaging follow, so that the
-    error of averaging shrinks by `ACCURACY` with each step, along with Newton's own.
+    An agent adds the change of its own sums to its average, and some rounds of averaging follow, so that the error of
+    averaging shrinks by `ACCURACY` with each step, along with the error of Newton's method.
     """
 
     def __init__(self, model: Model, exchange: Consensus) -> None:
@@ -77,25 +77,25 @@ class Directions(ABC):
         self._peak = 0.0
 
     def ways(self, agents: Sequence[FittingAgent]) -> list[Direction]:
-        """Every agent's direction at its parameters."""
+        """Return every agent's direction at its parameters."""
         fresh = np.stack(spread_over(self._sums, agents))
         self._held = self.exchange.average(self._held + fresh - self._told, ACCURACY)
         self._told = fresh
         return self._solve(agents, self._held[:, 1:] / self._held[:, :1])
 
     def note_size(self, size: float) -> None:
-        """Note how large the curvatures of all agents are."""
+        """Record the size of the curvatures of all agents."""
         self._peak = max(self._peak, size)
         if size < _SHRUNK * self._peak:
             self._held, self._told, self._peak = np.zeros((1, 1)), np.zeros((1, 1)), size
 
     @abstractmethod
     def _sums(self, agent: FittingAgent) -> Floats:
-        """What one agent feeds to the averages: its number of rows first."""
+        """Return one agent's contribution to the averages; its number of rows comes first."""
 
     @abstractmethod
     def _solve(self, agents: Sequence[FittingAgent], means: Floats) -> list[Direction]:
-        """The directions, from averages per row."""
+        """Return the directions, from averages per row."""
 
     def _viewed(
         self, way: Floats, diagonal: Floats, means: Floats, unknown: Floats | None = None
@@ -109,8 +109,8 @@ class Directions(ABC):
 class Cholesky(Directions):
     """Every agent factors the averaged curvature.
 
-    If steps may need to be short near the minimum (families without a reach), all agents take the first one's: where
-    parameters differ, a search would also see what bringing them together costs.
+    If steps may need to be short near the minimum (families without a reach), all agents use the first agent's average:
+    if parameters differed, a line search would also measure the cost of bringing them together.
     """
 
     def _sums(self, agent: FittingAgent) -> Floats:
@@ -153,9 +153,9 @@ class Cholesky(Directions):
 class ConjugateGradients(Directions):
     """Conjugate gradients, preconditioned by the diagonal, whose products with the curvature are averages.
 
-    All agents hold the same vectors: they take the first one's copy of every average. Copies that differ slightly
-    would drift apart from product to product. A residual that is computed anew at the end shows whether
-    the averages were accurate enough; if not, they are made more accurate from then on.
+    All agents hold the same vectors: they use the first agent's copy of every average, because copies that differ
+    slightly would drift apart from product to product. A residual that is recomputed at the end shows whether the
+    averages were accurate enough; if not, later ones are more accurate.
     """
 
     _accuracy = ACCURACY
@@ -168,7 +168,7 @@ class ConjugateGradients(Directions):
         common = self.exchange.first(np.column_stack([self._held[:, 0], means]))
         count, (diagonal, gradient) = common[0], common[_HEAD : _HEAD + 2 * size].reshape(2, size)
         factor = self.model.family.penalty_factor(agents[0].scale)
-        penalty = factor * self.model.penalty  # the scale comes from common averages, too
+        penalty = factor * self.model.penalty  # the scale comes from common averages as well
         total = diagonal + penalty
         if np.any(total <= 0):
             return [
@@ -184,7 +184,7 @@ class ConjugateGradients(Directions):
         return [self._viewed(way, diagonal, common[1:]) for _ in agents]
 
     def _way(self, system: _System, right: Floats) -> Floats:
-        """(p,) about the solution of (curvature + penalty) way = right."""
+        """Return (p,) an approximate solution of (curvature + penalty) way = right."""
         way, residual = np.zeros_like(right), right
         length = system.length(right)
         while True:
@@ -198,7 +198,7 @@ class ConjugateGradients(Directions):
                 way, residual = np.zeros_like(right), right
 
     def _conjugate(self, system: _System, residual: Floats, enough: float) -> Floats:
-        """(p,) about the solution for this right side; it ends when the length of the residual is `enough`."""
+        """Return (p,) an approximate solution for this right side, whose residual has at most the length `enough`."""
         way = np.zeros_like(residual)
         towards = system.inverse * residual
         square = best = float(residual @ towards)
@@ -219,7 +219,7 @@ class ConjugateGradients(Directions):
 
 
 class _System(NamedTuple):
-    """The equations of a direction: whose rows, how many each agent has on average, the penalty, 1/diagonal."""
+    """The equations of a direction: the agents, their mean number of rows, the penalty, and 1/diagonal."""
 
     agents: Sequence[FittingAgent]
     exchange: Consensus
@@ -228,7 +228,7 @@ class _System(NamedTuple):
     inverse: Floats
 
     def product(self, vector: Floats, accuracy: float) -> Floats:
-        """(p,) the curvature and penalty times a vector; all agents have the same."""
+        """Return (p,) the curvature and penalty times a vector, the same for all agents."""
         sums = np.stack(spread_over(FittingAgent.product, self.agents, repeat(vector, len(self.agents))))
         return (
             self.exchange.largest(self.exchange.average(sums, accuracy)) / self.rows + self.penalty * vector
@@ -239,7 +239,7 @@ class _System(NamedTuple):
 
 
 def regularized(model: Model, curvature: Floats, factor: float) -> Floats:
-    """The curvature of the shared parameters with `factor` times the penalty."""
+    """Return the curvature of the shared parameters plus `factor` times the penalty."""
     total = curvature + np.diag(factor * model.penalty[model.shared])
     if model.free_sums:  # keep the sum over the classes of what has no penalty at 0
         by_class = np.diag(curvature).reshape(model.family.outputs, -1)  # in the units of each covariate
@@ -251,8 +251,8 @@ def regularized(model: Model, curvature: Floats, factor: float) -> Floats:
 def solve(
     model: Model, curvature: Floats, response: Floats, factor: float = 1.0, start: Floats | None = None
 ) -> Floats:
-    """The shared theta with (curvature + factor x penalty) theta = response; with a lasso, the minimum that its pull
-    leads to, looked for from `start` on."""
+    """Return the shared theta that solves (curvature + factor x penalty) theta = response; with a lasso, the minimum,
+    searched from `start`."""
     total = regularized(model, curvature, factor)
     if model.lasso is None or start is None:
         return least_squares.solve(total, response)
